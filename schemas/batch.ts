@@ -1,0 +1,21 @@
+/**
+ * The request as a whole: what is checked before any single operation is looked at.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+
+/** An element of the batch, as far as the request level cares: an object that names itself. */
+export const BatchElement = Type.Object({
+  id: Type.String({ description: 'unique in the request; key of the result and target of references' })
+})
+
+/** The body of `POST /`. `maxOps` is the running limit MAX_OPS. */
+export function batchSchema (maxOps: number) {
+  return Type.Array(BatchElement, { minItems: 1, maxItems: maxOps, description: 'operations, run in order as one transaction' })
+}
+export type Batch = Static<ReturnType<typeof batchSchema>>
+
+/** The body of an answer with status 200: rows by operation id, rendered by PostgreSQL. */
+export const BatchAnswer = Type.Object({
+  error: Type.Null(),
+  data: Type.Record(Type.String(), Type.Array(Type.Record(Type.String(), Type.Unknown())))
+})

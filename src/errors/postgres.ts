@@ -1,0 +1,73 @@
+/**
+ * SQLSTATE → failure: the one table of how a PostgreSQL error is answered. It reads codes only, never the text of a message.
+ */
+import { conditions } from './conditions.ts'
+import { Failure, failure, type FailureDetails } from './catalogue.ts'
+
+/** The fields of PostgreSQL's ErrorResponse that are used (protocol docs, "Error and Notice Message Fields"). */
+export interface DatabaseError {
+  readonly code: string
+  readonly message: string
+  readonly severity?: string
+  readonly routine?: string
+  readonly detail?: string
+  readonly hint?: string
+  readonly constraint_name?: string
+}
+
+/** Status by SQLSTATE or class prefix; the first match wins, no match is 500. */
+const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
+  ['40001', 409], ['40P01', 409], ['55P03', 409],
+  ['23503', 409], ['23505', 409], ['23P01', 409], ['23001', 409],
+  ['23502', 400], ['23514', 400], ['22', 400],
+  ['25006', 403], ['28', 403], ['0L', 403], ['0P', 403], ['42501', 403],
+  ['42P01', 404], ['42883', 404],
+  ['42', 400], ['44', 400], ['54', 400], ['0A', 400], ['21', 400], ['P0', 400],
+  ['57014', 504]
+]
+
+const unavailable = /^(?:08|53|57P0[123])/
+const retryable = new Set(['40001', '40P01', '55P03'])
+
+/** What the caller knows about the place of an error; `op` null: at COMMIT. */
+export interface ErrorPlace {
+  readonly op: string | null
+  readonly index: number | null
+  /** true when the transaction ran under ANON_ROLE: lack of privilege is then answered 401. */
+  readonly anonymous: boolean
+  /** true with ERROR_VERBOSITY=verbose: `detail` and `hint` are passed on. */
+  readonly verbose: boolean
+}
+
+/** Translates an error that PostgreSQL raised inside a transaction which therefore did not commit. */
+export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure {
+  const details = describe(error, place)
+  if (unavailable.test(error.code)) return failure('database_unavailable', undefined, details, error)
+  return new Failure({
+    type: 'execution_error',
+    code: conditions.get(error.code) ?? error.code,
+    status: statusOf(error.code, place.anonymous),
+    message: error.message,
+    details,
+    cause: error
+  })
+}
+
+/** HTTP status of an SQLSTATE. `PTxyz` is PostgREST's way for a function to choose a status itself. */
+export function statusOf (sqlstate: string, anonymous: boolean): number {
+  if (sqlstate === '42501' && anonymous) return 401
+  if (/^PT[45]\d\d$/.test(sqlstate)) return Number(sqlstate.slice(2))
+  return statuses.find(([prefix]) => sqlstate.startsWith(prefix))?.[1] ?? 500
+}
+
+function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
+  return {
+    op: place.op,
+    index: place.index,
+    sqlstate: error.code,
+    ...(error.constraint_name === undefined ? {} : { constraint: error.constraint_name }),
+    ...(retryable.has(error.code) ? { retryable: true } : {}),
+    ...(place.verbose && error.detail !== undefined ? { detail: error.detail } : {}),
+    ...(place.verbose && error.hint !== undefined ? { hint: error.hint } : {})
+  }
+}

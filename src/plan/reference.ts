@@ -1,0 +1,34 @@
+/**
+ * The grammar of references in strings. Existence of rows and columns shows only while running; this file knows names alone.
+ */
+import type { Reference } from './nodes.ts'
+
+/** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
+const attempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
+const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
+const form = /^(?:(?<row>0|[1-9][0-9]*)\.)?(?<column>(?!(?:[0-9]+|\*)$)[^.]+)$/s
+
+/** PostgreSQL's int4: a row number beyond it cannot exist, and stays a missing row. */
+const maxRow = 2147483647
+
+/** What a string is: data (perhaps less one `$`), a reference, or a reference gone wrong. */
+export type StringMeaning =
+  | { readonly kind: 'data', readonly text: string }
+  | { readonly kind: 'malformed', readonly message: string }
+  | { readonly kind: 'unknown', readonly message: string }
+  | Reference
+
+/** Reads `text` inside the operation whose earlier operations are `earlier` (id → index). */
+export function readString (text: string, earlier: ReadonlyMap<string, number>): StringMeaning {
+  if (!text.startsWith('$')) return { kind: 'data', text }
+  if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
+  if (!attempt.test(text)) return { kind: 'data', text }
+  const [name = ''] = text.slice(1).split('.', 1)
+  const source = earlier.get(name)
+  if (source === undefined) return { kind: 'unknown', message: `"${text}" names no earlier operation; write $${text} for the plain string.` }
+  const parts = form.exec(text.slice(name.length + 2))?.groups
+  if (parts?.['column'] === undefined) {
+    return { kind: 'malformed', message: `"${text}" is no reference of the form $op.row.column or $op.column; write $${text} for the plain string.` }
+  }
+  return { kind: 'reference', source, row: Math.min(Number(parts['row'] ?? 0), maxRow), column: parts['column'] }
+}
