@@ -1,0 +1,55 @@
+/**
+ * SQL as an opaque type that a string cannot imitate: text enters only as a literal of the source code, as a quoted identifier or as a
+ * parameter. Idea: pg-sql2. This file knows no statement.
+ */
+
+const brand: unique symbol = Symbol('sql')
+
+/** A piece of SQL. Made by `sql`, `identifier` and `parameter` alone. */
+export interface Fragment { readonly [brand]: readonly Part[] }
+
+type Part = string | Parameter | Fragment
+interface Parameter { readonly value: string | null }
+
+/** What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its value. */
+export interface RenderedSql { readonly text: string, readonly parameters: ReadonlyArray<string | null> }
+
+/** SQL text of the source code with fragments in its holes. */
+export function sql (texts: TemplateStringsArray, ...holes: readonly Fragment[]): Fragment {
+  const parts: Part[] = [texts[0] as string]
+  for (const [i, hole] of holes.entries()) parts.push(hole, texts[i + 1] as string)
+  return { [brand]: parts }
+}
+
+export const empty: Fragment = sql``
+
+/** A name, quoted; dots in it are part of the name. The caller has checked its length. */
+export function identifier (name: string): Fragment {
+  return { [brand]: [`"${name.replaceAll('"', '""')}"`] }
+}
+
+/** A value that never becomes SQL text. PostgreSQL infers its type from where it stands, so write a cast where it cannot. */
+export function parameter (value: string | null): Fragment {
+  return { [brand]: [{ value }] }
+}
+
+/** The fragments one after the other with `separator` between them. */
+export function join (fragments: readonly Fragment[], separator: Fragment): Fragment {
+  return { [brand]: fragments.flatMap((fragment, i) => i === 0 ? [fragment] : [separator, fragment]) }
+}
+
+/** Text and numbered parameters, in the order they stand. */
+export function render (fragment: Fragment): RenderedSql {
+  const parameters: Array<string | null> = []
+  const write = (part: Part): string => {
+    if (typeof part === 'string') return part
+    if ('value' in part) return `$${parameters.push(part.value)}`
+    return part[brand].map(write).join('')
+  }
+  return { text: write(fragment), parameters }
+}
+
+/** The text form of a PostgreSQL array of the given elements (docs: "Array Input and Output Syntax"). */
+export function arrayText (elements: ReadonlyArray<string | number | null>): string {
+  return `{${elements.map(element => element === null ? 'NULL' : typeof element === 'number' ? element : `"${element.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
+}

@@ -1,0 +1,24 @@
+/**
+ * Failures of ours that are raised in SQL, so that COMMIT never runs: a cast that cannot succeed, with a marker in it that
+ * no request can know. They are recognised by this marker alone.
+ */
+import { randomUUID } from 'node:crypto'
+import { parameter, sql, type Fragment } from './fragment.ts'
+
+const secret = `oneflight-${randomUUID()}`
+const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
+
+/** `rows`: more rows than allowed, value is their number · `row`: a referenced row is missing, value is the number of rows there are · `column`: value is the position in the publisher's list. */
+export type MarkerKind = 'rows' | 'row' | 'column'
+export interface Marker { readonly kind: MarkerKind, readonly value: number }
+
+/** An expression of type text that fails with the marker when it is evaluated. `value` is an integer expression that is no constant. */
+export function raise (kind: MarkerKind, value: Fragment): Fragment {
+  return sql`cast(cast(${parameter(`${secret}:${kind}:`)}::text || ${value} as int) as text)`
+}
+
+/** The marker in the message of a PostgreSQL error, if it is one of ours. */
+export function readMarker (error: { readonly code: string, readonly message: string }): Marker | undefined {
+  const found = error.code === '22P02' ? raised.exec(error.message) : null
+  return found === null ? undefined : { kind: found[1] as MarkerKind, value: Number(found[2]) }
+}

@@ -1,0 +1,43 @@
+/**
+ * The session scope as one statement: everything a transaction relies on, set for this transaction alone. A trigger can leave any
+ * setting behind on a connection, so nothing is taken as given.
+ */
+import { join, parameter, render, sql } from './fragment.ts'
+import type { Statement } from './compile.ts'
+
+/** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
+export interface Session {
+  readonly role: string
+  readonly claims: string
+  readonly requestId: string
+}
+
+/** What is the same for every transaction of the service. Times in milliseconds. */
+export interface SessionDefaults {
+  readonly schemas: readonly string[]
+  readonly statementTimeoutMs: number
+  readonly lockTimeoutMs: number
+}
+
+/** `select set_config(…, true), …`: its text is the same for every request, so it is prepared once a lane. */
+export function sessionStatement (session: Session, defaults: SessionDefaults): Statement {
+  const settings: ReadonlyArray<readonly [name: string, value: string]> = [
+    ['role', session.role],
+    ['request.jwt.claims', session.claims],
+    ['request.id', session.requestId],
+    ['search_path', defaults.schemas.map(schema => `"${schema.replaceAll('"', '""')}"`).join(', ')],
+    ['statement_timeout', String(defaults.statementTimeoutMs)],
+    ['lock_timeout', String(defaults.lockTimeoutMs)],
+    // A service that is killed with SIGKILL must not hold its locks until the statement ends.
+    ['client_connection_check_interval', '1000'],
+    ['row_security', 'on'],
+    ['client_encoding', 'UTF8'],
+    ['DateStyle', 'ISO, YMD'],
+    ['IntervalStyle', 'postgres'],
+    ['TimeZone', 'UTC'],
+    ['bytea_output', 'hex'],
+    ['extra_float_digits', '1']
+  ]
+  const calls = settings.map(([name, value]) => sql`set_config(${parameter(name)}, ${parameter(value)}, true)`)
+  return { ...render(sql`select ${join(calls, sql`, `)}`), prepare: true }
+}
