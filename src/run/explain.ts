@@ -1,0 +1,55 @@
+/**
+ * What a flight that did not commit means to the caller: landing → failure, with the operation it belongs to.
+ */
+import { failure, type Failure } from '../errors/catalogue.ts'
+import { fromDatabase } from '../errors/postgres.ts'
+import type { Plan, Reading } from '../plan/nodes.ts'
+import { columnsRead } from '../sql/compile.ts'
+import { readMarker, type Marker } from '../sql/marker.ts'
+import type { Landing } from './flight.ts'
+
+type FailedLanding = Extract<Landing, { kind: 'failed' }>
+
+export interface ExplainOptions { readonly anonymous: boolean, readonly verbose: boolean, readonly maxRows: number }
+
+/** The failure that a landing stands for, and the operation that metrics count as failed (undefined: none of them). */
+export function explain ({ error, at }: FailedLanding, plan: Plan, options: ExplainOptions): { failure: Failure, operation: number | undefined } {
+  if (at === 'session') {
+    // 22023: there is no such role, 42501: it may not be taken. One answer for both, or it would tell which roles exist.
+    const denied = error.code === '22023' || error.code === '42501'
+    return { failure: denied ? failure('role_denied') : fromDatabase(error, { op: null, index: null, ...options }), operation: undefined }
+  }
+  if (at === 'commit') return { failure: fromDatabase(error, { op: null, index: null, ...options }), operation: undefined }
+  const marker = readMarker(error)
+  if (marker !== undefined) return explainMarker(marker, at, plan, options)
+  return { failure: fromDatabase(error, { ...placeOf(plan, at), ...options }), operation: at }
+}
+
+function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: ExplainOptions): { failure: Failure, operation: number } {
+  if (marker.kind === 'rows') {
+    const message = `The operation returned or changed more than ${maxRows} rows.`
+    return { failure: failure('rows_limit', message, placeOf(plan, at)), operation: at }
+  }
+  const readings = plan.readings.get(at) ?? []
+  const { reader, reference } = (marker.kind === 'row' ? missingRow(readings, marker.value) : missingColumn(readings, marker.value)) as Reading
+  const source = plan.operations[at]?.id
+  return {
+    failure: marker.kind === 'row'
+      ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows, row ${reference.row} was referred to.`, placeOf(plan, reader))
+      : failure('reference_column_missing', `"${source}" returned no column "${reference.column}".`, placeOf(plan, reader)),
+    operation: reader
+  }
+}
+
+function missingRow (readings: readonly Reading[], rows: number): Reading | undefined {
+  return readings.find(({ reference }) => reference.row >= rows)
+}
+
+function missingColumn (readings: readonly Reading[], position: number): Reading | undefined {
+  const column = columnsRead(readings)[position]
+  return readings.find(({ reference }) => reference.column === column)
+}
+
+function placeOf (plan: Plan, index: number): { op: string, index: number } {
+  return { op: plan.operations[index]?.id ?? '', index }
+}

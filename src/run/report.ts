@@ -1,0 +1,48 @@
+/**
+ * What can be observed of a batch that reached BEGIN: who ran it, how long it and its operations took, and what failed.
+ */
+import type { DatabaseError } from '../errors/postgres.ts'
+import type { Plan, PlanNode } from '../plan/nodes.ts'
+import type { Landed } from './fly.ts'
+
+export interface OperationReport {
+  readonly op: PlanNode['kind']
+  /** `<schema>.<table>`; undefined when the database says that there is no such table. */
+  readonly table: string | undefined
+  readonly outcome: 'ok' | 'error'
+  readonly ms: number
+}
+
+export interface BatchReport {
+  /** undefined when the session did not take the role: then the name is the client's word and no label. */
+  readonly role: string | undefined
+  readonly outcome: 'ok' | 'error'
+  /** From the end of BEGIN to the answer of COMMIT, or to the failure. */
+  readonly ms: number
+  /** Operations that were answered, then the one that failed, if any. */
+  readonly operations: readonly OperationReport[]
+}
+
+/** Undefined table, undefined schema. */
+const noTable = new Set(['42P01', '3F000'])
+
+/** `failed` is the operation that the failure was put down to; `now` a time of performance.now(). */
+export function report (plan: Plan, landed: Landed, failed: number | undefined, role: string, now: number): BatchReport {
+  const { times } = landed
+  const [start = now, session, ...answers] = times
+  const done = answers.map((time, i): OperationReport => describe(plan, i, 'ok', time - (answers[i - 1] ?? session ?? start)))
+  const error = landed.kind === 'failed' ? landed.error : undefined
+  const last = failed === undefined ? [] : [describe(plan, failed, 'error', now - (times.at(-1) ?? start), error)]
+  return {
+    role: session === undefined ? undefined : role,
+    outcome: landed.kind === 'committed' ? 'ok' : 'error',
+    ms: now - start,
+    operations: [...done, ...last]
+  }
+}
+
+function describe (plan: Plan, index: number, outcome: 'ok' | 'error', ms: number, error?: DatabaseError): OperationReport {
+  const { kind, table } = plan.operations[index] as PlanNode
+  const exists = error === undefined || !noTable.has(error.code)
+  return { op: kind, table: exists ? `${table.schema}.${table.name}` : undefined, outcome, ms }
+}
