@@ -30,7 +30,7 @@ export function planFilter (where: Json, findings: Findings, limits: PlanLimits)
 
 function planCondition (column: string, operator: string, operand: Json, findings: Findings): Condition | undefined {
   const path = ['where', column, operator]
-  if (!isOperator(operator)) return void findings.fault('operator_unknown', path, `There is no operator "${operator}".`)
+  if (!isOperator(operator)) return findings.fault('operator_unknown', path, `There is no operator "${operator}".`)
   const planned = planOperand(operand, path, findings)
   return planned === undefined ? undefined : { kind: 'condition', column, operator, operand: planned }
 }
@@ -41,7 +41,7 @@ function planOperand (operand: Json, path: Path, findings: Findings): Literal | 
     return typeof meaning === 'string' ? { kind: 'literal', text: meaning } : meaning
   }
   if (typeof operand === 'boolean' || isNumber(operand)) return { kind: 'literal', text: JSON.stringify(operand) }
-  return void findings.fault('operand_invalid', path, operand === null ? 'null equals nothing in SQL; no comparison with it is ever true.' : 'The operand must be a string, a number or a boolean.')
+  return findings.fault('operand_invalid', path, operand === null ? 'null equals nothing in SQL; no comparison with it is ever true.' : 'The operand must be a string, a number or a boolean.')
 }
 
 function isOperator (name: string): name is OperatorName {

@@ -7,14 +7,14 @@ import type { Findings, Path, PlanLimits, TableName } from './nodes.ts'
 
 /** Reads `table`; undefined when a fault was found. Unqualified names live in the first schema of the allowlist. */
 export function planTable (value: Json, findings: Findings, limits: PlanLimits): TableName | undefined {
-  if (typeof value !== 'string') return void findings.fault('member_invalid', ['table'], 'table must be a string.')
+  if (typeof value !== 'string') return findings.fault('member_invalid', ['table'], 'table must be a string.')
   const parts = value.split('.')
   const schema = parts.length === 1 ? limits.schemas[0] : parts[0]
   const name = parts.at(-1)
   if (parts.length > 2 || !isIdentifier(schema) || !isIdentifier(name)) {
-    return void findings.fault('table_invalid', ['table'], `table must be <table> or <schema>.<table>, each of 1 to ${maxIdentifierBytes} bytes.`)
+    return findings.fault('table_invalid', ['table'], `table must be <table> or <schema>.<table>, each of 1 to ${maxIdentifierBytes} bytes.`)
   }
-  if (!limits.schemas.includes(schema)) return void findings.fault('schema_forbidden', ['table'], `The schema "${schema}" is not open to requests.`)
+  if (!limits.schemas.includes(schema)) return findings.fault('schema_forbidden', ['table'], `The schema "${schema}" is not open to requests.`)
   return { schema, name }
 }
 

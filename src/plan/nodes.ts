@@ -57,7 +57,8 @@ export type Path = ReadonlyArray<string | number>
 
 /** Where the planner of one operation writes what it finds. */
 export interface Findings {
-  fault (code: FaultCode, path: Path, message: string): void
+  /** Notes a fault. Answers undefined, so that a planner can end with it. */
+  fault (code: FaultCode, path: Path, message: string): undefined
   /** Reads a string of the request: data (unescaped) or a reference, which is noted. A reference gone wrong is a fault and comes back as data. */
   string (text: string, path: Path): string | Reference
 }

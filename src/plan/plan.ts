@@ -41,7 +41,7 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
 
 /** The fields of `findings` write into what the whole batch shares. */
 function collect (op: string, index: number, shared: { faults: Fault[], readings: Map<number, Reading[]>, earlier: ReadonlyMap<string, number> }): Findings {
-  const fault = (code: FaultCode, path: Path, message: string): void => {
+  const fault = (code: FaultCode, path: Path, message: string): undefined => {
     shared.faults.push({ op, index, code, path: [...path], message })
   }
   return {
@@ -65,7 +65,7 @@ function planOperation (operation: JsonObject, context: Context): PlanNode | und
   const { index, id, findings, limits } = context
   if (!operationId.test(id)) findings.fault('id_invalid', ['id'], `id must match ${operationId.source}.`)
   const tooDeep = findDepth(operation, 2)
-  if (tooDeep !== undefined) return void findings.fault('depth_exceeded', tooDeep, `The body nests deeper than ${maxDepth}.`)
+  if (tooDeep !== undefined) return findings.fault('depth_exceeded', tooDeep, `The body nests deeper than ${maxDepth}.`)
   const table = member(operation, 'table', findings)
   const name = table === undefined ? undefined : planTable(table, findings, limits)
   checkMembers(operation, findings)
@@ -122,8 +122,8 @@ function planChosenRows (operation: JsonObject, { findings, limits }: Context): 
 function planKind (operation: JsonObject, findings: Findings): OperationKind | undefined {
   const op = member(operation, 'op', findings)
   if (op === undefined) return undefined
-  if (typeof op !== 'string') return void findings.fault('member_invalid', ['op'], 'op must be a string.')
-  if (!Object.hasOwn(operations, op)) return void findings.fault('op_unknown', ['op'], `op must be one of ${Object.keys(operations).join(', ')}.`)
+  if (typeof op !== 'string') return findings.fault('member_invalid', ['op'], 'op must be a string.')
+  if (!Object.hasOwn(operations, op)) return findings.fault('op_unknown', ['op'], `op must be one of ${Object.keys(operations).join(', ')}.`)
   return op as OperationKind
 }
 
@@ -136,7 +136,7 @@ function checkMembers (operation: JsonObject, findings: Findings): void {
 
 function member (operation: JsonObject, name: string, findings: Findings): Json | undefined {
   if (has(operation, name)) return operation[name]
-  return void findings.fault('member_missing', [name], `${name} is required.`)
+  return findings.fault('member_missing', [name], `${name} is required.`)
 }
 
 /** Path to the first node that nests too deep; never recurses deeper than that. An operation is level 2 of the body. */

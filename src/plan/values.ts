@@ -12,10 +12,10 @@ const placeholders = new RegExp(`"${placeholder}\\d+"`)
 
 /** `values` of an insert; undefined when a fault was found. */
 export function planValues (values: Json, findings: Findings, limits: PlanLimits): InsertRows | InsertMixed | undefined {
-  if (!Array.isArray(values)) return void findings.fault('member_invalid', ['values'], 'values must be an array of row objects.')
+  if (!Array.isArray(values)) return findings.fault('member_invalid', ['values'], 'values must be an array of row objects.')
   const rows = values as readonly Json[]
-  if (rows.length === 0) return void findings.fault('values_empty', ['values'], 'values must hold at least one row.')
-  if (rows.length > limits.maxRows) return void findings.fault('rows_limit', ['values'], `values holds ${rows.length} rows, at most ${limits.maxRows} are allowed.`)
+  if (rows.length === 0) return findings.fault('values_empty', ['values'], 'values must hold at least one row.')
+  if (rows.length > limits.maxRows) return findings.fault('rows_limit', ['values'], `values holds ${rows.length} rows, at most ${limits.maxRows} are allowed.`)
   if (!checkRows(rows, findings)) {
     for (const [i, row] of rows.entries()) if (isObject(row)) planDocument(row, ['values', i], findings)
     return undefined
@@ -30,9 +30,9 @@ export function planValues (values: Json, findings: Findings, limits: PlanLimits
 
 /** `set` of an update; undefined when a fault was found. */
 export function planSet (set: Json, findings: Findings): { columns: readonly string[], set: JsonDocument } | undefined {
-  if (!isObject(set)) return void findings.fault('member_invalid', ['set'], 'set must be an object of column → new value.')
+  if (!isObject(set)) return findings.fault('member_invalid', ['set'], 'set must be an object of column → new value.')
   const columns = Object.keys(set)
-  if (columns.length === 0) return void findings.fault('set_empty', ['set'], 'set must name at least one column.')
+  if (columns.length === 0) return findings.fault('set_empty', ['set'], 'set must name at least one column.')
   for (const column of columns) checkColumn(column, ['set', column], findings)
   return { columns, set: planDocument(set, ['set'], findings) }
 }

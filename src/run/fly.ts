@@ -45,7 +45,7 @@ async function flyOnce (pool: LanePool, flight: Flight, deadline: number): Promi
   const lane = await pool.acquire()
   const { landed, over } = launch(lane, flight)
   const timer = setTimeout(breakLane, Math.max(0, deadline - performance.now()), lane)
-  void over.then(() => {
+  over.then(() => {
     clearTimeout(timer)
     pool.release(lane)
   })

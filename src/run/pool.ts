@@ -81,4 +81,3 @@ function unavailable (error: unknown, busy: number): Failure {
     ? failure('overloaded', undefined, undefined, error)
     : failure('database_unavailable', undefined, undefined, error)
 }
-

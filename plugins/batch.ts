@@ -1,0 +1,90 @@
+/**
+ * `POST /`: the route reads as the architecture. Its checks run in the order of the contract: media type, token, options (headers
+ * alone), then the body as a whole, then every operation, then the transaction.
+ */
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
+import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import { batchSchema, type Batch } from '../schemas/batch.ts'
+import type { Config } from '../schemas/config.ts'
+import { failure, type Failure } from '../src/errors/catalogue.ts'
+import { parseJson } from '../src/json/parse.ts'
+import { planBatch } from '../src/plan/plan.ts'
+import { reply as render } from '../src/reply/reply.ts'
+import type { Database } from '../src/run/database.ts'
+import { explain } from '../src/run/explain.ts'
+import { fly } from '../src/run/fly.ts'
+import type { Observer } from '../src/run/observer.ts'
+import { report } from '../src/run/report.ts'
+import { compile } from '../src/sql/compile.ts'
+import { sessionStatement } from '../src/sql/session.ts'
+
+export interface BatchOptions { readonly config: Config }
+
+async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<void> {
+  const { pool } = app.getDecorator<Database>('database')
+  const observer = app.getDecorator<Observer>('observer')
+  const limits = { schemas: config.DB_SCHEMAS as [string, ...string[]], maxRows: config.MAX_ROWS, maxConditions: config.MAX_CONDITIONS }
+  const defaults = { schemas: config.DB_SCHEMAS, statementTimeoutMs: config.STATEMENT_TIMEOUT_MS, lockTimeoutMs: config.LOCK_TIMEOUT_MS }
+  const verbose = config.ERROR_VERBOSITY === 'verbose'
+  const body = TypeCompiler.Compile(batchSchema(config.MAX_OPS))
+
+  // Fastify's own parsers go: the one for text/plain would let any text through.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES }, async (_request: FastifyRequest, bytes: Buffer) => parseJson(bytes))
+
+  app.post<{ Body: Batch }>('/', {
+    schema: { body: body.Schema() },
+    validatorCompiler: () => value => body.Check(value) || { error: refuseBody(body.Errors(value).First()) },
+    onRequest: [checkMediaType, app.getDecorator<onRequestAsyncHookHandler>('authenticate'), checkOptions]
+  }, async (request, reply) => {
+    checkIds(request.body)
+    const { identity } = request
+    request.access.operations = request.body.length
+    const plan = planBatch(request.body, limits)
+    const flight = { session: sessionStatement({ ...identity, requestId: request.id }, defaults), operations: compile(plan, config.MAX_ROWS) }
+    const landed = await fly(pool, flight, performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS)
+    const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows: config.MAX_ROWS }) : undefined
+    observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
+    if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown')
+    return reply.type('application/json; charset=utf-8').send(render(plan, landed.rows))
+  })
+}
+
+/** RFC 9110 §8.3 and §8.4: exactly `application/json`, in UTF-8 or unsaid, and not encoded. */
+const checkMediaType: onRequestAsyncHookHandler = async ({ raw, headers }) => {
+  const sent = raw.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'content-type').length
+  const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8"))?[ \t]*)?$/i
+  if (sent !== 1 || !json.test(headers['content-type'] ?? '') || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
+}
+
+/** Preferences that change what a batch does, and keys that promise it runs once: to ignore one would be to lie. */
+const checkOptions: onRequestAsyncHookHandler = async ({ headers }) => {
+  const preferences = String(headers['prefer'] ?? '').split(',').map(preference => preference.trim().split(/[=;]/, 1)[0]?.trim().toLowerCase())
+  const refused = preferences.find(name => name !== undefined && ['tx', 'isolation', 'access', 'return', 'handling'].includes(name))
+  if (refused !== undefined) throw failure('prefer_invalid', `The preference "${refused}" is not supported by this version; the batch was not run.`)
+  if (headers['idempotency-key'] !== undefined) throw failure('idempotency_key_invalid', 'Idempotency keys are not kept by this version; the batch was not run.')
+}
+
+/** The first fault of the body as a whole, in the words of the contract. */
+function refuseBody (fault: ValueError | undefined): Failure {
+  const index = Number(fault?.path.split('/')[1])
+  switch (fault?.type) {
+    case ValueErrorType.ArrayMinItems: return failure('body_empty')
+    case ValueErrorType.ArrayMaxItems: return failure('too_many_ops', `The batch holds ${(fault.value as unknown[]).length} operations, at most ${String(fault.schema['maxItems'])} are allowed.`)
+    case ValueErrorType.Array: return failure('body_invalid', 'The body is not a JSON array.')
+    default: return failure('id_missing', `Operation ${index} has no id that is a string.`, { op: null, index })
+  }
+}
+
+function checkIds (operations: Batch): void {
+  const seen = new Map<string, number>()
+  for (const [index, { id }] of operations.entries()) {
+    const first = seen.get(id)
+    if (first !== undefined) throw failure('id_duplicate', `Operations ${first} and ${index} have the same id.`, { op: id, index })
+    seen.set(id, index)
+  }
+}
+
+export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'db'] })

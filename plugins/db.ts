@@ -1,0 +1,37 @@
+/**
+ * The database: the pool of lanes and the probe, opened with the app and closed with it. Nothing of a batch is known here.
+ */
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Config } from '../schemas/config.ts'
+import type { DatabaseTarget } from '../schemas/database.ts'
+import type { Database } from '../src/run/database.ts'
+import { createPool } from '../src/run/pool.ts'
+import { createProbe } from '../src/run/probe.ts'
+import type { Observer } from '../src/run/observer.ts'
+
+export interface DbOptions { readonly config: Config, readonly database: DatabaseTarget }
+
+async function db (app: FastifyInstance, { config, database }: DbOptions): Promise<void> {
+  const pool = createPool({
+    target: database,
+    size: config.POOL_SIZE,
+    queueSize: config.QUEUE_SIZE,
+    queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
+    onOpenFailed: reason => app.log.warn({ reason: describe(reason) }, 'no connection to the database')
+  })
+  const probe = createProbe(database)
+  app.getDecorator<Observer>('observer').pool(pool.count)
+  app.decorate('database', { pool, probe } satisfies Database)
+  // onClose runs when the server has answered its last request.
+  app.addHook('onClose', async () => {
+    await Promise.all([pool.close(), probe.close()])
+  })
+}
+
+/** The message alone: the error objects of postgres.js carry statements and parameters. */
+function describe (reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason)
+}
+
+export default fp(db, { name: 'db', fastify: '5.x', dependencies: ['metrics'] })

@@ -1,0 +1,97 @@
+/**
+ * Connects to PostgreSQL: picks the host, opens TCP or a Unix socket, has it protected, and hands over a socket on which the
+ * startup message can be written. It is what the client library's `socket` option is given (with `ssl: false`), because the
+ * library's own way has no deadline, takes bytes that were slipped in before TLS, and gives no say about buffers.
+ * Refuses to speak more of the protocol than SSLRequest; never retries; knows no user and no password.
+ */
+import { connect, type Socket } from 'node:net'
+import type { SecureContext } from 'node:tls'
+import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
+import { happens } from './happens.ts'
+import { readCredentials, secure } from './tls.ts'
+
+/**
+ * Bytes that may be waiting in a socket before `write` says false. The client library takes false as "stop pipelining" and
+ * would put a round trip into the middle of a transaction, with locks held. Nothing is allocated by this; what a batch can
+ * make is bounded by MAX_BODY_BYTES.
+ */
+const BUFFERS = { highWaterMark: 64 * 1024 * 1024 }
+
+/** Silence after which the kernel asks whether a server is still there; Linux gives up 9 × 75 s later. */
+const KEEP_ALIVE_AFTER_MS = 60_000
+
+export interface OpenSocket {
+  /** Connected and, where wanted, encrypted; no byte of the session has been read; without listeners of ours. */
+  readonly socket: Socket
+  /** Where it leads, for logs: `host:port` or the path of the Unix socket. */
+  readonly address: string
+  /** Where to start when this server turns out to be the wrong one, e.g. a standby. */
+  readonly next: number
+}
+
+/**
+ * Tries each host once, in order, beginning with number `start` (any integer from 0, taken modulo the number of hosts); the
+ * rest of the time is shared evenly among the hosts that are left, so that one which never answers does not eat it all.
+ * The caller must attach its own `error` listener before it awaits anything else.
+ * Throws an AggregateError within `timeoutMs`; its message names every address with its failure, and no secret.
+ */
+export async function openSocket (target: DatabaseTarget, start: number, timeoutMs: number): Promise<OpenSocket> {
+  const { hosts, tls } = target
+  const end = performance.now() + timeoutMs
+  const context = await readCredentials(tls, timeoutMs)
+  const first = start % hosts.length
+  const failures: Error[] = []
+  for (const [tried, host] of [...hosts.slice(first), ...hosts.slice(0, first)].entries()) {
+    const address = describeAddress(host)
+    const share = Math.max(1, (end - performance.now()) / (hosts.length - tried))
+    try {
+      const socket = await openHost(host, target, context, share)
+      return { socket, address, next: (first + tried + 1) % hosts.length }
+    } catch (error) {
+      failures.push(new Error(`${address}: ${describeFailure(error)}`, { cause: error }))
+    }
+  }
+  throw new AggregateError(failures, `no connection to the database: ${failures.map(failure => failure.message).join('; ')}`)
+}
+
+async function openHost (host: HostAddress, target: DatabaseTarget, context: SecureContext | undefined, timeoutMs: number): Promise<Socket> {
+  const plain = connect({
+    ...host,
+    ...BUFFERS,
+    // A flight is several small writes: with Nagle's algorithm the second would wait for the answer to the first.
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS
+  })
+  // Between two awaited steps nobody else listens, and an error that nobody hears ends the process.
+  plain.on('error', ignore)
+  let late = false
+  const timer = setTimeout(() => { late = true; plain.destroy() }, timeoutMs)
+  return await prepare(plain, host, target, context).catch((error: unknown) => {
+    plain.destroy()
+    throw late ? new Error(`no answer within ${Math.round(timeoutMs)} ms`) : error
+  }).finally(() => {
+    clearTimeout(timer)
+    plain.off('error', ignore)
+  })
+}
+
+async function prepare (plain: Socket, host: HostAddress, { tls }: DatabaseTarget, context: SecureContext | undefined): Promise<Socket> {
+  await happens(plain, 'connect')
+  // libpq never encrypts Unix sockets either: there is no network to listen on.
+  if (context === undefined || 'path' in host) return plain
+  return await secure(plain, { tls, context, name: host.host, buffers: BUFFERS })
+}
+
+function ignore (): void {}
+
+function describeAddress (host: HostAddress): string {
+  if ('path' in host) return host.path
+  return host.host.includes(':') ? `[${host.host}]:${host.port}` : `${host.host}:${host.port}`
+}
+
+/** A name with several addresses fails with an AggregateError whose own message is empty. */
+function describeFailure (error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(describeFailure).join(', ')
+  return (error as Error).message
+}
