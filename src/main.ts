@@ -1,0 +1,32 @@
+/**
+ * The process: reads the environment, starts the service, ends with it. Nothing else touches `process` (dev.ts apart).
+ */
+import closeWithGrace from 'close-with-grace'
+import { pino } from 'pino'
+import { readConfig } from './config.ts'
+import { startService } from './service.ts'
+
+function readEnvironment (): ReturnType<typeof readConfig> {
+  try {
+    return readConfig(process.env)
+  } catch (error) {
+    process.stderr.write(`oneflight: ${(error as Error).message}\n`)
+    process.exit(1)
+  }
+}
+
+const { config, database } = readEnvironment()
+const logger = pino({ level: config.LOG_LEVEL })
+
+try {
+  const service = await startService({ config, database, logger })
+  // A second signal, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
+  closeWithGrace({ delay: config.SHUTDOWN_TIMEOUT_MS, logger }, async ({ signal, err }) => {
+    if (err !== undefined) logger.fatal({ err }, 'the process is in an unknown state and ends')
+    else logger.info({ signal }, 'stopping')
+    await service.stop()
+  })
+} catch (error) {
+  logger.fatal({ reason: (error as Error).message }, 'the service cannot start')
+  process.exit(1)
+}

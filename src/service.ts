@@ -1,0 +1,53 @@
+/**
+ * Both servers as one service: started together, stopped in order. It neither reads the environment nor ends the process.
+ */
+import type { AddressInfo } from 'node:net'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { Config } from '../schemas/config.ts'
+import type { DatabaseTarget } from '../schemas/database.ts'
+import { buildAdmin } from './admin.ts'
+import { buildApp } from './app.ts'
+
+export interface ServiceOptions {
+  readonly config: Config
+  readonly database: DatabaseTarget
+  readonly logger: FastifyBaseLogger
+}
+
+export interface Service {
+  /** Where the servers listen, e.g. `http://127.0.0.1:4000`. */
+  readonly url: string
+  readonly adminUrl: string
+  /** Not ready from now on; no new connection is taken, batches that run are finished, then every database connection is closed. */
+  stop (): Promise<void>
+}
+
+/** Starts both servers. Throws when one of them cannot listen; then neither does. */
+export async function startService ({ config, database, logger }: ServiceOptions): Promise<Service> {
+  let stopping = false
+  const app = await buildApp({ config, database, logger })
+  await app.ready()
+  const admin = buildAdmin({ config, logger, main: app, stopping: () => stopping })
+  try {
+    await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT, listenTextResolver: address => `main server: ${address}` })
+    await admin.listen({ host: config.ADMIN_HTTP_HOST, port: config.ADMIN_HTTP_PORT, listenTextResolver: address => `admin server: ${address}` })
+  } catch (error) {
+    await Promise.all([app.close(), admin.close()])
+    throw error
+  }
+  return {
+    url: urlOf(app),
+    adminUrl: urlOf(admin),
+    async stop () {
+      stopping = true
+      // The admin server is last: /live and /ready tell what is going on to the end.
+      await app.close()
+      await admin.close()
+    }
+  }
+}
+
+function urlOf (server: FastifyInstance): string {
+  const { address, family, port } = server.server.address() as AddressInfo
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}

@@ -1,0 +1,82 @@
+/**
+ * The whole service in the test's own process, on a database of its own, spoken to over HTTP.
+ *
+ * In charge of: starting and stopping it, tokens, and the log as lines.
+ * Refuses to: mock anything.
+ */
+import { createHmac } from 'node:crypto'
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import type { Test } from 'tap'
+import { readConfig } from '../../src/config.ts'
+import { startService, type Service } from '../../src/service.ts'
+import { useDatabase, type Database } from './database.ts'
+
+export const SECRET = 'a secret of the test suite, more than 32 bytes'
+
+/** An answer over HTTP. `body` is the parsed JSON (numbers rounded by JavaScript), `text` the bytes as text. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  readonly body: any
+}
+
+export interface ServiceUnderTest extends Service {
+  readonly database: Database
+  /** Log lines so far. */
+  readonly log: ReadonlyArray<Readonly<Record<string, unknown>>>
+  /** Posts a batch: JSON text as it is, anything else stringified. Role `oneflight_user` unless said otherwise; null sends no token. */
+  post (batch: unknown, options?: { readonly role?: string | null, readonly headers?: Readonly<Record<string, string>> }): Promise<Answer>
+}
+
+export interface UseServiceOptions {
+  /** SQL that makes the database, once per file; see useDatabase. */
+  readonly schema?: string
+  /** Environment variables beside DATABASE_URL, ports and JWT_SECRET. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Replaces the login URL, e.g. by one that leads through a proxy. */
+  readonly databaseUrl?: (loginUrl: string) => string
+}
+
+/** Starts the service; it is stopped at the end of `t`. */
+export async function useService (t: Test, { schema, env = {}, databaseUrl = url => url }: UseServiceOptions = {}): Promise<ServiceUnderTest> {
+  const database = await useDatabase(t, schema === undefined ? {} : { schema })
+  const log: Array<Record<string, unknown>> = []
+  const sink = new Writable({
+    write (chunk: Buffer, _encoding, done) {
+      for (const line of chunk.toString().trim().split('\n')) log.push(JSON.parse(line) as Record<string, unknown>)
+      done()
+    }
+  })
+  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', ...env })
+  const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink) })
+  t.teardown(() => service.stop())
+  return {
+    ...service,
+    database,
+    log,
+    async post (batch, { role = 'oneflight_user', headers = {} } = {}) {
+      return ask(service.url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }), ...headers },
+        body: typeof batch === 'string' ? batch : JSON.stringify(batch)
+      })
+    }
+  }
+}
+
+/** One request. */
+export async function ask (url: string, init?: RequestInit): Promise<Answer> {
+  const response = await fetch(url, init)
+  const text = await response.text()
+  const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
+  return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : undefined }
+}
+
+/** An HS256 token that expires in an hour; a claim that is undefined is left out. */
+export function token (claims: Readonly<Record<string, unknown>>, secret = SECRET): string {
+  const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ exp: Math.floor(Date.now() / 1000) + 3600, ...claims })}`
+  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`
+}
