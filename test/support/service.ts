@@ -4,11 +4,11 @@
  * In charge of: starting and stopping it, tokens, and the log as lines.
  * Refuses to: mock anything.
  */
-import { createHmac } from 'node:crypto'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { readConfig } from '../../src/config.ts'
+import { signToken } from '../../src/dev/token.ts'
 import { startService, type Service } from '../../src/service.ts'
 import { useDatabase, type Database } from './database.ts'
 
@@ -76,7 +76,5 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
 
 /** An HS256 token that expires in an hour; a claim that is undefined is left out. */
 export function token (claims: Readonly<Record<string, unknown>>, secret = SECRET): string {
-  const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
-  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ exp: Math.floor(Date.now() / 1000) + 3600, ...claims })}`
-  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`
+  return signToken({ exp: Math.floor(Date.now() / 1000) + 3600, ...claims }, secret)
 }

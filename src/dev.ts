@@ -1,0 +1,121 @@
+/**
+ * `npm run dev`: a real PostgreSQL, the sample shop, both servers, and one batch sent over HTTP to show that it works.
+ * For development alone: everything listens on 127.0.0.1 and the token secret lies in a file.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import closeWithGrace from 'close-with-grace'
+import { pino } from 'pino'
+import postgres from 'postgres'
+import { readConfig } from './config.ts'
+import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from './dev/postgres.ts'
+import { signToken } from './dev/token.ts'
+import { startService, type Service } from './service.ts'
+
+const root = resolve(import.meta.dirname, '..')
+const DATABASE = 'shop'
+const TOKEN_SECONDS = 30 * 24 * 3600
+
+/** An order: its customer, its lines, paid, and what is left of the first article. */
+const batch = [
+  { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Ada' }] },
+  { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id' }] },
+  { id: 'items', op: 'insert', table: 'order_items', values: [{ order_id: '$order.0.id', sku: 'apple', qty: 4 }, { order_id: '$order.0.id', sku: 'pear', qty: 1 }] },
+  { id: 'paid', op: 'update', table: 'orders', set: { status: 'paid' }, where: { id: { eq: '$order.0.id' } } },
+  { id: 'left', op: 'select', table: 'stock', where: { sku: { eq: '$items.0.sku' } } }
+]
+
+try {
+  await start()
+} catch (error) {
+  process.stderr.write(`oneflight: ${(error as Error).message}\n`)
+  process.exit(1)
+}
+
+async function start (): Promise<void> {
+  const state = await reachableDataDirectory('.data')
+  await mkdir(state, { recursive: true })
+  say('starting PostgreSQL …')
+  const server = await startPostgres({ major: availableMajors().at(-1) ?? 18, dataDir: join(state, 'postgres') })
+  let service: Service | undefined
+  closeWithGrace({ delay: 15_000, logger: false }, async () => {
+    await service?.stop()
+    await server.stop()
+  })
+  await prepareDatabase(server)
+  const secret = await developmentSecret(join(state, 'jwt-secret'))
+  const { config, database } = readConfig({
+    LOG_LEVEL: 'warn',
+    ...process.env,
+    DATABASE_URL: `postgres://oneflight:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
+    JWT_SECRET: secret,
+    ANON_ROLE: 'shop_anonymous'
+  })
+  service = await startService({ config, database, logger: pino({ level: config.LOG_LEVEL }) })
+  const token = signToken({ role: 'shop_customer', sub: 'ada', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
+  await demonstrate(service, token)
+  say(`
+main server    ${service.url}
+admin server   ${service.adminUrl}   /metrics /live /ready /config
+database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   PostgreSQL, data in ${server.dataDir}
+
+A token for development (role shop_customer, for 30 days):
+
+export TOKEN=${token}
+
+Paste it, then try:
+
+curl ${service.url} -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '[
+  {"id": "order", "op": "select", "table": "orders", "where": {"status": {"eq": "paid"}}},
+  {"id": "stock", "op": "select", "table": "stock", "where": {"qty": {"gte": 100}}}
+]'
+
+Ctrl-C stops all of it.`)
+}
+
+/** Makes the sample shop unless an earlier start has. */
+async function prepareDatabase ({ url }: Postgres): Promise<void> {
+  const admin = postgres(url, { max: 1, onnotice: () => {} })
+  try {
+    const [known] = await admin`select from pg_database where datname = ${DATABASE}`
+    if (known !== undefined) return
+    // Under another name until it is whole: half a shop never looks like one.
+    await admin.unsafe(`drop database if exists ${DATABASE}_new`)
+    await admin.unsafe(`create database ${DATABASE}_new`)
+    const fresh = postgres(url.replace(/[^/]*$/, `${DATABASE}_new`), { max: 1, onnotice: () => {} })
+    await fresh.unsafe(await readFile(join(root, 'deploy/shop.sql'), 'utf8')).finally(() => fresh.end())
+    await admin.unsafe(`alter database ${DATABASE}_new rename to ${DATABASE}`)
+  } finally {
+    await admin.end()
+  }
+}
+
+/** The same secret at every start, so that a token outlives a restart. */
+async function developmentSecret (file: string): Promise<string> {
+  await writeFile(file, randomBytes(32).toString('base64url'), { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  return readFile(file, 'utf8')
+}
+
+async function demonstrate (service: Service, token: string): Promise<void> {
+  say(`\nPOST ${service.url}\n${lines(batch)}`)
+  const response = await fetch(service.url, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(batch)
+  })
+  const answer = await response.text()
+  say(`\n${response.status} ${response.statusText}\n${answer.replace(/\],"/g, '],\n"').replace('{"error":null,"data":{', '{"error":null,"data":{\n')}`)
+  if (!response.ok) throw new Error('the sample batch failed')
+}
+
+/** One operation a line. */
+function lines (operations: readonly unknown[]): string {
+  return `[\n${operations.map(operation => `  ${JSON.stringify(operation)}`).join(',\n')}\n]`
+}
+
+function say (text: string): void {
+  process.stdout.write(`${text}\n`)
+}
