@@ -1,0 +1,96 @@
+/**
+ * The words of the configuration: every environment variable the service reads, with its meaning, default and limits. The
+ * README's table, the start-up checks and `GET /config` are all made from this one object.
+ * In charge of naming and describing; it reads nothing and decides nothing (`src/config.ts` does).
+ */
+import { Type, type Static } from '@sinclair/typebox'
+
+/**
+ * What may be said of a variable, beside TypeBox's own words.
+ * A variable is shown by `GET /config` only when it says `printable`; one that says `secret` is shown as set or not set.
+ */
+export interface ConfigItem {
+  readonly type?: string
+  readonly anyOf?: ReadonlyArray<{ readonly const: string }>
+  readonly description?: string
+  readonly default?: unknown
+  /** How the default comes about when it depends on another variable. */
+  readonly defaultText?: string
+  readonly unit?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  /** Limits of the value's length in UTF-8 bytes. */
+  readonly minBytes?: number
+  readonly maxBytes?: number
+  /** A regular expression for the value, and the same in words. */
+  readonly pattern?: string
+  readonly patternText?: string
+  readonly secret?: boolean
+  readonly printable?: boolean
+}
+
+const HOUR_MS = 3_600_000
+const printable = true
+const secret = true
+const port = { minimum: 0, maximum: 65_535, printable }
+const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS, printable }
+
+export const ConfigSchema = Type.Object({
+  DATABASE_URL: Type.String({ description: 'Where the database is: `postgres://user:password@host:port/database`, as libpq reads it (several hosts, socket directories, `sslmode`, `target_session_attrs`)', secret }),
+  ANON_ROLE: Type.Optional(Type.String({ description: 'Database role of requests without a token; without it they are refused', minBytes: 1, maxBytes: 63, printable })),
+  DB_SCHEMAS: Type.Array(Type.String(), { description: 'Schemas that operations may name, comma separated; the first is the one of tables named without a schema', default: ['public'], printable }),
+
+  HTTP_HOST: Type.String({ description: 'Address the main server listens on', default: '127.0.0.1', printable }),
+  HTTP_PORT: Type.Integer({ description: 'Port of the main server; 0 takes a free one', default: 4000, ...port }),
+  ADMIN_HTTP_HOST: Type.String({ description: 'Address the admin server listens on; never a public one', default: '127.0.0.1', printable }),
+  ADMIN_HTTP_PORT: Type.Integer({ description: 'Port of the admin server (metrics, liveness, readiness, configuration); 0 takes a free one', default: 9568, ...port }),
+
+  JWT_SECRET: Type.Optional(Type.String({ description: 'Shared secret of HS256, HS384 and HS512 tokens', minBytes: 32, secret })),
+  JWT_ROLE_CLAIM: Type.String({ description: 'Claim that names the database role', default: 'role', pattern: '^[^.]+(\\.[^.]+)*$', patternText: 'a dotted path such as app_metadata.role', printable }),
+  JWT_REQUIRE_EXP: Type.Boolean({ description: 'Whether tokens without `exp` are refused', default: true, printable }),
+  JWT_LEEWAY_S: Type.Integer({ description: 'Clock difference that is forgiven for `exp`, `nbf` and `iat`', default: 30, unit: 's', minimum: 0, maximum: 600, printable }),
+  JWT_AUD: Type.Optional(Type.Array(Type.String(), { description: 'Audiences of which a token must name one, comma separated; makes `aud` required', printable })),
+  JWT_ISS: Type.Optional(Type.String({ description: 'Issuer that a token must name; makes `iss` required', printable })),
+
+  MAX_BODY_BYTES: Type.Integer({ description: 'Largest request body', default: 1_048_576, unit: 'bytes', minimum: 2, maximum: 268_435_456, printable }),
+  MAX_OPS: Type.Integer({ description: 'Most operations of one batch', default: 100, minimum: 1, maximum: 1000, printable }),
+  MAX_ROWS: Type.Integer({ description: 'Most rows of one operation, in or out', default: 10_000, minimum: 1, maximum: 1_000_000, printable }),
+  MAX_CONDITIONS: Type.Integer({ description: 'Most filter conditions of one operation', default: 1000, minimum: 1, maximum: 10_000, printable }),
+
+  POOL_SIZE: Type.Integer({ description: 'Database connections, each with at most one transaction', default: 10, minimum: 1, maximum: 1000, printable }),
+  QUEUE_SIZE: Type.Integer({ description: 'Batches that may wait for a connection; further ones are answered 503 `overloaded`', defaultText: '4 × `POOL_SIZE`', minimum: 0, maximum: 100_000, printable }),
+  QUEUE_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for a connection, then 503 `overloaded`', default: 1000, ...duration }),
+  STATEMENT_TIMEOUT_MS: Type.Integer({ description: 'Longest run of one statement', default: 15_000, ...duration }),
+  LOCK_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for one lock', default: 5000, ...duration }),
+  REQUEST_TIMEOUT_MS: Type.Integer({ description: 'Longest time from a request to its answer', default: 30_000, ...duration }),
+  SHUTDOWN_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for running requests after SIGTERM', default: 25_000, ...duration }),
+
+  LOG_LEVEL: Type.Union([
+    Type.Literal('trace'), Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error'),
+    Type.Literal('fatal'), Type.Literal('silent')
+  ], { description: 'Least severity that is logged', default: 'info', printable }),
+  ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], { description: 'Whether clients see `detail` and `hint` of PostgreSQL\'s errors (`verbose`); these can hold data of rows the role may not read', default: 'terse', printable })
+})
+
+/** The configuration as the program holds it: text turned into values, defaults filled in, every limit kept. */
+export type Config = Readonly<Static<typeof ConfigSchema>>
+
+/** Every variable with what is said of it, in the order of the documentation. */
+export const configItems: ReadonlyArray<readonly [keyof Config, ConfigItem]> =
+  Object.entries(ConfigSchema.properties) as unknown as ReadonlyArray<[keyof Config, ConfigItem]>
+
+/** Whether the service refuses to start without this variable. */
+export function isRequired (name: keyof Config, item: ConfigItem): boolean {
+  const required: readonly string[] = ConfigSchema.required as readonly string[]
+  return required.includes(name) && item.default === undefined && item.defaultText === undefined
+}
+
+/** The limits of a variable's value in words, `''` when there are none: `from 1 to 1000 ms`, `true or false`, `terse, verbose`. */
+export function describeLimits (item: ConfigItem): string {
+  if (item.anyOf !== undefined) return `one of ${item.anyOf.map(word => word.const).join(', ')}`
+  if (item.type === 'boolean') return 'true or false'
+  if (item.type === 'integer') return `from ${item.minimum} to ${item.maximum}${item.unit === undefined ? '' : ` ${item.unit}`}`
+  const { minBytes = 0, maxBytes, patternText = '' } = item
+  if (maxBytes !== undefined) return `${minBytes} to ${maxBytes} bytes`
+  return minBytes === 0 ? patternText : `at least ${minBytes} bytes`
+}

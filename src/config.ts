@@ -1,0 +1,118 @@
+/**
+ * From the environment to the configuration. In charge of finding every problem at once, before anything is opened; refuses
+ * to start with a half-understood environment. Reads nothing but the object it is given and never shows a secret.
+ */
+import { configItems, isRequired, type Config } from '../schemas/config.ts'
+import type { DatabaseTarget } from '../schemas/database.ts'
+import { parseDatabaseUrl } from './config/database-url.ts'
+import { findNearMisses } from './config/names.ts'
+import { readValue } from './config/value.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What a refused start throws: `message` holds all problems, one line each, and may be printed as it is. */
+export interface ConfigError extends Error {
+  readonly name: 'ConfigError'
+  readonly problems: readonly string[]
+}
+
+/** Values and problems found so far; the values of names with a problem are missing. */
+interface Draft {
+  readonly values: Partial<Config>
+  readonly database: DatabaseTarget | undefined
+  readonly problems: readonly string[]
+}
+
+/**
+ * Reads the configuration. An empty variable counts as unset. `database` is DATABASE_URL, understood.
+ * Throws a `ConfigError` that lists every problem.
+ */
+export function readConfig (env: Environment): { readonly config: Config, readonly database: DatabaseTarget } {
+  const given = Object.fromEntries(Object.entries(env).filter(([, text]) => text !== undefined && text !== ''))
+  const draft = readDatabase(readVariables(given))
+  const problems = [
+    ...findNearMisses(Object.keys(given), configItems.map(([name]) => name)),
+    ...draft.problems,
+    ...checkServers(draft.values),
+    ...checkRoles(given, draft),
+    ...checkSchemas(draft.values)
+  ]
+  if (problems.length > 0 || draft.database === undefined) throw configError(problems)
+  // Without a problem every required variable was read and every other one has its default.
+  return { config: draft.values as Config, database: draft.database }
+}
+
+/**
+ * What `GET /config` answers: the variables that the schema calls printable, secrets as "[redacted]" when set, and of the
+ * database URL only user, hosts, ports and database name. null stands for a variable that is not set.
+ */
+export function printableConfig (config: Config): Readonly<Record<string, unknown>> {
+  const shown = configItems
+    .filter(([, item]) => item.printable === true || item.secret === true)
+    .map(([name, item]) => {
+      const value = config[name] ?? null
+      return [name, value !== null && item.secret === true ? '[redacted]' : value]
+    })
+  const { user, hosts, database } = parseDatabaseUrl(config.DATABASE_URL)
+  return { ...Object.fromEntries(shown), DATABASE_URL: { user, hosts, database } }
+}
+
+function readVariables (given: Environment): Draft {
+  const values: Record<string, unknown> = {}
+  const problems: string[] = []
+  for (const [name, item] of configItems) {
+    const text = given[name]
+    if (text !== undefined) {
+      const reading = readValue(item, text)
+      if ('problem' in reading) problems.push(`${name}: ${reading.problem}`)
+      else values[name] = reading.value
+    } else if (item.default !== undefined) {
+      values[name] = item.default
+    } else if (isRequired(name, item)) {
+      problems.push(`${name}: required`)
+    }
+  }
+  // Four waiting batches to a connection: about what is served within QUEUE_TIMEOUT_MS when a batch takes 250 ms.
+  if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
+  return { values, problems, database: undefined }
+}
+
+function readDatabase (draft: Draft): Draft {
+  if (draft.values.DATABASE_URL === undefined) return draft
+  try {
+    return { ...draft, database: parseDatabaseUrl(draft.values.DATABASE_URL) }
+  } catch (error) {
+    return { ...draft, problems: [...draft.problems, `DATABASE_URL: ${(error as Error).message}`] }
+  }
+}
+
+const EVERY_ADDRESS: readonly unknown[] = ['0.0.0.0', '::']
+
+function checkServers ({ HTTP_HOST, HTTP_PORT, ADMIN_HTTP_HOST, ADMIN_HTTP_PORT }: Partial<Config>): readonly string[] {
+  const overlap = HTTP_HOST === ADMIN_HTTP_HOST || EVERY_ADDRESS.includes(HTTP_HOST) || EVERY_ADDRESS.includes(ADMIN_HTTP_HOST)
+  if (!overlap || HTTP_PORT !== ADMIN_HTTP_PORT || !HTTP_PORT) return []
+  return ['ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address']
+}
+
+function checkRoles (given: Environment, { values: { ANON_ROLE: role }, database }: Draft): readonly string[] {
+  if (given['JWT_SECRET'] === undefined && given['ANON_ROLE'] === undefined) {
+    return ['JWT_SECRET, ANON_ROLE: at least one must be set, otherwise no request can be served']
+  }
+  if (role === undefined) return []
+  // `set role none` would give anonymous requests the login role; pg_* are PostgreSQL's own roles, with rights on files and more.
+  if (role === 'none' || role.startsWith('pg_')) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
+  if (role === database?.user) return ['ANON_ROLE: expected another role than the login role of DATABASE_URL']
+  return []
+}
+
+function checkSchemas ({ DB_SCHEMAS: schemas = [] }: Partial<Config>): readonly string[] {
+  return schemas.flatMap((schema, index) => {
+    if (schema === 'information_schema' || schema.startsWith('pg_')) return [`DB_SCHEMAS: "${schema}" belongs to PostgreSQL`]
+    if (Buffer.byteLength(schema) > 63) return [`DB_SCHEMAS: name ${index + 1} is longer than 63 bytes`]
+    return schemas.indexOf(schema) < index ? [`DB_SCHEMAS: "${schema}" is given twice`] : []
+  })
+}
+
+function configError (problems: readonly string[]): ConfigError {
+  return Object.assign(new Error(problems.join('\n')), { name: 'ConfigError' as const, problems })
+}

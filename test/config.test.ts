@@ -1,0 +1,130 @@
+/** What the environment may say, and that every mistake in it is told at once, without a secret. */
+import t from 'tap'
+import { printableConfig, readConfig, type ConfigError, type Environment } from '../src/config.ts'
+import { configItems, type Config } from '../schemas/config.ts'
+
+const CANARY = 'hunter2-hunter2-hunter2-hunter2-hunter2'
+const base = { DATABASE_URL: `postgres://app:${CANARY}@db.internal:6432/shop?application_name=x`, JWT_SECRET: CANARY }
+const problemsOf = (env: Environment): readonly string[] => {
+  try {
+    readConfig(env)
+    return []
+  } catch (error) {
+    const { name, message, problems } = error as ConfigError
+    t.equal(name, 'ConfigError')
+    t.equal(message, problems.join('\n'))
+    t.notMatch(message, /hunter2/)
+    return problems
+  }
+}
+
+t.test('defaults', async t => {
+  const { config, database } = readConfig(base)
+  t.strictSame(config, {
+    ...base,
+    DB_SCHEMAS: ['public'],
+    HTTP_HOST: '127.0.0.1',
+    HTTP_PORT: 4000,
+    ADMIN_HTTP_HOST: '127.0.0.1',
+    ADMIN_HTTP_PORT: 9568,
+    JWT_ROLE_CLAIM: 'role',
+    JWT_REQUIRE_EXP: true,
+    JWT_LEEWAY_S: 30,
+    MAX_BODY_BYTES: 1_048_576,
+    MAX_OPS: 100,
+    MAX_ROWS: 10_000,
+    MAX_CONDITIONS: 1000,
+    POOL_SIZE: 10,
+    QUEUE_SIZE: 40,
+    QUEUE_TIMEOUT_MS: 1000,
+    STATEMENT_TIMEOUT_MS: 15_000,
+    LOCK_TIMEOUT_MS: 5000,
+    REQUEST_TIMEOUT_MS: 30_000,
+    SHUTDOWN_TIMEOUT_MS: 25_000,
+    LOG_LEVEL: 'info',
+    ERROR_VERBOSITY: 'terse'
+  })
+  t.match(database, { hosts: [{ host: 'db.internal', port: 6432 }], user: 'app', password: CANARY, database: 'shop' })
+})
+
+t.test('what is read', async t => {
+  const rows: ReadonlyArray<readonly [Environment, Partial<Config>]> = [
+    [{ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }, { HTTP_PORT: 0, ADMIN_HTTP_PORT: 0 }],
+    [{ HTTP_PORT: '80', ADMIN_HTTP_PORT: '80', ADMIN_HTTP_HOST: '127.0.0.2' }, { HTTP_PORT: 80, ADMIN_HTTP_PORT: 80 }],
+    [{ POOL_SIZE: '3' }, { POOL_SIZE: 3, QUEUE_SIZE: 12 }],
+    [{ POOL_SIZE: '3', QUEUE_SIZE: '0' }, { POOL_SIZE: 3, QUEUE_SIZE: 0 }],
+    [{ POOL_SIZE: '', ANON_ROLE: '', HTTP_HOST: undefined }, { POOL_SIZE: 10, HTTP_HOST: '127.0.0.1' }],
+    [{ JWT_REQUIRE_EXP: 'false' }, { JWT_REQUIRE_EXP: false }],
+    [{ JWT_REQUIRE_EXP: 'true' }, { JWT_REQUIRE_EXP: true }],
+    [{ JWT_ROLE_CLAIM: 'app_metadata.role' }, { JWT_ROLE_CLAIM: 'app_metadata.role' }],
+    [{ JWT_AUD: 'a, b', JWT_ISS: 'https://id.example' }, { JWT_AUD: ['a', 'b'], JWT_ISS: 'https://id.example' }],
+    [{ DB_SCHEMAS: 'api,Private Stuff' }, { DB_SCHEMAS: ['api', 'Private Stuff'] }],
+    [{ ANON_ROLE: 'anon', JWT_SECRET: '' }, { ANON_ROLE: 'anon' }],
+    [{ ANON_ROLE: 'é'.repeat(31) }, { ANON_ROLE: 'é'.repeat(31) }],
+    [{ JWT_SECRET: 'é'.repeat(16) }, { JWT_SECRET: 'é'.repeat(16) }],
+    [{ LOG_LEVEL: 'silent', ERROR_VERBOSITY: 'verbose' }, { LOG_LEVEL: 'silent', ERROR_VERBOSITY: 'verbose' }],
+    // Foreign variables, also those of families that others use and those that Kubernetes makes of Services' names.
+    [{ PATH: '/bin', HTTP_PROXY: 'x', DB_HOST: 'x', DATABASE_NAME: 'x', LOG_FORMAT: 'x', QUEUE_SERVICE_HOST: 'x', QUEUE_PORT_80_TCP: 'x', MAX: 'x', DB: 'x', MAXIMUM_X: 'x' }, {}]
+  ]
+  for (const [env, expected] of rows) t.match(readConfig({ ...base, ...env }).config, expected, JSON.stringify(env))
+  t.notOk('ANON_ROLE' in readConfig({ ...base, ANON_ROLE: '' }).config, 'empty is unset')
+})
+
+t.test('what is refused', async t => {
+  const rows: ReadonlyArray<readonly [Environment, ...string[]]> = [
+    [{ DATABASE_URL: '' }, 'DATABASE_URL: required'],
+    [{ DATABASE_URL: `mysql://${CANARY}` }, 'DATABASE_URL: expected postgres://user:password@host:port/database'],
+    [{ DATABASE_URL: `postgres://app:x@db/shop?pass=${CANARY}` }, 'DATABASE_URL: has the unknown parameter pass'],
+    [{ JWT_SECRET: 'hunter2' }, 'JWT_SECRET: expected at least 32 bytes (the value is not shown)'],
+    [{ JWT_SECRET: '' }, 'JWT_SECRET, ANON_ROLE: at least one must be set, otherwise no request can be served'],
+    ...['abc', '10abc', '1e3', '0x10', '1.0', ' 1', '-1', '+1', '01', '0', '1001', '9'.repeat(16)].map(text =>
+      [{ POOL_SIZE: text }, `POOL_SIZE: expected an integer from 1 to 1000, got "${text}"`] as const),
+    [{ LOCK_TIMEOUT_MS: '0' }, 'LOCK_TIMEOUT_MS: expected an integer from 1 to 3600000 ms, got "0"'],
+    [{ POOL_SIZE: 'x'.repeat(101) }, `POOL_SIZE: expected an integer from 1 to 1000, got "${'x'.repeat(100)}…"`],
+    [{ HTTP_PORT: '65536' }, 'HTTP_PORT: expected an integer from 0 to 65535, got "65536"'],
+    [{ JWT_REQUIRE_EXP: 'yes' }, 'JWT_REQUIRE_EXP: expected true or false, got "yes"'],
+    [{ LOG_LEVEL: 'INFO' }, 'LOG_LEVEL: expected one of trace, debug, info, warn, error, fatal, silent, got "INFO"'],
+    [{ JWT_ROLE_CLAIM: 'a..b' }, 'JWT_ROLE_CLAIM: expected a dotted path such as app_metadata.role, got "a..b"'],
+    [{ JWT_AUD: 'a,' }, 'JWT_AUD: expected a comma separated list without empty elements, got "a,"'],
+    [{ ANON_ROLE: 'é'.repeat(32) }, `ANON_ROLE: expected 1 to 63 bytes, got "${'é'.repeat(32)}"`],
+    [{ ANON_ROLE: 'none' }, 'ANON_ROLE: "none" is reserved by PostgreSQL'],
+    [{ ANON_ROLE: 'pg_monitor' }, 'ANON_ROLE: "pg_monitor" is reserved by PostgreSQL'],
+    [{ ANON_ROLE: 'app' }, 'ANON_ROLE: expected another role than the login role of DATABASE_URL'],
+    [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
+    [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
+    ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
+      [{ DB_SCHEMAS: `api,${name}` }, `DB_SCHEMAS: "${name}" belongs to PostgreSQL`] as const),
+    ...['127.0.0.1', '0.0.0.0', '::'].map(host =>
+      [{ HTTP_HOST: host, HTTP_PORT: '9568' }, 'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'] as const),
+    [{ ADMIN_HTTP_HOST: '0.0.0.0', ADMIN_HTTP_PORT: '4000' }, 'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'],
+    [{ STATEMENT_TIMEOUT: CANARY }, 'STATEMENT_TIMEOUT: unknown variable; did you mean STATEMENT_TIMEOUT_MS?'],
+    [{ JWT_SERCET: CANARY }, 'JWT_SERCET: unknown variable; did you mean JWT_SECRET?'],
+    [{ MAX_BDOY_BYTES: '1' }, 'MAX_BDOY_BYTES: unknown variable; did you mean MAX_BODY_BYTES?'],
+    [{ ADMIN_HTTP_PROT: '1' }, 'ADMIN_HTTP_PROT: unknown variable; did you mean ADMIN_HTTP_PORT?'],
+    [{ DB_SCHEMA: 'api' }, 'DB_SCHEMA: unknown variable; did you mean DB_SCHEMAS?'],
+    [
+      { POOL_SIZE: 'x', MAX_OPS: 'x', POOL_MAX: '1', DATABASE_URL: 'x' },
+      'POOL_MAX: unknown variable; did you mean POOL_SIZE?',
+      'MAX_OPS: expected an integer from 1 to 1000, got "x"',
+      'POOL_SIZE: expected an integer from 1 to 1000, got "x"',
+      'DATABASE_URL: expected postgres://user:password@host:port/database'
+    ],
+    [{ DB_SCHEMAS: ',' }, 'DB_SCHEMAS: expected a comma separated list without empty elements, got ","']
+  ]
+  for (const [env, ...expected] of rows) t.strictSame(problemsOf({ ...base, ...env }), expected, JSON.stringify(env))
+})
+
+t.test('/config shows an allow-list, and no secret', async t => {
+  const shown = printableConfig(readConfig({ ...base, JWT_AUD: 'a,b' }).config)
+  t.strictSame(Object.keys(shown), configItems.map(([name]) => name), 'every variable is printable or secret')
+  t.match(shown, {
+    DATABASE_URL: { user: 'app', hosts: [{ host: 'db.internal', port: 6432 }], database: 'shop' },
+    JWT_SECRET: '[redacted]',
+    JWT_AUD: ['a', 'b'],
+    ANON_ROLE: null,
+    POOL_SIZE: 10
+  })
+  t.notMatch(JSON.stringify(shown), /hunter2|application_name/)
+  const anonymous = readConfig({ ANON_ROLE: 'anon', DATABASE_URL: `postgres:///shop?host=/run/pg&user=app&password=${CANARY}` })
+  t.match(printableConfig(anonymous.config), { JWT_SECRET: null, ANON_ROLE: 'anon', DATABASE_URL: { hosts: [{ path: '/run/pg/.s.PGSQL.5432' }] } })
+})
