@@ -38,10 +38,9 @@ async function start (): Promise<void> {
   await mkdir(state, { recursive: true })
   say('starting PostgreSQL …')
   const server = await startPostgres({ major: availableMajors().at(-1) ?? 18, dataDir: join(state, 'postgres') })
-  let service: Service | undefined
+  const started: Array<{ stop (): Promise<void> }> = [server]
   closeWithGrace({ delay: 15_000, logger: false }, async () => {
-    await service?.stop()
-    await server.stop()
+    for (const part of started.toReversed()) await part.stop()
   })
   await prepareDatabase(server)
   const secret = await developmentSecret(join(state, 'jwt-secret'))
@@ -52,7 +51,8 @@ async function start (): Promise<void> {
     JWT_SECRET: secret,
     ANON_ROLE: 'shop_anonymous'
   })
-  service = await startService({ config, database, logger: pino({ level: config.LOG_LEVEL }) })
+  const service = await startService({ config, database, logger: pino({ level: config.LOG_LEVEL }) })
+  started.push(service)
   const token = signToken({ role: 'shop_customer', sub: 'ada', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
   await demonstrate(service, token)
   say(`

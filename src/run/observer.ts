@@ -1,15 +1,8 @@
 /**
  * What listens to the engine. Plugins meet by these names and not by importing each other.
  */
+import type { LaneCount } from './pool.ts'
 import type { BatchReport } from './report.ts'
-
-export interface LaneCount {
-  /** Lanes that carry a transaction. */
-  readonly busy: number
-  readonly idle: number
-  /** Batches that wait for a lane. */
-  readonly waiting: number
-}
 
 /** Decorator `observer`, made by the metrics plugin. */
 export interface Observer {

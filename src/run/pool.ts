@@ -6,7 +6,6 @@ import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import { closeLane, openLane, type Lane } from './lane.ts'
-import type { LaneCount } from './observer.ts'
 
 export interface PoolOptions {
   readonly target: DatabaseTarget
@@ -18,6 +17,14 @@ export interface PoolOptions {
   readonly queueTimeoutMs: number
   /** Hears of every failure to open a lane. */
   readonly onOpenFailed: (reason: unknown) => void
+}
+
+export interface LaneCount {
+  /** Lanes that carry a transaction. */
+  readonly busy: number
+  readonly idle: number
+  /** Batches that wait for a lane. */
+  readonly waiting: number
 }
 
 export interface LanePool {
