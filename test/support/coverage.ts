@@ -1,0 +1,63 @@
+/**
+ * What the suite did not cover, in words: file, lines, branches, functions.
+ *
+ * In charge of: reading the report tap leaves behind, and naming source files that no test loads (tap does not see those).
+ * Refuses to: measure; a child process counts by itself when it is spawned with Node's own child_process and ends by
+ * itself (also after SIGTERM with a handler); what SIGKILL ends is lost.
+ */
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { relative, resolve } from 'node:path'
+
+interface Span { readonly start: { readonly line: number }, readonly end: { readonly line: number } }
+
+/** The part of istanbul's file report that is read here. */
+interface FileReport {
+  readonly statementMap: Readonly<Record<string, Span>>
+  readonly s: Readonly<Record<string, number>>
+  readonly branchMap: Readonly<Record<string, { readonly locations: readonly Span[] }>>
+  readonly b: Readonly<Record<string, readonly number[]>>
+  readonly fnMap: Readonly<Record<string, { readonly name: string, readonly loc: Span }>>
+  readonly f: Readonly<Record<string, number>>
+}
+
+/** One line of text for each file that is not wholly covered; paths are relative to `root`. */
+export function coverageGaps (root: string, sources = ['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts']): string[] {
+  const file = resolve(root, '.tap/report/coverage-final.json')
+  const report = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) as Record<string, FileReport> : {}
+  const missing = globSync(sources, { cwd: root }).sort().filter(path => !(resolve(root, path) in report) && hasCode(resolve(root, path)))
+  return [
+    ...Object.entries(report).flatMap(([path, one]) => describe(relative(root, path), one)),
+    ...missing.map(path => `${path}: no test loads it`)
+  ]
+}
+
+function describe (path: string, { statementMap, s, branchMap, b, fnMap, f }: FileReport): string[] {
+  const lines = Object.entries(statementMap).filter(([id]) => s[id] === 0).map(([, span]) => span.start.line)
+  const missed = Object.entries(branchMap).flatMap(([id, { locations }]) => locations.filter((_, index) => b[id]?.[index] === 0))
+  const branches = [...new Set(missed.map(({ start, end }) => start.line === end.line ? `${start.line}` : `${start.line}-${end.line}`))]
+  const functions = Object.entries(fnMap).filter(([id]) => f[id] === 0).map(([, { name, loc }]) => `${name} (${loc.start.line})`)
+  const found = [
+    ...lines.length > 0 ? [`lines ${ranges(lines)}`] : [],
+    ...branches.length > 0 ? [`branches ${branches.join(', ')}`] : [],
+    ...functions.length > 0 ? [`functions ${functions.join(', ')}`] : []
+  ]
+  return found.length > 0 ? [`${path}: ${found.join('; ')}`] : []
+}
+
+/** 3, 4, 5, 9 → "3-5, 9". */
+function ranges (lines: readonly number[]): string {
+  const spans: Array<[number, number]> = []
+  for (const line of [...lines].sort((a, b) => a - b)) {
+    const last = spans.at(-1)
+    if (last !== undefined && line <= last[1] + 1) last[1] = line
+    else spans.push([line, line])
+  }
+  return spans.map(([from, to]) => from === to ? `${from}` : `${from}-${to}`).join(', ')
+}
+
+/** A file of types alone leaves nothing at run time, so no test can load it. */
+function hasCode (path: string): boolean {
+  const code = stripTypeScriptTypes(readFileSync(path, 'utf8')).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+  return code.trim() !== ''
+}
