@@ -10,19 +10,23 @@ function readEnvironment (): ReturnType<typeof readConfig> {
   try {
     return readConfig(process.env)
   } catch (error) {
-    process.stderr.write(`oneflight: ${(error as Error).message}\n`)
+    const problems = (error as Error).message.split('\n')
+    process.stderr.write(problems.map(problem => `oneflight: ${problem}\n`).join(''))
     process.exit(1)
   }
 }
 
 const { config, database } = readEnvironment()
+// postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is looked after by the lanes.
+delete process.env['PGTARGETSESSIONATTRS']
 const logger = pino({ level: config.LOG_LEVEL })
 
 try {
   const service = await startService({ config, database, logger })
   // A second signal, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
   closeWithGrace({ delay: config.SHUTDOWN_TIMEOUT_MS, logger }, async ({ signal, err }) => {
-    if (err !== undefined) logger.fatal({ err }, 'the process is in an unknown state and ends')
+    // The stack alone: an error of the database carries details, statements and parameters.
+    if (err !== undefined) logger.fatal({ reason: err.stack }, 'the process is in an unknown state and ends')
     else logger.info({ signal }, 'stopping')
     await service.stop()
   })

@@ -1,8 +1,7 @@
 /**
  * Both servers as one service: started together, stopped in order. It neither reads the environment nor ends the process.
  */
-import type { AddressInfo } from 'node:net'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { buildAdmin } from './admin.ts'
@@ -29,25 +28,20 @@ export async function startService ({ config, database, logger }: ServiceOptions
   await app.ready()
   const admin = buildAdmin({ config, logger, main: app, stopping: () => stopping })
   try {
-    await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT, listenTextResolver: address => `main server: ${address}` })
-    await admin.listen({ host: config.ADMIN_HTTP_HOST, port: config.ADMIN_HTTP_PORT, listenTextResolver: address => `admin server: ${address}` })
+    const url = await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT, listenTextResolver: address => `main server: ${address}` })
+    const adminUrl = await admin.listen({ host: config.ADMIN_HTTP_HOST, port: config.ADMIN_HTTP_PORT, listenTextResolver: address => `admin server: ${address}` })
+    return {
+      url,
+      adminUrl,
+      async stop () {
+        stopping = true
+        // The admin server is last: /live and /ready tell what is going on to the end.
+        await app.close()
+        await admin.close()
+      }
+    }
   } catch (error) {
     await Promise.all([app.close(), admin.close()])
     throw error
   }
-  return {
-    url: urlOf(app),
-    adminUrl: urlOf(admin),
-    async stop () {
-      stopping = true
-      // The admin server is last: /live and /ready tell what is going on to the end.
-      await app.close()
-      await admin.close()
-    }
-  }
-}
-
-function urlOf (server: FastifyInstance): string {
-  const { address, family, port } = server.server.address() as AddressInfo
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

@@ -48,7 +48,7 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error.code, place.anonymous),
     message: error.message,
-    details,
+    details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })
 }
@@ -66,7 +66,6 @@ function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
     index: place.index,
     sqlstate: error.code,
     ...(error.constraint_name === undefined ? {} : { constraint: error.constraint_name }),
-    ...(retryable.has(error.code) ? { retryable: true } : {}),
     ...(place.verbose && error.detail !== undefined ? { detail: error.detail } : {}),
     ...(place.verbose && error.hint !== undefined ? { hint: error.hint } : {})
   }

@@ -1,7 +1,8 @@
 /**
  * Bytes → JSON value without loss: what cannot be kept exactly is refused. JSON.parse does the parsing; this file guards what it
  * would change silently: duplicate keys (the last wins), numbers beyond a double, U+0000 and lone surrogates (PostgreSQL has neither),
- * invalid UTF-8 and a byte order mark.
+ * invalid UTF-8 and a byte order mark. Keys that are integers move to the front, as in every JavaScript object: the order of members is
+ * no part of a JSON value.
  */
 import { isUtf8 } from 'node:buffer'
 import { failure, type Failure } from '../errors/catalogue.ts'
@@ -68,7 +69,7 @@ function read (parse: () => Json): Json {
 
 /** V8 quotes the text around the fault, which may be a secret in a log; the position is enough. */
 function malformed (error: unknown): Failure {
-  const position = error instanceof SyntaxError ? /at position (\d+)/.exec(error.message)?.[1] : undefined
+  const position = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec((error as Error).message)?.[1]
   return failure('body_invalid', position === undefined ? 'The body is not JSON.' : `The body is not JSON: unexpected character at position ${position}.`)
 }
 

@@ -4,10 +4,14 @@
 import { operators, type OperatorName } from '../../schemas/filter.ts'
 import { isNumber, isObject, type Json } from '../json/parse.ts'
 import { checkColumn } from './name.ts'
+import type { FaultCode } from '../../schemas/error.ts'
 import type { Condition, Findings, Literal, Path, PlanLimits, Reference } from './nodes.ts'
 
-/** Every condition of `where`, in the order of the request. Faults go to `findings`; what is faulty is left out. */
-export function planFilter (where: Json, findings: Findings, limits: PlanLimits): readonly Condition[] {
+/**
+ * Every condition of `where`, in the order of the request. Faults go to `findings`; what is faulty is left out. A column without
+ * an operator is the fault `empty`: where rows are changed it is as dangerous as an empty filter.
+ */
+export function planFilter (where: Json, empty: FaultCode, findings: Findings, limits: PlanLimits): readonly Condition[] {
   if (!isObject(where)) {
     findings.fault('member_invalid', ['where'], 'where must be an object of column → { operator: operand }.')
     return []
@@ -16,7 +20,7 @@ export function planFilter (where: Json, findings: Findings, limits: PlanLimits)
   for (const [column, tests] of Object.entries(where)) {
     if (!checkColumn(column, ['where', column], findings)) continue
     if (!isObject(tests) || Object.keys(tests).length === 0) {
-      findings.fault('operand_invalid', ['where', column], 'A column takes at least one operator, for example {"eq": 1}.')
+      findings.fault(isObject(tests) ? empty : 'operand_invalid', ['where', column], 'A column takes at least one operator, for example {"eq": 1}.')
       continue
     }
     for (const [operator, operand] of Object.entries(tests)) {

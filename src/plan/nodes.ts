@@ -31,13 +31,14 @@ export interface Condition {
 
 interface OperationNode { readonly index: number, readonly id: string, readonly table: TableName }
 
-/** All rows name the same columns. `rows` is one JSON array of row objects. */
-export interface InsertRows { readonly kind: 'rows', readonly columns: readonly string[], readonly rows: JsonDocument }
-/** Rows name different columns (or none): what a row does not name takes its default. */
-export interface InsertMixed { readonly kind: 'mixed', readonly rows: readonly MixedRow[] }
-export interface MixedRow { readonly columns: readonly string[], readonly row: JsonDocument }
+/**
+ * Rows of an insert that name the same columns; what they do not name takes its default. `positions` are their places in `values`,
+ * ascending, `rows` is one JSON array of row objects.
+ */
+export interface RowGroup { readonly columns: readonly string[], readonly positions: readonly number[], readonly rows: JsonDocument }
 
-export interface InsertNode extends OperationNode { readonly kind: 'insert', readonly values: InsertRows | InsertMixed }
+/** At least one group; more than one only when rows name different columns. */
+export interface InsertNode extends OperationNode { readonly kind: 'insert', readonly groups: readonly RowGroup[] }
 export interface UpdateNode extends OperationNode { readonly kind: 'update', readonly columns: readonly string[], readonly set: JsonDocument, readonly where: readonly Condition[] }
 export interface DeleteNode extends OperationNode { readonly kind: 'delete', readonly where: readonly Condition[] }
 export interface SelectNode extends OperationNode { readonly kind: 'select', readonly where: readonly Condition[] }

@@ -64,17 +64,21 @@ function collect (op: string, index: number, shared: { faults: Fault[], readings
 function planOperation (operation: JsonObject, context: Context): PlanNode | undefined {
   const { index, id, findings, limits } = context
   if (!operationId.test(id)) findings.fault('id_invalid', ['id'], `id must match ${operationId.source}.`)
-  const tooDeep = findDepth(operation, 2)
-  if (tooDeep !== undefined) return findings.fault('depth_exceeded', tooDeep, `The body nests deeper than ${maxDepth}.`)
   const table = member(operation, 'table', findings)
   const name = table === undefined ? undefined : planTable(table, findings, limits)
   checkMembers(operation, findings)
   const op = planKind(operation, findings)
+  const tooDeep = findDepth(operation, 2)
+  // The planners of the members recurse, so they must not see it.
+  if (tooDeep !== undefined) return findings.fault('depth_exceeded', tooDeep, `The body nests deeper than ${maxDepth}.`)
   if (op === undefined) return undefined
   if (has(operation, 'all') && !has(operations[op].properties, 'all')) findings.fault('member_invalid', ['all'], `all belongs to update and delete, not to ${op}.`)
   const node = planners[op](operation, { index, id, table: name ?? nowhere }, context)
   return name === undefined ? undefined : node
 }
+
+/** A body of a mebibyte can hold 140 000 faults, and the answer would be twenty times its size. */
+const maxFaults = 1000
 
 /** Stands in for a table that is faulty, so that the faults of the other members are found as well. */
 const nowhere: TableName = { schema: '', name: '' }
@@ -85,7 +89,7 @@ const planners: Record<OperationKind, (operation: JsonObject, head: Head, contex
   insert (operation, head, { findings, limits }) {
     const values = member(operation, 'values', findings)
     const rows = values === undefined ? undefined : planValues(values, findings, limits)
-    return rows === undefined ? undefined : { kind: 'insert', ...head, values: rows }
+    return rows === undefined ? undefined : { kind: 'insert', ...head, groups: rows }
   },
   update (operation, head, context) {
     const set = member(operation, 'set', context.findings)
@@ -98,7 +102,7 @@ const planners: Record<OperationKind, (operation: JsonObject, head: Head, contex
   },
   select (operation, head, { findings, limits }) {
     const where = operation['where']
-    return { kind: 'select', ...head, where: where === undefined ? [] : planFilter(where, findings, limits) }
+    return { kind: 'select', ...head, where: where === undefined ? [] : planFilter(where, 'operand_invalid', findings, limits) }
   }
 }
 
@@ -115,8 +119,8 @@ function planChosenRows (operation: JsonObject, { findings, limits }: Context): 
     if (!all) findings.fault('where_empty', ['where'], 'where holds no condition; "all": true means every row.')
     return []
   }
-  if (all) findings.fault('member_invalid', ['all'], 'all stands beside conditions; leave out one of the two.')
-  return planFilter(where, findings, limits)
+  if (all && isObject(where)) findings.fault('member_invalid', ['all'], 'all stands beside conditions; leave out one of the two.')
+  return planFilter(where, 'where_empty', findings, limits)
 }
 
 function planKind (operation: JsonObject, findings: Findings): OperationKind | undefined {
@@ -152,7 +156,9 @@ function findDepth (node: Json, level: number): Path | undefined {
 }
 
 function refuse (faults: Fault[]): Failure {
-  const refused = failure('validation_failed', faults.length === 1 ? faults[0]?.message : `The batch has ${faults.length} faults.`, { errors: faults })
+  const listed = faults.slice(0, maxFaults)
+  const message = faults.length === 1 ? faults[0]?.message : `The batch has ${faults.length} faults${listed.length < faults.length ? `, of which the first ${maxFaults} are listed` : ''}.`
+  const refused = failure('validation_failed', message, { errors: listed })
   if (!faults.every(fault => fault.code === 'schema_forbidden')) return refused
   return new Failure({ type: refused.type, code: refused.code, status: 403, message: refused.message, details: refused.details })
 }

@@ -6,7 +6,8 @@ import type { Reference } from './nodes.ts'
 /** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
 const attempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
-const form = /^(?:(?<row>0|[1-9][0-9]*)\.)?(?<column>(?!(?:[0-9]+|\*)$)[^.]+)$/s
+/** `row.column` or `column`. What is a number or `*` in the place of a lone column would be a row. */
+const form = /^(?:(?<row>0|[1-9][0-9]*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+)$/
 
 /** PostgreSQL's int4: a row number beyond it cannot exist, and stays a missing row. */
 const maxRow = 2147483647

@@ -1,9 +1,9 @@
 /**
  * What a flight that did not commit means to the caller: landing → failure, with the operation it belongs to.
  */
-import { failure, type Failure } from '../errors/catalogue.ts'
+import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import type { Plan, Reading } from '../plan/nodes.ts'
+import type { Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { columnsRead } from '../sql/compile.ts'
 import { readMarker, type Marker } from '../sql/marker.ts'
 import type { Landing } from './flight.ts'
@@ -14,6 +14,7 @@ export interface ExplainOptions { readonly anonymous: boolean, readonly verbose:
 
 /** The failure that a landing stands for, and the operation that metrics count as failed (undefined: none of them). */
 export function explain ({ error, at }: FailedLanding, plan: Plan, options: ExplainOptions): { failure: Failure, operation: number | undefined } {
+  if (error instanceof Failure) return { failure: error, operation: typeof at === 'number' ? at : undefined }
   if (at === 'session') {
     // 22023: there is no such role, 42501: it may not be taken. One answer for both, or it would tell which roles exist.
     const denied = error.code === '22023' || error.code === '42501'
@@ -28,15 +29,15 @@ export function explain ({ error, at }: FailedLanding, plan: Plan, options: Expl
 function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: ExplainOptions): { failure: Failure, operation: number } {
   if (marker.kind === 'rows') {
     const message = `The operation returned or changed more than ${maxRows} rows.`
-    return { failure: failure('rows_limit', message, placeOf(plan, at)), operation: at }
+    return { failure: failure('rows_limit', message, final(plan, at)), operation: at }
   }
-  const readings = plan.readings.get(at) ?? []
+  const readings = plan.readings.get(at) as readonly Reading[]
   const { reader, reference } = (marker.kind === 'row' ? missingRow(readings, marker.value) : missingColumn(readings, marker.value)) as Reading
-  const source = plan.operations[at]?.id
+  const { op: source } = placeOf(plan, at)
   return {
     failure: marker.kind === 'row'
-      ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows, row ${reference.row} was referred to.`, placeOf(plan, reader))
-      : failure('reference_column_missing', `"${source}" returned no column "${reference.column}".`, placeOf(plan, reader)),
+      ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows, row ${reference.row} was referred to.`, final(plan, reader))
+      : failure('reference_column_missing', `"${source}" returned no column "${reference.column}".`, final(plan, reader)),
     operation: reader
   }
 }
@@ -50,6 +51,11 @@ function missingColumn (readings: readonly Reading[], position: number): Reading
   return readings.find(({ reference }) => reference.column === column)
 }
 
+/** The failures that this file names are the batch's own: sending it again changes nothing. */
+function final (plan: Plan, index: number): FailureDetails {
+  return { ...placeOf(plan, index), retryable: false }
+}
+
 function placeOf (plan: Plan, index: number): { op: string, index: number } {
-  return { op: plan.operations[index]?.id ?? '', index }
+  return { op: (plan.operations[index] as PlanNode).id, index }
 }

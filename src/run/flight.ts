@@ -12,9 +12,9 @@ import postgres from 'postgres'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { Lane } from './lane.ts'
-import { shouldPrepare } from './prepare.ts'
+import { choosePrepared } from './prepare.ts'
 
-/** What flies: the session scope, then the operations. */
+/** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. */
 export interface Flight { readonly session: Statement, readonly operations: readonly Statement[] }
 
 /** Where a statement stood: the number of an operation, the session scope before them or the COMMIT after them. */
@@ -22,12 +22,13 @@ export type Place = number | 'session' | 'commit'
 
 /**
  * How a flight ended. `times`: milliseconds (performance.now) of the take-off and of each answer: session, then operations.
- * `lost`: the connection went away; `sent` tells whether COMMIT may have been read by the server.
+ * `lost`: the connection went away; `sent` tells whether COMMIT may have been read by the server, `xid` is the transaction's id where
+ * the session scope told it.
  */
 export type Landing =
   | { readonly kind: 'committed', readonly rows: readonly Buffer[], readonly times: readonly number[] }
   | { readonly kind: 'failed', readonly error: DatabaseError, readonly at: Place, readonly times: readonly number[] }
-  | { readonly kind: 'lost', readonly sent: boolean, readonly times: readonly number[] }
+  | { readonly kind: 'lost', readonly sent: boolean, readonly xid: string | undefined, readonly times: readonly number[] }
 
 /** `landed` as soon as the outcome is known, `over` when the lane is free for the next. Neither rejects. */
 export interface Launched { readonly landed: Promise<Landing>, readonly over: Promise<void> }
@@ -37,22 +38,32 @@ const BEGIN = 'isolation level read committed read write not deferrable'
 
 /** Starts a flight on a lane that nobody else uses. */
 export function launch (lane: Lane, flight: Flight): Launched {
-  const { promise: landed, resolve: land } = Promise.withResolvers<Landing>()
-  const times: number[] = []
-  let sent = false
+  const { promise: landed, resolve } = Promise.withResolvers<Landing>()
+  const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, xid: undefined, failed: undefined }
   const begun = lane.client.begin(BEGIN, transaction => new Promise<void>((resolve, reject) => {
-    // Nothing may be sent on a dead lane, and this promise must not settle: postgres.js would write a ROLLBACK to a socket
-    // that is gone. `lost` ends the wait.
-    if (lane.state.dead) return
-    sent = true
-    board(lane, flight, transaction as unknown as Transaction, { land, times, resolve, reject })
+    // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js would write a ROLLBACK to a socket
+    // that is gone. `begin` rejects by itself when the connection is closed.
+    if (!lane.state.dead) board(lane, flight, transaction as unknown as Transaction, { log, resolve, reject })
   }))
-  const over = Promise.race([begun, lane.lost]).then(() => {}, () => {
-    // BEGIN refused or connection lost. After a landing this changes nothing: the first one counts.
-    land({ kind: 'lost', sent, times })
-    if (!sent) lane.state.retired = true
-  })
-  return { landed, over }
+  const finish = (): void => {
+    landFailure(log)
+    // After a landing this changes nothing: the first one counts.
+    log.land({ kind: 'lost', sent: log.sent, xid: log.xid, times: log.times })
+    // BEGIN was refused: whatever the reason, it belongs to the connection.
+    if (!log.sent) lane.state.retired = true
+  }
+  return { landed, over: begun.then(finish, finish) }
+}
+
+/** What is known of a flight so far. */
+interface FlightLog {
+  readonly land: (landing: Landing) => void
+  readonly times: number[]
+  readonly rows: Buffer[]
+  sent: boolean
+  xid: string | undefined
+  /** The first error that the server answered; what follows it is a consequence. */
+  failed: { readonly error: DatabaseError, readonly at: Place } | undefined
 }
 
 /** What postgres.js gives to the callback of `begin`, as far as it is used. */
@@ -67,23 +78,23 @@ interface Query extends PromiseLike<Answer> {
   parameters: ReadonlyArray<string | null>
   prepared: boolean
 }
-type Answer = ReadonlyArray<readonly [Buffer]> & { readonly command: string }
+type Answer = ReadonlyArray<readonly [Buffer | null]> & { readonly command: string }
 
 interface Boarding {
-  readonly land: (landing: Landing) => void
-  readonly times: number[]
+  readonly log: FlightLog
   /** Lets postgres.js end the chained transaction with COMMIT. */
   readonly resolve: () => void
   /** Lets postgres.js end the chained transaction with ROLLBACK. */
   readonly reject: (error: unknown) => void
 }
 
-function board (lane: Lane, flight: Flight, transaction: Transaction, { land, times, resolve, reject }: Boarding): void {
-  const rows: Buffer[] = []
-  let failed: { error: DatabaseError, at: Place } | undefined
-  times.push(performance.now())
+function board (lane: Lane, flight: Flight, transaction: Transaction, { log, resolve, reject }: Boarding): void {
+  const statements = [flight.session, ...flight.operations]
+  const prepared = choosePrepared(lane, statements)
+  log.sent = true
+  log.times.push(performance.now())
   lane.socket.cork()
-  const queries = [flight.session, ...flight.operations].map(statement => send(lane, transaction, statement))
+  const queries = statements.map((statement, i) => send(transaction, statement, prepared[i] as boolean))
   // The simple protocol: with the extended one, 79 of 282 batches that failed under backend terminations had in fact committed.
   const commit = transaction.unsafe('commit and chain', [], { prepare: false, simple: true }).execute()
   // Settings that a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
@@ -91,27 +102,28 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { land, ti
   uncorkWhenWritten(lane, queries)
 
   const fail = (error: unknown, at: Place): void => {
-    if (isStatementError(error)) failed ??= { error, at }
+    if (isStatementError(error)) log.failed ??= { error, at }
   }
   for (const [i, query] of queries.entries()) {
     query.then(answer => {
-      times.push(performance.now())
-      if (i > 0) rows.push((answer[0] as readonly [Buffer])[0])
+      if (prepared[i] === true) lane.prepared.set((statements[i] as Statement).text, true)
+      takeAnswer(log, i, answer)
     }, error => fail(error, i === 0 ? 'session' : i - 1))
   }
   commit.then(({ command }) => {
+    landFailure(log)
     // A transaction that failed answers COMMIT with the tag ROLLBACK and no error.
-    if (failed === undefined && command === 'COMMIT') land({ kind: 'committed', rows, times })
-  }, error => fail(error, 'commit'))
+    if (command === 'COMMIT') log.land({ kind: 'committed', rows: log.rows, times: log.times })
+  }, error => {
+    fail(error, 'commit')
+    landFailure(log)
+  })
   reset.then(resolve, error => {
+    // On a dead connection nothing more may be sent, so the promise of `launch` stays as it is.
     if (!isStatementError(error)) return
     lane.state.retired = true
     reject(error)
   })
-  // Known as soon as anything failed, also when the connection is lost after that.
-  const settle = (): void => { if (failed !== undefined) land({ kind: 'failed', ...failed, times }) }
-  commit.then(settle, settle)
-  lane.lost.catch(settle)
 }
 
 /**
@@ -119,8 +131,8 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { land, ti
  * for every new text and for every unprepared one; with the parameters set on the query itself it does not ask, and PostgreSQL
  * infers the types all the same. Measured on the wire: three flights for 100 operations, also the first time.
  */
-function send (lane: Lane, transaction: Transaction, { text, parameters, prepare }: Statement): Query {
-  const query = transaction.unsafe(text, [], { prepare: prepare && shouldPrepare(lane, text), simple: false }).raw()
+function send (transaction: Transaction, { text, parameters }: Statement, prepare: boolean): Query {
+  const query = transaction.unsafe(text, [], { prepare, simple: false }).raw()
   query.parameters = [...parameters]
   return query.execute()
 }
@@ -135,6 +147,17 @@ function uncorkWhenWritten (lane: Lane, queries: readonly Query[]): void {
     for (const query of queries) query.prepared = false
     lane.socket.uncork()
   })))
+}
+
+function takeAnswer (log: FlightLog, i: number, answer: Answer): void {
+  const [cell] = answer[0] as readonly [Buffer | null]
+  log.times.push(performance.now())
+  if (i === 0) log.xid = cell?.toString()
+  else log.rows.push(cell as Buffer)
+}
+
+function landFailure ({ land, failed, times }: FlightLog): void {
+  if (failed !== undefined) land({ kind: 'failed', ...failed, times })
 }
 
 /** An error that PostgreSQL answered to a statement, on a connection that lives on. Everything else is connection trouble. */

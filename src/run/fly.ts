@@ -1,72 +1,133 @@
 /**
- * The door of this room: a flight in, its landing out. In charge of the lane, the deadline and of flying again when it is certain
- * that nothing was committed and another try can succeed.
+ * The door of this room: a flight in, its landing out. In charge of the lane, the deadline, of flying again when it is certain
+ * that nothing was committed and another try can succeed, and of what became of a transaction whose connection was lost.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import postgres from 'postgres'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { failure } from '../errors/catalogue.ts'
 import { launch, type Flight, type Landing } from './flight.ts'
 import { breakLane, type Lane } from './lane.ts'
 import type { LanePool } from './pool.ts'
 
-/** Times of a flight that was answered (or began): see Landing. */
+/** How a batch that was sent ended; see Landing. `unknown`: COMMIT was sent, and nobody can tell whether it was carried out. */
 export type Landed = Extract<Landing, { kind: 'committed' | 'failed' }> | { readonly kind: 'unknown', readonly times: readonly number[] }
 
 /** A deadlock or a serialization failure is tried this often; then the caller hears of it and may try again later. */
 const MAX_ATTEMPTS = 10
 
+/** The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when there are as many. */
+const MAX_PARAMETERS = 65_533
+
+/** Of the time to the deadline, what is kept back to find out what became of a transaction: a tenth, but no more than this. */
+const RESERVE_MS = 1000
+
+/** Longest search for what became of a transaction, e.g. while the server restarts. */
+const INQUIRY_MS = 5000
+
 /**
  * Flies until the flight lands or cannot. `deadline` is a time of performance.now(). Throws `overloaded`, `database_unavailable`,
- * `shutting_down` or `deadline_exceeded`, all of which mean that nothing was committed. `unknown`: COMMIT was sent and not answered.
+ * `shutting_down` or `deadline_exceeded` for a batch that did not take off: nothing was committed.
  */
 export async function fly (pool: LanePool, flight: Flight, deadline: number): Promise<Landed> {
+  const tooLarge = refuse(flight)
+  if (tooLarge !== undefined) return tooLarge
+  const landBy = deadline - Math.min(RESERVE_MS, (deadline - performance.now()) / 10)
   // Every lane of the pool may have died in a restart of the server: each is found out by one try.
-  let stale = pool.size + 1
-  for (let attempt = 1; ; attempt++) {
-    if (performance.now() >= deadline) throw failure('deadline_exceeded')
-    const landing = await flyOnce(pool, flight, deadline)
-    if (landing.kind === 'committed') return landing
-    if (landing.kind === 'lost') {
-      if (landing.sent) return { kind: 'unknown', times: landing.times }
-      if (performance.now() >= deadline) throw failure('deadline_exceeded')
-      if (--stale === 0) throw failure('database_unavailable')
-    } else if (isStale(landing)) {
-      if (--stale === 0) return landing
-    } else {
-      if (!isConflict(landing.error) || attempt >= MAX_ATTEMPTS) return landing
-      const pause = Math.random() * Math.min(5 * 2 ** attempt, 200)
-      if (performance.now() + pause >= deadline) return landing
-      await delay(pause)
-    }
-  }
+  const tries = { lanes: pool.size + 1, conflicts: MAX_ATTEMPTS }
+  let landing = await flyOnce(pool, flight, landBy)
+  while (await mayRetry(landing, tries, landBy)) landing = await flyOnce(pool, flight, landBy)
+  if (landing.kind !== 'lost') return landing
+  if (landing.sent) return await judge(pool, landing, flight, { landBy, deadline })
+  throw failure(performance.now() >= landBy ? 'deadline_exceeded' : 'database_unavailable')
 }
 
-async function flyOnce (pool: LanePool, flight: Flight, deadline: number): Promise<Landing> {
-  const lane = await pool.acquire()
+/** Whether nothing was committed and another try can succeed; waits a moment where that helps. `tries` counts what is left. */
+async function mayRetry (landing: Landing, tries: { lanes: number, conflicts: number }, landBy: number): Promise<boolean> {
+  if (landing.kind === 'committed' || (landing.kind === 'lost' && landing.sent)) return false
+  if (landing.kind === 'lost' || isStale(landing)) return --tries.lanes > 0 && performance.now() < landBy
+  if (!isConflict(landing.error) || --tries.conflicts === 0) return false
+  const pause = Math.random() * Math.min(5 * 2 ** (MAX_ATTEMPTS - tries.conflicts), 200)
+  if (performance.now() + pause >= landBy) return false
+  await delay(pause)
+  return true
+}
+
+function refuse ({ operations }: Flight): Landed | undefined {
+  const at = operations.findIndex(({ parameters }) => parameters.length > MAX_PARAMETERS)
+  if (at < 0) return undefined
+  // program_limit_exceeded
+  return { kind: 'failed', error: { code: '54000', message: 'The operation is too large: its values and conditions need more than 65533 parameters.' }, at, times: [] }
+}
+
+async function flyOnce (pool: LanePool, flight: Flight, landBy: number): Promise<Landing> {
+  const lane = await pool.acquire(landBy)
   const { landed, over } = launch(lane, flight)
-  const timer = setTimeout(breakLane, Math.max(0, deadline - performance.now()), lane)
+  // Timers may be early by a part of a millisecond, and `late` must not depend on it.
+  const timer = setTimeout(breakLane, landBy - performance.now() + 1, lane)
   over.then(() => {
     clearTimeout(timer)
     pool.release(lane)
   })
   const landing = await landed
-  if (landing.kind === 'failed' && isStale(landing)) retire(lane)
+  if (landing.kind === 'failed' && isStale(landing)) lane.state.retired = true
   return landing
 }
 
-function retire (lane: Lane): void {
-  lane.state.retired = true
-}
-
 /**
- * Failures that belong to the lane and not to the batch: a plan that DDL made stale (0A000 from RevalidateCachedQuery, 26000), and a
- * statement_timeout left behind by a trigger that ends the session statement itself.
+ * Failures that belong to the lane and not to the batch: a plan that DDL made stale (0A000 from RevalidateCachedQuery), a prepared
+ * statement that a function deallocated (26000 from FetchPreparedStatement), and a statement_timeout left behind by a trigger that
+ * ends the session statement itself.
  */
-function isStale ({ error, at }: Extract<Landing, { kind: 'failed' }>): boolean {
-  return (error.code === '0A000' && error.routine === 'RevalidateCachedQuery') || error.code === '26000' || (at === 'session' && error.code === '57014')
+function isStale ({ error: { code, routine }, at }: Extract<Landing, { kind: 'failed' }>): boolean {
+  return (code === '0A000' && routine === 'RevalidateCachedQuery') || (code === '26000' && routine === 'FetchPreparedStatement') || (at === 'session' && code === '57014')
 }
 
 /** Deadlock or serialization failure: PostgreSQL's advice is to try again. A conflict with recovery on a standby would only repeat itself. */
 function isConflict ({ code, routine }: DatabaseError): boolean {
   return (code === '40001' && routine !== 'ProcessRecoveryConflictInterrupt') || code === '40P01'
+}
+
+/** What the loss of a connection after COMMIT was sent comes to. Where the transaction's id is known, the server knows the rest. */
+async function judge (pool: LanePool, { xid, times }: Extract<Landing, { kind: 'lost' }>, { operations }: Flight, { landBy, deadline }: { landBy: number, deadline: number }): Promise<Landed> {
+  const late = performance.now() >= landBy
+  if (xid === undefined || !await wasRolledBack(pool, xid, Math.min(deadline, performance.now() + INQUIRY_MS))) return { kind: 'unknown', times }
+  // Take-off and session were answered, then some of the operations.
+  const answered = times.length - 2
+  // connection_failure
+  const error = late ? failure('deadline_exceeded') : { code: '08006', message: 'The connection to the database was lost; nothing was committed.' }
+  return { kind: 'failed', error, at: answered < operations.length ? answered : 'commit', times }
+}
+
+/** Whether the transaction is known to have come to nothing; asks until it has come to an end, or until `until`. */
+async function wasRolledBack (pool: LanePool, xid: string, until: number): Promise<boolean> {
+  do {
+    const status = await inquire(pool, xid, until).catch((error: unknown) => error instanceof postgres.PostgresError && error.code === IN_THE_FUTURE ? 'aborted' : undefined)
+    if (status === 'aborted') return true
+    // Not to be believed: after a crash of the server the id may be another transaction's (measured: 5 of 5).
+    if (status === 'committed') return false
+    await delay(20)
+  } while (performance.now() < until)
+  return false
+}
+
+/** invalid_parameter_value of pg_xact_status: a server that crashed has not heard of the id, so nothing of it was ever durable. */
+const IN_THE_FUTURE = '22023'
+
+/**
+ * The state of a transaction; null on a standby, which may not have heard of it yet. If it still runs, for a client that is
+ * gone, it is ended: its locks are of no use to anyone.
+ */
+async function inquire (pool: LanePool, xid: string, until: number): Promise<string | null> {
+  const lane: Lane = await pool.acquire(until)
+  const timer = setTimeout(breakLane, until - performance.now(), lane)
+  try {
+    const rows = await lane.client.unsafe<Array<{ status: string | null }>>(`
+      select case when not pg_is_in_recovery() then pg_xact_status('${xid}'::xid8) end as status, count(pg_terminate_backend(pid))
+      from pg_stat_activity where backend_xid = '${xid}'::xid8::xid`)
+    return (rows[0] as { status: string | null }).status
+  } finally {
+    clearTimeout(timer)
+    pool.release(lane)
+  }
 }

@@ -15,10 +15,10 @@ export interface Lane {
   readonly client: postgres.Sql
   /** For corking a flight into one write, and for ending a connection that does not answer. */
   readonly socket: Socket
-  /** Rejects when the connection is gone; never resolves. */
-  readonly lost: Promise<never>
-  /** Texts of the statements that this connection holds prepared. */
-  readonly prepared: Set<string>
+  /** Texts that this connection was asked to prepare; true when it is known to hold them. */
+  readonly prepared: Map<string, boolean>
+  /** When it is to be replaced, as a time of performance.now(). */
+  readonly expires: number
   readonly state: {
     /** The connection is gone or being ended: nothing may be sent any more. */
     dead: boolean
@@ -39,16 +39,16 @@ const asText = {
 }
 
 /**
- * Opens a lane within `target.connectTimeoutMs`. Several hosts are tried in their order until one is what
+ * Opens a lane within `target.connectTimeoutMs` a try. Several hosts are tried in their order until one is what
  * `target_session_attrs` asks for. Throws the last reason when there is none.
  */
-export async function openLane (target: DatabaseTarget): Promise<Lane> {
-  const attempts = target.hosts.map((_, start) => start)
+export async function openLane (target: DatabaseTarget, lifetimeMs = LIFETIME_MS): Promise<Lane> {
+  const last = target.hosts.length - 1
   let reason: unknown
-  for (const start of attempts) {
+  for (let start = 0; start <= last; start++) {
     try {
-      const { lane, fits } = await connectLane(target, start)
-      if (fits || (target.targetSessionAttrs === 'prefer-standby' && start === attempts.length - 1)) return lane
+      const { lane, fits } = await connectLane(target, start, lifetimeMs)
+      if (fits || (target.targetSessionAttrs === 'prefer-standby' && start === last)) return lane
       await closeLane(lane)
       reason = new Error(`no server is ${target.targetSessionAttrs}`)
     } catch (error) {
@@ -58,29 +58,36 @@ export async function openLane (target: DatabaseTarget): Promise<Lane> {
   throw reason
 }
 
-/** Ends the connection: politely when it is idle, at once when it is not known to answer. */
+/** Whether the lane may carry another transaction. */
+export function isUsable ({ state, expires }: Lane): boolean {
+  return !state.dead && !state.retired && performance.now() < expires
+}
+
+/** Ends the connection: politely, but after a second at once. */
 export async function closeLane (lane: Lane): Promise<void> {
-  if (lane.state.dead) return
+  const timeout = lane.state.dead ? 0 : 1
   lane.state.dead = true
-  await lane.client.end({ timeout: 1 })
+  await lane.client.end({ timeout })
   lane.socket.destroy()
 }
 
-/** Cuts the connection at once. What waits on `lost` hears of it. */
+/** Cuts the connection at once: what waits for an answer on it fails. */
 export function breakLane (lane: Lane): void {
   lane.state.dead = true
   lane.socket.destroy()
 }
 
-async function connectLane (target: DatabaseTarget, start: number): Promise<{ lane: Lane, fits: boolean }> {
-  const { promise: lost, reject } = Promise.withResolvers<never>()
-  lost.catch(() => {})
+async function connectLane (target: DatabaseTarget, start: number, lifetimeMs: number): Promise<{ lane: Lane, fits: boolean }> {
+  const end = performance.now() + target.connectTimeoutMs
   const state = { dead: false, retired: false }
   let socket: Socket | undefined
+  let timer: NodeJS.Timeout | undefined
+  let reason = 'the server closed the connection'
   const client = postgres({
     host: 'database',
     user: target.user,
-    ...(target.password === undefined ? {} : { password: target.password }),
+    // A function, for postgres.js takes PGPASSWORD in the place of an empty text; the URL alone counts.
+    password: () => target.password ?? '',
     database: target.database,
     ssl: false,
     max: 1,
@@ -96,53 +103,39 @@ async function connectLane (target: DatabaseTarget, start: number): Promise<{ la
     onnotice () {},
     onclose () {
       state.dead = true
-      reject(new Error('the connection to the database was lost'))
     },
     async socket () {
-      // postgres.js reconnects by itself when a server hangs up during start-up; a lane has one connection.
-      if (socket !== undefined) throw new Error('the server closed the connection')
+      // postgres.js connects again by itself when a connection ends during start-up; a lane has one connection.
+      if (socket !== undefined) throw new Error(reason)
       const opened = await openSocket(target, start, target.connectTimeoutMs)
       socket = opened.socket
+      timer = setTimeout(() => {
+        reason = `${opened.address}: no session within ${target.connectTimeoutMs} ms`
+        opened.socket.destroy()
+      }, end - performance.now())
       return socket
     }
   } as postgres.Options<Record<string, postgres.PostgresType>>)
-  const timer = setTimeout(() => {
+  const fits = await inspect(client, target).catch(async (error: unknown) => {
     socket?.destroy()
-    client.end({ timeout: 0 }).catch(() => {})
-  }, target.connectTimeoutMs)
-  try {
-    const fits = await inspect(client, target)
-    if (socket === undefined) throw new Error('the client connected without its socket')
-    const lane = { client, socket, lost, prepared: new Set<string>(), state }
-    retireLater(lane)
-    return { lane, fits }
-  } catch (error) {
-    socket?.destroy()
-    client.end({ timeout: 0 }).catch(() => {})
+    await client.end({ timeout: 0 })
     throw error
-  } finally {
-    clearTimeout(timer)
-  }
+  }).finally(() => clearTimeout(timer))
+  // Spread by a tenth, so that lanes opened together do not end together.
+  const expires = performance.now() + lifetimeMs * (0.9 + Math.random() / 10)
+  return { lane: { client, socket: socket as unknown as Socket, prepared: new Map(), expires, state }, fits }
 }
 
 /** Whether the server is what the URL asks for. */
 async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget): Promise<boolean> {
-  const [row] = await client.unsafe<Array<{ standby: string, readonly: string }>>(
+  const rows = await client.unsafe<Array<{ standby: string, readonly: string }>>(
     "select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly")
-  const standby = row?.standby === 't'
-  const readOnly = row?.readonly === 'on'
+  const { standby, readonly } = rows[0] as { standby: string, readonly: string }
   switch (targetSessionAttrs) {
     case 'any': return true
-    case 'primary': return !standby
-    case 'standby': case 'prefer-standby': return standby
-    case 'read-write': return !standby && !readOnly
-    case 'read-only': return standby || readOnly
+    case 'primary': return standby === 'f'
+    case 'standby': case 'prefer-standby': return standby === 't'
+    case 'read-write': return readonly === 'off'
+    case 'read-only': return readonly === 'on'
   }
-}
-
-/** Spread by a tenth, so that lanes opened together do not end together. */
-function retireLater (lane: Lane): void {
-  const timer = setTimeout(() => { lane.state.retired = true }, LIFETIME_MS * (0.9 + Math.random() / 10))
-  timer.unref()
-  lane.lost.catch(() => clearTimeout(timer))
 }

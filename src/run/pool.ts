@@ -4,8 +4,8 @@
  */
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { Failure, failure } from '../errors/catalogue.ts'
-import { closeLane, openLane, type Lane } from './lane.ts'
+import { failure, type FailureCode } from '../errors/catalogue.ts'
+import { closeLane, isUsable, openLane, type Lane } from './lane.ts'
 
 export interface PoolOptions {
   readonly target: DatabaseTarget
@@ -15,6 +15,8 @@ export interface PoolOptions {
   readonly queueSize: number
   /** Longest wait for a lane, opening one included. */
   readonly queueTimeoutMs: number
+  /** Age at which a lane is replaced; about half an hour unless said otherwise. */
+  readonly lifetimeMs?: number | undefined
   /** Hears of every failure to open a lane. */
   readonly onOpenFailed: (reason: unknown) => void
 }
@@ -28,11 +30,14 @@ export interface LaneCount {
 }
 
 export interface LanePool {
-  /** A lane for one transaction. Throws `overloaded` or `database_unavailable` within `queueTimeoutMs`. */
-  acquire (): Promise<Lane>
+  /**
+   * A lane for one transaction, before `deadline` (a time of performance.now()). Throws `overloaded`, `database_unavailable` or
+   * `shutting_down` within `queueTimeoutMs`, or `deadline_exceeded`.
+   */
+  acquire (deadline: number): Promise<Lane>
   release (lane: Lane): void
   count (): LaneCount
-  /** Waits for transactions that run, then closes every lane. */
+  /** Refuses what still waits for a lane, lets transactions that run come to their end, then closes every lane. */
   close (): Promise<void>
   readonly size: number
 }
@@ -41,11 +46,22 @@ export interface LanePool {
 const IDLE_MS = 60_000
 
 /** Makes the pool; no connection is opened before one is asked for. */
-export function createPool ({ target, size, queueSize, queueTimeoutMs, onOpenFailed }: PoolOptions): LanePool {
+export function createPool ({ target, size, queueSize, queueTimeoutMs, lifetimeMs, onOpenFailed }: PoolOptions): LanePool {
+  const open = new Set<Lane>()
+  const busy = new Set<Lane>()
+  const waiting = new Set<{ abort (): void }>()
+  let closing = false
   const pool = new Pool<Lane>({
-    create: () => openLane(target),
-    validate: lane => !lane.state.dead && !lane.state.retired,
-    destroy: closeLane,
+    async create () {
+      const lane = await openLane(target, lifetimeMs)
+      open.add(lane)
+      return lane
+    },
+    validate: isUsable,
+    async destroy (lane) {
+      open.delete(lane)
+      await closeLane(lane)
+    },
     min: 0,
     max: size,
     acquireTimeoutMillis: queueTimeoutMs,
@@ -54,37 +70,49 @@ export function createPool ({ target, size, queueSize, queueTimeoutMs, onOpenFai
     idleTimeoutMillis: IDLE_MS,
     createRetryIntervalMillis: 50,
     // The request that asked for a lane hears at once that there is none to be had.
-    propagateCreateError: true,
-    log: () => {}
+    propagateCreateError: true
   })
   pool.on('createFail', (_id: number, reason: unknown) => onOpenFailed(reason))
-  let closing = false
+
+  const explain = (error: unknown, deadline: number): FailureCode => {
+    if (closing) return 'shutting_down'
+    if (performance.now() >= deadline) return 'deadline_exceeded'
+    // A wait that was too long means overload, unless there was no lane to wait for.
+    return error instanceof TimeoutError && busy.size > 0 ? 'overloaded' : 'database_unavailable'
+  }
   return {
     size,
-    async acquire () {
+    async acquire (deadline) {
       if (closing) throw failure('shutting_down')
-      const room = pool.numUsed() + pool.numPendingCreates() < size
-      if (!room && pool.numPendingAcquires() >= queueSize) throw failure('overloaded')
-      try {
-        return await pool.acquire().promise
-      } catch (error) {
-        throw unavailable(error, pool.numUsed())
-      }
+      if (pool.numUsed() + pool.numPendingAcquires() >= size + queueSize) throw failure('overloaded')
+      const wait = pool.acquire()
+      waiting.add(wait)
+      // Timers may be early by a part of a millisecond.
+      const timer = setTimeout(() => wait.abort(), deadline - performance.now() + 1)
+      const lane = await wait.promise.catch((error: unknown) => {
+        throw failure(explain(error, deadline), undefined, undefined, error)
+      }).finally(() => {
+        clearTimeout(timer)
+        waiting.delete(wait)
+      })
+      busy.add(lane)
+      return lane
     },
     release (lane) {
+      busy.delete(lane)
       pool.release(lane)
     },
-    count: () => ({ busy: pool.numUsed(), idle: pool.numFree(), waiting: pool.numPendingAcquires() }),
+    count: () => ({
+      busy: busy.size,
+      // tarn finds out about lanes that died idle when it wants to use them.
+      idle: [...open].filter(lane => !busy.has(lane) && !lane.state.dead).length,
+      waiting: pool.numPendingAcquires()
+    }),
     async close () {
       closing = true
+      // tarn would let them wait for the transactions that run.
+      for (const wait of waiting) wait.abort()
       await pool.destroy()
     }
   }
-}
-
-/** A wait that was too long means overload, unless there was no lane to wait for. */
-function unavailable (error: unknown, busy: number): Failure {
-  return error instanceof TimeoutError && busy > 0
-    ? failure('overloaded', undefined, undefined, error)
-    : failure('database_unavailable', undefined, undefined, error)
 }

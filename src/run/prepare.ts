@@ -2,30 +2,38 @@
  * Which statements are worth preparing: those whose text recurs. postgres.js never forgets a prepared statement (5000 of them are
  * 89 MiB in a backend), so their number is bounded on each lane, and a lane that is full is replaced.
  */
+import type { Statement } from '../sql/compile.ts'
 import type { Lane } from './lane.ts'
 
 const MAX_PER_LANE = 250
 const MAX_REMEMBERED = 2000
+/** Longer texts (a filter of hundreds of conditions) hardly recur, and 2000 of them would be hundreds of megabytes here. */
+const MAX_LENGTH = 8192
 
 // Texts seen lately, oldest first. A Map keeps the order of insertion, which is all that a least-recently-used list needs.
 const seen = new Map<string, true>()
 
-/** Whether to send `text` as a prepared statement on `lane`; the second time a text is seen, it recurs. */
-export function shouldPrepare (lane: Lane, text: string): boolean {
-  if (lane.prepared.has(text)) return true
-  const recurs = remember(text)
-  if (!recurs) return false
-  lane.prepared.add(text)
+/** For each statement of a flight, whether to send it as a prepared one; the second time a text is seen, it recurs. */
+export function choosePrepared (lane: Lane, statements: readonly Statement[]): readonly boolean[] {
+  // postgres.js knows that it prepared a text when it was answered: before, every use of it would be prepared once more.
+  const fresh = new Set<string>()
+  const chosen = statements.map(({ text, prepare }) => {
+    if (!prepare || text.length > MAX_LENGTH) return false
+    const recurs = remember(text)
+    const held = lane.prepared.get(text)
+    if (held === true) return true
+    if (fresh.has(text) || (held === undefined && (!recurs || lane.prepared.size >= MAX_PER_LANE))) return false
+    fresh.add(text)
+    lane.prepared.set(text, false)
+    return true
+  })
   if (lane.prepared.size >= MAX_PER_LANE) lane.state.retired = true
-  return true
+  return chosen
 }
 
 function remember (text: string): boolean {
   const recurs = seen.delete(text)
   seen.set(text, true)
-  if (seen.size > MAX_REMEMBERED) {
-    const { value } = seen.keys().next()
-    if (value !== undefined) seen.delete(value)
-  }
+  if (seen.size > MAX_REMEMBERED) seen.delete(seen.keys().next().value as string)
   return recurs
 }

@@ -3,11 +3,12 @@
  * second, so that many askers cost one query.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { breakLane, closeLane, openLane, type Lane } from './lane.ts'
+import { breakLane, closeLane, isUsable, openLane, type Lane } from './lane.ts'
 
 export interface Probe {
-  /** true when the database answered within a second, now or less than a second ago. */
+  /** true when the database answered less than a second ago or does so now; a host is given a second to answer. */
   reachable (): Promise<boolean>
+  /** From now on the answer is false. */
   close (): Promise<void>
 }
 
@@ -15,36 +16,30 @@ const REMEMBER_MS = 1000
 const PATIENCE_MS = 1000
 
 export function createProbe (target: DatabaseTarget): Probe {
-  let lane: Lane | undefined
-  let asked = -Infinity
-  let answer: Promise<boolean> = Promise.resolve(false)
   const impatient = { ...target, connectTimeoutMs: Math.min(target.connectTimeoutMs, PATIENCE_MS) }
+  let lane: Lane | undefined
+  let answer = Promise.resolve(false)
+  /** When the last answer came; Infinity while one is awaited, so that there is never more than one lane. */
+  let answered = -Infinity
 
   const ask = async (): Promise<boolean> => {
-    try {
-      if (lane === undefined || lane.state.dead || lane.state.retired) {
-        const former = lane
-        lane = await openLane(impatient)
-        if (former !== undefined) await closeLane(former)
-      }
-      await ping(lane)
-      return true
-    } catch {
-      if (lane !== undefined) breakLane(lane)
-      lane = undefined
-      return false
-    }
+    if (lane !== undefined && !isUsable(lane)) await closeLane(lane)
+    if (lane === undefined || lane.state.dead) lane = await openLane(impatient)
+    await ping(lane)
+    return true
   }
   return {
     reachable () {
-      if (performance.now() - asked >= REMEMBER_MS) {
-        asked = performance.now()
-        answer = ask()
+      if (performance.now() - answered >= REMEMBER_MS) {
+        answered = Infinity
+        answer = ask().catch(() => false).finally(() => { answered = performance.now() })
       }
       return answer
     },
     async close () {
       await answer
+      answered = Infinity
+      answer = Promise.resolve(false)
       if (lane !== undefined) await closeLane(lane)
     }
   }
@@ -53,7 +48,7 @@ export function createProbe (target: DatabaseTarget): Probe {
 async function ping (lane: Lane): Promise<void> {
   const timer = setTimeout(breakLane, PATIENCE_MS, lane)
   try {
-    await Promise.race([lane.client.unsafe('select 1'), lane.lost])
+    await lane.client.unsafe('select 1')
   } finally {
     clearTimeout(timer)
   }

@@ -30,9 +30,10 @@ const noTable = new Set(['42P01', '3F000'])
 export function report (plan: Plan, landed: Landed, failed: number | undefined, role: string, now: number): BatchReport {
   const { times } = landed
   const [start = now, session, ...answers] = times
-  const done = answers.map((time, i): OperationReport => describe(plan, i, 'ok', time - (answers[i - 1] ?? session ?? start)))
+  // An answer came this long after the one before it: the first operation's after the session's, which is second in `times`.
+  const done = answers.map((time, i): OperationReport => describe(plan, i, 'ok', time - (times[i + 1] as number)))
   const error = landed.kind === 'failed' ? landed.error : undefined
-  const last = failed === undefined ? [] : [describe(plan, failed, 'error', now - (times.at(-1) ?? start), error)]
+  const last = failed === undefined ? [] : [describe(plan, failed, 'error', now - (times.at(-1) ?? now), error)]
   return {
     role: session === undefined ? undefined : role,
     outcome: landed.kind === 'committed' ? 'ok' : 'error',

@@ -1,5 +1,9 @@
 /**
  * Conditions → SQL. A literal operand is a parameter without a type, so PostgreSQL reads it as the column's own type.
+ *
+ * `t."name"` also finds a function of that name that takes a row of the table, PostgreSQL's computed column, and system columns like
+ * `ctid`. Both are let through: a function needs EXECUTE and a row that the role may read in full. A name like `text` does not cast the
+ * row: PostgreSQL excludes that from this notation.
  */
 import { operators } from '../../schemas/filter.ts'
 import type { Condition, TableName } from '../plan/nodes.ts'

@@ -9,10 +9,10 @@ const brand: unique symbol = Symbol('sql')
 export interface Fragment { readonly [brand]: readonly Part[] }
 
 type Part = string | Parameter | Fragment
-interface Parameter { readonly value: string | null }
+interface Parameter { readonly value: string }
 
 /** What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its value. */
-export interface RenderedSql { readonly text: string, readonly parameters: ReadonlyArray<string | null> }
+export interface RenderedSql { readonly text: string, readonly parameters: readonly string[] }
 
 /** SQL text of the source code with fragments in its holes. */
 export function sql (texts: TemplateStringsArray, ...holes: readonly Fragment[]): Fragment {
@@ -29,7 +29,7 @@ export function identifier (name: string): Fragment {
 }
 
 /** A value that never becomes SQL text. PostgreSQL infers its type from where it stands, so write a cast where it cannot. */
-export function parameter (value: string | null): Fragment {
+export function parameter (value: string): Fragment {
   return { [brand]: [{ value }] }
 }
 
@@ -40,16 +40,18 @@ export function join (fragments: readonly Fragment[], separator: Fragment): Frag
 
 /** Text and numbered parameters, in the order they stand. */
 export function render (fragment: Fragment): RenderedSql {
-  const parameters: Array<string | null> = []
-  const write = (part: Part): string => {
-    if (typeof part === 'string') return part
-    if ('value' in part) return `$${parameters.push(part.value)}`
-    return part[brand].map(write).join('')
+  const parameters: string[] = []
+  let text = ''
+  const write = (part: Part): void => {
+    if (typeof part === 'string') text += part
+    else if ('value' in part) text += `$${parameters.push(part.value)}`
+    else for (const inner of part[brand]) write(inner)
   }
-  return { text: write(fragment), parameters }
+  write(fragment)
+  return { text, parameters }
 }
 
 /** The text form of a PostgreSQL array of the given elements (docs: "Array Input and Output Syntax"). */
-export function arrayText (elements: ReadonlyArray<string | number | null>): string {
-  return `{${elements.map(element => element === null ? 'NULL' : typeof element === 'number' ? element : `"${element.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
+export function arrayText (elements: ReadonlyArray<string | number>): string {
+  return `{${elements.map(element => typeof element === 'number' ? element : `"${element.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
 }

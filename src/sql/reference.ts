@@ -11,6 +11,23 @@ export function tableName (table: TableName): Fragment {
   return sql`${identifier(table.schema)}.${identifier(table.name)}`
 }
 
+/**
+ * The rows of `t` as values of the table's own row type, called `row`: unlike `t.*` that is one column whatever the columns are
+ * called, and also when there are none.
+ */
+export function wholeRow (table: TableName): Fragment {
+  return sql`t.*::${tableName(table)} as row`
+}
+
+/**
+ * A row of `table` in which every column is NULL. `null::"schema"."name"` is no such row: json_populate_record then checks NULL against
+ * the domain of every column that the JSON does not name, so that no row of a table with a NOT NULL domain could leave it to its default.
+ */
+export function nullRow (table: TableName): Fragment {
+  const type = tableName(table)
+  return sql`(select x.*::${type} from (select (null::${type}).*) as x)`
+}
+
 /** Name of the setting that holds the rows of operation `index`. The index, for setting names ignore case and operation ids do not. */
 export function settingName (index: number): string {
   return `oneflight.r${index}`
@@ -31,10 +48,19 @@ export function documentText (document: JsonDocument): Fragment {
     left join (${rows}) as found on found.source = cut.source and found.row = cut.row)`
 }
 
-/** The value of a reference in the type of `column` of `table`, computed once for the statement and not for every row. */
+/**
+ * The value of a reference in the type of `column` of `table`, computed once for the statement and not for every row.
+ *
+ * It must compare as a literal would, so it takes the type of the column without its length, precision or domain: as numeric(4,2),
+ * 1.234 would become 1.23 and then equal what it does not equal. Only json_populate_record turns JSON into a type that is not named,
+ * and only by example: a row of one NULL of that type. `coalesce` takes away the domain and the window function the rest (the planner
+ * would see through `coalesce` alone). The branch that is never run tells the parser what `f1` is.
+ */
 export function referenceOperand (reference: Reference, table: TableName, column: string): Fragment {
+  const example = sql`row(first_value(coalesce(null, (null::${tableName(table)}).${identifier(column)})) over ())`
   const value = sql`${published(reference.source)} -> ${parameter(String(reference.row))}::int -> ${parameter(reference.column)}::text`
-  return sql`(select (json_populate_record(null::${tableName(table)}, json_build_object(${parameter(column)}::text, ${value}))).${identifier(column)})`
+  return sql`(select (x.value).f1 from (select ${example} as value where false
+    union all select json_populate_record(${example}, json_build_object('f1', ${value}))) as x)`
 }
 
 function published (source: number): Fragment {

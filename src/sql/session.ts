@@ -10,6 +10,8 @@ export interface Session {
   readonly role: string
   readonly claims: string
   readonly requestId: string
+  /** Whether the batch is to change anything: then its transaction is given its id at once, and a lost one can be asked after. */
+  readonly writes?: boolean
 }
 
 /** What is the same for every transaction of the service. Times in milliseconds. */
@@ -19,7 +21,10 @@ export interface SessionDefaults {
   readonly lockTimeoutMs: number
 }
 
-/** `select set_config(…, true), …`: its text is the same for every request, so it is prepared once a lane. */
+/**
+ * `select <transaction id or null>, set_config(…, true), …`: its text is the same for every request that writes, and for every
+ * other one, so it is prepared on each lane.
+ */
 export function sessionStatement (session: Session, defaults: SessionDefaults): Statement {
   const settings: ReadonlyArray<readonly [name: string, value: string]> = [
     ['role', session.role],
@@ -28,8 +33,6 @@ export function sessionStatement (session: Session, defaults: SessionDefaults): 
     ['search_path', defaults.schemas.map(schema => `"${schema.replaceAll('"', '""')}"`).join(', ')],
     ['statement_timeout', String(defaults.statementTimeoutMs)],
     ['lock_timeout', String(defaults.lockTimeoutMs)],
-    // A service that is killed with SIGKILL must not hold its locks until the statement ends.
-    ['client_connection_check_interval', '1000'],
     ['row_security', 'on'],
     ['client_encoding', 'UTF8'],
     ['DateStyle', 'ISO, YMD'],
@@ -39,5 +42,9 @@ export function sessionStatement (session: Session, defaults: SessionDefaults): 
     ['extra_float_digits', '1']
   ]
   const calls = settings.map(([name, value]) => sql`set_config(${parameter(name)}, ${parameter(value)}, true)`)
-  return { ...render(sql`select ${join(calls, sql`, `)}`), prepare: true }
+  // A service that is killed with SIGKILL must not hold its locks until the statement ends. PostgreSQL on Windows takes only 0.
+  const check = sql`set_config('client_connection_check_interval', case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end, true)`
+  // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
+  const xid = session.writes === true ? sql`pg_current_xact_id()::text` : sql`null`
+  return { ...render(sql`select ${join([xid, ...calls, check], sql`, `)}`), prepare: true }
 }

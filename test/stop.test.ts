@@ -1,0 +1,184 @@
+/**
+ * The process: how it starts, how it refuses to, and how it ends by signals, by time and by force.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, connect, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { pino } from 'pino'
+import { readConfig } from '../src/config.ts'
+import { startService } from '../src/service.ts'
+import { useDatabase, type Database } from './support/database.ts'
+import { ask, SECRET, token, type Answer } from './support/service.ts'
+import { until } from './support/until.ts'
+
+const main = join(import.meta.dirname, '../src/main.ts')
+
+const schema = `
+  create table t (n int primary key);
+  insert into t values (0);
+  create table nap (seconds float8);
+  create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(new.seconds); return new; end $$;
+  create trigger nap before insert on nap for each row execute function nap();
+  grant all on t, nap to oneflight_user;`
+
+interface Running {
+  readonly child: ChildProcess
+  readonly url: string
+  readonly adminUrl: string
+  /** What it has printed so far. */
+  output (): string
+  /** Exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>
+}
+
+/** Spawns the service; the environment holds nothing but `env` and what Node needs. */
+function launch (t: Test, env: Readonly<Record<string, string>>): Pick<Running, 'child' | 'output' | 'ended'> {
+  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
+  const inherited = Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS }).filter(([, value]) => value !== undefined))
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  let text = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { text += bytes.toString() })
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  return { child, output: () => text, ended }
+}
+
+async function run (t: Test, { loginUrl }: Database, env: Readonly<Record<string, string>> = {}): Promise<Running> {
+  const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', ...env })
+  const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1])
+  return { ...launched, url: await address('main'), adminUrl: await address('admin') }
+}
+
+const post = (url: string, batch: unknown): Promise<Answer> => ask(url, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', authorization: `Bearer ${token({ role: 'oneflight_user' })}` },
+  body: JSON.stringify(batch)
+})
+const nap = (seconds: number): object[] => [{ id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }]
+const lock = [{ id: 't', op: 'update', table: 't', set: { n: 0 }, where: { n: { eq: 0 } } }]
+
+const sessions = async ({ sql, name }: Database): Promise<number> =>
+  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`).length
+const sleepers = ({ sql, name }: Database, count: number): Promise<unknown> =>
+  until(async () => (await sql`select from pg_stat_activity where datname = ${name} and wait_event = 'PgSleep'`).length === count)
+
+t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is left', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = await run(t, database)
+  t.match(await ask(`${service.adminUrl}/ready`), { status: 200 })
+  // More than there are lanes: some of them wait in the queue.
+  const batches = Array.from({ length: 6 }, () => post(service.url, nap(0.4)))
+  await sleepers(database, 4)
+  service.child.kill('SIGTERM')
+  await until(() => service.output().includes('"stopping"'))
+  t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })
+  t.match(await ask(`${service.adminUrl}/live`), { status: 200 })
+  await t.rejects(post(service.url, nap(0)), 'new connections are refused')
+  t.same((await Promise.all(batches)).map(({ status }) => status), Array(6).fill(200))
+  t.equal(await service.ended, 0)
+  t.equal((await database.sql`select from nap`).length, 6)
+  await until(async () => await sessions(database) === 0)
+})
+
+t.test('an idle service ends at once, also with connections that are kept alive', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = await run(t, database)
+  t.equal((await post(service.url, nap(0))).status, 200)
+  const { hostname, port } = new URL(service.url)
+  const silent = connect({ host: hostname, port: Number(port) })
+  await once(silent, 'connect')
+  service.child.kill('SIGINT')
+  t.equal(await service.ended, 0)
+  silent.destroy()
+  await until(async () => await sessions(database) === 0)
+})
+
+t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end it by force', async t => {
+  const database = await useDatabase(t, { schema })
+  const rows: ReadonlyArray<readonly [string, Record<string, string>, (child: ChildProcess) => void]> = [
+    ['second signal', {}, child => { child.kill('SIGTERM') }],
+    ['timeout', { SHUTDOWN_TIMEOUT_MS: '200' }, () => {}]
+  ]
+  for (const [name, env, force] of rows) {
+    const service = await run(t, database, env)
+    const batch = post(service.url, nap(60)).catch(() => 'cut')
+    await sleepers(database, 1)
+    service.child.kill('SIGTERM')
+    await until(() => service.output().includes('"stopping"'))
+    force(service.child)
+    t.equal(await service.ended, 1, name)
+    t.equal(await batch, 'cut')
+    await until(async () => await sessions(database) === 0)
+  }
+  t.same(await database.sql`select * from nap`, [])
+})
+
+t.test('SIGKILL: its locks are free soon', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = await run(t, database)
+  const batch = post(service.url, [...lock, ...nap(60)]).catch(() => 'cut')
+  await sleepers(database, 1)
+  service.child.kill('SIGKILL')
+  t.equal(await service.ended, 'SIGKILL')
+  t.equal(await batch, 'cut')
+  // Would wait for a minute otherwise; the test's own timeout is longer than the statement's.
+  await database.sql.unsafe("set statement_timeout = '10s'; update t set n = 0; reset statement_timeout")
+  t.same(await database.sql`select * from nap`, [])
+})
+
+t.test('a configuration that cannot work: exit code 1 and one line a problem', async t => {
+  const rows: ReadonlyArray<readonly [Record<string, string>, readonly RegExp[]]> = [
+    [{}, [/^oneflight: DATABASE_URL: required$/, /^oneflight: JWT_SECRET, ANON_ROLE: /]],
+    [{ DATABASE_URL: 'mysql://x', JWT_SECRET: 'short', POOL_SIZE: 'many' }, [/^oneflight: /, /^oneflight: /, /^oneflight: /]]
+  ]
+  for (const [env, lines] of rows) {
+    const { ended, output } = launch(t, env)
+    t.equal(await ended, 1)
+    const printed = output().trim().split('\n')
+    t.equal(printed.length, lines.length, output())
+    for (const line of lines) t.ok(printed.some(text => line.test(text)), `${line}`)
+    t.notMatch(output(), /short/)
+  }
+})
+
+t.test('a port that is taken: exit code 1, and neither server is left', async t => {
+  const database = await useDatabase(t, { schema })
+  const other = createServer()
+  other.listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  t.teardown(() => other.close())
+  const taken = String((other.address() as AddressInfo).port)
+  for (const name of ['HTTP_PORT', 'ADMIN_HTTP_PORT']) {
+    const { ended, output } = launch(t, { DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', [name]: taken })
+    t.equal(await ended, 1, name)
+    t.match(output(), /the service cannot start.*|EADDRINUSE/)
+  }
+  const settings = readConfig({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: taken })
+  await t.rejects(startService({ ...settings, logger: pino({ level: 'silent' }) }), { code: 'EADDRINUSE' })
+})
+
+t.test('a database that is not there does not keep it from starting', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = await run(t, database, { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d' })
+  t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'database' } })
+  t.match(await ask(`${service.url}/health`), { status: 503 })
+  t.match((await post(service.url, nap(0))).body, { error: { code: 'database_unavailable', committed: false } })
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})
+
+t.test('an error that nobody caught ends it with exit code 1, and is logged', async t => {
+  const database = await useDatabase(t, { schema })
+  const fault = 'data:text/javascript,process.on("SIGUSR2",()=>{throw new Error("unforeseen")})'
+  const { NODE_OPTIONS = '' } = process.env
+  const service = await run(t, database, { NODE_OPTIONS: `${NODE_OPTIONS} --import=${fault.replaceAll('"', "'").replaceAll(' ', '%20')}` })
+  service.child.kill('SIGUSR2')
+  t.equal(await service.ended, 1)
+  t.match(service.output(), /unforeseen/)
+  t.match(service.output(), /unknown state/)
+})

@@ -1,0 +1,40 @@
+/**
+ * The engine without HTTP: a pool on a test database and flights of plain SQL, for faults that need an exact moment.
+ */
+import type { Test } from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import type { Flight } from '../../src/run/flight.ts'
+import { fly, type Landed } from '../../src/run/fly.ts'
+import { createPool, type LanePool, type PoolOptions } from '../../src/run/pool.ts'
+import { sessionStatement } from '../../src/sql/session.ts'
+
+export interface Engine {
+  readonly pool: LanePool
+  /** Why lanes could not be opened, so far. */
+  readonly openFailures: readonly unknown[]
+  /** Flies statements that answer one column each, as oneflight_user; a deadline of 5 s unless said otherwise. */
+  run (texts: readonly string[], deadlineMs?: number): Promise<Landed>
+}
+
+/** A pool of one lane unless said otherwise; it is closed at the end of `t`. */
+export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
+  const openFailures: unknown[] = []
+  const pool = createPool({ target: parseDatabaseUrl(url), size: 1, queueSize: 100, queueTimeoutMs: 1000, onOpenFailed: reason => openFailures.push(reason), ...options })
+  t.teardown(() => pool.close())
+  return {
+    pool,
+    openFailures,
+    run: (texts, deadlineMs = 5000) => fly(pool, plainFlight(texts), performance.now() + deadlineMs)
+  }
+}
+
+/** A flight of statements without parameters, in a session that asks for the transaction's id. */
+export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
+  return {
+    session: sessionStatement(
+      { role: 'oneflight_user', claims: '{"role":"oneflight_user"}', requestId: 'test', writes: true },
+      { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000 }
+    ),
+    operations: texts.map(text => ({ text, parameters: [], prepare: true }))
+  }
+}
