@@ -2,6 +2,7 @@
  * Who asks: the bearer token or, without one, the anonymous role. A token that is present but bad is never taken for no token.
  * Runs on headers alone, before a byte of the body is read. The decorator `authenticate` is a hook for routes that need it.
  */
+import { isUtf8 } from 'node:buffer'
 import jwt from '@fastify/jwt'
 import { Value } from '@sinclair/typebox/value'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
@@ -53,7 +54,7 @@ async function auth (app: FastifyInstance, { config, loginRole }: AuthOptions): 
 function readToken ({ raw, headers }: FastifyRequest): string | undefined {
   const sent = raw.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'authorization').length
   if (sent === 0) return undefined
-  const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(headers.authorization ?? '')?.[1]
+  const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(String(headers.authorization))?.[1]
   if (sent > 1 || token === undefined) throw failure('token_invalid')
   return token
 }
@@ -98,15 +99,18 @@ function readRole (payload: Payload, path: string): string {
 
 /**
  * Roles that are refused before any SQL, with the answer for an unknown role: `none` would be the login role (SET ROLE NONE),
- * pg_* are PostgreSQL's own, and a name that is too long would be cut to another one.
+ * pg_* are PostgreSQL's own, and a name that is too long or holds half a character would become another one.
  */
 function isForbidden (role: string, loginRole: string): boolean {
-  return role === 'none' || role === loginRole || role.startsWith('pg_') || role.includes('\0') || Buffer.byteLength(role) > maxIdentifierBytes
+  const reserved = role === 'none' || role === loginRole || role.startsWith('pg_')
+  return reserved || role.includes('\0') || !role.isWellFormed() || Buffer.byteLength(role) > maxIdentifierBytes
 }
 
-/** The payload as it was signed: no number is rounded on the way to `request.jwt.claims`. */
+/** The payload as it was signed: no number is rounded, no byte replaced on the way to `request.jwt.claims`. */
 function payloadText (token: string): string {
-  return Buffer.from(token.split('.')[1] as string, 'base64url').toString()
+  const bytes = Buffer.from(token.split('.')[1] as string, 'base64url')
+  if (!isUtf8(bytes)) throw failure('token_invalid', 'The payload is not valid UTF-8.')
+  return bytes.toString()
 }
 
 export default fp(auth, { name: 'auth', fastify: '5.x', dependencies: ['tracing', 'errors'] })

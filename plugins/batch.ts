@@ -43,7 +43,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const { identity } = request
     request.access.operations = request.body.length
     const plan = planBatch(request.body, limits)
-    const flight = { session: sessionStatement({ ...identity, requestId: request.id }, defaults), operations: compile(plan, config.MAX_ROWS) }
+    const flight = { session: sessionStatement({ ...identity, requestId: request.id, writes: plan.operations.some(({ kind }) => kind !== 'select') }, defaults), operations: compile(plan, config.MAX_ROWS) }
     const landed = await fly(pool, flight, performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS)
     const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows: config.MAX_ROWS }) : undefined
     observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
@@ -56,14 +56,23 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
 const checkMediaType: onRequestAsyncHookHandler = async ({ raw, headers }) => {
   const sent = raw.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'content-type').length
   const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8"))?[ \t]*)?$/i
-  if (sent !== 1 || !json.test(headers['content-type'] ?? '') || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
+  if (sent !== 1 || !json.test(String(headers['content-type'])) || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
 }
 
-/** Preferences that change what a batch does, and keys that promise it runs once: to ignore one would be to lie. */
+/** Preferences (RFC 7240) that change what a batch does, with the one value that is served: what a batch does anyway. */
+const preferences: ReadonlyMap<string, string> = new Map([
+  ['tx', 'commit'], ['isolation', 'read-committed'], ['access', 'read-write'], ['return', 'representation'], ['handling', 'lenient']
+])
+
+/** To ignore a preference that changes what a batch does, or a key that promises it runs once, would be to lie; all others may be ignored. */
 const checkOptions: onRequestAsyncHookHandler = async ({ headers }) => {
-  const preferences = String(headers['prefer'] ?? '').split(',').map(preference => preference.trim().split(/[=;]/, 1)[0]?.trim().toLowerCase())
-  const refused = preferences.find(name => name !== undefined && ['tx', 'isolation', 'access', 'return', 'handling'].includes(name))
-  if (refused !== undefined) throw failure('prefer_invalid', `The preference "${refused}" is not supported by this version; the batch was not run.`)
+  for (const preference of String(headers['prefer'] ?? '').toLowerCase().split(',')) {
+    const [name, value] = (preference.split(';', 1)[0] as string).split('=').map(part => part.trim())
+    const served = preferences.get(name as string)
+    if (served !== undefined && value?.replace(/^"(.*)"$/, '$1') !== served) {
+      throw failure('prefer_invalid', `Of the preference "${name}" this version serves "${served}" alone; the batch was not run.`)
+    }
+  }
   if (headers['idempotency-key'] !== undefined) throw failure('idempotency_key_invalid', 'Idempotency keys are not kept by this version; the batch was not run.')
 }
 

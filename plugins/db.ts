@@ -18,7 +18,8 @@ async function db (app: FastifyInstance, { config, database }: DbOptions): Promi
     size: config.POOL_SIZE,
     queueSize: config.QUEUE_SIZE,
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
-    onOpenFailed: reason => app.log.warn({ reason: describe(reason) }, 'no connection to the database')
+    // The message alone: the error objects of postgres.js carry statements and parameters.
+    onOpenFailed: reason => app.log.warn({ reason: (reason as Error).message }, 'no connection to the database')
   })
   const probe = createProbe(database)
   app.getDecorator<Observer>('observer').pool(pool.count)
@@ -27,11 +28,6 @@ async function db (app: FastifyInstance, { config, database }: DbOptions): Promi
   app.addHook('onClose', async () => {
     await Promise.all([pool.close(), probe.close()])
   })
-}
-
-/** The message alone: the error objects of postgres.js carry statements and parameters. */
-function describe (reason: unknown): string {
-  return reason instanceof Error ? reason.message : String(reason)
 }
 
 export default fp(db, { name: 'db', fastify: '5.x', dependencies: ['metrics'] })

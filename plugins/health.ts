@@ -9,7 +9,7 @@ async function health (app: FastifyInstance): Promise<void> {
   const { probe } = app.getDecorator<Database>('database')
   app.get('/health', async (_request, reply) => {
     if (await probe.reachable()) return { ok: true }
-    return reply.code(503).send({ ok: false, error: 'database' })
+    return reply.code(503).header('retry-after', '1').send({ ok: false, error: 'database' })
   })
 }
 

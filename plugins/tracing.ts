@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Failure } from '../src/errors/catalogue.ts'
 
@@ -38,24 +38,33 @@ async function tracing (app: FastifyInstance): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     request.access = {}
     reply.header('x-request-id', request.id)
+    // Not onResponse, which never comes when the client has gone away: its batch may be committed all the same.
+    reply.raw.once('close', () => {
+      if (reply.sent) writeLine(request, reply)
+    })
   })
-  app.addHook('onResponse', async (request, reply) => {
-    const { failure, role, operations } = request.access
-    const line = {
-      method: request.method,
-      path: request.url.split('?', 1)[0],
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 1000) / 1000,
-      ...(role === undefined ? {} : { role }),
-      ...(operations === undefined ? {} : { operations }),
-      ...(failure === undefined ? {} : { code: failure.code, ...place(failure) })
-    }
-    request.log[reply.statusCode >= 500 ? 'error' : 'info'](line, 'request completed')
+  app.addHook('onSend', async (request, reply) => {
+    if (reply.raw.destroyed) writeLine(request, reply)
   })
 }
 
-function place ({ details: { op, index, sqlstate } }: Failure): object {
-  return { ...(op == null ? {} : { op }), ...(index == null ? {} : { index }), ...(sqlstate === undefined ? {} : { sqlstate }) }
+function writeLine (request: FastifyRequest, reply: FastifyReply): void {
+  const { failure, role, operations } = request.access
+  const line = {
+    method: request.method,
+    path: request.url.split('?', 1)[0],
+    status: reply.statusCode,
+    ms: Math.round(reply.elapsedTime * 1000) / 1000,
+    ...(role === undefined ? {} : { role }),
+    ...(operations === undefined ? {} : { operations }),
+    ...(failure === undefined ? {} : { code: failure.code, ...place(failure) })
+  }
+  request.log[reply.statusCode >= 500 ? 'error' : 'info'](line, 'request completed')
+}
+
+/** The number of an operation and not its id, which is the client's text. */
+function place ({ details: { index, sqlstate } }: Failure): object {
+  return { ...(index == null ? {} : { index }), ...(sqlstate === undefined ? {} : { sqlstate }) }
 }
 
 export default fp(tracing, { name: 'tracing', fastify: '5.x' })

@@ -1,12 +1,14 @@
 /**
  * The main server: composition of the plugins, in the order of what they need. Nothing else happens here; it does not listen.
  */
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http'
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import auth from '../plugins/auth.ts'
 import batch from '../plugins/batch.ts'
 import db from '../plugins/db.ts'
-import errors, { sendClientError, sendFrameworkError } from '../plugins/errors.ts'
+import errors, { sendFrameworkError } from '../plugins/errors.ts'
 import health from '../plugins/health.ts'
+import http, { originForm } from '../plugins/http.ts'
 import metrics from '../plugins/metrics.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
 import type { Config } from '../schemas/config.ts'
@@ -19,6 +21,9 @@ export interface AppOptions {
   readonly logger: FastifyBaseLogger
 }
 
+/** A client that was refused has this long to read the answer before its connection is cut. */
+const PATIENCE_MS = 5000
+
 /** Builds the main server. The database is not touched before the first request. */
 export async function buildApp ({ config, database, logger }: AppOptions): Promise<FastifyInstance> {
   const app = Fastify({
@@ -26,26 +31,35 @@ export async function buildApp ({ config, database, logger }: AppOptions): Promi
     // One line a request, written by the tracing plugin.
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: requestId,
-    requestTimeout: config.REQUEST_TIMEOUT_MS,
+    rewriteUrl: originForm,
     // A request on a connection that is still open while the service stops is served, not refused.
     return503OnClosing: false,
-    clientErrorHandler: sendClientError,
     frameworkErrors: sendFrameworkError,
-    http: {
-      // Node would answer a missing Host by itself, without a request id.
-      requireHostHeader: false,
-      headersTimeout: config.REQUEST_TIMEOUT_MS,
-      connectionsCheckingInterval: 1000
-    }
+    // For the name localhost Fastify would open further servers of its own, out of reach for the http plugin.
+    serverFactory: handler => createServer(handler, config.REQUEST_TIMEOUT_MS)
   })
-  // 0 stands for no limit: Node drops headers past the limit silently. Their size is bounded all the same (16 KiB).
-  app.server.maxHeadersCount = 0
+  await app.register(http, { requestId, maxBodyBytes: config.MAX_BODY_BYTES, patienceMs: Math.min(PATIENCE_MS, config.REQUEST_TIMEOUT_MS) })
   await app.register(tracing)
-  await app.register(errors, { requestId })
+  await app.register(errors)
   await app.register(metrics)
   await app.register(db, { config, database })
   await app.register(auth, { config, loginRole: database.user })
   await app.register(health)
   await app.register(batch, { config })
   return app
+}
+
+function createServer (handler: RequestListener, timeoutMs: number): Server {
+  const server = createHttpServer({
+    // Node would answer a missing Host by itself, without a request id.
+    requireHostHeader: false,
+    headersTimeout: timeoutMs,
+    requestTimeout: timeoutMs,
+    connectionsCheckingInterval: Math.min(1000, Math.ceil(timeoutMs / 4)),
+    // Longer than the minute after which most load balancers give up an idle connection: the side that closes must not be this one.
+    keepAliveTimeout: 72_000
+  }, handler)
+  // 0 stands for no limit: Node drops headers past the limit silently. Their size is bounded all the same (16 KiB).
+  server.maxHeadersCount = 0
+  return server
 }

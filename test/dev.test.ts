@@ -1,5 +1,5 @@
 /** `npm run dev` as a process of its own, in an empty folder: what it prints works, and it leaves nothing behind. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -62,4 +62,15 @@ t.test('the sample starts, answers, ends, and starts again with its data', async
   const again = await ask(find(second.printed, /main server +(\S+)/), { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body })
   t.equal(again.body.data.order.length, 2, 'the token and the orders outlive the restart')
   t.equal(await stop(second, 'SIGINT'), 0)
+})
+
+t.test('a start that fails says why in one line and leaves no server', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'oneflight-dev-test-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const { status, stderr } = spawnSync(process.execPath, [program], { cwd: folder, env: { ...process.env, LOG_LEVEL: 'loud' }, encoding: 'utf8' })
+  t.equal(status, 1)
+  t.match(stderr, /^oneflight: LOG_LEVEL: [^\n]*\n$/)
+  const again = await start(folder)
+  t.match(again.printed, '200 OK', 'a server that was left behind would hold the data directory')
+  t.equal(await stop(again, 'SIGTERM'), 0)
 })

@@ -51,7 +51,7 @@ interface FailureInit {
   readonly code: string
   readonly status: number
   readonly message: string
-  readonly details?: FailureDetails
+  readonly details: FailureDetails
   readonly cause?: unknown
 }
 
@@ -68,7 +68,7 @@ export class Failure extends Error {
     this.type = init.type
     this.code = init.code
     this.status = init.status
-    this.details = init.details ?? {}
+    this.details = init.details
   }
 
   /** `false`: nothing of the batch is in the database. `'unknown'`: only with `commit_unknown`. */

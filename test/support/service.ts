@@ -5,8 +5,11 @@
  * Refuses to: mock anything.
  */
 import { Writable } from 'node:stream'
+import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import { BatchAnswer } from '../../schemas/batch.ts'
+import { ErrorEnvelope } from '../../schemas/error.ts'
 import { readConfig } from '../../src/config.ts'
 import { signToken } from '../../src/dev/token.ts'
 import { startService, type Service } from '../../src/service.ts'
@@ -57,11 +60,13 @@ export async function useService (t: Test, { schema, env = {}, databaseUrl = url
     database,
     log,
     async post (batch, { role = 'oneflight_user', headers = {} } = {}) {
-      return ask(service.url, {
+      const answer = await ask(service.url, {
         method: 'POST',
         headers: { 'content-type': 'application/json', ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }), ...headers },
         body: typeof batch === 'string' ? batch : JSON.stringify(batch)
       })
+      checkShape(answer)
+      return answer
     }
   }
 }
@@ -72,6 +77,11 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   const text = await response.text()
   const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
   return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : undefined }
+}
+
+/** The answer to a batch must have the shape that schemas/ describes, whatever a test looks for in it. */
+function checkShape ({ status, body, text }: Answer): void {
+  if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) throw new Error(`an answer of status ${status} out of shape: ${text.slice(0, 500)}`)
 }
 
 /** An HS256 token that expires in an hour; a claim that is undefined is left out. */

@@ -1,0 +1,73 @@
+/**
+ * The admin server: whether the process lives, whether it can serve, and how it is configured, without its secrets.
+ */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { configItems } from '../schemas/config.ts'
+import { ask, SECRET, useService, type Answer } from './support/service.ts'
+import { until } from './support/until.ts'
+
+const schema = readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8')
+const brief = ({ status, text }: Answer): unknown => [status, text]
+
+t.test('a database that answers', async t => {
+  const { url, adminUrl } = await useService(t, { schema })
+  for (const path of ['/live', '/ready']) {
+    const answer = await ask(adminUrl + path)
+    t.same(brief(answer), [200, '{"ok":true}'])
+    t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+    t.equal((await ask(adminUrl + path, { method: 'HEAD' })).status, 200)
+    t.equal((await ask(url + path)).status, 404, 'not on the main server')
+  }
+  t.equal((await ask(`${adminUrl}/health`)).status, 404)
+  t.equal((await ask(adminUrl, { method: 'POST', body: '[]', headers: { 'content-type': 'application/json' } })).status, 404)
+})
+
+t.test('a database that cannot be reached', async t => {
+  const { url, adminUrl } = await useService(t, { databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1') })
+  t.same(brief(await ask(`${adminUrl}/live`)), [200, '{"ok":true}'])
+  t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
+  t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
+  t.equal((await ask(`${adminUrl}/metrics`)).status, 200)
+  t.equal((await ask(`${adminUrl}/config`)).status, 200)
+})
+
+t.test('liveness does not ask the database', async t => {
+  const { adminUrl, database } = await useService(t, { schema })
+  for (let i = 0; i < 3; i++) await ask(`${adminUrl}/live`)
+  t.same(await database.sql`select from pg_stat_activity where usename = 'oneflight_login' and datname = current_database()`, [])
+})
+
+t.test('a service that stops is not ready, and says so to the end', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  let batch: Promise<Answer> | undefined
+  let stopped: Promise<void> | undefined
+  await sql.begin(async sql => {
+    await sql`update stock set qty = qty`
+    batch = service.post([{ id: 'u', op: 'update', table: 'stock', set: { qty: 3 }, all: true }])
+    await until(async () => (await service.database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length > 0)
+    stopped = service.stop()
+    t.same(brief(await ask(`${service.adminUrl}/ready`)), [503, '{"ok":false,"error":"stopping"}'])
+    t.same(brief(await ask(`${service.adminUrl}/live`)), [200, '{"ok":true}'])
+  })
+  t.equal((await batch)?.status, 200)
+  await stopped
+})
+
+t.test('/config shows what runs, and no secret', async t => {
+  const { adminUrl, database, log } = await useService(t, {
+    schema,
+    env: { ANON_ROLE: 'oneflight_anon', MAX_OPS: '7', DB_SCHEMAS: 'public,private', JWT_AUD: 'a,b' },
+    databaseUrl: url => `${url}?application_name=hush&options=-c%20geqo%3Doff`
+  })
+  const { status, body, text, headers } = await ask(`${adminUrl}/config`)
+  t.equal(status, 200)
+  t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
+  const { hostname, port } = new URL(database.loginUrl)
+  t.same(body.DATABASE_URL, { user: 'oneflight_login', hosts: [{ host: hostname, port: Number(port) }], database: database.name })
+  t.match(body, { JWT_SECRET: '[redacted]', ANON_ROLE: 'oneflight_anon', MAX_OPS: 7, DB_SCHEMAS: ['public', 'private'], JWT_AUD: ['a', 'b'], JWT_ISS: null, MAX_BODY_BYTES: 1_048_576, LOG_LEVEL: 'info' })
+  t.same(Object.keys(body).sort(), configItems.map(([name]) => name).sort(), 'every variable, and nothing of the environment beside them')
+  for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo', 'PATH']) t.notOk(text.includes(secret), secret)
+  t.notOk(JSON.stringify(log).includes(SECRET))
+})

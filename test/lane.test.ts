@@ -1,0 +1,34 @@
+/** What a lane says to the server before there is a session: user, database, the URL's password and nothing of the environment. */
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { parseDatabaseUrl } from '../src/config/database-url.ts'
+import { openLane } from '../src/run/lane.ts'
+
+/** A server that asks for the password in clear text and then hangs up; resolves to the startup message and the password. */
+async function askForPassword (t: Test, login: string): Promise<{ startup: string, password: string }> {
+  const { promise, resolve } = Promise.withResolvers<{ startup: string, password: string }>()
+  const server = createServer(socket => {
+    socket.once('data', startup => {
+      socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
+      socket.once('data', message => {
+        resolve({ startup: startup.subarray(8).toString(), password: message.subarray(5, -1).toString() })
+        socket.end()
+      })
+    })
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  await t.rejects(openLane(parseDatabaseUrl(`postgres://${login}@127.0.0.1:${(server.address() as AddressInfo).port}/shop`)))
+  return promise
+}
+
+t.test('the login', async t => {
+  process.env['PGPASSWORD'] = 'of somebody else'
+  t.teardown(() => { delete process.env['PGPASSWORD'] })
+  const { startup, password } = await askForPassword(t, 'app:s%40cret')
+  t.match(startup, 'user\0app\0database\0shop\0')
+  t.match(startup, 'application_name\0oneflight\0')
+  t.equal(password, 's@cret')
+  t.equal((await askForPassword(t, 'app')).password, '')
+})
