@@ -10,6 +10,7 @@ import { batchSchema, type Batch } from '../schemas/batch.ts'
 import type { Config } from '../schemas/config.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
 import { parseJson } from '../src/json/parse.ts'
+import type { Plan } from '../src/plan/nodes.ts'
 import { planBatch } from '../src/plan/plan.ts'
 import { reply as render } from '../src/reply/reply.ts'
 import type { Database } from '../src/run/database.ts'
@@ -48,8 +49,17 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows: config.MAX_ROWS }) : undefined
     observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
     if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown')
-    return reply.type('application/json; charset=utf-8').send(render(plan, landed.rows))
+    return reply.type('application/json; charset=utf-8').send(answer(plan, landed.rows))
   })
+}
+
+/** The batch is committed: that its answer cannot be made, e.g. for its size, is no reason to say that nothing was. */
+function answer (plan: Plan, rows: readonly Buffer[]): Buffer {
+  try {
+    return render(plan, rows)
+  } catch (error) {
+    throw failure('commit_unknown', 'The batch is committed, but its answer could not be made.', undefined, error)
+  }
 }
 
 /** RFC 9110 §8.3 and §8.4: exactly `application/json`, in UTF-8 or unsaid, and not encoded. */

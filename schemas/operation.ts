@@ -10,6 +10,9 @@ export const maxDepth = 100
 /** PostgreSQL's NAMEDATALEN - 1: a longer identifier would be cut silently, and could then name something else. */
 export const maxIdentifierBytes = 63
 
+/** PostgreSQL's MaxHeapAttributeNumber: no table has more columns. */
+export const maxColumns = 1600
+
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 const id = Type.String({ pattern: operationId.source, description: 'unique in the request; key of the result and target of references' })

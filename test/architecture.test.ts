@@ -13,7 +13,7 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['errors', /^src\/errors\//, ['schemas']],
   ['json', /^src\/json\//, ['errors', 'schemas']],
   ['plan', /^src\/plan\//, ['json', 'errors', 'schemas']],
-  ['sql', /^src\/sql\//, ['plan', 'schemas']],
+  ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['run', /^src\/run\//, ['sql', 'plan', 'errors', 'schemas']],
   ['reply', /^src\/reply\//, ['plan']],
   ['config', /^src\/config(\.ts$|\/)/, ['schemas']],

@@ -28,3 +28,16 @@ t.test('one batch is one transaction', async t => {
   t.match(failed.body, { data: null, error: { type: 'execution_error', code: 'check_violation', committed: false, op: 'b', index: 1, sqlstate: '23514', constraint: 'stock_qty_check' } })
   t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
 })
+
+t.test('an answer that cannot be made does not deny that the batch is committed', async t => {
+  const service = await useService(t, { schema })
+  const { concat } = Buffer
+  t.teardown(() => { Buffer.concat = concat })
+  Buffer.concat = (list, length) => {
+    if (String(list[0]).startsWith('{"error":null')) throw new RangeError('too large')
+    return concat(list, length)
+  }
+  const { status, body } = await service.post([{ id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Ada' }] }])
+  t.match({ status, error: body.error }, { status: 500, error: { code: 'commit_unknown', committed: 'unknown', message: /is committed/ } })
+  t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
+})

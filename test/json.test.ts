@@ -137,3 +137,8 @@ t.test('property: any bytes are JSON or body_invalid, as JSON.parse has it', asy
   }), { numRuns: 1000 })
   t.pass()
 })
+
+t.test('a duplicate key behind a long string is found', async t => {
+  const long = 'x'.repeat(20_000_000)
+  t.throws(() => parseJson(Buffer.from(`{"a":"${long}\\n","b":1,"b":2}`)), { code: 'body_invalid', message: /the key "b" twice/ })
+})

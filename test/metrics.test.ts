@@ -2,7 +2,10 @@
  * Metrics: their names, labels, units and exact counts; and that no client can make up labels.
  */
 import { readFileSync } from 'node:fs'
+import Fastify from 'fastify'
 import t from 'tap'
+import metrics from '../plugins/metrics.ts'
+import type { Observer } from '../src/run/observer.ts'
 import { ask, token, useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -40,8 +43,8 @@ t.test('counts of every outcome', async t => {
     ['no privilege', [select('s', 'customers')], null, 401, { ...txn('oneflight_anon', 'error', 1), ...op('select', 'error', 1), ...exception('select', 'public.customers') }],
     ['no such table', [select('a'), select('s', 'made_up')], user, 404, { ...txn(user, 'error', 1), ...op('select', 'ok', 1), ...op('select', 'error', 1), ...exception('select', 'other') }],
     ['no such column', [select('s', 'stock', { made_up: { eq: 1 } })], user, 400, { ...txn(user, 'error', 1), ...op('select', 'error', 1), ...exception('select', 'public.stock') }],
-    ['too many rows', [select('a'), select('s', 'orders'), { id: 'i', op: 'insert', table: 'orders', values: [{ customer_id: '$s.0.id' }] }], user, 422,
-      { ...txn(user, 'error', 1), ...op('select', 'ok', 1), ...op('insert', 'error', 1), ...exception('insert', 'public.orders') }],
+    ['a row that is missing', [select('a'), select('s', 'orders'), { id: 'i', op: 'insert', table: 'orders', values: [{ customer_id: '$s.0.id' }] }], user, 422,
+      { ...txn(user, 'error', 1), ...op('select', 'ok', 2), ...op('insert', 'error', 1), ...exception('insert', 'other') }],
     ['role that the database refuses', [select('s')], 'made_up', 403, { ...txn('other', 'error', 1) }],
     ['role refused by rule', [select('s')], 'pg_monitor', 403, {}],
     ['faulty operations', [{ id: 'a', op: 'made_up', table: 'made_up' }, select('s', 'private.secrets')], user, 422, {}],
@@ -106,4 +109,19 @@ t.test('two services in one process count for themselves', async t => {
   await one.post([select('s')])
   t.same(await scrape(one), { ...txn(user, 'ok', 1), ...op('select', 'ok', 1) })
   t.same(await scrape(other), {})
+})
+
+t.test('names of tables are bounded in number', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(metrics)
+  const observer = app.getDecorator<Observer>('observer')
+  for (let i = 0; i <= 1100; i++) {
+    observer.batch({ role: 'r', outcome: 'error', ms: 1, operations: [{ op: 'select', table: `public.t${i % 1050}`, outcome: 'error', ms: 1 }] })
+  }
+  const { text } = await observer.scrape()
+  const tables = [...text.matchAll(/^service_op_exceptions\{op="select",table="([^"]*)"\} (\d+)$/gm)].map(([, table, count]) => [table, Number(count)] as const)
+  t.equal(tables.length, 1001)
+  t.same(Object.fromEntries(tables)['other'], 50)
+  t.same(Object.fromEntries(tables)['public.t7'], 2, 'known ones keep their name')
 })

@@ -249,9 +249,33 @@ t.test('property: no operation makes the service fail', async t => {
 
 t.test('an answer does not grow without bound with the faults', async t => {
   const service = await useService(t)
-  const values = Array.from({ length: 1500 }, () => 1)
-  const { status, body } = await service.post([{ id: 'a', op: 'insert', table: 't', values }])
-  t.equal(status, 422)
-  t.equal(body.error.errors.length, 1000)
-  t.equal(body.error.message, 'The batch has 1500 faults, of which the first 1000 are listed.')
+  const id = 'x'.repeat(500_000)
+  const rows: ReadonlyArray<readonly [what: string, operation: object, faults: number]> = [
+    ['many faults', { id: 'a', op: 'insert', table: 't', values: Array.from({ length: 5000 }, () => 1) }, 5000],
+    ['a long id', { id, op: 'select', table: 't', ...Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`member${i}`, 1])) }, 1000]
+  ]
+  for (const [what, operation, faults] of rows) {
+    const { status, body, text } = await service.post([operation])
+    const listed = body.error.errors.length
+    t.equal(status, 422, what)
+    t.ok(listed >= 1 && listed < faults, `${listed} of ${faults} listed`)
+    t.equal(body.error.message, `The batch has ${faults} faults, of which the first ${listed} are listed.`)
+    t.ok(text.length < 262_144 + 2 * id.length)
+  }
+})
+
+t.test('no more columns than a table can have', async t => {
+  const service = await useService(t, { schema: 'create table t (c0 int); grant all on t to oneflight_user' })
+  const columns = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, 1]))
+  const rows: ReadonlyArray<readonly [operation: object, path?: string]> = [
+    [{ op: 'update', set: columns(1601), all: true }, 'set'],
+    [{ op: 'insert', values: [columns(1601)] }, 'values'],
+    [{ op: 'update', set: columns(1600), all: true }],
+    [{ op: 'insert', values: [columns(1600)] }]
+  ]
+  for (const [operation, path] of rows) {
+    const { status, body } = await service.post([{ id: 'a', table: 't', ...operation }])
+    if (path === undefined) t.match({ status, code: body.error.code }, { status: 400, code: 'undefined_column' })
+    else t.match({ status, errors: body.error.errors }, { status: 422, errors: [{ code: 'member_invalid', path: [path], message: 'At most 1600 columns can be named.' }] })
+  }
 })

@@ -117,15 +117,12 @@ t.test('a failure that every lane repeats is given up', async t => {
   t.match(await fly(pool, { session: slow, operations }, performance.now() + 5000), { kind: 'failed', at: 'session', error: { code: '57014' } })
 })
 
-t.test('what the protocol cannot carry is refused before anything is sent', async t => {
+t.test('as many parameters as the protocol carries', async t => {
   const database = await useDatabase(t, { schema })
   const { pool, run } = useEngine(t, database.loginUrl)
-  const { session, operations } = plainFlight(['with r as (insert into parent values (1) returning id) select id::text from r'])
-  const many = (count: number): string[] => Array(count).fill('1')
-  const flown = await fly(pool, { session, operations: [...operations, { text: 'select $1', parameters: many(65_534), prepare: false }] }, performance.now() + 5000)
-  t.match(flown, { kind: 'failed', at: 1, error: { code: '54000' }, times: [] })
-  t.same(await database.sql`select * from parent`, [])
-  t.match(await fly(pool, { session, operations: [{ text: `select count(*)::text from unnest(array[${many(65_533).map((_, i) => `$${i + 1}`).join(',')}])`, parameters: many(65_533), prepare: false }] }, performance.now() + 5000), { kind: 'committed', rows: [Buffer.from('65533')] })
+  const { session } = plainFlight([])
+  const many: string[] = Array(65_533).fill('1')
+  t.match(await fly(pool, { session, operations: [{ text: `select count(*)::text from unnest(array[${many.map((_, i) => `$${i + 1}`).join(',')}])`, parameters: many, prepare: false }] }, performance.now() + 5000), { kind: 'committed', rows: [Buffer.from('65533')] })
   t.equal((await run(["select 'next'"])).kind, 'committed')
 })
 

@@ -22,6 +22,12 @@ function statements (batch: string): ReadonlyArray<readonly [text: string, ...pa
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
 const counted = (from: number): string => `, j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $${from}) as r )` +
   ` select case when j.n > $${from + 1} then cast(cast($${from + 2}::text || j.n as int) as text) else j.rows end from j`
+/** The same when later operations read its rows; `from` is the number of the parameter after the first limit. */
+const published = (from: number): string => `, m as ( select min(c.position) as position from unnest($${from}::text[]) with ordinality as c (name, position)` +
+  ' where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) )' +
+  ` select case when j.n > $${from + 1} then cast(cast($${from + 2}::text || j.n as int) as text) when j.n <= $${from + 3} then cast(cast($${from + 4}::text || j.n as int) as text)` +
+  ` when m.position is not null then cast(cast($${from + 5}::text || m.position as int) as text)` +
+  ` when set_config($${from + 6}, (select json_agg(r.row)::text from (select * from r limit $${from + 7}) as r), true) is null then null else j.rows end from j, m`
 const count = ['601', '600', 'marker:rows:'] as const
 const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
 
@@ -88,7 +94,7 @@ const cases: readonly Case[] = [
     name: 'update',
     batch: '{"id":"u","op":"update","table":"items","set":{"n":-0.0,"data":{"b":1.0}},"where":{"id":{"eq":"2"}}}',
     sql: [[
-      `with r as (update ${items} as t set ("n", "data") = (select "n", "data" from json_populate_record(${nulls(items)}, $1::json) as x) where t."id" = $2 ${returning})${counted(3)}`,
+      `with r as (update ${items} as t set "n" = x."n", "data" = x."data" from json_populate_record(${nulls(items)}, $1::json) as x where t."id" = $2 ${returning})${counted(3)}`,
       '{"n":-0.0,"data":{"b":1.0}}', '2', ...count
     ]],
     data: '{"u":[{"id":2,"name":"two","n":0.0,"data":{"b": 1.0}}]}'
@@ -107,11 +113,8 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items","where":{"id":{"eq":2}}},{"id":"b","op":"select","table":"items","where":{"n":{"lt":"$a.0.n"}}}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $2) as r )` +
-        ' select case when j.n > $3 then cast(cast($4::text || j.n as int) as text) when j.n <= $5 then cast(cast($6::text || j.n as int) as text)' +
-        ' when (select to_json(r.row) from r limit 1) -> $7::text is null then cast(cast($8::text || (j.n * 0 + $9::int) as int) as text)' +
-        ' when set_config($10, (select json_agg(r.row)::text from (select * from r limit $11) as r), true) is null then null else j.rows end from j',
-        '2', ...count, '0', 'marker:row:', 'n', 'marker:column:', '0', 'oneflight.r0', '1'
+        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $2) as r )` + published(3),
+        '2', '601', '{"n"}', '600', 'marker:rows:', '0', 'marker:row:', 'marker:column:', 'oneflight.r0', '1'
       ],
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."n" < (select (x.value).f1 from (select ${example} as value where false` +
@@ -126,12 +129,8 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items"},{"id":"b","op":"insert","table":"items","values":[{"name":"$a.1.name","data":["$a.0.n",{"\\"":"$$a"}]}]}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $1) as r )` +
-        ' select case when j.n > $2 then cast(cast($3::text || j.n as int) as text) when j.n <= $4 then cast(cast($5::text || j.n as int) as text)' +
-        ' when (select to_json(r.row) from r limit 1) -> $6::text is null then cast(cast($7::text || (j.n * 0 + $8::int) as int) as text)' +
-        ' when (select to_json(r.row) from r limit 1) -> $9::text is null then cast(cast($10::text || (j.n * 0 + $11::int) as int) as text)' +
-        ' when set_config($12, (select json_agg(r.row)::text from (select * from r limit $13) as r), true) is null then null else j.rows end from j',
-        ...count, '1', 'marker:row:', 'name', 'marker:column:', '0', 'n', 'marker:column:', '1', 'oneflight.r0', '2'
+        `with r as (select t.*::${items} as row from ${items} as t), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $1) as r )` + published(2),
+        '601', '{"name","n"}', '600', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '2'
       ],
       [
         `with r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, (select string_agg(cut.piece || coalesce((found.element -> cut.key)::text, ''), '' order by cut.position)` +
@@ -336,7 +335,7 @@ t.test('kinds of tables', async t => {
     ['a sequence written', [{ op: 'insert', table: 'counter', values: [{}] }], 'undefined_object'],
     ['column privileges', [{ op: 'insert', table: 'partly', values: [{ id: 1 }] }], 'insufficient_privilege'],
     ['an update of no row', [{ op: 'update', table: 'base', set: { name: 'x' }, where: { id: { eq: -1 } } }, { op: 'delete', table: 'base', where: { id: { eq: -1 } } }], [[], []]],
-    ['a system column set', [{ op: 'update', table: 'base', set: { ctid: '(0,1)' }, all: true }], 'feature_not_supported']
+    ['a system column set', [{ op: 'update', table: 'base', set: { ctid: '(0,1)' }, all: true }], 'undefined_column']
   ]
   for (const [name, operations, data] of rows) {
     const { body } = await service.post([...operations].map((operation, i) => ({ id: `op${i}`, ...operation })))
@@ -394,4 +393,11 @@ t.test('MAX_ROWS, in and out', async t => {
   }
   t.same(await service.database.sql`select count(*)::int as n from more`, [{ n: 4 }])
   t.same(await service.database.sql`select count(*)::int as n from few`, [{ n: 6 }])
+})
+
+t.test('an operation that the protocol cannot carry is refused before anything is sent', async t => {
+  const where = Object.fromEntries(Array.from({ length: 6600 }, (_, i) => [`c${i}`, Object.fromEntries(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch'].map(name => [name, 1]))]))
+  const batch = [{ id: 'fine', op: 'select', table: 'items' }, { id: 'large', op: 'select', table: 'items', where }]
+  const plan = planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, { ...limits, maxConditions: 100_000 })
+  t.throws(() => compile(plan, MAX_ROWS), { type: 'execution_error', code: 'program_limit_exceeded', status: 400, details: { op: 'large', index: 1, sqlstate: '54000', retryable: false } })
 })

@@ -41,7 +41,7 @@ const rows: readonly Row[] = [
   ['57014', 504, 'query_canceled'],
   ['PT400', 400, 'PT400'], ['PT402', 402, 'PT402'], ['PT404', 404, 'PT404'], ['PT418', 418, 'PT418'], ['PT499', 499, 'PT499'], ['PT500', 500, 'PT500'], ['PT503', 503, 'PT503'], ['PT599', 599, 'PT599'],
   ['PT200', 500, 'PT200'], ['PT302', 500, 'PT302'], ['PT399', 500, 'PT399'], ['PT600', 500, 'PT600'], ['PT4XX', 500, 'PT4XX'], ['PT000', 500, 'PT000'],
-  ['23000', 500, 'integrity_constraint_violation'], ['25001', 500, 'active_sql_transaction'], ['25P02', 500, 'in_failed_sql_transaction'], ['40000', 500, 'transaction_rollback'], ['40003', 500, 'statement_completion_unknown'], ['55000', 500, 'object_not_in_prerequisite_state'], ['57000', 500, 'operator_intervention'], ['57P04', 500, 'database_dropped'], ['57P05', 500, 'idle_session_timeout'], ['58030', 500, 'io_error'], ['XX000', 500, 'internal_error'], ['F0000', 500, 'config_file_error'], ['01000', 500, 'warning'], ['3F000', 500, 'invalid_schema_name'], ['ZZ999', 500, 'ZZ999']
+  ['23000', 500, 'integrity_constraint_violation'], ['25001', 500, 'active_sql_transaction'], ['25P02', 500, 'in_failed_sql_transaction'], ['40000', 500, 'transaction_rollback'], ['40003', 500, 'statement_completion_unknown'], ['55000', 400, 'object_not_in_prerequisite_state'], ['57000', 500, 'operator_intervention'], ['57P04', 500, 'database_dropped'], ['57P05', 500, 'idle_session_timeout'], ['58030', 500, 'io_error'], ['XX000', 500, 'internal_error'], ['F0000', 500, 'config_file_error'], ['01000', 500, 'warning'], ['3F000', 500, 'invalid_schema_name'], ['ZZ999', 500, 'ZZ999']
 ]
 
 function envelope ([state, status, code]: Row, place: { op: string | null, index: number | null }): unknown {

@@ -23,6 +23,8 @@ const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
   ['25006', 403], ['28', 403], ['0L', 403], ['0P', 403], ['42501', 403],
   ['42P01', 404], ['42883', 404],
   ['42', 400], ['44', 400], ['54', 400], ['0A', 400], ['21', 400], ['P0', 400],
+  // Among others an insert into a view that takes none: the client alone chose the table.
+  ['55000', 400],
   ['57014', 504]
 ]
 

@@ -6,7 +6,7 @@
 export function findDuplicate (text: string): string {
   const scopes: Array<Set<string>> = []
   // Strings (a key when a colon follows) and the brackets of objects: all that matters here.
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]/g)) {
+  for (const [token] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}]/g)) {
     if (token === '{') scopes.push(new Set())
     else if (token === '}') scopes.pop()
     else if (token.endsWith(':')) {

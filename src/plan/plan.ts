@@ -77,8 +77,8 @@ function planOperation (operation: JsonObject, context: Context): PlanNode | und
   return name === undefined ? undefined : node
 }
 
-/** A body of a mebibyte can hold 140 000 faults, and the answer would be twenty times its size. */
-const maxFaults = 1000
+/** Characters of all faults that are listed: each repeats id and path, so a mebibyte of body could become 500 of answer. */
+const maxFaultsLength = 262_144
 
 /** Stands in for a table that is faulty, so that the faults of the other members are found as well. */
 const nowhere: TableName = { schema: '', name: '' }
@@ -156,9 +156,19 @@ function findDepth (node: Json, level: number): Path | undefined {
 }
 
 function refuse (faults: Fault[]): Failure {
-  const listed = faults.slice(0, maxFaults)
-  const message = faults.length === 1 ? faults[0]?.message : `The batch has ${faults.length} faults${listed.length < faults.length ? `, of which the first ${maxFaults} are listed` : ''}.`
+  const listed = faults.slice(0, countFitting(faults))
+  const message = faults.length === 1 ? faults[0]?.message : `The batch has ${faults.length} faults${listed.length < faults.length ? `, of which the first ${listed.length} are listed` : ''}.`
   const refused = failure('validation_failed', message, { errors: listed })
   if (!faults.every(fault => fault.code === 'schema_forbidden')) return refused
   return new Failure({ type: refused.type, code: refused.code, status: 403, message: refused.message, details: refused.details })
+}
+
+/** How many faults an answer has room for, at least one. */
+function countFitting (faults: readonly Fault[]): number {
+  let size = 0
+  const end = faults.findIndex(fault => {
+    size += JSON.stringify(fault).length
+    return size > maxFaultsLength
+  })
+  return end < 0 ? faults.length : Math.max(1, end)
 }

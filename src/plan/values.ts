@@ -3,12 +3,15 @@
  */
 import { randomUUID } from 'node:crypto'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { maxColumns } from '../../schemas/operation.ts'
 import { checkColumn } from './name.ts'
 import type { Findings, JsonDocument, Path, PlanLimits, Reference, RowGroup } from './nodes.ts'
 
 // Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
 const placeholder = `reference-${randomUUID()}-`
 const placeholders = new RegExp(`"${placeholder}\\d+"`)
+
+const tooManyColumns = `At most ${maxColumns} columns can be named.`
 
 /** A group is an insert of its own within the statement: measured, 240 kB of the backend's memory and 0.4 ms each. */
 const maxGroups = 500
@@ -67,6 +70,7 @@ export function planSet (set: Json, findings: Findings): { columns: readonly str
   if (!isObject(set)) return findings.fault('member_invalid', ['set'], 'set must be an object of column → new value.')
   const columns = Object.keys(set)
   if (columns.length === 0) return findings.fault('set_empty', ['set'], 'set must name at least one column.')
+  if (columns.length > maxColumns) return findings.fault('member_invalid', ['set'], tooManyColumns)
   for (const column of columns) {
     checkColumn(column, ['set', column], findings)
     refuseModifier(set[column] as Json, ['set', column], findings)
@@ -120,5 +124,7 @@ function checkRows (rows: readonly Json[], findings: Findings): rows is readonly
       }
     }
   }
-  return good
+  if (seen.size <= maxColumns) return good
+  findings.fault('member_invalid', ['values'], tooManyColumns)
+  return false
 }

@@ -36,7 +36,7 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
   const { op: source } = placeOf(plan, at)
   return {
     failure: marker.kind === 'row'
-      ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows, row ${reference.row} was referred to.`, final(plan, reader))
+      ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows; the row that was referred to is not among them.`, final(plan, reader))
       : failure('reference_column_missing', `"${source}" returned no column "${reference.column}".`, final(plan, reader)),
     operation: reader
   }
@@ -47,7 +47,7 @@ function missingRow (readings: readonly Reading[], rows: number): Reading | unde
 }
 
 function missingColumn (readings: readonly Reading[], position: number): Reading | undefined {
-  const column = columnsRead(readings)[position]
+  const column = columnsRead(readings)[position - 1]
   return readings.find(({ reference }) => reference.column === column)
 }
 

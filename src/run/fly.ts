@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { failure } from '../errors/catalogue.ts'
-import { launch, type Flight, type Landing } from './flight.ts'
+import { launch, type Flight, type Landing, type TransactionId } from './flight.ts'
 import { breakLane, type Lane } from './lane.ts'
 import type { LanePool } from './pool.ts'
 
@@ -15,9 +15,6 @@ export type Landed = Extract<Landing, { kind: 'committed' | 'failed' }> | { read
 
 /** A deadlock or a serialization failure is tried this often; then the caller hears of it and may try again later. */
 const MAX_ATTEMPTS = 10
-
-/** The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when there are as many. */
-const MAX_PARAMETERS = 65_533
 
 /** Of the time to the deadline, what is kept back to find out what became of a transaction: a tenth, but no more than this. */
 const RESERVE_MS = 1000
@@ -30,8 +27,6 @@ const INQUIRY_MS = 5000
  * `shutting_down` or `deadline_exceeded` for a batch that did not take off: nothing was committed.
  */
 export async function fly (pool: LanePool, flight: Flight, deadline: number): Promise<Landed> {
-  const tooLarge = refuse(flight)
-  if (tooLarge !== undefined) return tooLarge
   const landBy = deadline - Math.min(RESERVE_MS, (deadline - performance.now()) / 10)
   // Every lane of the pool may have died in a restart of the server: each is found out by one try.
   const tries = { lanes: pool.size + 1, conflicts: MAX_ATTEMPTS }
@@ -53,18 +48,11 @@ async function mayRetry (landing: Landing, tries: { lanes: number, conflicts: nu
   return true
 }
 
-function refuse ({ operations }: Flight): Landed | undefined {
-  const at = operations.findIndex(({ parameters }) => parameters.length > MAX_PARAMETERS)
-  if (at < 0) return undefined
-  // program_limit_exceeded
-  return { kind: 'failed', error: { code: '54000', message: 'The operation is too large: its values and conditions need more than 65533 parameters.' }, at, times: [] }
-}
-
 async function flyOnce (pool: LanePool, flight: Flight, landBy: number): Promise<Landing> {
   const lane = await pool.acquire(landBy)
   const { landed, over } = launch(lane, flight)
   // Timers may be early by a part of a millisecond, and `late` must not depend on it.
-  const timer = setTimeout(breakLane, landBy - performance.now() + 1, lane)
+  const timer = setTimeout(breakLane, Math.max(1, landBy - performance.now() + 1), lane)
   over.then(() => {
     clearTimeout(timer)
     pool.release(lane)
@@ -89,9 +77,9 @@ function isConflict ({ code, routine }: DatabaseError): boolean {
 }
 
 /** What the loss of a connection after COMMIT was sent comes to. Where the transaction's id is known, the server knows the rest. */
-async function judge (pool: LanePool, { xid, times }: Extract<Landing, { kind: 'lost' }>, { operations }: Flight, { landBy, deadline }: { landBy: number, deadline: number }): Promise<Landed> {
+async function judge (pool: LanePool, { id, times }: Extract<Landing, { kind: 'lost' }>, { operations }: Flight, { landBy, deadline }: { landBy: number, deadline: number }): Promise<Landed> {
   const late = performance.now() >= landBy
-  if (xid === undefined || !await wasRolledBack(pool, xid, Math.min(deadline, performance.now() + INQUIRY_MS))) return { kind: 'unknown', times }
+  if (id === undefined || !await wasRolledBack(pool, id, Math.min(deadline, performance.now() + INQUIRY_MS))) return { kind: 'unknown', times }
   // Take-off and session were answered, then some of the operations.
   const answered = times.length - 2
   // connection_failure
@@ -100,9 +88,9 @@ async function judge (pool: LanePool, { xid, times }: Extract<Landing, { kind: '
 }
 
 /** Whether the transaction is known to have come to nothing; asks until it has come to an end, or until `until`. */
-async function wasRolledBack (pool: LanePool, xid: string, until: number): Promise<boolean> {
+async function wasRolledBack (pool: LanePool, id: TransactionId, until: number): Promise<boolean> {
   do {
-    const status = await inquire(pool, xid, until).catch((error: unknown) => error instanceof postgres.PostgresError && error.code === IN_THE_FUTURE ? 'aborted' : undefined)
+    const status = await inquire(pool, id, until).catch((error: unknown) => error instanceof postgres.PostgresError && error.code === IN_THE_FUTURE ? 'aborted' : undefined)
     if (status === 'aborted') return true
     // Not to be believed: after a crash of the server the id may be another transaction's (measured: 5 of 5).
     if (status === 'committed') return false
@@ -116,15 +104,16 @@ const IN_THE_FUTURE = '22023'
 
 /**
  * The state of a transaction; null on a standby, which may not have heard of it yet. If it still runs, for a client that is
- * gone, it is ended: its locks are of no use to anyone.
+ * gone, it is ended: its locks are of no use to anyone. Only on its own backend, for after a crash of the server the id may be
+ * another transaction's.
  */
-async function inquire (pool: LanePool, xid: string, until: number): Promise<string | null> {
+async function inquire (pool: LanePool, { xid, pid }: TransactionId, until: number): Promise<string | null> {
   const lane: Lane = await pool.acquire(until)
-  const timer = setTimeout(breakLane, until - performance.now(), lane)
+  const timer = setTimeout(breakLane, Math.max(1, until - performance.now()), lane)
   try {
     const rows = await lane.client.unsafe<Array<{ status: string | null }>>(`
       select case when not pg_is_in_recovery() then pg_xact_status('${xid}'::xid8) end as status, count(pg_terminate_backend(pid))
-      from pg_stat_activity where backend_xid = '${xid}'::xid8::xid`)
+      from pg_stat_activity where backend_xid = '${xid}'::xid8::xid and pid = '${pid}'`)
     return (rows[0] as { status: string | null }).status
   } finally {
     clearTimeout(timer)

@@ -31,9 +31,10 @@ export function report (plan: Plan, landed: Landed, failed: number | undefined, 
   const { times } = landed
   const [start = now, session, ...answers] = times
   // An answer came this long after the one before it: the first operation's after the session's, which is second in `times`.
-  const done = answers.map((time, i): OperationReport => describe(plan, i, 'ok', time - (times[i + 1] as number)))
-  const error = landed.kind === 'failed' ? landed.error : undefined
-  const last = failed === undefined ? [] : [describe(plan, failed, 'error', now - (times.at(-1) ?? now), error)]
+  const answered = (i: number): number => (times[i + 2] ?? now) - (times[i + 1] ?? now)
+  // A missing row or column shows where it is published; the operations from there to its reader stand before the failure all the same.
+  const done = plan.operations.slice(0, failed ?? answers.length).map(({ index }) => describe(plan, index, 'ok', answered(index)))
+  const last = failed === undefined ? [] : [describe(plan, failed, 'error', answered(failed), landed)]
   return {
     role: session === undefined ? undefined : role,
     outcome: landed.kind === 'committed' ? 'ok' : 'error',
@@ -42,8 +43,9 @@ export function report (plan: Plan, landed: Landed, failed: number | undefined, 
   }
 }
 
-function describe (plan: Plan, index: number, outcome: 'ok' | 'error', ms: number, error?: DatabaseError): OperationReport {
+function describe (plan: Plan, index: number, outcome: 'ok' | 'error', ms: number, landed?: Landed): OperationReport {
   const { kind, table } = plan.operations[index] as PlanNode
-  const exists = error === undefined || !noTable.has(error.code)
+  // The database looked for the table only where it failed, and there it may have said that there is none.
+  const exists = landed?.kind !== 'failed' || (landed.at === index && !noTable.has((landed.error as DatabaseError).code))
   return { op: kind, table: exists ? `${table.schema}.${table.name}` : undefined, outcome, ms }
 }
