@@ -51,11 +51,11 @@ async function auth (app: FastifyInstance, { config, loginRole }: AuthOptions): 
 }
 
 /** The one bearer token (RFC 6750 §2.1); undefined when there is no Authorization header at all. */
-function readToken ({ raw, headers }: FastifyRequest): string | undefined {
-  const sent = raw.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'authorization').length
-  if (sent === 0) return undefined
-  const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(String(headers.authorization))?.[1]
-  if (sent > 1 || token === undefined) throw failure('token_invalid')
+function readToken ({ raw }: FastifyRequest): string | undefined {
+  const [sent, ...more] = raw.headersDistinct['authorization'] ?? []
+  if (sent === undefined) return undefined
+  const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(sent)?.[1]
+  if (more.length > 0 || token === undefined) throw failure('token_invalid')
   return token
 }
 

@@ -64,9 +64,9 @@ function answer (plan: Plan, rows: readonly Buffer[]): Buffer {
 
 /** RFC 9110 §8.3 and §8.4: exactly `application/json`, in UTF-8 or unsaid, and not encoded. */
 const checkMediaType: onRequestAsyncHookHandler = async ({ raw, headers }) => {
-  const sent = raw.rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'content-type').length
+  const sent = raw.headersDistinct['content-type'] ?? []
   const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8"))?[ \t]*)?$/i
-  if (sent !== 1 || !json.test(String(headers['content-type'])) || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
+  if (sent.length !== 1 || !json.test(sent[0] as string) || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
 }
 
 /** Preferences (RFC 7240) that change what a batch does, with the one value that is served: what a batch does anyway. */

@@ -1,5 +1,6 @@
 /**
- * The grammar of `where`: column → { operator: operand, … }, everything AND-ed. One row of `operators` is all that an operator needs.
+ * The grammar of `where`: column → { operator: operand, … }, everything AND-ed. One row of `operators` is all that an operator of one scalar
+ * operand needs.
  */
 import { Type, type Static } from '@sinclair/typebox'
 

@@ -1,5 +1,6 @@
 /**
- * The grammar of one operation: its members by kind. Planning, types and documentation read it from here.
+ * The grammar of one operation: its members by kind. The planner takes kinds and names of members from here and reads their contents
+ * itself, for every fault has a code and a path of its own.
  */
 import { Type, type Static, type TObject } from '@sinclair/typebox'
 import { Filter } from './filter.ts'
@@ -18,7 +19,7 @@ export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 const id = Type.String({ pattern: operationId.source, description: 'unique in the request; key of the result and target of references' })
 const table = Type.String({ description: 'table or view, `<table>` or `<schema>.<table>`; the schema must be one of DB_SCHEMAS' })
 const row = Type.Record(Type.String(), Type.Unknown(), { description: 'column → value' })
-const all = Type.Optional(Type.Literal(true, { description: 'without conditions: every row of the table is meant' }))
+const all = Type.Optional(Type.Literal(true, { description: 'instead of `where`: every row of the table is meant' }))
 
 export const Insert = Type.Object({
   id,
@@ -32,7 +33,7 @@ export const Update = Type.Object({
   op: Type.Literal('update'),
   table,
   set: Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, description: 'column → new value' }),
-  where: Filter,
+  where: Type.Optional(Filter),
   all
 }, { description: 'Changes the rows that meet `where`; answers them as they are afterwards.' })
 
@@ -40,7 +41,7 @@ export const Delete = Type.Object({
   id,
   op: Type.Literal('delete'),
   table,
-  where: Filter,
+  where: Type.Optional(Filter),
   all
 }, { description: 'Removes the rows that meet `where`; answers them as they were.' })
 
