@@ -13,17 +13,27 @@ import type { Observer } from '../src/run/observer.ts'
 export interface DbOptions { readonly config: Config, readonly database: DatabaseTarget }
 
 async function db (app: FastifyInstance, { config, database }: DbOptions): Promise<void> {
+  let warned = false
   const pool = createPool({
     target: database,
     size: config.POOL_SIZE,
     queueSize: config.QUEUE_SIZE,
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
+    onOpened: ({ privileged }) => {
+      if (privileged && !warned) app.log.warn({ role: database.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
+      warned ||= privileged
+    },
     // The message alone: the error objects of postgres.js carry statements and parameters.
     onOpenFailed: reason => app.log.warn({ reason: (reason as Error).message }, 'no connection to the database')
   })
   const probe = createProbe(database)
   app.getDecorator<Observer>('observer').pool(pool.count)
   app.decorate('database', { pool, probe } satisfies Database)
+  // Not awaited: the service starts without a database.
+  app.addHook('onReady', done => {
+    pool.warm()
+    done()
+  })
   // onClose runs when the server has answered its last request.
   app.addHook('onClose', async () => {
     await Promise.all([pool.close(), probe.close()])

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
@@ -19,6 +19,9 @@ export interface HttpOptions {
   /** How long, in milliseconds, a connection is kept for nothing but the client reading the last answer. */
   readonly patienceMs: number
 }
+
+/** How long, in milliseconds, a stopping service waits for a request on a connection that is kept alive. */
+const GRACE_MS = 1000
 
 interface Exchange { readonly request: IncomingMessage, readonly response: ServerResponse }
 
@@ -45,7 +48,18 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
   const refusals = new WeakMap<IncomingMessage, Failure>()
   const awaiting = new WeakSet<IncomingMessage>()
   const dropped = new WeakSet<IncomingMessage>()
+  const graceMs = Math.min(GRACE_MS, patienceMs)
   let stopping = false
+
+  /**
+   * Ends a connection that has nothing to answer, while the service stops. Not at once: the next request may be on its way already,
+   * and would be lost. It is served, as the last one.
+   */
+  const retire = (socket: Socket, { open }: Connection): void => {
+    setTimeout(() => {
+      if (open.size === 0 && socket.writable) socket.destroySoon()
+    }, graceMs).unref()
+  }
 
   /** Refuses what Fastify never hears of. */
   const refuse = (socket: Socket, refused: Failure, id: string, headers: Readonly<Record<string, string>> = {}): void => {
@@ -77,8 +91,16 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     response.once('close', () => {
       connection.open.delete(exchange)
       if (connection.broken && !isOwed(connection)) hangUp(socket, patienceMs)
+      if (stopping && connection.open.size === 0) retire(socket, connection)
     })
   })
+  // With a listener Node leaves it to us. A batch may run longer than that: then nothing is written, and nothing is wrong.
+  server.on('timeout', (socket: Socket) => {
+    const [first] = (connections.get(socket) as Connection).open
+    if (first === undefined || first.response.headersSent) socket.destroy()
+  })
+  // Node takes a connection for idle whose answer is still being written, and would cut it when the server closes.
+  server.closeIdleConnections = () => {}
   // Fastify's listener would answer in its own words.
   server.removeAllListeners('clientError')
   server.on('clientError', (error: Error & { readonly code?: string }, socket: Socket) => {
@@ -133,11 +155,11 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
   })
   app.addHook('preClose', async () => {
     stopping = true
-    // Node takes connections for busy that have sent nothing yet, and looks after its timeouts no longer when it closes.
-    for (const [socket, { open }] of connections) if (open.size === 0) Socket.prototype.destroySoon.call(socket)
+    for (const [socket, connection] of connections) if (connection.open.size === 0) retire(socket, connection)
+    // Node looks after its timeouts no longer when it closes.
     setTimeout(() => {
       for (const [socket, { last }] of connections) if (last?.request.complete !== true) server.emit('clientError', late, socket)
-    }, patienceMs).unref()
+    }, graceMs + patienceMs).unref()
   })
 }
 

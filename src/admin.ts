@@ -18,7 +18,12 @@ export interface AdminOptions {
 
 /** Builds the admin server for a main server that is ready. */
 export function buildAdmin ({ config, logger, main, stopping }: AdminOptions): FastifyInstance {
-  const admin = Fastify({ loggerInstance: logger, logController: new LogController({ disableRequestLogging: true }) })
+  const admin = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    // It is the last to stop: nobody who is silent holds the process.
+    forceCloseConnections: true
+  })
   const observer = main.getDecorator<Observer>('observer')
   const { probe } = main.getDecorator<Database>('database')
 

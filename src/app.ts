@@ -24,7 +24,10 @@ export interface AppOptions {
 /** A client that was refused has this long to read the answer before its connection is cut. */
 const PATIENCE_MS = 5000
 
-/** Builds the main server. The database is not touched before the first request. */
+/** Longer than the minute after which most load balancers give up an idle connection: the side that closes must not be this one. */
+const KEEP_ALIVE_MS = 72_000
+
+/** Builds the main server. When it is ready a first connection to the database is opened; it starts without one, too. */
 export async function buildApp ({ config, database, logger }: AppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     loggerInstance: logger,
@@ -56,9 +59,10 @@ function createServer (handler: RequestListener, timeoutMs: number): Server {
     headersTimeout: timeoutMs,
     requestTimeout: timeoutMs,
     connectionsCheckingInterval: Math.min(1000, Math.ceil(timeoutMs / 4)),
-    // Longer than the minute after which most load balancers give up an idle connection: the side that closes must not be this one.
-    keepAliveTimeout: 72_000
+    keepAliveTimeout: KEEP_ALIVE_MS
   }, handler)
+  // For clients that do not read their answer: longer than any other wait for a client.
+  server.timeout = KEEP_ALIVE_MS + timeoutMs
   // 0 stands for no limit: Node drops headers past the limit silently. Their size is bounded all the same (16 KiB).
   server.maxHeadersCount = 0
   return server

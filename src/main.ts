@@ -16,6 +16,12 @@ function readEnvironment (): ReturnType<typeof readConfig> {
   }
 }
 
+/** Where an error comes from, without its message: that of the database may hold data. */
+function origin (error: unknown): string {
+  if (!(error instanceof Error)) return `a thrown ${typeof error}`
+  return [error.name, ...String(error.stack).split('\n').filter(line => line.startsWith('    at '))].join('\n')
+}
+
 const { config, database } = readEnvironment()
 // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is looked after by the lanes.
 delete process.env['PGTARGETSESSIONATTRS']
@@ -23,12 +29,23 @@ const logger = pino({ level: config.LOG_LEVEL })
 
 try {
   const service = await startService({ config, database, logger })
-  // A second signal, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
-  closeWithGrace({ delay: config.SHUTDOWN_TIMEOUT_MS, logger }, async ({ signal, err }) => {
-    // The stack alone: an error of the database carries details, statements and parameters.
-    if (err !== undefined) logger.fatal({ reason: err.stack }, 'the process is in an unknown state and ends')
+  // A second signal or error, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
+  closeWithGrace({
+    delay: config.SHUTDOWN_TIMEOUT_MS,
+    // It would log whole errors.
+    logger: false,
+    onSecondSignal: signal => logger.fatal({ signal }, 'a second signal: the process ends at once'),
+    onSecondError: error => logger.fatal({ reason: origin(error) }, 'a second error: the process ends at once'),
+    onTimeout: delay => logger.fatal({ delay }, 'not stopped in time: the process ends at once')
+  }, async ({ signal, err }) => {
+    if (signal === undefined) logger.fatal({ reason: origin(err) }, 'the process is in an unknown state and ends')
     else logger.info({ signal }, 'stopping')
-    await service.stop()
+    try {
+      await service.stop()
+    } catch (error) {
+      logger.fatal({ reason: origin(error) }, 'the service cannot stop')
+      throw error
+    }
   })
 } catch (error) {
   logger.fatal({ reason: (error as Error).message }, 'the service cannot start')

@@ -6,6 +6,7 @@ import t from 'tap'
 import { configItems } from '../schemas/config.ts'
 import { ask, SECRET, useService, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
+import { dial } from './support/wire.ts'
 
 const schema = readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8')
 const brief = ({ status, text }: Answer): unknown => [status, text]
@@ -34,8 +35,11 @@ t.test('a database that cannot be reached', async t => {
 
 t.test('liveness does not ask the database', async t => {
   const { adminUrl, database } = await useService(t, { schema })
+  const sessions = async (): Promise<number> => (await database.sql`select from pg_stat_activity where usename = 'oneflight_login' and datname = current_database()`).length
+  // Every service opens one when it starts; the probe has a connection of its own.
+  await until(async () => await sessions() === 1)
   for (let i = 0; i < 3; i++) await ask(`${adminUrl}/live`)
-  t.same(await database.sql`select from pg_stat_activity where usename = 'oneflight_login' and datname = current_database()`, [])
+  t.equal(await sessions(), 1)
 })
 
 t.test('a service that stops is not ready, and says so to the end', async t => {
@@ -53,6 +57,18 @@ t.test('a service that stops is not ready, and says so to the end', async t => {
   })
   t.equal((await batch)?.status, 200)
   await stopped
+})
+
+t.test('who says nothing, or half a request, does not hold a service that stops', async t => {
+  const service = await useService(t, { schema })
+  const lines = await Promise.all(['', 'GET /live HTTP/1.1\r\n'].map(async bytes => {
+    const line = await dial(service.adminUrl)
+    line.send(bytes)
+    return line
+  }))
+  await ask(`${service.adminUrl}/live`)
+  await service.stop()
+  for (const line of lines) t.same(await line.end(), [])
 })
 
 t.test('/config shows what runs, and no secret', async t => {

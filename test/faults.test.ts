@@ -134,6 +134,20 @@ t.test('lost, and the server has not heard of the transaction: it crashed, so no
   await lock.free()
 })
 
+t.test('lost, and the id is that of another backend: it is left alone', async t => {
+  const { database, proxy, engine } = await useScene(t)
+  const lock = await lockRow(database)
+  const { session, operations } = plainFlight([touch])
+  const strange = { ...session, text: session.text.replace('pg_backend_pid()::text', "'0'") }
+  t.not(strange.text, session.text)
+  // Less than the second after which PostgreSQL finds out by itself that the client is gone.
+  const flight = fly(engine.pool, { session: strange, operations }, performance.now() + 600)
+  await lock.awaited()
+  proxy.cut()
+  t.match(await flight, { kind: 'unknown' })
+  await lock.free()
+})
+
 t.test('the deadline passes inside an operation: rolled back at once, and its locks are free', async t => {
   const { database, engine } = await useScene(t)
   const lock = await lockRow(database)
@@ -224,7 +238,7 @@ t.test('a connection whose settings could not be reset is replaced', async t => 
   const { begin } = lane.client
   type Begin = (options: string, work: (transaction: { unsafe (text: string, ...rest: unknown[]): unknown }) => unknown) => unknown
   const spoilt: Begin = (options, work) => (begin as unknown as Begin)(options, transaction =>
-    work({ unsafe: (text, ...rest) => transaction.unsafe(text === 'reset all' ? 'select 1 / 0' : text, ...rest) }))
+    work({ unsafe: (text, ...rest) => transaction.unsafe(text.startsWith('reset all') ? 'select 1 / 0' : text, ...rest) }))
   Object.assign(lane.client, { begin: spoilt })
   engine.pool.release(lane)
   t.equal((await engine.run([add(1)])).kind, 'committed', 'the batch is not concerned')

@@ -60,7 +60,8 @@ t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
 t.test('gauges', async t => {
   const service = await useService(t, { env: { POOL_SIZE: '2' } })
   const gauges = async (): Promise<string> => [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(/^service_pool_\w+ (\d+)$/gm)].map(([, n]) => n).join(' ')
-  t.equal(await gauges(), '0 0 0', 'busy, idle, waiting')
+  // Busy, idle, waiting: a first lane is opened before it is asked for.
+  await until(async () => await gauges() === '0 1 0')
   await service.database.sql.unsafe('create view nap as select pg_sleep(0.5)::text as s; grant select on nap to oneflight_user')
   const naps = Array.from({ length: 3 }, () => service.post([{ id: 'n', op: 'select', table: 'nap' }]))
   await until(async () => await gauges() === '2 0 1')
@@ -68,6 +69,46 @@ t.test('gauges', async t => {
   await until(async () => await gauges() === '0 2 0')
   await service.database.sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${service.database.name} and usename = 'oneflight_login'`
   await until(async () => await gauges() === '0 0 0')
+})
+
+t.test('a first lane is opened ahead and takes no place from a batch', async t => {
+  const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueSize: 0 })
+  const warmed = pool.warm()
+  t.equal(pool.count().waiting, 0)
+  t.match(await run(['select 1::text']), { kind: 'committed' })
+  await warmed
+})
+
+t.test('a login role that no policy holds back is warned of, once', async t => {
+  const url = new URL(process.env['TEST_DATABASE_URL'] as string)
+  for (const [privileged, databaseUrl] of [[true, (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href], [false, (login: string) => login]] as const) {
+    const service = await useService(t, { env: { POOL_SIZE: '2' }, databaseUrl })
+    const idle = async (n: number): Promise<boolean> => (await ask(`${service.adminUrl}/metrics`)).text.includes(`\nservice_pool_lanes_idle ${n}\n`)
+    await until(() => idle(1))
+    const warnings = (): unknown[] => service.log.filter(({ level }) => level === 40)
+    const expected = privileged ? [{ role: url.username, msg: /^the login role is superuser or BYPASSRLS: / }] : []
+    await until(() => warnings().length === expected.length)
+    t.match(warnings(), expected, 'at the start')
+    await service.database.sql.unsafe('create view nap as select pg_sleep(0.5)::text as s; grant select on nap to oneflight_user')
+    await Promise.all([1, 2].map(() => service.post([{ id: 'n', op: 'select', table: 'nap' }])))
+    await until(() => idle(2))
+    t.equal(warnings().length, expected.length, 'with a second lane')
+  }
+})
+
+t.test('closing does not wait for a server that is silent', async t => {
+  const silence = await useSilence(t)
+  const hosts = new URL(silence).host
+  for (const url of [silence, `${silence}?sslmode=require`, `postgres://u@${hosts},${hosts}/d?sslmode=require`]) {
+    const target = { ...parseDatabaseUrl(url), connectTimeoutMs: 600_000 }
+    const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
+    await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
+    const probe = createProbe(target)
+    const answer = probe.reachable()
+    await Promise.all([pool.close(), probe.close()])
+    t.equal(await answer, false)
+    t.same(openFailures, [], 'nothing failed')
+  }
 })
 
 t.test('closing refuses those who wait and lets those finish who run', async t => {
@@ -130,6 +171,26 @@ t.test('the same text many times in one flight is prepared once', async t => {
   t.match(landed, { kind: 'committed', rows: [Buffer.from('1')] })
 })
 
+t.test('a statement that failed counts as prepared only when the server holds it', async t => {
+  const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl)
+  const first = await pool.acquire(soon())
+  pool.release(first)
+  for (let shape = 0; shape < 300; shape += 50) {
+    // The first is no SQL, so the others are not even looked at.
+    const texts = ['select nowhere', ...Array.from({ length: 50 }, (_, i) => `select '${shape + i}' as never`)]
+    for (let i = 0; i < 3; i++) t.match(await run(texts), { kind: 'failed', at: 0, error: { code: '42703' } })
+  }
+  const fails = 'select (1 / (random() * 0)::int)::text as late'
+  for (let i = 0; i < 4; i++) t.match(await run([fails]), { kind: 'failed', at: 0, error: { code: '22012' } })
+  const held = "select string_agg(statement, ',') from pg_prepared_statements where statement ~ ' (nowhere|never|late)$'"
+  t.match(await run([held]), { rows: [Buffer.from(fails)] })
+  const lane = await pool.acquire(soon())
+  pool.release(lane)
+  t.equal(lane, first, 'the lane is not full')
+  t.ok(lane.prepared.has(fails))
+  t.notOk(lane.prepared.has('select nowhere'))
+})
+
 t.test('long texts are not prepared', async t => {
   const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
   const long = `select '${'x'.repeat(9000)}'`
@@ -188,6 +249,32 @@ t.test('which server a lane takes', async t => {
     t.notOk(lane.state.dead, `${hosts} ${query}`)
     await closeLane(lane)
     t.ok(lane.socket.destroyed)
+  }
+})
+
+t.test('each host is asked once', async t => {
+  const { loginUrl } = await useDatabase(t)
+  const proxy = await useProxy(t, loginUrl)
+  const { host, pathname } = new URL(proxy.through(loginUrl))
+  const links = new Set<unknown>()
+  proxy.forward = link => { links.add(link); return true }
+  const rows: ReadonlyArray<readonly [hosts: string, attributes: string, logins: number, opened: boolean]> = [
+    [`127.0.0.1:1,127.0.0.1:2,${host}`, 'standby', 1, false],
+    [`${host},127.0.0.1:1`, 'standby', 1, false],
+    [`${host},127.0.0.1:1,${host}`, 'standby', 2, false],
+    [`${host},127.0.0.1:1`, 'prefer-standby', 1, true],
+    [`${host},${host}`, 'prefer-standby', 2, true],
+    [`${host},${host}`, 'primary', 1, true]
+  ]
+  for (const [hosts, attributes, logins, opened] of rows) {
+    links.clear()
+    const name = `${hosts} ${attributes}`
+    const lane = await openLane(parseDatabaseUrl(`postgres://oneflight_login:login@${hosts}${pathname}?target_session_attrs=${attributes}`)).catch(() => undefined)
+    t.equal(lane !== undefined, opened, name)
+    t.equal(links.size, logins, name)
+    await until(() => proxy.links.size === (opened ? 1 : 0))
+    if (lane !== undefined) await closeLane(lane)
+    await until(() => proxy.links.size === 0)
   }
 })
 

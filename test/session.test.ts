@@ -20,6 +20,13 @@ const schema = `
   create view seen with (security_barrier) as select current_user::text as role, session_user::text as login, name, current_setting(name, true) as value
     from unnest('{role,search_path,statement_timeout,lock_timeout,row_security,datestyle,intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,default_transaction_isolation,default_transaction_deferrable,transaction_read_only,transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
   alter view seen owner to oneflight_user;
+  create sequence s;
+  create view kept as
+    select 'lock' as what from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
+    union all select 'table' from pg_class where relpersistence = 't'
+    union all select 'channel' from pg_listening_channels()
+    union all select 'cursor' from pg_cursors where is_holdable;
+  grant all on s, kept to oneflight_user;
   grant all on leave, seen, t to oneflight_user, oneflight_other;`
 
 /** What a batch sees, by name; ids of requests differ and are left out. */
@@ -37,7 +44,7 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
   const clean = await look(service, 'oneflight_other')
   t.match(clean, {
     role: 'oneflight_other',
-    search_path: '"public"',
+    search_path: '"public", pg_temp',
     statement_timeout: '15s',
     lock_timeout: '5s',
     row_security: 'on',
@@ -63,6 +70,29 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
     t.equal(JSON.parse(claims as string).role, JSON.parse(before as string).role)
   }
   t.match((await service.post([{ id: 's', op: 'select', table: 't' }])).text, /"at":"2026-01-02T03:04:05\+00:00"/)
+})
+
+t.test('what a trigger made for the session does not outlive its batch', async t => {
+  const { post } = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const leave = (id: string, command: string): object => ({ id, op: 'insert', table: 'leave', values: [{ command }] })
+  const look = { id: 'k', op: 'select', table: 'kept' }
+  const rows: ReadonlyArray<readonly [string, string]> = [
+    ['lock', 'select pg_advisory_lock(7)'], ['lock', 'select pg_advisory_lock_shared(7)'], ['table', 'create temp table t as select 99 as id'],
+    ['cursor', 'declare c cursor with hold for select 1']
+  ]
+  for (const [what, command] of rows) {
+    const answer = await post([leave('l', command), look])
+    t.match(answer.body.data?.k, [{ what }], `${command} ${answer.text}`)
+    t.same((await post([look])).body.data.k, [], command)
+  }
+  // LISTEN counts from the COMMIT on.
+  t.equal((await post([leave('l', 'listen gossip')])).status, 200)
+  t.same((await post([look])).body.data.k, [], 'listen')
+  t.equal((await post([leave('a', "select nextval('s')"), leave('b', "select currval('s')")])).status, 200)
+  t.match((await post([leave('b', "select currval('s')")])).text, /object_not_in_prerequisite_state|55000/)
+  // A lock of the session outlives a ROLLBACK too.
+  t.not((await post([leave('l', 'select pg_advisory_lock(7)'), leave('x', 'select 1 / 0')])).status, 200)
+  t.same((await post([look])).body.data.k, [], 'after a failure')
 })
 
 t.test('a role that is unknown and one that is not granted get the same answer', async t => {

@@ -16,7 +16,7 @@ t.test('a Unix socket is never encrypted', async t => {
   t.teardown(server.stop)
   const { socket, address } = await open('', `host=${directory}&sslmode=verify-full`)
   t.equal(address, `${directory}/.s.PGSQL.5432`)
-  t.equal(socket.writableHighWaterMark, 64 * 1024 * 1024)
+  t.equal(socket.writableHighWaterMark, 1024 * 1024 * 1024)
   t.equal(await ping(socket), 'pong')
 })
 
@@ -26,12 +26,13 @@ t.test('hosts take turns', async t => {
   t.teardown(two.stop)
   const [a, b] = [`127.0.0.1:${one.port}`, `127.0.0.1:${two.port}`]
   for (const [hosts, start, address, next] of [
-    [`${a},${b}`, 0, a, 1], [`${a},${b}`, 1, b, 0], [`${a},${b}`, 2, a, 1], [`127.0.0.1:1,${b}`, 0, b, 0], [`${a},127.0.0.1:1`, 1, a, 1]
+    [`${a},${b}`, 0, a, 1], [`${a},${b}`, 1, b, 2], [`127.0.0.1:1,${b}`, 0, b, 2], [`127.0.0.1:1,${a},${b}`, 1, a, 2]
   ] as const) {
     const opened = await open(hosts, '', start)
     opened.socket.destroy()
     t.match(opened, { address, next }, `${hosts} from ${start}`)
   }
+  await t.rejects(open(`${a},127.0.0.1:1`, '', 1), { message: /^no connection to the database: 127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1$/ }, 'what was tried is not tried again')
 })
 
 t.test('every failure of every address is named', async t => {

@@ -54,6 +54,10 @@ async function run (t: Test, { loginUrl }: Database, env: Readonly<Record<string
   return { ...launched, url: await address('main'), adminUrl: await address('admin') }
 }
 
+/** Runs JavaScript in the process before its main module does; what it throws at SIGUSR2 is caught by nobody. */
+const preload = (script: string): Record<string, string> =>
+  ({ NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${encodeURIComponent(script).replaceAll("'", '%27')}` })
+
 const post = (url: string, batch: unknown): Promise<Answer> => ask(url, {
   method: 'POST',
   headers: { 'content-type': 'application/json', authorization: `Bearer ${token({ role: 'oneflight_user' })}` },
@@ -85,7 +89,7 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   await until(async () => await sessions(database) === 0)
 })
 
-t.test('an idle service ends at once, also with connections that are kept alive', async t => {
+t.test('an idle service ends, also with connections that are kept alive', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database)
   t.equal((await post(service.url, nap(0))).status, 200)
@@ -100,11 +104,11 @@ t.test('an idle service ends at once, also with connections that are kept alive'
 
 t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end it by force', async t => {
   const database = await useDatabase(t, { schema })
-  const rows: ReadonlyArray<readonly [string, Record<string, string>, (child: ChildProcess) => void]> = [
-    ['second signal', {}, child => { child.kill('SIGTERM') }],
-    ['timeout', { SHUTDOWN_TIMEOUT_MS: '200' }, () => {}]
+  const rows: ReadonlyArray<readonly [string, Record<string, string>, (child: ChildProcess) => void, RegExp]> = [
+    ['second signal', {}, child => { child.kill('SIGTERM') }, /"signal":"SIGTERM".*a second signal/],
+    ['timeout', { SHUTDOWN_TIMEOUT_MS: '200' }, () => {}, /"delay":200.*not stopped in time/]
   ]
-  for (const [name, env, force] of rows) {
+  for (const [name, env, force, logged] of rows) {
     const service = await run(t, database, env)
     const batch = post(service.url, nap(60)).catch(() => 'cut')
     await sleepers(database, 1)
@@ -112,6 +116,7 @@ t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end it by force', async t => {
     await until(() => service.output().includes('"stopping"'))
     force(service.child)
     t.equal(await service.ended, 1, name)
+    t.match(service.output(), logged)
     t.equal(await batch, 'cut')
     await until(async () => await sessions(database) === 0)
   }
@@ -172,13 +177,42 @@ t.test('a database that is not there does not keep it from starting', async t =>
   t.equal(await service.ended, 0)
 })
 
-t.test('an error that nobody caught ends it with exit code 1, and is logged', async t => {
+t.test('an error that nobody caught ends it with exit code 1, and is logged without what it says', async t => {
   const database = await useDatabase(t, { schema })
-  const fault = 'data:text/javascript,process.on("SIGUSR2",()=>{throw new Error("unforeseen")})'
-  const { NODE_OPTIONS = '' } = process.env
-  const service = await run(t, database, { NODE_OPTIONS: `${NODE_OPTIONS} --import=${fault.replaceAll('"', "'").replaceAll(' ', '%20')}` })
+  for (const [thrown, logged] of [
+    ["Object.assign(new RangeError('hu' + 'sh'), { detail: 'hu' + 'sh' })", /"reason":"RangeError\\n {4}at process/],
+    ["'hu' + 'sh'", /"reason":"a thrown string"/]
+  ] as const) {
+    const service = await run(t, database, preload(`process.on('SIGUSR2', () => { throw ${thrown} })`))
+    service.child.kill('SIGUSR2')
+    t.equal(await service.ended, 1)
+    t.match(service.output(), logged)
+    t.match(service.output(), /unknown state/)
+    t.notMatch(service.output(), /hush/)
+  }
+})
+
+t.test('an error while it stops ends it at once', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = await run(t, database, preload("process.on('SIGUSR2', () => { throw new RangeError('hu' + 'sh') })"))
+  const batch = post(service.url, nap(60)).catch(() => 'cut')
+  await sleepers(database, 1)
+  service.child.kill('SIGTERM')
+  await until(() => service.output().includes('"stopping"'))
   service.child.kill('SIGUSR2')
   t.equal(await service.ended, 1)
-  t.match(service.output(), /unforeseen/)
-  t.match(service.output(), /unknown state/)
+  t.equal(await batch, 'cut')
+  t.match(service.output(), /RangeError\\n {4}at .*a second error/)
+  t.notMatch(service.output(), /hush/)
+})
+
+t.test('a stop that fails: exit code 1', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = await run(t, database, preload(`
+    import { subscribe } from 'node:diagnostics_channel'
+    subscribe('fastify.initialization', ({ fastify }) => fastify.addHook('onClose', async () => { throw new RangeError('hu' + 'sh') }))`))
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 1)
+  t.match(service.output(), /RangeError\\n {4}at .*the service cannot stop/)
+  t.notMatch(service.output(), /hush/)
 })

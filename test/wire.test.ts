@@ -3,13 +3,22 @@
  * matters as much as the answer: the body of a refused request must never be read as the next request.
  */
 import { readFileSync } from 'node:fs'
-import { connect } from 'node:net'
+import { once } from 'node:events'
+import { Agent, get, request as httpRequest, type IncomingMessage } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { ask, token, useService, type ServiceUnderTest } from './support/service.ts'
+import { buildApp } from '../src/app.ts'
+import { readConfig } from '../src/config.ts'
+import { useDatabase } from './support/database.ts'
+import { ask, SECRET, token, useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type WireAnswer } from './support/wire.ts'
 
-const schema = readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8')
+const schema = `${readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8')}
+  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
+  grant select on big to oneflight_user;`
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
 const stock = '[{"id":"s","op":"select","table":"stock"}]'
@@ -28,8 +37,22 @@ function refused (t: Test, answer: WireAnswer | undefined, status: number, code:
   t.equal(answer?.body.error.request_id, answer?.headers['x-request-id'])
 }
 
+/** Asks for an answer of 40 MB, far more than sockets buffer, and reads no more of it than its headers. */
+async function askBig (url: string, agent: Agent): Promise<IncomingMessage> {
+  const asked = httpRequest(url, { method: 'POST', agent, headers: headers() })
+  asked.end('[{"id":"b","op":"select","table":"big"}]')
+  const [answer] = await once(asked, 'response') as [IncomingMessage]
+  return answer
+}
+
+function useAgent (t: Test): Agent {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  return agent
+}
+
 /** Runs `work` while a batch waits for a row that somebody else has locked; what it answers is `answers` of the line. */
-async function whileBatchRuns (service: ServiceUnderTest, work: (bytes: string) => Promise<void>): Promise<void> {
+async function whileBatchRuns (service: Pick<ServiceUnderTest, 'database'>, work: (bytes: string) => Promise<void>): Promise<void> {
   const { sql } = service.database
   await sql.begin(async sql => {
     await sql`update stock set qty = qty where sku = 'apple'`
@@ -37,7 +60,7 @@ async function whileBatchRuns (service: ServiceUnderTest, work: (bytes: string) 
   })
 }
 
-async function waiting ({ database }: ServiceUnderTest, batches = 1): Promise<void> {
+async function waiting ({ database }: Pick<ServiceUnderTest, 'database'>, batches = 1): Promise<void> {
   await until(async () => (await database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length >= batches)
 }
 
@@ -322,17 +345,74 @@ t.test('stopping: what was accepted is answered, what was not does not delay it'
     pipelined.send(bytes)
     await waiting(service, 2)
     stopped = service.stop()
-    t.equal((await silent.end()).length, 0)
-    t.equal((await idle.end()).length, 1)
+    await t.rejects(ask(service.url), 'new connections are refused')
     // Served, but only one more: its answer says that it is the last.
     pipelined.send(bytes + batch(add('unanswered')))
     await waiting(service, 3)
   })
+  t.equal((await silent.end()).length, 0)
+  t.equal((await idle.end()).length, 1)
   t.match(await running.end(), [{ status: 200, headers: { connection: 'close' } }])
   t.match(await pipelined.end(), [{ status: 200 }, { status: 200, headers: { connection: 'keep-alive' } }, { status: 200, headers: { connection: 'close' } }])
   t.same(await service.database.sql`select from stock where sku = 'unanswered'`, [])
   refused(t, (await stalled.end())[0], 408, 'request_timeout', 'late')
   await stopped
+})
+
+t.test('stopping: an answer that is read slowly is read to its end', async t => {
+  const service = await useService(t, { schema })
+  const answer = await askBig(service.url, useAgent(t))
+  t.match(answer, { statusCode: 200, headers: { connection: 'keep-alive' } })
+  const stopped = service.stop()
+  await t.rejects(ask(service.url), 'it stops')
+  t.equal((await buffer(answer)).length, Number(answer.headers['content-length']))
+  await stopped
+})
+
+t.test('stopping: requests on connections that are kept alive are answered until one is told to be the last', async t => {
+  const service = await useService(t, { schema })
+  const answered = Array<number>(20).fill(0)
+  const clients = answered.map(async (_, i) => {
+    const agent = useAgent(t)
+    for (;;) {
+      const [answer] = await once(get(`${service.url}/health`, { agent }), 'response') as [IncomingMessage]
+      await buffer(answer)
+      answered[i]! += 1
+      if (answer.statusCode !== 200 || answer.headers.connection === 'close') return [answer.statusCode, answer.headers.connection]
+    }
+  })
+  await until(() => answered.every(count => count > 1))
+  const stopped = service.stop()
+  t.same(await Promise.all(clients), Array(20).fill([200, 'close']))
+  await stopped
+})
+
+t.test('connections on which nothing moves are given up, batches that run long are not', async t => {
+  const database = await useDatabase(t, { schema })
+  const settings = readConfig({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET })
+  const app = await buildApp({ ...settings, logger: pino({ level: 'silent' }) })
+  t.teardown(() => app.close())
+  t.ok(app.server.timeout > app.server.keepAliveTimeout)
+  t.ok(app.server.timeout > app.server.requestTimeout, 'a late request has its answer first')
+  app.server.timeout = 500
+  const quiet = new Set<Socket>()
+  app.server.on('timeout', (socket: Socket) => quiet.add(socket))
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+
+  const silent = await dial(url)
+  t.equal((await silent.end()).length, 0)
+  const running = await dial(url)
+  quiet.clear()
+  await whileBatchRuns({ database }, async bytes => {
+    running.send(bytes)
+    await until(() => quiet.size > 0)
+  })
+  t.match(await running.answers(1), [{ status: 200 }])
+  running.socket.destroy()
+  const unread = await askBig(url, useAgent(t))
+  const connections = (): Promise<number> => new Promise((resolve, reject) => app.server.getConnections((error, count) => error === null ? resolve(count) : reject(error)))
+  await until(async () => await connections() === 0)
+  await t.rejects(buffer(unread), { code: 'ECONNRESET' })
 })
 
 t.test('the name localhost has one server, guarded like any other', async t => {

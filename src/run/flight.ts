@@ -2,7 +2,7 @@
  * One transaction in one flight, and the only `sql.begin` of the service:
  *
  *     BEGIN                                                     flight 1: nothing is locked yet
- *     settings, operation 1 … n, COMMIT AND CHAIN, RESET ALL    flight 2: one write; the answer can go out when COMMIT is answered
+ *     settings, operation 1 … n, COMMIT AND CHAIN, RESET        flight 2: one write; the answer can go out when COMMIT is answered
  *     COMMIT of the empty chained transaction                   flight 3: nobody waits for it
  *
  * Everything of flight 2 is issued in one go, so no lock is ever held while the network is slow. This file decides nothing about
@@ -22,13 +22,16 @@ export type Place = number | 'session' | 'commit'
 
 /**
  * How a flight ended. `times`: milliseconds (performance.now) of the take-off and of each answer: session, then operations.
- * `lost`: the connection went away; `sent` tells whether COMMIT may have been read by the server, `xid` is the transaction's id where
+ * `lost`: the connection went away; `sent` tells whether COMMIT may have been read by the server, `id` is the transaction's where
  * the session scope told it.
  */
 export type Landing =
   | { readonly kind: 'committed', readonly rows: readonly Buffer[], readonly times: readonly number[] }
   | { readonly kind: 'failed', readonly error: DatabaseError, readonly at: Place, readonly times: readonly number[] }
-  | { readonly kind: 'lost', readonly sent: boolean, readonly xid: string | undefined, readonly times: readonly number[] }
+  | { readonly kind: 'lost', readonly sent: boolean, readonly id: TransactionId | undefined, readonly times: readonly number[] }
+
+/** The transaction's id and the process id of the backend that carries it out. */
+export interface TransactionId { readonly xid: string, readonly pid: string }
 
 /** `landed` as soon as the outcome is known, `over` when the lane is free for the next. Neither rejects. */
 export interface Launched { readonly landed: Promise<Landing>, readonly over: Promise<void> }
@@ -36,10 +39,16 @@ export interface Launched { readonly landed: Promise<Landing>, readonly over: Pr
 // Explicit, for a trigger may have left default_transaction_* behind on the connection.
 const BEGIN = 'isolation level read committed read write not deferrable'
 
+/**
+ * What a trigger can leave behind in a session, however its transaction ended: settings, temporary tables, values of sequences,
+ * cursors WITH HOLD, LISTEN, advisory locks. DISCARD ALL is more (prepared statements) and not allowed in a transaction.
+ */
+const RESET = 'reset all; discard temp; discard sequences; close all; unlisten *; select pg_advisory_unlock_all()'
+
 /** Starts a flight on a lane that nobody else uses. */
 export function launch (lane: Lane, flight: Flight): Launched {
   const { promise: landed, resolve } = Promise.withResolvers<Landing>()
-  const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, xid: undefined, failed: undefined }
+  const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, id: undefined, failed: undefined }
   const begun = lane.client.begin(BEGIN, transaction => new Promise<void>((resolve, reject) => {
     // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js would write a ROLLBACK to a socket
     // that is gone. `begin` rejects by itself when the connection is closed.
@@ -48,7 +57,7 @@ export function launch (lane: Lane, flight: Flight): Launched {
   const finish = (): void => {
     landFailure(log)
     // After a landing this changes nothing: the first one counts.
-    log.land({ kind: 'lost', sent: log.sent, xid: log.xid, times: log.times })
+    log.land({ kind: 'lost', sent: log.sent, id: log.id, times: log.times })
     // BEGIN was refused: whatever the reason, it belongs to the connection.
     if (!log.sent) lane.state.retired = true
   }
@@ -61,7 +70,7 @@ interface FlightLog {
   readonly times: number[]
   readonly rows: Buffer[]
   sent: boolean
-  xid: string | undefined
+  id: TransactionId | undefined
   /** The first error that the server answered; what follows it is a consequence. */
   failed: { readonly error: DatabaseError, readonly at: Place } | undefined
 }
@@ -77,8 +86,10 @@ interface Query extends PromiseLike<Answer> {
   execute (): Query
   parameters: ReadonlyArray<string | null>
   prepared: boolean
+  /** What the server holds or was asked to hold; `columns` once it told them, which it does after it has prepared the statement. */
+  readonly statement: { readonly columns?: unknown }
 }
-type Answer = ReadonlyArray<readonly [Buffer | null]> & { readonly command: string }
+type Answer = ReadonlyArray<ReadonlyArray<Buffer | null>> & { readonly command: string }
 
 interface Boarding {
   readonly log: FlightLog
@@ -97,18 +108,19 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
   const queries = statements.map((statement, i) => send(transaction, statement, prepared[i] as boolean))
   // The simple protocol: with the extended one, 79 of 282 batches that failed under backend terminations had in fact committed.
   const commit = transaction.unsafe('commit and chain', [], { prepare: false, simple: true }).execute()
-  // Settings that a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
-  const reset = transaction.unsafe('reset all', [], { prepare: false, simple: true }).execute()
+  // What a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
+  const reset = transaction.unsafe(RESET, [], { prepare: false, simple: true }).execute()
   uncorkWhenWritten(lane, queries)
 
   const fail = (error: unknown, at: Place): void => {
     if (isStatementError(error)) log.failed ??= { error, at }
   }
   for (const [i, query] of queries.entries()) {
-    query.then(answer => {
-      if (prepared[i] === true) lane.prepared.set((statements[i] as Statement).text, true)
-      takeAnswer(log, i, answer)
-    }, error => fail(error, i === 0 ? 'session' : i - 1))
+    query.then(answer => takeAnswer(log, i, answer), error => {
+      fail(error, i === 0 ? 'session' : i - 1)
+      // One that failed while it was carried out is held all the same.
+      if (prepared[i] === true && isStatementError(error) && query.statement.columns === undefined) lane.prepared.delete((statements[i] as Statement).text)
+    })
   }
   commit.then(({ command }) => {
     landFailure(log)
@@ -150,10 +162,10 @@ function uncorkWhenWritten (lane: Lane, queries: readonly Query[]): void {
 }
 
 function takeAnswer (log: FlightLog, i: number, answer: Answer): void {
-  const [cell] = answer[0] as readonly [Buffer | null]
+  const [cell, pid] = answer[0] as readonly [Buffer | null, Buffer]
   log.times.push(performance.now())
-  if (i === 0) log.xid = cell?.toString()
-  else log.rows.push(cell as Buffer)
+  if (i > 0) log.rows.push(cell as Buffer)
+  else if (cell !== null) log.id = { xid: cell.toString(), pid: pid.toString() }
 }
 
 function landFailure ({ land, failed, times }: FlightLog): void {

@@ -15,8 +15,10 @@ export interface Lane {
   readonly client: postgres.Sql
   /** For corking a flight into one write, and for ending a connection that does not answer. */
   readonly socket: Socket
-  /** Texts that this connection was asked to prepare; true when it is known to hold them. */
-  readonly prepared: Map<string, boolean>
+  /** Texts of the statements that this connection holds prepared, or is just asked to prepare. */
+  readonly prepared: Set<string>
+  /** Whether the login role is superuser or BYPASSRLS. */
+  readonly privileged: boolean
   /** When it is to be replaced, as a time of performance.now(). */
   readonly expires: number
   readonly state: {
@@ -30,6 +32,9 @@ export interface Lane {
 /** A lane is replaced after about half an hour, so that memory of backends and moved servers are not kept for ever. */
 const LIFETIME_MS = 30 * 60 * 1000
 
+/** The signal of those who never change their mind. */
+const NEVER = new AbortController().signal
+
 /** All oids that postgres.js would translate: a Date would cut microseconds, a boolean would turn 'true' into false, a Number would round. */
 const asText = {
   to: 25,
@@ -38,22 +43,36 @@ const asText = {
   parse: (text: string) => text
 }
 
+export interface OpenOptions {
+  /** Age at which the lane is to be replaced. */
+  readonly lifetimeMs?: number | undefined
+  /** Aborted when the lane is not wanted any more: opening it fails at once then. A lane that is open is not concerned. */
+  readonly signal?: AbortSignal | undefined
+}
+
 /**
- * Opens a lane within `target.connectTimeoutMs` a try. Several hosts are tried in their order until one is what
+ * Opens a lane within `target.connectTimeoutMs` a try. Several hosts are tried in their order, each once, until one is what
  * `target_session_attrs` asks for. Throws the last reason when there is none.
  */
-export async function openLane (target: DatabaseTarget, lifetimeMs = LIFETIME_MS): Promise<Lane> {
-  const last = target.hosts.length - 1
+export async function openLane (target: DatabaseTarget, options: OpenOptions = {}): Promise<Lane> {
+  const hosts: Hosts = { next: 0 }
+  const unfit: Lane[] = []
   let reason: unknown
-  for (let start = 0; start <= last; start++) {
-    try {
-      const { lane, fits } = await connectLane(target, start, lifetimeMs)
-      if (fits || (target.targetSessionAttrs === 'prefer-standby' && start === last)) return lane
-      await closeLane(lane)
-      reason = new Error(`no server is ${target.targetSessionAttrs}`)
-    } catch (error) {
-      reason = error
+  try {
+    while (hosts.next < target.hosts.length) {
+      try {
+        const { lane, fits } = await connectLane(target, hosts, options)
+        if (fits) return lane
+        unfit.push(lane)
+        reason = new Error(`no server is ${target.targetSessionAttrs}`)
+      } catch (error) {
+        reason = error
+      }
     }
+    const [lane] = target.targetSessionAttrs === 'prefer-standby' ? unfit.splice(0, 1) : []
+    if (lane !== undefined) return lane
+  } finally {
+    await Promise.all(unfit.map(closeLane))
   }
   throw reason
 }
@@ -77,12 +96,19 @@ export function breakLane (lane: Lane): void {
   lane.socket.destroy()
 }
 
-async function connectLane (target: DatabaseTarget, start: number, lifetimeMs: number): Promise<{ lane: Lane, fits: boolean }> {
+/** Number of the host that is to be tried next; all were tried when it is their number. */
+interface Hosts { next: number }
+
+async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs = LIFETIME_MS, signal = NEVER }: OpenOptions): Promise<{ lane: Lane, fits: boolean }> {
+  const start = hosts.next
+  hosts.next = target.hosts.length
   const end = performance.now() + target.connectTimeoutMs
   const state = { dead: false, retired: false }
   let socket: Socket | undefined
   let timer: NodeJS.Timeout | undefined
   let reason = 'the server closed the connection'
+  const giveUp = (why: string): void => { reason = why; socket?.destroy() }
+  const aborted = (): void => giveUp('not wanted any more')
   const client = postgres({
     host: 'database',
     user: target.user,
@@ -107,31 +133,40 @@ async function connectLane (target: DatabaseTarget, start: number, lifetimeMs: n
     async socket () {
       // postgres.js connects again by itself when a connection ends during start-up; a lane has one connection.
       if (socket !== undefined) throw new Error(reason)
-      const opened = await openSocket(target, start, target.connectTimeoutMs)
+      const opened = await openSocket(target, start, target.connectTimeoutMs, signal)
       socket = opened.socket
-      timer = setTimeout(() => {
-        reason = `${opened.address}: no session within ${target.connectTimeoutMs} ms`
-        opened.socket.destroy()
-      }, end - performance.now())
+      hosts.next = opened.next
+      timer = setTimeout(giveUp, Math.max(1, end - performance.now()), `${opened.address}: no session within ${target.connectTimeoutMs} ms`)
       return socket
     }
   } as postgres.Options<Record<string, postgres.PostgresType>>)
-  const fits = await inspect(client, target).catch(async (error: unknown) => {
+  signal.addEventListener('abort', aborted)
+  const { fits, privileged } = await inspect(client, target).catch(async (error: unknown) => {
     socket?.destroy()
     await client.end({ timeout: 0 })
     throw error
-  }).finally(() => clearTimeout(timer))
+  }).finally(() => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', aborted)
+  })
   // Spread by a tenth, so that lanes opened together do not end together.
   const expires = performance.now() + lifetimeMs * (0.9 + Math.random() / 10)
-  return { lane: { client, socket: socket as unknown as Socket, prepared: new Map(), expires, state }, fits }
+  return { lane: { client, socket: socket as unknown as Socket, prepared: new Set(), privileged, expires, state }, fits }
 }
 
-/** Whether the server is what the URL asks for. */
-async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget): Promise<boolean> {
-  const rows = await client.unsafe<Array<{ standby: string, readonly: string }>>(
-    "select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly")
-  const { standby, readonly } = rows[0] as { standby: string, readonly: string }
-  switch (targetSessionAttrs) {
+/** Whether the server is what the URL asks for, and whether the login role is above the policies of tables. */
+async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget): Promise<{ fits: boolean, privileged: boolean }> {
+  const rows = await client.unsafe<Server[]>(`
+    select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly,
+      (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`)
+  const server = rows[0] as Server
+  return { fits: isFit(server, targetSessionAttrs), privileged: server.privileged === 't' }
+}
+
+interface Server { readonly standby: string, readonly readonly: string, readonly privileged: string }
+
+function isFit ({ standby, readonly }: Server, wanted: DatabaseTarget['targetSessionAttrs']): boolean {
+  switch (wanted) {
     case 'any': return true
     case 'primary': return standby === 'f'
     case 'standby': case 'prefer-standby': return standby === 't'

@@ -17,6 +17,8 @@ export interface PoolOptions {
   readonly queueTimeoutMs: number
   /** Age at which a lane is replaced; about half an hour unless said otherwise. */
   readonly lifetimeMs?: number | undefined
+  /** Hears of every lane that was opened. */
+  readonly onOpened?: ((lane: Lane) => void) | undefined
   /** Hears of every failure to open a lane. */
   readonly onOpenFailed: (reason: unknown) => void
 }
@@ -36,6 +38,8 @@ export interface LanePool {
    */
   acquire (deadline: number): Promise<Lane>
   release (lane: Lane): void
+  /** Opens a first lane, so that the first batch need not wait for it. Takes no place from a batch; its failure is heard of as any other. */
+  warm (): Promise<void>
   count (): LaneCount
   /** Refuses what still waits for a lane, lets transactions that run come to their end, then closes every lane. */
   close (): Promise<void>
@@ -46,15 +50,19 @@ export interface LanePool {
 const IDLE_MS = 60_000
 
 /** Makes the pool; no connection is opened before one is asked for. */
-export function createPool ({ target, size, queueSize, queueTimeoutMs, lifetimeMs, onOpenFailed }: PoolOptions): LanePool {
+export function createPool ({ target, size, queueSize, queueTimeoutMs, lifetimeMs, onOpened, onOpenFailed }: PoolOptions): LanePool {
   const open = new Set<Lane>()
   const busy = new Set<Lane>()
   const waiting = new Set<{ abort (): void }>()
+  const unwanted = new AbortController()
   let closing = false
+  /** Waits that belong to no batch. */
+  let warming = 0
   const pool = new Pool<Lane>({
     async create () {
-      const lane = await openLane(target, lifetimeMs)
+      const lane = await openLane(target, { lifetimeMs, signal: unwanted.signal })
       open.add(lane)
+      onOpened?.(lane)
       return lane
     },
     validate: isUsable,
@@ -72,7 +80,9 @@ export function createPool ({ target, size, queueSize, queueTimeoutMs, lifetimeM
     // The request that asked for a lane hears at once that there is none to be had.
     propagateCreateError: true
   })
-  pool.on('createFail', (_id: number, reason: unknown) => onOpenFailed(reason))
+  pool.on('createFail', (_id: number, reason: unknown) => {
+    if (!closing) onOpenFailed(reason)
+  })
 
   const explain = (error: unknown, deadline: number): FailureCode => {
     if (closing) return 'shutting_down'
@@ -84,11 +94,11 @@ export function createPool ({ target, size, queueSize, queueTimeoutMs, lifetimeM
     size,
     async acquire (deadline) {
       if (closing) throw failure('shutting_down')
-      if (pool.numUsed() + pool.numPendingAcquires() >= size + queueSize) throw failure('overloaded')
+      if (pool.numUsed() + pool.numPendingAcquires() - warming >= size + queueSize) throw failure('overloaded')
       const wait = pool.acquire()
       waiting.add(wait)
       // Timers may be early by a part of a millisecond.
-      const timer = setTimeout(() => wait.abort(), deadline - performance.now() + 1)
+      const timer = setTimeout(() => wait.abort(), Math.max(1, deadline - performance.now() + 1))
       const lane = await wait.promise.catch((error: unknown) => {
         throw failure(explain(error, deadline), undefined, undefined, error)
       }).finally(() => {
@@ -102,16 +112,27 @@ export function createPool ({ target, size, queueSize, queueTimeoutMs, lifetimeM
       busy.delete(lane)
       pool.release(lane)
     },
+    async warm () {
+      warming++
+      const wait = pool.acquire()
+      waiting.add(wait)
+      // A failure was told to `onOpenFailed`.
+      await wait.promise.then(lane => pool.release(lane), () => {})
+      waiting.delete(wait)
+      warming--
+    },
     count: () => ({
       busy: busy.size,
       // tarn finds out about lanes that died idle when it wants to use them.
       idle: [...open].filter(lane => !busy.has(lane) && !lane.state.dead).length,
-      waiting: pool.numPendingAcquires()
+      waiting: pool.numPendingAcquires() - warming
     }),
     async close () {
       closing = true
       // tarn would let them wait for the transactions that run.
       for (const wait of waiting) wait.abort()
+      // … and for lanes that nobody waits for now, which takes long with a server that is silent.
+      unwanted.abort()
       await pool.destroy()
     }
   }

@@ -16,15 +16,15 @@ const seen = new Map<string, true>()
 /** For each statement of a flight, whether to send it as a prepared one; the second time a text is seen, it recurs. */
 export function choosePrepared (lane: Lane, statements: readonly Statement[]): readonly boolean[] {
   // postgres.js knows that it prepared a text when it was answered: before, every use of it would be prepared once more.
+  // What turns out not to be held after all is taken out of `lane.prepared` by flight.ts.
   const fresh = new Set<string>()
   const chosen = statements.map(({ text, prepare }) => {
     if (!prepare || text.length > MAX_LENGTH) return false
     const recurs = remember(text)
-    const held = lane.prepared.get(text)
-    if (held === true) return true
-    if (fresh.has(text) || (held === undefined && (!recurs || lane.prepared.size >= MAX_PER_LANE))) return false
+    if (lane.prepared.has(text)) return !fresh.has(text)
+    if (!recurs || lane.prepared.size >= MAX_PER_LANE) return false
     fresh.add(text)
-    lane.prepared.set(text, false)
+    lane.prepared.add(text)
     return true
   })
   if (lane.prepared.size >= MAX_PER_LANE) lane.state.retired = true

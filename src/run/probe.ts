@@ -15,8 +15,10 @@ export interface Probe {
 const REMEMBER_MS = 1000
 const PATIENCE_MS = 1000
 
+/** Makes the probe; it opens its connection when it is first asked. `target` is given a second where its own patience is longer. */
 export function createProbe (target: DatabaseTarget): Probe {
   const impatient = { ...target, connectTimeoutMs: Math.min(target.connectTimeoutMs, PATIENCE_MS) }
+  const unwanted = new AbortController()
   let lane: Lane | undefined
   let answer = Promise.resolve(false)
   /** When the last answer came; Infinity while one is awaited, so that there is never more than one lane. */
@@ -24,7 +26,7 @@ export function createProbe (target: DatabaseTarget): Probe {
 
   const ask = async (): Promise<boolean> => {
     if (lane !== undefined && !isUsable(lane)) await closeLane(lane)
-    if (lane === undefined || lane.state.dead) lane = await openLane(impatient)
+    if (lane === undefined || lane.state.dead) lane = await openLane(impatient, { signal: unwanted.signal })
     await ping(lane)
     return true
   }
@@ -37,6 +39,7 @@ export function createProbe (target: DatabaseTarget): Probe {
       return answer
     },
     async close () {
+      unwanted.abort()
       await answer
       answered = Infinity
       answer = Promise.resolve(false)

@@ -12,41 +12,44 @@ import { readCredentials, secure } from './tls.ts'
 
 /**
  * Bytes that may be waiting in a socket before `write` says false. The client library takes false as "stop pipelining" and
- * would put a round trip into the middle of a transaction, with locks held. Nothing is allocated by this; what a batch can
- * make is bounded by MAX_BODY_BYTES.
+ * would put a round trip into the middle of a transaction, with locks held. Nothing is allocated by this. SQL can be many times as
+ * large as the batch it was made of (15 times, for conditions with references), so MAX_BODY_BYTES is no measure for it.
  */
-const BUFFERS = { highWaterMark: 64 * 1024 * 1024 }
+const BUFFERS = { highWaterMark: 1024 * 1024 * 1024 }
 
 /** Silence after which the kernel asks whether a server is still there; Linux gives up 9 × 75 s later. */
 const KEEP_ALIVE_AFTER_MS = 60_000
+
+/** The signal of those who never change their mind. */
+const NEVER = new AbortController().signal
 
 export interface OpenSocket {
   /** Connected and, where wanted, encrypted; no byte of the session has been read; without listeners of ours. */
   readonly socket: Socket
   /** Where it leads, for logs: `host:port` or the path of the Unix socket. */
   readonly address: string
-  /** Where to start when this server turns out to be the wrong one, e.g. a standby. */
+  /** Where to start when this server turns out to be the wrong one, e.g. a standby: the number of the host behind it. */
   readonly next: number
 }
 
 /**
- * Tries each host once, in order, beginning with number `start` (any integer from 0, taken modulo the number of hosts); the
- * rest of the time is shared evenly among the hosts that are left, so that one which never answers does not eat it all.
- * The caller must attach its own `error` listener before it awaits anything else.
- * Throws an AggregateError within `timeoutMs`; its message names every address with its failure, and no secret.
+ * Tries each host from number `start` to the last once, in order; the rest of the time is shared evenly among the hosts that are
+ * left, so that one which never answers does not eat it all. The caller must attach its own `error` listener before it awaits
+ * anything else. Throws an AggregateError within `timeoutMs`, or as soon as `signal` is aborted; its message names every address
+ * with its failure, and no secret.
  */
-export async function openSocket (target: DatabaseTarget, start: number, timeoutMs: number): Promise<OpenSocket> {
+export async function openSocket (target: DatabaseTarget, start: number, timeoutMs: number, signal: AbortSignal = NEVER): Promise<OpenSocket> {
   const { hosts, tls } = target
   const end = performance.now() + timeoutMs
   const context = await readCredentials(tls, timeoutMs)
-  const first = start % hosts.length
   const failures: Error[] = []
-  for (const [tried, host] of [...hosts.slice(first), ...hosts.slice(0, first)].entries()) {
+  for (const [number, host] of hosts.entries()) {
+    if (number < start) continue
     const address = describeAddress(host)
-    const share = Math.max(1, (end - performance.now()) / (hosts.length - tried))
+    const timeoutMs = Math.max(1, (end - performance.now()) / (hosts.length - number))
     try {
-      const socket = await openHost(host, target, context, share)
-      return { socket, address, next: (first + tried + 1) % hosts.length }
+      const socket = await openHost(host, target, context, { timeoutMs, signal })
+      return { socket, address, next: number + 1 }
     } catch (error) {
       failures.push(new Error(`${address}: ${describeFailure(error)}`, { cause: error }))
     }
@@ -54,7 +57,10 @@ export async function openSocket (target: DatabaseTarget, start: number, timeout
   throw new AggregateError(failures, `no connection to the database: ${failures.map(failure => failure.message).join('; ')}`)
 }
 
-async function openHost (host: HostAddress, target: DatabaseTarget, context: SecureContext | undefined, timeoutMs: number): Promise<Socket> {
+interface Patience { readonly timeoutMs: number, readonly signal: AbortSignal }
+
+async function openHost (host: HostAddress, target: DatabaseTarget, context: SecureContext | undefined, { timeoutMs, signal }: Patience): Promise<Socket> {
+  signal.throwIfAborted()
   const plain = connect({
     ...host,
     ...BUFFERS,
@@ -65,13 +71,18 @@ async function openHost (host: HostAddress, target: DatabaseTarget, context: Sec
   })
   // Between two awaited steps nobody else listens, and an error that nobody hears ends the process.
   plain.on('error', ignore)
-  let late = false
-  const timer = setTimeout(() => { late = true; plain.destroy() }, timeoutMs)
+  let reason: unknown
+  const giveUp = (why: unknown): void => { reason = why; plain.destroy() }
+  // Not the option `signal` of `connect`: it would hold for as long as the socket lives, transactions included.
+  const aborted = (): void => giveUp(signal.reason)
+  signal.addEventListener('abort', aborted)
+  const timer = setTimeout(giveUp, timeoutMs, new Error(`no answer within ${Math.round(timeoutMs)} ms`))
   return await prepare(plain, host, target, context).catch((error: unknown) => {
     plain.destroy()
-    throw late ? new Error(`no answer within ${Math.round(timeoutMs)} ms`) : error
+    throw reason ?? error
   }).finally(() => {
     clearTimeout(timer)
+    signal.removeEventListener('abort', aborted)
     plain.off('error', ignore)
   })
 }

@@ -2,7 +2,7 @@
  * The session scope as one statement: everything a transaction relies on, set for this transaction alone. A trigger can leave any
  * setting behind on a connection, so nothing is taken as given.
  */
-import { join, parameter, render, sql } from './fragment.ts'
+import { identifier, join, parameter, render, sql } from './fragment.ts'
 import type { Statement } from './compile.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
@@ -22,7 +22,7 @@ export interface SessionDefaults {
 }
 
 /**
- * `select <transaction id or null>, set_config(…, true), …`: its text is the same for every request that writes, and for every
+ * `select <transaction id or null>, <process id of the backend>, set_config(…, true), …`: its text is the same for every request that writes, and for every
  * other one, so it is prepared on each lane.
  */
 export function sessionStatement (session: Session, defaults: SessionDefaults): Statement {
@@ -30,7 +30,8 @@ export function sessionStatement (session: Session, defaults: SessionDefaults): 
     ['role', session.role],
     ['request.jwt.claims', session.claims],
     ['request.id', session.requestId],
-    ['search_path', defaults.schemas.map(schema => `"${schema.replaceAll('"', '""')}"`).join(', ')],
+    // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
+    ['search_path', defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp'],
     ['statement_timeout', String(defaults.statementTimeoutMs)],
     ['lock_timeout', String(defaults.lockTimeoutMs)],
     ['row_security', 'on'],
@@ -46,5 +47,5 @@ export function sessionStatement (session: Session, defaults: SessionDefaults): 
   const check = sql`set_config('client_connection_check_interval', case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end, true)`
   // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
   const xid = session.writes === true ? sql`pg_current_xact_id()::text` : sql`null`
-  return { ...render(sql`select ${join([xid, ...calls, check], sql`, `)}`), prepare: true }
+  return { ...render(sql`select ${join([xid, sql`pg_backend_pid()::text`, ...calls, check], sql`, `)}`), prepare: true }
 }

@@ -73,7 +73,8 @@ export async function useService (t: Test, { schema, env = {}, databaseUrl = url
 
 /** One request. */
 export async function ask (url: string, init?: RequestInit): Promise<Answer> {
-  const response = await fetch(url, init)
+  // A connection that is kept alive would make every stop wait for its grace.
+  const response = await fetch(url, { ...init, headers: { connection: 'close', ...init?.headers } })
   const text = await response.text()
   const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
   return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : undefined }
