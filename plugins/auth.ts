@@ -7,7 +7,7 @@ import jwt from '@fastify/jwt'
 import { Value } from '@sinclair/typebox/value'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { TimeClaims, type Identity } from '../schemas/claims.ts'
+import { isReservedRole, TimeClaims, type Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
 import { maxIdentifierBytes } from '../schemas/operation.ts'
 import { failure } from '../src/errors/catalogue.ts'
@@ -98,12 +98,11 @@ function readRole (payload: Payload, path: string): string {
 }
 
 /**
- * Roles that are refused before any SQL, with the answer for an unknown role: `none` would be the login role (SET ROLE NONE),
- * pg_* are PostgreSQL's own, and a name that is too long or holds half a character would become another one.
+ * Roles that are refused before any SQL, with the answer for an unknown role: reserved ones, the login role itself, and names that are
+ * too long or hold half a character, which would become another one.
  */
 function isForbidden (role: string, loginRole: string): boolean {
-  const reserved = role === 'none' || role === loginRole || role.startsWith('pg_')
-  return reserved || role.includes('\0') || !role.isWellFormed() || Buffer.byteLength(role) > maxIdentifierBytes
+  return isReservedRole(role) || role === loginRole || role.includes('\0') || !role.isWellFormed() || Buffer.byteLength(role) > maxIdentifierBytes
 }
 
 /** The payload as it was signed: no number is rounded, no byte replaced on the way to `request.jwt.claims`. */

@@ -18,3 +18,8 @@ export interface Identity {
   readonly claims: string
   readonly anonymous: boolean
 }
+
+/** Roles that neither a token nor ANON_ROLE may name: SET ROLE NONE is the login role, pg_* are PostgreSQL's own, with rights on files and more. */
+export function isReservedRole (role: string): boolean {
+  return role === 'none' || role.startsWith('pg_')
+}

@@ -2,6 +2,7 @@
  * From the environment to the configuration. In charge of finding every problem at once, before anything is opened; refuses
  * to start with a half-understood environment. Reads nothing but the object it is given and never shows a secret.
  */
+import { isReservedRole } from '../schemas/claims.ts'
 import { configItems, isRequired, type Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
@@ -99,8 +100,7 @@ function checkRoles (given: Environment, { values: { ANON_ROLE: role }, database
     return ['JWT_SECRET, ANON_ROLE: at least one must be set, otherwise no request can be served']
   }
   if (role === undefined) return []
-  // `set role none` would give anonymous requests the login role; pg_* are PostgreSQL's own roles, with rights on files and more.
-  if (role === 'none' || role.startsWith('pg_')) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
+  if (isReservedRole(role)) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
   if (role === database?.user) return ['ANON_ROLE: expected another role than the login role of DATABASE_URL']
   return []
 }

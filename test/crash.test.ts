@@ -58,15 +58,14 @@ tap.test('the server dies under load', { skip }, async t => {
   })
 
   await t.test('a restart', async t => {
-    const service = await useService(t, { schema: ledgerSchema })
+    // Who waited for a lane would hear `deadline_exceeded`.
+    const service = await useService(t, { schema: ledgerSchema, env: { QUEUE_TIMEOUT_MS: '60000' } })
     const load = startLoad(service, 8)
     await until(() => load.answers.size > 20)
     await server.stop()
-    const since = performance.now()
     const refused = await service.post(pair(2_000_000))
     t.match(refused.body, { error: { code: 'database_unavailable', committed: false } })
     t.equal(refused.headers.get('retry-after'), '1')
-    t.ok(performance.now() - since < 1000, 'refused without waiting for QUEUE_TIMEOUT_MS')
     server = await start(server.port)
     const back = load.answers.size
     await until(() => served(load, back))
