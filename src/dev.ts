@@ -20,7 +20,7 @@ const TOKEN_SECONDS = 30 * 24 * 3600
 
 /** An order: its customer, its lines, paid, and what is left of the first article. */
 const batch = [
-  { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Ada' }] },
+  { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
   { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id' }] },
   { id: 'items', op: 'insert', table: 'order_items', values: [{ order_id: '$order.0.id', sku: 'apple', qty: 4 }, { order_id: '$order.0.id', sku: 'pear', qty: 1 }] },
   { id: 'paid', op: 'update', table: 'orders', set: { status: 'paid' }, where: { id: { eq: '$order.0.id' } } },
@@ -54,7 +54,7 @@ async function start (): Promise<void> {
   })
   const service = await startService({ config, database, logger: pino({ level: config.LOG_LEVEL }) })
   started.push(service)
-  const token = signToken({ role: 'shop_customer', sub: 'ada', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
+  const token = signToken({ role: 'shop_customer', sub: 'corner-shop', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
   await demonstrate(service, token)
   say(`
 main server    ${service.url}

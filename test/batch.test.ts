@@ -7,7 +7,7 @@ const schema = readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8'
 t.test('one batch is one transaction', async t => {
   const service = await useService(t, { schema })
   const answer = await service.post([
-    { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Ada' }] },
+    { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
     { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id', total: 12.5 }] },
     { id: 'items', op: 'insert', table: 'order_items', values: [{ order_id: '$order.0.id', sku: 'apple', qty: 2 }, { order_id: '$order.0.id', sku: 'pear', qty: 1 }] },
     { id: 'stock', op: 'update', table: 'stock', set: { qty: 8 }, where: { sku: { eq: '$items.0.sku' } } },
@@ -20,7 +20,7 @@ t.test('one batch is one transaction', async t => {
   t.same(await service.database.sql`select qty from stock where sku = 'apple'`, [{ qty: 8 }])
 
   const failed = await service.post([
-    { id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Bob' }] },
+    { id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Market Stall' }] },
     { id: 'b', op: 'update', table: 'stock', set: { qty: -1 }, where: { sku: { eq: 'pear' } } },
     { id: 'c', op: 'select', table: 'stock' }
   ])
@@ -37,7 +37,7 @@ t.test('an answer that cannot be made does not deny that the batch is committed'
     if (String(list[0]).startsWith('{"error":null')) throw new RangeError('too large')
     return concat(list, length)
   }
-  const { status, body } = await service.post([{ id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Ada' }] }])
+  const { status, body } = await service.post([{ id: 'a', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] }])
   t.match({ status, error: body.error }, { status: 500, error: { code: 'commit_unknown', committed: 'unknown', message: /is committed/ } })
   t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
 })

@@ -50,7 +50,7 @@ t.test('the sample starts, answers, ends, and starts again with its data', async
   const token = find(first.printed, /export TOKEN=(\S+)/)
   const answer = await ask(address, { method: 'POST', headers: { authorization: `${bearer}${token}`, 'content-type': 'application/json' }, body })
   t.equal(answer.status, 200)
-  t.match(answer.body.data.order, [{ id: 1, status: 'paid', owner: 'ada' }])
+  t.match(answer.body.data.order, [{ id: 1, status: 'paid', owner: 'corner-shop' }])
 
   t.equal(await stop(first, 'SIGTERM'), 0)
   const gone = postgres(database, { max: 1, onnotice: () => {} })

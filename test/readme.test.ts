@@ -12,7 +12,7 @@ const answer = /```json\n(\{\n {2}"error": null,[\s\S]*?)\n```/.exec(readme)?.[1
 t.test('the example of the README', async t => {
   const service = await useService(t, { schema })
   await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
-  const post = (text: string) => service.post(text, { headers: { authorization: `Bearer ${token({ role: 'shop_customer', sub: 'ada' })}` } })
+  const post = (text: string) => service.post(text, { headers: { authorization: `Bearer ${token({ role: 'shop_customer', sub: 'corner-shop' })}` } })
   const { status, body } = await post(batch)
   t.equal(status, 200)
   const sameTime = (value: unknown): unknown => JSON.parse(JSON.stringify(value).replace(/"created_at":"[^"]*"/g, '"created_at":"then"'))
