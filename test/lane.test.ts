@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
-import { openLane } from '../src/run/lane.ts'
+import { launch } from '../src/run/flight.ts'
+import { openLane, type Lane } from '../src/run/lane.ts'
+import { useDatabase } from './support/database.ts'
 
 /** A server that asks for the password in clear text and then hangs up; resolves to the startup message and the password. */
 async function askForPassword (t: Test, login: string): Promise<{ startup: string, password: string }> {
@@ -31,4 +33,16 @@ t.test('the login', async t => {
   t.match(startup, 'application_name\0oneflight\0')
   t.equal(password, 's@cret')
   t.equal((await askForPassword(t, 'app')).password, '')
+})
+
+t.test('a flight ends with its connection, also when begin does not hear of it', async t => {
+  const database = await useDatabase(t)
+  const lane = await openLane(parseDatabaseUrl(database.loginUrl))
+  const deaf = { ...lane, client: { begin: () => new Promise(() => {}) } as unknown as Lane['client'] }
+  const { landed, over } = launch(deaf, { session: { text: 'select 1', parameters: [], prepare: false }, operations: [] })
+  lane.socket.destroy()
+  t.match(await landed, { kind: 'lost', sent: false })
+  await over
+  t.ok(lane.state.dead)
+  t.equal(lane.state.onLost, undefined)
 })

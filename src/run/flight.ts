@@ -54,14 +54,21 @@ export function launch (lane: Lane, flight: Flight): Launched {
     // that is gone. `begin` rejects by itself when the connection is closed.
     if (!lane.state.dead) board(lane, flight, transaction as unknown as Transaction, { log, resolve, reject })
   }))
+  const { promise: over, resolve: end } = Promise.withResolvers<void>()
   const finish = (): void => {
+    lane.state.onLost = undefined
     landFailure(log)
     // After a landing this changes nothing: the first one counts.
     log.land({ kind: 'lost', sent: log.sent, id: log.id, times: log.times })
     // BEGIN was refused: whatever the reason, it belongs to the connection.
     if (!log.sent) lane.state.retired = true
+    end()
   }
-  return { landed, over: begun.then(finish, finish) }
+  // Not `begin` alone: it listens to the end of its connection only some time after BEGIN was answered, and when the connection ended
+  // before that it never settles. Answers that came before the end are taken first.
+  lane.state.onLost = () => queueMicrotask(finish)
+  begun.then(finish, finish)
+  return { landed, over }
 }
 
 /** What is known of a flight so far. */

@@ -26,6 +26,8 @@ export interface Lane {
     dead: boolean
     /** To be replaced when its transaction is over. */
     retired: boolean
+    /** Called once when the connection is gone; set by the flight that is on the lane. */
+    onLost: (() => void) | undefined
   }
 }
 
@@ -103,7 +105,7 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
   const start = hosts.next
   hosts.next = target.hosts.length
   const end = performance.now() + target.connectTimeoutMs
-  const state = { dead: false, retired: false }
+  const state: Lane['state'] = { dead: false, retired: false, onLost: undefined }
   let socket: Socket | undefined
   let timer: NodeJS.Timeout | undefined
   let reason = 'the server closed the connection'
@@ -129,6 +131,7 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
     onnotice () {},
     onclose () {
       state.dead = true
+      state.onLost?.()
     },
     async socket () {
       // postgres.js connects again by itself when a connection ends during start-up; a lane has one connection.
