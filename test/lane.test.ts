@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { launch } from '../src/run/flight.ts'
-import { openLane, type Lane } from '../src/run/lane.ts'
+import { askLane, breakLane, openLane, type Lane } from '../src/run/lane.ts'
 import { useDatabase } from './support/database.ts'
 
 /** A server that asks for the password in clear text and then hangs up; resolves to the startup message and the password. */
@@ -45,4 +45,12 @@ t.test('a flight ends with its connection, also when begin does not hear of it',
   await over
   t.ok(lane.state.dead)
   t.equal(lane.state.onLost, undefined)
+})
+
+t.test('a question ends with its connection', async t => {
+  const lane = await openLane(parseDatabaseUrl((await useDatabase(t)).loginUrl))
+  t.same(await askLane(lane, "select 'x' as y"), [{ y: 'x' }])
+  const asked = askLane(lane, 'select pg_sleep(60)')
+  breakLane(lane)
+  await t.rejects(asked, { message: 'the connection was lost' })
 })

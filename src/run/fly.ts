@@ -7,7 +7,7 @@ import postgres from 'postgres'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { failure } from '../errors/catalogue.ts'
 import { launch, type Flight, type Landing, type TransactionId } from './flight.ts'
-import { breakLane, type Lane } from './lane.ts'
+import { askLane, breakLane, type Lane } from './lane.ts'
 import type { LanePool } from './pool.ts'
 
 /** How a batch that was sent ended; see Landing. `unknown`: COMMIT was sent, and nobody can tell whether it was carried out. */
@@ -111,7 +111,7 @@ async function inquire (pool: LanePool, { xid, pid }: TransactionId, until: numb
   const lane: Lane = await pool.acquire(until)
   const timer = setTimeout(breakLane, Math.max(1, until - performance.now()), lane)
   try {
-    const rows = await lane.client.unsafe<Array<{ status: string | null }>>(`
+    const rows = await askLane<{ status: string | null }>(lane, `
       select case when not pg_is_in_recovery() then pg_xact_status('${xid}'::xid8) end as status, count(pg_terminate_backend(pid))
       from pg_stat_activity where backend_xid = '${xid}'::xid8::xid and pid = '${pid}'`)
     return (rows[0] as { status: string | null }).status

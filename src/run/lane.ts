@@ -92,10 +92,20 @@ export async function closeLane (lane: Lane): Promise<void> {
   lane.socket.destroy()
 }
 
+/** The rows of one query outside of any transaction. Rejects when the connection is gone, whatever postgres.js makes of it. */
+export function askLane<Row extends Record<string, string | null>> (lane: Lane, text: string): Promise<readonly Row[]> {
+  return new Promise<readonly Row[]>((resolve, reject) => {
+    lane.state.onLost = () => reject(new Error('the connection was lost'))
+    lane.client.unsafe<Row[]>(text).then(resolve, reject)
+  }).finally(() => { lane.state.onLost = undefined })
+}
+
 /** Cuts the connection at once: what waits for an answer on it fails. */
 export function breakLane (lane: Lane): void {
   lane.state.dead = true
   lane.socket.destroy()
+  // Said here as well: postgres.js may have forgotten a connection that ended while it was asked for something.
+  lane.state.onLost?.()
 }
 
 /** Number of the host that is to be tried next; all were tried when it is their number. */

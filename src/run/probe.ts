@@ -3,7 +3,7 @@
  * second, so that many askers cost one query.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { breakLane, closeLane, isUsable, openLane, type Lane } from './lane.ts'
+import { askLane, breakLane, closeLane, isUsable, openLane, type Lane } from './lane.ts'
 
 export interface Probe {
   /** true when the database answered less than a second ago or does so now; a host is given a second to answer. */
@@ -51,7 +51,7 @@ export function createProbe (target: DatabaseTarget): Probe {
 async function ping (lane: Lane): Promise<void> {
   const timer = setTimeout(breakLane, PATIENCE_MS, lane)
   try {
-    await lane.client.unsafe('select 1')
+    await askLane(lane, 'select 1')
   } finally {
     clearTimeout(timer)
   }
