@@ -139,15 +139,16 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
     types: { asText },
     connection: { application_name: target.applicationName, ...(target.options === undefined ? {} : { options: target.options }) },
     onnotice () {},
-    onclose () {
-      state.dead = true
-      state.onLost?.()
-    },
     async socket () {
       // postgres.js connects again by itself when a connection ends during start-up; a lane has one connection.
       if (socket !== undefined) throw new Error(reason)
       const opened = await openSocket(target, start, target.connectTimeoutMs, signal)
       socket = opened.socket
+      // The socket's own word: postgres.js's onclose did not come for every connection (seen under a storm of terminations).
+      socket.once('close', () => {
+        state.dead = true
+        state.onLost?.()
+      })
       hosts.next = opened.next
       timer = setTimeout(giveUp, Math.max(1, end - performance.now()), `${opened.address}: no session within ${target.connectTimeoutMs} ms`)
       return socket
