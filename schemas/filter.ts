@@ -1,33 +1,122 @@
 /**
- * The grammar of `where`: column → { operator: operand, … }, everything AND-ed. One row of `operators` is all that an operator of one scalar
- * operand needs.
+ * The grammar of `where`: column → { operator: operand, … }, everything AND-ed, with `and`, `or` and `not` around it. One row of
+ * `operators` is all that an operator needs: its SQL, what it takes and what it means.
+ *
+ * Beside TypeBox's own words schemas say: `fault`, the code when a value does not fit (inherited by what is inside); `empty`, the same for
+ * too few items or members; `unknown`, the same for a member that is not named; `closed`: an object that is wrong as a whole when
+ * one member is missing or too many; `reference`: strings may be references; `name`: a string, `keys`: the keys of an object, that name
+ * a column (`column`) or a column with a jsonb path (`path`); `expected`: the value in words.
  */
-import { Type, type Static } from '@sinclair/typebox'
+import { Type, type TObject, type TSchema } from '@sinclair/typebox'
+import type { FaultCode } from './error.ts'
 
-/** How an operator is written in SQL and what it means. `sql` is PostgreSQL's own operator. */
-export interface Operator { readonly sql: string, readonly meaning: string }
+/** Most combinators one inside the other, `not` of a column counted. */
+export const maxFilterDepth = 10
 
-/** Operators of one scalar operand, which takes the type of its column. */
+const closed = { closed: true, additionalProperties: false }
+const text = Type.String({ reference: true })
+const scalar = Type.Union([text, Type.Number(), Type.Boolean()])
+const constant = Type.Union([Type.String(), Type.Number(), Type.Boolean()])
+const column = Type.Object({ $col: Type.String({ name: 'path' }) }, { ...closed, description: 'another column of the row' })
+const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, { ...closed, description: 'a column of the row that was to be inserted; in `on_conflict` alone' })
+const value = Type.Object({ $value: Type.Unknown({ reference: true }) }, { ...closed, description: 'any JSON, for columns of jsonb and arrays' })
+const listOf = (item: TSchema): TSchema => Type.Union([Type.Array(item, { minItems: 1 }), text], { description: 'a non-empty array, or a reference `$op.*.column`' })
+const any = Type.Object({ any: listOf(scalar) }, { ...closed, description: 'met by any of the list' })
+const all = Type.Object({ all: listOf(scalar) }, { ...closed, description: 'met by all of the list' })
+const search = Type.Object({ query: text, config: Type.Optional(Type.String()) }, closed)
+
+/** What operators take. `json`: anything but null, read as the column's type. */
+export const operands = {
+  comparand: { schema: Type.Union([scalar, column, excluded, value, any, all]), description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, `{"all": […]}` or `{"$value": json}`' },
+  distinct: { schema: Type.Union([scalar, Type.Null(), column, excluded, value]), description: 'as `eq`, or null; not `any`, `all`' },
+  list: { schema: listOf(scalar), description: 'a non-empty array of scalars and references, or `"$op.*.column"`' },
+  bounds: { schema: Type.Array(Type.Union([scalar, column, excluded]), { minItems: 2, maxItems: 2, expected: '[low, high]' }), description: '`[low, high]`' },
+  keyword: { schema: Type.Union([Type.Null(), Type.Literal('not_null'), Type.Literal(true), Type.Literal(false), Type.Literal('unknown')]), description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`' },
+  search: { schema: Type.Union([text, search]), description: 'a query, or `{"query", "config"}`' },
+  json: { schema: Type.Union([scalar, Type.Array(Type.Unknown({ reference: true })), column, excluded, value, Type.Record(Type.String(), Type.Unknown({ reference: true }))]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
+  key: { schema: text, description: 'a key' },
+  keys: { schema: listOf(text), description: 'a non-empty array of keys, or `"$op.*.column"`' }
+} as const satisfies Record<string, { readonly schema: TSchema, readonly description: string }>
+
+export type OperandKind = keyof typeof operands
+
+/**
+ * An operator. `sql` has holes for the column, the operand and, for full text, the column's `<document>`; `emptyMeets`: whether an
+ * empty list or document meets every row; `constant`: it may stand in `on_conflict.index_where`.
+ */
+export interface Operator {
+  readonly takes: OperandKind
+  readonly sql: string
+  readonly meaning: string
+  readonly emptyMeets?: boolean
+  readonly constant?: boolean
+}
+
 export const operators = {
-  eq: { sql: '=', meaning: 'equal' },
-  neq: { sql: '<>', meaning: 'not equal' },
-  gt: { sql: '>', meaning: 'greater' },
-  gte: { sql: '>=', meaning: 'greater or equal' },
-  lt: { sql: '<', meaning: 'less' },
-  lte: { sql: '<=', meaning: 'less or equal' },
-  like: { sql: 'like', meaning: 'SQL pattern, case matters' },
-  ilike: { sql: 'ilike', meaning: 'SQL pattern, case ignored' },
-  match: { sql: '~', meaning: 'POSIX regular expression, case matters' },
-  imatch: { sql: '~*', meaning: 'POSIX regular expression, case ignored' }
+  eq: { takes: 'comparand', sql: '<column> = <operand>', meaning: 'equal', constant: true },
+  neq: { takes: 'comparand', sql: '<column> <> <operand>', meaning: 'not equal', constant: true },
+  gt: { takes: 'comparand', sql: '<column> > <operand>', meaning: 'greater', constant: true },
+  gte: { takes: 'comparand', sql: '<column> >= <operand>', meaning: 'greater or equal', constant: true },
+  lt: { takes: 'comparand', sql: '<column> < <operand>', meaning: 'less', constant: true },
+  lte: { takes: 'comparand', sql: '<column> <= <operand>', meaning: 'less or equal', constant: true },
+  like: { takes: 'comparand', sql: '<column> like <operand>', meaning: 'SQL pattern, case matters' },
+  ilike: { takes: 'comparand', sql: '<column> ilike <operand>', meaning: 'SQL pattern, case ignored' },
+  match: { takes: 'comparand', sql: '<column> ~ <operand>', meaning: 'POSIX regular expression, case matters' },
+  imatch: { takes: 'comparand', sql: '<column> ~* <operand>', meaning: 'POSIX regular expression, case ignored' },
+  in: { takes: 'list', sql: '<column> = any (<operand>)', meaning: 'equal to one of the list', constant: true },
+  nin: { takes: 'list', sql: '<column> <> all (<operand>)', meaning: 'equal to none of the list', emptyMeets: true },
+  between: { takes: 'bounds', sql: '<column> between <operand>', meaning: 'from low to high, both included' },
+  is: { takes: 'keyword', sql: '<column> is <operand>', meaning: 'null or not, or the truth of a boolean', constant: true },
+  isdistinct: { takes: 'distinct', sql: '<column> is distinct from <operand>', meaning: 'not equal, where null equals null' },
+  fts: { takes: 'search', sql: '<document> @@ to_tsquery(<operand>)', meaning: 'full text, query with operators' },
+  plfts: { takes: 'search', sql: '<document> @@ plainto_tsquery(<operand>)', meaning: 'full text, all of the words' },
+  phfts: { takes: 'search', sql: '<document> @@ phraseto_tsquery(<operand>)', meaning: 'full text, the words in a row' },
+  wfts: { takes: 'search', sql: '<document> @@ websearch_to_tsquery(<operand>)', meaning: 'full text, as in a search engine' },
+  cs: { takes: 'json', sql: '<column> @> <operand>', meaning: 'contains (arrays, jsonb, ranges)', emptyMeets: true },
+  cd: { takes: 'json', sql: '<column> <@ <operand>', meaning: 'is contained in (arrays, jsonb, ranges)' },
+  ov: { takes: 'json', sql: '<column> && <operand>', meaning: 'overlaps (arrays, ranges)' },
+  sl: { takes: 'json', sql: '<column> << <operand>', meaning: 'range strictly left of' },
+  sr: { takes: 'json', sql: '<column> >> <operand>', meaning: 'range strictly right of' },
+  nxr: { takes: 'json', sql: '<column> &< <operand>', meaning: 'range does not extend to the right of' },
+  nxl: { takes: 'json', sql: '<column> &> <operand>', meaning: 'range does not extend to the left of' },
+  adj: { takes: 'json', sql: '<column> -|- <operand>', meaning: 'range is adjacent to' },
+  has_key: { takes: 'key', sql: '<column> ? <operand>', meaning: 'jsonb has the key' },
+  has_keys_any: { takes: 'keys', sql: '<column> ?| <operand>', meaning: 'jsonb has one of the keys' },
+  has_keys_all: { takes: 'keys', sql: '<column> ?& <operand>', meaning: 'jsonb has all of the keys', emptyMeets: true }
 } as const satisfies Record<string, Operator>
 
 export type OperatorName = keyof typeof operators
 
-export const Operand = Type.Union([Type.String(), Type.Number(), Type.Boolean()], { description: 'a scalar, or a reference to a value of an earlier operation' })
+const allOperators: ReadonlyArray<readonly [string, Operator]> = Object.entries(operators)
 
-export const OperatorMap = Type.Partial(Type.Record(
-  Type.Union(Object.keys(operators).map(name => Type.Literal(name))), Operand, { minProperties: 1 }
-))
+/** The operators and column-level `not`. `empty`: the code of a filter that holds nothing. */
+function operatorMap (tests: ReadonlyArray<readonly [string, TSchema]>, empty: FaultCode): TSchema {
+  return Type.Recursive(This => Type.Object(
+    { ...Object.fromEntries(tests.map(([name, schema]) => [name, Type.Optional(schema)])), not: Type.Optional(This) },
+    { additionalProperties: false, minProperties: 1, unknown: 'operator_unknown', empty, fault: 'operand_invalid', description: 'operator → operand' }
+  ))
+}
 
-export const Filter = Type.Record(Type.String(), OperatorMap, { description: 'column → { operator: operand, … }; everything is AND-ed' })
-export type Filter = Static<typeof Filter>
+/** A filter may be empty; what stands inside `and`, `or` and `not` may not. */
+function filterOf (tests: TSchema, empty: FaultCode, keys: 'column' | 'path'): TObject {
+  const combinators = (inner: TSchema) => ({
+    and: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid', description: 'all of these filters' })),
+    or: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid', description: 'at least one of these filters' })),
+    not: Type.Optional(inner)
+  })
+  const inner = Type.Recursive(This => Type.Object(combinators(This), { additionalProperties: tests, minProperties: 1, keys, empty, fault: 'operand_invalid' }))
+  return Type.Object(combinators(inner), { additionalProperties: tests, keys, description: 'column → { operator: operand, … }; `and`, `or`, `not` around filters' })
+}
+
+const tests = allOperators.map(([name, { takes }]) => [name, operands[takes].schema] as const)
+const constants = { comparand: constant, list: Type.Array(constant, { minItems: 1 }), keyword: operands.keyword.schema }
+
+/** `where` of a select. */
+export const Filter = filterOf(operatorMap(tests, 'operand_invalid'), 'operand_invalid', 'path')
+/** `where` of update and delete, where a filter that meets every row by accident is the worst of faults. */
+export const ChangingFilter = filterOf(operatorMap(tests, 'where_empty'), 'where_empty', 'path')
+/** `on_conflict.index_where`: becomes part of the statement's text, for PostgreSQL allows no parameter there. */
+export const IndexFilter = filterOf(
+  operatorMap(allOperators.filter(([, { constant }]) => constant === true).map(([name, { takes }]) => [name, constants[takes as keyof typeof constants]] as const), 'operand_invalid'),
+  'operand_invalid', 'column'
+)

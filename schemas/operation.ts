@@ -1,9 +1,8 @@
 /**
- * The grammar of one operation: its members by kind. The planner takes kinds and names of members from here and reads their contents
- * itself, for every fault has a code and a path of its own.
+ * The grammar of one operation: its members by kind. The words of schemas beside TypeBox's own are those of filter.ts.
  */
-import { Type, type Static, type TObject } from '@sinclair/typebox'
-import { Filter } from './filter.ts'
+import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
+import { ChangingFilter, Filter, IndexFilter } from './filter.ts'
 
 /** Deepest nesting of arrays and objects in a body, the batch's own array counted. */
 export const maxDepth = 100
@@ -16,47 +15,101 @@ export const maxColumns = 1600
 
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-const id = Type.String({ pattern: operationId.source, description: 'unique in the request; key of the result and target of references' })
-const table = Type.String({ description: 'table or view, `<table>` or `<schema>.<table>`; the schema must be one of DB_SCHEMAS' })
+const id = Type.String({ pattern: operationId.source, description: 'unique in the batch; key of the result and target of references' })
+const table = Type.String({ description: '`<table>` (in the first of DB_SCHEMAS) or `<schema>.<table>`; a view is fine' })
 const row = Type.Record(Type.String(), Type.Unknown(), { description: 'column → value' })
-const all = Type.Optional(Type.Literal(true, { description: 'instead of `where`: every row of the table is meant' }))
+const set = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, description: 'column → new value, or a modifier that computes it' })
+const all = Type.Optional(Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' }))
+const count = Type.Integer({ minimum: 0 })
+const columnName = Type.String({ name: 'column' })
+const columnPath = Type.String({ name: 'path' })
+const oneOf = <T extends string>(...words: readonly T[]) => Type.Union(words.map(word => Type.Literal(word)))
+
+const output = Type.Union([columnPath, Type.Object({ column: columnPath, as: Type.Optional(columnName) }, { additionalProperties: false })])
+const aggregate = Type.Object({ fn: oneOf('count', 'sum', 'avg', 'min', 'max'), column: Type.Optional(columnPath), as: Type.Optional(columnName) }, { additionalProperties: false })
+const direction = oneOf('asc', 'desc')
+const ordering = Type.Union([direction, Type.Object({ direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) }, { additionalProperties: false, minProperties: 1 })])
+const lockMode = oneOf('update', 'no_key_update', 'share', 'key_share')
+const lockWait = oneOf('nowait', 'skip_locked')
+
+const returning = Type.Optional(Type.Array(output, { maxItems: maxColumns, description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (then no SELECT privilege is needed)' }))
+const expect = Type.Optional(Type.Union([
+  count,
+  Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, { additionalProperties: false, minProperties: 1 })
+], { description: 'number of rows the operation must affect or return, or `{"min", "max"}`; else nothing happens, 412' }))
+
+/** What an insert does with a row that is there already. */
+export const OnConflict = Type.Object({
+  columns: Type.Optional(Type.Array(columnName, { minItems: 1, maxItems: maxColumns, description: 'the columns of a unique index' })),
+  constraint: Type.Optional(Type.String({ name: 'column', description: 'or the name of a constraint' })),
+  do: Type.Union([Type.Literal('nothing'), Type.Literal('update')]),
+  set: Type.Optional(set),
+  where: Type.Optional(ChangingFilter),
+  index_where: Type.Optional(IndexFilter)
+}, { additionalProperties: false, description: 'what to do with a row that is there already: `columns` or `constraint`, `do`, and `set`, `where`, `index_where`' })
 
 export const Insert = Type.Object({
   id,
   op: Type.Literal('insert'),
   table,
-  values: Type.Array(row, { minItems: 1, description: 'rows to insert; a missing column takes its default, null is NULL' })
+  values: Type.Array(row, { minItems: 1, description: 'rows to insert; a column that a row does not name takes its default, null is NULL' }),
+  on_conflict: Type.Optional(OnConflict),
+  returning,
+  expect
 }, { description: 'Adds rows; answers them as they are in the table.' })
 
 export const Update = Type.Object({
   id,
   op: Type.Literal('update'),
   table,
-  set: Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, description: 'column → new value' }),
-  where: Type.Optional(Filter),
-  all
+  set,
+  where: Type.Optional(ChangingFilter),
+  all,
+  returning,
+  expect
 }, { description: 'Changes the rows that meet `where`; answers them as they are afterwards.' })
 
 export const Delete = Type.Object({
   id,
   op: Type.Literal('delete'),
   table,
-  where: Type.Optional(Filter),
-  all
+  where: Type.Optional(ChangingFilter),
+  all,
+  returning,
+  expect
 }, { description: 'Removes the rows that meet `where`; answers them as they were.' })
 
 export const Select = Type.Object({
   id,
   op: Type.Literal('select'),
   table,
-  where: Type.Optional(Filter)
+  where: Type.Optional(Filter),
+  columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), { minItems: 1, maxItems: maxColumns, description: 'columns to answer: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "as"}`' })),
+  group_by: Type.Optional(Type.Array(columnPath, { maxItems: maxColumns, description: 'columns whose values make a group' })),
+  order: Type.Optional(Type.Array(Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }), { maxItems: maxColumns, description: '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a column or the `as` of one' })),
+  limit: Type.Optional(Type.Integer({ minimum: 0, description: 'most rows' })),
+  offset: Type.Optional(Type.Integer({ minimum: 0, description: 'rows to leave out first' })),
+  lock: Type.Optional(Type.Union([lockMode, Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, { additionalProperties: false })], { description: 'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, `"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`' })),
+  expect
 }, { description: 'Answers the rows that meet `where`, all of them without one.' })
 
 /** The schema of each kind of operation. */
 export const operations = { insert: Insert, update: Update, delete: Delete, select: Select } as const satisfies Record<string, TObject>
 
 export type OperationKind = keyof typeof operations
-export type Operation = Static<typeof Insert> | Static<typeof Update> | Static<typeof Delete> | Static<typeof Select>
 
-/** Members that some kind of operation defines: where a kind does not use one of them, it is ignored; any other is refused. */
-export const knownMembers: ReadonlySet<string> = new Set(Object.values(operations).flatMap(schema => Object.keys(schema.properties)))
+export type Output = Static<typeof output>
+export type Aggregate = Static<typeof aggregate>
+export type Ordering = Static<typeof ordering>
+export type LockMode = Static<typeof lockMode>
+export type LockWait = Static<typeof lockWait>
+export type Expect = Static<typeof expect>
+
+/** Members that a kind of operation ignores when another one uses them; any other that it does not have is refused. */
+export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])
+
+/** Kinds of operation by member: `limit` → [`select`]. */
+export const memberKinds: ReadonlyMap<string, readonly OperationKind[]> = new Map(
+  [...new Set(Object.values(operations).flatMap(({ properties }) => Object.keys(properties)))]
+    .map(name => [name, (Object.keys(operations) as OperationKind[]).filter(kind => Object.hasOwn(operations[kind].properties as Record<string, TSchema>, name))])
+)

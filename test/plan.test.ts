@@ -63,8 +63,9 @@ t.test('faults of one operation', async t => {
     [{ ...select, table: '"public".things' }, ['schema_forbidden', ['table']]],
     // members
     [{ ...select, wheer: {} }, ['member_unknown', ['wheer']]],
-    [{ ...select, limit: 1, order: [], columns: [] }, ['member_unknown', ['limit']], ['member_unknown', ['order']], ['member_unknown', ['columns']]],
-    [{ ...insert, returning: [], on_conflict: {}, expect: 1 }, ['member_unknown', ['returning']], ['member_unknown', ['on_conflict']], ['member_unknown', ['expect']]],
+    [{ ...remove, limit: 1, order: [], columns: ['id'], lock: 'update' }, ['member_invalid', ['limit']], ['member_invalid', ['order']], ['member_invalid', ['columns']], ['member_invalid', ['lock']]],
+    [{ ...select, returning: [], on_conflict: {} }, ['member_invalid', ['returning']], ['member_invalid', ['on_conflict']]],
+    [{ ...insert, limit: null, group_by: [] }, ['member_invalid', ['limit']], ['member_invalid', ['group_by']]],
     [{ ...select, toString: 1, constructor: 1 }, ['member_unknown', ['toString']], ['member_unknown', ['constructor']]],
     [{ ...select, '': 1 }, ['member_unknown', ['']]],
     // values
@@ -84,7 +85,7 @@ t.test('faults of one operation', async t => {
     [{ ...update, set: [{ name: 1 }] }, ['member_invalid', ['set']]],
     [{ ...update, set: {} }, ['set_empty', ['set']]],
     [{ ...update, set: { '': 1, ['x'.repeat(64)]: 1 } }, ['member_invalid', ['set', '']], ['member_invalid', ['set', 'x'.repeat(64)]]],
-    [{ ...update, set: { data: { $inc: 1 }, name: { $nope: [] } } }, ['member_invalid', ['set', 'data', '$inc']], ['member_invalid', ['set', 'name', '$nope']]],
+    [{ ...update, set: { data: { $inc: '1' }, name: { $nope: [] } } }, ['member_invalid', ['set', 'data', '$inc']], ['member_invalid', ['set', 'name', '$nope']]],
     // where
     [{ op: 'update', table: 'things', set: { name: 'x' } }, ['member_missing', ['where']]],
     [{ op: 'delete', table: 'things' }, ['member_missing', ['where']]],
@@ -100,11 +101,11 @@ t.test('faults of one operation', async t => {
     [{ ...remove, where: '1=1' }, ['member_invalid', ['where']]],
     [{ ...select, where: { id: 1, name: null, data: [1] } }, ['operand_invalid', ['where', 'id']], ['operand_invalid', ['where', 'name']], ['operand_invalid', ['where', 'data']]],
     [{ ...select, where: { '': { eq: 1 } } }, ['member_invalid', ['where', '']]],
-    [{ ...select, where: { id: { in: [1], '=': 1, constructor: 1, __proto__: 1, EQ: 1 } } }, ['operator_unknown', ['where', 'id', 'in']], ['operator_unknown', ['where', 'id', '=']], ['operator_unknown', ['where', 'id', 'constructor']], ['operator_unknown', ['where', 'id', 'EQ']]],
+    [{ ...select, where: { id: { '=': 1, constructor: 1, __proto__: 1, EQ: 1 } } }, ['operator_unknown', ['where', 'id', '=']], ['operator_unknown', ['where', 'id', 'constructor']], ['operator_unknown', ['where', 'id', 'EQ']]],
     [JSON.parse('{"op":"select","table":"things","where":{"id":{"__proto__":1}},"__proto__":{}}'), ['member_unknown', ['__proto__']], ['operator_unknown', ['where', 'id', '__proto__']]],
     [{ ...select, where: { id: { eq: null }, name: { like: [], match: {} } } }, ['operand_invalid', ['where', 'id', 'eq']], ['operand_invalid', ['where', 'name', 'like']], ['operand_invalid', ['where', 'name', 'match']]],
-    [{ ...select, where: { id: { eq: { $col: 'name' } }, name: { eq: { any: ['x'] } } } }, ['operand_invalid', ['where', 'id', 'eq']], ['operand_invalid', ['where', 'name', 'eq']]],
-    [{ ...select, where: { and: [{ id: { eq: 1 } }], not: { id: { eq: 1 } } } }, ['operand_invalid', ['where', 'and']], ['operator_unknown', ['where', 'not', 'id']]],
+    [{ ...select, where: { id: { eq: { $cool: 'name' } }, name: { eq: { any: ['x'], all: ['y'] } } } }, ['operand_invalid', ['where', 'id', 'eq']], ['operand_invalid', ['where', 'name', 'eq']]],
+    [{ ...select, where: { and: { id: { eq: 1 } }, not: [], or: [{}] } }, ['operand_invalid', ['where', 'and']], ['operand_invalid', ['where', 'not']], ['operand_invalid', ['where', 'or', 0]]],
     [{ ...select, where: { id: { gt: 1, lt: 5 }, name: { eq: 'x', neq: 'y' } } }, ['member_invalid', ['where']]],
     // all
     [{ ...update, all: true }, ['member_invalid', ['all']]],

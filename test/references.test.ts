@@ -56,7 +56,7 @@ t.test('forms, and what only looks like one', async t => {
 t.test('malformed and unknown ones are refused before the transaction', async t => {
   const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [sent: string, code: string]> = [
-    ...['$src', '$src.', '$src.0', '$src.12', '$src.*', '$src.*.txt', '$src..txt', '$src.0.', '$src.0..', '$src.00.txt', '$src.01.txt', '$src.-1.txt', '$src.+1.txt', '$src.1e0.txt', '$src.0.x.y', '$src.txt.0', '$src. 0.txt', '$src.0x0.txt', '$src.٣.txt']
+    ...['$src.', '$src.*', '$src.*.', '$src.*.txt.x', '$src.*.*.txt', '$src..txt', '$src.0.', '$src.0..', '$src.0.*.txt', '$src.00.txt', '$src.01.txt', '$src.-1.txt', '$src.+1.txt', '$src.1e0.txt', '$src.0.x.y', '$src.txt.0', '$src. 0.txt', '$src.0x0.txt', '$src.٣.txt']
       .map(sent => [sent, 'reference_malformed'] as const),
     ...['$nope', '$nope.id', '$SRC.id', '$later.id', '$me.id', '$me.0.id', '$later', '$__proto__.id', '$constructor.id', '$toString.0.id', '$_.x'].map(sent => [sent, 'reference_unknown'] as const)
   ]
@@ -192,8 +192,8 @@ t.test('a thousand references, to several operations, in rows of one and of many
 
 t.test('as many references as a body holds', async t => {
   const service = await useService(t, { schema })
-  const { status, body } = await service.post([source, { id: 'o', op: 'insert', table: 'b', values: [{ j: Array.from({ length: 140_000 }, () => '$src') }] }])
-  t.match({ status, message: body.error.message }, { status: 422, message: /^The batch has 140000 faults, of which the first \d+ are listed\.$/ }, 'malformed ones')
+  const { status, body } = await service.post([source, { id: 'o', op: 'insert', table: 'b', values: [{ j: Array.from({ length: 100_000 }, () => '$src.*') }] }])
+  t.match({ status, message: body.error.message }, { status: 422, message: /^The batch has 100000 faults, of which the first \d+ are listed\.$/ }, 'malformed ones')
   const good = await service.post([{ id: 's', op: 'insert', table: 'b', values: [{ j: 1 }] }, { id: 'o', op: 'insert', table: 'b', values: [{ j: Array.from({ length: 140_000 }, () => '$s.j') }] }])
   t.equal(good.status, 200, good.text.slice(0, 300))
   t.equal(good.body.data.o?.[0].j.length, 140_000)

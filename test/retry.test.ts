@@ -158,7 +158,7 @@ t.test('more rows than MAX_ROWS are a failure of their operation', async t => {
 
 t.test('failures of the engine itself in words and numbers', async (t: Test) => {
   const options = { anonymous: false, verbose: false, maxRows: 1 }
-  const plan = { operations: [{ kind: 'select', index: 0, id: 'a', table: { schema: 's', name: 't' }, where: [] }], readings: new Map() } as const
+  const plan = { operations: [{ kind: 'select', index: 0, id: 'a', table: { schema: 's', name: 't' }, where: [], output: undefined, expect: undefined, groupBy: [], order: [], limit: undefined, offset: undefined, lock: undefined }], readings: new Map() } as const
   t.match(explain({ kind: 'failed', error: { code: '57014', message: 'm' }, at: 'session', times: [1] }, plan, options), { failure: { code: 'query_canceled', status: 504, details: { op: null } }, operation: undefined })
   const late = failure('deadline_exceeded')
   for (const [at, operation] of [[0, 0], ['commit', undefined]] as const) {

@@ -32,6 +32,7 @@ export const catalogue = {
   role_denied: { type: 'session_error', status: 403, meaning: 'The role of the token cannot be taken.' },
   reference_row_missing: { type: 'execution_error', status: 422, meaning: 'A reference names a row that the earlier operation did not return.' },
   reference_column_missing: { type: 'execution_error', status: 422, meaning: 'A reference names a column that the earlier operation did not return.' },
+  expectation_failed: { type: 'execution_error', status: 412, meaning: 'An operation affected or returned another number of rows than `expect` says.' },
   rows_limit: { type: 'execution_error', status: 422, meaning: 'An operation returned or changed more than `MAX_ROWS` rows.' },
   overloaded: { type: 'service_error', status: 503, meaning: 'Every connection is busy and the queue is full or its time is over.' },
   database_unavailable: { type: 'service_error', status: 503, meaning: 'The database cannot be reached or is shutting down.' },

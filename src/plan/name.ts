@@ -2,13 +2,11 @@
  * Names of tables and columns: what cannot be an identifier of PostgreSQL is refused here, and the allowlist of schemas is applied.
  */
 import { maxIdentifierBytes } from '../../schemas/operation.ts'
-import type { Json } from '../json/parse.ts'
-import type { Findings, Path, PlanLimits, TableName } from './nodes.ts'
+import type { ColumnPath, Findings, PlanLimits, TableName } from './nodes.ts'
 
 /** Reads `table`; undefined when a fault was found. Unqualified names live in the first schema of the allowlist. */
-export function planTable (value: Json, findings: Findings, limits: PlanLimits): TableName | undefined {
-  if (typeof value !== 'string') return findings.fault('member_invalid', ['table'], 'table must be a string.')
-  const parts = value.split('.')
+export function planTable (text: string, findings: Findings, limits: PlanLimits): TableName | undefined {
+  const parts = text.split('.')
   const schema = parts.length === 1 ? limits.schemas[0] : parts[0]
   const name = parts.at(-1)
   if (parts.length > 2 || !isIdentifier(schema) || !isIdentifier(name)) {
@@ -18,11 +16,33 @@ export function planTable (value: Json, findings: Findings, limits: PlanLimits):
   return { schema, name }
 }
 
-/** Whether `column` can name a column; notes a fault at `path` when not. */
-export function checkColumn (column: string, path: Path, findings: Findings): boolean {
-  if (isIdentifier(column)) return true
-  findings.fault('member_invalid', path, `A column name has 1 to ${maxIdentifierBytes} bytes.`)
-  return false
+/** What is wrong with the name of a column; undefined when it can be one. */
+export function columnFault (name: string): string | undefined {
+  return isIdentifier(name) ? undefined : `A column name has 1 to ${maxIdentifierBytes} bytes.`
+}
+
+/** What is wrong with a column or a path into its jsonb; undefined when it can be one. */
+export function pathFault (text: string): string | undefined {
+  if (!text.includes('->')) return columnFault(text)
+  const { column, keys } = readPath(text)
+  const fault = columnFault(column)
+  if (fault !== undefined) return fault
+  // `->>` gives text, which has no keys.
+  return keys.includes('') || /->>.*->/s.test(text) ? 'A path is column->key->0->>key, with a key after each arrow and ->> before the last one alone.' : undefined
+}
+
+/** PostgreSQL's int4: no array has a position beyond it, so there is none. */
+const maxPosition = 2147483647
+
+/** Reads a column or a path in which pathFault finds nothing. */
+export function readPath (text: string): ColumnPath {
+  const [column = '', ...keys] = text.split(/->>?/)
+  if (keys.length === 0) return { column, keys: [], gives: 'column' }
+  return {
+    column,
+    keys: keys.map(key => /^[0-9]+$/.test(key) ? Math.min(Number(key), maxPosition) : key),
+    gives: text.includes('->>') ? 'text' : 'json'
+  }
 }
 
 function isIdentifier (name: string | undefined): name is string {

@@ -1,35 +1,81 @@
 /**
  * The plan: a batch after validation, before SQL. Readonly data; every node has a `kind`.
  */
-import type { OperatorName } from '../../schemas/filter.ts'
 import type { FaultCode } from '../../schemas/error.ts'
+import type { OperatorName } from '../../schemas/filter.ts'
+import type { ModifierName } from '../../schemas/modifier.ts'
+import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 
 export interface TableName { readonly schema: string, readonly name: string }
 
-/** `$op.row.column`: the value of a column in a row that operation number `source` returns. */
+/** A column, or a place inside its jsonb: `data->items->0->>sku`. Numbers are positions in arrays. */
+export interface ColumnPath {
+  readonly column: string
+  readonly keys: ReadonlyArray<string | number>
+  /** What it gives: the column's own type, jsonb (`->`) or text (`->>`). */
+  readonly gives: 'column' | 'json' | 'text'
+}
+
+/**
+ * What an operation before, number `source`, returned: `$op.row.column` a value, `$op.row` a row as JSON (`column` is undefined),
+ * `$op.*.column` the values of a column in all rows.
+ */
 export interface Reference {
   readonly kind: 'reference'
   readonly source: number
-  readonly row: number
-  readonly column: string
+  readonly row: number | '*'
+  readonly column: string | undefined
 }
 
-/** A scalar as the text that PostgreSQL reads for the type of the column. */
-export interface Literal { readonly kind: 'literal', readonly text: string }
+/** A scalar of the request. `text` is what PostgreSQL reads for the type of the column, `json` the same as JSON. */
+export interface Literal { readonly kind: 'literal', readonly text: string, readonly json: string }
 
 /**
  * JSON text cut where references stand: pieces[0] references[0] pieces[1] … There is one piece more than references.
  */
 export interface JsonDocument { readonly kind: 'document', readonly pieces: readonly string[], readonly references: readonly Reference[] }
 
+/** A column of the row that is looked at, or of the row that was to be inserted. */
+export interface ColumnOperand { readonly kind: 'column', readonly path: ColumnPath, readonly of: 'row' | 'excluded' }
+
+/** `references` is a JSON array of those members of the list that are references, or a list by itself. */
+export interface List { readonly kind: 'list', readonly literals: readonly Literal[], readonly references: JsonDocument | undefined }
+
+export type Single = Literal | Reference | ColumnOperand | JsonDocument
+export type Operand =
+  | Single
+  | List
+  | { readonly kind: 'quantified', readonly quantifier: 'any' | 'all', readonly list: List }
+  | { readonly kind: 'bounds', readonly low: Single, readonly high: Single }
+  | { readonly kind: 'keyword', readonly word: null | boolean | 'not_null' | 'unknown' }
+  | { readonly kind: 'search', readonly query: Literal | Reference, readonly config: string | undefined }
+
 export interface Condition {
   readonly kind: 'condition'
-  readonly column: string
+  readonly column: ColumnPath
   readonly operator: OperatorName
-  readonly operand: Literal | Reference
+  readonly operand: Operand
 }
 
-interface OperationNode { readonly index: number, readonly id: string, readonly table: TableName }
+export type Predicate =
+  | Condition
+  | { readonly kind: 'and' | 'or', readonly of: readonly Predicate[] }
+  | { readonly kind: 'not', readonly of: Predicate }
+
+/** A column of the answer. Without `path` it is `count(*)`. */
+export interface OutputColumn { readonly name: string, readonly path: ColumnPath | undefined, readonly aggregate: Aggregate['fn'] | undefined }
+
+/** Rows that an operation must affect or return, both ends included. */
+export interface Expectation { readonly min: number, readonly max: number }
+
+interface OperationNode {
+  readonly index: number
+  readonly id: string
+  readonly table: TableName
+  /** Undefined: the whole row. */
+  readonly output: readonly OutputColumn[] | undefined
+  readonly expect: Expectation | undefined
+}
 
 /**
  * Rows of an insert that name the same columns; what they do not name takes its default. `positions` are their places in `values`,
@@ -37,16 +83,43 @@ interface OperationNode { readonly index: number, readonly id: string, readonly 
  */
 export interface RowGroup { readonly columns: readonly string[], readonly positions: readonly number[], readonly rows: JsonDocument }
 
+/** A new value that is computed. Without an operand the modifier has none. */
+export interface Assignment { readonly column: string, readonly modifier: ModifierName, readonly operand: Single | undefined }
+
+export interface ConflictNode {
+  readonly target: { readonly columns: readonly string[], readonly where: readonly Predicate[] } | { readonly constraint: string }
+  /** Undefined: the row that is there stays as it is. */
+  readonly update: { readonly set: readonly Assignment[], readonly where: readonly Predicate[] } | undefined
+}
+
 /** At least one group; more than one only when rows name different columns. */
-export interface InsertNode extends OperationNode { readonly kind: 'insert', readonly groups: readonly RowGroup[] }
-export interface UpdateNode extends OperationNode { readonly kind: 'update', readonly columns: readonly string[], readonly set: JsonDocument, readonly where: readonly Condition[] }
-export interface DeleteNode extends OperationNode { readonly kind: 'delete', readonly where: readonly Condition[] }
-export interface SelectNode extends OperationNode { readonly kind: 'select', readonly where: readonly Condition[] }
+export interface InsertNode extends OperationNode { readonly kind: 'insert', readonly groups: readonly RowGroup[], readonly conflict: ConflictNode | undefined }
+/** `set` has the new values of `columns`, `computed` the others. */
+export interface UpdateNode extends OperationNode {
+  readonly kind: 'update'
+  readonly columns: readonly string[]
+  readonly set: JsonDocument
+  readonly computed: readonly Assignment[]
+  readonly where: readonly Predicate[]
+}
+export interface DeleteNode extends OperationNode { readonly kind: 'delete', readonly where: readonly Predicate[] }
+export interface SelectNode extends OperationNode {
+  readonly kind: 'select'
+  readonly where: readonly Predicate[]
+  readonly groupBy: readonly ColumnPath[]
+  readonly order: readonly SortKey[]
+  readonly limit: number | undefined
+  readonly offset: number | undefined
+  readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
+}
+
+/** `by`: a column, or the name of a column of the answer. */
+export interface SortKey { readonly by: ColumnPath | string, readonly direction: 'asc' | 'desc' | undefined, readonly nulls: 'first' | 'last' | undefined }
 
 export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode
 
-/** What a later operation reads of an earlier one. `reader` is the later one's index. */
-export interface Reading { readonly reference: Reference, readonly reader: number }
+/** What a later operation reads of an earlier one. `reader` is the later one's index; `rows`: how many rows there must be at least. */
+export interface Reading { readonly reference: Reference, readonly reader: number, readonly rows: number }
 
 export interface Plan {
   readonly operations: readonly PlanNode[]
@@ -60,8 +133,13 @@ export type Path = ReadonlyArray<string | number>
 export interface Findings {
   /** Notes a fault. Answers undefined, so that a planner can end with it. */
   fault (code: FaultCode, path: Path, message: string): undefined
-  /** Reads a string of the request: data (unescaped) or a reference, which is noted. A reference gone wrong is a fault and comes back as data. */
-  string (text: string, path: Path): string | Reference
+  /** Whether a string of the request is data or a reference that can be; notes a fault when it is neither. */
+  check (text: string, path: Path): boolean
+  /**
+   * Reads a string of the request: data (unescaped) or a reference, which is noted. A reference gone wrong is a fault and comes back as
+   * data. `rows`: how many rows a list must have at least.
+   */
+  string (text: string, path: Path, rows?: number): string | Reference
 }
 
 /** The limits that planning enforces; names as in the configuration. */

@@ -6,8 +6,8 @@ import type { Reference } from './nodes.ts'
 /** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
 const attempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
-/** `row.column` or `column`. What is a number or `*` in the place of a lone column would be a row. */
-const form = /^(?:(?<row>0|[1-9][0-9]*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+)$/
+/** What follows the name: nothing, `row`, `row.column`, `*.column` or `column`. What looks like a row in the place of a lone column is one. */
+const form = /^(?:|\.(?<row>0|[1-9][0-9]*)|\.(?:(?<rowOf>0|[1-9][0-9]*|\*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+))$/
 
 /** PostgreSQL's int4: a row number beyond it cannot exist, and stays a missing row. */
 const maxRow = 2147483647
@@ -27,9 +27,10 @@ export function readString (text: string, earlier: ReadonlyMap<string, number>):
   const [name = ''] = text.slice(1).split('.', 1)
   const source = earlier.get(name)
   if (source === undefined) return { kind: 'unknown', message: `"${text}" names no earlier operation; write $${text} for the plain string.` }
-  const parts = form.exec(text.slice(name.length + 2))?.groups
-  if (parts?.['column'] === undefined) {
-    return { kind: 'malformed', message: `"${text}" is no reference of the form $op.row.column or $op.column; write $${text} for the plain string.` }
+  const parts = form.exec(text.slice(name.length + 1))?.groups
+  if (parts === undefined) {
+    return { kind: 'malformed', message: `"${text}" is no reference of the form $op, $op.column, $op.row, $op.row.column or $op.*.column; write $${text} for the plain string.` }
   }
-  return { kind: 'reference', source, row: Math.min(Number(parts['row'] ?? 0), maxRow), column: parts['column'] }
+  const { row, rowOf = row ?? '0', column } = parts
+  return { kind: 'reference', source, row: rowOf === '*' ? '*' : Math.min(Number(rowOf), maxRow), column }
 }

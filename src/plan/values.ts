@@ -1,17 +1,11 @@
 /**
- * Rows and values of insert and update: JSON → one JSON text cut at its references. Types of columns are PostgreSQL's business.
+ * `values` of an insert: JSON → groups of rows that name the same columns.
  */
-import { randomUUID } from 'node:crypto'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { maxColumns } from '../../schemas/operation.ts'
-import { checkColumn } from './name.ts'
-import type { Findings, JsonDocument, Path, PlanLimits, Reference, RowGroup } from './nodes.ts'
-
-// Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
-const placeholder = `reference-${randomUUID()}-`
-const placeholders = new RegExp(`"${placeholder}\\d+"`)
-
-const tooManyColumns = `At most ${maxColumns} columns can be named.`
+import { planRows } from './document.ts'
+import { columnFault } from './name.ts'
+import type { Findings, PlanLimits, RowGroup } from './nodes.ts'
 
 /** A group is an insert of its own within the statement: measured, 240 kB of the backend's memory and 0.4 ms each. */
 const maxGroups = 500
@@ -65,50 +59,6 @@ function mergeGroups (groups: readonly Group[]): Group[] {
   return [...merged.values()]
 }
 
-/** `set` of an update; undefined when a fault was found. */
-export function planSet (set: Json, findings: Findings): { columns: readonly string[], set: JsonDocument } | undefined {
-  if (!isObject(set)) return findings.fault('member_invalid', ['set'], 'set must be an object of column → new value.')
-  const columns = Object.keys(set)
-  if (columns.length === 0) return findings.fault('set_empty', ['set'], 'set must name at least one column.')
-  if (columns.length > maxColumns) return findings.fault('member_invalid', ['set'], tooManyColumns)
-  for (const column of columns) {
-    checkColumn(column, ['set', column], findings)
-    refuseModifier(set[column] as Json, ['set', column], findings)
-  }
-  return { columns, set: planDocument(set, references => replaceStrings(set, ['set'], findings, references)) }
-}
-
-function planRows (rows: readonly JsonObject[], positions: readonly number[], findings: Findings): JsonDocument {
-  return planDocument(rows, references => rows.map((row, i) => replaceStrings(row, ['values', positions[i] as number], findings, references)))
-}
-
-/** An object with one key that begins with `$` computes a new value; none is known yet, and as data it would change its meaning later. */
-function refuseModifier (value: Json, path: Path, findings: Findings): void {
-  if (!isObject(value)) return
-  const [key, ...more] = Object.keys(value)
-  if (key?.startsWith('$') === true && more.length === 0) findings.fault('member_invalid', [...path, key], `There is no modifier "${key}".`)
-}
-
-/** Writes `value` as JSON text. Numbers keep their source text, references become cuts; `replace` is asked only when there may be some. */
-function planDocument (value: Json, replace: (references: Reference[]) => Json): JsonDocument {
-  const text = JSON.stringify(value)
-  if (!text.includes('"$')) return { kind: 'document', pieces: [text], references: [] }
-  const references: Reference[] = []
-  const cut = JSON.stringify(replace(references))
-  return { kind: 'document', pieces: cut.split(placeholders), references }
-}
-
-/** A copy of `value` with placeholders for references and `$$` unescaped. */
-function replaceStrings (value: Json, path: Path, findings: Findings, references: Reference[]): Json {
-  if (typeof value === 'string') {
-    const meaning = findings.string(value, path)
-    return typeof meaning === 'string' ? meaning : `${placeholder}${references.push(meaning) - 1}`
-  }
-  if (Array.isArray(value)) return value.map((item: Json, i) => replaceStrings(item, [...path, i], findings, references))
-  if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceStrings(item, [...path, key], findings, references)]))
-}
-
 function checkRows (rows: readonly Json[], findings: Findings): rows is readonly [JsonObject, ...JsonObject[]] {
   let good = true
   const seen = new Set<string>()
@@ -120,11 +70,14 @@ function checkRows (rows: readonly Json[], findings: Findings): rows is readonly
       for (const column of Object.keys(row)) {
         if (seen.has(column)) continue
         seen.add(column)
-        good = checkColumn(column, ['values', i, column], findings) && good
+        const fault = columnFault(column)
+        if (fault === undefined) continue
+        findings.fault('member_invalid', ['values', i, column], fault)
+        good = false
       }
     }
   }
   if (seen.size <= maxColumns) return good
-  findings.fault('member_invalid', ['values'], tooManyColumns)
+  findings.fault('member_invalid', ['values'], `At most ${maxColumns} columns can be named.`)
   return false
 }

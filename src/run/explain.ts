@@ -3,7 +3,7 @@
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import type { Plan, PlanNode, Reading } from '../plan/nodes.ts'
+import type { Expectation, Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { columnsRead } from '../sql/compile.ts'
 import { readMarker, type Marker } from '../sql/marker.ts'
 import type { Landing } from './flight.ts'
@@ -31,24 +31,31 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
     const message = `The operation returned or changed more than ${maxRows} rows.`
     return { failure: failure('rows_limit', message, final(plan, at)), operation: at }
   }
+  if (marker.kind === 'expect') return { failure: failure('expectation_failed', describeExpectation(plan, at, marker.value), final(plan, at)), operation: at }
   const readings = plan.readings.get(at) as readonly Reading[]
   const { reader, reference } = (marker.kind === 'row' ? missingRow(readings, marker.value) : missingColumn(readings, marker.value)) as Reading
   const { op: source } = placeOf(plan, at)
   return {
     failure: marker.kind === 'row'
       ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows; the row that was referred to is not among them.`, final(plan, reader))
-      : failure('reference_column_missing', `"${source}" returned no column "${reference.column}".`, final(plan, reader)),
+      : failure('reference_column_missing', `"${source}" returned no column "${String(reference.column)}".`, final(plan, reader)),
     operation: reader
   }
 }
 
 function missingRow (readings: readonly Reading[], rows: number): Reading | undefined {
-  return readings.find(({ reference }) => reference.row >= rows)
+  return readings.find(reading => reading.rows > rows)
 }
 
 function missingColumn (readings: readonly Reading[], position: number): Reading | undefined {
   const column = columnsRead(readings)[position - 1]
   return readings.find(({ reference }) => reference.column === column)
+}
+
+function describeExpectation (plan: Plan, index: number, rows: number): string {
+  const { min, max } = (plan.operations[index] as PlanNode).expect as Expectation
+  const expected = min === max ? String(min) : max === Infinity ? `at least ${min}` : min === 0 ? `at most ${max}` : `${min} to ${max}`
+  return `Expected ${expected} rows, met ${rows}.`
 }
 
 /** The failures that this file names are the batch's own: sending it again changes nothing. */

@@ -5,11 +5,13 @@
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
+import { wholeRow } from './column.ts'
 import { deleteStatement } from './delete.ts'
 import { arrayText, empty, identifier, join, parameter, render, sql, type Fragment, type RenderedSql } from './fragment.ts'
 import { insertStatement } from './insert.ts'
 import { raise } from './marker.ts'
-import { settingName, wholeRow } from './reference.ts'
+import { outputList } from './output.ts'
+import { settingName } from './reference.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 
@@ -19,13 +21,20 @@ export interface Statement extends RenderedSql { readonly prepare: boolean }
 /** The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when there are as many. */
 const maxParameters = 65_533
 
+export interface CompileOptions {
+  /** Most rows of each operation. */
+  readonly maxRows: number
+  /** Whether operations answer the number of their rows in place of them. */
+  readonly minimal?: boolean
+}
+
 /**
- * The statements of a plan, in the order of its operations. `maxRows` bounds the rows of each. Throws `program_limit_exceeded`, PostgreSQL's
- * own condition, for an operation that the protocol cannot carry.
+ * The statements of a plan, in the order of its operations. Throws `program_limit_exceeded`, PostgreSQL's own condition, for an
+ * operation that the protocol cannot carry.
  */
-export function compile (plan: Plan, maxRows: number): readonly Statement[] {
+export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   return plan.operations.map(node => {
-    const statement = render(answering(node, plan.readings.get(node.index) ?? [], maxRows))
+    const statement = render(answering(node, plan.readings.get(node.index) ?? [], options))
     if (statement.parameters.length > maxParameters) throw tooLarge(node)
     return { ...statement, prepare: node.kind !== 'insert' || node.groups.length === 1 }
   })
@@ -38,60 +47,99 @@ function tooLarge ({ id, index }: PlanNode): Failure {
 
 /** The columns that later operations read of one operation; a `column` marker counts in this list, from 1. */
 export function columnsRead (readings: readonly Reading[]): readonly string[] {
-  return [...new Set(readings.map(({ reference }) => reference.column))]
+  return [...new Set(readings.flatMap(({ reference: { column } }) => column ?? []))]
 }
 
-/** Wraps an operation so that its rows come as one JSON text, are counted against the limit and, when later operations read them, published. */
-function answering (node: PlanNode, readings: readonly Reading[], maxRows: number): Fragment {
-  const read = readings.length > 0
-  return sql`with ${changing(node)}, j as (
-    select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit ${parameter(String(maxRows + 1))}) as r
-  )${read ? missingColumn(readings) : empty} select case when j.n > ${parameter(String(maxRows))} then ${raise('rows', sql`j.n`)}${read ? publishing(node, readings) : empty} else j.rows end from j${read ? sql`, m` : empty}`
+/**
+ * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read
+ * them, published.
+ */
+function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false }: CompileOptions): Fragment {
+  const hidden = minimal || node.output?.length === 0
+  const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
+  const checks = [sql`j.n > ${parameter(String(maxRows))} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...(readings.length === 0 ? [] : publishing(node, readings))]
+  const columns = columnsRead(readings)
+  return sql`with ${changing(node, hidden && readings.length === 0)}, j as (
+    select ${rows}count(*) as n from (select * from r limit ${parameter(String(maxRows + 1))}) as r
+  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${
+    minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`} end from j${columns.length === 0 ? empty : sql`, m`}`
+}
+
+function expecting ({ expect }: PlanNode): readonly Fragment[] {
+  if (expect === undefined) return []
+  const { min, max } = expect
+  const bounds = [...(min > 0 ? [sql`j.n < ${parameter(String(min))}`] : []), ...(max < Infinity ? [sql`j.n > ${parameter(String(max))}`] : [])]
+  return bounds.map(bound => sql`${bound} then ${raise('expect', sql`j.n`)}`)
 }
 
 /**
  * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
-function publishing (node: PlanNode, readings: readonly Reading[]): Fragment {
-  const lastRow = readings.reduce((last, { reference }) => Math.max(last, reference.row), 0)
-  const published = sql`(select json_agg(r.row)::text from (select * from r limit ${parameter(String(lastRow + 1))}) as r)`
-  return sql` when j.n <= ${parameter(String(lastRow))} then ${raise('row', sql`j.n`)}
-    when m.position is not null then ${raise('column', sql`m.position`)}
-    when set_config(${parameter(settingName(node.index))}, ${published}, true) is null then null`
+function publishing (node: PlanNode, readings: readonly Reading[]): readonly Fragment[] {
+  const needed = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
+  const limit = readings.some(({ reference }) => reference.row === '*') ? empty : sql` limit ${parameter(String(needed))}`
+  const published = sql`(select coalesce(json_agg(r.row), '[]')::text from (select * from r${limit}) as r)`
+  return [
+    ...(needed === 0 ? [] : [sql`j.n < ${parameter(String(needed))} then ${raise('row', sql`j.n`)}`]),
+    ...(columnsRead(readings).length === 0 ? [] : [sql`j.n > 0 and m.position is not null then ${raise('column', sql`m.position`)}`]),
+    sql`set_config(${parameter(settingName(node.index))}, ${published}, true) is null then null`
+  ]
 }
 
 /**
  * `m`: the position, from 1, of the first column that later operations read and the rows do not have; null when there is none. One
  * array for all columns: an expression for each took a backend 2.8 GB at 21 000 columns.
  */
-function missingColumn (readings: readonly Reading[]): Fragment {
+function missingColumn (columns: readonly string[]): Fragment {
   return sql`, m as (
-    select min(c.position) as position from unnest(${parameter(arrayText(columnsRead(readings)))}::text[]) with ordinality as c (name, position)
+    select min(c.position) as position from unnest(${parameter(arrayText(columns))}::text[]) with ordinality as c (name, position)
     where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r)
   )`
 }
 
-/** `r as (…)`: the rows of the operation, each as one value `row`. */
-function changing (node: PlanNode): Fragment {
-  const returning = sql` returning ${wholeRow(node.table)}`
+/** `r as (…)`: the rows of the operation, each as one value `row`. `unseen`: nobody looks at them, so no privilege to read is asked for. */
+function changing (node: PlanNode, unseen: boolean): Fragment {
   switch (node.kind) {
-    case 'insert': return inserting(node, returning)
-    case 'update': return sql`r as (${updateStatement(node)}${returning})`
-    case 'delete': return sql`r as (${deleteStatement(node)}${returning})`
-    case 'select': return sql`r as (${selectStatement(node)})`
+    case 'insert': return inserting(node, unseen)
+    case 'update': return returning(node, updateStatement(node), unseen)
+    case 'delete': return returning(node, deleteStatement(node), unseen)
+    case 'select': return node.output === undefined ? sql`r as (${selectStatement(node)})` : sql`r as (select p.*::record as row from (${selectStatement(node)}) as p)`
   }
+}
+
+function returning (node: PlanNode, statement: Fragment, unseen: boolean): Fragment {
+  if (answersWhole(node, unseen)) return sql`r as (${statement} returning ${wholeRow(node.table)})`
+  return sql`p as (${statement} returning ${returned(node, unseen)}), r as (select ${asRow(node, sql`p`, unseen)} from p)`
+}
+
+function answersWhole ({ output }: PlanNode, unseen: boolean): boolean {
+  return output === undefined && !unseen
+}
+
+/** What follows `returning`, where something has to. */
+function returned (node: PlanNode, unseen: boolean): Fragment {
+  if (answersWhole(node, unseen)) return wholeRow(node.table)
+  return unseen || node.output === undefined || node.output.length === 0 ? sql`null` : outputList(node.output)
+}
+
+/** What was returned, in `from`, as one value `row`. */
+function asRow (node: PlanNode, from: Fragment, unseen: boolean): Fragment {
+  if (answersWhole(node, unseen)) return sql`row`
+  return unseen || node.output?.length === 0 ? sql`row() as row` : sql`${from}.*::record as row`
 }
 
 /**
  * Groups are inserted in their order, because `r` reads them in that order, and answered in the order of `values`. Which rows a trigger
  * suppressed is not known: those of the same group close up.
  */
-function inserting ({ table, groups }: InsertNode, returning: Fragment): Fragment {
-  const inserts = groups.map(group => sql`${insertStatement(table, group)}${returning}`)
-  if (inserts.length === 1) return sql`r as (${inserts[0] as Fragment})`
-  const named = inserts.map((insert, i) => sql`${identifier(`g${i}`)} as (${insert})`)
-  const placed = groups.map(({ positions }, i) =>
-    sql`select row, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${identifier(`g${i}`)}`)
+function inserting (node: InsertNode, unseen: boolean): Fragment {
+  const [group, ...more] = node.groups
+  if (group !== undefined && more.length === 0) return returning(node, insertStatement(node, group), unseen)
+  const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(node, group)} returning ${returned(node, unseen)})`)
+  const placed = node.groups.map(({ positions }, i) => {
+    const name = identifier(`g${i}`)
+    return sql`select ${asRow(node, name, unseen)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`
+  })
   return sql`${join(named, sql`, `)}, r as (select row from (${join(placed, sql` union all `)}) as placed order by position)`
 }

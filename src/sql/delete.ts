@@ -2,9 +2,9 @@
  * Delete → SQL.
  */
 import type { DeleteNode } from '../plan/nodes.ts'
+import { tableName } from './column.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
-import { tableName } from './reference.ts'
 
 /** The delete alone; `returning` is added by the caller. */
 export function deleteStatement ({ table, where }: DeleteNode): Fragment {

@@ -1,28 +1,57 @@
 /**
- * Conditions → SQL. A literal operand is a parameter without a type, so PostgreSQL reads it as the column's own type.
- *
- * `t."name"` also finds a function of that name that takes a row of the table, PostgreSQL's computed column, and system columns like
- * `ctid`. Both are let through: a function needs EXECUTE and a row that the role may read in full. A name like `text` does not cast the
- * row: PostgreSQL excludes that from this notation.
+ * Predicates → SQL.
  */
-import { operators } from '../../schemas/filter.ts'
-import type { Condition, TableName } from '../plan/nodes.ts'
-import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { referenceOperand } from './reference.ts'
-
-// Operators as source code: the table in schemas/filter.ts is data, and text becomes SQL only here.
-const written = new Map(Object.entries(operators).map(([name, operator]) => [name, sql(template(` ${operator.sql} `))]))
+import { operators, type Operator } from '../../schemas/filter.ts'
+import type { Condition, Operand, Predicate, TableName } from '../plan/nodes.ts'
+import { comparableValue } from './column.ts'
+import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
+import { arrays, keyword, searchArguments, searchDocument, single, singleText, type Meeting } from './operand.ts'
 
 /** ` where …` over the columns of `table`, which the statement calls `t`; empty without conditions. */
-export function whereClause (where: readonly Condition[], table: TableName): Fragment {
-  return where.length === 0 ? empty : sql` where ${join(where.map(condition => comparison(condition, table)), sql` and `)}`
+export function whereClause (where: readonly Predicate[], table: TableName): Fragment {
+  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { table, constants: false }))}`
 }
 
-function comparison ({ column, operator, operand }: Condition, table: TableName): Fragment {
-  const right = operand.kind === 'literal' ? parameter(operand.text) : referenceOperand(operand, table, column)
-  return sql`t.${identifier(column)}${written.get(operator) as Fragment}${right}`
+/** The same for the predicate of a partial index, where neither parameters nor the name of the table are allowed. */
+export function indexPredicate (where: readonly Predicate[], table: TableName): Fragment {
+  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { table, constants: true }))}`
 }
 
-function template (text: string): TemplateStringsArray {
-  return Object.assign([text], { raw: [text] })
+interface Context { readonly table: TableName, readonly constants: boolean }
+
+function together (predicates: readonly Predicate[], write: (predicate: Predicate) => Fragment, operator: Fragment = sql` and `): Fragment {
+  return join(predicates.map(write), operator)
+}
+
+function compare (predicate: Predicate, context: Context): Fragment {
+  const write = (inner: Predicate): Fragment => compare(inner, context)
+  switch (predicate.kind) {
+    case 'and': return sql`(${together(predicate.of, write)})`
+    case 'or': return sql`(${together(predicate.of, write, sql` or `)})`
+    case 'not': return sql`not (${write(predicate.of)})`
+    case 'condition': return condition(predicate, context)
+  }
+}
+
+function condition ({ column, operator: name, operand }: Condition, { table, constants }: Context): Fragment {
+  const operator: Operator = operators[name]
+  const meeting = { table, path: column, constants }
+  const left = constants ? identifier(column.column) : comparableValue(column, sql`t`)
+  const document = operand.kind === 'search' ? searchDocument(column, meeting, operand.config) : empty
+  const parts = right(operand, operator, meeting).map(operand => fill(operator.sql, { column: left, operand, document }))
+  if (parts.length === 1) return parts[0] as Fragment
+  // Literals of a list and its references, each with the operator of its own.
+  const every = operand.kind === 'quantified' ? operand.quantifier === 'all' : operator.emptyMeets === true
+  return sql`(${join(parts, every ? sql` and ` : sql` or `)})`
+}
+
+function right (operand: Operand, { takes }: Operator, meeting: Meeting): readonly Fragment[] {
+  switch (operand.kind) {
+    case 'list': return takes === 'keys' ? arrays(operand, { ...meeting, path: { ...meeting.path, gives: 'text' } }).map(array => sql`(${array})::text[]`) : arrays(operand, meeting)
+    case 'quantified': return arrays(operand.list, meeting).map(array => operand.quantifier === 'any' ? sql`any (${array})` : sql`all (${array})`)
+    case 'bounds': return [sql`${single(operand.low, meeting)} and ${single(operand.high, meeting)}`]
+    case 'keyword': return [keyword(operand.word)]
+    case 'search': return [searchArguments(operand)]
+    default: return [takes === 'key' ? singleText(operand) : single(operand, meeting)]
+  }
 }

@@ -9,7 +9,7 @@ const brand: unique symbol = Symbol('sql')
 export interface Fragment { readonly [brand]: readonly Part[] }
 
 type Part = string | Parameter | Fragment
-interface Parameter { readonly value: string }
+interface Parameter { readonly value: string, readonly shared?: true }
 
 /** What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its value. */
 export interface RenderedSql { readonly text: string, readonly parameters: readonly string[] }
@@ -33,6 +33,27 @@ export function parameter (value: string): Fragment {
   return { [brand]: [{ value }] }
 }
 
+/**
+ * A parameter that is one and the same wherever the statement has this value: PostgreSQL takes two expressions for equal (GROUP BY) only
+ * when their parameters are. Each place must give it the same type.
+ */
+export function sharedParameter (value: string): Fragment {
+  return { [brand]: [{ value, shared: true }] }
+}
+
+/**
+ * A value as text of the statement, for the one place where PostgreSQL allows no parameter (the predicate of a partial index). An
+ * escape string, which means the same whatever standard_conforming_strings is.
+ */
+export function constant (value: string): Fragment {
+  return { [brand]: [`E'${value.replaceAll(/[\\']/g, '$&$&')}'`] }
+}
+
+/** SQL text of one of the tables in schemas/, which is source code, with fragments in its `<holes>`. */
+export function fill (text: string, holes: Readonly<Record<string, Fragment>>): Fragment {
+  return { [brand]: text.split(/<(\w+)>/).map((part, i) => i % 2 === 0 ? part : holes[part] as Fragment) }
+}
+
 /** The fragments one after the other with `separator` between them. */
 export function join (fragments: readonly Fragment[], separator: Fragment): Fragment {
   return { [brand]: fragments.flatMap((fragment, i) => i === 0 ? [fragment] : [separator, fragment]) }
@@ -41,17 +62,25 @@ export function join (fragments: readonly Fragment[], separator: Fragment): Frag
 /** Text and numbered parameters, in the order they stand. */
 export function render (fragment: Fragment): RenderedSql {
   const parameters: string[] = []
+  const shared = new Map<string, number>()
   let text = ''
   const write = (part: Part): void => {
     if (typeof part === 'string') text += part
-    else if ('value' in part) text += `$${parameters.push(part.value)}`
+    else if ('value' in part) text += `$${number(part)}`
     else for (const inner of part[brand]) write(inner)
+  }
+  const number = ({ value, shared: one }: Parameter): number => {
+    const known = one ? shared.get(value) : undefined
+    if (known !== undefined) return known
+    const position = parameters.push(value)
+    if (one) shared.set(value, position)
+    return position
   }
   write(fragment)
   return { text, parameters }
 }
 
 /** The text form of a PostgreSQL array of the given elements (docs: "Array Input and Output Syntax"). */
-export function arrayText (elements: ReadonlyArray<string | number>): string {
-  return `{${elements.map(element => typeof element === 'number' ? element : `"${element.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
+export function arrayText (elements: ReadonlyArray<string | number | null>): string {
+  return `{${elements.map(element => typeof element === 'string' ? `"${element.replace(/["\\]/g, '\\$&')}"` : String(element)).join(',')}}`
 }

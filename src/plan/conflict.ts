@@ -1,0 +1,49 @@
+/**
+ * `on_conflict`: what an insert does with a row that is there already. The shape was checked before.
+ */
+import type { Static } from '@sinclair/typebox'
+import type { OnConflict } from '../../schemas/operation.ts'
+import type { Json, JsonObject } from '../json/parse.ts'
+import { planFilter, type FilterOptions } from './filter.ts'
+import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
+import { planConflictSet } from './set.ts'
+
+/** Undefined when a fault was found. `groups` are the rows of the insert, undefined when these are faulty. */
+export function planConflict (conflict: Static<typeof OnConflict>, groups: readonly RowGroup[] | undefined, options: FilterOptions): ConflictNode | undefined {
+  const { findings } = options
+  const path = ['on_conflict']
+  const { columns, constraint } = conflict
+  if ((columns === undefined) === (constraint === undefined)) findings.fault('member_invalid', path, 'on_conflict takes exactly one of columns and constraint.')
+  if (columns === undefined && conflict.index_where !== undefined) findings.fault('member_invalid', [...path, 'index_where'], 'index_where belongs to columns.')
+  const update = planUpdate(conflict, groups, options)
+  const where = conflict.index_where === undefined ? [] : planFilter(conflict.index_where as unknown as JsonObject, [...path, 'index_where'], options)
+  return { target: constraint === undefined ? { columns: columns ?? [], where } : { constraint }, update }
+}
+
+function planUpdate ({ do: action, set, where }: Static<typeof OnConflict>, groups: readonly RowGroup[] | undefined, options: FilterOptions): ConflictNode['update'] {
+  if (action === 'nothing') {
+    for (const [name, member] of Object.entries({ set, where })) {
+      if (member !== undefined) options.findings.fault('member_invalid', ['on_conflict', name], `${name} belongs to "do": "update".`)
+    }
+    return undefined
+  }
+  return { set: planNewValues(set as Json | undefined, groups, options), where: planConditions(where as unknown as JsonObject | undefined, options) }
+}
+
+/** Without `set` every inserted column is set. */
+function planNewValues (set: Json | undefined, groups: readonly RowGroup[] | undefined, { findings }: FilterOptions): readonly Assignment[] {
+  if (set !== undefined) return planConflictSet(set, ['on_conflict', 'set'], findings) ?? []
+  const shapes = new Set(groups?.map(({ columns }) => JSON.stringify(columns)))
+  const columns = groups?.[0]?.columns ?? []
+  if (groups !== undefined && (shapes.size > 1 || columns.length === 0)) {
+    findings.fault('member_invalid', ['on_conflict', 'set'], 'set is required where rows name different columns or none: a default would overwrite what a row never named.')
+  }
+  return columns.map(column => ({ column, modifier: '$excluded', operand: { kind: 'column', path: { column, keys: [], gives: 'column' }, of: 'excluded' } }))
+}
+
+function planConditions (where: JsonObject | undefined, options: FilterOptions): readonly Predicate[] {
+  if (where === undefined) return []
+  const path = ['on_conflict', 'where']
+  if (Object.keys(where).length === 0) options.findings.fault('where_empty', path, 'where holds no condition; leave it out to update every row that is there.')
+  return planFilter(where, path, { ...options, excluded: true })
+}

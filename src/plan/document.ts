@@ -1,0 +1,45 @@
+/**
+ * JSON of the request → one JSON text cut at its references. Numbers keep their source text; types of columns are PostgreSQL's business.
+ */
+import { randomUUID } from 'node:crypto'
+import { isObject, type Json } from '../json/parse.ts'
+import type { Findings, JsonDocument, Path, Reference } from './nodes.ts'
+
+// Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
+const placeholder = `reference-${randomUUID()}-`
+const placeholders = new RegExp(`"${placeholder}\\d+"`)
+
+/** `value` as it stands at `path`. */
+export function planDocument (value: Json, path: Path, findings: Findings): JsonDocument {
+  return cutDocument(value, references => replaceStrings(value, path, findings, references))
+}
+
+/** Rows of `values`; `positions` are their places there. */
+export function planRows (rows: readonly Json[], positions: readonly number[], findings: Findings): JsonDocument {
+  return cutDocument(rows, references => rows.map((row, i) => replaceStrings(row, ['values', positions[i] as number], findings, references)))
+}
+
+/** The JSON array of references alone. */
+export function referenceDocument (references: readonly Reference[]): JsonDocument {
+  return { kind: 'document', pieces: ['[', ...references.slice(1).map(() => ','), ']'], references }
+}
+
+/** `replace` is asked only when there may be a reference. */
+function cutDocument (value: Json, replace: (references: Reference[]) => Json): JsonDocument {
+  const text = JSON.stringify(value)
+  if (!text.includes('"$')) return { kind: 'document', pieces: [text], references: [] }
+  const references: Reference[] = []
+  const cut = JSON.stringify(replace(references))
+  return { kind: 'document', pieces: cut.split(placeholders), references }
+}
+
+/** A copy of `value` with placeholders for references and `$$` unescaped. */
+function replaceStrings (value: Json, path: Path, findings: Findings, references: Reference[]): Json {
+  if (typeof value === 'string') {
+    const meaning = findings.string(value, path)
+    return typeof meaning === 'string' ? meaning : `${placeholder}${references.push(meaning) - 1}`
+  }
+  if (Array.isArray(value)) return value.map((item: Json, i) => replaceStrings(item, [...path, i], findings, references))
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceStrings(item, [...path, key], findings, references)]))
+}

@@ -1,0 +1,80 @@
+/**
+ * `set`: JSON → new values. A value is plain JSON or a modifier, an object with exactly one key that begins with `$`, which computes it.
+ */
+import { maxColumns } from '../../schemas/operation.ts'
+import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
+import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { checkShape } from './check.ts'
+import { planDocument } from './document.ts'
+import { columnFault, readPath } from './name.ts'
+import type { Assignment, Findings, JsonDocument, Path, Single } from './nodes.ts'
+
+/** New values of an update: `columns` take theirs from one document. Undefined when a fault was found. */
+export function planSet (set: Json, findings: Findings): { columns: readonly string[], set: JsonDocument, computed: readonly Assignment[] } | undefined {
+  const path = ['set']
+  const entries = readSet(set, path, findings)
+  if (entries === undefined) return undefined
+  const plain: Record<string, Json> = Object.create(null)
+  const computed: Assignment[] = []
+  for (const [column, value] of entries) {
+    const modifier = modifierOf(value)
+    if (modifier === undefined) plain[column] = value
+    else computed.push(...planModifier(column, modifier, { path: [...path, column], findings, conflict: false }))
+  }
+  return { columns: Object.keys(plain), set: planDocument(plain, path, findings), computed }
+}
+
+/** New values of a row that is there already; a plain one is as good as `$value`. Undefined when a fault was found. */
+export function planConflictSet (set: Json, path: Path, findings: Findings): readonly Assignment[] | undefined {
+  return readSet(set, path, findings)?.flatMap(([column, value]): readonly Assignment[] => {
+    const modifier = modifierOf(value)
+    const at = [...path, column]
+    if (modifier === undefined) return [{ column, modifier: '$value', operand: planDocument(value, at, findings) }]
+    return planModifier(column, modifier, { path: at, findings, conflict: true })
+  })
+}
+
+function readSet (set: Json, path: Path, findings: Findings): ReadonlyArray<readonly [string, Json]> | undefined {
+  if (!isObject(set)) return findings.fault('member_invalid', path, 'set must be an object of column → new value.')
+  const entries = Object.entries(set)
+  if (entries.length === 0) return findings.fault('set_empty', path, 'set must name at least one column.')
+  if (entries.length > maxColumns) return findings.fault('member_invalid', path, `At most ${maxColumns} columns can be named.`)
+  for (const [column] of entries) {
+    const fault = columnFault(column)
+    if (fault !== undefined) findings.fault('member_invalid', [...path, column], fault)
+  }
+  return entries
+}
+
+/** The one member of a value that computes; undefined for data. */
+function modifierOf (value: Json): readonly [key: string, operand: Json] | undefined {
+  if (!isObject(value)) return undefined
+  const [member, ...more] = Object.entries(value as JsonObject)
+  return member?.[0].startsWith('$') === true && more.length === 0 ? member : undefined
+}
+
+interface Place { readonly path: Path, readonly findings: Findings, readonly conflict: boolean }
+
+/** No assignment when a fault was found. */
+function planModifier (column: string, [key, operand]: readonly [string, Json], place: Place): readonly Assignment[] {
+  const path = [...place.path, key]
+  const modifier: Modifier | undefined = Object.hasOwn(modifiers, key) ? modifiers[key as ModifierName] : undefined
+  if (modifier === undefined || (modifier.conflict === true && !place.conflict)) {
+    place.findings.fault('member_invalid', path, modifier === undefined ? `There is no modifier "${key}"; {"$value": …} writes an object as it is.` : `${key} has a meaning in on_conflict alone.`)
+    return []
+  }
+  if (!checkShape(modifier.operand, operand, path, place.findings)) return []
+  return [{ column, modifier: key as ModifierName, operand: planOperand(modifier, operand, path, place.findings) }]
+}
+
+function planOperand ({ reads, conflict = false }: Modifier, operand: Json, path: Path, findings: Findings): Single | undefined {
+  switch (reads) {
+    case 'nothing': return undefined
+    case 'column': return { kind: 'column', path: readPath(operand as string), of: conflict ? 'excluded' : 'row' }
+    case 'json': return planDocument(operand, path, findings)
+    default: {
+      const meaning = typeof operand === 'string' ? findings.string(operand, path) : JSON.stringify(operand)
+      return typeof meaning === 'string' ? { kind: 'literal', text: meaning, json: JSON.stringify(operand) } : meaning
+    }
+  }
+}
