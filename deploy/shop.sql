@@ -53,15 +53,71 @@ end
 $$;
 create trigger take_from_stock after insert on order_items for each row execute function take_from_stock();
 
+-- What the batches in examples/ work on.
+create table accounts (
+  name text,
+  balance numeric(12, 2) not null default 0,
+  owner text not null default caller(),
+  primary key (owner, name)
+);
+
+create table transfers (
+  id bigint generated always as identity primary key,
+  source text not null,
+  target text not null,
+  amount numeric(12, 2) not null check (amount > 0),
+  owner text not null default caller(),
+  foreign key (owner, source) references accounts (owner, name),
+  foreign key (owner, target) references accounts (owner, name)
+);
+
+create table tags (
+  id bigint generated always as identity primary key,
+  name text not null,
+  owner text not null default caller(),
+  unique (owner, name)
+);
+
+create table offers (
+  sku text references stock,
+  price numeric(10, 2) not null,
+  version int not null default 1,
+  owner text not null default caller(),
+  primary key (owner, sku)
+);
+
+create table jobs (
+  id bigint generated always as identity primary key,
+  task jsonb not null,
+  state text not null default 'ready' check (state in ('ready', 'running', 'done')),
+  attempts int not null default 0,
+  started_at timestamptz,
+  owner text not null default caller()
+);
+
 -- Customers see and change what is theirs.
 alter table customers enable row level security;
 alter table orders enable row level security;
 alter table order_items enable row level security;
+alter table accounts enable row level security;
+alter table transfers enable row level security;
+alter table tags enable row level security;
+alter table offers enable row level security;
+alter table jobs enable row level security;
 create policy own on customers to shop_customer using (owner = caller()) with check (owner = caller());
 create policy own on orders to shop_customer using (owner = caller()) with check (owner = caller());
 create policy own on order_items to shop_customer using (exists (select from orders where id = order_id));
+create policy own on accounts to shop_customer using (owner = caller()) with check (owner = caller());
+create policy own on transfers to shop_customer using (owner = caller()) with check (owner = caller());
+create policy own on tags to shop_customer using (owner = caller()) with check (owner = caller());
+create policy own on offers to shop_customer using (owner = caller()) with check (owner = caller());
+create policy own on jobs to shop_customer using (owner = caller()) with check (owner = caller());
 
 grant select on stock to shop_anonymous, shop_customer;
-grant select, insert, update, delete on customers, orders, order_items to shop_customer;
+grant select, insert, update, delete on customers, orders, order_items, accounts, transfers, tags, offers, jobs to shop_customer;
 
 insert into stock values ('apple', 0.30, 1000), ('pear', 0.45, 500), ('quince', 1.20, 3);
+insert into accounts (name, balance, owner) values ('bank', 0, 'corner-shop'), ('till', 100, 'corner-shop');
+insert into offers (sku, price, owner) values ('apple', 0.35, 'corner-shop');
+insert into jobs (task, owner) values
+  ('{"print": "label", "order": 1}', 'corner-shop'), ('{"mail": "invoice", "order": 1}', 'corner-shop'), ('{"mail": "thanks", "order": 1}', 'corner-shop');

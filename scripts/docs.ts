@@ -5,8 +5,12 @@
  * anything else. Files are taken from the working directory.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import { configItems, describeLimits, isRequired, type ConfigItem } from '../schemas/config.ts'
-import { operators } from '../schemas/filter.ts'
+import { operands, operators } from '../schemas/filter.ts'
+import { modifiers, type Modifier } from '../schemas/modifier.ts'
+import { memberKinds, operations } from '../schemas/operation.ts'
+import { preferenceItems } from '../schemas/prefer.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
 
 interface Block {
@@ -17,9 +21,14 @@ interface Block {
 }
 
 const blocks: readonly Block[] = [
+  { file: 'README.md', name: 'members', render: renderMembers },
+  { file: 'README.md', name: 'errors', render: renderErrors },
   { file: 'README.md', name: 'config', render: renderConfig },
-  { file: 'README.md', name: 'operators', render: renderOperators },
-  { file: 'README.md', name: 'errors', render: renderErrors }
+  { file: 'docs/language.md', name: 'members', render: renderMembers },
+  { file: 'docs/language.md', name: 'operators', render: renderOperators },
+  { file: 'docs/language.md', name: 'operands', render: renderOperands },
+  { file: 'docs/language.md', name: 'modifiers', render: renderModifiers },
+  { file: 'docs/language.md', name: 'preferences', render: renderPreferences }
 ]
 
 const check = process.argv.includes('--check')
@@ -58,8 +67,44 @@ function renderMeaning (item: ConfigItem): string {
   return `${item.description}${limits === '' ? '' : ` (${limits})`}`
 }
 
+function renderMembers (): string {
+  return renderTable(['Member', 'On', 'Meaning'], [...memberKinds].map(([name, kinds]) => {
+    const schemas: readonly TObject[] = kinds.map(kind => operations[kind])
+    const on = kinds.length === Object.keys(operations).length ? 'all' : kinds.join(', ')
+    const required = schemas.every(schema => schema.required?.includes(name))
+    const meanings = new Set(schemas.map(({ properties }) => renderSchema(properties[name] as TSchema)))
+    return [`\`${name}\``, required ? `${on}; required` : on, [...meanings].join(', ')]
+  }))
+}
+
+/** What a schema says of itself; a constant says which it is. */
+function renderSchema ({ description, const: constant }: TSchema): string {
+  return description ?? `\`${String(constant)}\``
+}
+
 function renderOperators (): string {
-  return renderTable(['Operator', 'SQL', 'Meaning'], Object.entries(operators).map(([name, { sql, meaning }]) => [`\`${name}\``, `\`${sql}\``, meaning]))
+  const rows = Object.entries(operators).map(([name, { sql, takes, meaning }]) => [`\`${name}\``, renderSql(sql), takes, meaning])
+  return renderTable(['Operator', 'SQL', 'Takes', 'Meaning'], rows)
+}
+
+function renderOperands (): string {
+  return renderTable(['Takes', 'Which is'], Object.entries(operands).map(([name, { description }]) => [name, description]))
+}
+
+function renderModifiers (): string {
+  const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
+  const rows = all.map(([name, { sql, meaning, conflict }]) => [`\`${name}\``, renderSql(sql), conflict === true ? `${meaning}; in \`on_conflict\` alone` : meaning])
+  return renderTable(['Modifier', 'SQL', 'Meaning'], rows)
+}
+
+function renderPreferences (): string {
+  const rows = [...preferenceItems].map(([name, { anyOf, description }]) => [`\`${name}\``, anyOf.map(({ const: value }) => `\`${value}\``).join(', '), description])
+  return renderTable(['Preference', 'Values', 'Meaning'], rows)
+}
+
+/** Without the brackets around its holes. */
+function renderSql (sql: string): string {
+  return `\`${sql.replace(/<(\w+)>/g, '$1')}\``
 }
 
 function renderErrors (): string {

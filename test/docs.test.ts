@@ -5,25 +5,45 @@ import t from 'tap'
 
 const script = `${import.meta.dirname}/../scripts/docs.ts`
 const block = (name: string) => `<!-- ${name}:begin -->\n<!-- ${name}:end -->\n`
-const EMPTY = `# Before\n${block('config')}${block('operators')}${block('errors')}After\n`
+const page = (...names: readonly string[]) => `# Before\n${names.map(block).join('')}After\n`
+const pages = {
+  'README.md': page('members', 'errors', 'config'),
+  'docs/language.md': page('members', 'operators', 'operands', 'modifiers', 'preferences')
+}
 
-t.test('the tables of the README', async t => {
-  const directory = t.testdir({ 'README.md': EMPTY })
-  const readme = `${directory}/README.md`
+t.test('the generated tables', async t => {
+  const directory = t.testdir({ 'README.md': pages['README.md'], docs: { 'language.md': pages['docs/language.md'] } })
+  const read = (file: string) => readFileSync(`${directory}/${file}`, 'utf8')
   const run = (...args: string[]) => spawnSync(process.execPath, [script, ...args], { cwd: directory, encoding: 'utf8' })
 
-  t.match(run('--check'), { status: 1, stderr: /README\.md is not up to date/ })
-  t.equal(readFileSync(readme, 'utf8'), EMPTY, 'checking writes nothing')
+  t.match(run('--check'), { status: 1, stderr: /README\.md is not up to date[^]*docs\/language\.md is not up to date/ })
+  for (const [file, text] of Object.entries(pages)) t.equal(read(file), text, 'checking writes nothing')
   t.equal(run().status, 0)
-  const text = readFileSync(readme, 'utf8')
-  t.match(text, /^# Before\n<!-- config:begin -->\n\| Variable \|[^]*\n<!-- config:end -->\n<!-- operators:begin -->\n\| Operator \|[^]*<!-- errors:begin -->\n\| Type \|[^]*\n<!-- errors:end -->\nAfter\n$/)
-  t.match(text, '| `DATABASE_URL` | **required** |')
-  t.match(text, '| `ANON_ROLE` | – |')
-  t.match(text, '| `LOCK_TIMEOUT_MS` | `5000` ms | Longest wait for one lock (from 1 to 3600000 ms) |')
-  t.match(text, '| `QUEUE_SIZE` | 4 × `POOL_SIZE` |')
-  t.match(text, '| `gte` | `>=` | greater or equal |')
-  t.match(text, /\| `request_error` \| `id_missing` \| 400 \| /)
+  for (const [file, before] of Object.entries(pages)) {
+    const tables = read(file).replace(/(<!-- \w+:begin -->\n)(\| .*\n)+(?=<!-- \w+:end -->\n)/g, '$1')
+    t.equal(tables, before, `${file} has its tables and is else as it was`)
+  }
+
+  for (const row of [
+    '| `DATABASE_URL` | **required** |',
+    '| `ANON_ROLE` | – |',
+    '| `LOCK_TIMEOUT_MS` | `5000` ms | Longest wait for one lock (from 1 to 3600000 ms) |',
+    '| `QUEUE_SIZE` | 4 × `POOL_SIZE` |',
+    '| `limit` | select | ',
+    '| `request_error` | `id_missing` | 400 | '
+  ]) t.ok(read('README.md').includes(`\n${row}`), row)
+  for (const row of [
+    '| `id` | all; required | ',
+    '| `op` | all; required | `insert`, `update`, `delete`, `select` |',
+    '| `values` | insert; required | ',
+    '| `where` | update, delete, select | ',
+    '| `gte` | `column >= operand` | comparand | greater or equal |',
+    '| keyword | `null`, ',
+    '| `$inc` | `column + operand` | ',
+    '| `tx` | `commit`, `rollback` | '
+  ]) t.ok(read('docs/language.md').includes(`\n${row}`), row)
+
   t.equal(run('--check').status, 0, 'what was written is what is checked')
-  writeFileSync(readme, '# No markers\n')
-  t.match(run(), { status: 1, stderr: /README\.md has no "<!-- config:begin -->"/ })
+  writeFileSync(`${directory}/README.md`, '# No markers\n')
+  t.match(run(), { status: 1, stderr: /README\.md has no "<!-- members:begin -->"/ })
 })
