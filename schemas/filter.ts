@@ -30,7 +30,7 @@ export const operands = {
   comparand: { schema: Type.Union([scalar, column, excluded, value, any, all]), description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, `{"all": […]}` or `{"$value": json}`' },
   distinct: { schema: Type.Union([scalar, Type.Null(), column, excluded, value]), description: 'as `eq`, or null; not `any`, `all`' },
   list: { schema: listOf(scalar), description: 'a non-empty array of scalars and references, or `"$op.*.column"`' },
-  bounds: { schema: Type.Array(Type.Union([scalar, column, excluded]), { minItems: 2, maxItems: 2, expected: '[low, high]' }), description: '`[low, high]`' },
+  bounds: { schema: Type.Array(Type.Union([scalar, column, excluded]), { minItems: 2, maxItems: 2 }), description: '`[low, high]`' },
   keyword: { schema: Type.Union([Type.Null(), Type.Literal('not_null'), Type.Literal(true), Type.Literal(false), Type.Literal('unknown')]), description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`' },
   search: { schema: Type.Union([text, search]), description: 'a query, or `{"query", "config"}`' },
   json: { schema: Type.Union([scalar, Type.Array(Type.Unknown({ reference: true })), column, excluded, value, Type.Record(Type.String(), Type.Unknown({ reference: true }))]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
@@ -108,7 +108,7 @@ function filterOf (tests: TSchema, empty: FaultCode, keys: 'column' | 'path'): T
   return Type.Object(combinators(inner), { additionalProperties: tests, keys, description: 'column → { operator: operand, … }; `and`, `or`, `not` around filters' })
 }
 
-const tests = allOperators.map(([name, { takes }]) => [name, operands[takes].schema] as const)
+const tests = allOperators.map(([name, { takes }]) => [name, { ...operands[takes].schema, expected: operands[takes].description }] as const)
 const constants = { comparand: constant, list: Type.Array(constant, { minItems: 1 }), keyword: operands.keyword.schema }
 
 /** `where` of a select. */

@@ -7,6 +7,8 @@ import { Type, type TSchema } from '@sinclair/typebox'
 /** `sql` has holes for the column as it is and for the operand; `conflict`: it has a meaning in `on_conflict` alone. */
 export interface Modifier {
   readonly operand: TSchema
+  /** The operand in words. */
+  readonly takes: string
   /** How the operand is read: in the type of the column, as text, as the name of a column, or not at all. */
   readonly reads: 'value' | 'json' | 'text' | 'column' | 'nothing'
   readonly sql: string
@@ -20,16 +22,16 @@ const path = Type.String({ name: 'path' })
 const yes = Type.Literal(true)
 
 export const modifiers = {
-  $inc: { operand: number, reads: 'value', sql: '<column> + <operand>', meaning: 'adds a number' },
-  $mul: { operand: number, reads: 'value', sql: '<column> * <operand>', meaning: 'multiplies by a number' },
-  $now: { operand: yes, reads: 'nothing', sql: 'now()', meaning: 'the time at which the transaction began' },
-  $default: { operand: yes, reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
-  $col: { operand: path, reads: 'column', sql: '<operand>', meaning: 'a column of the row as it is' },
-  $excluded: { operand: path, reads: 'column', sql: '<operand>', meaning: 'a column of the row that was to be inserted', conflict: true },
-  $merge: { operand: Type.Union([Type.Record(Type.String(), Type.Unknown({ reference: true })), reference]), reads: 'json', sql: 'coalesce(<column> || <operand>, <operand>)', meaning: 'sets these members of a jsonb object' },
-  $append: { operand: Type.Union([Type.Array(Type.Unknown({ reference: true })), reference]), reads: 'json', sql: 'coalesce(<column> || <operand>, <operand>)', meaning: 'adds these elements to an array or a jsonb array' },
-  $remove: { operand: Type.String({ reference: true }), reads: 'text', sql: '<column> - <operand>', meaning: 'takes a key out of a jsonb object' },
-  $value: { operand: Type.Unknown({ reference: true }), reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
+  $inc: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> + <operand>', meaning: 'adds a number' },
+  $mul: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> * <operand>', meaning: 'multiplies by a number' },
+  $now: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'now()', meaning: 'the time at which the transaction began' },
+  $default: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
+  $col: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row as it is' },
+  $excluded: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row that was to be inserted', conflict: true },
+  $merge: { operand: Type.Union([Type.Record(Type.String(), Type.Unknown({ reference: true })), reference]), takes: 'an object or a reference', reads: 'json', sql: 'coalesce(<column> || <operand>, <operand>)', meaning: 'sets these members of a jsonb object' },
+  $append: { operand: Type.Union([Type.Array(Type.Unknown({ reference: true })), reference]), takes: 'an array or a reference', reads: 'json', sql: 'coalesce(<column> || <operand>, <operand>)', meaning: 'adds these elements to an array or a jsonb array' },
+  $remove: { operand: Type.String({ reference: true }), takes: 'a key, as a string or a reference', reads: 'text', sql: '<column> - <operand>', meaning: 'takes a key out of a jsonb object' },
+  $value: { operand: Type.Unknown({ reference: true }), takes: 'any JSON', reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
 } as const satisfies Record<string, Modifier>
 
 export type ModifierName = keyof typeof modifiers

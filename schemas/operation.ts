@@ -16,7 +16,7 @@ export const maxColumns = 1600
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 const id = Type.String({ pattern: operationId.source, description: 'unique in the batch; key of the result and target of references' })
-const table = Type.String({ description: '`<table>` (in the first of DB_SCHEMAS) or `<schema>.<table>`; a view is fine' })
+const table = Type.String({ description: '`<table>` (in the first of `DB_SCHEMAS`) or `<schema>.<table>`; a view is fine' })
 const row = Type.Record(Type.String(), Type.Unknown(), { description: 'column → value' })
 const set = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, description: 'column → new value, or a modifier that computes it' })
 const all = Type.Optional(Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' }))
@@ -32,7 +32,7 @@ const ordering = Type.Union([direction, Type.Object({ direction: Type.Optional(d
 const lockMode = oneOf('update', 'no_key_update', 'share', 'key_share')
 const lockWait = oneOf('nowait', 'skip_locked')
 
-const returning = Type.Optional(Type.Array(output, { maxItems: maxColumns, description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (then no SELECT privilege is needed)' }))
+const returning = Type.Optional(Type.Array(output, { maxItems: maxColumns, description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (an insert then needs no SELECT privilege)' }))
 const expect = Type.Optional(Type.Union([
   count,
   Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, { additionalProperties: false, minProperties: 1 })

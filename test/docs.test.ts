@@ -39,7 +39,7 @@ t.test('the generated tables', async t => {
     '| `where` | update, delete, select | ',
     '| `gte` | `column >= operand` | comparand | greater or equal |',
     '| keyword | `null`, ',
-    '| `$inc` | `column + operand` | ',
+    '| `$inc` | a number or a reference | `column + operand` | ',
     '| `tx` | `commit`, `rollback` | '
   ]) t.ok(read('docs/language.md').includes(`\n${row}`), row)
 

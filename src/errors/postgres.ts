@@ -49,7 +49,8 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error.code, place.anonymous),
-    message: error.message,
+    // PostgreSQL names the kind of statement, and here every operation is a query around what it changes.
+    message: error.code === '25006' ? 'The transaction is read-only.' : error.message,
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })

@@ -30,7 +30,7 @@ function check (schema: TSchema, value: Json, path: Path, outer: Context): boole
     recursive: schema.$id === undefined ? outer.recursive : new Map(outer.recursive).set(schema.$id, schema)
   }
   const variant = schema[Kind] === 'Union' ? choose(schema, value) : schema
-  if (variant === undefined || !accepts(variant, value)) return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.`)
+  if (variant === undefined || !accepts(variant, value)) return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.${value === null && context.code === 'operand_invalid' ? ' Null equals nothing in SQL; {"is": null} asks for it.' : ''}`)
   if (variant !== schema) return check(variant, value, path, context)
   if (schema[Kind] === 'Unknown') return schema['reference'] !== true || checkStrings(value, path, context.findings)
   if (typeof value === 'string') return checkString(schema, value, path, context)

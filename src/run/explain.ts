@@ -35,12 +35,12 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
   const readings = plan.readings.get(at) as readonly Reading[]
   const { reader, reference } = (marker.kind === 'row' ? missingRow(readings, marker.value) : missingColumn(readings, marker.value)) as Reading
   const { op: source } = placeOf(plan, at)
-  return {
-    failure: marker.kind === 'row'
-      ? failure('reference_row_missing', `"${source}" returned ${marker.value} rows; the row that was referred to is not among them.`, final(plan, reader))
-      : failure('reference_column_missing', `"${source}" returned no column "${String(reference.column)}".`, final(plan, reader)),
-    operation: reader
-  }
+  const [code, message] = marker.kind === 'column'
+    ? ['reference_column_missing', `"${source}" returned no column "${String(reference.column)}".`] as const
+    : ['reference_row_missing', reference.row === '*'
+        ? `"${source}" returned no rows; a condition with the empty list would meet every row.`
+        : `"${source}" returned ${marker.value} ${marker.value === 1 ? 'row' : 'rows'}; the row that was referred to is not among them.`] as const
+  return { failure: failure(code, message, final(plan, reader)), operation: reader }
 }
 
 function missingRow (readings: readonly Reading[], rows: number): Reading | undefined {
@@ -55,7 +55,7 @@ function missingColumn (readings: readonly Reading[], position: number): Reading
 function describeExpectation (plan: Plan, index: number, rows: number): string {
   const { min, max } = (plan.operations[index] as PlanNode).expect as Expectation
   const expected = min === max ? String(min) : max === Infinity ? `at least ${min}` : min === 0 ? `at most ${max}` : `${min} to ${max}`
-  return `Expected ${expected} rows, met ${rows}.`
+  return `Expected ${expected} ${expected.endsWith(' 1') || expected === '1' ? 'row' : 'rows'}, met ${rows}.`
 }
 
 /** The failures that this file names are the batch's own: sending it again changes nothing. */
