@@ -15,6 +15,7 @@ import { planBatch } from '../src/plan/plan.ts'
 import { reply as render } from '../src/reply/reply.ts'
 import type { Database } from '../src/run/database.ts'
 import { explain } from '../src/run/explain.ts'
+import { mayCommit, type Flight } from '../src/run/flight.ts'
 import { fly } from '../src/run/fly.ts'
 import type { Observer } from '../src/run/observer.ts'
 import { report } from '../src/run/report.ts'
@@ -38,26 +39,32 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   app.post<{ Body: Batch }>('/', {
     schema: { body: body.Schema() },
     validatorCompiler: () => value => body.Check(value) || { error: refuseBody(body.Errors(value).First()) },
-    onRequest: [checkMediaType, app.getDecorator<onRequestAsyncHookHandler>('authenticate'), checkOptions]
+    onRequest: [checkMediaType, app.getDecorator<onRequestAsyncHookHandler>('authenticate'), app.getDecorator<onRequestAsyncHookHandler>('readPreferences'), refuseKey]
   }, async (request, reply) => {
     checkIds(request.body)
-    const { identity } = request
+    const { identity, preferences } = request
     request.access.operations = request.body.length
     const plan = planBatch(request.body, limits)
-    const flight = { session: sessionStatement({ ...identity, requestId: request.id, writes: plan.operations.some(({ kind }) => kind !== 'select') }, defaults), operations: compile(plan, config.MAX_ROWS) }
+    const writes = mayCommit(preferences) && plan.operations.some(({ kind }) => kind !== 'select')
+    const flight: Flight = {
+      session: sessionStatement({ ...identity, requestId: request.id, writes }, defaults),
+      operations: compile(plan, { maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
+      mode: preferences
+    }
     const landed = await fly(pool, flight, performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS)
     const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows: config.MAX_ROWS }) : undefined
     observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
     if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown')
-    return reply.type('application/json; charset=utf-8').send(answer(plan, landed.rows))
+    return reply.type('application/json; charset=utf-8').send(answer(plan, landed.rows, mayCommit(preferences)))
   })
 }
 
-/** The batch is committed: that its answer cannot be made, e.g. for its size, is no reason to say that nothing was. */
-function answer (plan: Plan, rows: readonly Buffer[]): Buffer {
+/** When the batch is committed, that its answer cannot be made, e.g. for its size, is no reason to say that nothing was. */
+function answer (plan: Plan, rows: readonly Buffer[], committed: boolean): Buffer {
   try {
     return render(plan, rows)
   } catch (error) {
+    if (!committed) throw failure('internal', 'The answer could not be made; nothing was to be committed.', undefined, error)
     throw failure('commit_unknown', 'The batch is committed, but its answer could not be made.', undefined, error)
   }
 }
@@ -69,20 +76,8 @@ const checkMediaType: onRequestAsyncHookHandler = async ({ raw, headers }) => {
   if (sent.length !== 1 || !json.test(sent[0] as string) || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
 }
 
-/** Preferences (RFC 7240) that change what a batch does, with the one value that is served: what a batch does anyway. */
-const preferences: ReadonlyMap<string, string> = new Map([
-  ['tx', 'commit'], ['isolation', 'read-committed'], ['access', 'read-write'], ['return', 'representation'], ['handling', 'lenient']
-])
-
-/** To ignore a preference that changes what a batch does, or a key that promises it runs once, would be to lie; all others may be ignored. */
-const checkOptions: onRequestAsyncHookHandler = async ({ headers }) => {
-  for (const preference of String(headers['prefer'] ?? '').toLowerCase().split(',')) {
-    const [name, value] = (preference.split(';', 1)[0] as string).split('=').map(part => part.trim())
-    const served = preferences.get(name as string)
-    if (served !== undefined && value?.replace(/^"(.*)"$/, '$1') !== served) {
-      throw failure('prefer_invalid', `Of the preference "${name}" this version serves "${served}" alone; the batch was not run.`)
-    }
-  }
+/** To ignore a key that promises the batch runs once would be to lie. */
+const refuseKey: onRequestAsyncHookHandler = async ({ headers }) => {
   if (headers['idempotency-key'] !== undefined) throw failure('idempotency_key_invalid', 'Idempotency keys are not kept by this version; the batch was not run.')
 }
 
@@ -106,4 +101,4 @@ function checkIds (operations: Batch): void {
   }
 }
 
-export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'db'] })
+export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'prefer', 'db'] })

@@ -14,8 +14,8 @@ export function batchSchema (maxOps: number) {
 }
 export type Batch = Static<ReturnType<typeof batchSchema>>
 
-/** The body of an answer with status 200: rows by operation id, rendered by PostgreSQL. */
+/** The body of an answer with status 200: rows by operation id, rendered by PostgreSQL; with `Prefer: return=minimal` their number. */
 export const BatchAnswer = Type.Object({
   error: Type.Null(),
-  data: Type.Record(Type.String(), Type.Array(Type.Record(Type.String(), Type.Unknown())))
+  data: Type.Record(Type.String(), Type.Union([Type.Array(Type.Record(Type.String(), Type.Unknown())), Type.Integer({ minimum: 0 })]))
 })

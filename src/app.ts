@@ -10,6 +10,7 @@ import errors, { sendFrameworkError } from '../plugins/errors.ts'
 import health from '../plugins/health.ts'
 import http, { originForm } from '../plugins/http.ts'
 import metrics from '../plugins/metrics.ts'
+import prefer from '../plugins/prefer.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
 import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
@@ -47,6 +48,7 @@ export async function buildApp ({ config, database, logger }: AppOptions): Promi
   await app.register(metrics)
   await app.register(db, { config, database })
   await app.register(auth, { config, loginRole: database.user })
+  await app.register(prefer)
   await app.register(health)
   await app.register(batch, { config })
   return app

@@ -72,6 +72,8 @@ curl ${service.url} -H "Authorization: Bearer $TOKEN" -H 'Content-Type: applicat
   {"id": "stock", "op": "select", "table": "stock", "where": {"qty": {"gte": 100}}}
 ]'
 
+More batches to paste: examples/README.md
+
 Ctrl-C stops all of it.`)
 }
 

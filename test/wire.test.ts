@@ -137,7 +137,7 @@ t.test('Expect', async t => {
   line.socket.destroy()
   // Nobody is asked for a body that would not be looked at.
   for (const [more, status] of [
-    [{ authorization: 'Bearer x' }, 401], [{ 'content-type': 'text/plain' }, 415], [{ prefer: 'tx=rollback' }, 400], [{ 'content-length': '1001' }, 413]
+    [{ authorization: 'Bearer x' }, 401], [{ 'content-type': 'text/plain' }, 415], [{ prefer: 'handling=strict, tx=now' }, 400], [{ 'content-length': '1001' }, 413]
   ] as const) {
     const line = await dial(service.url)
     line.send(request('POST', '/', headers({ expect: '100-continue', ...announced, ...more })))
@@ -185,7 +185,7 @@ t.test('an unread body is never the next request', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '2000' } })
   const smuggled = batch(add('smuggled'))
   for (const [more, status] of [
-    [{ 'content-type': 'text/plain' }, 415], [{ authorization: 'Bearer x' }, 401], [{ prefer: 'tx=rollback' }, 400], [{ expect: 'x' }, 417]
+    [{ 'content-type': 'text/plain' }, 415], [{ authorization: 'Bearer x' }, 401], [{ prefer: 'handling=strict, tx=now' }, 400], [{ expect: 'x' }, 417]
   ] as const) {
     const whole = request('POST', '/', headers(more), smuggled)
     const line = await dial(service.url)

@@ -11,7 +11,7 @@ export const catalogue = {
   body_empty: { type: 'request_error', status: 400, meaning: 'The array holds no operation.' },
   id_missing: { type: 'request_error', status: 400, meaning: 'An element is no object, or its `id` is missing or not a string.' },
   id_duplicate: { type: 'request_error', status: 400, meaning: 'Two operations have the same `id`.' },
-  prefer_invalid: { type: 'request_error', status: 400, meaning: 'The `Prefer` header asks for something that this version cannot honour.' },
+  prefer_invalid: { type: 'request_error', status: 400, meaning: 'With `handling=strict`: the `Prefer` header is malformed, or names a preference or a value that is unknown.' },
   idempotency_key_invalid: { type: 'request_error', status: 400, meaning: 'The `Idempotency-Key` header cannot be honoured; the batch was not run.' },
   http_malformed: { type: 'request_error', status: 400, meaning: 'The bytes are not HTTP/1.1, or the path cannot be decoded.' },
   auth_required: { type: 'request_error', status: 401, meaning: 'No token was sent and no anonymous role is configured.' },

@@ -5,25 +5,35 @@
  *     settings, operation 1 … n, COMMIT AND CHAIN, RESET        flight 2: one write; the answer can go out when COMMIT is answered
  *     COMMIT of the empty chained transaction                   flight 3: nobody waits for it
  *
+ * In a dry run SET CONSTRAINTS ALL IMMEDIATE, ROLLBACK AND CHAIN stand in the place of COMMIT AND CHAIN.
  * Everything of flight 2 is issued in one go, so no lock is ever held while the network is slow. This file decides nothing about
  * failures: it tells what happened, and fly.ts and explain.ts make something of it.
  */
 import postgres from 'postgres'
+import { defaultPreferences, type Preferences } from '../../schemas/prefer.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { Lane } from './lane.ts'
 import { choosePrepared } from './prepare.ts'
 
-/** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. */
-export interface Flight { readonly session: Statement, readonly operations: readonly Statement[] }
+/** How a transaction begins and ends. */
+export type Mode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 
-/** Where a statement stood: the number of an operation, the session scope before them or the COMMIT after them. */
+/** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. `mode`: the default unless said. */
+export interface Flight { readonly session: Statement, readonly operations: readonly Statement[], readonly mode?: Mode }
+
+/** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */
+export function mayCommit ({ tx, access }: Mode = defaultPreferences): boolean {
+  return tx === 'commit' && access === 'read-write'
+}
+
+/** Where a statement stood: the number of an operation, the session scope (and BEGIN) before them or the end (COMMIT) after them. */
 export type Place = number | 'session' | 'commit'
 
 /**
  * How a flight ended. `times`: milliseconds (performance.now) of the take-off and of each answer: session, then operations.
- * `lost`: the connection went away; `sent` tells whether COMMIT may have been read by the server, `id` is the transaction's where
- * the session scope told it.
+ * `committed`: everything was answered, the end too; that of a dry run is a ROLLBACK. `lost`: the connection went away; `sent` tells
+ * whether the end may have been read by the server, `id` is the transaction's where the session scope told it.
  */
 export type Landing =
   | { readonly kind: 'committed', readonly rows: readonly Buffer[], readonly times: readonly number[] }
@@ -36,8 +46,14 @@ export interface TransactionId { readonly xid: string, readonly pid: string }
 /** `landed` as soon as the outcome is known, `over` when the lane is free for the next. Neither rejects. */
 export interface Launched { readonly landed: Promise<Landing>, readonly over: Promise<void> }
 
-// Explicit, for a trigger may have left default_transaction_* behind on the connection.
-const BEGIN = 'isolation level read committed read write not deferrable'
+/**
+ * How a transaction ends: the statements, each with the tag that it answers when all went well. One that failed answers COMMIT with
+ * the tag ROLLBACK and no error. ROLLBACK tells nothing, but the check of the constraints before it is refused to one that failed.
+ */
+const ENDS = {
+  commit: [['commit and chain', 'COMMIT']],
+  rollback: [['set constraints all immediate', 'SET CONSTRAINTS'], ['rollback and chain', 'ROLLBACK']]
+} as const satisfies Record<Mode['tx'], ReadonlyArray<readonly [text: string, tag: string]>>
 
 /**
  * What a trigger can leave behind in a session, however its transaction ended: settings, temporary tables, values of sequences,
@@ -49,26 +65,40 @@ const RESET = 'reset all; discard temp; discard sequences; close all; unlisten *
 export function launch (lane: Lane, flight: Flight): Launched {
   const { promise: landed, resolve } = Promise.withResolvers<Landing>()
   const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, id: undefined, failed: undefined }
-  const begun = lane.client.begin(BEGIN, transaction => new Promise<void>((resolve, reject) => {
+  const begun = lane.client.begin(beginning(flight.mode), transaction => new Promise<void>((resolve, reject) => {
     // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js would write a ROLLBACK to a socket
     // that is gone. `begin` rejects by itself when the connection is closed.
     if (!lane.state.dead) board(lane, flight, transaction as unknown as Transaction, { log, resolve, reject })
   }))
   const { promise: over, resolve: end } = Promise.withResolvers<void>()
-  const finish = (): void => {
+  const finish = (refusal?: unknown): void => {
     lane.state.onLost = undefined
+    if (!log.sent && isImpossible(refusal, flight.mode)) log.failed = { error: refusal, at: 'session' }
     landFailure(log)
     // After a landing this changes nothing: the first one counts.
     log.land({ kind: 'lost', sent: log.sent, id: log.id, times: log.times })
-    // BEGIN was refused: whatever the reason, it belongs to the connection.
+    // BEGIN was refused: whatever the reason, postgres.js does not use the connection again.
     if (!log.sent) lane.state.retired = true
     end()
   }
   // Not `begin` alone: it listens to the end of its connection only some time after BEGIN was answered, and when the connection ended
   // before that it never settles. Answers that came before the end are taken first.
   lane.state.onLost = () => queueMicrotask(finish)
-  begun.then(finish, finish)
+  begun.then(() => finish(), finish)
   return { landed, over }
+}
+
+/** All of it explicit, for a trigger may have left default_transaction_* behind on the connection. */
+function beginning ({ isolation, access }: Mode = defaultPreferences): string {
+  return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
+}
+
+/**
+ * Whether BEGIN was refused for what the client asked for: no standby can serialize (0A000). That it cannot write either is the state of
+ * the server and no fault of the batch.
+ */
+function isImpossible (refusal: unknown, mode: Mode | undefined): refusal is DatabaseError {
+  return isStatementError(refusal) && refusal.code === '0A000' && mode?.access === 'read-only'
 }
 
 /** What is known of a flight so far. */
@@ -114,9 +144,10 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
   lane.socket.cork()
   const queries = statements.map((statement, i) => send(transaction, statement, prepared[i] as boolean))
   // The simple protocol: with the extended one, 79 of 282 batches that failed under backend terminations had in fact committed.
-  const commit = transaction.unsafe('commit and chain', [], { prepare: false, simple: true }).execute()
+  const sendSimple = (text: string): Query => transaction.unsafe(text, [], { prepare: false, simple: true }).execute()
+  const ends = ENDS[(flight.mode ?? defaultPreferences).tx].map(([text, tag]) => ({ tag, query: sendSimple(text) }))
   // What a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
-  const reset = transaction.unsafe(RESET, [], { prepare: false, simple: true }).execute()
+  const reset = sendSimple(RESET)
   uncorkWhenWritten(lane, queries)
 
   const fail = (error: unknown, at: Place): void => {
@@ -129,14 +160,16 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
       if (prepared[i] === true && isStatementError(error) && query.statement.columns === undefined) lane.prepared.delete((statements[i] as Statement).text)
     })
   }
-  commit.then(({ command }) => {
-    landFailure(log)
-    // A transaction that failed answers COMMIT with the tag ROLLBACK and no error.
-    if (command === 'COMMIT') log.land({ kind: 'committed', rows: log.rows, times: log.times })
-  }, error => {
-    fail(error, 'commit')
-    landFailure(log)
-  })
+  let reached = 0
+  for (const { tag, query } of ends) {
+    query.then(({ command }) => {
+      landFailure(log)
+      if (command === tag && ++reached === ends.length) log.land({ kind: 'committed', rows: log.rows, times: log.times })
+    }, error => {
+      fail(error, 'commit')
+      landFailure(log)
+    })
+  }
   reset.then(resolve, error => {
     // On a dead connection nothing more may be sent, so the promise of `launch` stays as it is.
     if (!isStatementError(error)) return

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { failure } from '../errors/catalogue.ts'
-import { launch, type Flight, type Landing, type TransactionId } from './flight.ts'
+import { launch, mayCommit, type Flight, type Landing, type Place, type TransactionId } from './flight.ts'
 import { askLane, breakLane, type Lane } from './lane.ts'
 import type { LanePool } from './pool.ts'
 
@@ -15,6 +15,12 @@ export type Landed = Extract<Landing, { kind: 'committed' | 'failed' }> | { read
 
 /** A deadlock or a serialization failure is tried this often; then the caller hears of it and may try again later. */
 const MAX_ATTEMPTS = 10
+
+/**
+ * A flight that can commit nothing is tried this often when its connection goes away under it. No more, for it may itself be what ends
+ * the connection: a statement that takes all the memory restarts the server.
+ */
+const MAX_LOSSES = 2
 
 /** Of the time to the deadline, what is kept back to find out what became of a transaction: a tenth, but no more than this. */
 const RESERVE_MS = 1000
@@ -29,7 +35,7 @@ const INQUIRY_MS = 5000
 export async function fly (pool: LanePool, flight: Flight, deadline: number): Promise<Landed> {
   const landBy = deadline - Math.min(RESERVE_MS, (deadline - performance.now()) / 10)
   // Every lane of the pool may have died in a restart of the server: each is found out by one try.
-  const tries = { lanes: pool.size + 1, conflicts: MAX_ATTEMPTS }
+  const tries: Tries = { lanes: pool.size + 1, losses: mayCommit(flight.mode) ? 1 : MAX_LOSSES, conflicts: MAX_ATTEMPTS }
   let landing = await flyOnce(pool, flight, landBy)
   while (await mayRetry(landing, tries, landBy)) landing = await flyOnce(pool, flight, landBy)
   if (landing.kind !== 'lost') return landing
@@ -37,9 +43,13 @@ export async function fly (pool: LanePool, flight: Flight, deadline: number): Pr
   throw failure(performance.now() >= landBy ? 'deadline_exceeded' : 'database_unavailable')
 }
 
-/** Whether nothing was committed and another try can succeed; waits a moment where that helps. `tries` counts what is left. */
-async function mayRetry (landing: Landing, tries: { lanes: number, conflicts: number }, landBy: number): Promise<boolean> {
-  if (landing.kind === 'committed' || (landing.kind === 'lost' && landing.sent)) return false
+/** How many tries are left, by what went wrong: with the lane, on the way, or in the company of other transactions. */
+interface Tries { lanes: number, losses: number, conflicts: number }
+
+/** Whether nothing was committed and another try can succeed; waits a moment where that helps. */
+async function mayRetry (landing: Landing, tries: Tries, landBy: number): Promise<boolean> {
+  if (landing.kind === 'committed') return false
+  if (landing.kind === 'lost' && landing.sent) return --tries.losses > 0 && performance.now() < landBy
   if (landing.kind === 'lost' || isStale(landing)) return --tries.lanes > 0 && performance.now() < landBy
   if (!isConflict(landing.error) || --tries.conflicts === 0) return false
   const pause = Math.random() * Math.min(5 * 2 ** (MAX_ATTEMPTS - tries.conflicts), 200)
@@ -76,15 +86,21 @@ function isConflict ({ code, routine }: DatabaseError): boolean {
   return (code === '40001' && routine !== 'ProcessRecoveryConflictInterrupt') || code === '40P01'
 }
 
-/** What the loss of a connection after COMMIT was sent comes to. Where the transaction's id is known, the server knows the rest. */
-async function judge (pool: LanePool, { id, times }: Extract<Landing, { kind: 'lost' }>, { operations }: Flight, { landBy, deadline }: { landBy: number, deadline: number }): Promise<Landed> {
+/** What the loss of a connection after the end was sent comes to. Where COMMIT is in doubt and the transaction's id is known, the server knows the rest. */
+async function judge (pool: LanePool, { id, times }: Extract<Landing, { kind: 'lost' }>, flight: Flight, { landBy, deadline }: { landBy: number, deadline: number }): Promise<Landed> {
   const late = performance.now() >= landBy
-  if (id === undefined || !await wasRolledBack(pool, id, Math.min(deadline, performance.now() + INQUIRY_MS))) return { kind: 'unknown', times }
-  // Take-off and session were answered, then some of the operations.
-  const answered = times.length - 2
+  const inDoubt = mayCommit(flight.mode) && (id === undefined || !await wasRolledBack(pool, id, Math.min(deadline, performance.now() + INQUIRY_MS)))
+  if (inDoubt) return { kind: 'unknown', times }
   // connection_failure
   const error = late ? failure('deadline_exceeded') : { code: '08006', message: 'The connection to the database was lost; nothing was committed.' }
-  return { kind: 'failed', error, at: answered < operations.length ? answered : 'commit', times }
+  return { kind: 'failed', error, at: whereLost(times.length, flight.operations.length), times }
+}
+
+/** The first that was not answered; there is a time of the take-off, of the session and of each operation, as far as they came. */
+function whereLost (times: number, operations: number): Place {
+  const answered = times - 2
+  if (answered < 0) return 'session'
+  return answered < operations ? answered : 'commit'
 }
 
 /** Whether the transaction is known to have come to nothing; asks until it has come to an end, or until `until`. */

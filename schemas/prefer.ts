@@ -1,0 +1,45 @@
+/**
+ * The words of the `Prefer` header (RFC 7240): every preference the service knows, with its values, its default and its meaning. The
+ * reading of the header, what a flight is told and the table in docs/language.md are all made from this one object.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+
+/** What is said of a preference, beside TypeBox's own words. A preference always has one of its values: without the header its default. */
+export interface PreferenceItem {
+  readonly anyOf: ReadonlyArray<{ readonly const: string }>
+  readonly default: string
+  readonly description: string
+}
+
+export const Preferences = Type.Object({
+  tx: Type.Union([Type.Literal('commit'), Type.Literal('rollback')], {
+    default: 'commit',
+    description: '`rollback` is a dry run: everything happens and is answered, deferred constraints are checked too, and nothing stays but the values that sequences gave out'
+  }),
+  isolation: Type.Union([Type.Literal('read-committed'), Type.Literal('repeatable-read'), Type.Literal('serializable')], {
+    default: 'read-committed',
+    description: 'isolation level of the transaction; a batch that cannot be serialized is tried again, then answered 409 `serialization_failure`'
+  }),
+  access: Type.Union([Type.Literal('read-write'), Type.Literal('read-only')], {
+    default: 'read-write',
+    description: 'under `read-only` whatever would write or lock rows is refused, 403 `read_only_sql_transaction`; a standby serves nothing else'
+  }),
+  return: Type.Union([Type.Literal('representation'), Type.Literal('minimal')], {
+    default: 'representation',
+    description: '`minimal` answers the number of rows of each operation in the place of the rows: `{"order": 1}`'
+  }),
+  handling: Type.Union([Type.Literal('lenient'), Type.Literal('strict')], {
+    default: 'lenient',
+    description: 'under `strict` an unknown preference, an unknown value or a malformed header is refused, 400 `prefer_invalid`; else it is ignored'
+  })
+})
+export type Preferences = Readonly<Static<typeof Preferences>>
+export type PreferenceName = keyof Preferences
+
+/** Every preference with what is said of it, in the order of the documentation. */
+export const preferenceItems: ReadonlyMap<string, PreferenceItem> =
+  new Map(Object.entries(Preferences.properties) as unknown as ReadonlyArray<[PreferenceName, PreferenceItem]>)
+
+/** What a batch does without the header. */
+export const defaultPreferences: Preferences = Value.Create(Preferences)
