@@ -4,8 +4,9 @@
  *
  * Beside TypeBox's own words schemas say: `fault`, the code when a value does not fit (inherited by what is inside); `empty`, the same for
  * too few items or members; `unknown`, the same for a member that is not named; `closed`: an object that is wrong as a whole when
- * one member is missing or too many; `reference`: strings may be references; `name`: a string, `keys`: the keys of an object, that name
- * a column (`column`) or a column with a jsonb path (`path`); `expected`: the value in words.
+ * one member is missing or too many; `nests`: members inside which a filter is one level deeper; `reference`: which references strings may
+ * be; `name`: a string, `keys`: the keys of an object, that name a column (`column`), one that may not have a path (`plain`) or one that
+ * may (`path`); `notNull`; `expected`: the value in words.
  */
 import { Type, type TObject, type TSchema } from '@sinclair/typebox'
 import type { FaultCode } from './error.ts'
@@ -13,30 +14,42 @@ import type { FaultCode } from './error.ts'
 /** Most combinators one inside the other, `not` of a column counted. */
 export const maxFilterDepth = 10
 
+/** Which references a string may be: to one value, to a list alone, to anything, or none (it is a constant). */
+export type ReferenceKind = 'value' | 'list' | 'any' | 'none'
+
+const string = (reference: ReferenceKind) => Type.String({ reference })
+const scalarOf = (reference: ReferenceKind) => Type.Union([string(reference), Type.Number(), Type.Boolean()])
 const closed = { closed: true, additionalProperties: false }
-const text = Type.String({ reference: true })
-const scalar = Type.Union([text, Type.Number(), Type.Boolean()])
-const constant = Type.Union([Type.String(), Type.Number(), Type.Boolean()])
-const column = Type.Object({ $col: Type.String({ name: 'path' }) }, { ...closed, description: 'another column of the row' })
-const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, { ...closed, description: 'a column of the row that was to be inserted; in `on_conflict` alone' })
-const value = Type.Object({ $value: Type.Unknown({ reference: true }) }, { ...closed, description: 'any JSON, for columns of jsonb and arrays' })
-const listOf = (item: TSchema): TSchema => Type.Union([Type.Array(item, { minItems: 1 }), text], { description: 'a non-empty array, or a reference `$op.*.column`' })
-const any = Type.Object({ any: listOf(scalar) }, { ...closed, description: 'met by any of the list' })
-const all = Type.Object({ all: listOf(scalar) }, { ...closed, description: 'met by all of the list' })
-const search = Type.Object({ query: text, config: Type.Optional(Type.String()) }, closed)
+const anything = Type.Unknown({ reference: 'any' })
+const scalar = scalarOf('value')
+const column = Type.Object({ $col: Type.String({ name: 'path' }) }, closed)
+const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, closed)
+const value = Type.Object({ $value: Type.Unknown({ reference: 'any', notNull: true }) }, closed)
+const listOf = (item: TSchema) => Type.Union([Type.Array(item, { minItems: 1 }), string('list')], { expected: 'a non-empty array or a reference $op.*.column' })
+const any = Type.Object({ any: listOf(scalar) }, closed)
+const all = Type.Object({ all: listOf(scalar) }, closed)
+const search = Type.Object({ query: string('value'), config: Type.Optional(Type.String()) }, closed)
+
+interface OperandGrammar {
+  /** `columns`: what compares with a column. */
+  readonly schema: (columns: TSchema) => TSchema
+  readonly description: string
+}
 
 /** What operators take. `json`: anything but null, read as the column's type. */
 export const operands = {
-  comparand: { schema: Type.Union([scalar, column, excluded, value, any, all]), description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, `{"all": […]}` or `{"$value": json}`' },
-  distinct: { schema: Type.Union([scalar, Type.Null(), column, excluded, value]), description: 'as `eq`, or null; not `any`, `all`' },
-  list: { schema: listOf(scalar), description: 'a non-empty array of scalars and references, or `"$op.*.column"`' },
-  bounds: { schema: Type.Array(Type.Union([scalar, column, excluded]), { minItems: 2, maxItems: 2 }), description: '`[low, high]`' },
-  keyword: { schema: Type.Union([Type.Null(), Type.Literal('not_null'), Type.Literal(true), Type.Literal(false), Type.Literal('unknown')]), description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`' },
-  search: { schema: Type.Union([text, search]), description: 'a query, or `{"query", "config"}`' },
-  json: { schema: Type.Union([scalar, Type.Array(Type.Unknown({ reference: true })), column, excluded, value, Type.Record(Type.String(), Type.Unknown({ reference: true }))]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
-  key: { schema: text, description: 'a key' },
-  keys: { schema: listOf(text), description: 'a non-empty array of keys, or `"$op.*.column"`' }
-} as const satisfies Record<string, { readonly schema: TSchema, readonly description: string }>
+  comparand: { schema: columns => Type.Union([scalar, columns, value, any, all]), description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, `{"all": […]}` or `{"$value": json}`' },
+  distinct: { schema: columns => Type.Union([scalar, Type.Null(), columns, value]), description: 'a string, number, boolean or null, a reference, `{"$col": column}` or `{"$value": json}`' },
+  list: { schema: () => listOf(scalar), description: 'a non-empty array of scalars and references, or a reference `$op.*.column`' },
+  bounds: { schema: columns => Type.Array(Type.Union([scalar, columns]), { minItems: 2, maxItems: 2 }), description: '`[low, high]`' },
+  keyword: { schema: () => keyword, description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`' },
+  search: { schema: () => Type.Union([string('value'), search]), description: 'a query, or `{"query", "config"}`' },
+  json: { schema: columns => Type.Union([scalarOf('any'), Type.Array(anything), columns, value, Type.Record(Type.String(), anything)]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
+  key: { schema: () => string('value'), description: 'a key' },
+  keys: { schema: () => listOf(string('value')), description: 'a non-empty array of keys, or a reference `$op.*.column`' }
+} as const satisfies Record<string, OperandGrammar>
+
+const keyword = Type.Union([Type.Null(), Type.Literal('not_null'), Type.Literal(true), Type.Literal(false), Type.Literal('unknown')])
 
 export type OperandKind = keyof typeof operands
 
@@ -89,34 +102,43 @@ export type OperatorName = keyof typeof operators
 
 const allOperators: ReadonlyArray<readonly [string, Operator]> = Object.entries(operators)
 
+type Tests = ReadonlyArray<readonly [operator: string, operand: TSchema]>
+
 /** The operators and column-level `not`. `empty`: the code of a filter that holds nothing. */
-function operatorMap (tests: ReadonlyArray<readonly [string, TSchema]>, empty: FaultCode): TSchema {
+function operatorMap (tests: Tests, empty: FaultCode): TSchema {
   return Type.Recursive(This => Type.Object(
     { ...Object.fromEntries(tests.map(([name, schema]) => [name, Type.Optional(schema)])), not: Type.Optional(This) },
-    { additionalProperties: false, minProperties: 1, unknown: 'operator_unknown', empty, fault: 'operand_invalid', description: 'operator → operand' }
+    { additionalProperties: false, minProperties: 1, unknown: 'operator_unknown', empty, fault: 'operand_invalid', nests: ['not'] }
   ))
 }
 
 /** A filter may be empty; what stands inside `and`, `or` and `not` may not. */
-function filterOf (tests: TSchema, empty: FaultCode, keys: 'column' | 'path'): TObject {
+function filterOf (tests: Tests, empty: FaultCode, keys: 'plain' | 'path'): TObject {
   const combinators = (inner: TSchema) => ({
-    and: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid', description: 'all of these filters' })),
-    or: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid', description: 'at least one of these filters' })),
+    and: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid' })),
+    or: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid' })),
     not: Type.Optional(inner)
   })
-  const inner = Type.Recursive(This => Type.Object(combinators(This), { additionalProperties: tests, minProperties: 1, keys, empty, fault: 'operand_invalid' }))
-  return Type.Object(combinators(inner), { additionalProperties: tests, keys, description: 'column → { operator: operand, … }; `and`, `or`, `not` around filters' })
+  const common = { additionalProperties: operatorMap(tests, empty), keys, nests: ['and', 'or', 'not'] }
+  const inner = Type.Recursive(This => Type.Object(combinators(This), { ...common, minProperties: 1, empty, fault: 'operand_invalid' }))
+  return Type.Object(combinators(inner), { ...common, description: 'column → { operator: operand, … }; `and`, `or`, `not` around filters' })
 }
 
-const tests = allOperators.map(([name, { takes }]) => [name, { ...operands[takes].schema, expected: operands[takes].description }] as const)
-const constants = { comparand: constant, list: Type.Array(constant, { minItems: 1 }), keyword: operands.keyword.schema }
+/** What each operator takes where `columns` are what compares with a column. */
+function testsWith (columns: TSchema): Tests {
+  return allOperators.map(([name, { takes }]) => [name, { ...operands[takes].schema(columns), expected: operands[takes].description }])
+}
 
+const constants: Partial<Record<OperandKind, TSchema>> = { comparand: scalarOf('none'), list: Type.Array(scalarOf('none'), { minItems: 1 }), keyword }
+const constantTests = allOperators.flatMap(([name, { takes, constant }]): Tests => constant === true ? [[name, constants[takes] as TSchema]] : [])
+
+/** `{"$col": column}`: another column of the row. */
+export const ColumnOperand = column
 /** `where` of a select. */
-export const Filter = filterOf(operatorMap(tests, 'operand_invalid'), 'operand_invalid', 'path')
+export const Filter = filterOf(testsWith(column), 'operand_invalid', 'path')
 /** `where` of update and delete, where a filter that meets every row by accident is the worst of faults. */
-export const ChangingFilter = filterOf(operatorMap(tests, 'where_empty'), 'where_empty', 'path')
+export const ChangingFilter = filterOf(testsWith(column), 'where_empty', 'path')
+/** `on_conflict.where`, where a condition can also look at the row that was to be inserted. */
+export const ConflictFilter = filterOf(testsWith(Type.Union([column, excluded])), 'where_empty', 'path')
 /** `on_conflict.index_where`: becomes part of the statement's text, for PostgreSQL allows no parameter there. */
-export const IndexFilter = filterOf(
-  operatorMap(allOperators.filter(([, { constant }]) => constant === true).map(([name, { takes }]) => [name, constants[takes as keyof typeof constants]] as const), 'operand_invalid'),
-  'operand_invalid', 'column'
-)
+export const IndexFilter = filterOf(constantTests, 'operand_invalid', 'plain')

@@ -3,8 +3,9 @@
  * modifier needs. The words of schemas beside TypeBox's own are those of filter.ts.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
+import type { ReferenceKind } from './filter.ts'
 
-/** `sql` has holes for the column as it is and for the operand; `conflict`: it has a meaning in `on_conflict` alone. */
+/** `sql` has holes for the column as it is, for the operand and for what is `empty` in the type of the column; `conflict`: it has a meaning in `on_conflict` alone. */
 export interface Modifier {
   readonly operand: TSchema
   /** The operand in words. */
@@ -13,11 +14,14 @@ export interface Modifier {
   readonly reads: 'value' | 'json' | 'text' | 'column' | 'nothing'
   readonly sql: string
   readonly meaning: string
+  /** JSON in the place of NULL. */
+  readonly empty?: string
   readonly conflict?: boolean
 }
 
-const reference = Type.String({ reference: true, pattern: '^\\$[A-Za-z_][A-Za-z0-9_]*(\\.|$)', expected: 'a reference' })
-const number = Type.Union([Type.Number(), reference])
+const referenceTo = (reference: ReferenceKind) => Type.String({ reference, pattern: '^\\$[A-Za-z_][A-Za-z0-9_]*(\\.|$)', expected: 'a reference' })
+const number = Type.Union([Type.Number(), referenceTo('value')])
+const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })
 const yes = Type.Literal(true)
 
@@ -28,10 +32,10 @@ export const modifiers = {
   $default: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
   $col: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row as it is' },
   $excluded: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row that was to be inserted', conflict: true },
-  $merge: { operand: Type.Union([Type.Record(Type.String(), Type.Unknown({ reference: true })), reference]), takes: 'an object or a reference', reads: 'json', sql: 'coalesce(<column> || <operand>, <operand>)', meaning: 'sets these members of a jsonb object' },
-  $append: { operand: Type.Union([Type.Array(Type.Unknown({ reference: true })), reference]), takes: 'an array or a reference', reads: 'json', sql: 'coalesce(<column> || <operand>, <operand>)', meaning: 'adds these elements to an array or a jsonb array' },
-  $remove: { operand: Type.String({ reference: true }), takes: 'a key, as a string or a reference', reads: 'text', sql: '<column> - <operand>', meaning: 'takes a key out of a jsonb object' },
-  $value: { operand: Type.Unknown({ reference: true }), takes: 'any JSON', reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
+  $merge: { operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]), takes: 'an object or a reference', reads: 'json', sql: 'coalesce(<column>, <empty>) || coalesce(<operand>, <empty>)', empty: '{}', meaning: 'sets these members of a jsonb object' },
+  $append: { operand: Type.Union([Type.Array(anything), referenceTo('any')]), takes: 'an array or a reference', reads: 'json', sql: 'coalesce(<column>, <empty>) || coalesce(<operand>, <empty>)', empty: '[]', meaning: 'adds these elements to an array or a jsonb array' },
+  $remove: { operand: Type.String({ reference: 'value' }), takes: 'a key, as a string or a reference', reads: 'text', sql: '<column> - <operand>', meaning: 'takes a key out of a jsonb object' },
+  $value: { operand: anything, takes: 'any JSON', reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
 } as const satisfies Record<string, Modifier>
 
 export type ModifierName = keyof typeof modifiers

@@ -2,7 +2,7 @@
  * The grammar of one operation: its members by kind. The words of schemas beside TypeBox's own are those of filter.ts.
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
-import { ChangingFilter, Filter, IndexFilter } from './filter.ts'
+import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 
 /** Deepest nesting of arrays and objects in a body, the batch's own array counted. */
 export const maxDepth = 100
@@ -18,7 +18,7 @@ export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 const id = Type.String({ pattern: operationId.source, description: 'unique in the batch; key of the result and target of references' })
 const table = Type.String({ description: '`<table>` (in the first of `DB_SCHEMAS`) or `<schema>.<table>`; a view is fine' })
 const row = Type.Record(Type.String(), Type.Unknown(), { description: 'column → value' })
-const set = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, description: 'column → new value, or a modifier that computes it' })
+const set = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, empty: 'set_empty', description: 'column → new value, or a modifier that computes it' })
 const all = Type.Optional(Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' }))
 const count = Type.Integer({ minimum: 0 })
 const columnName = Type.String({ name: 'column' })
@@ -44,7 +44,7 @@ export const OnConflict = Type.Object({
   constraint: Type.Optional(Type.String({ name: 'column', description: 'or the name of a constraint' })),
   do: Type.Union([Type.Literal('nothing'), Type.Literal('update')]),
   set: Type.Optional(set),
-  where: Type.Optional(ChangingFilter),
+  where: Type.Optional(ConflictFilter),
   index_where: Type.Optional(IndexFilter)
 }, { additionalProperties: false, description: 'what to do with a row that is there already: `columns` or `constraint`, `do`, and `set`, `where`, `index_where`' })
 

@@ -20,15 +20,16 @@ function statements (batch: string, minimal = false): ReadonlyArray<readonly [te
 }
 
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
-const counted = (from: number): string => `, j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $${from}) as r )` +
-  ` select case when j.n > $${from + 1} then cast(cast($${from + 2}::text || j.n as int) as text) else j.rows end from j`
-/** The same when later operations read its rows; `from` is the number of the parameter after the first limit. */
-const published = (from: number): string => `, m as ( select min(c.position) as position from unnest($${from}::text[]) with ordinality as c (name, position)` +
+const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
+  ` select case when j.n > 600 then cast(cast($${from}::text || j.n as int) as text) else j.rows end from j`
+/** The same when later operations read its rows. */
+const published = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
+  `, m as ( select min(c.position) as position from unnest($${from}::text[]) with ordinality as c (name, position)` +
   ' where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) )' +
-  ` select case when j.n > $${from + 1} then cast(cast($${from + 2}::text || j.n as int) as text) when j.n < $${from + 3} then cast(cast($${from + 4}::text || j.n as int) as text)` +
-  ` when j.n > 0 and m.position is not null then cast(cast($${from + 5}::text || m.position as int) as text)` +
-  ` when set_config($${from + 6}, (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${from + 7}) as r), true) is null then null else j.rows end from j, m`
-const count = ['601', '600', 'marker:rows:'] as const
+  ` select case when j.n > 600 then cast(cast($${from + 1}::text || j.n as int) as text) when j.n < $${from + 2} then cast(cast($${from + 3}::text || j.n as int) as text)` +
+  ` when j.n > 0 and m.position is not null then cast(cast($${from + 4}::text || m.position as int) as text)` +
+  ` when set_config($${from + 5}, (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${from + 6}) as r), true) is null then null else j.rows end from j, m`
+const count = ['marker:rows:'] as const
 const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
 
 interface Case {
@@ -41,70 +42,86 @@ interface Case {
 }
 
 const items = '"public"."items"'
-const example = `row(first_value(coalesce(null, (null::${items})."n")) over ())`
 const returning = `returning t.*::${items} as row`
 const cases: readonly Case[] = [
   {
     name: 'select without conditions',
     batch: '{"id":"s","op":"select","table":"items"}',
-    sql: [[`with r as (select t.*::${items} as row from ${items} as t)${counted(1)}`, ...count]],
+    sql: [
+      [
+        `with r as (select t.*::${items} as row from ${items} as t)${counted(1)}`,
+        ...count
+      ]
+    ],
     data: '{"s":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}]}'
   },
   {
     name: 'select with every operator; operands are text',
     batch: '{"id":"s","op":"select","table":"public.items","where":{"id":{"eq":1,"neq":2,"gt":0,"gte":1,"lt":9,"lte":-0},"name":{"like":"o%","ilike":"O%","match":"^o","imatch":"^O"},"n":{"eq":1.10}}}',
-    sql: [[
-      `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1 and t."id" <> $2 and t."id" > $3 and t."id" >= $4 and t."id" < $5 and t."id" <= $6` +
-      ` and t."name" like $7 and t."name" ilike $8 and t."name" ~ $9 and t."name" ~* $10 and t."n" = $11)${counted(12)}`,
-      '1', '2', '0', '1', '9', '-0', 'o%', 'O%', '^o', '^O', '1.10', ...count
-    ]],
+    sql: [
+      [
+        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1 and t."id" <> $2 and t."id" > $3 and t."id" >= $4 and t."id" < $5 and t."id" <= $6 and t."name" like $7 and t."name" ilike $8 and t."name" ~ $9 and t."name" ~* $10 and t."n" = $11)${counted(12)}`,
+        '1', '2', '0', '1', '9', '-0', 'o%', 'O%', '^o', '^O', '1.10', ...count
+      ]
+    ],
     data: '{"s":[]}'
   },
   {
     name: 'insert of rows that name the same columns, in whatever order',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"n":2.50,"name":"x"},{"name":"y","n":9007199254740993}]}',
-    sql: [[
-      `with r as (insert into ${items} as t ("n", "name") select "n", "name" from json_populate_recordset(${nulls(items)}, $1::json) as x ${returning})${counted(2)}`,
-      '[{"n":2.50,"name":"x"},{"name":"y","n":9007199254740993}]', ...count
-    ]],
+    sql: [
+      [
+        `with r as (insert into ${items} as t ("n", "name") select "n", "name" from json_populate_recordset(${nulls(items)}, $1::json) as x ${returning})${counted(2)}`,
+        '[{"n":2.50,"name":"x"},{"name":"y","n":9007199254740993}]', ...count
+      ]
+    ],
     data: '{"i":[{"id":3,"name":"x","n":2.50,"data":null}, \n {"id":4,"name":"y","n":9007199254740993,"data":null}]}'
   },
   {
     name: 'insert of defaults alone',
     batch: '{"id":"i","op":"insert","table":"items","values":[{},{}]}',
-    sql: [[`with r as (insert into ${items} as t select from generate_series(1, $1::int) ${returning})${counted(2)}`, '2', ...count]],
+    sql: [
+      [
+        `with r as (insert into ${items} as t select from generate_series(1, $1::int) ${returning})${counted(2)}`,
+        '2', ...count
+      ]
+    ],
     data: '{"i":[{"id":3,"name":"none","n":null,"data":null}, \n {"id":4,"name":"none","n":null,"data":null}]}'
   },
   {
     name: 'insert of rows that name different columns: one insert for rows in a row, answered in their order',
     batch: '{"id":"i","op":"insert","table":"items","values":[{},{"name":"a"},{"name":null},{"n":1},{}]}',
-    sql: [[
-      `with "g0" as (insert into ${items} as t select from generate_series(1, $1::int) ${returning}),` +
-      ` "g1" as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $2::json) as x ${returning}),` +
-      ` "g2" as (insert into ${items} as t ("n") select "n" from json_populate_recordset(${nulls(items)}, $3::json) as x ${returning}),` +
-      ` "g3" as (insert into ${items} as t select from generate_series(1, $4::int) ${returning}),` +
-      ' r as (select row from (select row, ($5::int[])[row_number() over ()] as position from "g0" union all select row, ($6::int[])[row_number() over ()] as position from "g1"' +
-      ' union all select row, ($7::int[])[row_number() over ()] as position from "g2" union all select row, ($8::int[])[row_number() over ()] as position from "g3") as placed order by position)' +
-      counted(9),
-      '1', '[{"name":"a"},{"name":null}]', '[{"n":1}]', '1', '{0}', '{1,2}', '{3}', '{4}', ...count
-    ]],
+    sql: [
+      [
+        `with "g0" as (insert into ${items} as t select from generate_series(1, $1::int) ${returning}), "g1" as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $2::json) as x ${returning}), "g2" as (insert into ${items} as t ("n") select "n" from json_populate_recordset(${nulls(items)}, $3::json) as x ${returning}), "g3" as (insert into ${items} as t select from generate_series(1, $4::int) ${returning}), r as (select row from (select row, ($5::int[])[row_number() over ()] as position from "g0" union all select row, ($6::int[])[row_number() over ()] as position from "g1" union all select row, ($7::int[])[row_number() over ()] as position from "g2" union all select row, ($8::int[])[row_number() over ()] as position from "g3") as placed order by position)${counted(9)}`,
+        '1', '[{"name":"a"},{"name":null}]', '[{"n":1}]', '1', '{0}', '{1,2}', '{3}', '{4}', ...count
+      ]
+    ],
     data: '{"i":[{"id":3,"name":"none","n":null,"data":null}, \n {"id":4,"name":"a","n":null,"data":null}, \n {"id":5,"name":null,"n":null,"data":null}, \n {"id":6,"name":"none","n":1,"data":null}, \n {"id":7,"name":"none","n":null,"data":null}]}'
   },
   {
     name: 'update',
     batch: '{"id":"u","op":"update","table":"items","set":{"n":-0.0,"data":{"b":1.0}},"where":{"id":{"eq":"2"}}}',
-    sql: [[
-      `with r as (update ${items} as t set "n" = x."n", "data" = x."data" from json_populate_record(${nulls(items)}, $1::json) as x where t."id" = $2 ${returning})${counted(3)}`,
-      '{"n":-0.0,"data":{"b":1.0}}', '2', ...count
-    ]],
+    sql: [
+      [
+        `with r as (update ${items} as t set "n" = x."n", "data" = x."data" from json_populate_record(${nulls(items)}, $1::json) as x where t."id" = $2 ${returning})${counted(3)}`,
+        '{"n":-0.0,"data":{"b":1.0}}', '2', ...count
+      ]
+    ],
     data: '{"u":[{"id":2,"name":"two","n":0.0,"data":{"b": 1.0}}]}'
   },
   {
     name: 'delete answers the rows as they were; all of them when that is said',
     batch: '{"id":"d","op":"delete","table":"items","where":{"id":{"gt":1}}},{"id":"e","op":"delete","table":"items","all":true}',
     sql: [
-      [`with r as (delete from ${items} as t where t."id" > $1 ${returning})${counted(2)}`, '1', ...count],
-      [`with r as (delete from ${items} as t ${returning})${counted(1)}`, ...count]
+      [
+        `with r as (delete from ${items} as t where t."id" > $1 ${returning})${counted(2)}`,
+        '1', ...count
+      ],
+      [
+        `with r as (delete from ${items} as t ${returning})${counted(1)}`,
+        ...count
+      ]
     ],
     data: '{"d":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"e":[{"id":1,"name":"one","n":1.10,"data":null}]}'
   },
@@ -113,13 +130,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items","where":{"id":{"eq":2}}},{"id":"b","op":"select","table":"items","where":{"n":{"lt":"$a.0.n"}}}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $2) as r )` + published(3),
-        '2', '601', '{"n"}', '600', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1'
+        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2)}`,
+        '2', '{"n"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1'
       ],
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."n" < (select (x.value).f1 from (select ${example} as value where false` +
-        ` union all select json_populate_record(${example}, json_build_object('f1', current_setting($1)::json -> $2::int -> $3::text))) as x))${counted(4)}`,
-        'oneflight.r0', '0', 'n', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from (select row(first_value(coalesce(null, n."n")) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(coalesce(null, n."n")) over ()), json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s))) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
+        'oneflight.r0', '1', 'n', ...count
       ]
     ],
     data: '{"a":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
@@ -129,16 +145,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items"},{"id":"b","op":"insert","table":"items","values":[{"name":"$a.1.name","data":["$a.0.n",{"\\"":"$$a"}]}]}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $1) as r )` + published(2),
-        '601', '{"name","n"}', '600', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', '2'
+        `with r as (select t.*::${items} as row from ${items} as t)${published(1)}`,
+        '{"name","n"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', '2'
       ],
       [
-        `with r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, (with published as (select $1::int as source, position - 1 as row, element from json_array_elements(current_setting($2)::json) with ordinality as rows (element, position))` +
-        " select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position)" +
-        ' from unnest($3::text[], $4::int[], $5::int[], $6::text[] ) with ordinality as cut (piece, source, row, key, position)' +
-        ' left join published as found on found.source = cut.source and found.row = cut.row)::json)' +
-        ` as x ${returning})${counted(7)}`,
-        '0', 'oneflight.r0', '{"[{\\"name\\":",",\\"data\\":[",",{\\"\\\\\\"\\":\\"$a\\"}]}]"}', '{0,0}', '{1,0}', '{"name","n"}', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, (with published as (select $2::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($3::text[], $4::int[], $5::int[], $6::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json) as x ${returning})${counted(7)}`,
+        'oneflight.r0', '0', '{"[{\\"name\\":",",\\"data\\":[",",{\\"\\\\\\"\\":\\"$a\\"}]}]"}', '{0,0}', '{1,0}', '{"name","n"}', ...count
       ]
     ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":3,"name":"two","n":null,"data":[1.10, {"\\"": "$a"}]}]}'
@@ -148,16 +160,16 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items","where":{"id":{"in":[1,2]}}},{"id":"c","op":"select","table":"items","where":{"id":{"eq":2}}},{"id":"b","op":"select","table":"items","where":{"id":{"in":[9,"$a.0.id"],"nin":"$c.*.id","eq":{"any":[1,2]},"neq":{"all":["7"]}}}}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = any ($1)), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $2) as r ), m as ( select min(c.position) as position from unnest($3::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > $4 then cast(cast($5::text || j.n as int) as text) when j.n < $6 then cast(cast($7::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($8::text || m.position as int) as text) when set_config($9, (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $10) as r), true) is null then null else j.rows end from j, m`,
-        '{"1","2"}', '601', '{"id"}', '600', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1'
+        `with r as (select t.*::${items} as row from ${items} as t where t."id" = any ($1))${published(2)}`,
+        '{"1","2"}', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1'
       ],
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $2) as r ), m as ( select min(c.position) as position from unnest($3::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > $4 then cast(cast($5::text || j.n as int) as text) when j.n < $6 then cast(cast($7::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($8::text || m.position as int) as text) when set_config($9, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m`,
-        '2', '601', '{"id"}', '600', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r1'
+        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($2::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($3::text || j.n as int) as text) when j.n < $4 then cast(cast($5::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($6::text || m.position as int) as text) when set_config($7, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m`,
+        '2', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r1'
       ],
       [
-        `with r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($1) or t."id" = any (coalesce((select (x.value).f1 from (select row(first_value(array[coalesce(null, (null::${items})."id")]) over ()) as value where false union all select json_populate_record(row(first_value(array[coalesce(null, (null::${items})."id")]) over ()), json_build_object('f1', (with published as (select $2::int as source, position - 1 as row, element from json_array_elements(current_setting($3)::json) with ordinality as rows (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($4::text[], $5::int[], $6::int[], $7::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json))) as x)))) and t."id" <> all (coalesce((select (x.value).f1 from (select row(first_value(array[coalesce(null, (null::${items})."id")]) over ()) as value where false union all select json_populate_record(row(first_value(array[coalesce(null, (null::${items})."id")]) over ()), json_build_object('f1', (select coalesce(json_agg(element -> $8::text), '[]') from json_array_elements(current_setting($9)::json) as rows (element))))) as x))) and t."id" = any ($10) and t."id" <> all ($11))${counted(12)}`,
-        '{"9"}', '0', 'oneflight.r0', '{"[","]"}', '{0}', '{0}', '{"id"}', 'id', 'oneflight.r1', '{"1","2"}', '{"7"}', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "s1" as materialized (select array(select element from json_array_elements(current_setting($2)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()), json_build_object(E'f1', (with published as (select $3::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($4::text[], $5::int[], $6::int[], $7::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json, E'f2', (select coalesce(json_agg(element -> $8::text), '[]') from "s1" as s, unnest(s.rows) as element))) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($9) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($10) and t."id" <> all ($11))${counted(12)}`,
+        'oneflight.r0', 'oneflight.r1', '0', '{"[","]"}', '{0}', '{0}', '{"id"}', 'id', '{"9"}', '{"1","2"}', '{"7"}', ...count
       ]
     ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"c":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
@@ -189,7 +201,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"s","op":"select","table":"items","where":{"data":{"cs":{"a":[1]},"has_key":"a","has_keys_any":["a","b"],"has_keys_all":["a"]}}}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."data" @> (select (x.value).f1 from (select row(first_value(coalesce(null, (null::${items})."data")) over ()) as value where false union all select json_populate_record(row(first_value(coalesce(null, (null::${items})."data")) over ()), json_build_object('f1', $1::json))) as x) and t."data" ? $2::text and t."data" ?| ($3)::text[] and t."data" ?& ($4)::text[])${counted(5)}`,
+        `with "v0" as materialized (select (x.value).* from (select row(first_value(coalesce(null, n."data")) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(coalesce(null, n."data")) over ()), json_build_object(E'f1', $1::json)) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (select t.*::${items} as row from ${items} as t where t."data" @> (select "v0"."f1" from "v0") and t."data" ? $2::text and t."data" ?| ($3)::text[] and t."data" ?& ($4)::text[])${counted(5)}`,
         '{"a":[1]}', 'a', '{"a","b"}', '{"a"}', ...count
       ]
     ],
@@ -233,12 +245,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"items","values":[{"name":"a"}],"returning":["id",{"column":"name","as":"row"}],"expect":1},{"id":"d","op":"delete","table":"items","all":true,"returning":[],"expect":{"min":2,"max":9}}',
     sql: [
       [
-        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $2) as r ) select case when j.n > $3 then cast(cast($4::text || j.n as int) as text) when j.n < $5 then cast(cast($6::text || j.n as int) as text) when j.n > $7 then cast(cast($8::text || j.n as int) as text) else j.rows end from j`,
-        '[{"name":"a"}]', '601', '600', 'marker:rows:', '1', 'marker:expect:', '1', 'marker:expect:'
+        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then cast(cast($2::text || j.n as int) as text) when j.n < $3 then cast(cast($4::text || j.n as int) as text) when j.n > $5 then cast(cast($6::text || j.n as int) as text) else j.rows end from j`,
+        '[{"name":"a"}]', 'marker:rows:', '1', 'marker:expect:', '1', 'marker:expect:'
       ],
       [
-        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit $1) as r ) select case when j.n > $2 then cast(cast($3::text || j.n as int) as text) when j.n < $4 then cast(cast($5::text || j.n as int) as text) when j.n > $6 then cast(cast($7::text || j.n as int) as text) else '[]' end from j`,
-        '601', '600', 'marker:rows:', '2', 'marker:expect:', '9', 'marker:expect:'
+        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then cast(cast($1::text || j.n as int) as text) when j.n < $2 then cast(cast($3::text || j.n as int) as text) when j.n > $4 then cast(cast($5::text || j.n as int) as text) else '[]' end from j`,
+        'marker:rows:', '2', 'marker:expect:', '9', 'marker:expect:'
       ]
     ],
     data: '{"i":[{"id":3,"row":"a"}],"d":[]}'
@@ -248,11 +260,11 @@ const cases: readonly Case[] = [
     batch: '{"id":"u","op":"update","table":"items","set":{"n":{"$inc":1.5},"data":{"$merge":{"b":1}},"name":"z"},"where":{"id":{"eq":2}}},{"id":"v","op":"update","table":"items","set":{"n":{"$mul":2},"name":{"$default":true},"data":{"$remove":"b"}},"where":{"id":{"eq":2}}}',
     sql: [
       [
-        `with r as (update ${items} as t set "name" = x."name", "n" = t."n" + $1, "data" = coalesce(t."data" || (select (x.value).f1 from (select row(first_value(coalesce(null, (null::${items})."data")) over ()) as value where false union all select json_populate_record(row(first_value(coalesce(null, (null::${items})."data")) over ()), json_build_object('f1', $2::json))) as x), (select (x.value).f1 from (select row(first_value(coalesce(null, (null::${items})."data")) over ()) as value where false union all select json_populate_record(row(first_value(coalesce(null, (null::${items})."data")) over ()), json_build_object('f1', $3::json))) as x)) from json_populate_record(${nulls(items)}, $4::json) as x where t."id" = $5 returning t.*::${items} as row)${counted(6)}`,
-        '1.5', '{"b":1}', '{"b":1}', '{"name":"z"}', '2', ...count
+        `with "v0" as materialized (select (x.value).* from (select row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()), json_build_object(E'f1', $1::json, E'f2', $2::json)) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (update ${items} as t set "name" = x."name", "n" = t."n" + $3, "data" = coalesce(t."data", (select "v0"."f2" from "v0")) || coalesce((select "v0"."f1" from "v0"), (select "v0"."f2" from "v0")) from json_populate_record(${nulls(items)}, $4::json) as x where t."id" = $5 ${returning})${counted(6)}`,
+        '{"b":1}', '{}', '1.5', '{"name":"z"}', '2', ...count
       ],
       [
-        `with r as (update ${items} as t set "n" = t."n" * $1, "name" = default, "data" = t."data" - $2::text where t."id" = $3 returning t.*::${items} as row)${counted(4)}`,
+        `with r as (update ${items} as t set "n" = t."n" * $1, "name" = default, "data" = t."data" - $2::text where t."id" = $3 ${returning})${counted(4)}`,
         '2', 'b', '2', ...count
       ]
     ],
@@ -263,8 +275,8 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"items","values":[{"name":"two","n":9}],"on_conflict":{"columns":["name"],"index_where":{"n":{"gt":0},"name":{"in":["two","o\'\\\\"]}},"do":"update","set":{"n":{"$inc":2},"name":{"$excluded":"name"},"data":{"x":1}},"where":{"n":{"lt":{"$excluded":"n"}}}}}',
     sql: [
       [
-        `with r as (insert into ${items} as t ("n", "name") select "n", "name" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict ("name") where "n" > E'0' and "name" = any (E'{"two","o''\\\\\\\\"}') do update set "n" = t."n" + $2, "name" = excluded."name", "data" = (select (x.value).f1 from (select row(first_value(coalesce(null, (null::${items})."data")) over ()) as value where false union all select json_populate_record(row(first_value(coalesce(null, (null::${items})."data")) over ()), json_build_object('f1', $3::json))) as x) where t."n" < excluded."n" returning t.*::${items} as row)${counted(4)}`,
-        '[{"name":"two","n":9}]', '2', '{"x":1}', ...count
+        `with "v0" as materialized (select (x.value).* from (select row(first_value(coalesce(null, n."data")) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(coalesce(null, n."data")) over ()), json_build_object(E'f1', $1::json)) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (insert into ${items} as t ("n", "name") select "n", "name" from json_populate_recordset(${nulls(items)}, $2::json) as x on conflict ("name") where "n" > E'0' and "name" = any (E'{"two","o''\\\\\\\\"}') do update set "n" = t."n" + $3, "name" = excluded."name", "data" = (select "v0"."f1" from "v0") where t."n" < excluded."n" ${returning})${counted(4)}`,
+        '{"x":1}', '[{"name":"two","n":9}]', '2', ...count
       ]
     ],
     data: '{"i":[{"id":2,"name":"two","n":7,"data":{"x": 1}}]}'
@@ -274,7 +286,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"items","values":[{"id":1},{"id":7}],"on_conflict":{"constraint":"items_pkey","do":"nothing"}}',
     sql: [
       [
-        `with r as (insert into ${items} as t ("id") select "id" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict on constraint "items_pkey" do nothing returning t.*::${items} as row)${counted(2)}`,
+        `with r as (insert into ${items} as t ("id") select "id" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict on constraint "items_pkey" do nothing ${returning})${counted(2)}`,
         '[{"id":1},{"id":7}]', ...count
       ]
     ],
@@ -285,7 +297,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"items","values":[{"id":1,"n":9}],"on_conflict":{"columns":["id"],"do":"update"}}',
     sql: [
       [
-        `with r as (insert into ${items} as t ("id", "n") select "id", "n" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict ("id") do update set "id" = excluded."id", "n" = excluded."n" returning t.*::${items} as row)${counted(2)}`,
+        `with r as (insert into ${items} as t ("id", "n") select "id", "n" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict ("id") do update set "id" = excluded."id", "n" = excluded."n" ${returning})${counted(2)}`,
         '[{"id":1,"n":9}]', ...count
       ]
     ],
@@ -296,12 +308,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items","columns":["id","n"]},{"id":"b","op":"insert","table":"items","values":[{"data":["$a","$a.1","$a.*.id"]}]}',
     sql: [
       [
-        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t) as p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit $1) as r ), m as ( select min(c.position) as position from unnest($2::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > $3 then cast(cast($4::text || j.n as int) as text) when j.n < $5 then cast(cast($6::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($7::text || m.position as int) as text) when set_config($8, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m`,
-        '601', '{"id"}', '600', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0'
+        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t) as p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($1::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($2::text || j.n as int) as text) when j.n < $3 then cast(cast($4::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($5::text || m.position as int) as text) when set_config($6, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m`,
+        '{"id"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0'
       ],
       [
-        `with r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, (with published as (select $1::int as source, position - 1 as row, element from json_array_elements(current_setting($2)::json) with ordinality as rows (element, position)), lists as (select list.source, list.key, coalesce(json_agg(published.element -> list.key order by published.row) filter (where published.source is not null), '[]')::text as value from unnest($3::int[], $4::text[]) as list (source, key) left join published on published.source = list.source group by list.source, list.key) select string_agg(cut.piece || coalesce(lists.value, (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($5::text[], $6::int[], $7::int[], $8::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row left join lists on lists.source = cut.source and lists.key = cut.key and cut.row = $9::int)::json) as x returning t.*::${items} as row)${counted(10)}`,
-        '0', 'oneflight.r0', '{0}', '{"id"}', '{"[{\\"data\\":[",",",",","]}]"}', '{0,0,0}', '{0,1,-1}', '{null,null,"id"}', '-1', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, (with published as (select $2::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)), lists as (select list.source, list.key, coalesce(json_agg(published.element -> list.key order by published.row) filter (where published.source is not null), '[]')::text as value from unnest($3::int[], $4::text[]) as list (source, key) left join published on published.source = list.source group by list.source, list.key) select string_agg(cut.piece || coalesce(lists.value, (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($5::text[], $6::int[], $7::int[], $8::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row left join lists on lists.source = cut.source and lists.key = cut.key and cut.row = $9::int)::json) as x ${returning})${counted(10)}`,
+        'oneflight.r0', '0', '{0}', '{"id"}', '{"[{\\"data\\":[",",",",","]}]"}', '{0,0,0}', '{0,1,-1}', '{null,null,"id"}', '-1', ...count
       ]
     ],
     data: '{"a":[{"id":1,"n":1.10}, \n {"id":2,"n":5}],"b":[{"id":3,"name":"none","n":null,"data":[{"n": 1.10, "id": 1}, {"n": 5, "id": 2}, [1, 2]]}]}'
@@ -311,11 +323,13 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"Other Schema.Weird \\"Name\\" ; --","values":[{"a\\"b":1,"select":2,"$1":3}]},{"id":"s","op":"select","table":"Other Schema.Weird \\"Name\\" ; --","where":{"a\\"b":{"eq":1}}}',
     sql: [
       [
-        'with r as (insert into "Other Schema"."Weird ""Name"" ; --" as t ("$1", "a""b", "select") select "$1", "a""b", "select"' +
-        ` from json_populate_recordset(${nulls('"Other Schema"."Weird ""Name"" ; --"')}, $1::json) as x returning t.*::"Other Schema"."Weird ""Name"" ; --" as row)${counted(2)}`,
+        `with r as (insert into "Other Schema"."Weird ""Name"" ; --" as t ("$1", "a""b", "select") select "$1", "a""b", "select" from json_populate_recordset((select x.*::"Other Schema"."Weird ""Name"" ; --" from (select (null::"Other Schema"."Weird ""Name"" ; --").*) as x), $1::json) as x returning t.*::"Other Schema"."Weird ""Name"" ; --" as row)${counted(2)}`,
         '[{"a\\"b":1,"select":2,"$1":3}]', ...count
       ],
-      [`with r as (select t.*::"Other Schema"."Weird ""Name"" ; --" as row from "Other Schema"."Weird ""Name"" ; --" as t where t."a""b" = $1)${counted(2)}`, '1', ...count]
+      [
+        `with r as (select t.*::"Other Schema"."Weird ""Name"" ; --" as row from "Other Schema"."Weird ""Name"" ; --" as t where t."a""b" = $1)${counted(2)}`,
+        '1', ...count
+      ]
     ],
     data: '{"i":[{"a\\"b":1,"select":2,"$1":3}],"s":[{"a\\"b":1,"select":2,"$1":3}]}'
   }

@@ -5,8 +5,9 @@
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import type { FaultCode } from '../../schemas/error.ts'
+import { maxFilterDepth, type ReferenceKind } from '../../schemas/filter.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { columnFault, pathFault } from './name.ts'
+import { columnFault, pathFault, plainColumnFault } from './name.ts'
 import type { Findings, Path } from './nodes.ts'
 
 interface Context {
@@ -15,11 +16,13 @@ interface Context {
   readonly code: FaultCode
   /** Schemas that refer to themselves, by their $id. */
   readonly recursive: ReadonlyMap<string, TSchema>
+  /** Combinators of filters around this place. */
+  readonly depth: number
 }
 
 /** Whether `value` has the shape of `schema`; every fault is noted. */
 export function checkShape (schema: TSchema, value: Json, path: Path, findings: Findings): boolean {
-  return check(schema, value, path, { findings, code: 'member_invalid', recursive: new Map() })
+  return check(schema, value, path, { findings, code: 'member_invalid', recursive: new Map(), depth: 0 })
 }
 
 function check (schema: TSchema, value: Json, path: Path, outer: Context): boolean {
@@ -32,7 +35,7 @@ function check (schema: TSchema, value: Json, path: Path, outer: Context): boole
   const variant = schema[Kind] === 'Union' ? choose(schema, value) : schema
   if (variant === undefined || !accepts(variant, value)) return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.${value === null && context.code === 'operand_invalid' ? ' Null equals nothing in SQL; {"is": null} asks for it.' : ''}`)
   if (variant !== schema) return check(variant, value, path, context)
-  if (schema[Kind] === 'Unknown') return schema['reference'] !== true || checkStrings(value, path, context.findings)
+  if (schema[Kind] === 'Unknown') return checkUnknown(schema, value, path, context)
   if (typeof value === 'string') return checkString(schema, value, path, context)
   if (Array.isArray(value)) return checkArray(schema, value as readonly Json[], path, context)
   if (isObject(value)) return checkObject(schema, value, path, context)
@@ -44,10 +47,11 @@ function choose (union: TSchema, value: Json): TSchema | undefined {
   const fitting = variantsOf(union).filter(variant => accepts(variant, value))
   if (!isObject(value) || fitting.length < 2) return fitting[0]
   const required = (variant: TSchema): readonly string[] => (variant['required'] as readonly string[] | undefined) ?? []
-  const named = fitting.find(variant => required(variant).some(name => has(value, name)))
-  // An object of a single member that begins with `$` is never plain data.
-  const modifier = Object.keys(value).length === 1 && Object.keys(value)[0]?.startsWith('$') === true
-  return named ?? (modifier ? undefined : fitting.find(variant => variant[Kind] === 'Record'))
+  const plain = fitting.find(variant => variant[Kind] === 'Record')
+  // Where any object is data, one of a single member that begins with `$` is none.
+  const [key = '', ...more] = Object.keys(value)
+  if (plain !== undefined && !(key.startsWith('$') && more.length === 0)) return plain
+  return fitting.find(variant => required(variant).some(name => has(value, name)))
 }
 
 function variantsOf (schema: TSchema): readonly TSchema[] {
@@ -66,21 +70,31 @@ function accepts (schema: TSchema, value: Json): boolean {
     case 'Array': return Array.isArray(value) && value.length <= ((schema['maxItems'] as number | undefined) ?? Infinity) && (schema['empty'] !== undefined || value.length >= ((schema['minItems'] as number | undefined) ?? 0))
     case 'Object':
     case 'Record': return isObject(value)
-    default: return true
+    default: return value !== null || schema['notNull'] !== true
   }
 }
 
 function checkString (schema: TSchema, value: string, path: Path, context: Context): boolean {
   const fault = nameFault(schema['name'] as NameKind | undefined, value)
   if (fault !== undefined) return refuse(context, path, fault)
-  return schema['reference'] !== true || context.findings.check(value, path)
+  return schema['reference'] === undefined || checkReference(schema['reference'] as ReferenceKind, value, path, context)
+}
+
+function checkReference (kind: ReferenceKind, value: string, path: Path, context: Context): boolean {
+  const meaning = context.findings.read(value, path)
+  if (meaning.kind === 'unknown' || meaning.kind === 'malformed') return false
+  const list = meaning.kind === 'reference' && meaning.row === '*'
+  if (kind === 'value' && list) return refuse(context, path, `"${value}" is a list; it belongs into in, nin, any, all or what an array is compared with.`)
+  if (kind === 'list' && !list) return refuse(context, path, `${nameOf(path)} takes an array or a reference $op.*.column.`)
+  if (kind === 'none' && meaning.kind === 'reference') return refuse(context, path, `${nameOf(path)} takes constants alone, no reference.`)
+  return true
 }
 
 /** Every string inside any JSON. */
-function checkStrings (value: Json, path: Path, findings: Findings): boolean {
-  if (typeof value === 'string') return findings.check(value, path)
-  if (Array.isArray(value)) return every((value as readonly Json[]).map((item, i) => checkStrings(item, [...path, i], findings)))
-  return !isObject(value) || every(Object.entries(value).map(([key, item]) => checkStrings(item, [...path, key], findings)))
+function checkUnknown (schema: TSchema, value: Json, path: Path, context: Context): boolean {
+  if (typeof value === 'string') return schema['reference'] === undefined || checkReference('any', value, path, context)
+  if (Array.isArray(value)) return every((value as readonly Json[]).map((item, i) => checkUnknown(schema, item, [...path, i], context)))
+  return !isObject(value) || every(Object.entries(value).map(([key, item]) => checkUnknown(schema, item, [...path, key], context)))
 }
 
 function checkArray (schema: TSchema, value: readonly Json[], path: Path, context: Context): boolean {
@@ -101,6 +115,7 @@ function checkObject (schema: TSchema, value: JsonObject, path: Path, context: C
 
 function checkMember (schema: TSchema, key: string, item: Json, path: Path, context: Context): boolean {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, TSchema>>
+  if ((schema['nests'] as readonly string[] | undefined)?.includes(key) === true) return checkDeeper(properties[key] as TSchema, item, path, context)
   if (Object.hasOwn(properties, key)) return check(properties[key] as TSchema, item, path, context)
   const others = schema[Kind] === 'Record' ? Object.values(schema['patternProperties'] as Record<string, TSchema>)[0] : schema['additionalProperties'] as TSchema | false
   if (others === undefined || others === false) {
@@ -112,16 +127,23 @@ function checkMember (schema: TSchema, key: string, item: Json, path: Path, cont
   return check(others, item, path, context)
 }
 
+function checkDeeper (schema: TSchema, item: Json, path: Path, context: Context): boolean {
+  const depth = context.depth + 1
+  if (depth <= maxFilterDepth) return check(schema, item, path, { ...context, depth })
+  return refuse({ ...context, code: 'depth_exceeded' }, path, `Filters nest deeper than ${maxFilterDepth}.`)
+}
+
 /** Whether an object has all required members and none that is not named. */
 function exactly (schema: TSchema, value: JsonObject): boolean {
   return (schema['required'] as readonly string[]).every(name => has(value, name)) && Object.keys(value).every(name => has(schema['properties'] as JsonObject, name))
 }
 
-type NameKind = 'column' | 'path'
+type NameKind = 'column' | 'plain' | 'path'
+
+const nameFaults: Readonly<Record<NameKind, (name: string) => string | undefined>> = { column: columnFault, plain: plainColumnFault, path: pathFault }
 
 function nameFault (kind: NameKind | undefined, name: string): string | undefined {
-  if (kind === undefined) return undefined
-  return kind === 'column' ? columnFault(name) : pathFault(name)
+  return kind === undefined ? undefined : nameFaults[kind](name)
 }
 
 function refuse ({ findings, code }: Context, path: Path, message: string): false {

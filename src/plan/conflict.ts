@@ -1,17 +1,25 @@
 /**
- * `on_conflict`: what an insert does with a row that is there already. The shape was checked before.
+ * `on_conflict`: what an insert does with a row that is there already.
  */
 import type { Static } from '@sinclair/typebox'
-import type { OnConflict } from '../../schemas/operation.ts'
-import type { Json, JsonObject } from '../json/parse.ts'
+import { OnConflict } from '../../schemas/operation.ts'
+import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { checkShape } from './check.ts'
 import { planFilter, type FilterOptions } from './filter.ts'
 import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
 import { planConflictSet } from './set.ts'
 
 /** Undefined when a fault was found. `groups` are the rows of the insert, undefined when these are faulty. */
-export function planConflict (conflict: Static<typeof OnConflict>, groups: readonly RowGroup[] | undefined, options: FilterOptions): ConflictNode | undefined {
+export function planConflict (value: Json, groups: readonly RowGroup[] | undefined, options: FilterOptions): ConflictNode | undefined {
   const { findings } = options
   const path = ['on_conflict']
+  if (!checkShape(OnConflict, value, path, findings)) {
+    // Only the values of `set` have faults that their shape does not show.
+    const set = isObject(value) ? value['set'] : undefined
+    if (isObject(set) && Object.keys(set).length > 0) planConflictSet(set, [...path, 'set'], findings)
+    return undefined
+  }
+  const conflict = value as unknown as Static<typeof OnConflict>
   const { columns, constraint } = conflict
   if ((columns === undefined) === (constraint === undefined)) findings.fault('member_invalid', path, 'on_conflict takes exactly one of columns and constraint.')
   if (columns === undefined && conflict.index_where !== undefined) findings.fault('member_invalid', [...path, 'index_where'], 'index_where belongs to columns.')
@@ -45,5 +53,5 @@ function planConditions (where: JsonObject | undefined, options: FilterOptions):
   if (where === undefined) return []
   const path = ['on_conflict', 'where']
   if (Object.keys(where).length === 0) options.findings.fault('where_empty', path, 'where holds no condition; leave it out to update every row that is there.')
-  return planFilter(where, path, { ...options, excluded: true })
+  return planFilter(where, path, options)
 }

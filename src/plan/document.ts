@@ -9,14 +9,20 @@ import type { Findings, JsonDocument, Path, Reference } from './nodes.ts'
 const placeholder = `reference-${randomUUID()}-`
 const placeholders = new RegExp(`"${placeholder}\\d+"`)
 
-/** `value` as it stands at `path`. */
-export function planDocument (value: Json, path: Path, findings: Findings): JsonDocument {
-  return cutDocument(value, references => replaceStrings(value, path, findings, references))
+/** `value` as it stands at `path`. `rows`: how many rows a list in it must have at least. */
+export function planDocument (value: Json, path: Path, findings: Findings, rows = 0): JsonDocument {
+  return cutDocument(value, references => replaceStrings(value, path, { findings, rows, references }))
+}
+
+/** An object of members that stand at paths of their own. */
+export function planObject (members: ReadonlyArray<{ readonly key: string, readonly value: Json, readonly path: Path }>, findings: Findings): JsonDocument {
+  return cutDocument(Object.fromEntries(members.map(({ key, value }) => [key, value])), references =>
+    Object.fromEntries(members.map(({ key, value, path }) => [key, replaceStrings(value, path, { findings, rows: 0, references })])))
 }
 
 /** Rows of `values`; `positions` are their places there. */
 export function planRows (rows: readonly Json[], positions: readonly number[], findings: Findings): JsonDocument {
-  return cutDocument(rows, references => rows.map((row, i) => replaceStrings(row, ['values', positions[i] as number], findings, references)))
+  return cutDocument(rows, references => rows.map((row, i) => replaceStrings(row, ['values', positions[i] as number], { findings, rows: 0, references })))
 }
 
 /** The JSON array of references alone. */
@@ -33,13 +39,15 @@ function cutDocument (value: Json, replace: (references: Reference[]) => Json): 
   return { kind: 'document', pieces: cut.split(placeholders), references }
 }
 
+interface Cut { readonly findings: Findings, readonly rows: number, readonly references: Reference[] }
+
 /** A copy of `value` with placeholders for references and `$$` unescaped. */
-function replaceStrings (value: Json, path: Path, findings: Findings, references: Reference[]): Json {
+function replaceStrings (value: Json, path: Path, cut: Cut): Json {
   if (typeof value === 'string') {
-    const meaning = findings.string(value, path)
-    return typeof meaning === 'string' ? meaning : `${placeholder}${references.push(meaning) - 1}`
+    const meaning = cut.findings.string(value, path, cut.rows)
+    return typeof meaning === 'string' ? meaning : `${placeholder}${cut.references.push(meaning) - 1}`
   }
-  if (Array.isArray(value)) return value.map((item: Json, i) => replaceStrings(item, [...path, i], findings, references))
+  if (Array.isArray(value)) return value.map((item: Json, i) => replaceStrings(item, [...path, i], cut))
   if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceStrings(item, [...path, key], findings, references)]))
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceStrings(item, [...path, key], cut)]))
 }

@@ -21,6 +21,11 @@ export function columnFault (name: string): string | undefined {
   return isIdentifier(name) ? undefined : `A column name has 1 to ${maxIdentifierBytes} bytes.`
 }
 
+/** What is wrong with the name of a column where others may have a path, which is not allowed here. */
+export function plainColumnFault (name: string): string | undefined {
+  return name.includes('->') ? 'No path is allowed here.' : columnFault(name)
+}
+
 /** What is wrong with a column or a path into its jsonb; undefined when it can be one. */
 export function pathFault (text: string): string | undefined {
   if (!text.includes('->')) return columnFault(text)

@@ -27,6 +27,12 @@ export interface Reference {
   readonly column: string | undefined
 }
 
+/** What a string is: data (perhaps less one `$`), a reference, or a reference gone wrong. */
+export type StringMeaning =
+  | { readonly kind: 'data', readonly text: string }
+  | { readonly kind: 'malformed' | 'unknown', readonly message: string }
+  | Reference
+
 /** A scalar of the request. `text` is what PostgreSQL reads for the type of the column, `json` the same as JSON. */
 export interface Literal { readonly kind: 'literal', readonly text: string, readonly json: string }
 
@@ -133,8 +139,8 @@ export type Path = ReadonlyArray<string | number>
 export interface Findings {
   /** Notes a fault. Answers undefined, so that a planner can end with it. */
   fault (code: FaultCode, path: Path, message: string): undefined
-  /** Whether a string of the request is data or a reference that can be; notes a fault when it is neither. */
-  check (text: string, path: Path): boolean
+  /** What a string of the request means; notes a fault when it is a reference gone wrong. */
+  read (text: string, path: Path): StringMeaning
   /**
    * Reads a string of the request: data (unescaped) or a reference, which is noted. A reference gone wrong is a fault and comes back as
    * data. `rows`: how many rows a list must have at least.

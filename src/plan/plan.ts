@@ -1,8 +1,8 @@
 /**
  * JSON → Plan, pure: every operation of a batch is read and all faults are reported at once. Nothing here knows SQL or a database.
  */
-import type { Static, TSchema } from '@sinclair/typebox'
-import { ignoredMembers, maxDepth, memberKinds, operationId, operations, type Aggregate, type Expect, type OnConflict, type LockMode, type LockWait, type OperationKind, type Ordering, type Output } from '../../schemas/operation.ts'
+import type { TSchema } from '@sinclair/typebox'
+import { ignoredMembers, maxDepth, memberKinds, operationId, operations, type Aggregate, type Expect, type LockMode, type LockWait, type OperationKind, type Ordering, type Output } from '../../schemas/operation.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import type { Fault, FaultCode } from '../../schemas/error.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
@@ -57,10 +57,7 @@ function collect (op: string, index: number, shared: { faults: Fault[], readings
   }
   return {
     fault,
-    check (text, path) {
-      const { kind } = read(text, path)
-      return kind === 'data' || kind === 'reference'
-    },
+    read,
     string (text, path, rows = 0) {
       const meaning = read(text, path)
       if (meaning.kind !== 'reference') return meaning.kind === 'data' ? meaning.text : text
@@ -101,8 +98,7 @@ const planners: Record<OperationKind, (operation: JsonObject, head: Head, contex
   insert (operation, head, { findings, limits }) {
     const values = present(operation, 'values', findings)
     const groups = values === undefined ? undefined : planValues(values, findings, limits)
-    const shape = optional(operation, 'on_conflict', operations.insert, findings) as Static<typeof OnConflict> | undefined
-    const conflict = shape === undefined ? undefined : planConflict(shape, groups, { findings, limits })
+    const conflict = has(operation, 'on_conflict') ? planConflict(operation['on_conflict'] as Json, groups, { findings, limits }) : undefined
     const output = planReturning(operation, 'insert', findings)
     return groups === undefined ? undefined : { kind: 'insert', ...head, groups, conflict, output }
   },

@@ -1,7 +1,7 @@
 /**
  * The grammar of references in strings. Existence of rows and columns shows only while running; this file knows names alone.
  */
-import type { Reference } from './nodes.ts'
+import type { StringMeaning } from './nodes.ts'
 
 /** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
 const attempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
@@ -11,13 +11,6 @@ const form = /^(?:|\.(?<row>0|[1-9][0-9]*)|\.(?:(?<rowOf>0|[1-9][0-9]*|\*)\.|(?!
 
 /** PostgreSQL's int4: a row number beyond it cannot exist, and stays a missing row. */
 const maxRow = 2147483647
-
-/** What a string is: data (perhaps less one `$`), a reference, or a reference gone wrong. */
-export type StringMeaning =
-  | { readonly kind: 'data', readonly text: string }
-  | { readonly kind: 'malformed', readonly message: string }
-  | { readonly kind: 'unknown', readonly message: string }
-  | Reference
 
 /** Reads `text` inside the operation whose earlier operations are `earlier` (id → index). */
 export function readString (text: string, earlier: ReadonlyMap<string, number>): StringMeaning {

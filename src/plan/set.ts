@@ -5,7 +5,7 @@ import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check.ts'
-import { planDocument } from './document.ts'
+import { planDocument, planObject } from './document.ts'
 import { columnFault, readPath } from './name.ts'
 import type { Assignment, Findings, JsonDocument, Path, Single } from './nodes.ts'
 
@@ -14,14 +14,16 @@ export function planSet (set: Json, findings: Findings): { columns: readonly str
   const path = ['set']
   const entries = readSet(set, path, findings)
   if (entries === undefined) return undefined
-  const plain: Record<string, Json> = Object.create(null)
+  const plain: Array<{ readonly key: string, readonly value: Json, readonly path: Path }> = []
   const computed: Assignment[] = []
   for (const [column, value] of entries) {
     const modifier = modifierOf(value)
-    if (modifier === undefined) plain[column] = value
-    else computed.push(...planModifier(column, modifier, { path: [...path, column], findings, conflict: false }))
+    const at = [...path, column]
+    if (modifier === undefined) plain.push({ key: column, value, path: at })
+    else if (modifier[0] === '$value') plain.push({ key: column, value: modifier[1], path: [...at, '$value'] })
+    else computed.push(...planModifier(column, modifier, { path: at, findings, conflict: false }))
   }
-  return { columns: Object.keys(plain), set: planDocument(plain, path, findings), computed }
+  return { columns: plain.map(({ key }) => key), set: planObject(plain, findings), computed }
 }
 
 /** New values of a row that is there already; a plain one is as good as `$value`. Undefined when a fault was found. */

@@ -5,13 +5,12 @@
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
-import { wholeRow } from './column.ts'
 import { deleteStatement } from './delete.ts'
-import { arrayText, empty, identifier, join, parameter, render, sql, type Fragment, type RenderedSql } from './fragment.ts'
-import { insertStatement } from './insert.ts'
+import { arrayText, empty, identifier, integer, join, parameter, render, sql, type Fragment, type RenderedSql } from './fragment.ts'
+import { conflictClause, insertStatement } from './insert.ts'
 import { raise } from './marker.ts'
-import { outputList } from './output.ts'
-import { settingName } from './reference.ts'
+import { outputList, wholeRow } from './output.ts'
+import { createScope, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 
@@ -57,10 +56,12 @@ export function columnsRead (readings: readonly Reading[]): readonly string[] {
 function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
   const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
-  const checks = [sql`j.n > ${parameter(String(maxRows))} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...(readings.length === 0 ? [] : publishing(node, readings))]
+  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...(readings.length === 0 ? [] : publishing(node, readings))]
   const columns = columnsRead(readings)
-  return sql`with ${changing(node, hidden && readings.length === 0)}, j as (
-    select ${rows}count(*) as n from (select * from r limit ${parameter(String(maxRows + 1))}) as r
+  const scope = createScope(node.table)
+  const change = changing(node, scope, hidden && readings.length === 0)
+  return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
+    select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
   )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${
     minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`} end from j${columns.length === 0 ? empty : sql`, m`}`
 }
@@ -99,12 +100,12 @@ function missingColumn (columns: readonly string[]): Fragment {
 }
 
 /** `r as (…)`: the rows of the operation, each as one value `row`. `unseen`: nobody looks at them, so no privilege to read is asked for. */
-function changing (node: PlanNode, unseen: boolean): Fragment {
+function changing (node: PlanNode, scope: Scope, unseen: boolean): Fragment {
   switch (node.kind) {
-    case 'insert': return inserting(node, unseen)
-    case 'update': return returning(node, updateStatement(node), unseen)
-    case 'delete': return returning(node, deleteStatement(node), unseen)
-    case 'select': return node.output === undefined ? sql`r as (${selectStatement(node)})` : sql`r as (select p.*::record as row from (${selectStatement(node)}) as p)`
+    case 'insert': return inserting(node, scope, unseen)
+    case 'update': return returning(node, updateStatement(node, scope), unseen)
+    case 'delete': return returning(node, deleteStatement(node, scope), unseen)
+    case 'select': return node.output === undefined ? sql`r as (${selectStatement(node, scope)})` : sql`r as (select p.*::record as row from (${selectStatement(node, scope)}) as p)`
   }
 }
 
@@ -133,10 +134,11 @@ function asRow (node: PlanNode, from: Fragment, unseen: boolean): Fragment {
  * Groups are inserted in their order, because `r` reads them in that order, and answered in the order of `values`. Which rows a trigger
  * suppressed is not known: those of the same group close up.
  */
-function inserting (node: InsertNode, unseen: boolean): Fragment {
+function inserting (node: InsertNode, scope: Scope, unseen: boolean): Fragment {
+  const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
-  if (group !== undefined && more.length === 0) return returning(node, insertStatement(node, group), unseen)
-  const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(node, group)} returning ${returned(node, unseen)})`)
+  if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), unseen)
+  const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(group, conflict, scope)} returning ${returned(node, unseen)})`)
   const placed = node.groups.map(({ positions }, i) => {
     const name = identifier(`g${i}`)
     return sql`select ${asRow(node, name, unseen)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`

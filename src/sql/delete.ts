@@ -2,11 +2,11 @@
  * Delete → SQL.
  */
 import type { DeleteNode } from '../plan/nodes.ts'
-import { tableName } from './column.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
+import { tableName, type Scope } from './scope.ts'
 
 /** The delete alone; `returning` is added by the caller. */
-export function deleteStatement ({ table, where }: DeleteNode): Fragment {
-  return sql`delete from ${tableName(table)} as t${whereClause(where, table)}`
+export function deleteStatement ({ table, where }: DeleteNode, scope: Scope): Fragment {
+  return sql`delete from ${tableName(table)} as t${whereClause(where, scope)}`
 }

@@ -2,22 +2,23 @@
  * Predicates → SQL.
  */
 import { operators, type Operator } from '../../schemas/filter.ts'
-import type { Condition, Operand, Predicate, TableName } from '../plan/nodes.ts'
+import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import { arrays, keyword, searchArguments, searchDocument, single, singleText, type Meeting } from './operand.ts'
+import type { Scope } from './scope.ts'
 
-/** ` where …` over the columns of `table`, which the statement calls `t`; empty without conditions. */
-export function whereClause (where: readonly Predicate[], table: TableName): Fragment {
-  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { table, constants: false }))}`
+/** ` where …` over the columns of `t`; empty without conditions. */
+export function whereClause (where: readonly Predicate[], scope: Scope): Fragment {
+  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { scope, constants: false }))}`
 }
 
 /** The same for the predicate of a partial index, where neither parameters nor the name of the table are allowed. */
-export function indexPredicate (where: readonly Predicate[], table: TableName): Fragment {
-  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { table, constants: true }))}`
+export function indexPredicate (where: readonly Predicate[], scope: Scope): Fragment {
+  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { scope, constants: true }))}`
 }
 
-interface Context { readonly table: TableName, readonly constants: boolean }
+type Context = Omit<Meeting, 'path'>
 
 function together (predicates: readonly Predicate[], write: (predicate: Predicate) => Fragment, operator: Fragment = sql` and `): Fragment {
   return join(predicates.map(write), operator)
@@ -33,11 +34,11 @@ function compare (predicate: Predicate, context: Context): Fragment {
   }
 }
 
-function condition ({ column, operator: name, operand }: Condition, { table, constants }: Context): Fragment {
+function condition ({ column, operator: name, operand }: Condition, { scope, constants = false }: Context): Fragment {
   const operator: Operator = operators[name]
-  const meeting = { table, path: column, constants }
+  const meeting = { scope, path: column, constants }
   const left = constants ? identifier(column.column) : comparableValue(column, sql`t`)
-  const document = operand.kind === 'search' ? searchDocument(column, meeting, operand.config) : empty
+  const document = operand.kind === 'search' ? searchDocument(column, scope, operand.config) : empty
   const parts = right(operand, operator, meeting).map(operand => fill(operator.sql, { column: left, operand, document }))
   if (parts.length === 1) return parts[0] as Fragment
   // Literals of a list and its references, each with the operator of its own.
@@ -51,7 +52,7 @@ function right (operand: Operand, { takes }: Operator, meeting: Meeting): readon
     case 'quantified': return arrays(operand.list, meeting).map(array => operand.quantifier === 'any' ? sql`any (${array})` : sql`all (${array})`)
     case 'bounds': return [sql`${single(operand.low, meeting)} and ${single(operand.high, meeting)}`]
     case 'keyword': return [keyword(operand.word)]
-    case 'search': return [searchArguments(operand)]
-    default: return [takes === 'key' ? singleText(operand) : single(operand, meeting)]
+    case 'search': return [searchArguments(operand, meeting.scope)]
+    default: return [takes === 'key' ? singleText(operand, meeting.scope) : single(operand, meeting)]
   }
 }

@@ -42,6 +42,14 @@ export function sharedParameter (value: string): Fragment {
 }
 
 /**
+ * A number of the configuration as text of the statement. PostgreSQL plans a LIMIT it does not know for a tenth of the rows, and may
+ * then keep a plan that reads the whole table (measured: 0.44 ms in the place of 0.05).
+ */
+export function integer (value: number): Fragment {
+  return { [brand]: [String(Math.trunc(value))] }
+}
+
+/**
  * A value as text of the statement, for the one place where PostgreSQL allows no parameter (the predicate of a partial index). An
  * escape string, which means the same whatever standard_conforming_strings is.
  */

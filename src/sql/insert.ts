@@ -1,30 +1,30 @@
 /**
  * Insert → SQL. Rows travel as one JSON parameter whatever their number; PostgreSQL turns it into the columns' own types.
  */
-import type { ConflictNode, InsertNode, RowGroup, TableName } from '../plan/nodes.ts'
+import type { ConflictNode, RowGroup } from '../plan/nodes.ts'
 import { assignment } from './assignment.ts'
-import { nullRow, tableName } from './column.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { indexPredicate, whereClause } from './filter.ts'
 import { documentJson } from './reference.ts'
+import { nullRow, tableName, type Scope } from './scope.ts'
 
-/** The insert of one group of rows alone; `returning` is added by the caller. */
-export function insertStatement ({ table, conflict }: InsertNode, group: RowGroup): Fragment {
-  return sql`insert into ${tableName(table)} as t${groupRows(table, group)}${conflict === undefined ? empty : onConflict(conflict, table)}`
-}
-
-function groupRows (table: TableName, { columns, positions, rows }: RowGroup): Fragment {
+/** The insert of one group of rows alone; `conflict` is its end, `returning` is added by the caller. */
+export function insertStatement ({ columns, positions, rows }: RowGroup, conflict: Fragment, scope: Scope): Fragment {
+  const insert = sql`insert into ${tableName(scope.table)} as t`
   // No column is named: a query without columns leaves every one of them to its default.
-  if (columns.length === 0) return sql` select from generate_series(1, ${parameter(String(positions.length))}::int)`
+  if (columns.length === 0) return sql`${insert} select from generate_series(1, ${parameter(String(positions.length))}::int)${conflict}`
   const names = join(columns.map(identifier), sql`, `)
-  return sql` (${names}) select ${names} from json_populate_recordset(${nullRow(table)}, ${documentJson(rows)}) as x`
+  return sql`${insert} (${names}) select ${names} from json_populate_recordset(${nullRow(scope.table)}, ${documentJson(rows, scope)}) as x${conflict}`
 }
 
-function onConflict ({ target, update }: ConflictNode, table: TableName): Fragment {
+/** ` on conflict …`, the same for every group of rows; empty when a row that is there already is a failure. */
+export function conflictClause (conflict: ConflictNode | undefined, scope: Scope): Fragment {
+  if (conflict === undefined) return empty
+  const { target, update } = conflict
   const at = 'constraint' in target
     ? sql` on constraint ${identifier(target.constraint)}`
-    : sql` (${join(target.columns.map(identifier), sql`, `)})${indexPredicate(target.where, table)}`
+    : sql` (${join(target.columns.map(identifier), sql`, `)})${indexPredicate(target.where, scope)}`
   if (update === undefined) return sql` on conflict${at} do nothing`
-  const set = join(update.set.map(value => assignment(value, table)), sql`, `)
-  return sql` on conflict${at} do update set ${set}${whereClause(update.where, table)}`
+  const set = join(update.set.map(value => assignment(value, scope)), sql`, `)
+  return sql` on conflict${at} do update set ${set}${whereClause(update.where, scope)}`
 }

@@ -5,35 +5,32 @@
  */
 import type { JsonDocument, Reference } from '../plan/nodes.ts'
 import { arrayText, empty, join, parameter, sql, type Fragment } from './fragment.ts'
-
-/** Name of the setting that holds the rows of operation `index`. The index, for setting names ignore case and operation ids do not. */
-export function settingName (index: number): string {
-  return `oneflight.r${index}`
-}
+import type { Scope } from './scope.ts'
 
 /** An expression of type json: the value, the whole row or the list that a reference means. */
-export function referenceJson ({ source, row, column }: Reference): Fragment {
-  if (row === '*') return sql`(select coalesce(json_agg(element -> ${parameter(column as string)}::text), '[]') from json_array_elements(${published(source)}) as rows (element))`
-  return sql`${published(source)} -> ${parameter(String(row))}::int${column === undefined ? empty : sql` -> ${parameter(column)}::text`}`
+export function referenceJson ({ source, row, column }: Reference, scope: Scope): Fragment {
+  const rows = scope.published(source)
+  if (row === '*') return sql`(select coalesce(json_agg(element -> ${parameter(column as string)}::text), '[]') from ${rows} as s, unnest(s.rows) as element)`
+  return sql`(select s.rows[${parameter(String(row + 1))}::int]${column === undefined ? empty : sql` -> ${parameter(column)}::text`} from ${rows} as s)`
 }
 
 /** The same as text: strings without quotes. */
-export function referenceText (reference: Reference): Fragment {
-  return sql`(select json_build_array(${referenceJson(reference)}) ->> 0)`
+export function referenceText (reference: Reference, scope: Scope): Fragment {
+  return sql`(select json_build_array(${referenceJson(reference, scope)}) ->> 0)`
 }
 
 // In a document, in the place of a row number.
 const everyRow = -1
 
 /** An expression of type json: a document, its references filled in by the server. */
-export function documentJson ({ pieces, references }: JsonDocument): Fragment {
+export function documentJson ({ pieces, references }: JsonDocument, scope: Scope): Fragment {
   const [reference] = references
   if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
-  if (pieces.every(piece => piece === '')) return referenceJson(reference)
+  if (pieces.every(piece => piece === '')) return referenceJson(reference, scope)
   const sources = [...new Set(references.map(({ source }) => source))]
-  // The sources are taken apart once and joined, not looked into once a reference: 1000 references then cost like literals.
+  // Joined and not looked up once a reference: 1000 references then cost like literals.
   const rows = join(sources.map(source => sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
-    from json_array_elements(${published(source)}) with ordinality as rows (element, position)`), sql` union all `)
+    from ${scope.published(source)} as s, unnest(s.rows) with ordinality as elements (element, position)`), sql` union all `)
   const lists = references.filter(({ row }) => row === '*')
   return sql`(with published as (${rows})${lists.length === 0 ? empty : sql`, lists as (${listValues(lists)})`}
     select string_agg(cut.piece || coalesce(${lists.length === 0 ? empty : sql`lists.value, `}(case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position)
@@ -51,8 +48,4 @@ function listValues (lists: readonly Reference[]): Fragment {
   return sql`select list.source, list.key, coalesce(json_agg(published.element -> list.key order by published.row) filter (where published.source is not null), '[]')::text as value
     from unnest(${parameter(arrayText(distinct.map(({ source }) => source)))}::int[], ${parameter(arrayText(distinct.map(({ column }) => column as string)))}::text[]) as list (source, key)
     left join published on published.source = list.source group by list.source, list.key`
-}
-
-function published (source: number): Fragment {
-  return sql`current_setting(${parameter(settingName(source))})::json`
 }

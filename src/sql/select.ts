@@ -2,15 +2,16 @@
  * Select → SQL.
  */
 import type { SelectNode, SortKey } from '../plan/nodes.ts'
-import { comparableValue, tableName, wholeRow } from './column.ts'
+import { comparableValue } from './column.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
-import { outputList, pathList } from './output.ts'
+import { outputList, pathList, wholeRow } from './output.ts'
+import { tableName, type Scope } from './scope.ts'
 
 /** The query alone; how many rows are read of it is the caller's business. */
-export function selectStatement ({ table, output, where, groupBy, order, limit, offset, lock }: SelectNode): Fragment {
+export function selectStatement ({ table, output, where, groupBy, order, limit, offset, lock }: SelectNode, scope: Scope): Fragment {
   const columns = output === undefined ? wholeRow(table) : outputList(output, groupBy.length > 0)
-  return sql`select ${columns} from ${tableName(table)} as t${whereClause(where, table)}${groupBy.length === 0 ? empty : sql` group by ${pathList(groupBy)}`}${orderClause(order)}${
+  return sql`select ${columns} from ${tableName(table)} as t${whereClause(where, scope)}${groupBy.length === 0 ? empty : sql` group by ${pathList(groupBy)}`}${orderClause(order)}${
     limit === undefined ? empty : sql` limit ${parameter(String(limit))}`}${offset === undefined ? empty : sql` offset ${parameter(String(offset))}`}${lock === undefined ? empty : lockClause(lock)}`
 }
 

@@ -3,18 +3,18 @@
  */
 import type { UpdateNode } from '../plan/nodes.ts'
 import { assignment } from './assignment.ts'
-import { nullRow, tableName } from './column.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { documentJson } from './reference.ts'
+import { nullRow, tableName, type Scope } from './scope.ts'
 
 /**
  * The update alone; `returning` is added by the caller. Not `set (a, b, …) = (select …)`: PostgreSQL plans that in memory that grows
  * with the square of the columns (measured: 2500 columns 1.4 GB, 12 000 columns the whole machine, and no timeout ends it).
  */
-export function updateStatement ({ table, columns, set, computed, where }: UpdateNode): Fragment {
+export function updateStatement ({ table, columns, set, computed, where }: UpdateNode, scope: Scope): Fragment {
   const plain = columns.map(column => sql`${identifier(column)} = x.${identifier(column)}`)
-  const assignments = join([...plain, ...computed.map(value => assignment(value, table))], sql`, `)
-  const from = columns.length === 0 ? empty : sql` from json_populate_record(${nullRow(table)}, ${documentJson(set)}) as x`
-  return sql`update ${tableName(table)} as t set ${assignments}${from}${whereClause(where, table)}`
+  const assignments = join([...plain, ...computed.map(value => assignment(value, scope))], sql`, `)
+  const from = columns.length === 0 ? empty : sql` from json_populate_record(${nullRow(table)}, ${documentJson(set, scope)}) as x`
+  return sql`update ${tableName(table)} as t set ${assignments}${from}${whereClause(where, scope)}`
 }
