@@ -54,22 +54,24 @@ const keyword = Type.Union([Type.Null(), Type.Literal('not_null'), Type.Literal(
 export type OperandKind = keyof typeof operands
 
 /**
- * An operator. `sql` has holes for the column, the operand and, for full text, the column's `<document>`; `emptyMeets`: whether an
- * empty list or document meets every row; `constant`: it may stand in `on_conflict.index_where`.
+ * An operator. `sql` has holes for the column, the operand and, for full text, the column's `<document>`; `every`: it must hold for all
+ * members of its list, not for one; `emptyMeets`: whether an empty list or array is met by every row, or nearly; `constant`: it may stand in
+ * `on_conflict.index_where`.
  */
 export interface Operator {
   readonly takes: OperandKind
   readonly sql: string
   readonly meaning: string
+  readonly every?: boolean
   readonly emptyMeets?: boolean
   readonly constant?: boolean
 }
 
 export const operators = {
   eq: { takes: 'comparand', sql: '<column> = <operand>', meaning: 'equal', constant: true },
-  neq: { takes: 'comparand', sql: '<column> <> <operand>', meaning: 'not equal', constant: true },
-  gt: { takes: 'comparand', sql: '<column> > <operand>', meaning: 'greater', constant: true },
-  gte: { takes: 'comparand', sql: '<column> >= <operand>', meaning: 'greater or equal', constant: true },
+  neq: { takes: 'comparand', sql: '<column> <> <operand>', meaning: 'not equal', emptyMeets: true, constant: true },
+  gt: { takes: 'comparand', sql: '<column> > <operand>', meaning: 'greater', emptyMeets: true, constant: true },
+  gte: { takes: 'comparand', sql: '<column> >= <operand>', meaning: 'greater or equal', emptyMeets: true, constant: true },
   lt: { takes: 'comparand', sql: '<column> < <operand>', meaning: 'less', constant: true },
   lte: { takes: 'comparand', sql: '<column> <= <operand>', meaning: 'less or equal', constant: true },
   like: { takes: 'comparand', sql: '<column> like <operand>', meaning: 'SQL pattern, case matters' },
@@ -77,10 +79,10 @@ export const operators = {
   match: { takes: 'comparand', sql: '<column> ~ <operand>', meaning: 'POSIX regular expression, case matters' },
   imatch: { takes: 'comparand', sql: '<column> ~* <operand>', meaning: 'POSIX regular expression, case ignored' },
   in: { takes: 'list', sql: '<column> = any (<operand>)', meaning: 'equal to one of the list', constant: true },
-  nin: { takes: 'list', sql: '<column> <> all (<operand>)', meaning: 'equal to none of the list', emptyMeets: true },
+  nin: { takes: 'list', sql: '<column> <> all (<operand>)', meaning: 'equal to none of the list', every: true, emptyMeets: true },
   between: { takes: 'bounds', sql: '<column> between <operand>', meaning: 'from low to high, both included' },
   is: { takes: 'keyword', sql: '<column> is <operand>', meaning: 'null or not, or the truth of a boolean', constant: true },
-  isdistinct: { takes: 'distinct', sql: '<column> is distinct from <operand>', meaning: 'not equal, where null equals null' },
+  isdistinct: { takes: 'distinct', sql: '<column> is distinct from <operand>', meaning: 'not equal, where null equals null', emptyMeets: true },
   fts: { takes: 'search', sql: '<document> @@ to_tsquery(<operand>)', meaning: 'full text, query with operators' },
   plfts: { takes: 'search', sql: '<document> @@ plainto_tsquery(<operand>)', meaning: 'full text, all of the words' },
   phfts: { takes: 'search', sql: '<document> @@ phraseto_tsquery(<operand>)', meaning: 'full text, the words in a row' },
@@ -95,7 +97,7 @@ export const operators = {
   adj: { takes: 'json', sql: '<column> -|- <operand>', meaning: 'range is adjacent to' },
   has_key: { takes: 'key', sql: '<column> ? <operand>', meaning: 'jsonb has the key' },
   has_keys_any: { takes: 'keys', sql: '<column> ?| <operand>', meaning: 'jsonb has one of the keys' },
-  has_keys_all: { takes: 'keys', sql: '<column> ?& <operand>', meaning: 'jsonb has all of the keys', emptyMeets: true }
+  has_keys_all: { takes: 'keys', sql: '<column> ?& <operand>', meaning: 'jsonb has all of the keys', every: true, emptyMeets: true }
 } as const satisfies Record<string, Operator>
 
 export type OperatorName = keyof typeof operators

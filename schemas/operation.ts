@@ -31,6 +31,9 @@ const direction = oneOf('asc', 'desc')
 const ordering = Type.Union([direction, Type.Object({ direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) }, { additionalProperties: false, minProperties: 1 })])
 const lockMode = oneOf('update', 'no_key_update', 'share', 'key_share')
 const lockWait = oneOf('nowait', 'skip_locked')
+const lock = Type.Union([lockMode, Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, { additionalProperties: false })], {
+  description: 'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, `"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`'
+})
 
 const returning = Type.Optional(Type.Array(output, { maxItems: maxColumns, description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (an insert then needs no SELECT privilege)' }))
 const expect = Type.Optional(Type.Union([
@@ -89,7 +92,7 @@ export const Select = Type.Object({
   order: Type.Optional(Type.Array(Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }), { maxItems: maxColumns, description: '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a column or the `as` of one' })),
   limit: Type.Optional(Type.Integer({ minimum: 0, description: 'most rows' })),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'rows to leave out first' })),
-  lock: Type.Optional(Type.Union([lockMode, Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, { additionalProperties: false })], { description: 'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, `"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`' })),
+  lock: Type.Optional(lock),
   expect
 }, { description: 'Answers the rows that meet `where`, all of them without one.' })
 
@@ -101,6 +104,7 @@ export type OperationKind = keyof typeof operations
 export type Output = Static<typeof output>
 export type Aggregate = Static<typeof aggregate>
 export type Ordering = Static<typeof ordering>
+export type Lock = Static<typeof lock>
 export type LockMode = Static<typeof lockMode>
 export type LockWait = Static<typeof lockWait>
 export type Expect = Static<typeof expect>

@@ -223,3 +223,11 @@ t.test('property: no filter makes the service fail', async t => {
   }), { numRuns: 400 })
   t.ok(codes.has('none') && codes.size > 5, `among them ${[...codes].join(', ')}`)
 })
+
+t.test('a path has as many keys as JSON has levels', async t => {
+  const service = await useService(t, { schema: 'create table docs (j jsonb); insert into docs values (\'{}\'); grant all on docs to oneflight_user' })
+  const path = (keys: number): string => `j${'->a'.repeat(keys)}`
+  const select = (column: string) => service.post([{ id: 's', op: 'select', table: 'docs', where: { [column]: { isdistinct: 1 } }, columns: [{ column, as: 'a' }], order: [{ [column]: 'asc' }], group_by: [column] }])
+  t.same((await select(path(100))).body.data.s, [{ a: null }])
+  t.same((await select(path(101))).body.error.errors.map(({ code, path }: { code: string, path: unknown[] }) => [code, path.slice(0, 2)]), [['member_invalid', ['where', path(101)]], ['member_invalid', ['columns', 0]], ['member_invalid', ['group_by', 0]], ['member_invalid', ['order', 0]]])
+})

@@ -286,3 +286,18 @@ async function rendered ({ database: { sql } }: ServiceUnderTest, query: string,
   const [row] = await sql.unsafe<Array<{ j: string }>>(`${before} select coalesce(json_agg(q), '[]')::text as j from (${query}) q`)
   return row?.j ?? ''
 }
+
+t.test('rows of many shapes beside a conflict: their order, and no more of them than can be answered in it', async t => {
+  const service = await useService(t, { schema: 'create table t (id int primary key, a int, b int); insert into t select i * 7 from generate_series(0, 20) i; grant all on t to oneflight_user' })
+  const rows = (count: number): object[] => Array.from({ length: count }, (_, id) => id % 2 === 0 ? { id, a: id } : { id, b: id })
+  const insert = (values: object[], onConflict: object) => service.post([{ id: 'i', op: 'insert', table: 't', values, on_conflict: onConflict }])
+  const nothing = { columns: ['id'], do: 'nothing' }
+  const { body } = await insert(rows(200), nothing)
+  t.same(body.data.i.map(({ id }: { id: number }) => id), Array.from({ length: 200 }, (_, id) => id).filter(id => id % 7 !== 0 || id > 140))
+  t.match((await insert(rows(201), nothing)).body.error.errors, [{ code: 'rows_limit', path: ['values'] }])
+  // What is beside the rows is written once for each group of them.
+  const set = (count: number): object => ({ columns: ['id'], do: 'update', set: Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, i])), where: { not: { or: [{ a: { eq: 1 } }, { b: { eq: 1 } }] } } })
+  t.match((await insert(rows(100), set(49))).body.error.errors, [{ code: 'rows_limit', path: ['values'], message: /^The rows name different columns, in 100 groups; that times the 51 parts of / }])
+  t.match((await insert(rows(100), set(48))).body.error, { code: 'undefined_column' })
+  t.match((await service.post([{ id: 'i', op: 'insert', table: 't', values: rows(200), returning: Array.from({ length: 26 }, (_, i) => ({ column: 'id', as: `c${i}` })) }])).body.error.errors, [{ code: 'rows_limit', path: ['values'] }])
+})

@@ -88,7 +88,7 @@ t.test('as operands they mean what the literal means, in every place of a filter
       [{ ints: { cs: '$s.ints' } }, { ints: { cs: [1, 3] } }], [{ ints: { cs: ['$s.id', 3] } }, { ints: { cs: [1, 3] } }], [{ ints: { ov: '$s.*.id' } }, { ints: { ov: [1, 2, 3] } }], [{ ints: { ov: '$none.*.n' } }, { n: { eq: -99 } }], [{ ints: { cd: '$many.*.n' } }, { ints: { cd: [1, 2, 3, 4, 7, 10] } }],
       [{ texts: { ov: '$s.texts' } }, { texts: { ov: ['red', 'a,b'] } }], [{ texts: { cs: ['$s.nil'] } }, { n: { eq: -99 } }], [{ ints: { cd: '$none.*.n' } }, { ints: { eq: { $value: [] } } }], [{ jb: { cs: '$s.jb' } }, { jb: { cs: { a: 1 } } }], [{ jb: { cs: { a: '$s.id' } } }, { jb: { cs: { a: 1 } } }],
       [{ jb: { cs: { k: '$s.js' } } }, { jb: { cs: { k: 'x' } } }], [{ jb: { cs: { $value: { a: '$s.id' } } } }, { jb: { cs: { a: 1 } } }], [{ jb: { cd: ['$s.js', '$s.1.js', '$s.nil', 1, '$s.jb'] } }, { jb: { cd: ['x', 5, null, 1, { a: 1 }] } }], [{ jb: { eq: { $value: [1, '$s.js', '$s.nil', '$s.jb'] } } }, { id: { eq: 6 } }],
-      [{ ints: { eq: { $value: ['$s.id', 2, '$s.2.id'] } } }, { id: { eq: 1 } }], [{ ints: { eq: { $value: '$one.*.n' } } }, { ints: { eq: { $value: [7] } } }], [{ ints: { neq: { $value: '$none.*.n' } } }, { ints: { neq: { $value: [] } } }],
+      [{ ints: { eq: { $value: ['$s.id', 2, '$s.2.id'] } } }, { id: { eq: 1 } }], [{ ints: { eq: { $value: '$one.*.n' } } }, { ints: { eq: { $value: [7] } } }],
       [{ span: { ov: '$s.span' } }, { span: { ov: '[4,6)' } }], [{ span: { cd: '$s.1.span' } }, { span: { cd: '[1,5)' } }], ...['sl', 'sr', 'nxr', 'nxl', 'adj'].map(name => [{ span: { [name]: '$s.span' } }, { span: { [name]: '[4,6)' } }] as const),
       [{ 'jb->tags': { cs: '$s.1.texts' } }, { id: { eq: 8 } }], [{ 'jb->a': { eq: '$s.id' } }, { id: { eq: 1 } }],
       // keys, full text
@@ -181,7 +181,7 @@ t.test('a list of no rows never widens a query', async t => {
     { n: { nin: '$none.*.n' } }, { n: { eq: { all: '$none.*.n' } } }, { n: { gt: { all: '$none.*.n' } } }, { txt: { like: { all: '$none.*.n' } } }, { ints: { cs: '$none.*.n' } }, { jb: { cs: '$none.*.n' } }, { jb: { has_keys_all: '$none.*.n' } }, { 'jb->a': { has_keys_all: '$none.*.n' } },
     { n: { not: { in: '$none.*.n' } } }, { n: { not: { eq: { any: '$none.*.n' } } } }, { ints: { not: { ov: '$none.*.n' } } }, { jb: { not: { has_keys_any: '$none.*.n' } } }, { not: { n: { in: '$none.*.n' } } }, { not: { or: [{ m: { gt: 5 } }, { n: { in: '$none.*.n' } }] } },
     { not: { n: { not: { nin: '$none.*.n' } } } }, { not: { not: { n: { not: { in: '$none.*.n' } } } } }, { or: [{ n: { eq: 1 } }, { n: { nin: '$none.*.n' } }] }, { n: { eq: -1, nin: '$none.*.n' } }, { id: { eq: -1 }, not: { and: [{ n: { in: '$none.*.n' } }] } },
-    { ints: { cs: { $value: '$none.*.n' } } }, { ints: { cs: ['$none.*.n'] } }, { ints: { not: { ov: ['$none.*.n'] } } }, { ints: { not: { ov: { $value: '$none.*.n' } } } }
+    { ints: { cs: { $value: '$none.*.n' } } }, { ints: { neq: { $value: '$none.*.n' } } }, { ints: { gte: { $value: '$none.*.n' } } }, { ints: { isdistinct: { $value: '$none.*.n' } } }, { ints: { not: { eq: { $value: '$none.*.n' } } } }, { ints: { cs: ['$none.*.n'] } }, { ints: { not: { ov: ['$none.*.n'] } } }, { ints: { not: { ov: { $value: '$none.*.n' } } } }
   ]
   for (const where of widening) {
     for (const reader of [{ op: 'select', table: 'things', where }, { op: 'update', table: 'things', set: { mark: 1 }, where }, { op: 'delete', table: 'doomed', where }]) await fails(t, service, reader, 'reference_row_missing', `${reader.op} ${JSON.stringify(where)}`)
@@ -222,4 +222,12 @@ t.test('references cost about what literals cost', async t => {
     const [slow, fast] = [await time(references), await time(literals)]
     t.ok(slow < 10 * fast, `${name}: ${(slow / fast).toFixed(1)} times`)
   }
+})
+
+t.test('long lists are read a hundred times, short ones more often', async t => {
+  const service = await useService(t, { schema: 'create table few (n int); insert into few select generate_series(1, 9); create table t (j jsonb); insert into t values (null); grant all on few, t to oneflight_user', env: { MAX_ROWS: '10' } })
+  const batch = (lists: number) => service.post([{ id: 's', op: 'select', table: 'few' }, { id: 'between', op: 'select', table: 't' }, { id: 'u', op: 'update', table: 't', set: { j: Array.from({ length: lists }, () => '$s.*.n') }, all: true, returning: [] }])
+  for (const lists of [100, 111]) t.equal((await batch(lists)).status, 200)
+  const { status, body } = await batch(112)
+  t.match({ status, error: body.error }, { status: 422, error: { code: 'rows_limit', op: 'u', index: 2, committed: false, message: '"s" returned 9 rows; 112 lists of them are too much.' } })
 })

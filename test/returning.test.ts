@@ -360,3 +360,28 @@ async function rendered ({ database: { sql } }: ServiceUnderTest, query: string,
     return row?.j ?? ''
   })
 }
+
+t.test('the name of an aggregate is no column', async t => {
+  const service = await useService(t, { schema: 'create table plain (id int primary key, k int); insert into plain select i, i % 2 from generate_series(1, 4) i; create table named (count int, max text); insert into named values (7, \'m\'); grant all on plain, named to oneflight_user' })
+  const rows: ReadonlyArray<readonly [operation: object, code: string]> = [
+    [{ columns: ['json_agg'] }, 'grouping_error'], [{ columns: ['count'] }, 'grouping_error'], [{ columns: ['k', 'array_agg'], group_by: ['k'] }, 'grouping_error'], [{ columns: ['k', { fn: 'count' }], group_by: ['k'], order: [{ max: 'asc' }] }, 'grouping_error'],
+    [{ order: [{ count: 'asc' }] }, 'grouping_error'], [{ where: { count: { eq: 4 } } }, 'grouping_error'], [{ columns: [{ fn: 'sum', column: 'count' }] }, 'grouping_error']
+  ]
+  for (const [operation, code] of rows) {
+    const { status, body } = await service.post([{ id: 's', op: 'select', table: 'plain', ...operation }])
+    t.match({ status, error: body.error }, { status: 400, error: { code, op: 's' } }, JSON.stringify(operation))
+  }
+  t.match((await service.post([{ id: 'd', op: 'delete', table: 'plain', all: true, returning: ['count'] }])).body.error, { code: 'grouping_error' })
+  t.same((await service.post([{ id: 's', op: 'select', table: 'named', columns: ['count', 'max'], order: [{ max: 'asc' }] }])).body.data.s, [{ count: 7, max: 'm' }])
+})
+
+t.test('names and order of places in jsonb', async t => {
+  const long = 'k'.repeat(64)
+  const service = await useService(t, { schema: 'create table docs (id int, j json, b jsonb); insert into docs values (1, \'{"a":2}\', \'{"a":"x"}\'), (2, \'{"a":1}\', \'{"a":"y"}\'); grant all on docs to oneflight_user' })
+  const select = { id: 's', op: 'select', table: 'docs' }
+  // PostgreSQL would cut the name, and two of them could then be one.
+  t.match((await service.post([{ ...select, columns: [`b->${long}`, `b->${long}x`] }])).body.error.errors, [{ code: 'member_invalid', path: ['columns', 0] }, { code: 'member_invalid', path: ['columns', 1] }])
+  t.same((await service.post([{ ...select, columns: ['id', { column: `b->${long}`, as: 'k' }], order: [{ id: 'asc' }] }])).body.data.s, [{ id: 1, k: null }, { id: 2, k: null }])
+  t.same((await service.post([{ ...select, columns: ['j->a', { column: 'b->>a', as: 'letter' }], order: [{ a: 'asc' }] }])).body.data.s, [{ a: 1, letter: 'y' }, { a: 2, letter: 'x' }], 'json is ordered as jsonb')
+  t.same((await service.post([{ ...select, columns: ['id'], order: [{ 'b->>a': 'desc' }] }])).body.data.s, [{ id: 2 }, { id: 1 }])
+})

@@ -190,7 +190,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"s","op":"select","table":"items","where":{"or":[{"id":{"eq":1},"name":{"not":{"eq":"x"}}},{"not":{"and":[{"data->a->0":{"eq":1}},{"data->>b":{"like":"x%"}}]}}]}}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t where ((t."id" = $1 and not (t."name" = $2)) or not (((t."data" -> $3::text -> $4::text::int)::jsonb = $5::jsonb and (t."data" ->> $6::text) like $7))))${counted(8)}`,
+        `with r as (select t.*::${items} as row from ${items} as t where ((t."id" = $1 and not (t."name" = $2)) or not (((t."data" -> $3::text -> $4::int)::jsonb = $5::jsonb and (t."data" ->> $6::text) like $7))))${counted(8)}`,
         '1', 'x', 'a', '0', '1', 'b', 'x%', ...count
       ]
     ],
@@ -223,7 +223,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"s","op":"select","table":"items","columns":["data->>k",{"column":"name","as":"title"},{"fn":"count"},{"fn":"sum","column":"n","as":"total"}],"group_by":["data->>k","name"],"order":[{"total":{"direction":"desc","nulls":"last"}},{"data->>k":"asc"}],"limit":5,"offset":1}',
     sql: [
       [
-        `with r as (select p.*::record as row from (select (t."data" ->> $1::text) as "k", t."name" as "title", count(*) as "count", sum(t."n") as "total" from ${items} as t group by (t."data" ->> $1::text), t."name" order by "total" desc nulls last, (t."data" ->> $1::text) asc limit $2 offset $3) as p)${counted(4)}`,
+        `with r as (select p.*::record as row from (select c."0" as "k", t."name" as "title", count(*) as "count", sum(t."n") as "total" from ${items} as t cross join lateral (select t."data" ->> $1::text as "0", t."name" as "1", t."n" as "2") as c group by c."0", t."name" order by "total" desc nulls last, c."0" asc limit $2 offset $3) as p)${counted(4)}`,
         'k', '5', '1', ...count
       ]
     ],
@@ -234,7 +234,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"s","op":"select","table":"items","lock":{"mode":"no_key_update","wait":"skip_locked"},"order":[{"id":"desc"}],"limit":1}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t order by t."id" desc limit $1 for no key update skip locked)${counted(2)}`,
+        `with r as (select t.*::${items} as row from ${items} as t order by t."id" desc limit $1 for no key update of t skip locked)${counted(2)}`,
         '1', ...count
       ]
     ],
@@ -260,11 +260,11 @@ const cases: readonly Case[] = [
     batch: '{"id":"u","op":"update","table":"items","set":{"n":{"$inc":1.5},"data":{"$merge":{"b":1}},"name":"z"},"where":{"id":{"eq":2}}},{"id":"v","op":"update","table":"items","set":{"n":{"$mul":2},"name":{"$default":true},"data":{"$remove":"b"}},"where":{"id":{"eq":2}}}',
     sql: [
       [
-        `with "v0" as materialized (select (x.value).* from (select row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()), json_build_object(E'f1', $1::json, E'f2', $2::json)) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (update ${items} as t set "name" = x."name", "n" = t."n" + $3, "data" = coalesce(t."data", (select "v0"."f2" from "v0")) || coalesce((select "v0"."f1" from "v0"), (select "v0"."f2" from "v0")) from json_populate_record(${nulls(items)}, $4::json) as x where t."id" = $5 ${returning})${counted(6)}`,
+        `with "v0" as materialized (select (x.value).* from (select row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()) as value from json_populate_record(${nulls(items)}, '{}') as n where false union all select json_populate_record(row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()), json_build_object(E'f1', $1::json, E'f2', $2::json)) from json_populate_record(${nulls(items)}, '{}') as n) as x), r as (update ${items} as t set "name" = x."name", "n" = t."n" + $3, "data" = case when jsonb_typeof(coalesce(t."data", (select "v0"."f2" from "v0"))) = 'object' and jsonb_typeof(coalesce((select "v0"."f1" from "v0"), (select "v0"."f2" from "v0"))) = 'object' then coalesce(t."data", (select "v0"."f2" from "v0")) || coalesce((select "v0"."f1" from "v0"), (select "v0"."f2" from "v0")) else (select jsonb_object_agg(key, value) from jsonb_each(t."data" || (select "v0"."f1" from "v0"))) end from json_populate_record(${nulls(items)}, $4::json) as x where t."id" = $5 ${returning})${counted(6)}`,
         '{"b":1}', '{}', '1.5', '{"name":"z"}', '2', ...count
       ],
       [
-        `with r as (update ${items} as t set "n" = t."n" * $1, "name" = default, "data" = t."data" - $2::text where t."id" = $3 ${returning})${counted(4)}`,
+        `with r as (update ${items} as t set "n" = t."n" * $1, "name" = default, "data" = coalesce(t."data" - $2::text, t."data") where t."id" = $3 ${returning})${counted(4)}`,
         '2', 'b', '2', ...count
       ]
     ],
@@ -308,7 +308,7 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items","columns":["id","n"]},{"id":"b","op":"insert","table":"items","values":[{"data":["$a","$a.1","$a.*.id"]}]}',
     sql: [
       [
-        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t) as p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($1::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($2::text || j.n as int) as text) when j.n < $3 then cast(cast($4::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($5::text || m.position as int) as text) when set_config($6, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m`,
+        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t cross join lateral (select t."id" as "0", t."n" as "1") as c) as p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($1::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($2::text || j.n as int) as text) when j.n < $3 then cast(cast($4::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($5::text || m.position as int) as text) when set_config($6, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m`,
         '{"id"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0'
       ],
       [
@@ -548,16 +548,16 @@ t.test('rows of many shapes keep their order', async t => {
   const service = await useService(t, { schema: 'create table wide (id int generated always as identity, a int default -1, b int default -1, c int default -1, d int default -1); grant all on wide to oneflight_user' })
   const shapes = [['a'], ['a', 'b'], ['c', 'a', 'd'], ['a', 'd'], ['b', 'c', 'a']]
   const rows = (count: number): Array<Record<string, number>> => Array.from({ length: count }, (_, i) => Object.fromEntries((shapes[i * 7 % 5] as string[]).map(name => [name, i])))
-  for (const count of [500, 2000]) {
+  for (const count of [200, 2000]) {
     const sent = rows(count)
     const { body } = await service.post([{ id: 'i', op: 'insert', table: 'wide', values: sent }, { id: 'd', op: 'delete', table: 'wide', all: true }])
     const got: Array<Record<string, number>> = body.data.i
     t.same(got.map(({ id, ...row }) => row), sent.map(row => ({ a: -1, b: -1, c: -1, d: -1, ...row })), `${count} rows`)
-    if (count === 500) t.ok(got.every(({ id }, i) => i === 0 || (id ?? 0) > (got[i - 1]?.['id'] ?? 0)), 'inserted in that order as well')
+    if (count === 200) t.ok(got.every(({ id }, i) => i === 0 || (id ?? 0) > (got[i - 1]?.['id'] ?? 0)), 'inserted in that order as well')
   }
-  const many = Array.from({ length: 501 }, (_, i) => ({ [`c${i}`]: 1 }))
+  const many = Array.from({ length: 201 }, (_, i) => ({ [`c${i}`]: 1 }))
   const { status, body } = await service.post([{ id: 'i', op: 'insert', table: 'wide', values: many }])
-  t.match({ status, errors: body.error.errors }, { status: 422, errors: [{ code: 'rows_limit', path: ['values'], message: 'The rows name columns in 501 combinations, at most 500 are allowed.' }] })
+  t.match({ status, errors: body.error.errors }, { status: 422, errors: [{ code: 'rows_limit', path: ['values'], message: /^The rows name different columns, in 201 groups; at most 200 are allowed\./ }] })
 })
 
 t.test('MAX_ROWS, in and out', async t => {

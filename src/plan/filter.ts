@@ -55,12 +55,12 @@ function both (predicates: readonly Predicate[]): Predicate {
 }
 
 const planners: Record<OperandKind, (operand: Json, operator: Operator, place: Place) => Operand> = {
-  comparand (operand, _operator, place) {
+  comparand (operand, { emptyMeets = false }, place) {
     const quantifier = isObject(operand) ? (['any', 'all'] as const).find(name => has(operand, name)) : undefined
-    if (quantifier === undefined) return planSingle(operand, place)
+    if (quantifier === undefined) return planSingle(operand, place, rowsNeeded(emptyMeets, place))
     return { kind: 'quantified', quantifier, list: planList((operand as JsonObject)[quantifier] as Json, quantifier === 'all', within(place, quantifier)) }
   },
-  distinct: (operand, _operator, place) => operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place),
+  distinct: (operand, { emptyMeets = false }, place) => operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, rowsNeeded(emptyMeets, place)),
   list: (operand, { emptyMeets = false }, place) => planList(operand, emptyMeets, place),
   keys: (operand, { emptyMeets = false }, place) => planList(operand, emptyMeets, place),
   bounds (operand, _operator, place) {

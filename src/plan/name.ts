@@ -1,7 +1,7 @@
 /**
  * Names of tables and columns: what cannot be an identifier of PostgreSQL is refused here, and the allowlist of schemas is applied.
  */
-import { maxIdentifierBytes } from '../../schemas/operation.ts'
+import { maxDepth, maxIdentifierBytes } from '../../schemas/operation.ts'
 import type { ColumnPath, Findings, PlanLimits, TableName } from './nodes.ts'
 
 /** Reads `table`; undefined when a fault was found. Unqualified names live in the first schema of the allowlist. */
@@ -29,6 +29,8 @@ export function plainColumnFault (name: string): string | undefined {
 /** What is wrong with a column or a path into its jsonb; undefined when it can be one. */
 export function pathFault (text: string): string | undefined {
   if (!text.includes('->')) return columnFault(text)
+  // No JSON is deeper, so a longer path leads nowhere; it would only cost.
+  if (text.split('->', maxDepth + 2).length > maxDepth + 1) return `A path has at most ${maxDepth} keys.`
   const { column, keys } = readPath(text)
   const fault = columnFault(column)
   if (fault !== undefined) return fault

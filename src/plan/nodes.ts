@@ -119,7 +119,7 @@ export interface SelectNode extends OperationNode {
   readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
 }
 
-/** `by`: a column, or the name of a column of the answer. */
+/** `by`: a column, or the name of an aggregate of the answer. */
 export interface SortKey { readonly by: ColumnPath | string, readonly direction: 'asc' | 'desc' | undefined, readonly nulls: 'first' | 'last' | undefined }
 
 export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode

@@ -4,7 +4,7 @@
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { Expectation, Plan, PlanNode, Reading } from '../plan/nodes.ts'
-import { columnsRead } from '../sql/compile.ts'
+import { columnsRead, listsRead } from '../sql/compile.ts'
 import { readMarker, type Marker } from '../sql/marker.ts'
 import type { Landing } from './flight.ts'
 
@@ -33,6 +33,11 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
   }
   if (marker.kind === 'expect') return { failure: failure('expectation_failed', describeExpectation(plan, at, marker.value), final(plan, at)), operation: at }
   const readings = plan.readings.get(at) as readonly Reading[]
+  if (marker.kind === 'lists') {
+    const { reader } = listsRead(readings)[0] as Reading
+    const message = `"${placeOf(plan, at).op}" returned ${marker.value} rows; ${listsRead(readings).length} lists of them are too much.`
+    return { failure: failure('rows_limit', message, final(plan, reader)), operation: reader }
+  }
   const { reader, reference } = (marker.kind === 'row' ? missingRow(readings, marker.value) : missingColumn(readings, marker.value)) as Reading
   const { op: source } = placeOf(plan, at)
   const [code, message] = marker.kind === 'column'

@@ -3,20 +3,19 @@
  *
  * `t."name"` also finds a function of that name that takes a row of the table, PostgreSQL's computed column, and system columns like
  * `ctid`. Both are let through: a function needs EXECUTE and a row that the role may read in full. A name like `text` does not cast the
- * row: PostgreSQL excludes that from this notation.
+ * row: PostgreSQL excludes that from this notation. Aggregates (`t."count"`) it does not exclude, but conditions and RETURNING allow
+ * none, and select.ts sees to the rest.
  */
 import type { ColumnPath } from '../plan/nodes.ts'
-import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'
+import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 
 /** A column, or a place in its jsonb, of the row that `row` names. */
 export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
-  const steps = keys.map((key, i) => sql`${gives === 'text' && i === keys.length - 1 ? sql` ->> ` : sql` -> `}${typeof key === 'number' ? position(key) : sql`${sharedParameter(key)}::text`}`)
+  const steps = keys.map((key, i) => {
+    const arrow = gives === 'text' && i === keys.length - 1 ? sql` ->> ` : sql` -> `
+    return typeof key === 'number' ? sql`${arrow}${parameter(String(key))}::int` : sql`${arrow}${parameter(key)}::text`
+  })
   return sql`${row}.${identifier(column)}${join(steps, empty)}`
-}
-
-// The cast through text, for a parameter has one type: the key "0" of one path may be the position 0 of another.
-function position (key: number): Fragment {
-  return sql`${sharedParameter(String(key))}::text::int`
 }
 
 /** The same where it is compared: json has no comparison, jsonb does. */

@@ -42,7 +42,7 @@ function condition ({ column, operator: name, operand }: Condition, { scope, con
   const parts = right(operand, operator, meeting).map(operand => fill(operator.sql, { column: left, operand, document }))
   if (parts.length === 1) return parts[0] as Fragment
   // Literals of a list and its references, each with the operator of its own.
-  const every = operand.kind === 'quantified' ? operand.quantifier === 'all' : operator.emptyMeets === true
+  const every = operand.kind === 'quantified' ? operand.quantifier === 'all' : operator.every === true
   return sql`(${join(parts, every ? sql` and ` : sql` or `)})`
 }
 

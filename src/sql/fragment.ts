@@ -9,7 +9,7 @@ const brand: unique symbol = Symbol('sql')
 export interface Fragment { readonly [brand]: readonly Part[] }
 
 type Part = string | Parameter | Fragment
-interface Parameter { readonly value: string, readonly shared?: true }
+interface Parameter { readonly value: string }
 
 /** What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its value. */
 export interface RenderedSql { readonly text: string, readonly parameters: readonly string[] }
@@ -31,14 +31,6 @@ export function identifier (name: string): Fragment {
 /** A value that never becomes SQL text. PostgreSQL infers its type from where it stands, so write a cast where it cannot. */
 export function parameter (value: string): Fragment {
   return { [brand]: [{ value }] }
-}
-
-/**
- * A parameter that is one and the same wherever the statement has this value: PostgreSQL takes two expressions for equal (GROUP BY) only
- * when their parameters are. Each place must give it the same type.
- */
-export function sharedParameter (value: string): Fragment {
-  return { [brand]: [{ value, shared: true }] }
 }
 
 /**
@@ -70,19 +62,11 @@ export function join (fragments: readonly Fragment[], separator: Fragment): Frag
 /** Text and numbered parameters, in the order they stand. */
 export function render (fragment: Fragment): RenderedSql {
   const parameters: string[] = []
-  const shared = new Map<string, number>()
   let text = ''
   const write = (part: Part): void => {
     if (typeof part === 'string') text += part
-    else if ('value' in part) text += `$${number(part)}`
+    else if ('value' in part) text += `$${parameters.push(part.value)}`
     else for (const inner of part[brand]) write(inner)
-  }
-  const number = ({ value, shared: one }: Parameter): number => {
-    const known = one ? shared.get(value) : undefined
-    if (known !== undefined) return known
-    const position = parameters.push(value)
-    if (one) shared.set(value, position)
-    return position
   }
   write(fragment)
   return { text, parameters }

@@ -8,8 +8,8 @@ import { parameter, sql, type Fragment } from './fragment.ts'
 const secret = `oneflight-${randomUUID()}`
 const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
 
-/** `rows`: more rows than allowed, value is their number · `row`: a referenced row is missing, value is the number of rows there are · `column`: value is the position in the publisher's list · `expect`: value is the number of rows, which was not expected. */
-export type MarkerKind = 'rows' | 'row' | 'column' | 'expect'
+/** `rows`: more rows than allowed, value is their number · `row`: a referenced row is missing, value is the number of rows there are · `column`: value is the position in the publisher's list · `expect`: value is the number of rows, which was not expected · `lists`: value is the number of rows, of which too many lists are read. */
+export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists'
 export interface Marker { readonly kind: MarkerKind, readonly value: number }
 
 /** An expression of type text that fails with the marker when it is evaluated. `value` is an integer expression that is no constant. */
