@@ -113,7 +113,7 @@ t.test('lost after COMMIT was carried out: unknown', async t => {
 t.test('lost, and nobody to ask before the deadline: unknown', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await lockRow(database)
-  const flight = engine.run([touch], 1000)
+  const flight = engine.run([touch], 3000)
   await lock.awaited()
   proxy.open = false
   proxy.cut()

@@ -50,7 +50,7 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error.code, place.anonymous),
     // PostgreSQL names the kind of statement, and here every operation is a query around what it changes.
-    message: error.code === '25006' ? 'The transaction is read-only.' : error.message,
+    message: error.routine === 'PreventCommandIfReadOnly' ? 'The transaction is read-only.' : error.message,
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })

@@ -166,7 +166,7 @@ function describe (schema: TSchema): string {
   switch (schema[Kind]) {
     case 'Union': {
       const words = [...new Set(variantsOf(schema).map(describe))]
-      return words.length === 1 ? words[0] as string : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+      return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
     }
     case 'String': return 'a string'
     case 'Number': return 'a number'

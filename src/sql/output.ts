@@ -1,7 +1,7 @@
 /**
  * What an operation answers → SQL.
  */
-import type { OutputColumn, TableName } from '../plan/nodes.ts'
+import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
 import { columnValue } from './column.ts'
 import { identifier, join, sql, type Fragment } from './fragment.ts'
 import { tableName } from './scope.ts'
@@ -16,7 +16,7 @@ export function wholeRow (table: TableName): Fragment {
 
 /** `expression as "name", …` of columns that are returned, among which are no aggregates. */
 export function returningList (output: readonly OutputColumn[]): Fragment {
-  return join(output.flatMap(({ name, path }) => path === undefined ? [] : [sql`${columnValue(path, sql`t`)} as ${identifier(name)}`]), sql`, `)
+  return join(output.map(({ name, path }) => sql`${columnValue(path as ColumnPath, sql`t`)} as ${identifier(name)}`), sql`, `)
 }
 
 export const aggregates: Readonly<Record<NonNullable<OutputColumn['aggregate']>, Fragment>> = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
