@@ -32,14 +32,14 @@ const mergeSql = "case when jsonb_typeof(coalesce(<column>, <empty>)) = 'object'
 const appendSql = 'case when <empty> @> <empty> then coalesce(coalesce(<column>, <empty>) || <operand>, <column>, <empty>) end'
 
 export const modifiers = {
-  $inc: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> + <operand>', meaning: 'adds a number' },
-  $mul: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> * <operand>', meaning: 'multiplies by a number' },
+  $inc: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> + <operand>', meaning: 'adds a number; NULL stays NULL' },
+  $mul: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> * <operand>', meaning: 'multiplies by a number; NULL stays NULL' },
   $now: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'now()', meaning: 'the time at which the transaction began' },
   $default: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
   $col: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row as it is' },
   $excluded: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row that was to be inserted', conflict: true },
-  $merge: { operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]), takes: 'an object or a reference', reads: 'json', sql: mergeSql, empty: '{}', meaning: 'sets these members of a jsonb object' },
-  $append: { operand: Type.Union([Type.Array(anything), referenceTo('any')]), takes: 'an array or a reference', reads: 'json', sql: appendSql, empty: '[]', meaning: 'adds these elements to an array or a jsonb array' },
+  $merge: { operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]), takes: 'an object or a reference', reads: 'json', sql: mergeSql, empty: '{}', meaning: 'sets these members of a jsonb object; NULL counts as empty, anything but an object is refused' },
+  $append: { operand: Type.Union([Type.Array(anything), referenceTo('any')]), takes: 'an array or a reference', reads: 'json', sql: appendSql, empty: '[]', meaning: 'adds these elements to an array or a jsonb array; NULL counts as empty' },
   $remove: { operand: Type.String({ reference: 'value' }), takes: 'a key, as a string or a reference', reads: 'text', sql: 'coalesce(<column> - <operand>, <column>)', meaning: 'takes a key out of a jsonb object' },
   $value: { operand: anything, takes: 'any JSON', reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
 } as const satisfies Record<string, Modifier>

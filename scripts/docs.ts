@@ -93,8 +93,8 @@ function renderOperands (): string {
 
 function renderModifiers (): string {
   const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
-  const rows = all.map(([name, { takes, sql, meaning, conflict }]) => [`\`${name}\``, takes, renderSql(sql), conflict === true ? `${meaning}; in \`on_conflict\` alone` : meaning])
-  return renderTable(['Modifier', 'Takes', 'SQL', 'Meaning'], rows)
+  const rows = all.map(([name, { takes, meaning, conflict }]) => [`\`${name}\``, takes, conflict === true ? `${meaning}; in \`on_conflict\` alone` : meaning])
+  return renderTable(['Modifier', 'Takes', 'Meaning'], rows)
 }
 
 function renderPreferences (): string {

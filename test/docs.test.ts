@@ -39,7 +39,7 @@ t.test('the generated tables', async t => {
     '| `where` | update, delete, select | ',
     '| `gte` | `column >= operand` | comparand | greater or equal |',
     '| keyword | `null`, ',
-    '| `$inc` | a number or a reference | `column + operand` | ',
+    '| `$inc` | a number or a reference | adds a number',
     '| `tx` | `commit`, `rollback` | '
   ]) t.ok(read('docs/language.md').includes(`\n${row}`), row)
 

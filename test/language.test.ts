@@ -7,6 +7,8 @@ import { maxFilterDepth, operators, type Operator } from '../schemas/filter.ts'
 import { modifiers } from '../schemas/modifier.ts'
 import { maxColumns, maxDepth, memberKinds, OnConflict } from '../schemas/operation.ts'
 import { preferenceItems } from '../schemas/prefer.ts'
+import { maxGroups, maxRepetition } from '../src/plan/values.ts'
+import { MAX_LISTS } from '../src/sql/compile.ts'
 import { codeBlocks, compact } from './support/markdown.ts'
 import { useService } from './support/service.ts'
 
@@ -68,7 +70,7 @@ t.test('what is written by hand of the schemas', async t => {
   const rowsOf = (heading: string) => (page.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]?.match(/^\| .*(?= \|$)/gm)?.map(row => row.slice(2).split(' | ')) ?? []
   t.same(rowsOf('Errors').slice(2).map(([code]) => code), FaultCode.anyOf.map(({ const: code }) => `\`${code}\``), 'every code of a fault')
   const limits = rowsOf('Limits').map(([, most = '']) => parseInt(most, 10)).filter(most => !isNaN(most))
-  t.same(limits, [maxColumns, maxFilterDepth, maxDepth])
+  t.same(limits, [maxColumns, maxFilterDepth, maxDepth, maxGroups, maxRepetition, MAX_LISTS, maxDepth])
   const all: ReadonlyArray<readonly [string, Operator]> = Object.entries(operators)
   const constant = all.flatMap(([name, operator]) => operator.constant === true ? [`\`${name}\``] : [])
   t.match(page.replaceAll('\n', ' '), `constants and the operators ${constant.slice(0, -1).join(', ')} and ${constant.at(-1) as string}:`)

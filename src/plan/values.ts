@@ -11,7 +11,7 @@ import type { ConflictNode, Findings, InsertNode, PlanLimits, Predicate, RowGrou
  * A group is an insert of its own within the statement: measured, 0.4 ms and 240 kB of the backend's memory each, and 10 ms and 6 MB in
  * a table of 1500 columns.
  */
-const maxGroups = 200
+export const maxGroups = 200
 
 /**
  * `values` of an insert; undefined when a fault was found. `suppressed`: rows may turn out not to be inserted. Then rows of many shapes are
@@ -36,7 +36,7 @@ export function planValues (values: Json, suppressed: boolean, { findings, limit
  * Every group repeats what an insert has beside its rows. Measured: 500 groups with 1600 computed values each, a body of 39 kB, were more
  * than a process could write; 50 with 100 each 1.3 s and 570 MB of the backend in a table of 1500 columns.
  */
-const maxRepetition = 5000
+export const maxRepetition = 5000
 
 /** Refuses rows of many shapes beside a long `on_conflict` or `returning`. */
 export function checkRepetition (groups: readonly RowGroup[] | undefined, conflict: ConflictNode | undefined, output: InsertNode['output'], findings: Findings): void {

@@ -53,7 +53,7 @@ export function columnsRead (readings: readonly Reading[]): readonly string[] {
  * A list is as long as the answer it is read of: this many of full length are read of one operation, or more of shorter ones. Measured: 1000
  * of 10 000 rows each, a body of 10 kB, took 20 s and 1.9 GB.
  */
-const MAX_LISTS = 100
+export const MAX_LISTS = 100
 
 /** The references to lists; a `lists` marker stands for the first of them. */
 export function listsRead (readings: readonly Reading[]): readonly Reading[] {
