@@ -364,7 +364,7 @@ async function rendered ({ database: { sql } }: ServiceUnderTest, query: string,
 t.test('the name of an aggregate is no column', async t => {
   const service = await useService(t, { schema: 'create table plain (id int primary key, k int); insert into plain select i, i % 2 from generate_series(1, 4) i; create table named (count int, max text); insert into named values (7, \'m\'); grant all on plain, named to oneflight_user' })
   const rows: ReadonlyArray<readonly [operation: object, code: string]> = [
-    [{ columns: ['json_agg'] }, 'grouping_error'], [{ columns: ['count'] }, 'grouping_error'], [{ columns: ['k', 'array_agg'], group_by: ['k'] }, 'grouping_error'], [{ columns: ['k', { fn: 'count' }], group_by: ['k'], order: [{ max: 'asc' }] }, 'grouping_error'],
+    [{ columns: ['json_agg'] }, 'grouping_error'], [{ columns: ['count'] }, 'grouping_error'], [{ columns: ['k', 'array_agg'], group_by: ['k'] }, 'grouping_error'], [{ columns: ['k', { fn: 'count' }], group_by: ['k'], order: [{ array_agg: 'asc' }] }, 'grouping_error'],
     [{ order: [{ count: 'asc' }] }, 'grouping_error'], [{ where: { count: { eq: 4 } } }, 'grouping_error'], [{ columns: [{ fn: 'sum', column: 'count' }] }, 'grouping_error']
   ]
   for (const [operation, code] of rows) {
