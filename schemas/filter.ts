@@ -24,7 +24,7 @@ const anything = Type.Unknown({ reference: 'any' })
 const scalar = scalarOf('value')
 const column = Type.Object({ $col: Type.String({ name: 'path' }) }, closed)
 const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, closed)
-const value = Type.Object({ $value: Type.Unknown({ reference: 'any', notNull: true }) }, closed)
+const value = Type.Object({ $value: Type.Unknown({ reference: 'any', notNull: true, expected: 'JSON other than null' }) }, closed)
 const listOf = (item: TSchema) => Type.Union([Type.Array(item, { minItems: 1 }), string('list')], { expected: 'a non-empty array or a reference $op.*.column' })
 const any = Type.Object({ any: listOf(scalar) }, closed)
 const all = Type.Object({ all: listOf(scalar) }, closed)
@@ -41,7 +41,7 @@ export const operands = {
   comparand: { schema: columns => Type.Union([scalar, columns, value, any, all]), description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, `{"all": […]}` or `{"$value": json}`' },
   distinct: { schema: columns => Type.Union([scalar, Type.Null(), columns, value]), description: 'a string, number, boolean or null, a reference, `{"$col": column}` or `{"$value": json}`' },
   list: { schema: () => listOf(scalar), description: 'a non-empty array of scalars and references, or a reference `$op.*.column`' },
-  bounds: { schema: columns => Type.Array(Type.Union([scalar, columns]), { minItems: 2, maxItems: 2 }), description: '`[low, high]`' },
+  bounds: { schema: columns => Type.Array(Type.Union([scalar, columns]), { minItems: 2, maxItems: 2 }), description: '`[low, high]`, each a string, number or boolean, a reference or `{"$col": column}`' },
   keyword: { schema: () => keyword, description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`' },
   search: { schema: () => Type.Union([string('value'), search]), description: 'a query, or `{"query", "config"}`' },
   json: { schema: columns => Type.Union([scalarOf('any'), Type.Array(anything), columns, value, Type.Record(Type.String(), anything)]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
@@ -54,32 +54,42 @@ const keyword = Type.Union([Type.Null(), Type.Literal('not_null'), Type.Literal(
 export type OperandKind = keyof typeof operands
 
 /**
- * An operator. `sql` has holes for the column, the operand and, for full text, the column's `<document>`; `every`: it must hold for all
- * members of its list, not for one; `emptyMeets`: whether an empty list or array is met by every row, or nearly; `constant`: it may stand in
+ * An operator. `sql` has holes for the column, the operand and, for full text, the column's `<document>`; `constant`: it may stand in
  * `on_conflict.index_where`.
  */
 export interface Operator {
   readonly takes: OperandKind
   readonly sql: string
   readonly meaning: string
-  readonly every?: boolean
-  readonly emptyMeets?: boolean
   readonly constant?: boolean
+  readonly emptyMeets?: boolean
+  readonly every?: boolean
 }
 
+/**
+ * What has to be said of an operator. `emptyMeets`, where its operand can be a list or an array: whether every row meets an empty one, or
+ * nearly every row; a list of an earlier operation that turns out to be empty is then refused. `every`: it must hold for all members of its
+ * list, not for one.
+ */
+type OperatorRow = Operator & (
+  | { readonly takes: 'bounds' | 'keyword' | 'search' | 'key' }
+  | { readonly takes: 'comparand' | 'distinct' | 'json', readonly emptyMeets: boolean }
+  | { readonly takes: 'list' | 'keys', readonly emptyMeets: boolean, readonly every: boolean }
+)
+
 export const operators = {
-  eq: { takes: 'comparand', sql: '<column> = <operand>', meaning: 'equal', constant: true },
+  eq: { takes: 'comparand', sql: '<column> = <operand>', meaning: 'equal', emptyMeets: false, constant: true },
   neq: { takes: 'comparand', sql: '<column> <> <operand>', meaning: 'not equal', emptyMeets: true, constant: true },
   gt: { takes: 'comparand', sql: '<column> > <operand>', meaning: 'greater', emptyMeets: true, constant: true },
   gte: { takes: 'comparand', sql: '<column> >= <operand>', meaning: 'greater or equal', emptyMeets: true, constant: true },
-  lt: { takes: 'comparand', sql: '<column> < <operand>', meaning: 'less', constant: true },
-  lte: { takes: 'comparand', sql: '<column> <= <operand>', meaning: 'less or equal', constant: true },
-  like: { takes: 'comparand', sql: '<column> like <operand>', meaning: 'SQL pattern, case matters' },
-  ilike: { takes: 'comparand', sql: '<column> ilike <operand>', meaning: 'SQL pattern, case ignored' },
-  match: { takes: 'comparand', sql: '<column> ~ <operand>', meaning: 'POSIX regular expression, case matters' },
-  imatch: { takes: 'comparand', sql: '<column> ~* <operand>', meaning: 'POSIX regular expression, case ignored' },
-  in: { takes: 'list', sql: '<column> = any (<operand>)', meaning: 'equal to one of the list', constant: true },
-  nin: { takes: 'list', sql: '<column> <> all (<operand>)', meaning: 'equal to none of the list', every: true, emptyMeets: true },
+  lt: { takes: 'comparand', sql: '<column> < <operand>', meaning: 'less', emptyMeets: false, constant: true },
+  lte: { takes: 'comparand', sql: '<column> <= <operand>', meaning: 'less or equal', emptyMeets: false, constant: true },
+  like: { takes: 'comparand', sql: '<column> like <operand>', meaning: 'SQL pattern, case matters', emptyMeets: false },
+  ilike: { takes: 'comparand', sql: '<column> ilike <operand>', meaning: 'SQL pattern, case ignored', emptyMeets: false },
+  match: { takes: 'comparand', sql: '<column> ~ <operand>', meaning: 'POSIX regular expression, case matters', emptyMeets: false },
+  imatch: { takes: 'comparand', sql: '<column> ~* <operand>', meaning: 'POSIX regular expression, case ignored', emptyMeets: false },
+  in: { takes: 'list', sql: '<column> = any (<operand>)', meaning: 'equal to one of the list', emptyMeets: false, every: false, constant: true },
+  nin: { takes: 'list', sql: '<column> <> all (<operand>)', meaning: 'equal to none of the list', emptyMeets: true, every: true },
   between: { takes: 'bounds', sql: '<column> between <operand>', meaning: 'from low to high, both included' },
   is: { takes: 'keyword', sql: '<column> is <operand>', meaning: 'null or not, or the truth of a boolean', constant: true },
   isdistinct: { takes: 'distinct', sql: '<column> is distinct from <operand>', meaning: 'not equal, where null equals null', emptyMeets: true },
@@ -88,17 +98,17 @@ export const operators = {
   phfts: { takes: 'search', sql: '<document> @@ phraseto_tsquery(<operand>)', meaning: 'full text, the words in a row' },
   wfts: { takes: 'search', sql: '<document> @@ websearch_to_tsquery(<operand>)', meaning: 'full text, as in a search engine' },
   cs: { takes: 'json', sql: '<column> @> <operand>', meaning: 'contains (arrays, jsonb, ranges)', emptyMeets: true },
-  cd: { takes: 'json', sql: '<column> <@ <operand>', meaning: 'is contained in (arrays, jsonb, ranges)' },
-  ov: { takes: 'json', sql: '<column> && <operand>', meaning: 'overlaps (arrays, ranges)' },
-  sl: { takes: 'json', sql: '<column> << <operand>', meaning: 'range strictly left of' },
-  sr: { takes: 'json', sql: '<column> >> <operand>', meaning: 'range strictly right of' },
-  nxr: { takes: 'json', sql: '<column> &< <operand>', meaning: 'range does not extend to the right of' },
-  nxl: { takes: 'json', sql: '<column> &> <operand>', meaning: 'range does not extend to the left of' },
-  adj: { takes: 'json', sql: '<column> -|- <operand>', meaning: 'range is adjacent to' },
+  cd: { takes: 'json', sql: '<column> <@ <operand>', meaning: 'is contained in (arrays, jsonb, ranges)', emptyMeets: false },
+  ov: { takes: 'json', sql: '<column> && <operand>', meaning: 'overlaps (arrays, ranges)', emptyMeets: false },
+  sl: { takes: 'json', sql: '<column> << <operand>', meaning: 'range strictly left of', emptyMeets: false },
+  sr: { takes: 'json', sql: '<column> >> <operand>', meaning: 'range strictly right of', emptyMeets: false },
+  nxr: { takes: 'json', sql: '<column> &< <operand>', meaning: 'range does not extend to the right of', emptyMeets: false },
+  nxl: { takes: 'json', sql: '<column> &> <operand>', meaning: 'range does not extend to the left of', emptyMeets: false },
+  adj: { takes: 'json', sql: '<column> -|- <operand>', meaning: 'range is adjacent to', emptyMeets: false },
   has_key: { takes: 'key', sql: '<column> ? <operand>', meaning: 'jsonb has the key' },
-  has_keys_any: { takes: 'keys', sql: '<column> ?| <operand>', meaning: 'jsonb has one of the keys' },
-  has_keys_all: { takes: 'keys', sql: '<column> ?& <operand>', meaning: 'jsonb has all of the keys', every: true, emptyMeets: true }
-} as const satisfies Record<string, Operator>
+  has_keys_any: { takes: 'keys', sql: '<column> ?| <operand>', meaning: 'jsonb has one of the keys', emptyMeets: false, every: false },
+  has_keys_all: { takes: 'keys', sql: '<column> ?& <operand>', meaning: 'jsonb has all of the keys', emptyMeets: true, every: true }
+} as const satisfies Record<string, OperatorRow>
 
 export type OperatorName = keyof typeof operators
 

@@ -38,9 +38,29 @@ export const modifiers = {
   $default: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
   $col: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row as it is' },
   $excluded: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row that was to be inserted', conflict: true },
-  $merge: { operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]), takes: 'an object or a reference', reads: 'json', sql: mergeSql, empty: '{}', meaning: 'sets these members of a jsonb object; NULL counts as empty, anything but an object is refused' },
-  $append: { operand: Type.Union([Type.Array(anything), referenceTo('any')]), takes: 'an array or a reference', reads: 'json', sql: appendSql, empty: '[]', meaning: 'adds these elements to an array or a jsonb array; NULL counts as empty' },
-  $remove: { operand: Type.String({ reference: 'value' }), takes: 'a key, as a string or a reference', reads: 'text', sql: 'coalesce(<column> - <operand>, <column>)', meaning: 'takes a key out of a jsonb object' },
+  $merge: {
+    operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]),
+    takes: 'an object or a reference',
+    reads: 'json',
+    sql: mergeSql,
+    empty: '{}',
+    meaning: 'sets these members of a jsonb object; NULL counts as empty, anything but an object is refused'
+  },
+  $append: {
+    operand: Type.Union([Type.Array(anything), referenceTo('any')]),
+    takes: 'an array or a reference',
+    reads: 'json',
+    sql: appendSql,
+    empty: '[]',
+    meaning: 'adds these elements to an array or a jsonb array; NULL counts as empty'
+  },
+  $remove: {
+    operand: Type.String({ reference: 'value' }),
+    takes: 'a key, as a string or a reference',
+    reads: 'text',
+    sql: 'coalesce(<column> - <operand>, <column>)',
+    meaning: 'takes a key out of a jsonb object'
+  },
   $value: { operand: anything, takes: 'any JSON', reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
 } as const satisfies Record<string, Modifier>
 

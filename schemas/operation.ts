@@ -87,9 +87,16 @@ export const Select = Type.Object({
   op: Type.Literal('select'),
   table,
   where: Type.Optional(Filter),
-  columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), { minItems: 1, maxItems: maxColumns, description: 'columns to answer: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "as"}`' })),
+  columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), {
+    minItems: 1,
+    maxItems: maxColumns,
+    description: 'columns to answer: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "as"}`'
+  })),
   group_by: Type.Optional(Type.Array(columnPath, { maxItems: maxColumns, description: 'columns whose values make a group' })),
-  order: Type.Optional(Type.Array(Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }), { maxItems: maxColumns, description: '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a column or the `as` of one' })),
+  order: Type.Optional(Type.Array(Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }), {
+    maxItems: maxColumns,
+    description: '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a column or the `as` of one'
+  })),
   limit: Type.Optional(Type.Integer({ minimum: 0, description: 'most rows' })),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'rows to leave out first' })),
   lock: Type.Optional(lock),

@@ -126,6 +126,8 @@ const faulty: ReadonlyArray<readonly [operation: Record<string, unknown>, ...fau
   [{ ...insert, values: [{ id: 1, n: 1 }, { id: 2 }], on_conflict: upsert }, ['member_invalid', ['on_conflict', 'set']]],
   [{ ...insert, values: [{ id: 1, n: 1 }, { id: 2, name: 'x' }], on_conflict: upsert }, ['member_invalid', ['on_conflict', 'set']]],
   [{ ...insert, values: [{}], on_conflict: upsert }, ['member_invalid', ['on_conflict', 'set']]],
+  // Ignored on every other insert, but here it looks like a condition of the conflict.
+  [{ ...insert, on_conflict: upsert, where: { n: { gt: 1 } }, set: { n: 1 } }, ['member_invalid', ['where']], ['member_invalid', ['set']]],
   [{ ...insert, values: [1], on_conflict: upsert }, ['member_invalid', ['values', 0]]],
   [conflict({ ...upsert, set: Object.fromEntries(Array.from({ length: 1601 }, (_, i) => [`c${i}`, i])) }), ['member_invalid', ['on_conflict', 'set']]],
 

@@ -31,7 +31,7 @@ const selects: ReadonlyArray<readonly [members: string, sql: string]> = [
   // jsonb paths, named by their last key
   ['"columns":["data->city",{"column":"data->>city","as":"text"}],"order":[{"id":"asc"}]', "select data->'city' as city, data->>'city' as text from s order by id"],
   ['"columns":["data->items->0->>sku","data->items->0->n","data->k->id"],"order":[{"id":"asc"}]', "select data->'items'->0->>'sku' as sku, data->'items'->0->'n' as n, data->'k'->'id' as id from s order by s.id"],
-  ['"columns":["data->0",{"column":"data->>-1","as":"last"}],"order":[{"id":"asc"}]', 'select data->0 as data, data->>$$-1$$ as last from s order by id'],
+  ['"columns":["data->0",{"column":"data->>-1","as":"last"}],"order":[{"id":"asc"}]', 'select data->0 as data, data->>-1 as last from s order by id'],
   ['"columns":["data->1->>sku",{"column":"data->items","as":"items"}],"order":[{"id":"asc"}]', "select data->1->>'sku' as sku, data->'items' as items from s order by id"],
   ['"columns":["id","doc","doc->a","doc->>l"],"order":[{"id":"asc"}]', "select id, doc, doc->'a' as a, doc->>'l' as l from s order by id"],
   ['"columns":["doc->>a",{"fn":"count"}],"group_by":["doc->>a"],"order":[{"doc->>a":"asc"}]', "select doc->>'a' as a, count(*) from s group by doc->>'a' order by 1"],

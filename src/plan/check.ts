@@ -9,6 +9,7 @@ import { maxFilterDepth, type ReferenceKind } from '../../schemas/filter.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { columnFault, pathFault, plainColumnFault } from './name.ts'
 import type { Findings, Path } from './nodes.ts'
+import { describe, nameOf, variantsOf } from './words.ts'
 
 interface Context {
   readonly findings: Findings
@@ -33,7 +34,10 @@ function check (schema: TSchema, value: Json, path: Path, outer: Context): boole
     recursive: schema.$id === undefined ? outer.recursive : new Map(outer.recursive).set(schema.$id, schema)
   }
   const variant = schema[Kind] === 'Union' ? choose(schema, value) : schema
-  if (variant === undefined || !accepts(variant, value)) return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.${value === null && context.code === 'operand_invalid' ? ' Null equals nothing in SQL; {"is": null} asks for it.' : ''}`)
+  if (variant === undefined || !accepts(variant, value)) {
+    const hint = value === null && context.code === 'operand_invalid' ? ' Null equals nothing in SQL; {"is": null} asks for it.' : ''
+    return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.${hint}`)
+  }
   if (variant !== schema) return check(variant, value, path, context)
   if (schema[Kind] === 'Unknown') return checkUnknown(schema, value, path, context)
   if (typeof value === 'string') return checkString(schema, value, path, context)
@@ -54,10 +58,6 @@ function choose (union: TSchema, value: Json): TSchema | undefined {
   return fitting.find(variant => required(variant).some(name => has(value, name)))
 }
 
-function variantsOf (schema: TSchema): readonly TSchema[] {
-  return schema[Kind] === 'Union' ? (schema['anyOf'] as readonly TSchema[]).flatMap(variantsOf) : [schema]
-}
-
 /** Whether the type of the value is right, its contents not looked at. */
 function accepts (schema: TSchema, value: Json): boolean {
   switch (schema[Kind]) {
@@ -67,11 +67,16 @@ function accepts (schema: TSchema, value: Json): boolean {
     case 'Boolean': return typeof value === 'boolean'
     case 'Null': return value === null
     case 'Literal': return value === schema['const']
-    case 'Array': return Array.isArray(value) && value.length <= ((schema['maxItems'] as number | undefined) ?? Infinity) && (schema['empty'] !== undefined || value.length >= ((schema['minItems'] as number | undefined) ?? 0))
+    // One that is empty, where that has a code of its own, is refused by checkArray.
+    case 'Array': return Array.isArray(value) && value.length <= limit(schema, 'maxItems') && (schema['empty'] !== undefined || value.length >= limit(schema, 'minItems'))
     case 'Object':
     case 'Record': return isObject(value)
     default: return value !== null || schema['notNull'] !== true
   }
+}
+
+function limit (schema: TSchema, name: 'minItems' | 'maxItems' | 'minProperties' | 'maxProperties'): number {
+  return (schema[name] as number | undefined) ?? (name.startsWith('min') ? 0 : Infinity)
 }
 
 function checkString (schema: TSchema, value: string, path: Path, context: Context): boolean {
@@ -98,7 +103,7 @@ function checkUnknown (schema: TSchema, value: Json, path: Path, context: Contex
 }
 
 function checkArray (schema: TSchema, value: readonly Json[], path: Path, context: Context): boolean {
-  if (value.length < ((schema['minItems'] as number | undefined) ?? 0)) return refuse({ ...context, code: schema['empty'] as FaultCode }, path, `${nameOf(path)} must not be empty.`)
+  if (value.length < limit(schema, 'minItems')) return refuse({ ...context, code: schema['empty'] as FaultCode }, path, `${nameOf(path)} must not be empty.`)
   return every(value.map((item, i) => check(schema['items'] as TSchema, item, [...path, i], context)))
 }
 
@@ -106,8 +111,10 @@ function checkObject (schema: TSchema, value: JsonObject, path: Path, context: C
   const entries = Object.entries(value)
   const closed = schema['closed'] === true && !exactly(schema, value)
   if (closed) return refuse(context, path, `${nameOf(path)} must be ${describe(schema)} and nothing else.`)
-  if (entries.length < ((schema['minProperties'] as number | undefined) ?? 0)) return refuse({ ...context, code: (schema['empty'] as FaultCode | undefined) ?? context.code }, path, `${nameOf(path)} must not be empty.`)
-  if (entries.length > ((schema['maxProperties'] as number | undefined) ?? Infinity)) return refuse(context, path, `${nameOf(path)} must name one column.`)
+  if (entries.length < limit(schema, 'minProperties')) {
+    return refuse({ ...context, code: (schema['empty'] as FaultCode | undefined) ?? context.code }, path, `${nameOf(path)} must not be empty.`)
+  }
+  if (entries.length > limit(schema, 'maxProperties')) return refuse(context, path, `${nameOf(path)} must name one column.`)
   const missing = ((schema['required'] as readonly string[] | undefined) ?? []).filter(name => !has(value, name))
   for (const name of missing) context.findings.fault('member_missing', [...path, name], `${name} is required.`)
   return every(entries.map(([key, item]) => checkMember(schema, key, item, [...path, key], context))) && missing.length === 0
@@ -153,28 +160,4 @@ function refuse ({ findings, code }: Context, path: Path, message: string): fals
 
 function every (results: readonly boolean[]): boolean {
   return results.every(Boolean)
-}
-
-function nameOf (path: Path): string {
-  const last = path.at(-1)
-  return typeof last === 'number' ? `Element ${last}` : String(last)
-}
-
-/** A schema in words, as the end of "must be …". */
-function describe (schema: TSchema): string {
-  if (typeof schema['expected'] === 'string') return schema['expected']
-  switch (schema[Kind]) {
-    case 'Union': {
-      const words = [...new Set(variantsOf(schema).map(describe))]
-      return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
-    }
-    case 'String': return 'a string'
-    case 'Number': return 'a number'
-    case 'Integer': return 'an integer, 0 or more'
-    case 'Boolean': return 'a boolean'
-    case 'Null': return 'null'
-    case 'Literal': return JSON.stringify(schema['const'])
-    case 'Array': return `${schema['minItems'] === undefined ? 'an array' : 'a non-empty array'}${schema['maxItems'] === undefined ? '' : ` of at most ${String(schema['maxItems'])}`}`
-    default: return Array.isArray(schema['required']) ? `{${schema['required'].map(name => JSON.stringify(name)).join(', ')}: …}` : 'an object'
-  }
 }

@@ -24,8 +24,15 @@ export function checkMembers (operation: JsonObject, op: OperationKind | undefin
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
     if (kinds === undefined) findings.fault('member_unknown', [name], `There is no member "${name}".`)
-    else if (op !== undefined && !kinds.includes(op) && !ignoredMembers.has(name)) findings.fault('member_invalid', [name], `${name} belongs to ${kinds.join(' and ')}, not to ${op}.`)
+    else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, operation)) {
+      findings.fault('member_invalid', [name], ignoredMembers.has(name) ? `${name} stands beside on_conflict; what it says belongs inside of it.` : `${name} belongs to ${kinds.join(' and ')}, not to ${op}.`)
+    }
   }
+}
+
+/** Beside `on_conflict` they are no leftovers: somebody thinks that the conflict looks at them. */
+function isIgnored (name: string, operation: JsonObject): boolean {
+  return ignoredMembers.has(name) && !has(operation, 'on_conflict')
 }
 
 /** A member that has to be there; its shape is not looked at. */

@@ -47,7 +47,7 @@ export function readPath (text: string): ColumnPath {
   if (keys.length === 0) return { column, keys: [], gives: 'column' }
   return {
     column,
-    keys: keys.map(key => /^[0-9]+$/.test(key) ? Math.min(Number(key), maxPosition) : key),
+    keys: keys.map(key => /^-?[0-9]+$/.test(key) ? Math.max(-maxPosition, Math.min(Number(key), maxPosition)) : key),
     gives: text.includes('->>') ? 'text' : 'json'
   }
 }

@@ -28,7 +28,10 @@ export function planValues (values: Json, suppressed: boolean, { findings, limit
   }
   const runs = groupRuns(rows)
   const groups = runs.length <= maxGroups || suppressed ? runs : mergeGroups(runs)
-  if (groups.length > maxGroups) return findings.fault('rows_limit', ['values'], `The rows name different columns, in ${groups.length} groups; at most ${maxGroups} are allowed. Rows one after the other that name the same columns are one group.`)
+  if (groups.length > maxGroups) {
+    const limit = `at most ${maxGroups} are allowed. Rows one after the other that name the same columns are one group.`
+    return findings.fault('rows_limit', ['values'], `The rows name different columns, in ${groups.length} groups; ${limit}`)
+  }
   return groups.map(({ columns, positions }) => ({ columns, positions, rows: planRows(positions.map(i => rows[i] as JsonObject), positions, findings) }))
 }
 
@@ -42,7 +45,9 @@ export const maxRepetition = 5000
 export function checkRepetition (groups: readonly RowGroup[] | undefined, conflict: ConflictNode | undefined, output: InsertNode['output'], findings: Findings): void {
   if (groups === undefined || groups.length === 1) return
   const parts = (output?.length ?? 0) + (conflict?.update === undefined ? 0 : conflict.update.set.length + countConditions(conflict.update.where))
-  if (groups.length * parts > maxRepetition) findings.fault('rows_limit', ['values'], `The rows name different columns, in ${groups.length} groups; that times the ${parts} parts of on_conflict and returning is more than ${maxRepetition}.`)
+  if (groups.length * parts <= maxRepetition) return
+  const limit = `that times the ${parts} parts of on_conflict and returning is more than ${maxRepetition}.`
+  findings.fault('rows_limit', ['values'], `The rows name different columns, in ${groups.length} groups; ${limit}`)
 }
 
 function countConditions (predicates: readonly Predicate[]): number {

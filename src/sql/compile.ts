@@ -66,15 +66,23 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
  */
 function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
-  const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
-  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...(readings.length === 0 ? [] : publishing(node, readings, maxRows))]
   const columns = columnsRead(readings)
   const scope = createScope(node.table)
-  const change = changing(node, scope, hidden && readings.length === 0)
+  const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
+  const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
+  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, readings, maxRows)]
+  const answer = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${
-    minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`} end from j${columns.length === 0 ? empty : sql`, m`}`
+  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`}`
+}
+
+/** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */
+type Shape = 'whole' | 'columns' | 'nothing'
+
+function shapeOf ({ output }: PlanNode, unseen: boolean): Shape {
+  if (unseen || output?.length === 0) return 'nothing'
+  return output === undefined ? 'whole' : 'columns'
 }
 
 function expecting ({ expect }: PlanNode): readonly Fragment[] {
@@ -89,6 +97,7 @@ function expecting ({ expect }: PlanNode): readonly Fragment[] {
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
 function publishing (node: PlanNode, readings: readonly Reading[], maxRows: number): readonly Fragment[] {
+  if (readings.length === 0) return []
   const needed = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const lists = listsRead(readings).length
   const limit = lists > 0 ? empty : sql` limit ${parameter(String(needed))}`
@@ -112,49 +121,45 @@ function missingColumn (columns: readonly string[]): Fragment {
   )`
 }
 
-/** `r as (…)`: the rows of the operation, each as one value `row`. `unseen`: nobody looks at them, so no privilege to read is asked for. */
-function changing (node: PlanNode, scope: Scope, unseen: boolean): Fragment {
+/** `r as (…)`: the rows of the operation, each as one value `row`. */
+function changing (node: PlanNode, scope: Scope, shape: Shape): Fragment {
   switch (node.kind) {
-    case 'insert': return inserting(node, scope, unseen)
-    case 'update': return returning(node, updateStatement(node, scope), unseen)
-    case 'delete': return returning(node, deleteStatement(node, scope), unseen)
+    case 'insert': return inserting(node, scope, shape)
+    case 'update': return returning(node, updateStatement(node, scope), shape)
+    case 'delete': return returning(node, deleteStatement(node, scope), shape)
     case 'select': return sql`r as (${selectStatement(node, scope)})`
   }
 }
 
-function returning (node: PlanNode, statement: Fragment, unseen: boolean): Fragment {
-  if (answersWhole(node, unseen)) return sql`r as (${statement} returning ${wholeRow(node.table)})`
-  return sql`p as (${statement} returning ${returned(node, unseen)}), r as (select ${asRow(node, sql`p`, unseen)} from p)`
-}
-
-function answersWhole ({ output }: PlanNode, unseen: boolean): boolean {
-  return output === undefined && !unseen
+function returning (node: PlanNode, statement: Fragment, shape: Shape): Fragment {
+  if (shape === 'whole') return sql`r as (${statement} returning ${returned(node, shape)})`
+  return sql`p as (${statement} returning ${returned(node, shape)}), r as (select ${asRow(sql`p`, shape)} from p)`
 }
 
 /** What follows `returning`, where something has to. */
-function returned (node: PlanNode, unseen: boolean): Fragment {
-  if (answersWhole(node, unseen)) return wholeRow(node.table)
-  return unseen || node.output === undefined || node.output.length === 0 ? sql`null` : returningList(node.output)
+function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
+  if (shape === 'whole') return wholeRow(table)
+  return shape === 'nothing' ? sql`null` : returningList(output)
 }
 
 /** What was returned, in `from`, as one value `row`. */
-function asRow (node: PlanNode, from: Fragment, unseen: boolean): Fragment {
-  if (answersWhole(node, unseen)) return sql`row`
-  return unseen || node.output?.length === 0 ? sql`row() as row` : sql`${from}.*::record as row`
+function asRow (from: Fragment, shape: Shape): Fragment {
+  if (shape === 'whole') return sql`row`
+  return shape === 'nothing' ? sql`row() as row` : sql`${from}.*::record as row`
 }
 
 /**
  * Groups are inserted in their order, because `r` reads them in that order, and answered in the order of `values`. Which rows a trigger
  * suppressed is not known: those of the same group close up.
  */
-function inserting (node: InsertNode, scope: Scope, unseen: boolean): Fragment {
+function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
   const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
-  if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), unseen)
-  const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(group, conflict, scope)} returning ${returned(node, unseen)})`)
+  if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), shape)
+  const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(group, conflict, scope)} returning ${returned(node, shape)})`)
   const placed = node.groups.map(({ positions }, i) => {
     const name = identifier(`g${i}`)
-    return sql`select ${asRow(node, name, unseen)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`
+    return sql`select ${asRow(name, shape)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`
   })
   return sql`${join(named, sql`, `)}, r as (select row from (${join(placed, sql` union all `)}) as placed order by position)`
 }

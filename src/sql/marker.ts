@@ -8,7 +8,11 @@ import { parameter, sql, type Fragment } from './fragment.ts'
 const secret = `oneflight-${randomUUID()}`
 const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
 
-/** `rows`: more rows than allowed, value is their number · `row`: a referenced row is missing, value is the number of rows there are · `column`: value is the position in the publisher's list · `expect`: value is the number of rows, which was not expected · `lists`: value is the number of rows, of which too many lists are read. */
+/**
+ * `rows`: more rows than allowed · `expect`: another number than expected · `row`: a row that is referred to is missing · `lists`: too many lists are
+ * read of so many rows; the value is the number of rows. `column`: one that is referred to is missing; the value is its position in the
+ * publisher's list.
+ */
 export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists'
 export interface Marker { readonly kind: MarkerKind, readonly value: number }
 
