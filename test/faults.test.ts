@@ -8,7 +8,7 @@ import { launch } from '../src/run/flight.ts'
 import { fly } from '../src/run/fly.ts'
 import { breakLane, type Lane } from '../src/run/lane.ts'
 import { useDatabase, type Database } from './support/database.ts'
-import { plainFlight, useEngine, type Engine } from './support/engine.ts'
+import { alterSession, plainFlight, useEngine, type Engine } from './support/engine.ts'
 import { audit, ledgerSchema, startLoad } from './support/ledger.ts'
 import { useProxy, type Link, type Proxy } from './support/proxy.ts'
 import { ask, useService } from './support/service.ts'
@@ -124,10 +124,10 @@ t.test('lost, and nobody to ask before the deadline: unknown', async t => {
 t.test('lost, and the server has not heard of the transaction: it crashed, so nothing of it was durable', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await lockRow(database)
-  const { session, operations } = plainFlight([touch])
-  const strange = { ...session, text: session.text.replace('pg_current_xact_id()::text', "'999999999999'::text") }
-  t.not(strange.text, session.text)
-  const flight = fly(engine.pool, { session: strange, operations }, performance.now() + 5000)
+  const usual = plainFlight([touch])
+  const strange = alterSession(usual, 'pg_current_xact_id()::text', "'999999999999'::text")
+  t.not(strange.session.text, usual.session.text)
+  const flight = fly(engine.pool, strange, performance.now() + 5000)
   await lock.awaited()
   proxy.cut()
   t.match(await flight, { kind: 'failed', at: 0, error: { code: '08006' } })
@@ -137,11 +137,11 @@ t.test('lost, and the server has not heard of the transaction: it crashed, so no
 t.test('lost, and the id is that of another backend: it is left alone', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await lockRow(database)
-  const { session, operations } = plainFlight([touch])
-  const strange = { ...session, text: session.text.replace('pg_backend_pid()::text', "'0'") }
-  t.not(strange.text, session.text)
+  const usual = plainFlight([touch])
+  const strange = alterSession(usual, 'pg_backend_pid()::text', "'0'")
+  t.not(strange.session.text, usual.session.text)
   // Less than the second after which PostgreSQL finds out by itself that the client is gone.
-  const flight = fly(engine.pool, { session: strange, operations }, performance.now() + 600)
+  const flight = fly(engine.pool, strange, performance.now() + 600)
   await lock.awaited()
   proxy.cut()
   t.match(await flight, { kind: 'unknown' })

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
+import { defaultPreferences } from '../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { launch } from '../src/run/flight.ts'
 import { askLane, breakLane, openLane, type Lane } from '../src/run/lane.ts'
@@ -39,7 +40,7 @@ t.test('a flight ends with its connection, also when begin does not hear of it',
   const database = await useDatabase(t)
   const lane = await openLane(parseDatabaseUrl(database.loginUrl))
   const deaf = { ...lane, client: { begin: () => new Promise(() => {}) } as unknown as Lane['client'] }
-  const { landed, over } = launch(deaf, { session: { text: 'select 1', parameters: [], prepare: false }, operations: [] })
+  const { landed, over } = launch(deaf, { session: { text: 'select 1', parameters: [], prepare: false }, operations: [], mode: defaultPreferences })
   lane.socket.destroy()
   t.match(await landed, { kind: 'lost', sent: false })
   await over

@@ -8,7 +8,7 @@ import { fly } from '../src/run/fly.ts'
 import { report } from '../src/run/report.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import { useDatabase } from './support/database.ts'
-import { plainFlight, useEngine } from './support/engine.ts'
+import { alterSession, plainFlight, useEngine } from './support/engine.ts'
 import { useService } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -110,19 +110,17 @@ t.test('a lane whose prepared statements were dropped is replaced', async t => {
 t.test('a failure that every lane repeats is given up', async t => {
   const database = await useDatabase(t, { schema })
   const { pool } = useEngine(t, database.loginUrl, { size: 2 })
-  const { session, operations } = plainFlight(["select 'x'"])
-  const slow = { ...session, text: session.text.replace('pg_current_xact_id()::text', "(select 'x' from pg_sleep(1))"), parameters: session.parameters }
+  const slow = alterSession(plainFlight(["select 'x'"]), 'pg_current_xact_id()::text', "(select 'x' from pg_sleep(1))")
   await database.sql.unsafe(`alter role oneflight_login in database ${database.name} set statement_timeout = 20`)
   t.teardown(() => database.sql.unsafe(`alter role oneflight_login in database ${database.name} reset statement_timeout`))
-  t.match(await fly(pool, { session: slow, operations }, performance.now() + 5000), { kind: 'failed', at: 'session', error: { code: '57014' } })
+  t.match(await fly(pool, slow, performance.now() + 5000), { kind: 'failed', at: 'session', error: { code: '57014' } })
 })
 
 t.test('as many parameters as the protocol carries', async t => {
   const database = await useDatabase(t, { schema })
   const { pool, run } = useEngine(t, database.loginUrl)
-  const { session } = plainFlight([])
   const many: string[] = Array(65_533).fill('1')
-  t.match(await fly(pool, { session, operations: [{ text: `select count(*)::text from unnest(array[${many.map((_, i) => `$${i + 1}`).join(',')}])`, parameters: many, prepare: false }] }, performance.now() + 5000), { kind: 'committed', rows: [Buffer.from('65533')] })
+  t.match(await fly(pool, { ...plainFlight([]), operations: [{ text: `select count(*)::text from unnest(array[${many.map((_, i) => `$${i + 1}`).join(',')}])`, parameters: many, prepare: false }] }, performance.now() + 5000), { kind: 'committed', rows: [Buffer.from('65533')] })
   t.equal((await run(["select 'next'"])).kind, 'committed')
 })
 

@@ -10,7 +10,7 @@
  * failures: it tells what happened, and fly.ts and explain.ts make something of it.
  */
 import postgres from 'postgres'
-import { defaultPreferences, type Preferences } from '../../schemas/prefer.ts'
+import type { Preferences } from '../../schemas/prefer.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { Lane } from './lane.ts'
@@ -19,11 +19,11 @@ import { choosePrepared } from './prepare.ts'
 /** How a transaction begins and ends. */
 export type Mode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 
-/** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. `mode`: the default unless said. */
-export interface Flight { readonly session: Statement, readonly operations: readonly Statement[], readonly mode?: Mode }
+/** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. */
+export interface Flight { readonly session: Statement, readonly operations: readonly Statement[], readonly mode: Mode }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */
-export function mayCommit ({ tx, access }: Mode = defaultPreferences): boolean {
+export function mayCommit ({ tx, access }: Mode): boolean {
   return tx === 'commit' && access === 'read-write'
 }
 
@@ -89,7 +89,7 @@ export function launch (lane: Lane, flight: Flight): Launched {
 }
 
 /** All of it explicit, for a trigger may have left default_transaction_* behind on the connection. */
-function beginning ({ isolation, access }: Mode = defaultPreferences): string {
+function beginning ({ isolation, access }: Mode): string {
   return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
 }
 
@@ -97,8 +97,8 @@ function beginning ({ isolation, access }: Mode = defaultPreferences): string {
  * Whether BEGIN was refused for what the client asked for: no standby can serialize (0A000). That it cannot write either is the state of
  * the server and no fault of the batch.
  */
-function isImpossible (refusal: unknown, mode: Mode | undefined): refusal is DatabaseError {
-  return isStatementError(refusal) && refusal.code === '0A000' && mode?.access === 'read-only'
+function isImpossible (refusal: unknown, mode: Mode): refusal is DatabaseError {
+  return isStatementError(refusal) && refusal.code === '0A000' && mode.access === 'read-only'
 }
 
 /** What is known of a flight so far. */
@@ -145,7 +145,7 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
   const queries = statements.map((statement, i) => send(transaction, statement, prepared[i] as boolean))
   // The simple protocol: with the extended one, 79 of 282 batches that failed under backend terminations had in fact committed.
   const sendSimple = (text: string): Query => transaction.unsafe(text, [], { prepare: false, simple: true }).execute()
-  const ends = ENDS[(flight.mode ?? defaultPreferences).tx].map(([text, tag]) => ({ tag, query: sendSimple(text) }))
+  const ends = ENDS[flight.mode.tx].map(([text, tag]) => ({ tag, query: sendSimple(text) }))
   // What a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
   const reset = sendSimple(RESET)
   uncorkWhenWritten(lane, queries)

@@ -2,6 +2,7 @@
  * The engine without HTTP: a pool on a test database and flights of plain SQL, for faults that need an exact moment.
  */
 import type { Test } from 'tap'
+import { defaultPreferences } from '../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import type { Flight } from '../../src/run/flight.ts'
 import { fly, type Landed } from '../../src/run/fly.ts'
@@ -28,6 +29,11 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
   }
 }
 
+/** The same flight with another piece in the text of its session scope. */
+export function alterSession (flight: Flight, from: string, to: string): Flight {
+  return { ...flight, session: { ...flight.session, text: flight.session.text.replace(from, to) } }
+}
+
 /** A flight of statements without parameters, in a session that asks for the transaction's id. */
 export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
   return {
@@ -35,6 +41,7 @@ export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_0
       { role: 'oneflight_user', claims: '{"role":"oneflight_user"}', requestId: 'test', writes: true },
       { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000 }
     ),
-    operations: texts.map(text => ({ text, parameters: [], prepare: true }))
+    operations: texts.map(text => ({ text, parameters: [], prepare: true })),
+    mode: defaultPreferences
   }
 }
