@@ -71,6 +71,16 @@ export async function useService (t: Test, { schema, env = {}, databaseUrl = url
   }
 }
 
+/** Until the end of `t` no answer to a batch can be made, as when it is too large for a buffer. */
+export function forbidAnswers (t: Test): void {
+  const { concat } = Buffer
+  t.teardown(() => { Buffer.concat = concat })
+  Buffer.concat = (list, length) => {
+    if (String(list[0]).startsWith('{"error":null')) throw new RangeError('too large')
+    return concat(list, length)
+  }
+}
+
 /** One request. */
 export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   // A connection that is kept alive would make every stop wait for its grace.
