@@ -17,6 +17,9 @@ export const maxFilterDepth = 10
 /** Which references a string may be: to one value, to a list alone, to anything, or none (it is a constant). */
 export type ReferenceKind = 'value' | 'list' | 'any' | 'none'
 
+/** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
+export const referenceAttempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
+
 const string = (reference: ReferenceKind) => Type.String({ reference })
 const scalarOf = (reference: ReferenceKind) => Type.Union([string(reference), Type.Number(), Type.Boolean()])
 const closed = { closed: true, additionalProperties: false }

@@ -3,7 +3,7 @@
  * modifier needs. The words of schemas beside TypeBox's own are those of filter.ts.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
-import type { ReferenceKind } from './filter.ts'
+import { referenceAttempt, type ReferenceKind } from './filter.ts'
 
 /** `sql` has holes for the column as it is, for the operand and for what is `empty` in the type of the column; `conflict`: it has a meaning in `on_conflict` alone. */
 export interface Modifier {
@@ -19,7 +19,7 @@ export interface Modifier {
   readonly conflict?: boolean
 }
 
-const referenceTo = (reference: ReferenceKind) => Type.String({ reference, pattern: '^\\$[A-Za-z_][A-Za-z0-9_]*(\\.|$)', expected: 'a reference' })
+const referenceTo = (reference: ReferenceKind) => Type.String({ reference, pattern: referenceAttempt.source, expected: 'a reference' })
 const number = Type.Union([Type.Number(), referenceTo('value')])
 const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })

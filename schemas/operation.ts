@@ -10,6 +10,9 @@ export const maxDepth = 100
 /** PostgreSQL's NAMEDATALEN - 1: a longer identifier would be cut silently, and could then name something else. */
 export const maxIdentifierBytes = 63
 
+/** PostgreSQL's largest int4: no row and no element of an array has a number beyond it. */
+export const maxInt4 = 2_147_483_647
+
 /** PostgreSQL's MaxHeapAttributeNumber: no table has more columns. */
 export const maxColumns = 1600
 

@@ -7,6 +7,7 @@ import { Kind, type TSchema } from '@sinclair/typebox'
 import type { FaultCode } from '../../schemas/error.ts'
 import { maxFilterDepth, type ReferenceKind } from '../../schemas/filter.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { specialMember } from './document.ts'
 import { columnFault, pathFault, plainColumnFault } from './name.ts'
 import type { Findings, Path } from './nodes.ts'
 import { describe, nameOf, variantsOf } from './words.ts'
@@ -39,7 +40,7 @@ function check (schema: TSchema, value: Json, path: Path, outer: Context): boole
     return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.${hint}`)
   }
   if (variant !== schema) return check(variant, value, path, context)
-  if (schema[Kind] === 'Unknown') return checkUnknown(schema, value, path, context)
+  if (schema[Kind] === 'Unknown') return schema['reference'] === undefined || checkUnknown(value, path, context)
   if (typeof value === 'string') return checkString(schema, value, path, context)
   if (Array.isArray(value)) return checkArray(schema, value as readonly Json[], path, context)
   if (isObject(value)) return checkObject(schema, value, path, context)
@@ -50,12 +51,9 @@ function check (schema: TSchema, value: Json, path: Path, outer: Context): boole
 function choose (union: TSchema, value: Json): TSchema | undefined {
   const fitting = variantsOf(union).filter(variant => accepts(variant, value))
   if (!isObject(value) || fitting.length < 2) return fitting[0]
-  const required = (variant: TSchema): readonly string[] => (variant['required'] as readonly string[] | undefined) ?? []
   const plain = fitting.find(variant => variant[Kind] === 'Record')
-  // Where any object is data, one of a single member that begins with `$` is none.
-  const [key = '', ...more] = Object.keys(value)
-  if (plain !== undefined && !(key.startsWith('$') && more.length === 0)) return plain
-  return fitting.find(variant => required(variant).some(name => has(value, name)))
+  if (plain !== undefined && specialMember(value) === undefined) return plain
+  return fitting.find(variant => requiredOf(variant).some(name => has(value, name)))
 }
 
 /** Whether the type of the value is right, its contents not looked at. */
@@ -73,6 +71,10 @@ function accepts (schema: TSchema, value: Json): boolean {
     case 'Record': return isObject(value)
     default: return value !== null || schema['notNull'] !== true
   }
+}
+
+function requiredOf (schema: TSchema): readonly string[] {
+  return (schema['required'] as readonly string[] | undefined) ?? []
 }
 
 function limit (schema: TSchema, name: 'minItems' | 'maxItems' | 'minProperties' | 'maxProperties'): number {
@@ -96,10 +98,10 @@ function checkReference (kind: ReferenceKind, value: string, path: Path, context
 }
 
 /** Every string inside any JSON. */
-function checkUnknown (schema: TSchema, value: Json, path: Path, context: Context): boolean {
-  if (typeof value === 'string') return schema['reference'] === undefined || checkReference('any', value, path, context)
-  if (Array.isArray(value)) return every((value as readonly Json[]).map((item, i) => checkUnknown(schema, item, [...path, i], context)))
-  return !isObject(value) || every(Object.entries(value).map(([key, item]) => checkUnknown(schema, item, [...path, key], context)))
+function checkUnknown (value: Json, path: Path, context: Context): boolean {
+  if (typeof value === 'string') return checkReference('any', value, path, context)
+  if (Array.isArray(value)) return every((value as readonly Json[]).map((item, i) => checkUnknown(item, [...path, i], context)))
+  return !isObject(value) || every(Object.entries(value).map(([key, item]) => checkUnknown(item, [...path, key], context)))
 }
 
 function checkArray (schema: TSchema, value: readonly Json[], path: Path, context: Context): boolean {
@@ -115,7 +117,7 @@ function checkObject (schema: TSchema, value: JsonObject, path: Path, context: C
     return refuse({ ...context, code: (schema['empty'] as FaultCode | undefined) ?? context.code }, path, `${nameOf(path)} must not be empty.`)
   }
   if (entries.length > limit(schema, 'maxProperties')) return refuse(context, path, `${nameOf(path)} must name one column.`)
-  const missing = ((schema['required'] as readonly string[] | undefined) ?? []).filter(name => !has(value, name))
+  const missing = requiredOf(schema).filter(name => !has(value, name))
   for (const name of missing) context.findings.fault('member_missing', [...path, name], `${name} is required.`)
   return every(entries.map(([key, item]) => checkMember(schema, key, item, [...path, key], context))) && missing.length === 0
 }
@@ -142,7 +144,7 @@ function checkDeeper (schema: TSchema, item: Json, path: Path, context: Context)
 
 /** Whether an object has all required members and none that is not named. */
 function exactly (schema: TSchema, value: JsonObject): boolean {
-  return (schema['required'] as readonly string[]).every(name => has(value, name)) && Object.keys(value).every(name => has(schema['properties'] as JsonObject, name))
+  return requiredOf(schema).every(name => has(value, name)) && Object.keys(value).every(name => has(schema['properties'] as JsonObject, name))
 }
 
 type NameKind = 'column' | 'plain' | 'path'

@@ -5,12 +5,12 @@ import type { Static } from '@sinclair/typebox'
 import { OnConflict } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check.ts'
-import { planFilter, type FilterOptions } from './filter.ts'
-import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
+import { planFilter } from './filter.ts'
+import type { Assignment, ConflictNode, PlanOptions, Predicate, RowGroup } from './nodes.ts'
 import { planConflictSet } from './set.ts'
 
 /** Undefined when a fault was found. `groups` are the rows of the insert, undefined when these are faulty. */
-export function planConflict (value: Json, groups: readonly RowGroup[] | undefined, options: FilterOptions): ConflictNode | undefined {
+export function planConflict (value: Json, groups: readonly RowGroup[] | undefined, options: PlanOptions): ConflictNode | undefined {
   const { findings } = options
   const path = ['on_conflict']
   if (!checkShape(OnConflict, value, path, findings)) {
@@ -28,7 +28,7 @@ export function planConflict (value: Json, groups: readonly RowGroup[] | undefin
   return { target: constraint === undefined ? { columns: columns ?? [], where } : { constraint }, update }
 }
 
-function planUpdate ({ do: action, set, where }: Static<typeof OnConflict>, groups: readonly RowGroup[] | undefined, options: FilterOptions): ConflictNode['update'] {
+function planUpdate ({ do: action, set, where }: Static<typeof OnConflict>, groups: readonly RowGroup[] | undefined, options: PlanOptions): ConflictNode['update'] {
   if (action === 'nothing') {
     for (const [name, member] of Object.entries({ set, where })) {
       if (member !== undefined) options.findings.fault('member_invalid', ['on_conflict', name], `${name} belongs to "do": "update".`)
@@ -39,7 +39,7 @@ function planUpdate ({ do: action, set, where }: Static<typeof OnConflict>, grou
 }
 
 /** Without `set` every inserted column is set. */
-function planNewValues (set: Json | undefined, groups: readonly RowGroup[] | undefined, { findings }: FilterOptions): readonly Assignment[] {
+function planNewValues (set: Json | undefined, groups: readonly RowGroup[] | undefined, { findings }: PlanOptions): readonly Assignment[] {
   if (set !== undefined) return planConflictSet(set, ['on_conflict', 'set'], findings) ?? []
   const shapes = new Set(groups?.map(({ columns }) => JSON.stringify(columns)))
   const columns = groups?.[0]?.columns ?? []
@@ -49,7 +49,7 @@ function planNewValues (set: Json | undefined, groups: readonly RowGroup[] | und
   return columns.map(column => ({ column, modifier: '$excluded', operand: { kind: 'column', path: { column, keys: [], gives: 'column' }, of: 'excluded' } }))
 }
 
-function planConditions (where: JsonObject | undefined, options: FilterOptions): readonly Predicate[] {
+function planConditions (where: JsonObject | undefined, options: PlanOptions): readonly Predicate[] {
   if (where === undefined) return []
   const path = ['on_conflict', 'where']
   if (Object.keys(where).length === 0) options.findings.fault('where_empty', path, 'where holds no condition; leave it out to update every row that is there.')

@@ -1,13 +1,29 @@
 /**
- * JSON of the request → one JSON text cut at its references. Numbers keep their source text; types of columns are PostgreSQL's business.
+ * Values of the request: a scalar → a literal or reference, any JSON → one JSON text cut at its references. Numbers keep their source text;
+ * types of columns are PostgreSQL's business.
  */
 import { randomUUID } from 'node:crypto'
-import { isObject, type Json } from '../json/parse.ts'
-import type { Findings, JsonDocument, Path, Reference } from './nodes.ts'
+import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import type { Findings, JsonDocument, Literal, Path, Reference } from './nodes.ts'
 
 // Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
 const placeholder = `reference-${randomUUID()}-`
 const placeholders = new RegExp(`"${placeholder}\\d+"`)
+
+/** The one member of an object that is no data, for it begins with `$` and is alone: `{"$col": "a"}`. Undefined for data. */
+export function specialMember (value: Json): readonly [key: string, operand: Json] | undefined {
+  if (!isObject(value)) return undefined
+  const [member, ...more] = Object.entries(value as JsonObject)
+  return member?.[0].startsWith('$') === true && more.length === 0 ? member : undefined
+}
+
+/** A string, number or boolean. */
+export function planScalar (value: Json, path: Path, findings: Findings): Literal | Reference {
+  const meaning = typeof value === 'string' ? findings.string(value, path) : undefined
+  if (typeof meaning === 'object') return meaning
+  const json = JSON.stringify(meaning ?? value)
+  return { kind: 'literal', text: meaning ?? json, json }
+}
 
 /** `value` as it stands at `path`. `rows`: how many rows a list in it must have at least. */
 export function planDocument (value: Json, path: Path, findings: Findings, rows = 0): JsonDocument {

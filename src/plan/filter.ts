@@ -5,13 +5,11 @@
 import { operators, type OperandKind, type Operator, type OperatorName } from '../../schemas/filter.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { planDocument, referenceDocument } from './document.ts'
+import { planDocument, planScalar, referenceDocument, specialMember } from './document.ts'
 import { readPath } from './name.ts'
-import type { Findings, List, Literal, Operand, Path, PlanLimits, Predicate, Reference, Single } from './nodes.ts'
+import type { List, Operand, Path, PlanOptions, Predicate, Single } from './nodes.ts'
 
-export interface FilterOptions { readonly findings: Findings, readonly limits: PlanLimits }
-
-interface Place extends FilterOptions {
+interface Place extends PlanOptions {
   readonly path: Path
   /** Whether an odd number of `not` stands around this place: then what meets no row meets every row. */
   readonly negated: boolean
@@ -19,7 +17,7 @@ interface Place extends FilterOptions {
 }
 
 /** Every predicate of a filter that has the shape of its schema; all of them must hold. */
-export function planFilter (filter: JsonObject, path: Path, options: FilterOptions): readonly Predicate[] {
+export function planFilter (filter: JsonObject, path: Path, options: PlanOptions): readonly Predicate[] {
   const used = { conditions: 0, columns: new Set<string>() }
   const predicates = planMembers(filter, { ...options, path, negated: false, used })
   const { findings, limits: { maxConditions } } = options
@@ -44,9 +42,10 @@ function planTests (column: string, tests: JsonObject, place: Place): readonly P
   return Object.entries(tests).map(([name, operand]): Predicate => {
     const inner = within(place, name)
     if (name === 'not') return { kind: 'not', of: both(planTests(column, operand as JsonObject, { ...inner, negated: !place.negated })) }
-    const operator = name as OperatorName
     place.used.conditions++
-    return { kind: 'condition', column: path, operator, operand: planners[operators[operator].takes](operand, operators[operator], inner) }
+    const operator: Operator = operators[name as OperatorName]
+    const planned = planners[operator.takes](operand, inner, rowsNeeded(operator.emptyMeets === true, place))
+    return { kind: 'condition', column: path, operator: name as OperatorName, operand: planned }
   })
 }
 
@@ -54,47 +53,41 @@ function both (predicates: readonly Predicate[]): Predicate {
   return predicates.length === 1 ? predicates[0] as Predicate : { kind: 'and', of: predicates }
 }
 
-const planners: Record<OperandKind, (operand: Json, operator: Operator, place: Place) => Operand> = {
-  comparand (operand, { emptyMeets = false }, place) {
+/** `rows`: how many rows a list of an earlier operation must have. */
+const planners: Record<OperandKind, (operand: Json, place: Place, rows: number) => Operand> = {
+  comparand (operand, place, rows) {
     const quantifier = isObject(operand) ? (['any', 'all'] as const).find(name => has(operand, name)) : undefined
-    if (quantifier === undefined) return planSingle(operand, place, rowsNeeded(emptyMeets, place))
-    return { kind: 'quantified', quantifier, list: planList((operand as JsonObject)[quantifier] as Json, quantifier === 'all', within(place, quantifier)) }
+    if (quantifier === undefined) return planSingle(operand, place, rows)
+    const list = (operand as JsonObject)[quantifier] as Json
+    return { kind: 'quantified', quantifier, list: planList(list, within(place, quantifier), rowsNeeded(quantifier === 'all', place)) }
   },
-  distinct: (operand, { emptyMeets = false }, place) => operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, rowsNeeded(emptyMeets, place)),
-  list: (operand, { emptyMeets = false }, place) => planList(operand, emptyMeets, place),
-  keys: (operand, { emptyMeets = false }, place) => planList(operand, emptyMeets, place),
-  bounds (operand, _operator, place) {
-    const [low, high] = (operand as readonly [Json, Json]).map((bound, i) => planSingle(bound, within(place, i))) as [Single, Single]
+  distinct: (operand, place, rows) => operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, rows),
+  list: planList,
+  keys: planList,
+  bounds (operand, place) {
+    const [low, high] = (operand as readonly [Json, Json]).map((bound, i) => planSingle(bound, within(place, i), 0)) as [Single, Single]
     return { kind: 'bounds', low, high }
   },
   keyword: operand => ({ kind: 'keyword', word: operand as null | boolean | 'not_null' | 'unknown' }),
-  key: (operand, _operator, place) => planSingle(operand, place),
-  search (operand, _operator, place) {
-    if (!isObject(operand)) return { kind: 'search', query: planText(operand as string, place), config: undefined }
-    return { kind: 'search', query: planText(operand['query'] as string, within(place, 'query')), config: operand['config'] as string | undefined }
+  key: planSingle,
+  search (operand, { path, findings }) {
+    if (!isObject(operand)) return { kind: 'search', query: planScalar(operand, path, findings), config: undefined }
+    return { kind: 'search', query: planScalar(operand['query'] as Json, [...path, 'query'], findings), config: operand['config'] as string | undefined }
   },
-  json (operand, { emptyMeets = false }, place) {
-    const special = isObject(operand) && Object.keys(operand).length === 1 && Object.keys(operand)[0]?.startsWith('$') === true
-    return special ? planSingle(operand, place, rowsNeeded(emptyMeets, place)) : planDocument(operand, place.path, place.findings, rowsNeeded(emptyMeets, place))
-  }
+  json: (operand, place, rows) => specialMember(operand) === undefined ? planDocument(operand, place.path, place.findings, rows) : planSingle(operand, place, rows)
 }
 
 /** One value: a scalar, a reference, a column, or JSON inside `$value`, where lists have to have `rows`. */
-function planSingle (operand: Json, place: Place, rows = 0): Single {
-  if (typeof operand === 'string') return planText(operand, place)
-  if (!isObject(operand)) return literal(JSON.stringify(operand), operand)
-  if (has(operand, '$value')) return planDocument(operand['$value'] as Json, [...place.path, '$value'], place.findings, rows)
+function planSingle (operand: Json, { path, findings }: Place, rows: number): Single {
+  if (!isObject(operand)) return planScalar(operand, path, findings)
+  if (has(operand, '$value')) return planDocument(operand['$value'] as Json, [...path, '$value'], findings, rows)
   return { kind: 'column', path: readPath(Object.values(operand)[0] as string), of: has(operand, '$excluded') ? 'excluded' : 'row' }
 }
 
-function planText (operand: string, { findings, path }: Place): Literal | Reference {
-  const meaning = findings.string(operand, path)
-  return typeof meaning === 'string' ? literal(meaning, meaning) : meaning
-}
-
-function planList (operand: Json, emptyMeets: boolean, place: Place): List {
-  if (typeof operand === 'string') return { kind: 'list', literals: [], references: planDocument(operand, place.path, place.findings, rowsNeeded(emptyMeets, place)) }
-  const members = (operand as readonly Json[]).map((member, i) => planSingle(member, within(place, i)))
+function planList (operand: Json, place: Place, rows: number): List {
+  const { path, findings } = place
+  if (typeof operand === 'string') return { kind: 'list', literals: [], references: planDocument(operand, path, findings, rows) }
+  const members = (operand as readonly Json[]).map((member, i) => planScalar(member, [...path, i], findings))
   const references = members.filter(member => member.kind === 'reference')
   return { kind: 'list', literals: members.filter(member => member.kind === 'literal'), references: references.length === 0 ? undefined : referenceDocument(references) }
 }
@@ -102,10 +95,6 @@ function planList (operand: Json, emptyMeets: boolean, place: Place): List {
 /** How many rows a list must have so that the condition does not meet every row. */
 function rowsNeeded (emptyMeets: boolean, { negated }: Place): number {
   return emptyMeets === negated ? 0 : 1
-}
-
-function literal (text: string, value: Json): Literal {
-  return { kind: 'literal', text, json: JSON.stringify(value) }
 }
 
 function within (place: Place, step: string | number): Place {

@@ -1,7 +1,7 @@
 /**
  * Names of tables and columns: what cannot be an identifier of PostgreSQL is refused here, and the allowlist of schemas is applied.
  */
-import { maxDepth, maxIdentifierBytes } from '../../schemas/operation.ts'
+import { maxDepth, maxIdentifierBytes, maxInt4 } from '../../schemas/operation.ts'
 import type { ColumnPath, Findings, PlanLimits, TableName } from './nodes.ts'
 
 /** Reads `table`; undefined when a fault was found. Unqualified names live in the first schema of the allowlist. */
@@ -38,16 +38,13 @@ export function pathFault (text: string): string | undefined {
   return keys.includes('') || /->>.*->/s.test(text) ? 'A path is column->key->0->>key, with a key after each arrow and ->> before the last one alone.' : undefined
 }
 
-/** PostgreSQL's int4: no array has a position beyond it, so there is none. */
-const maxPosition = 2147483647
-
 /** Reads a column or a path in which pathFault finds nothing. */
 export function readPath (text: string): ColumnPath {
   const [column = '', ...keys] = text.split(/->>?/)
   if (keys.length === 0) return { column, keys: [], gives: 'column' }
   return {
     column,
-    keys: keys.map(key => /^-?[0-9]+$/.test(key) ? Math.max(-maxPosition, Math.min(Number(key), maxPosition)) : key),
+    keys: keys.map(key => /^-?[0-9]+$/.test(key) ? Math.max(-maxInt4, Math.min(Number(key), maxInt4)) : key),
     gives: text.includes('->>') ? 'text' : 'json'
   }
 }

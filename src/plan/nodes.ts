@@ -148,6 +148,9 @@ export interface Findings {
   string (text: string, path: Path, rows?: number): string | Reference
 }
 
+/** What the planner of a member works with. */
+export interface PlanOptions { readonly findings: Findings, readonly limits: PlanLimits }
+
 /** The limits that planning enforces; names as in the configuration. */
 export interface PlanLimits {
   readonly schemas: readonly [string, ...string[]]

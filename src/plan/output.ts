@@ -19,8 +19,11 @@ export function planOutput (columns: ReadonlyArray<Output | Aggregate>, path: Pa
 }
 
 function planColumn (column: Output | Aggregate, path: Path, findings: Findings): OutputColumn {
-  if (typeof column === 'string') return { name: defaultName(readPath(column)), path: readPath(column), aggregate: undefined }
-  if (!('fn' in column)) return { name: column.as ?? defaultName(readPath(column.column)), path: readPath(column.column), aggregate: undefined }
+  if (typeof column === 'string') return planColumn({ column }, path, findings)
+  if (!('fn' in column)) {
+    const source = readPath(column.column)
+    return { name: column.as ?? defaultName(source), path: source, aggregate: undefined }
+  }
   const { fn, as = fn } = column
   if (column.column === undefined && fn !== 'count') findings.fault('member_missing', [...path, 'column'], `${fn} needs a column.`)
   return { name: as, path: column.column === undefined ? undefined : readPath(column.column), aggregate: fn }

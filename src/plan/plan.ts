@@ -9,17 +9,15 @@ import { planFilter } from './filter.ts'
 import { collectFaults, collectFindings } from './findings.ts'
 import { checkMembers, optional, planKind, present, required } from './members.ts'
 import { planTable, readPath } from './name.ts'
-import type { Findings, Path, Plan, PlanLimits, PlanNode, Predicate, Reading, SelectNode, TableName } from './nodes.ts'
+import type { Findings, Path, Plan, PlanLimits, PlanNode, PlanOptions, Predicate, Reading, SelectNode, TableName } from './nodes.ts'
 import { planExpectation, planOrder, planOutput } from './output.ts'
 import { planSet } from './set.ts'
 import { checkRepetition, planValues } from './values.ts'
 
 /** What an operation is read in: its place, the ids before it and where its findings go. */
-interface Context {
+interface Context extends PlanOptions {
   readonly index: number
   readonly id: string
-  readonly findings: Findings
-  readonly limits: PlanLimits
 }
 
 /**

@@ -1,22 +1,19 @@
 /**
  * The grammar of references in strings. Existence of rows and columns shows only while running; this file knows names alone.
  */
+import { referenceAttempt } from '../../schemas/filter.ts'
+import { maxInt4 } from '../../schemas/operation.ts'
 import type { StringMeaning } from './nodes.ts'
 
-/** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
-const attempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 /** What follows the name: nothing, `row`, `row.column`, `*.column` or `column`. What looks like a row in the place of a lone column is one. */
 const form = /^(?:|\.(?<row>0|[1-9][0-9]*)|\.(?:(?<rowOf>0|[1-9][0-9]*|\*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+))$/
-
-/** PostgreSQL's int4: a row number beyond it cannot exist, and stays a missing row. */
-const maxRow = 2147483647
 
 /** Reads `text` inside the operation whose earlier operations are `earlier` (id → index). */
 export function readString (text: string, earlier: ReadonlyMap<string, number>): StringMeaning {
   if (!text.startsWith('$')) return { kind: 'data', text }
   if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
-  if (!attempt.test(text)) return { kind: 'data', text }
+  if (!referenceAttempt.test(text)) return { kind: 'data', text }
   const [name = ''] = text.slice(1).split('.', 1)
   const source = earlier.get(name)
   if (source === undefined) return { kind: 'unknown', message: `"${text}" names no earlier operation; write $${text} for the plain string.` }
@@ -25,5 +22,6 @@ export function readString (text: string, earlier: ReadonlyMap<string, number>):
     return { kind: 'malformed', message: `"${text}" is no reference of the form $op, $op.column, $op.row, $op.row.column or $op.*.column; write $${text} for the plain string.` }
   }
   const { row, rowOf = row ?? '0', column } = parts
-  return { kind: 'reference', source, row: rowOf === '*' ? '*' : Math.min(Number(rowOf), maxRow), column }
+  // A number beyond stays that of a missing row.
+  return { kind: 'reference', source, row: rowOf === '*' ? '*' : Math.min(Number(rowOf), maxInt4), column }
 }

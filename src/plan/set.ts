@@ -3,9 +3,9 @@
  */
 import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
-import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check.ts'
-import { planDocument, planObject } from './document.ts'
+import { planDocument, planObject, planScalar, specialMember } from './document.ts'
 import { columnFault, readPath } from './name.ts'
 import type { Assignment, Findings, JsonDocument, Path, Single } from './nodes.ts'
 
@@ -17,7 +17,7 @@ export function planSet (set: Json, findings: Findings): { columns: readonly str
   const plain: Array<{ readonly key: string, readonly value: Json, readonly path: Path }> = []
   const computed: Assignment[] = []
   for (const [column, value] of entries) {
-    const modifier = modifierOf(value)
+    const modifier = specialMember(value)
     const at = [...path, column]
     if (modifier === undefined) plain.push({ key: column, value, path: at })
     else if (modifier[0] === '$value') plain.push({ key: column, value: modifier[1], path: [...at, '$value'] })
@@ -29,7 +29,7 @@ export function planSet (set: Json, findings: Findings): { columns: readonly str
 /** New values of a row that is there already; a plain one is as good as `$value`. Undefined when a fault was found. */
 export function planConflictSet (set: Json, path: Path, findings: Findings): readonly Assignment[] | undefined {
   return readSet(set, path, findings)?.flatMap(([column, value]): readonly Assignment[] => {
-    const modifier = modifierOf(value)
+    const modifier = specialMember(value)
     const at = [...path, column]
     if (modifier === undefined) return [{ column, modifier: '$value', operand: planDocument(value, at, findings) }]
     return planModifier(column, modifier, { path: at, findings, conflict: true })
@@ -46,13 +46,6 @@ function readSet (set: Json, path: Path, findings: Findings): ReadonlyArray<read
     if (fault !== undefined) findings.fault('member_invalid', [...path, column], fault)
   }
   return entries
-}
-
-/** The one member of a value that computes; undefined for data. */
-function modifierOf (value: Json): readonly [key: string, operand: Json] | undefined {
-  if (!isObject(value)) return undefined
-  const [member, ...more] = Object.entries(value as JsonObject)
-  return member?.[0].startsWith('$') === true && more.length === 0 ? member : undefined
 }
 
 interface Place { readonly path: Path, readonly findings: Findings, readonly conflict: boolean }
@@ -74,9 +67,6 @@ function planOperand ({ reads, conflict = false }: Modifier, operand: Json, path
     case 'nothing': return undefined
     case 'column': return { kind: 'column', path: readPath(operand as string), of: conflict ? 'excluded' : 'row' }
     case 'json': return planDocument(operand, path, findings)
-    default: {
-      const meaning = typeof operand === 'string' ? findings.string(operand, path) : JSON.stringify(operand)
-      return typeof meaning === 'string' ? { kind: 'literal', text: meaning, json: JSON.stringify(operand) } : meaning
-    }
+    default: return planScalar(operand, path, findings)
   }
 }

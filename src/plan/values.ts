@@ -5,7 +5,7 @@ import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { planRows } from './document.ts'
 import { columnFault } from './name.ts'
-import type { ConflictNode, Findings, InsertNode, PlanLimits, Predicate, RowGroup } from './nodes.ts'
+import type { ConflictNode, Findings, InsertNode, PlanOptions, Predicate, RowGroup } from './nodes.ts'
 
 /**
  * A group is an insert of its own within the statement: measured, 0.4 ms and 240 kB of the backend's memory each, and 10 ms and 6 MB in
@@ -17,7 +17,7 @@ export const maxGroups = 200
  * `values` of an insert; undefined when a fault was found. `suppressed`: rows may turn out not to be inserted. Then rows of many shapes are
  * refused and not put together by shape, for it is not known which of them the answer leaves out.
  */
-export function planValues (values: Json, suppressed: boolean, { findings, limits }: { readonly findings: Findings, readonly limits: PlanLimits }): readonly RowGroup[] | undefined {
+export function planValues (values: Json, suppressed: boolean, { findings, limits }: PlanOptions): readonly RowGroup[] | undefined {
   if (!Array.isArray(values)) return findings.fault('member_invalid', ['values'], 'values must be an array of row objects.')
   const rows = values as readonly Json[]
   if (rows.length === 0) return findings.fault('values_empty', ['values'], 'values must hold at least one row.')

@@ -33,13 +33,14 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
   }
   if (marker.kind === 'expect') return { failure: failure('expectation_failed', describeExpectation(plan, at, marker.value), final(plan, at)), operation: at }
   const readings = plan.readings.get(at) as readonly Reading[]
+  const { op: source } = placeOf(plan, at)
   if (marker.kind === 'lists') {
-    const { reader } = listsRead(readings)[0] as Reading
-    const message = `"${placeOf(plan, at).op}" returned ${marker.value} rows; ${listsRead(readings).length} lists of them are too much.`
+    const lists = listsRead(readings)
+    const { reader } = lists[0] as Reading
+    const message = `"${source}" returned ${marker.value} rows; ${lists.length} lists of them are too much.`
     return { failure: failure('rows_limit', message, final(plan, reader)), operation: reader }
   }
   const { reader, reference } = (marker.kind === 'row' ? missingRow(readings, marker.value) : missingColumn(readings, marker.value)) as Reading
-  const { op: source } = placeOf(plan, at)
   const [code, message] = marker.kind === 'column'
     ? ['reference_column_missing', `"${source}" returned no column "${String(reference.column)}".`] as const
     : ['reference_row_missing', reference.row === '*'

@@ -70,7 +70,7 @@ function answering (node: PlanNode, readings: readonly Reading[], { maxRows, min
   const scope = createScope(node.table)
   const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
   const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
-  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, readings, maxRows)]
+  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, { readings, columns, maxRows })]
   const answer = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
@@ -92,11 +92,13 @@ function expecting ({ expect }: PlanNode): readonly Fragment[] {
   return bounds.map(bound => sql`${bound} then ${raise('expect', sql`j.n`)}`)
 }
 
+interface Published { readonly readings: readonly Reading[], readonly columns: readonly string[], readonly maxRows: number }
+
 /**
  * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
-function publishing (node: PlanNode, readings: readonly Reading[], maxRows: number): readonly Fragment[] {
+function publishing (node: PlanNode, { readings, columns, maxRows }: Published): readonly Fragment[] {
   if (readings.length === 0) return []
   const needed = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const lists = listsRead(readings).length
@@ -105,7 +107,7 @@ function publishing (node: PlanNode, readings: readonly Reading[], maxRows: numb
   return [
     ...(needed === 0 ? [] : [sql`j.n < ${parameter(String(needed))} then ${raise('row', sql`j.n`)}`]),
     ...(lists <= MAX_LISTS ? [] : [sql`j.n > ${integer(MAX_LISTS * maxRows / lists)} then ${raise('lists', sql`j.n`)}`]),
-    ...(columnsRead(readings).length === 0 ? [] : [sql`j.n > 0 and m.position is not null then ${raise('column', sql`m.position`)}`]),
+    ...(columns.length === 0 ? [] : [sql`j.n > 0 and m.position is not null then ${raise('column', sql`m.position`)}`]),
     sql`set_config(${parameter(settingName(node.index))}, ${published}, true) is null then null`
   ]
 }

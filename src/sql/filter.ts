@@ -8,14 +8,12 @@ import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts
 import { arrays, keyword, searchArguments, searchDocument, single, singleText, type Meeting } from './operand.ts'
 import type { Scope } from './scope.ts'
 
-/** ` where …` over the columns of `t`; empty without conditions. */
-export function whereClause (where: readonly Predicate[], scope: Scope): Fragment {
-  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { scope, constants: false }))}`
-}
-
-/** The same for the predicate of a partial index, where neither parameters nor the name of the table are allowed. */
-export function indexPredicate (where: readonly Predicate[], scope: Scope): Fragment {
-  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { scope, constants: true }))}`
+/**
+ * ` where …` over the columns of `t`; empty without conditions. `constants`: for the predicate of a partial index, where neither parameters nor
+ * the name of the table are allowed.
+ */
+export function whereClause (where: readonly Predicate[], scope: Scope, constants = false): Fragment {
+  return where.length === 0 ? empty : sql` where ${together(where, predicate => compare(predicate, { scope, constants }))}`
 }
 
 type Context = Omit<Meeting, 'path'>

@@ -5,7 +5,7 @@
 
 const brand: unique symbol = Symbol('sql')
 
-/** A piece of SQL. Made by `sql`, `identifier` and `parameter` alone. */
+/** A piece of SQL. Made by the functions of this file alone. */
 export interface Fragment { readonly [brand]: readonly Part[] }
 
 type Part = string | Parameter | Fragment

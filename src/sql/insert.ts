@@ -4,7 +4,7 @@
 import type { ConflictNode, RowGroup } from '../plan/nodes.ts'
 import { assignment } from './assignment.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { indexPredicate, whereClause } from './filter.ts'
+import { whereClause } from './filter.ts'
 import { documentJson } from './reference.ts'
 import { nullRow, tableName, type Scope } from './scope.ts'
 
@@ -23,7 +23,7 @@ export function conflictClause (conflict: ConflictNode | undefined, scope: Scope
   const { target, update } = conflict
   const at = 'constraint' in target
     ? sql` on constraint ${identifier(target.constraint)}`
-    : sql` (${join(target.columns.map(identifier), sql`, `)})${indexPredicate(target.where, scope)}`
+    : sql` (${join(target.columns.map(identifier), sql`, `)})${whereClause(target.where, scope, true)}`
   if (update === undefined) return sql` on conflict${at} do nothing`
   const set = join(update.set.map(value => assignment(value, scope)), sql`, `)
   return sql` on conflict${at} do update set ${set}${whereClause(update.where, scope)}`

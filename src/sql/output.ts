@@ -18,5 +18,3 @@ export function wholeRow (table: TableName): Fragment {
 export function returningList (output: readonly OutputColumn[]): Fragment {
   return join(output.map(({ name, path }) => sql`${columnValue(path as ColumnPath, sql`t`)} as ${identifier(name)}`), sql`, `)
 }
-
-export const aggregates: Readonly<Record<NonNullable<OutputColumn['aggregate']>, Fragment>> = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }

@@ -5,7 +5,7 @@ import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/node
 import { columnValue, comparableValue } from './column.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
-import { aggregates, wholeRow } from './output.ts'
+import { wholeRow } from './output.ts'
 import { tableName, type Scope } from './scope.ts'
 
 /** The query alone, whose rows are one value `row` each; how many of them are read is the caller's business. */
@@ -27,6 +27,8 @@ function outputColumn ({ name, path, aggregate }: OutputColumn, columns: Columns
   const value = path === undefined ? sql`*` : grouped ? columns.comparable(path) : columns.plain(path)
   return sql`${aggregate === undefined ? value : sql`${aggregates[aggregate]}(${value})`} as ${identifier(name)}`
 }
+
+const aggregates = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
 /** The columns that a select looks at, each as `c."<number>"`. */
 interface Columns {
