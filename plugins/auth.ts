@@ -2,18 +2,21 @@
  * Who asks: the bearer token or, without one, the anonymous role. A token that is present but bad is never taken for no token.
  * Runs on headers alone, before a byte of the body is read. The decorator `authenticate` is a hook for routes that need it.
  */
-import { isUtf8 } from 'node:buffer'
-import jwt from '@fastify/jwt'
-import { Value } from '@sinclair/typebox/value'
+import jwt, { type TokenOrHeader } from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { isReservedRole, TimeClaims, type Identity } from '../schemas/claims.ts'
+import type { Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
-import { maxIdentifierBytes } from '../schemas/operation.ts'
-import { failure } from '../src/errors/catalogue.ts'
+import { maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
+import { checkParties, checkTimes, readRole } from '../src/auth/claims.ts'
+import { openKeySource, type TokenKeys } from '../src/auth/source.ts'
+import { openToken } from '../src/auth/token.ts'
+import { Failure, failure } from '../src/errors/catalogue.ts'
 
 export interface AuthOptions {
   readonly config: Config
+  /** undefined: the service takes no tokens. */
+  readonly keys: TokenKeys | undefined
   /** The role that the service logs in with: to be it is a privilege no token may give. */
   readonly loginRole: string
 }
@@ -22,14 +25,9 @@ declare module 'fastify' {
   interface FastifyRequest { identity: Identity }
 }
 
-type Payload = Readonly<Record<string, unknown>>
-
-async function auth (app: FastifyInstance, { config, loginRole }: AuthOptions): Promise<void> {
-  const { JWT_SECRET: secret, ANON_ROLE: anonymousRole } = config
-  if (secret !== undefined) {
-    // Times are checked below: fast-jwt lets claims pass that are no finite numbers.
-    await app.register(jwt, { secret, verify: { algorithms: ['HS256', 'HS384', 'HS512'], ignoreExpiration: true, ignoreNotBefore: true } })
-  }
+async function auth (app: FastifyInstance, { config, keys, loginRole }: AuthOptions): Promise<void> {
+  const { ANON_ROLE: anonymousRole } = config
+  const verify = keys === undefined ? takeNone : await registerVerifier(app, keys, config)
   app.decorateRequest('identity')
   const authenticate: onRequestAsyncHookHandler = async request => {
     const token = readToken(request)
@@ -37,13 +35,11 @@ async function auth (app: FastifyInstance, { config, loginRole }: AuthOptions): 
       if (anonymousRole === undefined) throw failure('auth_required')
       request.identity = { role: anonymousRole, claims: JSON.stringify({ role: anonymousRole }), anonymous: true }
     } else {
-      if (secret === undefined) throw failure('token_invalid', 'This service takes no tokens.')
-      const payload = verify(app, token)
+      const { header, payload, claims } = openToken(token)
+      await verify(request, header)
       checkTimes(payload, config, Date.now() / 1000)
       checkParties(payload, config)
-      const role = readRole(payload, config.JWT_ROLE_CLAIM)
-      if (isForbidden(role, loginRole)) throw failure('role_denied')
-      request.identity = { role, claims: payloadText(token), anonymous: false }
+      request.identity = { role: readRole(payload, config.JWT_ROLE_CLAIM, loginRole), claims, anonymous: false }
     }
     request.access.role = request.identity.role
   }
@@ -54,62 +50,58 @@ async function auth (app: FastifyInstance, { config, loginRole }: AuthOptions): 
 function readToken ({ raw }: FastifyRequest): string | undefined {
   const [sent, ...more] = raw.headersDistinct['authorization'] ?? []
   if (sent === undefined) return undefined
+  if (more.length > 0 || sent.length > maxTokenBytes) throw failure('token_invalid')
   const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(sent)?.[1]
-  if (more.length > 0 || token === undefined) throw failure('token_invalid')
+  if (token === undefined) throw failure('token_invalid')
   return token
 }
 
+/** Holds a request against its token, whose header was read; throws `token_invalid`, or `keys_unavailable` when nobody can tell. */
+type Verify = (request: FastifyRequest, header: TokenHeader) => Promise<void>
+
+const takeNone: Verify = async () => {
+  throw failure('token_invalid', 'This service takes no tokens.')
+}
+
 /** Signature and algorithm are the library's business; whatever it finds wrong, the answer is 401. */
-function verify (app: FastifyInstance, token: string): Payload {
-  try {
-    return app.jwt.verify<Payload>(token)
-  } catch {
-    throw failure('token_invalid')
+async function registerVerifier (app: FastifyInstance, keys: TokenKeys, config: Config): Promise<Verify> {
+  const source = openKeySource(keys, {
+    // A request may wait for it, and has a deadline.
+    timeoutMs: Math.min(KEYS_TIMEOUT_MS, config.REQUEST_TIMEOUT_MS / 2),
+    onChange: change => {
+      if ('failed' in change) app.log.warn({ reason: change.failed }, 'the keys of JWT_JWKS_URL cannot be fetched')
+      else app.log.info({ keys: change.keys }, 'the keys of JWT_JWKS_URL were fetched')
+    }
+  })
+  app.addHook('onClose', async () => source.close())
+  if (keys.material.kind === 'url' && isOpen(keys.material.url)) app.log.warn('JWT_JWKS_URL is not https: whoever stands between can name keys of their own')
+  await app.register(jwt, {
+    secret: async (_request: FastifyRequest, token: TokenOrHeader) => {
+      // Of the same text that openToken checked.
+      const key = await source.find((token as { header: object }).header as TokenHeader)
+      if (key === undefined) throw failure('token_invalid')
+      return key.material
+    },
+    decode: { complete: true },
+    // Times are checked here: fast-jwt lets claims pass that are no finite numbers.
+    verify: { algorithms: [...keys.algorithms], ignoreExpiration: true, ignoreNotBefore: true, extractToken: readToken }
+  })
+  return async (request, { alg }) => {
+    // Said before any key is looked for: nobody needs to wait for keys to hear it.
+    if (!(keys.algorithms as readonly string[]).includes(alg)) throw failure('token_invalid')
+    try {
+      await request.jwtVerify()
+    } catch (error) {
+      throw error instanceof Failure ? error : failure('token_invalid')
+    }
   }
 }
 
-/** RFC 7519 §4.1.4–6; all in seconds. */
-function checkTimes (payload: Payload, { JWT_REQUIRE_EXP: required, JWT_LEEWAY_S: leeway }: Config, now: number): void {
-  if (!Value.Check(TimeClaims, payload)) throw failure('token_claims_invalid', 'exp, nbf and iat must be finite numbers.')
-  const { exp, nbf = -Infinity, iat = -Infinity } = payload
-  if (exp === undefined && required) throw failure('token_claims_invalid', 'The token has no exp.')
-  if (exp !== undefined && now >= exp + leeway) throw failure('token_expired')
-  if (now < Math.max(nbf, iat) - leeway) throw failure('token_not_active')
-}
+const KEYS_TIMEOUT_MS = 5000
 
-/** RFC 7519 §4.1.1 and §4.1.3: what is configured must be there and fit. */
-function checkParties ({ aud, iss }: Payload, { JWT_AUD: audiences, JWT_ISS: issuer }: Config): void {
-  if (issuer !== undefined && iss !== issuer) throw failure('token_claims_invalid', 'The token is of another issuer.')
-  const named: unknown[] = Array.isArray(aud) ? aud : [aud]
-  if (audiences !== undefined && !named.some(name => typeof name === 'string' && audiences.includes(name))) {
-    throw failure('token_claims_invalid', 'The token is meant for another audience.')
-  }
-}
-
-/** The role at a dotted path of claims. */
-function readRole (payload: Payload, path: string): string {
-  let found: unknown = payload
-  for (const name of path.split('.')) {
-    found = typeof found === 'object' && found !== null && Object.hasOwn(found, name) ? (found as Payload)[name] : undefined
-  }
-  if (found === undefined) throw failure('role_missing')
-  if (typeof found !== 'string' || found === '') throw failure('token_claims_invalid', 'The role must be a string.')
-  return found
-}
-
-/**
- * Roles that are refused before any SQL, with the answer for an unknown role: reserved ones, the login role itself, and names that are
- * too long or hold half a character, which would become another one.
- */
-function isForbidden (role: string, loginRole: string): boolean {
-  return isReservedRole(role) || role === loginRole || role.includes('\0') || !role.isWellFormed() || Buffer.byteLength(role) > maxIdentifierBytes
-}
-
-/** The payload as it was signed: no number is rounded, no byte replaced on the way to `request.jwt.claims`. */
-function payloadText (token: string): string {
-  const bytes = Buffer.from(token.split('.')[1] as string, 'base64url')
-  if (!isUtf8(bytes)) throw failure('token_invalid', 'The payload is not valid UTF-8.')
-  return bytes.toString()
+/** Whether others can read and change what comes from there. */
+function isOpen ({ protocol, hostname }: URL): boolean {
+  return protocol === 'http:' && !/^(?:localhost|127\.[0-9.]+|\[::1\])$/.test(hostname)
 }
 
 export default fp(auth, { name: 'auth', fastify: '5.x', dependencies: ['tracing', 'errors'] })

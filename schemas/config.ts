@@ -4,6 +4,7 @@
  * In charge of naming and describing; it reads nothing and decides nothing (`src/config.ts` does).
  */
 import { Type, type Static } from '@sinclair/typebox'
+import { Algorithm } from './token.ts'
 
 /**
  * What may be said of a variable, beside TypeBox's own words.
@@ -12,6 +13,8 @@ import { Type, type Static } from '@sinclair/typebox'
 export interface ConfigItem {
   readonly type?: string
   readonly anyOf?: ReadonlyArray<{ readonly const: string }>
+  /** What the elements of a list may be, when not just any text. */
+  readonly items?: { readonly anyOf?: ReadonlyArray<{ readonly const: string }> }
   readonly description?: string
   readonly default?: unknown
   /** How the default comes about when it depends on another variable. */
@@ -45,7 +48,11 @@ export const ConfigSchema = Type.Object({
   ADMIN_HTTP_HOST: Type.String({ description: 'Address the admin server listens on; never a public one', default: '127.0.0.1', printable }),
   ADMIN_HTTP_PORT: Type.Integer({ description: 'Port of the admin server (metrics, liveness, readiness, configuration); 0 takes a free one', default: 9568, ...port }),
 
-  JWT_SECRET: Type.Optional(Type.String({ description: 'Shared secret of HS256, HS384 and HS512 tokens', minBytes: 32, secret })),
+  JWT_SECRET: Type.Optional(Type.String({ description: 'Shared secret of HS256, HS384 and HS512 tokens; one of the four key variables', minBytes: 32, secret })),
+  JWT_PUBLIC_KEY: Type.Optional(Type.String({ description: 'Public key or certificate of the issuer of tokens, one PEM block; `\\n` counts as a line end', secret })),
+  JWT_JWKS_URL: Type.Optional(Type.String({ description: 'Where the issuer publishes its keys (RFC 7517); fetched at start and every 10 minutes', secret })),
+  JWT_JWKS: Type.Optional(Type.String({ description: 'The same set of keys as JSON text', secret })),
+  JWT_ALGORITHMS: Type.Array(Algorithm, { description: 'Algorithms that tokens may be signed with, comma separated; each must fit the key', defaultText: 'all that fit the key', printable }),
   JWT_ROLE_CLAIM: Type.String({ description: 'Claim that names the database role', default: 'role', pattern: '^[^.]+(\\.[^.]+)*$', patternText: 'a dotted path such as app_metadata.role', printable }),
   JWT_REQUIRE_EXP: Type.Boolean({ description: 'Whether tokens without `exp` are refused', default: true, printable }),
   JWT_LEEWAY_S: Type.Integer({ description: 'Clock difference that is forgiven for `exp`, `nbf` and `iat`', default: 30, unit: 's', minimum: 0, maximum: 600, printable }),
@@ -69,7 +76,7 @@ export const ConfigSchema = Type.Object({
     Type.Literal('trace'), Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error'),
     Type.Literal('fatal'), Type.Literal('silent')
   ], { description: 'Least severity that is logged', default: 'info', printable }),
-  ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], { description: 'Whether clients see `detail` and `hint` of PostgreSQL\'s errors (`verbose`); these can hold data of rows the role may not read', default: 'terse', printable })
+  ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], { description: 'Whether clients see `detail` and `hint` of PostgreSQL\'s errors, and the values in messages about data (`verbose`); these can come from rows the role may not read', default: 'terse', printable })
 })
 
 /** The configuration as the program holds it: text turned into values, defaults filled in, every limit kept. */
@@ -88,6 +95,7 @@ export function isRequired (name: keyof Config, item: ConfigItem): boolean {
 /** The limits of a variable's value in words, `''` when there are none: `from 1 to 1000 ms`, `true or false`, `terse, verbose`. */
 export function describeLimits (item: ConfigItem): string {
   if (item.anyOf !== undefined) return `one of ${item.anyOf.map(word => word.const).join(', ')}`
+  if (item.items?.anyOf !== undefined) return `any of ${item.items.anyOf.map(word => word.const).join(', ')}`
   if (item.type === 'boolean') return 'true or false'
   if (item.type === 'integer') return `from ${item.minimum} to ${item.maximum}${item.unit === undefined ? '' : ` ${item.unit}`}`
   const { minBytes = 0, maxBytes, patternText = '' } = item

@@ -12,15 +12,9 @@ import http, { originForm } from '../plugins/http.ts'
 import metrics from '../plugins/metrics.ts'
 import prefer from '../plugins/prefer.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
-import type { Config } from '../schemas/config.ts'
-import type { DatabaseTarget } from '../schemas/database.ts'
+import type { Settings } from './config.ts'
 
-export interface AppOptions {
-  readonly config: Config
-  /** DATABASE_URL of `config`, understood. */
-  readonly database: DatabaseTarget
-  readonly logger: FastifyBaseLogger
-}
+export interface AppOptions extends Settings { readonly logger: FastifyBaseLogger }
 
 /** A client that was refused has this long to read the answer before its connection is cut. */
 const PATIENCE_MS = 5000
@@ -29,7 +23,7 @@ const PATIENCE_MS = 5000
 const KEEP_ALIVE_MS = 72_000
 
 /** Builds the main server. When it is ready a first connection to the database is opened; it starts without one, too. */
-export async function buildApp ({ config, database, logger }: AppOptions): Promise<FastifyInstance> {
+export async function buildApp ({ config, database, keys, logger }: AppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     loggerInstance: logger,
     // One line a request, written by the tracing plugin.
@@ -47,7 +41,7 @@ export async function buildApp ({ config, database, logger }: AppOptions): Promi
   await app.register(errors)
   await app.register(metrics)
   await app.register(db, { config, database })
-  await app.register(auth, { config, loginRole: database.user })
+  await app.register(auth, { config, keys, loginRole: database.user })
   await app.register(prefer)
   await app.register(health)
   await app.register(batch, { config })

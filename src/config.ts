@@ -5,7 +5,9 @@
 import { isReservedRole } from '../schemas/claims.ts'
 import { configItems, isRequired, type Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
+import type { TokenKeys } from './auth/source.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
+import { keyVariables, readKeys } from './config/keys.ts'
 import { findNearMisses } from './config/names.ts'
 import { readValue } from './config/value.ts'
 
@@ -21,16 +23,21 @@ export interface ConfigError extends Error {
 interface Draft {
   readonly values: Partial<Config>
   readonly database: DatabaseTarget | undefined
+  readonly keys: TokenKeys | undefined
   readonly problems: readonly string[]
 }
 
-/**
- * Reads the configuration. An empty variable counts as unset. `database` is DATABASE_URL, understood.
- * Throws a `ConfigError` that lists every problem.
- */
-export function readConfig (env: Environment): { readonly config: Config, readonly database: DatabaseTarget } {
+/** The configuration, and those of its values that need more than a type: DATABASE_URL and the keys of tokens (undefined: none), understood. */
+export interface Settings {
+  readonly config: Config
+  readonly database: DatabaseTarget
+  readonly keys: TokenKeys | undefined
+}
+
+/** Reads the configuration. An empty variable counts as unset. Throws a `ConfigError` that lists every problem. */
+export function readConfig (env: Environment): Settings {
   const given = Object.fromEntries(Object.entries(env).filter(([, text]) => text !== undefined && text !== ''))
-  const draft = readDatabase(readVariables(given))
+  const draft = readTokenKeys(readDatabase(readVariables(given)), given)
   const problems = [
     ...findNearMisses(Object.keys(given), configItems.map(([name]) => name)),
     ...draft.problems,
@@ -40,12 +47,12 @@ export function readConfig (env: Environment): { readonly config: Config, readon
   ]
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
   // Without a problem every required variable was read and every other one has its default.
-  return { config: draft.values as Config, database: draft.database }
+  return { config: draft.values as Config, database: draft.database, keys: draft.keys }
 }
 
 /**
- * What `GET /config` answers: the variables that the schema calls printable, secrets as "[redacted]" when set, and of the
- * database URL only user, hosts, ports and database name. null stands for a variable that is not set.
+ * What `GET /config` answers: the variables that the schema calls printable, secrets as "[redacted]" when set; of the database URL only
+ * user, hosts, ports and database name, of the keys' URL nothing of its query. null stands for a variable that is not set.
  */
 export function printableConfig (config: Config): Readonly<Record<string, unknown>> {
   const shown = configItems
@@ -55,7 +62,12 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
       return [name, value !== null && item.secret === true ? '[redacted]' : value]
     })
   const { user, hosts, database } = parseDatabaseUrl(config.DATABASE_URL)
-  return { ...Object.fromEntries(shown), DATABASE_URL: { user, hosts, database } }
+  const keysAt = config.JWT_JWKS_URL === undefined ? null : new URL(config.JWT_JWKS_URL)
+  return {
+    ...Object.fromEntries(shown),
+    DATABASE_URL: { user, hosts, database },
+    JWT_JWKS_URL: keysAt && keysAt.origin + keysAt.pathname
+  }
 }
 
 function readVariables (given: Environment): Draft {
@@ -75,7 +87,7 @@ function readVariables (given: Environment): Draft {
   }
   // Four waiting batches to a connection: about what is served within QUEUE_TIMEOUT_MS when a batch takes 250 ms.
   if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
-  return { values, problems, database: undefined }
+  return { values, problems, database: undefined, keys: undefined }
 }
 
 function readDatabase (draft: Draft): Draft {
@@ -84,6 +96,15 @@ function readDatabase (draft: Draft): Draft {
     return { ...draft, database: parseDatabaseUrl(draft.values.DATABASE_URL) }
   } catch (error) {
     return { ...draft, problems: [...draft.problems, `DATABASE_URL: ${(error as Error).message}`] }
+  }
+}
+
+function readTokenKeys (draft: Draft, given: Environment): Draft {
+  try {
+    const keys = readKeys(draft.values, Object.keys(given))
+    return { ...draft, keys, values: { ...draft.values, JWT_ALGORITHMS: [...keys?.algorithms ?? []] } }
+  } catch (error) {
+    return { ...draft, problems: [...draft.problems, (error as Error).message] }
   }
 }
 
@@ -96,8 +117,9 @@ function checkServers ({ HTTP_HOST, HTTP_PORT, ADMIN_HTTP_HOST, ADMIN_HTTP_PORT 
 }
 
 function checkRoles (given: Environment, { values: { ANON_ROLE: role }, database }: Draft): readonly string[] {
-  if (given['JWT_SECRET'] === undefined && given['ANON_ROLE'] === undefined) {
-    return ['JWT_SECRET, ANON_ROLE: at least one must be set, otherwise no request can be served']
+  const sources = [...keyVariables, 'ANON_ROLE']
+  if (sources.every(name => given[name] === undefined)) {
+    return [`${sources.join(', ')}: at least one must be set, otherwise no request can be served`]
   }
   if (role === undefined) return []
   if (isReservedRole(role)) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
@@ -108,6 +130,8 @@ function checkRoles (given: Environment, { values: { ANON_ROLE: role }, database
 function checkSchemas ({ DB_SCHEMAS: schemas = [] }: Partial<Config>): readonly string[] {
   return schemas.flatMap((schema, index) => {
     if (schema === 'information_schema' || schema.startsWith('pg_')) return [`DB_SCHEMAS: "${schema}" belongs to PostgreSQL`]
+    // A table is named <schema>.<table>, with one dot.
+    if (schema.includes('.')) return [`DB_SCHEMAS: "${schema}" holds a dot, so that no operation could name its tables`]
     if (Buffer.byteLength(schema) > 63) return [`DB_SCHEMAS: name ${index + 1} is longer than 63 bytes`]
     return schemas.indexOf(schema) < index ? [`DB_SCHEMAS: "${schema}" is given twice`] : []
   })

@@ -45,14 +45,14 @@ async function start (): Promise<void> {
   })
   await prepareDatabase(server)
   const secret = await developmentSecret(join(state, 'jwt-secret'))
-  const { config, database } = readConfig({
+  const settings = readConfig({
     LOG_LEVEL: 'warn',
     ...process.env,
     DATABASE_URL: `postgres://oneflight:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
     JWT_SECRET: secret,
     ANON_ROLE: 'shop_anonymous'
   })
-  const service = await startService({ config, database, logger: pino({ level: config.LOG_LEVEL }) })
+  const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }) })
   started.push(service)
   const token = signToken({ role: 'shop_customer', sub: 'corner-shop', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
   await demonstrate(service, token)

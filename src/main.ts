@@ -22,13 +22,14 @@ function origin (error: unknown): string {
   return [error.name, ...String(error.stack).split('\n').filter(line => line.startsWith('    at '))].join('\n')
 }
 
-const { config, database } = readEnvironment()
+const settings = readEnvironment()
+const { config } = settings
 // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is looked after by the lanes.
 delete process.env['PGTARGETSESSIONATTRS']
 const logger = pino({ level: config.LOG_LEVEL })
 
 try {
-  const service = await startService({ config, database, logger })
+  const service = await startService({ ...settings, logger })
   // A second signal or error, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
   closeWithGrace({
     delay: config.SHUTDOWN_TIMEOUT_MS,

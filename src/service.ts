@@ -1,17 +1,8 @@
 /**
  * Both servers as one service: started together, stopped in order. It neither reads the environment nor ends the process.
  */
-import type { FastifyBaseLogger } from 'fastify'
-import type { Config } from '../schemas/config.ts'
-import type { DatabaseTarget } from '../schemas/database.ts'
 import { buildAdmin } from './admin.ts'
-import { buildApp } from './app.ts'
-
-export interface ServiceOptions {
-  readonly config: Config
-  readonly database: DatabaseTarget
-  readonly logger: FastifyBaseLogger
-}
+import { buildApp, type AppOptions } from './app.ts'
 
 export interface Service {
   /** Where the servers listen, e.g. `http://127.0.0.1:4000`. */
@@ -22,9 +13,10 @@ export interface Service {
 }
 
 /** Starts both servers. Throws when one of them cannot listen; then neither does. */
-export async function startService ({ config, database, logger }: ServiceOptions): Promise<Service> {
+export async function startService (options: AppOptions): Promise<Service> {
+  const { config, logger } = options
   let stopping = false
-  const app = await buildApp({ config, database, logger })
+  const app = await buildApp(options)
   await app.ready()
   const admin = buildAdmin({ config, logger, main: app, stopping: () => stopping })
   try {

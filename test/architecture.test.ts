@@ -16,9 +16,10 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['run', /^src\/run\//, ['sql', 'plan', 'errors', 'schemas']],
   ['reply', /^src\/reply\//, ['plan']],
-  ['config', /^src\/config(\.ts$|\/)/, ['schemas']],
+  ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
+  ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
-  ['plugins', /^plugins\//, ['reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
+  ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
   ['app', /^src\/(app|admin|service)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
   ['process', /^src\/(main|dev)\.ts$/, ['app', 'config', 'dev']]
 ]

@@ -27,6 +27,7 @@ t.test('defaults', async t => {
     HTTP_PORT: 4000,
     ADMIN_HTTP_HOST: '127.0.0.1',
     ADMIN_HTTP_PORT: 9568,
+    JWT_ALGORITHMS: ['HS256', 'HS384', 'HS512'],
     JWT_ROLE_CLAIM: 'role',
     JWT_REQUIRE_EXP: true,
     JWT_LEEWAY_S: 30,
@@ -76,7 +77,7 @@ t.test('what is refused', async t => {
     [{ DATABASE_URL: `mysql://${CANARY}` }, 'DATABASE_URL: expected postgres://user:password@host:port/database'],
     [{ DATABASE_URL: `postgres://app:x@db/shop?pass=${CANARY}` }, 'DATABASE_URL: has the unknown parameter pass'],
     [{ JWT_SECRET: 'hunter2' }, 'JWT_SECRET: expected at least 32 bytes (the value is not shown)'],
-    [{ JWT_SECRET: '' }, 'JWT_SECRET, ANON_ROLE: at least one must be set, otherwise no request can be served'],
+    [{ JWT_SECRET: '' }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be set, otherwise no request can be served'],
     ...['abc', '10abc', '1e3', '0x10', '1.0', ' 1', '-1', '+1', '01', '0', '1001', '9'.repeat(16)].map(text =>
       [{ POOL_SIZE: text }, `POOL_SIZE: expected an integer from 1 to 1000, got "${text}"`] as const),
     [{ LOCK_TIMEOUT_MS: '0' }, 'LOCK_TIMEOUT_MS: expected an integer from 1 to 3600000 ms, got "0"'],
@@ -90,6 +91,15 @@ t.test('what is refused', async t => {
     [{ ANON_ROLE: 'none' }, 'ANON_ROLE: "none" is reserved by PostgreSQL'],
     [{ ANON_ROLE: 'pg_monitor' }, 'ANON_ROLE: "pg_monitor" is reserved by PostgreSQL'],
     [{ ANON_ROLE: 'app' }, 'ANON_ROLE: expected another role than the login role of DATABASE_URL'],
+    [{ JWT_ALGORITHMS: 'HS256,none' }, 'JWT_ALGORITHMS: expected a comma separated list of any of HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, got "HS256,none"'],
+    [{ JWT_ALGORITHMS: 'HS256,RS256' }, 'JWT_ALGORITHMS: RS256 does not fit JWT_SECRET, which takes HS256, HS384, HS512'],
+    [{ JWT_ALGORITHMS: 'ES256', JWT_SECRET: '', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: there is no key for them'],
+    [{ JWT_JWKS_URL: 'https://id.example/keys', JWT_ALGORITHMS: 'HS256', JWT_SECRET: '' }, 'JWT_ALGORITHMS: HS256 does not fit JWT_JWKS_URL, which takes RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA'],
+    [{ JWT_JWKS_URL: 'https://id.example/keys' }, 'JWT_SECRET, JWT_JWKS_URL: only one of them may be set'],
+    [{ JWT_JWKS: 'x', JWT_PUBLIC_KEY: 'x' }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS: only one of them may be set'],
+    ...['id.example/keys', 'ftp://id.example/keys', `https://app:${CANARY}@id.example/keys`, `https://${CANARY}@id.example/`, `https://id.example/#${CANARY}`, CANARY].map(url =>
+      [{ JWT_JWKS_URL: url, JWT_SECRET: '' }, 'JWT_JWKS_URL: expected an http or https URL without user, password and fragment (the value is not shown)'] as const),
+    [{ DB_SCHEMAS: 'api,api.v2' }, 'DB_SCHEMAS: "api.v2" holds a dot, so that no operation could name its tables'],
     [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
     [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
     ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
@@ -126,5 +136,8 @@ t.test('/config shows an allow-list, and no secret', async t => {
   })
   t.notMatch(JSON.stringify(shown), /hunter2|application_name/)
   const anonymous = readConfig({ ANON_ROLE: 'anon', DATABASE_URL: `postgres:///shop?host=/run/pg&user=app&password=${CANARY}` })
-  t.match(printableConfig(anonymous.config), { JWT_SECRET: null, ANON_ROLE: 'anon', DATABASE_URL: { hosts: [{ path: '/run/pg/.s.PGSQL.5432' }] } })
+  const remote = readConfig({ ...base, JWT_SECRET: '', JWT_JWKS_URL: `https://id.example:8443/realms/shop/keys?key=${CANARY}`, JWT_ALGORITHMS: 'ES256, EdDSA' })
+  t.match(printableConfig(remote.config), { JWT_JWKS_URL: 'https://id.example:8443/realms/shop/keys', JWT_ALGORITHMS: ['ES256', 'EdDSA'], JWT_PUBLIC_KEY: null })
+  t.notMatch(JSON.stringify(printableConfig(remote.config)), /hunter2/)
+  t.match(printableConfig(anonymous.config), { JWT_SECRET: null, JWT_JWKS_URL: null, JWT_ALGORITHMS: [], ANON_ROLE: 'anon', DATABASE_URL: { hosts: [{ path: '/run/pg/.s.PGSQL.5432' }] } })
 })

@@ -18,7 +18,7 @@ function convert (item: ConfigItem, text: string): unknown {
   switch (item.type) {
     case 'integer': return readInteger(item, text)
     case 'boolean': return text === 'true' ? true : text === 'false' ? false : undefined
-    case 'array': return readList(text)
+    case 'array': return readList(item, text)
     default: return readText(item, text)
   }
 }
@@ -30,9 +30,10 @@ function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): n
 }
 
 /** A comma separated list without empty elements; white space around elements does not count. */
-function readList (text: string): readonly string[] | undefined {
+function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
   const elements = text.split(',').map(element => element.trim())
-  return elements.includes('') ? undefined : elements
+  const words = items?.anyOf?.map(word => word.const) ?? elements
+  return elements.includes('') || !elements.every(element => words.includes(element)) ? undefined : elements
 }
 
 function readText ({ minBytes = 0, maxBytes = Infinity, pattern = '' }: ConfigItem, text: string): string | undefined {
@@ -43,7 +44,8 @@ function readText ({ minBytes = 0, maxBytes = Infinity, pattern = '' }: ConfigIt
 function describeKind (item: ConfigItem): string {
   const limits = describeLimits(item)
   if (item.type === 'integer') return `an integer ${limits}`
-  return item.type === 'array' ? 'a comma separated list without empty elements' : limits
+  if (item.type === 'array') return limits === '' ? 'a comma separated list without empty elements' : `a comma separated list of ${limits}`
+  return limits
 }
 
 function show (item: ConfigItem, text: string): string {

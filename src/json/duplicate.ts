@@ -1,9 +1,10 @@
 /**
- * Finds the first duplicate key of a JSON text that is known to hold one. Only errors pay for this second, slower reading.
+ * Finds the first duplicate key of a JSON text. This is a second, slower reading: bodies pay for it only when they are known to hold one,
+ * tokens, which are short, always.
  */
 
-/** The key, quoted as it was first written. `text` must be valid JSON; `"?"` when there is no duplicate after all. */
-export function findDuplicate (text: string): string {
+/** The key, quoted as it was written the second time; undefined when there is none. `text` must be valid JSON. */
+export function findDuplicate (text: string): string | undefined {
   const scopes: Array<Set<string>> = []
   // Strings (a key when a colon follows) and the brackets of objects: all that matters here.
   for (const [token] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}]/g)) {
@@ -17,5 +18,5 @@ export function findDuplicate (text: string): string {
       scope?.add(key)
     }
   }
-  return '"?"'
+  return undefined
 }

@@ -36,7 +36,7 @@ export function parseJson (bytes: Buffer): Json {
   const value = read(() => (exact ? json.parse(text, keepNumber) : JSON.parse(text)) as Json)
   const { members, fault } = inspect(value, facts.escapes)
   if (fault !== undefined) throw failure('body_invalid', fault)
-  if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${findDuplicate(text)} twice.`)
+  if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text))} twice.`)
   return value
 }
 

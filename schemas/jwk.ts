@@ -1,0 +1,18 @@
+/**
+ * A set of public keys as identity providers publish it (RFC 7517), as far as it decides which key may be used for what. The material of
+ * a key is the platform's to read.
+ */
+import { Type, type Static } from '@sinclair/typebox'
+
+/** One key. `use`, `key_ops` and `alg` narrow what it may be used for. */
+export const Jwk = Type.Object({
+  kty: Type.String(),
+  kid: Type.Optional(Type.String()),
+  use: Type.Optional(Type.String()),
+  key_ops: Type.Optional(Type.Array(Type.String())),
+  alg: Type.Optional(Type.String())
+})
+export type Jwk = Static<typeof Jwk>
+
+/** The set. Its keys are judged one by one, for those of a kind that nobody knows here must not spoil the others (§5). */
+export const JwkSet = Type.Object({ keys: Type.Array(Type.Object({})) })

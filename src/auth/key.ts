@@ -1,0 +1,69 @@
+/**
+ * One key: from what an operator or an identity provider gives to what the library verifies with, and which algorithms it is fit for.
+ * Reads by the platform's crypto; no error ever holds a piece of a key.
+ */
+import { createPublicKey, type KeyObject } from 'node:crypto'
+import { sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
+
+/** A key that can verify. */
+export interface VerificationKey {
+  /** What a token may call it (RFC 7517 §4.5); undefined when it has no name. */
+  readonly kid: string | undefined
+  /** The algorithms it may be used with; at least one. */
+  readonly algorithms: readonly Algorithm[]
+  /** The secret itself, or the public key as PEM. */
+  readonly material: string
+}
+
+/** RFC 7518 §3.3. */
+const MIN_RSA_BITS = 2048
+const CURVES: Readonly<Record<string, Algorithm>> = { prime256v1: 'ES256', secp384r1: 'ES384', secp521r1: 'ES512' }
+
+/**
+ * A shared secret; its length was checked with the other variables. Throws an Error with one safe line for a public key: whoever
+ * knows that could sign with it.
+ */
+export function readSecret (text: string): VerificationKey {
+  if (/-----BEGIN |^\s*[[{]/.test(text)) throw new Error('looks like a key or a set of keys and not like a secret; those belong into JWT_PUBLIC_KEY or JWT_JWKS')
+  return { kid: undefined, algorithms: sharedAlgorithms, material: text }
+}
+
+/** A public key or certificate as one PEM block; `\n` spelled out counts as a line end. Throws an Error with one safe line. */
+export function readPublicKey (text: string): VerificationKey {
+  const pem = text.replaceAll('\\n', '\n').trim()
+  if (pem.includes('PRIVATE KEY-----')) throw new Error('is a private key; the service needs the public one alone')
+  if (!/^-----BEGIN (PUBLIC KEY|RSA PUBLIC KEY|CERTIFICATE)-----[^-]+-----END \1-----$/.test(pem)) throw new Error('expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE')
+  return toVerificationKey(read(() => createPublicKey(pem)), undefined)
+}
+
+/** A key of a set. Throws an Error with one safe line. */
+export function readJwk (jwk: Readonly<Record<string, unknown>>, kid: string | undefined): VerificationKey {
+  if ('d' in jwk) throw new Error('is a private key')
+  return toVerificationKey(read(() => createPublicKey({ key: jwk, format: 'jwk' })), kid)
+}
+
+function read (create: () => KeyObject): KeyObject {
+  try {
+    return create()
+  } catch {
+    throw new Error('cannot be read')
+  }
+}
+
+function toVerificationKey (key: KeyObject, kid: string | undefined): VerificationKey {
+  const { modulusLength = MIN_RSA_BITS, namedCurve = '' } = key.asymmetricKeyDetails ?? {}
+  if (modulusLength < MIN_RSA_BITS) throw new Error(`is an RSA key of fewer than ${MIN_RSA_BITS} bits`)
+  const algorithms = algorithmsOf(key.asymmetricKeyType, namedCurve)
+  if (algorithms.length === 0) throw new Error('is of a kind that no algorithm fits')
+  // In one form, whatever form it came in: the library tells the kind of a key by this text.
+  return { kid, algorithms, material: key.export({ type: 'spki', format: 'pem' }) as string }
+}
+
+function algorithmsOf (type: string | undefined, curve: string): readonly Algorithm[] {
+  switch (type) {
+    case 'rsa': return ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512']
+    case 'ec': return CURVES[curve] === undefined ? [] : [CURVES[curve]]
+    case 'ed25519': case 'ed448': return ['EdDSA']
+    default: return []
+  }
+}
