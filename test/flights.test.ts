@@ -21,7 +21,7 @@ const chain = (length: number, name: string): object[] => Array.from({ length },
 async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Proxy }> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
-  // The session scope always carries this name as a parameter; `reset all; …` ends the flight.
+  // The session scope always carries this name as a parameter; the reset of the session ends the flight.
   proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') && !sent.includes('pg_advisory_unlock_all()\0') ? 0 : held.length
   return { service, proxy }
 }
@@ -53,7 +53,7 @@ t.test('three flights, whatever the number of operations and references, and whe
       t.equal(bursts.length, 3, `${length} operations, ${time} time: three flights`)
       const [begin, middle, end] = bursts as [Buffer, Buffer, Buffer]
       t.match(begin.toString(), /begin isolation level read committed read write/)
-      t.match(middle.toString('latin1'), /commit and chain\0Q....reset all; [^\0]+\0$/s, 'COMMIT is in the burst of the operations')
+      t.match(middle.toString('latin1'), /commit and chain\0Q....set session authorization default; [^\0]+\0$/s, 'COMMIT is in the burst of the operations')
       t.match(messageTypes(end), /^(PD)?BES$/)
       t.match(messageTypes(middle), new RegExp(`^((PD)?BES){${length + 1}}QQ$`), 'nothing is asked for in between')
     }

@@ -314,11 +314,11 @@ t.test('three flights, whatever is preferred', async t => {
   await service.post([select('s', 't')])
   // No answer before the end of the flight is seen: an engine that waited for any would hang.
   proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') && !sent.includes('pg_advisory_unlock_all()\0') ? 0 : held.length
-  const rollback = /Q.{4}set constraints all immediate\0Q.{4}rollback and chain\0Q.{4}reset all; [^\0]+\0$/s
+  const rollback = /Q.{4}set constraints all immediate\0Q.{4}rollback and chain\0Q.{4}set session authorization default; [^\0]+\0$/s
   const rows: ReadonlyArray<readonly [prefer: string, begin: string, end: RegExp, queries: string]> = [
     ['tx=rollback', 'read committed read write', rollback, 'QQQ'],
     ['tx=rollback, access=read-only, isolation=serializable', 'serializable read only', rollback, 'QQQ'],
-    ['isolation=repeatable-read, access=read-only, return=minimal', 'repeatable read read only', /Q.{4}commit and chain\0Q.{4}reset all; [^\0]+\0$/s, 'QQ']
+    ['isolation=repeatable-read, access=read-only, return=minimal', 'repeatable read read only', /Q.{4}commit and chain\0Q.{4}set session authorization default; [^\0]+\0$/s, 'QQ']
   ]
   for (const [prefer, begin, end, queries] of rows) {
     for (const [batch, status] of [[[select('a', 't'), select('b', 'tally')], 200], [[select('a', 'nowhere'), select('b', 't')], 404]] as const) {

@@ -13,6 +13,7 @@ import postgres from 'postgres'
 import type { Preferences } from '../../schemas/prefer.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
+import type { RoleSettings } from '../sql/session.ts'
 import type { Lane } from './lane.ts'
 import { choosePrepared } from './prepare.ts'
 
@@ -20,7 +21,12 @@ import { choosePrepared } from './prepare.ts'
 export type Mode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 
 /** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. */
-export interface Flight { readonly session: Statement, readonly operations: readonly Statement[], readonly mode: Mode }
+export interface Flight {
+  /** Made for the connection it flies on, for that is what knows the settings of roles. */
+  readonly session: (roleSettings: RoleSettings) => Statement
+  readonly operations: readonly Statement[]
+  readonly mode: Mode
+}
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */
 export function mayCommit ({ tx, access }: Mode): boolean {
@@ -57,9 +63,10 @@ const ENDS = {
 
 /**
  * What a trigger can leave behind in a session, however its transaction ended: settings, temporary tables, values of sequences,
- * cursors WITH HOLD, LISTEN, advisory locks. DISCARD ALL is more (prepared statements) and not allowed in a transaction.
+ * cursors WITH HOLD, LISTEN, advisory locks, and the role, which RESET ALL spares. DISCARD ALL is more (prepared statements) and not allowed
+ * in a transaction.
  */
-const RESET = 'reset all; discard temp; discard sequences; close all; unlisten *; select pg_advisory_unlock_all()'
+const RESET = 'set session authorization default; reset all; discard temp; discard sequences; close all; unlisten *; select pg_advisory_unlock_all()'
 
 /** Starts a flight on a lane that nobody else uses. */
 export function launch (lane: Lane, flight: Flight): Launched {
@@ -137,7 +144,7 @@ interface Boarding {
 }
 
 function board (lane: Lane, flight: Flight, transaction: Transaction, { log, resolve, reject }: Boarding): void {
-  const statements = [flight.session, ...flight.operations]
+  const statements = [flight.session(lane.roleSettings), ...flight.operations]
   const prepared = choosePrepared(lane, statements)
   log.sent = true
   log.times.push(performance.now())

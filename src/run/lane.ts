@@ -9,6 +9,7 @@
 import type { Socket } from 'node:net'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import type { RoleSettings } from '../sql/session.ts'
 import { openSocket } from './socket.ts'
 
 export interface Lane {
@@ -19,6 +20,8 @@ export interface Lane {
   readonly prepared: Set<string>
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
+  /** Settings that roles were given, as they were when the connection was opened; PostgreSQL too looks at them then. */
+  readonly roleSettings: RoleSettings
   /** When it is to be replaced, as a time of performance.now(). */
   readonly expires: number
   readonly state: {
@@ -155,7 +158,7 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
     }
   } as postgres.Options<Record<string, postgres.PostgresType>>)
   signal.addEventListener('abort', aborted)
-  const { fits, privileged } = await inspect(client, target).catch(async (error: unknown) => {
+  const { fits, ...found } = await inspect(client, target).catch(async (error: unknown) => {
     socket?.destroy()
     await client.end({ timeout: 0 })
     throw error
@@ -165,19 +168,42 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
   })
   // Spread by a tenth, so that lanes opened together do not end together.
   const expires = performance.now() + lifetimeMs * (0.9 + Math.random() / 10)
-  return { lane: { client, socket: socket as unknown as Socket, prepared: new Set(), privileged, expires, state }, fits }
+  return { lane: { client, socket: socket as unknown as Socket, prepared: new Set(), ...found, expires, state }, fits }
 }
 
-/** Whether the server is what the URL asks for, and whether the login role is above the policies of tables. */
-async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget): Promise<{ fits: boolean, privileged: boolean }> {
+/** Whether the server is what the URL asks for, whether the login role is above the policies of tables, and the settings of roles. */
+async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget): Promise<Pick<Lane, 'privileged' | 'roleSettings'> & { fits: boolean }> {
   const rows = await client.unsafe<Server[]>(`
-    select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly,
+    select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly, current_setting('server_version_num') as version,
       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`)
   const server = rows[0] as Server
-  return { fits: isFit(server, targetSessionAttrs), privileged: server.privileged === 't' }
+  return { fits: isFit(server, targetSessionAttrs), privileged: server.privileged === 't', roleSettings: await readRoleSettings(client, Number(server.version)) }
 }
 
-interface Server { readonly standby: string, readonly readonly: string, readonly privileged: string }
+interface Server { readonly standby: string, readonly readonly: string, readonly version: string, readonly privileged: string }
+
+/**
+ * What ALTER ROLE … SET and ALTER ROLE … IN DATABASE … SET (which wins) gave to the roles that the login role may take: settings that
+ * everybody may make, custom ones, and those that the login role was granted SET on. Others would end every batch of the role.
+ */
+async function readRoleSettings (client: postgres.Sql, version: number): Promise<RoleSettings> {
+  const granted = version >= 150_000 ? "or has_parameter_privilege(session_user, p.name, 'SET')" : ''
+  const rows = await client.unsafe<RoleSettingRow[]>(`
+    select distinct on (r.rolname, c.name) r.rolname as role, c.name, c.value
+    from pg_db_role_setting as s
+    join pg_roles as r on r.oid = s.setrole and r.rolname <> session_user and pg_has_role(session_user, r.oid, 'MEMBER')
+    cross join lateral (select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value from unnest(s.setconfig) as entry) as c
+    left join pg_settings as p on p.name = c.name
+    where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+      and (p.context = 'user' or (p.name is null and c.name like '%.%') ${granted})
+      and c.name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
+    order by r.rolname, c.name, s.setdatabase desc`)
+  const settings = new Map<string, Array<readonly [string, string]>>()
+  for (const { role, name, value } of rows) settings.set(role, [...settings.get(role) ?? [], [name, value]])
+  return settings
+}
+
+interface RoleSettingRow { readonly role: string, readonly name: string, readonly value: string }
 
 function isFit ({ standby, readonly }: Server, wanted: DatabaseTarget['targetSessionAttrs']): boolean {
   switch (wanted) {

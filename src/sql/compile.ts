@@ -10,6 +10,7 @@ import { arrayText, empty, identifier, integer, join, parameter, render, sql, ty
 import { conflictClause, insertStatement } from './insert.ts'
 import { raise } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
+import { sameRole } from './role.ts'
 import { createScope, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
@@ -61,8 +62,8 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
 }
 
 /**
- * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read
- * them, published.
+ * Wraps an operation so that it runs under the role of the batch or not at all, and that its rows come as one JSON text, are counted
+ * against limit and expectation and, when later operations read them, published.
  */
 function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
@@ -74,7 +75,7 @@ function answering (node: PlanNode, readings: readonly Reading[], { maxRows, min
   const answer = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`}`
+  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameRole()}`
 }
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */

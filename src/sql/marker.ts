@@ -11,9 +11,9 @@ const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
 /**
  * `rows`: more rows than allowed · `expect`: another number than expected · `row`: a row that is referred to is missing · `lists`: too many lists are
  * read of so many rows; the value is the number of rows. `column`: one that is referred to is missing; the value is its position in the
- * publisher's list.
+ * publisher's list. `role`: the role was changed; the value means nothing.
  */
-export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists'
+export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists' | 'role'
 export interface Marker { readonly kind: MarkerKind, readonly value: number }
 
 /** An expression of type text that fails with the marker when it is evaluated. `value` is an integer expression that is no constant. */

@@ -2,7 +2,8 @@
  * The session scope as one statement: everything a transaction relies on, set for this transaction alone. A trigger can leave any
  * setting behind on a connection, so nothing is taken as given.
  */
-import { identifier, join, parameter, render, sql } from './fragment.ts'
+import { identifier, join, parameter, render, sql, type Fragment } from './fragment.ts'
+import { roleSetting } from './role.ts'
 import type { Statement } from './compile.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
@@ -14,6 +15,12 @@ export interface Session {
   readonly writes?: boolean
 }
 
+/**
+ * What `ALTER ROLE … SET` gave to each role, by its name: settings that a transaction under the role may make. PostgreSQL applies them at
+ * login alone, and SET ROLE is none.
+ */
+export type RoleSettings = ReadonlyMap<string, ReadonlyArray<readonly [name: string, value: string]>>
+
 /** What is the same for every transaction of the service. Times in milliseconds. */
 export interface SessionDefaults {
   readonly schemas: readonly string[]
@@ -21,13 +28,15 @@ export interface SessionDefaults {
   readonly lockTimeoutMs: number
 }
 
+/** Settings of a role that take the place of the service's own. */
+const REPLACEABLE = ['statement_timeout', 'lock_timeout']
+
 /**
  * `select <transaction id or null>, <process id of the backend>, set_config(…, true), …`: its text is the same for every request that writes, and for every
- * other one, so it is prepared on each lane.
+ * other one, so it is prepared on each lane; roles with settings of their own have one by the number of these.
  */
-export function sessionStatement (session: Session, defaults: SessionDefaults): Statement {
-  const settings: ReadonlyArray<readonly [name: string, value: string]> = [
-    ['role', session.role],
+export function sessionStatement (session: Session, defaults: SessionDefaults, roleSettings: RoleSettings = new Map()): Statement {
+  const own: ReadonlyArray<readonly [name: string, value: string]> = [
     ['request.jwt.claims', session.claims],
     ['request.id', session.requestId],
     // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
@@ -40,12 +49,21 @@ export function sessionStatement (session: Session, defaults: SessionDefaults): 
     ['IntervalStyle', 'postgres'],
     ['TimeZone', 'UTC'],
     ['bytea_output', 'hex'],
-    ['extra_float_digits', '1']
+    ['extra_float_digits', '1'],
+    [roleSetting, session.role]
   ]
-  const calls = settings.map(([name, value]) => sql`set_config(${parameter(name)}, ${parameter(value)}, true)`)
+  const given = roleSettings.get(session.role) ?? []
+  const replaced = new Set(given.map(([name]) => name).filter(name => REPLACEABLE.includes(name)))
+  const calls = [...given, ...own.filter(([name]) => !replaced.has(name))].map(([name, value]) => setting(name, value))
   // A service that is killed with SIGKILL must not hold its locks until the statement ends. PostgreSQL on Windows takes only 0.
   const check = sql`set_config('client_connection_check_interval', case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end, true)`
+  // The last: the login role may hold rights on settings that this role lacks.
+  const role = setting('role', session.role)
   // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
   const xid = session.writes === true ? sql`pg_current_xact_id()::text` : sql`null`
-  return { ...render(sql`select ${join([xid, sql`pg_backend_pid()::text`, ...calls, check], sql`, `)}`), prepare: true }
+  return { ...render(sql`select ${join([xid, sql`pg_backend_pid()::text`, ...calls, check, role], sql`, `)}`), prepare: true }
+}
+
+function setting (name: string, value: string): Fragment {
+  return sql`set_config(${parameter(name)}, ${parameter(value)}, true)`
 }

@@ -7,6 +7,7 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import type { Flight } from '../../src/run/flight.ts'
 import { fly, type Landed } from '../../src/run/fly.ts'
 import { createPool, type LanePool, type PoolOptions } from '../../src/run/pool.ts'
+import type { Statement } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
 
 export interface Engine {
@@ -31,13 +32,17 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
 
 /** The same flight with another piece in the text of its session scope. */
 export function alterSession (flight: Flight, from: string, to: string): Flight {
-  return { ...flight, session: { ...flight.session, text: flight.session.text.replace(from, to) } }
+  const change = (session: Statement): Statement => {
+    if (!session.text.includes(from)) throw new Error(`no "${from}" in the session scope`)
+    return { ...session, text: session.text.replace(from, to) }
+  }
+  return { ...flight, session: roleSettings => change(flight.session(roleSettings)) }
 }
 
 /** A flight of statements without parameters, in a session that asks for the transaction's id. */
 export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
   return {
-    session: sessionStatement(
+    session: () => sessionStatement(
       { role: 'oneflight_user', claims: '{"role":"oneflight_user"}', requestId: 'test', writes: true },
       { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000 }
     ),
