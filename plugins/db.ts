@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
+import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Database } from '../src/run/database.ts'
 import { createPool } from '../src/run/pool.ts'
 import { createProbe } from '../src/run/probe.ts'
@@ -23,8 +24,8 @@ async function db (app: FastifyInstance, { config, database }: DbOptions): Promi
       if (privileged && !warned) app.log.warn({ role: database.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
       warned ||= privileged
     },
-    // The message alone: the error objects of postgres.js carry statements and parameters.
-    onOpenFailed: reason => app.log.warn({ reason: (reason as Error).message }, 'no connection to the database')
+    // The message alone, without the values that options of DATABASE_URL may hold: the error objects of postgres.js carry even more.
+    onOpenFailed: reason => app.log.warn({ reason: withoutValues(reason as DatabaseError) }, 'no connection to the database')
   })
   const probe = createProbe(database)
   app.getDecorator<Observer>('observer').pool(pool.count)

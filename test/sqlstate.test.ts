@@ -1,6 +1,6 @@
 /** Every row of the table SQLSTATE → status, raised by triggers: inside an operation and at COMMIT. */
 import t from 'tap'
-import { statusOf } from '../src/errors/postgres.ts'
+import { statusOf, withoutValues } from '../src/errors/postgres.ts'
 import { useService } from './support/service.ts'
 
 const schema = `
@@ -129,4 +129,39 @@ t.test('lack of privilege is 401 for nobody but the anonymous', async t => {
   t.equal(statusOf('42501', true), 401)
   t.equal(statusOf('42501', false), 403)
   t.equal(statusOf('28000', true), 403)
+})
+
+t.test('messages do not repeat values unless they were asked for', async t => {
+  const types = `create type mood as enum ('glad');
+    create table typed (i int, b bool, n numeric(3,1), t timestamptz, u uuid, m mood, a int[], r int4range, v varchar(3), j jsonb, x text, y inet, z interval, c bytea, bits bit(3));
+    insert into typed (x, j) values ('hush-row', '{"k":"hush-row"}');
+    create view lost as select x::int from typed;
+    grant all on typed, lost to oneflight_user`
+  const service = await useService(t, { schema: types })
+  const value = 'hush"»hush'
+  const insert = (column: string): object => ({ op: 'insert', table: 'typed', values: [{ [column]: value }] })
+  const where = (column: string, filter: object): object => ({ op: 'select', table: 'typed', where: { [column]: filter } })
+  const operations: readonly object[] = [
+    ...['i', 'b', 'n', 't', 'u', 'm', 'a', 'r', 'v', 'y', 'z', 'bits'].map(insert), { op: 'insert', table: 'typed', values: [{ c: '\\xhush' }] },
+    { op: 'insert', table: 'typed', values: [{ t: '2026-13-99 hush' }] }, { op: 'update', table: 'typed', set: { i: value }, all: true },
+    where('i', { eq: value }), where('m', { in: [value] }), where('t', { gt: value }), where('u', { eq: { any: [value] } }),
+    where('x', { fts: '( hush' }), where('x', { match: '(hush' }), where('a', { cs: value }), where('j', { eq: '{hush' }), { op: 'select', table: 'lost' }
+  ]
+  for (const operation of operations) {
+    const { status, body, text } = await service.post([{ id: 'o', ...operation }])
+    t.equal(status, 400, text)
+    t.match(body.error, { op: 'o', index: 0, sqlstate: /^(22|42601)/ })
+    t.notMatch(text, /hush/, JSON.stringify(operation))
+  }
+  t.equal((await service.post([{ id: 'o', ...insert('i') }])).body.error.message, 'invalid input syntax for type integer: "…"')
+  const verbose = await useService(t, { schema: types, env: { ERROR_VERBOSITY: 'verbose' } })
+  t.equal((await verbose.post([{ id: 'o', ...insert('i') }])).body.error.message, `invalid input syntax for type integer: "${value}"`)
+  const rows: ReadonlyArray<readonly [code: string, message: string, shown: string]> = [
+    ['22P02', 'ungültige Eingabesyntax für Typ integer: »x«', 'ungültige Eingabesyntax für Typ integer: »…«'],
+    ['22P02', 'syntaxe en entrée invalide pour le type integer : « x »', 'syntaxe en entrée invalide pour le type integer : «…»'],
+    ['22P02', '型integerの入力構文が不正です: "x"', '型integerの入力構文が不正です: "…"'],
+    ['23505', 'duplicate key value violates unique constraint "k"', 'duplicate key value violates unique constraint "k"']
+  ]
+  for (const [code, message, shown] of rows) t.equal(withoutValues({ code, message }), shown)
+  t.equal(withoutValues({ message: 'connect ECONNREFUSED "x"' }), 'connect ECONNREFUSED "x"')
 })

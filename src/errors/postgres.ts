@@ -37,7 +37,7 @@ export interface ErrorPlace {
   readonly index: number | null
   /** true when the transaction ran under ANON_ROLE: lack of privilege is then answered 401. */
   readonly anonymous: boolean
-  /** true with ERROR_VERBOSITY=verbose: `detail` and `hint` are passed on. */
+  /** true with ERROR_VERBOSITY=verbose: `detail`, `hint` and values in messages are passed on. */
   readonly verbose: boolean
 }
 
@@ -50,7 +50,7 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error.code, place.anonymous),
     // PostgreSQL names the kind of statement, and here every operation is a query around what it changes.
-    message: error.routine === 'PreventCommandIfReadOnly' ? 'The transaction is read-only.' : error.message,
+    message: error.routine === 'PreventCommandIfReadOnly' ? 'The transaction is read-only.' : place.verbose ? error.message : withoutValues(error),
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })
@@ -61,6 +61,14 @@ export function statusOf (sqlstate: string, anonymous: boolean): number {
   if (sqlstate === '42501' && anonymous) return 401
   if (/^PT[45]\d\d$/.test(sqlstate)) return Number(sqlstate.slice(2))
   return statuses.find(([prefix]) => sqlstate.startsWith(prefix))?.[1] ?? 500
+}
+
+/**
+ * The message of an error. Those about data (class 22, and 42601 of a full text query) quote it: `invalid input syntax for type integer: "…"`.
+ * It may come from a row, and answers end up in the logs of clients and proxies. Quotes are those of any language of the server.
+ */
+export function withoutValues ({ code, message }: Pick<DatabaseError, 'message'> & { readonly code?: string }): string {
+  return /^(?:22|42601)/.test(code ?? '') ? message.replace(/(["«»„“‘「]).*(["»«“”’」])/s, '$1…$2') : message
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
