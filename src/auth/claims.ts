@@ -1,7 +1,7 @@
 /**
  * What the claims of a verified token mean (RFC 7519 §4.1): whether it counts now and here, and which role it names.
  */
-import { Value } from '@sinclair/typebox/value'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { failure } from '../errors/catalogue.ts'
 import { isReservedRole, TimeClaims } from '../../schemas/claims.ts'
 import type { Config } from '../../schemas/config.ts'
@@ -10,12 +10,14 @@ import type { Payload } from './token.ts'
 
 /** RFC 7519 §4.1.4–6; `now` in seconds since 1970. Throws `token_claims_invalid`, `token_expired` or `token_not_active`. */
 export function checkTimes (payload: Payload, { JWT_REQUIRE_EXP: required, JWT_LEEWAY_S: leeway }: Config, now: number): void {
-  if (!Value.Check(TimeClaims, payload)) throw failure('token_claims_invalid', 'exp, nbf and iat must be finite numbers.')
+  if (!timesCheck.Check(payload)) throw failure('token_claims_invalid', 'exp, nbf and iat must be finite numbers.')
   const { exp, nbf = -Infinity, iat = -Infinity } = payload
   if (exp === undefined && required) throw failure('token_claims_invalid', 'The token has no exp.')
   if (exp !== undefined && now >= exp + leeway) throw failure('token_expired')
   if (now < Math.max(nbf, iat) - leeway) throw failure('token_not_active')
 }
+
+const timesCheck = TypeCompiler.Compile(TimeClaims)
 
 /** RFC 7519 §4.1.1 and §4.1.3: what is configured must be there and fit. Throws `token_claims_invalid`. */
 export function checkParties ({ aud, iss }: Payload, { JWT_AUD: audiences, JWT_ISS: issuer }: Config): void {

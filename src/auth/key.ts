@@ -24,8 +24,18 @@ const CURVES: Readonly<Record<string, Algorithm>> = { prime256v1: 'ES256', secp3
  * knows that could sign with it.
  */
 export function readSecret (text: string): VerificationKey {
-  if (/-----BEGIN |^\s*[[{]/.test(text)) throw new Error('looks like a key or a set of keys and not like a secret; those belong into JWT_PUBLIC_KEY or JWT_JWKS')
+  if (text.includes('-----BEGIN ') || isJwk(text)) throw new Error('looks like a key or a set of keys and not like a secret; those belong into JWT_PUBLIC_KEY or JWT_JWKS')
   return { kid: undefined, algorithms: sharedAlgorithms, material: text }
+}
+
+/** Whether a text is the JSON of a key or of a set of keys. */
+function isJwk (text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null
+  } catch {
+    return false
+  }
 }
 
 /** A public key or certificate as one PEM block; `\n` spelled out counts as a line end. Throws an Error with one safe line. */
