@@ -73,7 +73,8 @@ async function registerVerifier (app: FastifyInstance, keys: TokenKeys, config: 
       else app.log.info({ keys: change.keys }, 'the keys of JWT_JWKS_URL were fetched')
     }
   })
-  app.addHook('onClose', async () => source.close())
+  // Before requests are waited for, and not onClose, which comes after them: one may wait for keys.
+  app.addHook('preClose', async () => source.close())
   if (keys.material.kind === 'url' && isOpen(keys.material.url)) app.log.warn('JWT_JWKS_URL is not https: whoever stands between can name keys of their own')
   await app.register(jwt, {
     secret: async (_request: FastifyRequest, token: TokenOrHeader) => {

@@ -48,7 +48,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const writes = mayCommit(preferences) && plan.operations.some(({ kind }) => kind !== 'select')
     const flight: Flight = {
       session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes }, defaults, roleSettings),
-      operations: compile(plan, { maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
+      operations: compile(plan, { role: identity.role, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
       mode: preferences
     }
     const landed = await fly(pool, flight, performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS)

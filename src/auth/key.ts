@@ -2,7 +2,7 @@
  * One key: from what an operator or an identity provider gives to what the library verifies with, and which algorithms it is fit for.
  * Reads by the platform's crypto; no error ever holds a piece of a key.
  */
-import { createPublicKey, type KeyObject } from 'node:crypto'
+import { createPublicKey, type AsymmetricKeyDetails, type KeyObject } from 'node:crypto'
 import { sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
 
 /** A key that can verify. */
@@ -15,8 +15,9 @@ export interface VerificationKey {
   readonly material: string
 }
 
-/** RFC 7518 §3.3. */
+/** RFC 7518 §3.3, and what OpenSSL is willing to verify with. */
 const MIN_RSA_BITS = 2048
+const MAX_RSA_BITS = 16_384
 const CURVES: Readonly<Record<string, Algorithm>> = { prime256v1: 'ES256', secp384r1: 'ES384', secp521r1: 'ES512' }
 
 /**
@@ -61,8 +62,10 @@ function read (create: () => KeyObject): KeyObject {
 }
 
 function toVerificationKey (key: KeyObject, kid: string | undefined): VerificationKey {
-  const { modulusLength = MIN_RSA_BITS, namedCurve = '' } = key.asymmetricKeyDetails ?? {}
+  const { modulusLength = MIN_RSA_BITS, publicExponent = 65_537n, namedCurve = '' } = key.asymmetricKeyDetails as AsymmetricKeyDetails
   if (modulusLength < MIN_RSA_BITS) throw new Error(`is an RSA key of fewer than ${MIN_RSA_BITS} bits`)
+  if (modulusLength > MAX_RSA_BITS) throw new Error(`is an RSA key of more than ${MAX_RSA_BITS} bits`)
+  if (publicExponent < 3n) throw new Error('is an RSA key that anybody can sign for')
   const algorithms = algorithmsOf(key.asymmetricKeyType, namedCurve)
   if (algorithms.length === 0) throw new Error('is of a kind that no algorithm fits')
   // In one form, whatever form it came in: the library tells the kind of a key by this text.

@@ -21,14 +21,14 @@ export interface RemoteOptions {
   readonly cooldownMs?: number
   /** From a failure to the next fetch as long as there is no set at all. */
   readonly retryMs?: number
-  /** Hears when fetching begins to fail or works again: the reason, or the number of usable keys. */
+  /** Hears when fetching begins to fail or works again, and when there begins or ends to be a usable key: the reason, or their number. */
   readonly onChange: (change: { readonly failed: string } | { readonly keys: number }) => void
 }
 
 export interface RemoteKeys {
   /**
    * The key that a token means; undefined when there is none. When none fits, the set may be fetched again first. Throws
-   * `keys_unavailable` when there never was a set.
+   * `keys_unavailable` when there never was a set, and `shutting_down` when none fits and the set is not fetched any more.
    */
   find (header: TokenHeader): Promise<VerificationKey | undefined>
   /** Ends timers and a fetch that is under way. */
@@ -52,7 +52,7 @@ export function createRemoteKeys ({ url, algorithms, timeoutMs, refreshMs = 600_
       const found = readKeySet(await download(url, AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)])))
       if (found === undefined) throw new Error('the answer is no set of keys')
       const usable = narrowKeys(usableKeys(found), algorithms)
-      if (failing || keys === undefined || usable.length === 0) onChange({ keys: usable.length })
+      if (failing || keys === undefined || (keys.length === 0) !== (usable.length === 0)) onChange({ keys: usable.length })
       keys = usable
       failing = false
     } catch (error) {
@@ -69,19 +69,28 @@ export function createRemoteKeys ({ url, algorithms, timeoutMs, refreshMs = 600_
     })
     return pending
   }
+  /** Whether a token for which no key fits is worth a fetch, or may wait for the one that is under way. */
+  const mayRefresh = (): boolean => {
+    if (pending !== undefined) return true
+    const now = performance.now()
+    if (closing.signal.aborted || now < mayAsk) return false
+    mayAsk = now + cooldownMs
+    return true
+  }
 
   refresh()
   return {
     async find (header) {
       if (keys === undefined) await pending
       if (keys === undefined) throw failure('keys_unavailable')
-      const key = findKey(keys, header)
-      if (key !== undefined) return key
-      const now = performance.now()
-      if (pending === undefined && now < mayAsk) return undefined
-      if (pending === undefined) mayAsk = now + cooldownMs
-      await refresh()
-      return findKey(keys, header)
+      let key = findKey(keys, header)
+      if (key === undefined && mayRefresh()) {
+        await refresh()
+        key = findKey(keys, header)
+      }
+      // Another set might have it, but the time to ask is over.
+      if (key === undefined && closing.signal.aborted) throw failure('shutting_down')
+      return key
     },
     close () {
       clearTimeout(timer)
@@ -105,12 +114,12 @@ async function download (url: URL, signal: AbortSignal): Promise<string> {
     if (bytes > MAX_BYTES) throw new Error(`the answer is larger than ${MAX_BYTES} bytes`)
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString()
+  return new TextDecoder().decode(Buffer.concat(chunks))
 }
 
 /** Our own words or a code, e.g. ECONNREFUSED: the messages of the platform may hold the URL. */
 function reasonOf (error: unknown): string {
   const { name, message, cause } = error as Error & { cause?: { code?: string } }
   if (name === 'TimeoutError') return 'no answer in time'
-  return cause?.code ?? (name === 'Error' ? message : name)
+  return cause?.code ?? (name === 'Error' ? message : 'the request failed')
 }

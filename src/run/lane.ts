@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { RoleSettings } from '../sql/session.ts'
+import { readRoleSettings } from './role-settings.ts'
 import { openSocket } from './socket.ts'
 
 export interface Lane {
@@ -181,29 +182,6 @@ async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTa
 }
 
 interface Server { readonly standby: string, readonly readonly: string, readonly version: string, readonly privileged: string }
-
-/**
- * What ALTER ROLE … SET and ALTER ROLE … IN DATABASE … SET (which wins) gave to the roles that the login role may take: settings that
- * everybody may make, custom ones, and those that the login role was granted SET on. Others would end every batch of the role.
- */
-async function readRoleSettings (client: postgres.Sql, version: number): Promise<RoleSettings> {
-  const granted = version >= 150_000 ? "or has_parameter_privilege(session_user, p.name, 'SET')" : ''
-  const rows = await client.unsafe<RoleSettingRow[]>(`
-    select distinct on (r.rolname, c.name) r.rolname as role, c.name, c.value
-    from pg_db_role_setting as s
-    join pg_roles as r on r.oid = s.setrole and r.rolname <> session_user and pg_has_role(session_user, r.oid, 'MEMBER')
-    cross join lateral (select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value from unnest(s.setconfig) as entry) as c
-    left join pg_settings as p on p.name = c.name
-    where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
-      and (p.context = 'user' or (p.name is null and c.name like '%.%') ${granted})
-      and c.name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable')
-    order by r.rolname, c.name, s.setdatabase desc`)
-  const settings = new Map<string, Array<readonly [string, string]>>()
-  for (const { role, name, value } of rows) settings.set(role, [...settings.get(role) ?? [], [name, value]])
-  return settings
-}
-
-interface RoleSettingRow { readonly role: string, readonly name: string, readonly value: string }
 
 function isFit ({ standby, readonly }: Server, wanted: DatabaseTarget['targetSessionAttrs']): boolean {
   switch (wanted) {

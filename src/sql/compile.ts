@@ -8,9 +8,8 @@ import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
 import { arrayText, empty, identifier, integer, join, parameter, render, sql, type Fragment, type RenderedSql } from './fragment.ts'
 import { conflictClause, insertStatement } from './insert.ts'
-import { raise } from './marker.ts'
+import { raise, sameRole } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
-import { sameRole } from './role.ts'
 import { createScope, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
@@ -22,6 +21,8 @@ export interface Statement extends RenderedSql { readonly prepare: boolean }
 const maxParameters = 65_533
 
 export interface CompileOptions {
+  /** The role of the batch. */
+  readonly role: string
   /** Most rows of each operation. */
   readonly maxRows: number
   /** Whether operations answer the number of their rows in place of them. */
@@ -65,7 +66,7 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
  * Wraps an operation so that it runs under the role of the batch or not at all, and that its rows come as one JSON text, are counted
  * against limit and expectation and, when later operations read them, published.
  */
-function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false }: CompileOptions): Fragment {
+function answering (node: PlanNode, readings: readonly Reading[], { role, maxRows, minimal = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
   const columns = columnsRead(readings)
   const scope = createScope(node.table)
@@ -75,7 +76,7 @@ function answering (node: PlanNode, readings: readonly Reading[], { maxRows, min
   const answer = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameRole()}`
+  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameRole(role)}`
 }
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */

@@ -21,6 +21,14 @@ export function raise (kind: MarkerKind, value: Fragment): Fragment {
   return sql`cast(cast(${parameter(`${secret}:${kind}:`)}::text || ${value} as int) as text)`
 }
 
+/**
+ * A condition that is true, or fails with the marker `role`: a trigger or function of an earlier operation can have taken another role. No
+ * column stands in it, so it is looked at before anything else of its statement. Held against a parameter, for a setting could be changed, too.
+ */
+export function sameRole (role: string): Fragment {
+  return sql`case when current_setting('role') = ${parameter(role)} then true else ${raise('role', sql`pg_backend_pid()`)} is null end`
+}
+
 /** The marker in the message of a PostgreSQL error, if it is one of ours. */
 export function readMarker (error: { readonly code: string, readonly message: string }): Marker | undefined {
   const found = error.code === '22P02' ? raised.exec(error.message) : null

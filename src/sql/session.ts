@@ -3,7 +3,6 @@
  * setting behind on a connection, so nothing is taken as given.
  */
 import { identifier, join, parameter, render, sql, type Fragment } from './fragment.ts'
-import { roleSetting } from './role.ts'
 import type { Statement } from './compile.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
@@ -49,8 +48,7 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
     ['IntervalStyle', 'postgres'],
     ['TimeZone', 'UTC'],
     ['bytea_output', 'hex'],
-    ['extra_float_digits', '1'],
-    [roleSetting, session.role]
+    ['extra_float_digits', '1']
   ]
   const given = roleSettings.get(session.role) ?? []
   const replaced = new Set(given.map(([name]) => name).filter(name => REPLACEABLE.includes(name)))

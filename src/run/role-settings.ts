@@ -1,0 +1,39 @@
+/**
+ * The settings that roles were given by ALTER ROLE … SET. PostgreSQL applies them at login, and SET ROLE is none, so every transaction makes
+ * them itself. In charge of which of them it can make: one that fails would end every batch of its role.
+ */
+import type postgres from 'postgres'
+import type { RoleSettings } from '../sql/session.ts'
+
+/**
+ * Reads them over a connection that was just opened. ALTER ROLE … IN DATABASE … SET wins. Taken are settings that everybody may make, those
+ * that the login role was granted SET on (`version`, of the server, 150000 or later), and custom ones; not those of an extension that is
+ * not loaded, for it may turn out that they are a superuser's (plpgsql.variable_conflict, once the language was used).
+ */
+export async function readRoleSettings (client: postgres.Sql, version: number): Promise<RoleSettings> {
+  const granted = version >= 150_000 ? "or has_parameter_privilege(session_user, p.name, 'SET')" : ''
+  const rows = await client.unsafe<Row[]>(`
+    select distinct on (r.rolname, c.name) r.rolname as role, c.name, c.value
+    from pg_db_role_setting as s
+    join pg_roles as r on r.oid = s.setrole and r.rolname <> session_user and pg_has_role(session_user, r.oid, 'MEMBER')
+    cross join lateral (
+      select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value, substring(entry from '^([^=.]+)[.][^=]*=') as prefix
+      from unnest(s.setconfig) as entry
+    ) as c
+    left join pg_settings as p on p.name = c.name
+    where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+      and (p.context = 'user' or (p.name is null and c.prefix <> '' and c.prefix not in (select extname from pg_extension)) ${granted})
+      and c.name !~* '^(request|oneflight)[.]|^(default_)?transaction_(isolation|read_only|deferrable)$'
+    order by r.rolname, c.name, s.setdatabase desc`)
+  const possible = await Promise.all(rows.map(row => isPossible(client, row)))
+  const settings = new Map<string, Array<readonly [string, string]>>()
+  for (const { role, name, value } of rows.filter((_, i) => possible[i])) settings.set(role, [...settings.get(role) ?? [], [name, value]])
+  return settings
+}
+
+interface Row { readonly role: string, readonly name: string, readonly value: string }
+
+/** A value that was good when it was given may be none any more, e.g. the name of what was dropped; a login then only warns. */
+async function isPossible (client: postgres.Sql, { name, value }: Row): Promise<boolean> {
+  return client.unsafe('select set_config($1, $2, true)', [name, value]).then(() => true, () => false)
+}
