@@ -23,8 +23,9 @@ async function errors (app: FastifyInstance): Promise<void> {
   app.setErrorHandler((error, request, reply) => {
     const refused = toFailure(error, request, refusalOf(request.raw))
     request.access.failure = refused
-    // Fastify closes the connection after every body that was refused; only one that has not arrived is a reason.
-    if (request.raw.complete) reply.removeHeader('connection')
+    // Fastify closes the connection after every body that was refused; only one that has not arrived is a reason. Where Fastify said nothing,
+    // Node does, and would not any more.
+    if (request.raw.complete && reply.hasHeader('connection')) reply.removeHeader('connection')
     return sendFailure(refused, request, reply)
   })
 }

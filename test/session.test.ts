@@ -2,9 +2,10 @@
  * The session of a batch: exactly the token's role, and nothing that an earlier batch left on the connection.
  */
 import t from 'tap'
+import { askLane } from '../src/run/lane.ts'
 import { useEngine } from './support/engine.ts'
 import { useService, type ServiceUnderTest } from './support/service.ts'
-import { useDatabase, ensureRoles } from './support/database.ts'
+import { ensureRoles, LOGIN_ROLE, useDatabase } from './support/database.ts'
 
 /** `leave` runs what a trigger is told; `seen` tells what a batch sees. */
 const schema = `
@@ -25,7 +26,8 @@ const schema = `
     select 'lock' as what from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
     union all select 'table' from pg_class where relpersistence = 't'
     union all select 'channel' from pg_listening_channels()
-    union all select 'cursor' from pg_cursors where is_holdable;
+    union all select 'cursor' from pg_cursors where is_holdable
+    union all select 'statement' from pg_prepared_statements where from_sql;
   grant all on s, kept to oneflight_user;
   grant all on leave, seen, t to oneflight_user, oneflight_other;`
 
@@ -78,7 +80,9 @@ t.test('what a trigger made for the session does not outlive its batch', async t
   const look = { id: 'k', op: 'select', table: 'kept' }
   const rows: ReadonlyArray<readonly [string, string]> = [
     ['lock', 'select pg_advisory_lock(7)'], ['lock', 'select pg_advisory_lock_shared(7)'], ['table', 'create temp table t as select 99 as id'],
-    ['cursor', 'declare c cursor with hold for select 1']
+    ['cursor', 'declare c cursor with hold for select 1'],
+    // Under a name that the service uses it would be run in the place of the service's own.
+    ['statement', 'prepare p as select 1']
   ]
   for (const [what, command] of rows) {
     const answer = await post([leave('l', command), look])
@@ -127,4 +131,118 @@ t.test('a transaction has its id before it begins to write, and only then', asyn
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   await service.database.sql.unsafe('create view assigned as select pg_current_xact_id_if_assigned() is not null as id; grant select on assigned to oneflight_user')
   t.match((await service.post([{ id: 'a', op: 'select', table: 'assigned' }])).body.data, { a: [{ id: false }] })
+})
+
+t.test('the connection is its login role\'s between two batches', async t => {
+  const { loginUrl } = await useDatabase(t, { schema: `${schema} create table granted (n int)` })
+  const { pool, run } = useEngine(t, loginUrl)
+  /** What an inquiry about a lost transaction would find: it trusts the connection as it is. */
+  const inquire = async (): Promise<unknown> => {
+    const lane = await pool.acquire(performance.now() + 5000)
+    try {
+      return (await askLane(lane, `
+        select pg_backend_pid()::text as pid, current_user::text as user, session_user::text as login, current_setting('role') as role, coalesce(current_setting('request.jwt.claims', true), '') as claims,
+          (select string_agg(name || ' = ' || setting, ', ') from pg_settings where source = 'session' and name not like 'transaction_%') as left_behind`))[0]
+    } finally {
+      pool.release(lane)
+    }
+  }
+  const clean = await inquire()
+  t.match(clean, { user: LOGIN_ROLE, login: LOGIN_ROLE, role: 'none', claims: '', left_behind: null })
+  const commands = [
+    "select set_config('role', 'oneflight_other', false)", "select set_config('role', 'none', false)", `select set_config('session_authorization', '${LOGIN_ROLE}', false)`,
+    "select set_config('search_path', 'other, pg_catalog', false)", "select set_config('request.jwt.claims', 'left', false)", "select set_config('default_transaction_read_only', 'on', false)",
+    "select set_config('role', 'oneflight_other', false) from (select 1 / 0) as failing"
+  ]
+  for (const command of commands) {
+    await run([command])
+    t.same(await inquire(), clean, command)
+  }
+})
+
+/** Takes another role, in the ways that there are. None of these roles may do anything in the test below but what is granted to everybody. */
+const takings: readonly string[] = [
+  'set role oneflight_other', 'set local role oneflight_other', "select set_config(''role'', ''oneflight_anon'', false)", "select set_config(''role'', ''oneflight_anon'', true)",
+  'set role none', 'reset role', 'set session authorization default', `set local session authorization ${LOGIN_ROLE}`
+]
+const timings: readonly string[] = ['before insert on # for each row', 'after insert on # for each row', 'before insert on # for each statement', 'after insert on # for each statement']
+
+/** `take_<timing>_<taking>` is a table whose trigger does it; `open` is everybody's, `closed` only of oneflight_user. */
+const takingSchema = `
+  create function act() returns trigger language plpgsql as $$ begin execute tg_argv[0]; if tg_argv[1] is not null then execute tg_argv[1]; end if; return new; end $$;
+  create sequence tries minvalue 0;
+  grant all on tries to public;
+  create table open (n int primary key, tried int default nextval('tries'));
+  create table closed (n int primary key);
+  insert into open values (0);
+  insert into closed values (0);
+  ${timings.map((timing, i) => takings.map((taking, j) => `
+    create table take_${i}_${j} (n int);
+    create trigger act ${timing.replace('#', `take_${i}_${j}`)} execute function act('${taking}');`).join('')).join('')}
+  create table back (n int);
+  create trigger act after insert on back for each row execute function act('set role oneflight_other', 'set role oneflight_user');
+  create table deferred (n int);
+  create constraint trigger act after insert on deferred deferrable initially deferred for each row execute function act('set role oneflight_other');
+  create function take() returns int language plpgsql as $$ begin perform set_config('role', 'oneflight_other', false); return 1; end $$;
+  create function borrow() returns text language plpgsql set role = oneflight_other as $$ begin return current_user; end $$;
+  create view taking as select take() as n;
+  create view borrowing as select borrow() as role;
+  create table guarded (n int);
+  insert into guarded values (1);
+  alter table guarded enable row level security;
+  create policy take on guarded using (take() = n);
+  grant all on all tables in schema public to oneflight_user;
+  grant all on open to public;`
+
+t.test('a role that was taken in the middle ends the batch', async t => {
+  const service = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', ANON_ROLE: 'oneflight_anon', ERROR_VERBOSITY: 'verbose' } })
+  const { post, database: { sql } } = service
+  const check = async (batch: readonly object[], index: number, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
+    const { status, body: { error } } = await post(batch, { headers })
+    // PostgreSQL looks at rights before it evaluates anything.
+    const [code, expected] = JSON.stringify(batch).includes('"closed"') ? ['insufficient_privilege', 403] : ['role_changed', 500]
+    t.match({ status, error }, { status: expected, error: { type: 'execution_error', code, committed: false, op: `o${index}`, index, retryable: false } }, JSON.stringify(batch))
+  }
+  const insert = (table: string, n = 1, id = 0): object => ({ id: `o${id}`, op: 'insert', table, values: [{ n }] })
+  for (const i of timings.keys()) {
+    for (const j of takings.keys()) await check([insert(`take_${i}_${j}`), { id: 'o1', op: 'select', table: 'open' }], 1)
+  }
+  // Whatever comes next, and whether or not the other role could have done it.
+  for (const table of ['open', 'closed']) {
+    for (const taking of [insert('take_1_0'), insert('take_1_5'), { id: 'o0', op: 'select', table: 'taking' }, { id: 'o0', op: 'select', table: 'guarded' }]) {
+      for (const next of [
+        insert(table, 7, 1), { id: 'o1', op: 'select', table }, { id: 'o1', op: 'select', table, lock: 'update' }, { id: 'o1', op: 'delete', table, all: true },
+        { id: 'o1', op: 'update', table, set: { n: 7 }, where: { n: { eq: 0 } } }, { id: 'o1', op: 'update', table, set: { n: 7 }, where: { n: { eq: 99 } } },
+        { id: 'o1', op: 'insert', table, values: [{ n: '$o0.0.n' }], on_conflict: { columns: ['n'], do: 'nothing' } }, { id: 'o1', op: 'select', table, columns: [{ fn: 'count' }] }
+      ]) await check([taking, next], 1)
+    }
+    const batch = [insert('back'), insert('take_3_2', 1, 1), { id: 'o2', op: 'insert', table, values: [{ n: 8 }, { n: 9 }], returning: [] }]
+    for (const prefer of ['return=minimal', 'tx=rollback', 'isolation=serializable']) await check(batch, 2, { prefer })
+    await check([{ id: 'o0', op: 'select', table: 'taking' }, { id: 'o1', op: 'select', table }], 1, { prefer: 'access=read-only' })
+  }
+  const untouched = await sql.unsafe(`select (select array_agg(n) from open) as open, (select array_agg(n) from closed) as closed, nextval('tries')::int as tries,
+    ${timings.flatMap((_, i) => takings.map((_, j) => `(select count(*) from take_${i}_${j})`)).join(' + ')} as taken`)
+  t.same(untouched, [{ open: [0], closed: [0], tries: 1, taken: '0' }], 'nothing was committed, nor begun')
+  const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text()
+  t.notMatch(metrics, /role="(?!oneflight_user")/)
+  t.match(metrics, /service_op_exceptions\{op="delete",table="public.closed"\} 4\n/)
+  t.match(metrics, /service_op_count\{op="delete",outcome="error"\} 8\n/)
+})
+
+t.test('a role that is given back, or that nobody needs any more, does not', async t => {
+  const { post, database: { sql } } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1' } })
+  const select = { id: 's', op: 'select', table: 'closed' }
+  for (const table of ['back', 'borrowing']) {
+    const first = table === 'back' ? { id: 'b', op: 'insert', table, values: [{ n: 1 }] } : { id: 'b', op: 'select', table }
+    t.match((await post([first, select])).body, { error: null, data: { s: [{ n: 0 }] } }, table)
+  }
+  const last = [...timings.flatMap((_, i) => takings.map((_, j) => `take_${i}_${j}`)), 'deferred']
+  for (const table of last) {
+    t.match(await post([select, { id: 'l', op: 'insert', table, values: [{ n: 1 }], returning: [] }]), { status: 200 }, table)
+    t.match((await sql.unsafe(`select count(*)::int from ${table}`)), [{ count: 1 }])
+  }
+  for (const table of ['taking', 'guarded']) t.match(await post([select, { id: 'l', op: 'select', table }]), { status: 200 }, table)
+  // It is taken when the batch ends, after all of its operations.
+  t.match(await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select]), { status: 200 })
+  t.match(await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select], { headers: { prefer: 'tx=rollback' } }), { status: 200 })
 })

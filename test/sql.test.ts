@@ -20,7 +20,7 @@ function statements (batch: string, minimal = false): ReadonlyArray<readonly [te
 }
 
 /** Every statement fails when the role is not the one that its batch began with. */
-const underRole = (parameter: number): string => ` where case when current_setting('role') = $${parameter} then true else cast(cast($${parameter + 1}::text || pg_backend_pid() as int) as text) is null end`
+const underRole = (parameter: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} then true else cast(cast($${parameter + 1}::text || pg_backend_pid() as int) as text) is null end`
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
 const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
   ` select case when j.n > 600 then cast(cast($${from}::text || j.n as int) as text) else j.rows end from j${underRole(from + 1)}`

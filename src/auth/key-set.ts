@@ -48,6 +48,7 @@ function parse (text: string): unknown {
 }
 
 function readMember (member: object): Found {
+  if ('d' in member) return { kind: 'faulty', problem: 'is a private key' }
   if (!Value.Check(Jwk, member)) return { kind: 'faulty', problem: 'is malformed' }
   if (isForeign(member)) return { kind: 'foreign' }
   try {

@@ -32,7 +32,7 @@ export function readSecret (text: string): VerificationKey {
 /** Whether a text is the JSON of a key or of a set of keys. */
 function isJwk (text: string): boolean {
   try {
-    const value: unknown = JSON.parse(text)
+    const value: unknown = JSON.parse(text.trim())
     return typeof value === 'object' && value !== null
   } catch {
     return false
@@ -47,9 +47,8 @@ export function readPublicKey (text: string): VerificationKey {
   return toVerificationKey(read(() => createPublicKey(pem)), undefined)
 }
 
-/** A key of a set. Throws an Error with one safe line. */
+/** A public key of a set. Throws an Error with one safe line. */
 export function readJwk (jwk: Readonly<Record<string, unknown>>, kid: string | undefined): VerificationKey {
-  if ('d' in jwk) throw new Error('is a private key')
   return toVerificationKey(read(() => createPublicKey({ key: jwk, format: 'jwk' })), kid)
 }
 

@@ -63,10 +63,12 @@ const ENDS = {
 
 /**
  * What a trigger can leave behind in a session, however its transaction ended: settings, temporary tables, values of sequences,
- * cursors WITH HOLD, LISTEN, advisory locks, and the role, which RESET ALL spares. DISCARD ALL is more (prepared statements) and not allowed
- * in a transaction.
+ * cursors WITH HOLD, LISTEN, advisory locks, and the role, which RESET ALL spares. Statements that were prepared in SQL can stand under the
+ * names of ours and run in their place: where there is one, the reset fails, and with it the connection ends (0.04 ms for 30 statements).
+ * DISCARD ALL would forget ours as well, and is not allowed in a transaction.
  */
-const RESET = 'set session authorization default; reset all; discard temp; discard sequences; close all; unlisten *; select pg_advisory_unlock_all()'
+const RESET = 'set session authorization default; reset all; discard temp; discard sequences; close all; unlisten *; ' +
+  'select pg_advisory_unlock_all(), 1 / (not exists (select from pg_prepared_statement() where from_sql))::int'
 
 /** Starts a flight on a lane that nobody else uses. */
 export function launch (lane: Lane, flight: Flight): Launched {

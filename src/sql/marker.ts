@@ -23,10 +23,11 @@ export function raise (kind: MarkerKind, value: Fragment): Fragment {
 
 /**
  * A condition that is true, or fails with the marker `role`: a trigger or function of an earlier operation can have taken another role. No
- * column stands in it, so it is looked at before anything else of its statement. Held against a parameter, for a setting could be changed, too.
+ * column stands in it, so it is looked at before anything else of its statement. Held against a parameter, for a setting could be changed, too,
+ * and by an operator that no search_path can replace.
  */
 export function sameRole (role: string): Fragment {
-  return sql`case when current_setting('role') = ${parameter(role)} then true else ${raise('role', sql`pg_backend_pid()`)} is null end`
+  return sql`case when pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)} then true else ${raise('role', sql`pg_backend_pid()`)} is null end`
 }
 
 /** The marker in the message of a PostgreSQL error, if it is one of ours. */
