@@ -47,6 +47,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const plan = planBatch(request.body, limits)
     const writes = mayCommit(preferences) && plan.operations.some(({ kind }) => kind !== 'select')
     const flight: Flight = {
+      role: identity.role,
       session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes }, defaults, roleSettings),
       operations: compile(plan, { role: identity.role, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
       mode: preferences

@@ -23,13 +23,13 @@ export const maxTokenBytes = 16_384
 /**
  * The header of a token. Members that name a key or where to find one (`jku`, `jwk`, `x5u`, `x5c`) are never looked at. Refused are
  * extensions that would have to be understood (`crit`, `b64`), encryption (`enc`), tokens in tokens (`cty`), and kinds of token that are
- * meant for other purposes (`typ` such as `logout+jwt`, RFC 8725 §3.11).
+ * meant for other purposes (`typ` such as `logout+jwt`, RFC 8725 §3.11); parameters of these media types do not count.
  */
 export const TokenHeader = Type.Object({
   alg: Type.String(),
   kid: Type.Optional(Type.String()),
-  typ: Type.Optional(Type.RegExp(/^(?:application\/)?at\+jwt$|^(?![^]*(?:\+jwt|jose\+json)$)/i)),
-  cty: Type.Optional(Type.RegExp(/^(?!(?:application\/)?jwt$)/i)),
+  typ: Type.Optional(Type.RegExp(/^\s*(?:application\/)?at\+jwt\s*(?:;|$)|^(?![^]*(?:\+jwt|jose\+json)\s*(?:;|$))/i)),
+  cty: Type.Optional(Type.RegExp(/^(?!\s*(?:application\/)?jwt\s*(?:;|$))/i)),
   crit: Type.Optional(Type.Never()),
   b64: Type.Optional(Type.Never()),
   enc: Type.Optional(Type.Never())

@@ -37,6 +37,7 @@ export function buildAdmin ({ config, logger, main, stopping }: AdminOptions): F
     if (!await probe.reachable()) return reply.code(503).send({ ok: false, error: 'database' })
     return { ok: true }
   })
+  admin.setNotFoundHandler(async (_request, reply) => reply.code(404).send({ ok: false, error: 'not found' }))
   admin.get('/config', async () => printableConfig(config))
   return admin
 }

@@ -124,7 +124,7 @@ t.test('lost, and nobody to ask before the deadline: unknown', async t => {
 t.test('lost, and the server has not heard of the transaction: it crashed, so nothing of it was durable', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await lockRow(database)
-  const strange = alterSession(plainFlight([touch]), 'pg_current_xact_id()::text', "'999999999999'::text")
+  const strange = alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', "'999999999999'::text")
   const flight = fly(engine.pool, strange, performance.now() + 5000)
   await lock.awaited()
   proxy.cut()
@@ -135,7 +135,7 @@ t.test('lost, and the server has not heard of the transaction: it crashed, so no
 t.test('lost, and the id is that of another backend: it is left alone', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await lockRow(database)
-  const strange = alterSession(plainFlight([touch]), 'pg_backend_pid()::text', "'0'")
+  const strange = alterSession(plainFlight([touch]), 'pg_catalog.pg_backend_pid()::pg_catalog.text', "'0'")
   // Less than the second after which PostgreSQL finds out by itself that the client is gone.
   const flight = fly(engine.pool, strange, performance.now() + 600)
   await lock.awaited()

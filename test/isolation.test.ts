@@ -150,12 +150,6 @@ const tricks: readonly string[] = [
   "select nextval('s')"
 ]
 
-/** Whether the role is another one when all this was done. */
-function changesRole (commands: readonly string[], role: string): boolean {
-  const last = commands.findLast(command => /'role'|'session_authorization'|role none|reset role/.test(command))
-  return last !== undefined && last !== left('role', role)
-}
-
 /** How a batch ends after its looks; `refused` ones come with a role that nobody may take. */
 type Kind = 'committed' | 'dry' | 'failing' | 'failing at commit' | 'refused'
 
@@ -214,17 +208,13 @@ function sightOf ({ nonce, role, sub, bearer, kind, tricks }: Request): object {
 }
 
 /** The codes that a request may be answered with; `undefined` is success. */
-function codesOf ({ kind, role, tricks }: Request): ReadonlyArray<string | undefined> {
+function codesOf ({ kind, tricks }: Request): ReadonlyArray<string | undefined> {
   // Its own transaction feels the timeout that it sets, if what follows takes that long.
   const late = tricks.some(trick => trick.includes('statement_timeout')) ? ['query_canceled'] : []
   switch (kind) {
     case 'refused': return ['role_denied']
-    // Its own next operation meets what it did: an operator that stands before PostgreSQL's, so that no role seems to be what it was,
-    // and the loss of the statement that the operation is.
-    case 'failing': return [
-      changesRole(tricks, role) ? 'role_changed' : 'division_by_zero', ...late,
-      ...(tricks.some(trick => trick.includes('fake, ')) ? ['role_changed'] : []), ...(tricks.includes('deallocate all') ? ['invalid_sql_statement_name'] : [])
-    ]
+    // Its own next operation may meet the loss of the statement that it is.
+    case 'failing': return ['division_by_zero', ...late, ...(tricks.includes('deallocate all') ? ['invalid_sql_statement_name'] : [])]
     case 'failing at commit': return ['unique_violation', ...late]
     default: return [undefined, ...late]
   }

@@ -9,6 +9,7 @@ import type { IncomingMessage } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { algorithms, type Algorithm } from '../schemas/token.ts'
+import { readKeySet } from '../src/auth/key-set.ts'
 import { createRemoteKeys, type RemoteOptions } from '../src/auth/remote.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
 import { body, bytes, cut, hold, redirect, reset, set, silence, stall, trickle, useJwksServer, zipped, type Behaviour, type JwksServer } from './support/jwks-server.ts'
@@ -364,6 +365,23 @@ t.test('a certificate that nobody vouches for is a failure', async t => {
   t.teardown(() => setDefaultCACertificates(authorities))
   setDefaultCACertificates([...authorities, readFileSync(`${certs}/ca.crt`, 'utf8')])
   await until(async () => await look('evil') === 'evil')
+})
+
+t.test('that others can name keys of their own is told', async t => {
+  const rows: ReadonlyArray<readonly [url: string, told: boolean]> = [
+    ['http://keys.invalid/jwks?hush', true], ['http://127.0.0.1.keys.invalid/', true], ['https://keys.invalid/', false], ['http://localhost:1/', false], ['http://127.9.9.9:1/', false], ['http://[::1]:1/', false]
+  ]
+  for (const [url, told] of rows) {
+    const { log } = await useService(t, { env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
+    t.equal(log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL is not https')).length, told ? 1 : 0, url)
+    t.notMatch(JSON.stringify(log), /hush/)
+  }
+})
+
+t.test('a set that says a thing twice, or with huge numbers, is none of ours', async t => {
+  const good = JSON.stringify(key('good'))
+  for (const text of [`{"keys":[],"keys":[${good}]}`, `{"keys":[${good}],"k\\u0065ys":[]}`, `{"keys":[{"kid":"x",${good.slice(1)}]}`]) t.equal(readKeySet(text), undefined, text)
+  t.match(readKeySet(JSON.stringify({ keys: [{ ...key('big', 'rsa'), e: 'A'.repeat(700_000) }, { ...key('big', 'rsa'), n: 'A'.repeat(900_000) }] })), [{ kind: 'faulty' }, { kind: 'faulty' }])
 })
 
 t.test('closing ends what is under way', async t => {

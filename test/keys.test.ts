@@ -47,7 +47,7 @@ t.test('keys that are taken', async t => {
     [{ JWT_PUBLIC_KEY: publicPem(rsa, 'pkcs1') }, rsaAlgorithms],
     [{ JWT_PUBLIC_KEY: certificate(rsa) }, rsaAlgorithms],
     [{ JWT_PUBLIC_KEY: `\n ${publicPem(rsa)}\n\n` }, rsaAlgorithms],
-    [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', '\\n') }, rsaAlgorithms],
+    ...['\\n', ' ', '', '\r\n', '\n\n'].map(end => [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', end) }, rsaAlgorithms] as const),
     [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', '\r\n') }, rsaAlgorithms],
     [{ JWT_PUBLIC_KEY: publicPem(rsa), JWT_ALGORITHMS: 'PS384' }, ['PS384']],
     [{ JWT_PUBLIC_KEY: publicPem(p256) }, ['ES256']],

@@ -40,7 +40,7 @@ t.test('a flight ends with its connection, also when begin does not hear of it',
   const database = await useDatabase(t)
   const lane = await openLane(parseDatabaseUrl(database.loginUrl))
   const deaf = { ...lane, client: { begin: () => new Promise(() => {}) } as unknown as Lane['client'] }
-  const { landed, over } = launch(deaf, { session: () => ({ text: 'select 1', parameters: [], prepare: false }), operations: [], mode: defaultPreferences })
+  const { landed, over } = launch(deaf, { role: 'x', session: () => ({ text: 'select 1', parameters: [], prepare: false }), operations: [], mode: defaultPreferences })
   lane.socket.destroy()
   t.match(await landed, { kind: 'lost', sent: false })
   await over

@@ -110,7 +110,7 @@ t.test('a lane whose prepared statements were dropped is replaced', async t => {
 t.test('a failure that every lane repeats is given up', async t => {
   const database = await useDatabase(t, { schema })
   const { pool } = useEngine(t, database.loginUrl, { size: 2 })
-  const slow = alterSession(plainFlight(["select 'x'"]), 'pg_current_xact_id()::text', "(select 'x' from pg_sleep(1))")
+  const slow = alterSession(plainFlight(["select 'x'"]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', "(select 'x' from pg_sleep(1))")
   await database.sql.unsafe(`alter role oneflight_login in database ${database.name} set statement_timeout = 20`)
   t.teardown(() => database.sql.unsafe(`alter role oneflight_login in database ${database.name} reset statement_timeout`))
   t.match(await fly(pool, slow, performance.now() + 5000), { kind: 'failed', at: 'session', error: { code: '57014' } })

@@ -2,8 +2,13 @@
  * What `ALTER ROLE … SET` gives to a role holds for its batches, and for its batches alone: settings that everybody may make, and none
  * that the service itself relies on. PostgreSQL applies them at login alone, and a batch only takes its role.
  */
+import postgres from 'postgres'
 import t, { type Test } from 'tap'
-import { ensureRoles, LOGIN_ROLE, withAdmin } from './support/database.ts'
+import { parseDatabaseUrl } from '../src/config/database-url.ts'
+import { closeLane, openLane } from '../src/run/lane.ts'
+import { readRoleSettings } from '../src/run/role-settings.ts'
+import { ensureRoles, LOGIN_ROLE, useDatabase, withAdmin } from './support/database.ts'
+import { useProxy } from './support/proxy.ts'
 import { useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -137,6 +142,52 @@ t.test('a setting that cannot be made does not keep a role from its work', async
   await makeRoles(t, [role])
   await alter(service, `create text search configuration gone (copy = pg_catalog.simple); alter role ${role} in database here set default_text_search_config = 'public.gone'; alter role ${role} set app.tenant = 'x'; drop text search configuration gone`)
   t.match(await look(service, role), { 'app.tenant': 'x' })
+})
+
+t.test('a setting that can be made no more while the connection lasts: another one is opened', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '2' } })
+  const role = `${prefix}_later`
+  await makeRoles(t, [role])
+  const { sql } = service.database
+  await alter(service, `create text search configuration gone (copy = pg_catalog.simple); alter role ${role} in database here set default_text_search_config = 'public.gone'; alter role ${role} set app.tenant = 'x'`)
+  t.match(await look(service, role), { 'app.tenant': 'x', default_text_search_config: 'public.gone' })
+  await sql`drop text search configuration gone`
+  t.match(await look(service, role), { 'app.tenant': 'x', default_text_search_config: /^pg_catalog[.]/ })
+  t.match(await service.post([{ id: 'l', op: 'select', table: 'look' }], { role: 'nobody_has_this_name' }), { status: 403 })
+})
+
+t.test('a server that knows no privileges on parameters is not asked for them', async t => {
+  const { loginUrl, sql } = await useDatabase(t)
+  const role = `${prefix}_old`
+  await makeRoles(t, [role])
+  await sql.unsafe(`alter role ${role} set work_mem = '64kB'; alter role ${role} set log_min_duration_statement = '9s'`)
+  const client = postgres(loginUrl, { max: 1, onnotice () {} })
+  t.teardown(() => client.end())
+  t.same((await readRoleSettings(client, 140_000)).get(role), [['work_mem', '64kB']])
+})
+
+t.test('a connection that is lost while settings are read', async t => {
+  const { loginUrl, sql } = await useDatabase(t)
+  const role = `${prefix}_lost`
+  await makeRoles(t, [role])
+  await sql.unsafe(`alter role ${role} set work_mem = '64kB'`)
+  const proxy = await useProxy(t, loginUrl)
+  const target = parseDatabaseUrl(proxy.through(loginUrl))
+  for (const [sign, end] of [['pg_db_role_setting', 'closed'], ['set_config', 'closed'], ['pg_db_role_setting', 'no session within']] as const) {
+    proxy.deliver = ({ sent, held }) => {
+      if (!sent.includes(sign)) return held.length
+      if (end === 'closed') setImmediate(proxy.cut)
+      return 0
+    }
+    await t.rejects(openLane({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }), new RegExp(end), `${sign} ${end}`)
+  }
+  proxy.deliver = ({ held }) => held.length
+  const lane = await openLane(target)
+  t.same(lane.roleSettings.get(role), [['work_mem', '64kB']])
+  await closeLane(lane)
+  const unasked = await openLane(target, { roleSettings: false })
+  t.same([...unasked.roleSettings], [])
+  await closeLane(unasked)
 })
 
 t.test('settings that the login role was granted', async t => {

@@ -138,7 +138,6 @@ const rows: readonly Row[] = [
   { batch: [...insert('word', words.inserted), { id: 'b', op: 'insert', table: 'kinds', values: [{ word: '$a.1.word' }] }], code: 'reference_row_missing' },
   { batch: select({ word: { eq: words.filtered } }, { expect: 1 }), code: 'expectation_failed' },
   { batch: op({ values: Array(4).fill({ word: words.inserted }) }), code: 'rows_limit|validation_failed' },
-  { batch: [{ id: 'a', op: 'insert', table: 'acts', values: [{ role: 'oneflight_other' }] }, { id: 'b', op: 'insert', table: 'kinds', values: [{ word: words.inserted }] }], code: 'role_changed' },
   // Batches that are none.
   { batch: select({ word: { is: words.filtered } }), code: 'validation_failed' },
   { batch: select({ word: { between: [words.filtered] } }), code: 'validation_failed' },

@@ -2,9 +2,15 @@
  * The session of a batch: exactly the token's role, and nothing that an earlier batch left on the connection.
  */
 import t from 'tap'
+import type { Batch } from '../schemas/batch.ts'
+import { planBatch } from '../src/plan/plan.ts'
+import { explain } from '../src/run/explain.ts'
+import { fly } from '../src/run/fly.ts'
 import { askLane } from '../src/run/lane.ts'
-import { useEngine } from './support/engine.ts'
-import { useService, type ServiceUnderTest } from './support/service.ts'
+import { compile, type Statement } from '../src/sql/compile.ts'
+import { sessionStatement } from '../src/sql/session.ts'
+import { plainFlight, useEngine } from './support/engine.ts'
+import { token, useService, type ServiceUnderTest } from './support/service.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase } from './support/database.ts'
 
 /** `leave` runs what a trigger is told; `seen` tells what a batch sees. */
@@ -160,27 +166,28 @@ t.test('the connection is its login role\'s between two batches', async t => {
   }
 })
 
-/** Takes another role, in the ways that there are. None of these roles may do anything in the test below but what is granted to everybody. */
+/** Takes another role, in the ways that there are. */
 const takings: readonly string[] = [
   'set role oneflight_other', 'set local role oneflight_other', "select set_config(''role'', ''oneflight_anon'', false)", "select set_config(''role'', ''oneflight_anon'', true)",
   'set role none', 'reset role', 'set session authorization default', `set local session authorization ${LOGIN_ROLE}`
 ]
 const timings: readonly string[] = ['before insert on # for each row', 'after insert on # for each row', 'before insert on # for each statement', 'after insert on # for each statement']
 
-/** `take_<timing>_<taking>` is a table whose trigger does it; `open` is everybody's, `closed` only of oneflight_user. */
+/** `take_<timing>_<taking>` is a table whose trigger does it, `me` tells who one is; all is of oneflight_user alone. */
 const takingSchema = `
   create function act() returns trigger language plpgsql as $$ begin execute tg_argv[0]; if tg_argv[1] is not null then execute tg_argv[1]; end if; return new; end $$;
-  create sequence tries minvalue 0;
-  grant all on tries to public;
-  create table open (n int primary key, tried int default nextval('tries'));
-  create table closed (n int primary key);
-  insert into open values (0);
-  insert into closed values (0);
+  create view me as select current_user::text as role, current_setting('request.jwt.claims') as claims, current_setting('request.id') as id, 'é' as text, 0.1::float8 + 0.2 as float;
+  alter view me owner to oneflight_user;
+  create sequence tries;
+  create table closed (n int primary key, owner name default current_user, text text, tried int default nextval('tries'));
   ${timings.map((timing, i) => takings.map((taking, j) => `
     create table take_${i}_${j} (n int);
     create trigger act ${timing.replace('#', `take_${i}_${j}`)} execute function act('${taking}');`).join('')).join('')}
   create table back (n int);
   create trigger act after insert on back for each row execute function act('set role oneflight_other', 'set role oneflight_user');
+  create table spoil (command text);
+  create function spoil() returns trigger language plpgsql as $$ begin execute new.command; return new; end $$;
+  create trigger spoil after insert on spoil for each row execute function spoil();
   create table deferred (n int);
   create constraint trigger act after insert on deferred deferrable initially deferred for each row execute function act('set role oneflight_other');
   create function take() returns int language plpgsql as $$ begin perform set_config('role', 'oneflight_other', false); return 1; end $$;
@@ -192,57 +199,77 @@ const takingSchema = `
   alter table guarded enable row level security;
   create policy take on guarded using (take() = n);
   grant all on all tables in schema public to oneflight_user;
-  grant all on open to public;`
+  grant all on tries to oneflight_user;
+  create table forbidden (n int);`
 
-t.test('a role that was taken in the middle ends the batch', async t => {
-  const service = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', ANON_ROLE: 'oneflight_anon', ERROR_VERBOSITY: 'verbose' } })
+t.test('what a trigger does to the session concerns no other operation', async t => {
+  const service = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', ANON_ROLE: 'oneflight_anon' } })
   const { post, database: { sql } } = service
-  const check = async (batch: readonly object[], index: number, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
-    const { status, body: { error } } = await post(batch, { headers })
-    // PostgreSQL looks at rights before it evaluates anything.
-    const [code, expected] = JSON.stringify(batch).includes('"closed"') ? ['insufficient_privilege', 403] : ['role_changed', 500]
-    t.match({ status, error }, { status: expected, error: { type: 'execution_error', code, committed: false, op: `o${index}`, index, retryable: false } }, JSON.stringify(batch))
+  const me = (id: string): object => ({ id, op: 'select', table: 'me' })
+  let n = 0
+  const check = async (taking: object, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
+    const bearer = token({ role: 'oneflight_user', nonce: ++n })
+    const claims = Buffer.from(bearer.split('.')[1] as string, 'base64url').toString()
+    const batch = [me('a'), taking, me('b'), { id: 'i', op: 'insert', table: 'closed', values: [{ n, text: 'é' }] }, { ...taking, id: 'again' }, me('c')]
+    const { status, text, body: { data } } = await post(batch, { headers: { authorization: `Bearer ${bearer}`, 'x-request-id': `n${n}`, ...headers } })
+    t.equal(status, 200, `${JSON.stringify(taking)} ${text}`)
+    for (const seen of ['a', 'b', 'c']) t.same(data[seen], [{ role: 'oneflight_user', claims, id: `n${n}`, text: 'é', float: 0.30000000000000004 }], JSON.stringify(taking))
+    t.match(data.i, [{ n, owner: 'oneflight_user', text: 'é' }])
   }
-  const insert = (table: string, n = 1, id = 0): object => ({ id: `o${id}`, op: 'insert', table, values: [{ n }] })
-  for (const i of timings.keys()) {
-    for (const j of takings.keys()) await check([insert(`take_${i}_${j}`), { id: 'o1', op: 'select', table: 'open' }], 1)
-  }
-  // Whatever comes next, and whether or not the other role could have done it.
-  for (const table of ['open', 'closed']) {
-    for (const taking of [insert('take_1_0'), insert('take_1_5'), { id: 'o0', op: 'select', table: 'taking' }, { id: 'o0', op: 'select', table: 'guarded' }]) {
-      for (const next of [
-        insert(table, 7, 1), { id: 'o1', op: 'select', table }, { id: 'o1', op: 'select', table, lock: 'update' }, { id: 'o1', op: 'delete', table, all: true },
-        { id: 'o1', op: 'update', table, set: { n: 7 }, where: { n: { eq: 0 } } }, { id: 'o1', op: 'update', table, set: { n: 7 }, where: { n: { eq: 99 } } },
-        { id: 'o1', op: 'insert', table, values: [{ n: '$o0.0.n' }], on_conflict: { columns: ['n'], do: 'nothing' } }, { id: 'o1', op: 'select', table, columns: [{ fn: 'count' }] }
-      ]) await check([taking, next], 1)
-    }
-    const batch = [insert('back'), insert('take_3_2', 1, 1), { id: 'o2', op: 'insert', table, values: [{ n: 8 }, { n: 9 }], returning: [] }]
-    for (const prefer of ['return=minimal', 'tx=rollback', 'isolation=serializable']) await check(batch, 2, { prefer })
-    await check([{ id: 'o0', op: 'select', table: 'taking' }, { id: 'o1', op: 'select', table }], 1, { prefer: 'access=read-only' })
-  }
-  const untouched = await sql.unsafe(`select (select array_agg(n) from open) as open, (select array_agg(n) from closed) as closed, nextval('tries')::int as tries,
+  const insert = (table: string, row: object = { n: 1 }): object => ({ id: 'o', op: 'insert', table, values: [row], returning: [] })
+  for (const i of timings.keys()) for (const j of takings.keys()) await check(insert(`take_${i}_${j}`))
+  for (const table of ['taking', 'guarded', 'borrowing']) await check({ id: 'o', op: 'select', table })
+  for (const prefer of ['tx=rollback', 'isolation=serializable']) await check(insert('take_0_0'), { prefer })
+  const commands = [
+    "set client_encoding = 'LATIN1'", "set local client_encoding = 'SJIS'", 'set extra_float_digits = -10', 'set local extra_float_digits = 0',
+    'select set_config(\'request.jwt.claims\', \'{"role":"oneflight_other","sub":"somebody else"}\', true)', "select set_config('request.jwt.claims', '', false)",
+    "set role oneflight_other; select set_config('search_path', 'pg_temp', false); set statement_timeout = '10s'"
+  ]
+  for (const command of commands) await check(insert('spoil', { command }))
+  const counts = await sql.unsafe(`select (select count(*)::int from closed where owner = 'oneflight_user') as closed, (select count(*)::int from spoil) as spoilt,
     ${timings.flatMap((_, i) => takings.map((_, j) => `(select count(*) from take_${i}_${j})`)).join(' + ')} as taken`)
-  t.same(untouched, [{ open: [0], closed: [0], tries: 1, taken: '0' }], 'nothing was committed, nor begun')
-  const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text()
-  t.notMatch(metrics, /role="(?!oneflight_user")/)
-  t.match(metrics, /service_op_exceptions\{op="delete",table="public.closed"\} 4\n/)
-  t.match(metrics, /service_op_count\{op="delete",outcome="error"\} 8\n/)
+  t.same(counts, [{ closed: n - 1, spoilt: 2 * commands.length, taken: String(2 * (timings.length * takings.length + 1)) }], 'each once, but for the dry run')
+  t.match(await (await fetch(`${service.adminUrl}/metrics`)).text(), new RegExp(`service_txn_count\\{role="oneflight_user",outcome="ok"\\} ${n}\\n`), 'each batch is one transaction')
 })
 
-t.test('a role that is given back, or that nobody needs any more, does not', async t => {
+t.test('what is not a trigger\'s doing stays a refusal', async t => {
   const { post, database: { sql } } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1' } })
-  const select = { id: 's', op: 'select', table: 'closed' }
-  for (const table of ['back', 'borrowing']) {
-    const first = table === 'back' ? { id: 'b', op: 'insert', table, values: [{ n: 1 }] } : { id: 'b', op: 'select', table }
-    t.match((await post([first, select])).body, { error: null, data: { s: [{ n: 0 }] } }, table)
-  }
-  const last = [...timings.flatMap((_, i) => takings.map((_, j) => `take_${i}_${j}`)), 'deferred']
+  const count = { id: 'c', op: 'insert', table: 'closed', values: [{ n: 1 }] }
+  const tried = async (): Promise<number> => Number((await sql`select nextval('tries') as n`)[0]?.['n'])
+  const before = await tried()
+  t.match(await post([count, { id: 'f', op: 'select', table: 'forbidden' }]), { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f', index: 1, committed: false } } })
+  t.equal(await tried() - before, 3, 'it might have been: the batch was run twice')
+  t.match(await post([{ id: 'f', op: 'select', table: 'forbidden' }]), { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f', index: 0 } } })
+  // A setting that somebody made for later operations is theirs.
+  t.match((await post([{ id: 's', op: 'insert', table: 'spoil', values: [{ command: "set local timezone = 'Asia/Tokyo'" }] }, count])).status, 200)
+  t.match(await post([{ id: 's', op: 'insert', table: 'spoil', values: [{ command: 'set role none' }] }, { id: 'f', op: 'select', table: 'forbidden' }]), { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f', index: 1 } } })
+})
+
+t.test('a role that is given back, or taken when nobody needs it any more', async t => {
+  const { post, database: { sql } } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1' } })
+  const select = { id: 's', op: 'select', table: 'me', columns: ['role'] }
+  const last = [...timings.flatMap((_, i) => takings.map((_, j) => `take_${i}_${j}`)), 'deferred', 'back']
   for (const table of last) {
     t.match(await post([select, { id: 'l', op: 'insert', table, values: [{ n: 1 }], returning: [] }]), { status: 200 }, table)
     t.match((await sql.unsafe(`select count(*)::int from ${table}`)), [{ count: 1 }])
   }
-  for (const table of ['taking', 'guarded']) t.match(await post([select, { id: 'l', op: 'select', table }]), { status: 200 }, table)
   // It is taken when the batch ends, after all of its operations.
-  t.match(await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select]), { status: 200 })
-  t.match(await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select], { headers: { prefer: 'tx=rollback' } }), { status: 200 })
+  for (const headers of [{}, { prefer: 'tx=rollback' }]) {
+    t.match(await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select], { headers }), { status: 200, body: { data: { s: [{ role: 'oneflight_user' }] } } })
+  }
+})
+
+t.test('a batch whose session was disturbed, and no time to run it again', async t => {
+  const plan = planBatch([{ id: 's', op: 'select', table: 't' }] as unknown as Batch, { schemas: ['public'], maxRows: 1, maxConditions: 1 })
+  const marker = compile(plan, { role: 'r', maxRows: 1 })[0]?.parameters.find(text => text.endsWith(':session:'))
+  const error = { code: '22P02', message: `invalid input syntax for type integer: "${marker}1"` }
+  t.match(explain({ kind: 'failed', error, at: 0, times: [] }, plan, { anonymous: false, verbose: false, maxRows: 1 }), { failure: { code: 'internal', status: 500, details: { op: 's', index: 0 } }, operation: 0 })
+})
+
+t.test('the role that the connection is logged in with is refused, whatever the URL calls it', async t => {
+  const { loginUrl } = await useDatabase(t, { schema })
+  const { pool } = useEngine(t, loginUrl)
+  const flight = plainFlight(['select 1'])
+  const session = (): Statement => sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, { schemas: ['public'], statementTimeoutMs: 1000, lockTimeoutMs: 1000 })
+  t.match(await fly(pool, { ...flight, role: LOGIN_ROLE, session }, performance.now() + 5000), { kind: 'failed', at: 'session', error: { code: '22023' } })
 })

@@ -36,12 +36,12 @@ const rows: readonly Row[] = [
   ['23503', 409, 'foreign_key_violation'], ['23505', 409, 'unique_violation'], ['23P01', 409, 'exclusion_violation'], ['23001', 409, 'restrict_violation'],
   ['23502', 400, 'not_null_violation'], ['23514', 400, 'check_violation'], ['22000', 400, 'data_exception'], ['22012', 400, 'division_by_zero'], ['22P02', 400, 'invalid_text_representation'], ['2203A', 400, 'sql_json_member_not_found'], ['22ZZZ', 400, '22ZZZ'],
   ['25006', 403, 'read_only_sql_transaction'], ['28000', 403, 'invalid_authorization_specification'], ['28P01', 403, 'invalid_password'], ['0L000', 403, 'invalid_grantor'], ['0LP01', 403, 'invalid_grant_operation'], ['0P000', 403, 'invalid_role_specification'], ['42501', 403, 'insufficient_privilege'],
-  ['42P01', 404, 'undefined_table'], ['42883', 404, 'undefined_function'],
+  ['42P01', 404, 'undefined_table'], ['42883', 404, 'undefined_function'], ['3F000', 404, 'invalid_schema_name'],
   ['42703', 400, 'undefined_column'], ['42601', 400, 'syntax_error'], ['42804', 400, 'datatype_mismatch'], ['44000', 400, 'with_check_option_violation'], ['54000', 400, 'program_limit_exceeded'], ['54001', 400, 'statement_too_complex'], ['0A000', 400, 'feature_not_supported'], ['21000', 400, 'cardinality_violation'], ['P0000', 400, 'plpgsql_error'], ['P0001', 400, 'raise_exception'], ['P0002', 400, 'no_data_found'], ['P0004', 400, 'assert_failure'],
   ['57014', 504, 'query_canceled'],
   ['PT400', 400, 'PT400'], ['PT402', 402, 'PT402'], ['PT404', 404, 'PT404'], ['PT418', 418, 'PT418'], ['PT499', 499, 'PT499'], ['PT500', 500, 'PT500'], ['PT503', 503, 'PT503'], ['PT599', 599, 'PT599'],
   ['PT200', 500, 'PT200'], ['PT302', 500, 'PT302'], ['PT399', 500, 'PT399'], ['PT600', 500, 'PT600'], ['PT4XX', 500, 'PT4XX'], ['PT000', 500, 'PT000'],
-  ['23000', 500, 'integrity_constraint_violation'], ['25001', 500, 'active_sql_transaction'], ['25P02', 500, 'in_failed_sql_transaction'], ['40000', 500, 'transaction_rollback'], ['40003', 500, 'statement_completion_unknown'], ['55000', 400, 'object_not_in_prerequisite_state'], ['57000', 500, 'operator_intervention'], ['57P04', 500, 'database_dropped'], ['57P05', 500, 'idle_session_timeout'], ['58030', 500, 'io_error'], ['XX000', 500, 'internal_error'], ['F0000', 500, 'config_file_error'], ['01000', 500, 'warning'], ['3F000', 500, 'invalid_schema_name'], ['ZZ999', 500, 'ZZ999']
+  ['23000', 500, 'integrity_constraint_violation'], ['25001', 500, 'active_sql_transaction'], ['25P02', 500, 'in_failed_sql_transaction'], ['40000', 500, 'transaction_rollback'], ['40003', 500, 'statement_completion_unknown'], ['55000', 400, 'object_not_in_prerequisite_state'], ['57000', 500, 'operator_intervention'], ['57P04', 500, 'database_dropped'], ['57P05', 500, 'idle_session_timeout'], ['58030', 500, 'io_error'], ['XX000', 500, 'internal_error'], ['F0000', 500, 'config_file_error'], ['01000', 500, 'warning'], ['ZZ999', 500, 'ZZ999']
 ]
 
 function envelope ([state, status, code]: Row, place: { op: string | null, index: number | null }): unknown {
@@ -163,5 +163,9 @@ t.test('messages do not repeat values unless they were asked for', async t => {
     ['23505', 'duplicate key value violates unique constraint "k"', 'duplicate key value violates unique constraint "k"']
   ]
   for (const [code, message, shown] of rows) t.equal(withoutValues({ code, message }), shown)
+  // What looks for its other quote must not look again from each of them.
+  t.equal(withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}` }), `unknown code ${'‘'.repeat(1_000_000)}`)
+  t.equal(withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}’.` }), 'unknown code ‘…’.')
+  t.equal(withoutValues({ code: '22023', message: '» no quote «' }), '»…«')
   t.equal(withoutValues({ message: 'connect ECONNREFUSED "x"' }), 'connect ECONNREFUSED "x"')
 })

@@ -138,7 +138,7 @@ t.test('SIGKILL: its locks are free soon', async t => {
 
 t.test('a configuration that cannot work: exit code 1 and one line a problem', async t => {
   const rows: ReadonlyArray<readonly [Record<string, string>, readonly RegExp[]]> = [
-    [{}, [/^oneflight: DATABASE_URL: required$/, /^oneflight: JWT_SECRET, ANON_ROLE: /]],
+    [{}, [/^oneflight: DATABASE_URL: required$/, /^oneflight: JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: /]],
     [{ DATABASE_URL: 'mysql://x', JWT_SECRET: 'short', POOL_SIZE: 'many' }, [/^oneflight: /, /^oneflight: /, /^oneflight: /]]
   ]
   for (const [env, lines] of rows) {

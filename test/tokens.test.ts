@@ -358,9 +358,9 @@ t.test('headers', async t => {
     crit: [[], ['exp'], ['b64'], ['kid'], ['alg'], [1], [null], [['exp']], 'exp', '', null, true, false, 0, {}],
     b64: [true, false, null, 'false', 0, []],
     enc: ['A128GCM', '', null, 0],
-    cty: ['JWT', 'jwt', 'Jwt', 'application/jwt', 'APPLICATION/JWT', null, 1, ['JWT']],
+    cty: ['JWT', 'jwt', 'Jwt', 'application/jwt', 'APPLICATION/JWT', 'JWT; a=b', ' JWT', null, 1, ['JWT']],
     typ: [
-      'JOSE+JSON', 'jose+json', 'application/jose+json', 'logout+jwt', 'dpop+jwt', 'DPoP+JWT', 'secevent+jwt', 'application/secevent+jwt', 'token-introspection+jwt', 'oauth-authz-req+jwt', 'kb+jwt',
+      'JOSE+JSON', 'jose+json', 'application/jose+json', 'logout+jwt', 'dpop+jwt', 'DPoP+JWT', 'secevent+jwt', 'application/secevent+jwt', 'token-introspection+jwt', 'oauth-authz-req+jwt', 'kb+jwt', 'dpop+jwt; a=b', 'dpop+jwt ;a', 'logout+jwt ', ' application/dpop+jwt',
       '+jwt', 'xat+jwt', 'at+jwt+jwt', null, 1, true, [], ['JWT'], {}
     ],
     kid: [null, 0, 1, true, [], ['a'], {}, { kid: 'a' }]
@@ -369,7 +369,7 @@ t.test('headers', async t => {
     ['crit with what it names', make('HS256', SECRET, { crit: ['http://example.com/x'], 'http://example.com/x': true })],
     ['crit and exp in the header', make('HS256', SECRET, { crit: ['exp'], exp: now() + 60 })], ['crit and b64', make('HS256', SECRET, { crit: ['b64'], b64: false })],
     ['a payload that is not encoded', `${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}.${signature('HS256', SECRET, `${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}`).toString('base64url')}`],
-    ...['JWT', 'jwt', 'JOSE', 'at+jwt', 'AT+JWT', 'application/at+jwt', 'application/jwt', '', 'x', 'jwt+x'].map((typ): Row => [`typ: ${typ}`, make('HS256', SECRET, { typ }), 'passes']),
+    ...['JWT', 'jwt', 'JOSE', 'at+jwt', 'at+jwt; a=b', ' at+jwt', 'AT+JWT', 'application/at+jwt', 'application/jwt', '', 'x', 'jwt+x'].map((typ): Row => [`typ: ${typ}`, make('HS256', SECRET, { typ }), 'passes']),
     ...['', 'json', 'application/json', 'jwt+json', 'JWT2'].map((cty): Row => [`cty: ${cty}`, make('HS256', SECRET, { cty }), 'passes']),
     [
       'members that nobody knows',

@@ -4,6 +4,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { Jwk, JwkSet } from '../../schemas/jwk.ts'
 import { algorithms, type Algorithm, type TokenHeader } from '../../schemas/token.ts'
+import { findDuplicate } from '../json/duplicate.ts'
 import { readJwk, type VerificationKey } from './key.ts'
 
 /** A key of a set as it was found, by its place in it: usable, left out because it serves another purpose, or faulty. */
@@ -12,7 +13,7 @@ export type Found =
   | { readonly kind: 'foreign' }
   | { readonly kind: 'faulty', readonly problem: string }
 
-/** Reads the JSON text of a set; undefined when it is none. No problem holds a piece of a key. */
+/** Reads the JSON text of a set; undefined when it is none, or says a thing twice. No problem holds a piece of a key. */
 export function readKeySet (text: string): readonly Found[] | undefined {
   const set = parse(text)
   return Value.Check(JwkSet, set) ? set.keys.map(readMember) : undefined
@@ -41,7 +42,8 @@ export function findKey (keys: readonly VerificationKey[], { alg, kid }: TokenHe
 
 function parse (text: string): unknown {
   try {
-    return JSON.parse(text) as unknown
+    const value: unknown = JSON.parse(text)
+    return findDuplicate(text) === undefined ? value : undefined
   } catch {
     return undefined
   }

@@ -39,12 +39,14 @@ function isJwk (text: string): boolean {
   }
 }
 
-/** A public key or certificate as one PEM block; `\n` spelled out counts as a line end. Throws an Error with one safe line. */
+/** A public key or certificate as one PEM block; line ends may be spaces or `\n` spelled out. Throws an Error with one safe line. */
 export function readPublicKey (text: string): VerificationKey {
-  const pem = text.replaceAll('\\n', '\n').trim()
-  if (pem.includes('PRIVATE KEY-----')) throw new Error('is a private key; the service needs the public one alone')
-  if (!/^-----BEGIN (PUBLIC KEY|RSA PUBLIC KEY|CERTIFICATE)-----[^-]+-----END \1-----$/.test(pem)) throw new Error('expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE')
-  return toVerificationKey(read(() => createPublicKey(pem)), undefined)
+  if (text.includes('PRIVATE KEY-----')) throw new Error('is a private key; the service needs the public one alone')
+  const [, label, base64 = ''] = /^\s*-----BEGIN (PUBLIC KEY|RSA PUBLIC KEY|CERTIFICATE)-----([^-]+)-----END \1-----\s*$/.exec(text.replaceAll('\\n', '\n')) ?? []
+  if (label === undefined) throw new Error('expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE')
+  // Environments make spaces of line ends, or lose them.
+  const lines = base64.replace(/\s+/g, '').replace(/.{64}(?!$)/g, '$&\n')
+  return toVerificationKey(read(() => createPublicKey(`-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----`)), undefined)
 }
 
 /** A public key of a set. Throws an Error with one safe line. */

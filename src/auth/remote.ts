@@ -81,10 +81,12 @@ export function createRemoteKeys ({ url, algorithms, timeoutMs, refreshMs = 600_
   refresh()
   return {
     async find (header) {
-      if (keys === undefined) await pending
+      const first = keys === undefined
+      if (first) await pending
       if (keys === undefined) throw failure('keys_unavailable')
       let key = findKey(keys, header)
-      if (key === undefined && mayRefresh()) {
+      // Not what was fetched a moment ago: a request waits once.
+      if (key === undefined && !first && mayRefresh()) {
         await refresh()
         key = findKey(keys, header)
       }

@@ -34,7 +34,6 @@ export const catalogue = {
   reference_column_missing: { type: 'execution_error', status: 422, meaning: 'A reference names a column that the earlier operation did not return.' },
   expectation_failed: { type: 'execution_error', status: 412, meaning: 'An operation affected or returned another number of rows than `expect` says.' },
   rows_limit: { type: 'execution_error', status: 422, meaning: 'An operation returned or changed more than `MAX_ROWS` rows.' },
-  role_changed: { type: 'execution_error', status: 500, meaning: 'A trigger or function of an earlier operation took another role and did not give it back.' },
   overloaded: { type: 'service_error', status: 503, meaning: 'Every connection is busy and the queue is full or its time is over.' },
   database_unavailable: { type: 'service_error', status: 503, meaning: 'The database cannot be reached or is shutting down.' },
   keys_unavailable: { type: 'service_error', status: 503, meaning: 'The keys of `JWT_JWKS_URL` could not be fetched since the start.' },

@@ -21,7 +21,7 @@ const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
   ['23503', 409], ['23505', 409], ['23P01', 409], ['23001', 409],
   ['23502', 400], ['23514', 400], ['22', 400],
   ['25006', 403], ['28', 403], ['0L', 403], ['0P', 403], ['42501', 403],
-  ['42P01', 404], ['42883', 404],
+  ['42P01', 404], ['42883', 404], ['3F000', 404],
   ['42', 400], ['44', 400], ['54', 400], ['0A', 400], ['21', 400], ['P0', 400],
   // Among others an insert into a view that takes none: the client alone chose the table.
   ['55000', 400],
@@ -68,7 +68,11 @@ export function statusOf (sqlstate: string, anonymous: boolean): number {
  * It may come from a row, and answers end up in the logs of clients and proxies. Quotes are those of any language of the server.
  */
 export function withoutValues ({ code, message }: Pick<DatabaseError, 'message'> & { readonly code?: string }): string {
-  return /^(?:22|42601)/.test(code ?? '') ? message.replace(/(["«»„“‘「]).*(["»«“”’」])/s, '$1…$2') : message
+  if (!/^(?:22|42601)/.test(code ?? '')) return message
+  // Not by one expression: its time would grow with the square of the quotes that a message holds.
+  const start = message.search(/["«»„“‘「]/)
+  const end = Math.max(...[...'"»«“”’」'].map(quote => message.lastIndexOf(quote)))
+  return start < 0 || end <= start ? message : `${message.slice(0, start + 1)}…${message.slice(end)}`
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {

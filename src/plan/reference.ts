@@ -16,10 +16,10 @@ export function readString (text: string, earlier: ReadonlyMap<string, number>):
   if (!referenceAttempt.test(text)) return { kind: 'data', text }
   const [name = ''] = text.slice(1).split('.', 1)
   const source = earlier.get(name)
-  if (source === undefined) return { kind: 'unknown', message: `"${text}" names no earlier operation; write $${text} for the plain string.` }
+  if (source === undefined) return { kind: 'unknown', message: 'The string begins like a reference, but names no earlier operation; one more $ before it makes it a plain string.' }
   const parts = form.exec(text.slice(name.length + 1))?.groups
   if (parts === undefined) {
-    return { kind: 'malformed', message: `"${text}" is no reference of the form $op, $op.column, $op.row, $op.row.column or $op.*.column; write $${text} for the plain string.` }
+    return { kind: 'malformed', message: 'The string begins like a reference, but is none of the form $op, $op.column, $op.row, $op.row.column or $op.*.column; one more $ before it makes it a plain string.' }
   }
   const { row, rowOf = row ?? '0', column } = parts
   // A number beyond stays that of a missing row.

@@ -31,7 +31,7 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
     const message = `The operation returned or changed more than ${maxRows} rows.`
     return { failure: failure('rows_limit', message, final(plan, at)), operation: at }
   }
-  if (marker.kind === 'role') return { failure: failure('role_changed', undefined, final(plan, at)), operation: at }
+  if (marker.kind === 'session') return { failure: failure('internal', 'An earlier operation changed the session, and it could not be put back.', placeOf(plan, at)), operation: at }
   if (marker.kind === 'expect') return { failure: failure('expectation_failed', describeExpectation(plan, at, marker.value), final(plan, at)), operation: at }
   const readings = plan.readings.get(at) as readonly Reading[]
   const { op: source } = placeOf(plan, at)

@@ -22,10 +22,13 @@ export type Mode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 
 /** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. */
 export interface Flight {
+  readonly role: string
   /** Made for the connection it flies on, for that is what knows the settings of roles. */
   readonly session: (roleSettings: RoleSettings) => Statement
   readonly operations: readonly Statement[]
   readonly mode: Mode
+  /** Whether to set the session anew after each operation, because one of them changes it. */
+  readonly restoring?: boolean
 }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */
@@ -146,7 +149,8 @@ interface Boarding {
 }
 
 function board (lane: Lane, flight: Flight, transaction: Transaction, { log, resolve, reject }: Boarding): void {
-  const statements = [flight.session(lane.roleSettings), ...flight.operations]
+  const legs = plotLegs(flight, flight.session(lane.roleSettings))
+  const statements = legs.map(({ statement }) => statement)
   const prepared = choosePrepared(lane, statements)
   log.sent = true
   log.times.push(performance.now())
@@ -163,8 +167,9 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
     if (isStatementError(error)) log.failed ??= { error, at }
   }
   for (const [i, query] of queries.entries()) {
-    query.then(answer => takeAnswer(log, i, answer), error => {
-      fail(error, i === 0 ? 'session' : i - 1)
+    const { place, again } = legs[i] as Leg
+    query.then(answer => { if (!again) takeAnswer(log, place, answer) }, error => {
+      fail(error, place)
       // One that failed while it was carried out is held all the same.
       if (prepared[i] === true && isStatementError(error) && query.statement.columns === undefined) lane.prepared.delete((statements[i] as Statement).text)
     })
@@ -185,6 +190,18 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
     lane.state.retired = true
     reject(error)
   })
+}
+
+/** One statement of a flight. `again`: the session scope that is repeated; its answer tells nothing new. */
+interface Leg { readonly statement: Statement, readonly place: Place, readonly again: boolean }
+
+function plotLegs ({ operations, restoring = false }: Flight, session: Statement): readonly Leg[] {
+  // Not prepared: what changes the session can also have put another statement under the name of this one.
+  const restore: readonly Leg[] = restoring ? [{ statement: { ...session, prepare: false }, place: 'session', again: true }] : []
+  return [
+    { statement: session, place: 'session', again: false },
+    ...operations.flatMap((statement, place): readonly Leg[] => [{ statement, place, again: false }, ...restore])
+  ]
 }
 
 /**
@@ -210,10 +227,10 @@ function uncorkWhenWritten (lane: Lane, queries: readonly Query[]): void {
   })))
 }
 
-function takeAnswer (log: FlightLog, i: number, answer: Answer): void {
+function takeAnswer (log: FlightLog, place: Place, answer: Answer): void {
   const [cell, pid] = answer[0] as readonly [Buffer | null, Buffer]
   log.times.push(performance.now())
-  if (i > 0) log.rows.push(cell as Buffer)
+  if (place !== 'session') log.rows.push(cell as Buffer)
   else if (cell !== null) log.id = { xid: cell.toString(), pid: pid.toString() }
 }
 

@@ -52,6 +52,8 @@ const asText = {
 export interface OpenOptions {
   /** Age at which the lane is to be replaced. */
   readonly lifetimeMs?: number | undefined
+  /** Whether to read the settings of roles, which batches need. */
+  readonly roleSettings?: boolean | undefined
   /** Aborted when the lane is not wanted any more: opening it fails at once then. A lane that is open is not concerned. */
   readonly signal?: AbortSignal | undefined
 }
@@ -115,7 +117,7 @@ export function breakLane (lane: Lane): void {
 /** Number of the host that is to be tried next; all were tried when it is their number. */
 interface Hosts { next: number }
 
-async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs = LIFETIME_MS, signal = NEVER }: OpenOptions): Promise<{ lane: Lane, fits: boolean }> {
+async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs = LIFETIME_MS, roleSettings = true, signal = NEVER }: OpenOptions): Promise<{ lane: Lane, fits: boolean }> {
   const start = hosts.next
   hosts.next = target.hosts.length
   const end = performance.now() + target.connectTimeoutMs
@@ -159,11 +161,14 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
     }
   } as postgres.Options<Record<string, postgres.PostgresType>>)
   signal.addEventListener('abort', aborted)
-  const { fits, ...found } = await inspect(client, target).catch(async (error: unknown) => {
+  // postgres.js says nothing of queries that were waiting when their connection ended.
+  const lost = new Promise<never>((_resolve, reject) => { state.onLost = () => reject(new Error(reason)) })
+  const { fits, ...found } = await Promise.race([inspect(client, target, roleSettings), lost]).catch(async (error: unknown) => {
     socket?.destroy()
     await client.end({ timeout: 0 })
     throw error
   }).finally(() => {
+    state.onLost = undefined
     clearTimeout(timer)
     signal.removeEventListener('abort', aborted)
   })
@@ -173,12 +178,14 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
 }
 
 /** Whether the server is what the URL asks for, whether the login role is above the policies of tables, and the settings of roles. */
-async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget): Promise<Pick<Lane, 'privileged' | 'roleSettings'> & { fits: boolean }> {
+async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget, withRoleSettings: boolean): Promise<Pick<Lane, 'privileged' | 'roleSettings'> & { fits: boolean }> {
   const rows = await client.unsafe<Server[]>(`
     select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly, current_setting('server_version_num') as version,
       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`)
   const server = rows[0] as Server
-  return { fits: isFit(server, targetSessionAttrs), privileged: server.privileged === 't', roleSettings: await readRoleSettings(client, Number(server.version)) }
+  const fits = isFit(server, targetSessionAttrs)
+  const roleSettings: RoleSettings = fits && withRoleSettings ? await readRoleSettings(client, Number(server.version)) : new Map()
+  return { fits, privileged: server.privileged === 't', roleSettings }
 }
 
 interface Server { readonly standby: string, readonly readonly: string, readonly version: string, readonly privileged: string }

@@ -26,7 +26,7 @@ export function createProbe (target: DatabaseTarget): Probe {
 
   const ask = async (): Promise<boolean> => {
     if (lane !== undefined && !isUsable(lane)) await closeLane(lane)
-    if (lane === undefined || lane.state.dead) lane = await openLane(impatient, { signal: unwanted.signal })
+    if (lane === undefined || lane.state.dead) lane = await openLane(impatient, { roleSettings: false, signal: unwanted.signal })
     await ping(lane)
     return true
   }

@@ -2,8 +2,15 @@
  * The settings that roles were given by ALTER ROLE … SET. PostgreSQL applies them at login, and SET ROLE is none, so every transaction makes
  * them itself. In charge of which of them it can make: one that fails would end every batch of its role.
  */
-import type postgres from 'postgres'
+import postgres from 'postgres'
+import { constant, render, sql } from '../sql/fragment.ts'
 import type { RoleSettings } from '../sql/session.ts'
+
+/**
+ * Settings that stay the service's own, that cannot be made in the middle of a transaction, or that end the connection, so that what became of
+ * the batch would be in doubt. Names without dots are those of PostgreSQL.
+ */
+const LEFT_OUT = '^(request|oneflight)[.]|^((default_)?transaction_(isolation|read_only|deferrable)|transaction_timeout|idle_(in_transaction_)?session_timeout|exit_on_error|temp_buffers)$'
 
 /**
  * Reads them over a connection that was just opened. ALTER ROLE … IN DATABASE … SET wins. Taken are settings that everybody may make, those
@@ -23,17 +30,28 @@ export async function readRoleSettings (client: postgres.Sql, version: number): 
     left join pg_settings as p on p.name = c.name
     where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
       and (p.context = 'user' or (p.name is null and c.prefix <> '' and c.prefix not in (select extname from pg_extension)) ${granted})
-      and c.name !~* '^(request|oneflight)[.]|^(default_)?transaction_(isolation|read_only|deferrable)$'
+      and c.name !~* '${LEFT_OUT}'
     order by r.rolname, c.name, s.setdatabase desc`)
-  const possible = await Promise.all(rows.map(row => isPossible(client, row)))
+  // Many roles have the same few.
+  const checks = [...new Set(rows.map(checkOf))]
+  const succeeded = await Promise.all(checks.map(check => succeeds(client, check)))
+  const possible = new Set(checks.filter((_, i) => succeeded[i]))
   const settings = new Map<string, Array<readonly [string, string]>>()
-  for (const { role, name, value } of rows.filter((_, i) => possible[i])) settings.set(role, [...settings.get(role) ?? [], [name, value]])
+  for (const row of rows.filter(row => possible.has(checkOf(row)))) settings.set(row.role, [...settings.get(row.role) ?? [], [row.name, row.value]])
   return settings
 }
 
 interface Row { readonly role: string, readonly name: string, readonly value: string }
 
+/** The setting made for a statement alone. */
+function checkOf ({ name, value }: Row): string {
+  return render(sql`select set_config(${constant(name)}, ${constant(value)}, true)`).text
+}
+
 /** A value that was good when it was given may be none any more, e.g. the name of what was dropped; a login then only warns. */
-async function isPossible (client: postgres.Sql, { name, value }: Row): Promise<boolean> {
-  return client.unsafe('select set_config($1, $2, true)', [name, value]).then(() => true, () => false)
+async function succeeds (client: postgres.Sql, check: string): Promise<boolean> {
+  return client.unsafe(check).simple().then(() => true, (error: unknown) => {
+    if (error instanceof postgres.PostgresError && error.severity === 'ERROR') return false
+    throw error
+  })
 }

@@ -11,9 +11,9 @@ const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
 /**
  * `rows`: more rows than allowed · `expect`: another number than expected · `row`: a row that is referred to is missing · `lists`: too many lists are
  * read of so many rows; the value is the number of rows. `column`: one that is referred to is missing; the value is its position in the
- * publisher's list. `role`: the role was changed; the value means nothing.
+ * publisher's list. `session`: it was changed, see sameSession; the value means nothing.
  */
-export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists' | 'role'
+export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists' | 'session'
 export interface Marker { readonly kind: MarkerKind, readonly value: number }
 
 /** An expression of type text that fails with the marker when it is evaluated. `value` is an integer expression that is no constant. */
@@ -22,12 +22,16 @@ export function raise (kind: MarkerKind, value: Fragment): Fragment {
 }
 
 /**
- * A condition that is true, or fails with the marker `role`: a trigger or function of an earlier operation can have taken another role. No
- * column stands in it, so it is looked at before anything else of its statement. Held against a parameter, for a setting could be changed, too,
- * and by an operator that no search_path can replace.
+ * A condition that is true, or fails with the marker `session`: a trigger or function can have taken another role, or changed the claims or how text
+ * and numbers are written. No column stands in it, so it is looked at before any row is. The role is held against a parameter, for a setting could be
+ * changed, too, and all of it by operators that no search_path can replace.
  */
-export function sameRole (role: string): Fragment {
-  return sql`case when pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)} then true else ${raise('role', sql`pg_backend_pid()`)} is null end`
+export function sameSession (role: string): Fragment {
+  const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
+    and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) pg_catalog.current_setting('oneflight.claims')
+    and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8'
+    and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1'`
+  return sql`case when ${same} then true else ${raise('session', sql`pg_backend_pid()`)} is null end`
 }
 
 /** The marker in the message of a PostgreSQL error, if it is one of ours. */

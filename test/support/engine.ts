@@ -42,6 +42,7 @@ export function alterSession (flight: Flight, from: string, to: string): Flight 
 /** A flight of statements without parameters, in a session that asks for the transaction's id. */
 export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
   return {
+    role: 'oneflight_user',
     session: () => sessionStatement(
       { role: 'oneflight_user', claims: '{"role":"oneflight_user"}', requestId: 'test', writes: true },
       { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000 }
