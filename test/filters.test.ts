@@ -5,6 +5,7 @@ import { parseJson } from '../src/json/parse.ts'
 import type { Batch } from '../schemas/batch.ts'
 import { planBatch } from '../src/plan/plan.ts'
 import { compile } from '../src/sql/compile.ts'
+import { sessionStatement } from '../src/sql/session.ts'
 import { ids, sameRows, thingsSchema, type FilterRow } from './support/same-rows.ts'
 import { useService } from './support/service.ts'
 
@@ -170,10 +171,12 @@ t.test('an index is used where a person expects it', async t => {
   const limits = { schemas: ['public'] as const, maxRows: 10_000, maxConditions: 1000 }
   for (const [where, index] of rows) {
     const batch = [{ id: 'one', op: 'select', table: 'one' }, { id: 's', op: 'select', table: 'many', where }]
-    const [source, reader] = compile(planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, limits), { ...limits, role: 'none' })
+    const [source, reader] = compile(planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, limits), { ...limits, role: 'oneflight_user' })
+    const session = sessionStatement({ role: 'oneflight_user', claims: '{}', requestId: 'x' }, { schemas: ['public'], statementTimeoutMs: 5000, lockTimeoutMs: 5000 })
     if (source === undefined || reader === undefined) throw new Error('a batch of two operations has two statements')
     const call = `execute p (${reader.parameters.map(value => `'${value.replaceAll("'", "''")}'`).join()})`
     const plan = await service.database.sql.begin(async sql => {
+      await sql.unsafe(session.text, [...session.parameters])
       await sql.unsafe(source.text, [...source.parameters])
       await sql.unsafe(`prepare p as ${reader.text}`)
       // After five executions PostgreSQL may take a plan that does not know the parameters, as it would on a lane.
