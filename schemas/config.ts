@@ -49,7 +49,7 @@ export const ConfigSchema = Type.Object({
   ADMIN_HTTP_PORT: Type.Integer({ description: 'Port of the admin server (metrics, liveness, readiness, configuration); 0 takes a free one', default: 9568, ...port }),
 
   JWT_SECRET: Type.Optional(Type.String({ description: 'Shared secret of HS256, HS384 and HS512 tokens; one of the four key variables', minBytes: 32, secret })),
-  JWT_PUBLIC_KEY: Type.Optional(Type.String({ description: 'Public key or certificate of the issuer of tokens, one PEM block; `\\n` counts as a line end', secret })),
+  JWT_PUBLIC_KEY: Type.Optional(Type.String({ description: 'Public key or certificate of the issuer of tokens, one PEM block; line ends may be spaces or `\\n`', secret })),
   JWT_JWKS_URL: Type.Optional(Type.String({ description: 'Where the issuer publishes its keys (RFC 7517); fetched at start and every 10 minutes', secret })),
   JWT_JWKS: Type.Optional(Type.String({ description: 'The same set of keys as JSON text', secret })),
   JWT_ALGORITHMS: Type.Array(Algorithm, { description: 'Algorithms that tokens may be signed with, comma separated; each must fit the key', defaultText: 'all that fit the key', printable }),
