@@ -92,7 +92,8 @@ async function flyOnce (pool: LanePool, flight: Flight, landBy: number): Promise
  * session statement itself, and a setting of the role that could be made when the lane was opened and cannot any more.
  */
 function isStale ({ error: { code, routine }, at }: Extract<Landing, { kind: 'failed' }>, hasSettings: boolean): boolean {
-  if (at === 'session' && (hasSettings || code === '57014')) return true
+  // 0A000: see isImpossible in flight.ts.
+  if (at === 'session' && ((hasSettings && code !== '0A000') || code === '57014')) return true
   return (code === '0A000' && routine === 'RevalidateCachedQuery') || (code === '26000' && routine === 'FetchPreparedStatement')
 }
 
