@@ -49,7 +49,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const flight: Flight = {
       role: identity.role,
       session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes }, defaults, roleSettings),
-      operations: compile(plan, { role: identity.role, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
+      operations: compile(plan, { session: identity, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
       mode: preferences
     }
     const landed = await fly(pool, flight, performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS)

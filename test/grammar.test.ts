@@ -93,7 +93,7 @@ t.test('every operator and modifier of the tables becomes SQL', async t => {
   for (const [name, { sql, takes }] of Object.entries(operators)) {
     const operand = ({ comparand: 1, distinct: 1, list: [1], bounds: [1, 2], keyword: true, search: 'x', json: [1], key: 'x', keys: ['x'] } as const)[takes]
     const plan = planBatch([{ id: 'o', op: 'select', table: 't', where: { c: { [name]: operand } } }] as never, limits)
-    const text = compile(plan, { role: 'oneflight_user', maxRows: 1 })[0]?.text
+    const text = compile(plan, { session: { role: 'oneflight_user', claims: '{}' }, maxRows: 1 })[0]?.text
     for (const piece of sql.replace('<column>', 't."c"').split(/<(?:operand|document)>/)) t.ok(text?.includes(piece), `${name}: ${piece}`)
   }
 })

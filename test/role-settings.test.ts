@@ -156,6 +156,18 @@ t.test('a setting that can be made no more while the connection lasts: another o
   t.match(await service.post([{ id: 'l', op: 'select', table: 'look' }], { role: 'nobody_has_this_name' }), { status: 403 })
 })
 
+t.test('settings that are too large or too many are left out', async t => {
+  const { loginUrl, sql } = await useDatabase(t)
+  const role = `${prefix}_many`
+  await makeRoles(t, [role])
+  await sql.unsafe(`alter role ${role} set application_name = '${'x'.repeat(1025)}'; alter role ${role} set work_mem = '64kB';
+    do $$ begin for i in 100..220 loop execute format('alter role ${role} set many.s%s = %L', i, i); end loop; end $$`)
+  const lane = await openLane(parseDatabaseUrl(loginUrl))
+  const names = lane.roleSettings.get(role)?.map(([name]) => name)
+  await closeLane(lane)
+  t.same(names, Array.from({ length: 100 }, (_, i) => `many.s${100 + i}`))
+})
+
 t.test('a server that knows no privileges on parameters is not asked for them', async t => {
   const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_old`
@@ -201,5 +213,7 @@ t.test('settings that the login role was granted', async t => {
   t.ok(usual)
   await alter(service, `alter role ${role} set log_min_duration_statement = '9s'; alter role ${role} set session_replication_role = replica`)
   t.match(await look(service, role), { log_min_duration_statement: grants ? '9s' : '-1', session_replication_role: 'origin' })
+  await sql.unsafe('create table forbidden (n int)')
+  t.match(await service.post([{ id: 'l', op: 'select', table: 'look' }, { id: 'f', op: 'select', table: 'forbidden' }], { role }), { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f' } } }, 'also where the session is set anew')
   t.match(await look(service, plain), { log_min_duration_statement: '-1', session_replication_role: 'origin' })
 })

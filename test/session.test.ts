@@ -208,7 +208,7 @@ t.test('what a trigger does to the session concerns no other operation', async t
   const me = (id: string): object => ({ id, op: 'select', table: 'me' })
   let n = 0
   const check = async (taking: object, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
-    const bearer = token({ role: 'oneflight_user', nonce: ++n })
+    const bearer = token({ role: 'oneflight_user', nonce: ++n, sub: 'sübject' })
     const claims = Buffer.from(bearer.split('.')[1] as string, 'base64url').toString()
     const batch = [me('a'), taking, me('b'), { id: 'i', op: 'insert', table: 'closed', values: [{ n, text: 'é' }] }, { ...taking, id: 'again' }, me('c')]
     const { status, text, body: { data } } = await post(batch, { headers: { authorization: `Bearer ${bearer}`, 'x-request-id': `n${n}`, ...headers } })
@@ -223,6 +223,7 @@ t.test('what a trigger does to the session concerns no other operation', async t
   const commands = [
     "set client_encoding = 'LATIN1'", "set local client_encoding = 'SJIS'", 'set extra_float_digits = -10', 'set local extra_float_digits = 0',
     'select set_config(\'request.jwt.claims\', \'{"role":"oneflight_other","sub":"somebody else"}\', true)', "select set_config('request.jwt.claims', '', false)",
+    'reset all', 'reset request.jwt.claims', 'select set_config(\'request.jwt.claims\', \'{"role":"oneflight_other"}\', true), set_config(\'oneflight.claims\', \'{"role":"oneflight_other"}\', true)',
     "set role oneflight_other; select set_config('search_path', 'pg_temp', false); set statement_timeout = '10s'"
   ]
   for (const command of commands) await check(insert('spoil', { command }))
@@ -259,9 +260,22 @@ t.test('a role that is given back, or taken when nobody needs it any more', asyn
   }
 })
 
-t.test('a batch whose session was disturbed, and no time to run it again', async t => {
+t.test('a second run is on the same connection, where it can be', async t => {
+  const { post } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
+  for (let i = 0; i < 3; i++) {
+    t.match(await post([{ id: 'o', op: 'insert', table: 'take_0_0', values: [{ n: 1 }] }, { id: 'm', op: 'select', table: 'me', columns: ['role'] }]), { status: 200, body: { data: { m: [{ role: 'oneflight_user' }] } } })
+    t.match(await post([{ id: 'o', op: 'insert', table: 'closed', values: [{ n: i }] }, { id: 'f', op: 'select', table: 'forbidden' }]), { status: 403, body: { error: { op: 'f' } } })
+  }
+  // Where the connection cannot be used again, it is another one.
+  t.match(await post([{ id: 'o', op: 'insert', table: 'spoil', values: [{ command: 'prepare x as select 1; set role none' }] }, { id: 'm', op: 'select', table: 'me', columns: ['role'] }]), { status: 200, body: { data: { m: [{ role: 'oneflight_user' }] } } })
+  const hasty = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', REQUEST_TIMEOUT_MS: '500' } })
+  const slow = { id: 'o', op: 'insert', table: 'spoil', values: [{ command: 'set role none; select pg_sleep(0.3)' }] }
+  t.match(await hasty.post([slow, { id: 'm', op: 'select', table: 'me' }]), { status: 504, body: { error: { code: 'deadline_exceeded', committed: false } } }, 'nor more time than there is')
+})
+
+t.test('a session that cannot be put back', async t => {
   const plan = planBatch([{ id: 's', op: 'select', table: 't' }] as unknown as Batch, { schemas: ['public'], maxRows: 1, maxConditions: 1 })
-  const marker = compile(plan, { role: 'r', maxRows: 1 })[0]?.parameters.find(text => text.endsWith(':session:'))
+  const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters.find(text => text.endsWith(':session:'))
   const error = { code: '22P02', message: `invalid input syntax for type integer: "${marker}1"` }
   t.match(explain({ kind: 'failed', error, at: 0, times: [] }, plan, { anonymous: false, verbose: false, maxRows: 1 }), { failure: { code: 'internal', status: 500, details: { op: 's', index: 0 } }, operation: 0 })
 })

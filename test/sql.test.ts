@@ -15,12 +15,12 @@ const limits = { schemas: ['public', 'Other Schema'] as const, maxRows: MAX_ROWS
 
 /** The statements of a batch: text in one line, markers without their secret. */
 function statements (batch: string, minimal = false): ReadonlyArray<readonly [text: string, ...parameters: unknown[]]> {
-  return compile(planBatch(parseJson(Buffer.from(batch)) as unknown as Batch, limits), { role: 'oneflight_user', maxRows: MAX_ROWS, minimal })
+  return compile(planBatch(parseJson(Buffer.from(batch)) as unknown as Batch, limits), { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS, minimal })
     .map(({ text, parameters }) => [text.replace(/\s+/g, ' '), ...parameters.map(value => value.replace(/^oneflight-[0-9a-f-]{36}:/, 'marker:'))])
 }
 
 /** Every statement fails when role, claims, encoding and digits are not those that its batch began with. */
-const sameSession = (parameter: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) pg_catalog.current_setting('oneflight.claims') and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8' and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1' then true else cast(cast($${parameter + 1}::text || pg_backend_pid() as int) as text) is null end`
+const sameSession = (parameter: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) $${parameter + 1} and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8' and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1' then true else cast(cast($${parameter + 2}::text || pg_backend_pid() as int) as text) is null end`
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
 const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
   ` select case when j.n > 600 then cast(cast($${from}::text || j.n as int) as text) else j.rows end from j${sameSession(from + 1)}`
@@ -31,7 +31,7 @@ const published = (from: number): string => ', j as ( select coalesce(json_agg(r
   ` select case when j.n > 600 then cast(cast($${from + 1}::text || j.n as int) as text) when j.n < $${from + 2} then cast(cast($${from + 3}::text || j.n as int) as text)` +
   ` when j.n > 0 and m.position is not null then cast(cast($${from + 4}::text || m.position as int) as text)` +
   ` when set_config($${from + 5}, (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${from + 6}) as r), true) is null then null else j.rows end from j, m${sameSession(from + 7)}`
-const count = ['marker:rows:', 'oneflight_user', 'marker:session:'] as const
+const count = ['marker:rows:', 'oneflight_user', '{}', 'marker:session:'] as const
 const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
 
 interface Case {
@@ -133,7 +133,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2)}`,
-        '2', '{"n"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1', 'oneflight_user', 'marker:session:'
+        '2', '{"n"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."n")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s)))) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
@@ -148,7 +148,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t)${published(1)}`,
-        '{"name","n"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', '2', 'oneflight_user', 'marker:session:'
+        '{"name","n"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', '2', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, (with published as (select $2::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($3::text[], $4::int[], $5::int[], $6::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json) as x ${returning})${counted(7)}`,
@@ -163,11 +163,11 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = any ($1))${published(2)}`,
-        '{"1","2"}', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1', 'oneflight_user', 'marker:session:'
+        '{"1","2"}', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($2::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($3::text || j.n as int) as text) when j.n < $4 then cast(cast($5::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($6::text || m.position as int) as text) when set_config($7, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m${sameSession(8)}`,
-        '2', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r1', 'oneflight_user', 'marker:session:'
+        '2', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r1', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "s1" as materialized (select array(select element from json_array_elements(current_setting($2)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (with published as (select $3::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($4::text[], $5::int[], $6::int[], $7::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json, E'f2', (select coalesce(json_agg(element -> $8::text), '[]') from "s1" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($9) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($10) and t."id" <> all ($11))${counted(12)}`,
@@ -248,11 +248,11 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then cast(cast($2::text || j.n as int) as text) when j.n < $3 then cast(cast($4::text || j.n as int) as text) when j.n > $5 then cast(cast($6::text || j.n as int) as text) else j.rows end from j${sameSession(7)}`,
-        '[{"name":"a"}]', 'marker:rows:', '1', 'marker:expect:', '1', 'marker:expect:', 'oneflight_user', 'marker:session:'
+        '[{"name":"a"}]', 'marker:rows:', '1', 'marker:expect:', '1', 'marker:expect:', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then cast(cast($1::text || j.n as int) as text) when j.n < $2 then cast(cast($3::text || j.n as int) as text) when j.n > $4 then cast(cast($5::text || j.n as int) as text) else '[]' end from j${sameSession(6)}`,
-        'marker:rows:', '2', 'marker:expect:', '9', 'marker:expect:', 'oneflight_user', 'marker:session:'
+        'marker:rows:', '2', 'marker:expect:', '9', 'marker:expect:', 'oneflight_user', '{}', 'marker:session:'
       ]
     ],
     data: '{"i":[{"id":3,"row":"a"}],"d":[]}'
@@ -311,7 +311,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t cross join lateral (select t."id" as "0", t."n" as "1") as c) as p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($1::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($2::text || j.n as int) as text) when j.n < $3 then cast(cast($4::text || j.n as int) as text) when j.n > 0 and m.position is not null then cast(cast($5::text || m.position as int) as text) when set_config($6, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m${sameSession(7)}`,
-        '{"id"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', 'oneflight_user', 'marker:session:'
+        '{"id"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, (with published as (select $2::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)), lists as (select list.source, list.key, coalesce(json_agg(published.element -> list.key order by published.row) filter (where published.source is not null), '[]')::text as value from unnest($3::int[], $4::text[]) as list (source, key) left join published on published.source = list.source group by list.source, list.key) select string_agg(cut.piece || coalesce(lists.value, (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($5::text[], $6::int[], $7::int[], $8::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row left join lists on lists.source = cut.source and lists.key = cut.key and cut.row = $9::int)::json) as x ${returning})${counted(10)}`,
@@ -361,7 +361,7 @@ t.test('text, parameters and rows', async t => {
 t.test('the text of a statement does not depend on the amount of data', async t => {
   const insert = (rows: number): string => statements(JSON.stringify([{ id: 'i', op: 'insert', table: 'items', values: Array.from({ length: rows }, (_, n) => ({ n })) }]))[0]?.[0] ?? ''
   t.equal(insert(1), insert(500))
-  const prepared = (values: object[]): boolean | undefined => compile(planBatch([{ id: 'i', op: 'insert', table: 'items', values }] as unknown as Batch, limits), { role: 'oneflight_user', maxRows: MAX_ROWS })[0]?.prepare
+  const prepared = (values: object[]): boolean | undefined => compile(planBatch([{ id: 'i', op: 'insert', table: 'items', values }] as unknown as Batch, limits), { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS })[0]?.prepare
   t.equal(prepared([{ n: 1 }, { n: 2 }]), true)
   t.equal(prepared([{ n: 1 }, {}]), false, 'rows of several shapes do not recur')
 })
@@ -580,5 +580,5 @@ t.test('an operation that the protocol cannot carry is refused before anything i
   const where = { or: Array.from({ length: 6600 }, () => ({ c: Object.fromEntries(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch'].map(name => [name, 1])) })) }
   const batch = [{ id: 'fine', op: 'select', table: 'items' }, { id: 'large', op: 'select', table: 'items', where }]
   const plan = planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, { ...limits, maxConditions: 100_000 })
-  t.throws(() => compile(plan, { role: 'oneflight_user', maxRows: MAX_ROWS }), { type: 'execution_error', code: 'program_limit_exceeded', status: 400, details: { op: 'large', index: 1, sqlstate: '54000', retryable: false } })
+  t.throws(() => compile(plan, { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS }), { type: 'execution_error', code: 'program_limit_exceeded', status: 400, details: { op: 'large', index: 1, sqlstate: '54000', retryable: false } })
 })

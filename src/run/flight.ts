@@ -195,9 +195,12 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
 /** One statement of a flight. `again`: the session scope that is repeated; its answer tells nothing new. */
 interface Leg { readonly statement: Statement, readonly place: Place, readonly again: boolean }
 
+const DECODE: Statement = { text: "select pg_catalog.set_config('client_encoding', 'UTF8', true)", parameters: [], prepare: false }
+
 function plotLegs ({ operations, restoring = false }: Flight, session: Statement): readonly Leg[] {
-  // Not prepared: what changes the session can also have put another statement under the name of this one.
-  const restore: readonly Leg[] = restoring ? [{ statement: { ...session, prepare: false }, place: 'session', again: true }] : []
+  // Not prepared: what changes the session can also have put another statement under the name of this one. The encoding before the rest, whose
+  // parameters are read by it.
+  const restore = restoring ? [DECODE, { ...session, prepare: false }].map((statement): Leg => ({ statement, place: 'session', again: true })) : []
   return [
     { statement: session, place: 'session', again: false },
     ...operations.flatMap((statement, place): readonly Leg[] => [{ statement, place, again: false }, ...restore])

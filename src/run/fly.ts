@@ -8,7 +8,7 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import { failure } from '../errors/catalogue.ts'
 import { readMarker } from '../sql/marker.ts'
 import { launch, mayCommit, type Flight, type Landing, type Place, type TransactionId } from './flight.ts'
-import { askLane, breakLane, type Lane } from './lane.ts'
+import { askLane, breakLane, isUsable, type Lane } from './lane.ts'
 import type { LanePool } from './pool.ts'
 
 /** How a batch that was sent ended; see Landing. `unknown`: COMMIT was sent, and nobody can tell whether it was carried out. */
@@ -56,7 +56,8 @@ interface Tries { lanes: number, losses: number, conflicts: number }
 async function mayRetry ({ landing, stale, disturbed }: Flown, tries: Tries, landBy: number): Promise<boolean> {
   if (landing.kind === 'committed') return false
   if (landing.kind === 'lost' && landing.sent) return --tries.losses > 0 && performance.now() < landBy
-  if (disturbed) return performance.now() < landBy
+  // When the time is over, no lane is given.
+  if (disturbed) return true
   if (landing.kind === 'lost' || stale) return --tries.lanes > 0 && performance.now() < landBy
   if (!isConflict(landing.error) || --tries.conflicts === 0) return false
   const pause = Math.random() * Math.min(5 * 2 ** (MAX_ATTEMPTS - tries.conflicts), 200)
@@ -67,23 +68,33 @@ async function mayRetry ({ landing, stale, disturbed }: Flown, tries: Tries, lan
 
 /**
  * One try. `stale`: it failed for what its lane was, and the lane is not used again. `disturbed`: for what an operation did to the session of
- * those behind it; the next try sets it anew after each operation.
+ * those behind it, and the lane could not be used for a second run, which sets it anew after each operation.
  */
 interface Flown { readonly landing: Landing, readonly stale: boolean, readonly disturbed: boolean }
 
 async function flyOnce (pool: LanePool, flight: Flight, landBy: number): Promise<Flown> {
   const lane = await pool.acquire(landBy)
-  const { landed, over } = launch(lane, flight)
   // Timers may be early by a part of a millisecond, and `late` must not depend on it.
   const timer = setTimeout(breakLane, Math.max(1, landBy - performance.now() + 1), lane)
+  let { landed, over } = launch(lane, flight)
+  let landing = await landed
+  let disturbed = flight.restoring !== true && isDisturbed(landing)
+  if (disturbed) {
+    // On the same lane: the pool may be full, and this batch has its place in it. When the time is over, the lane is broken.
+    await over
+    if (isUsable(lane)) {
+      ({ landed, over } = launch(lane, { ...flight, restoring: true }))
+      landing = await landed
+      disturbed = false
+    }
+  }
   over.then(() => {
     clearTimeout(timer)
     pool.release(lane)
   })
-  const landing = await landed
   const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
   if (stale) lane.state.retired = true
-  return { landing, stale, disturbed: landing.kind === 'failed' && flight.restoring !== true && isDisturbed(landing) }
+  return { landing, stale, disturbed }
 }
 
 /**
@@ -101,7 +112,9 @@ function isStale ({ error: { code, routine }, at }: Extract<Landing, { kind: 'fa
  * The operation found the session changed, or lacked a privilege, which another role may lack that a trigger before it took: PostgreSQL looks at
  * privileges first. Not done for every batch, for it costs a statement with each operation (measured: 12 to 17 % of the throughput).
  */
-function isDisturbed ({ error, at }: Extract<Landing, { kind: 'failed' }>): boolean {
+function isDisturbed (landing: Landing): boolean {
+  if (landing.kind !== 'failed') return false
+  const { error, at } = landing
   return readMarker(error)?.kind === 'session' || (error.code === '42501' && typeof at === 'number' && at > 0)
 }
 

@@ -10,7 +10,13 @@ import type { RoleSettings } from '../sql/session.ts'
  * Settings that stay the service's own, that cannot be made in the middle of a transaction, or that end the connection, so that what became of
  * the batch would be in doubt. Names without dots are those of PostgreSQL.
  */
-const LEFT_OUT = '^(request|oneflight)[.]|^((default_)?transaction_(isolation|read_only|deferrable)|transaction_timeout|idle_(in_transaction_)?session_timeout|exit_on_error|temp_buffers)$'
+const LEFT_OUT = '^(request|oneflight)[.]|^(search_path|row_security|client_encoding|datestyle|intervalstyle|timezone|bytea_output|extra_float_digits|client_connection_check_interval' +
+  '|(default_)?transaction_(isolation|read_only|deferrable)|transaction_timeout|idle_(in_transaction_)?session_timeout|tcp_.*|exit_on_error|temp_buffers)$'
+
+/** A role can give settings to itself, and every batch of it would carry them, every connection read them. */
+const MAX_VALUE_BYTES = 1024
+const MAX_PER_ROLE = 100
+const MAX_SETTINGS = 10_000
 
 /**
  * Reads them over a connection that was just opened. ALTER ROLE … IN DATABASE … SET wins. Taken are settings that everybody may make, those
@@ -30,14 +36,18 @@ export async function readRoleSettings (client: postgres.Sql, version: number): 
     left join pg_settings as p on p.name = c.name
     where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
       and (p.context = 'user' or (p.name is null and c.prefix <> '' and c.prefix not in (select extname from pg_extension)) ${granted})
-      and c.name !~* '${LEFT_OUT}'
-    order by r.rolname, c.name, s.setdatabase desc`)
+      and c.name !~* '${LEFT_OUT}' and octet_length(c.value) <= ${MAX_VALUE_BYTES}
+    order by r.rolname, c.name, s.setdatabase desc limit ${MAX_SETTINGS}`)
   // Many roles have the same few.
   const checks = [...new Set(rows.map(checkOf))]
   const succeeded = await Promise.all(checks.map(check => succeeds(client, check)))
   const possible = new Set(checks.filter((_, i) => succeeded[i]))
   const settings = new Map<string, Array<readonly [string, string]>>()
-  for (const row of rows.filter(row => possible.has(checkOf(row)))) settings.set(row.role, [...settings.get(row.role) ?? [], [row.name, row.value]])
+  for (const row of rows.filter(row => possible.has(checkOf(row)))) {
+    const own = settings.get(row.role) ?? []
+    settings.set(row.role, own)
+    if (own.length < MAX_PER_ROLE) own.push([row.name, row.value])
+  }
   return settings
 }
 

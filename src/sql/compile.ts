@@ -8,7 +8,7 @@ import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
 import { arrayText, empty, identifier, integer, join, parameter, render, sql, type Fragment, type RenderedSql } from './fragment.ts'
 import { conflictClause, insertStatement } from './insert.ts'
-import { raise, sameSession } from './marker.ts'
+import { raise, sameSession, type Bearings } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
 import { createScope, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
@@ -21,8 +21,8 @@ export interface Statement extends RenderedSql { readonly prepare: boolean }
 const maxParameters = 65_533
 
 export interface CompileOptions {
-  /** The role of the batch. */
-  readonly role: string
+  /** What the session of the batch says. */
+  readonly session: Bearings
   /** Most rows of each operation. */
   readonly maxRows: number
   /** Whether operations answer the number of their rows in place of them. */
@@ -66,7 +66,7 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
  * Wraps an operation so that it runs in the session as it was set or not at all, and that its rows come as one JSON text, are counted
  * against limit and expectation and, when later operations read them, published.
  */
-function answering (node: PlanNode, readings: readonly Reading[], { role, maxRows, minimal = false }: CompileOptions): Fragment {
+function answering (node: PlanNode, readings: readonly Reading[], { session, maxRows, minimal = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
   const columns = columnsRead(readings)
   const scope = createScope(node.table)
@@ -76,7 +76,7 @@ function answering (node: PlanNode, readings: readonly Reading[], { role, maxRow
   const answer = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameSession(role)}`
+  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameSession(session)}`
 }
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */

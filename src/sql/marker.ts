@@ -21,14 +21,17 @@ export function raise (kind: MarkerKind, value: Fragment): Fragment {
   return sql`cast(cast(${parameter(`${secret}:${kind}:`)}::text || ${value} as int) as text)`
 }
 
+/** What every operation of a batch must find in its session. */
+export interface Bearings { readonly role: string, readonly claims: string }
+
 /**
  * A condition that is true, or fails with the marker `session`: a trigger or function can have taken another role, or changed the claims or how text
- * and numbers are written. No column stands in it, so it is looked at before any row is. The role is held against a parameter, for a setting could be
- * changed, too, and all of it by operators that no search_path can replace.
+ * and numbers are written. No column stands in it, so it is looked at before any row is. Role and claims are held against parameters, for settings
+ * could be changed along, and all of it by operators that no search_path can replace.
  */
-export function sameSession (role: string): Fragment {
+export function sameSession ({ role, claims }: Bearings): Fragment {
   const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
-    and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) pg_catalog.current_setting('oneflight.claims')
+    and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
     and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8'
     and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1'`
   return sql`case when ${same} then true else ${raise('session', sql`pg_backend_pid()`)} is null end`

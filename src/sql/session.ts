@@ -37,6 +37,7 @@ const REPLACEABLE = ['statement_timeout', 'lock_timeout']
  */
 export function sessionStatement (session: Session, defaults: SessionDefaults, roleSettings: RoleSettings = new Map()): Statement {
   const own: ReadonlyArray<readonly [name: string, value: string]> = [
+    ['request.jwt.claims', session.claims],
     ['request.id', session.requestId],
     // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
     ['search_path', defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp'],
@@ -53,16 +54,15 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
   const given = roleSettings.get(session.role) ?? []
   const replaced = new Set(given.map(([name]) => name).filter(name => REPLACEABLE.includes(name)))
   const calls = [...given, ...own.filter(([name]) => !replaced.has(name))].map(([name, value]) => setting(name, value))
-  // Kept once more, for operations to hold the claims against.
-  const claims = sql`pg_catalog.set_config('oneflight.claims', ${setting('request.jwt.claims', session.claims)}, true)`
   // A service that is killed with SIGKILL must not hold its locks until the statement ends. PostgreSQL on Windows takes only 0.
   const check = sql`pg_catalog.set_config('client_connection_check_interval', case when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000' end, true)`
-  // The last: the login role may hold rights on settings that this role lacks. To be the login role is refused here as well, for a pooler
+  // First none and last the batch's: the login role may hold rights on settings that other roles lack. To be the login role is refused here as well, for a pooler
   // may log in under another name than the URL has; no role has the name ''.
+  const none = sql`pg_catalog.set_config('role', 'none', true)`
   const role = sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${parameter(session.role)} then '' else ${parameter(session.role)} end, true)`
   // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
   const xid = session.writes === true ? sql`pg_catalog.pg_current_xact_id()::pg_catalog.text` : sql`null`
-  return { ...render(sql`select ${join([xid, sql`pg_catalog.pg_backend_pid()::pg_catalog.text`, ...calls, claims, check, role], sql`, `)}`), prepare: true }
+  return { ...render(sql`select ${join([xid, sql`pg_catalog.pg_backend_pid()::pg_catalog.text`, none, ...calls, check, role], sql`, `)}`), prepare: true }
 }
 
 function setting (name: string, value: string): Fragment {
