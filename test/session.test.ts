@@ -12,6 +12,7 @@ import { sessionStatement } from '../src/sql/session.ts'
 import { plainFlight, useEngine } from './support/engine.ts'
 import { token, useService, type ServiceUnderTest } from './support/service.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase } from './support/database.ts'
+import { until } from './support/until.ts'
 
 /** `leave` runs what a trigger is told; `seen` tells what a batch sees. */
 const schema = `
@@ -261,7 +262,12 @@ t.test('a role that is given back, or taken when nobody needs it any more', asyn
 })
 
 t.test('a second run is on the same connection, where it can be', async t => {
-  const { post } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
+  const { post: send, adminUrl } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
+  /** Nobody may wait, and a connection is free only some time after its batch was answered. */
+  const post: typeof send = async batch => {
+    await until(async () => (await (await fetch(`${adminUrl}/metrics`)).text()).includes('service_pool_lanes_busy 0\n'))
+    return send(batch)
+  }
   for (let i = 0; i < 3; i++) {
     t.match(await post([{ id: 'o', op: 'insert', table: 'take_0_0', values: [{ n: 1 }] }, { id: 'm', op: 'select', table: 'me', columns: ['role'] }]), { status: 200, body: { data: { m: [{ role: 'oneflight_user' }] } } })
     t.match(await post([{ id: 'o', op: 'insert', table: 'closed', values: [{ n: i }] }, { id: 'f', op: 'select', table: 'forbidden' }]), { status: 403, body: { error: { op: 'f' } } })
