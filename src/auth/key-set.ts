@@ -5,6 +5,7 @@ import { Value } from '@sinclair/typebox/value'
 import { Jwk, JwkSet } from '../../schemas/jwk.ts'
 import { algorithms, type Algorithm, type TokenHeader } from '../../schemas/token.ts'
 import { findDuplicate } from '../json/duplicate.ts'
+import { tryParse } from '../json/try.ts'
 import { readJwk, type VerificationKey } from './key.ts'
 
 /** A key of a set as it was found, by its place in it: usable, left out because it serves another purpose, or faulty. */
@@ -15,8 +16,19 @@ export type Found =
 
 /** Reads the JSON text of a set; undefined when it is none, or says a thing twice. No problem holds a piece of a key. */
 export function readKeySet (text: string): readonly Found[] | undefined {
-  const set = parse(text)
-  return Value.Check(JwkSet, set) ? set.keys.map(readMember) : undefined
+  const set = tryParse(text)
+  return Value.Check(JwkSet, set) && findDuplicate(text) === undefined ? set.keys.map(readMember) : undefined
+}
+
+/** Where the keys of tokens come from. */
+export interface KeySource {
+  /**
+   * The one key that a token with this header means; undefined when there is none. Throws, where keys are fetched, `keys_unavailable` when there
+   * never was a set, and `shutting_down` when none fits and the set is not fetched any more.
+   */
+  find (header: TokenHeader): Promise<VerificationKey | undefined>
+  /** Ends what is under way. */
+  close (): void
 }
 
 /** The usable keys of a set. */
@@ -38,15 +50,6 @@ export function narrowKeys (keys: readonly VerificationKey[], inForce: readonly 
 export function findKey (keys: readonly VerificationKey[], { alg, kid }: TokenHeader): VerificationKey | undefined {
   const [key, ...more] = keys.filter(key => (key.algorithms as readonly string[]).includes(alg) && (kid === undefined || kid === key.kid))
   return more.length === 0 ? key : undefined
-}
-
-function parse (text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text)
-    return findDuplicate(text) === undefined ? value : undefined
-  } catch {
-    return undefined
-  }
 }
 
 function readMember (member: object): Found {

@@ -4,6 +4,7 @@
  */
 import { createPublicKey, type AsymmetricKeyDetails, type KeyObject } from 'node:crypto'
 import { sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
+import { tryParse } from '../json/try.ts'
 
 /** A key that can verify. */
 export interface VerificationKey {
@@ -31,12 +32,8 @@ export function readSecret (text: string): VerificationKey {
 
 /** Whether a text is the JSON of a key or of a set of keys. */
 function isJwk (text: string): boolean {
-  try {
-    const value: unknown = JSON.parse(text.trim())
-    return typeof value === 'object' && value !== null
-  } catch {
-    return false
-  }
+  const value = tryParse(text.trim())
+  return typeof value === 'object' && value !== null
 }
 
 /** A public key or certificate as one PEM block; line ends may be spaces or `\n` spelled out. Throws an Error with one safe line. */

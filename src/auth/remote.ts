@@ -5,9 +5,9 @@
  * unknown `kid` is a request to it.
  */
 import { failure } from '../errors/catalogue.ts'
-import type { Algorithm, TokenHeader } from '../../schemas/token.ts'
+import type { Algorithm } from '../../schemas/token.ts'
 import type { VerificationKey } from './key.ts'
-import { findKey, narrowKeys, readKeySet, usableKeys } from './key-set.ts'
+import { findKey, narrowKeys, readKeySet, usableKeys, type KeySource } from './key-set.ts'
 
 export interface RemoteOptions {
   readonly url: URL
@@ -25,20 +25,10 @@ export interface RemoteOptions {
   readonly onChange: (change: { readonly failed: string } | { readonly keys: number }) => void
 }
 
-export interface RemoteKeys {
-  /**
-   * The key that a token means; undefined when there is none. When none fits, the set may be fetched again first. Throws
-   * `keys_unavailable` when there never was a set, and `shutting_down` when none fits and the set is not fetched any more.
-   */
-  find (header: TokenHeader): Promise<VerificationKey | undefined>
-  /** Ends timers and a fetch that is under way. */
-  close (): void
-}
-
 const MAX_BYTES = 1_048_576
 
-/** Begins to fetch. */
-export function createRemoteKeys ({ url, algorithms, timeoutMs, refreshMs = 600_000, cooldownMs = 30_000, retryMs = 1000, onChange }: RemoteOptions): RemoteKeys {
+/** Begins to fetch. When no key fits a token, the set may be fetched again before `find` answers; `close` ends timers and a fetch that is under way. */
+export function createRemoteKeys ({ url, algorithms, timeoutMs, refreshMs = 600_000, cooldownMs = 30_000, retryMs = 1000, onChange }: RemoteOptions): KeySource {
   const closing = new AbortController()
   let keys: readonly VerificationKey[] | undefined
   let pending: Promise<void> | undefined

@@ -3,7 +3,7 @@
  */
 import type { Algorithm, TokenHeader } from '../../schemas/token.ts'
 import type { VerificationKey } from './key.ts'
-import { findKey } from './key-set.ts'
+import { findKey, type KeySource } from './key-set.ts'
 import { createRemoteKeys, type RemoteOptions } from './remote.ts'
 
 /** The keys of the configuration, read. */
@@ -12,16 +12,10 @@ export type KeyMaterial =
   | { readonly kind: 'set', readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'url', readonly url: URL }
 
-/** The algorithms in force with the keys they are in force for. */
+/** The keys, and the algorithms in force: a token of another one is refused before its key is looked for. */
 export interface TokenKeys {
   readonly material: KeyMaterial
   readonly algorithms: readonly Algorithm[]
-}
-
-export interface KeySource {
-  /** The one key that a token with this header means; undefined when there is none. Throws `keys_unavailable`. */
-  find (header: TokenHeader): Promise<VerificationKey | undefined>
-  close (): void
 }
 
 /** Opens the source. `timeoutMs` and `onChange` concern a URL alone; see RemoteOptions. */

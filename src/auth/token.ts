@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { failure } from '../errors/catalogue.ts'
 import { findDuplicate } from '../json/duplicate.ts'
+import { tryParse } from '../json/try.ts'
 import { TokenHeader } from '../../schemas/token.ts'
 
 export type Payload = Readonly<Record<string, unknown>>
@@ -40,17 +41,9 @@ function readObject (part: string): readonly [text: string, object: Payload] {
   const bytes = decode(part)
   if (!isUtf8(bytes)) throw failure('token_invalid')
   const text = bytes.toString()
-  const value = parse(text)
+  const value = tryParse(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw failure('token_invalid')
   // Whoever signed and whoever reads must see the same claim.
   if (findDuplicate(text) !== undefined) throw failure('token_invalid', 'The token holds a member twice.')
   return [text, value as Payload]
-}
-
-function parse (text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    throw failure('token_invalid')
-  }
 }

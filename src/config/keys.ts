@@ -5,7 +5,7 @@
 import type { Config } from '../../schemas/config.ts'
 import { algorithms, sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
 import { readPublicKey, readSecret, type VerificationKey } from '../auth/key.ts'
-import { narrowKeys, readKeySet, usableKeys } from '../auth/key-set.ts'
+import { readKeySet, usableKeys } from '../auth/key-set.ts'
 import type { KeyMaterial, TokenKeys } from '../auth/source.ts'
 
 /** One of them may be set. */
@@ -28,8 +28,7 @@ export function readKeys (values: Partial<Config>, given: readonly string[]): To
   const fits = fitness(material)
   const unfit = wanted?.find(algorithm => !fits.includes(algorithm))
   if (unfit !== undefined) throw new Error(`JWT_ALGORITHMS: ${unfit} does not fit ${name}, which takes ${fits.join(', ')}`)
-  const inForce = wanted ?? fits
-  return { material: narrow(material, inForce), algorithms: inForce }
+  return { material, algorithms: wanted ?? fits }
 }
 
 function readMaterial (name: KeyVariable, text: string): KeyMaterial {
@@ -72,13 +71,5 @@ function fitness (material: KeyMaterial): readonly Algorithm[] {
     case 'one': return material.key.algorithms
     case 'set': return algorithms.filter(algorithm => material.keys.some(key => key.algorithms.includes(algorithm)))
     case 'url': return algorithms.filter(algorithm => !sharedAlgorithms.includes(algorithm))
-  }
-}
-
-function narrow (material: KeyMaterial, inForce: readonly Algorithm[]): KeyMaterial {
-  switch (material.kind) {
-    case 'one': return { ...material, key: { ...material.key, algorithms: inForce } }
-    case 'set': return { ...material, keys: narrowKeys(material.keys, inForce) }
-    case 'url': return material
   }
 }

@@ -2,7 +2,7 @@
  * The session scope as one statement: everything a transaction relies on, set for this transaction alone. A trigger can leave any
  * setting behind on a connection, so nothing is taken as given.
  */
-import { identifier, join, parameter, render, sql, type Fragment } from './fragment.ts'
+import { identifier, join, parameter, render, sql } from './fragment.ts'
 import type { Statement } from './compile.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
@@ -27,22 +27,21 @@ export interface SessionDefaults {
   readonly lockTimeoutMs: number
 }
 
-/** Settings of a role that take the place of the service's own. */
-const REPLACEABLE = ['statement_timeout', 'lock_timeout']
-
 /**
  * `select <transaction id or null>, <process id of the backend>, set_config(…, true), …`: its text is the same for every request that writes, and for every
  * other one, so it is prepared on each lane; roles with settings of their own have one by the number of these. Names are written in full, for it may
  * have to put right a search_path.
  */
 export function sessionStatement (session: Session, defaults: SessionDefaults, roleSettings: RoleSettings = new Map()): Statement {
-  const own: ReadonlyArray<readonly [name: string, value: string]> = [
+  // Of a name that comes twice the last one counts: settings of the role take the place of the timeouts, and the others that of theirs.
+  const settings: ReadonlyArray<readonly [name: string, value: string]> = [
+    ['statement_timeout', String(defaults.statementTimeoutMs)],
+    ['lock_timeout', String(defaults.lockTimeoutMs)],
+    ...roleSettings.get(session.role) ?? [],
     ['request.jwt.claims', session.claims],
     ['request.id', session.requestId],
     // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
     ['search_path', defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp'],
-    ['statement_timeout', String(defaults.statementTimeoutMs)],
-    ['lock_timeout', String(defaults.lockTimeoutMs)],
     ['row_security', 'on'],
     ['client_encoding', 'UTF8'],
     ['DateStyle', 'ISO, YMD'],
@@ -51,9 +50,7 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
     ['bytea_output', 'hex'],
     ['extra_float_digits', '1']
   ]
-  const given = roleSettings.get(session.role) ?? []
-  const replaced = new Set(given.map(([name]) => name).filter(name => REPLACEABLE.includes(name)))
-  const calls = [...given, ...own.filter(([name]) => !replaced.has(name))].map(([name, value]) => setting(name, value))
+  const calls = settings.map(([name, value]) => sql`pg_catalog.set_config(${parameter(name)}, ${parameter(value)}, true)`)
   // A service that is killed with SIGKILL must not hold its locks until the statement ends. PostgreSQL on Windows takes only 0.
   const check = sql`pg_catalog.set_config('client_connection_check_interval', case when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000' end, true)`
   // First none and last the batch's: the login role may hold rights on settings that other roles lack. To be the login role is refused here as well, for a pooler
@@ -63,8 +60,4 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
   // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
   const xid = session.writes === true ? sql`pg_catalog.pg_current_xact_id()::pg_catalog.text` : sql`null`
   return { ...render(sql`select ${join([xid, sql`pg_catalog.pg_backend_pid()::pg_catalog.text`, none, ...calls, check, role], sql`, `)}`), prepare: true }
-}
-
-function setting (name: string, value: string): Fragment {
-  return sql`pg_catalog.set_config(${parameter(name)}, ${parameter(value)}, true)`
 }
