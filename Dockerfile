@@ -17,6 +17,8 @@ COPY package.json ./
 COPY schemas ./schemas
 COPY plugins ./plugins
 COPY src ./src
+# What `node src/migrate.ts` runs.
+COPY deploy/migrate.sql ./deploy/migrate.sql
 USER node
 EXPOSE 4000 9568
 # Liveness, not readiness: a database that is away is no reason to restart the service.

@@ -2,16 +2,18 @@
  * Who asks: the bearer token or, without one, the anonymous role. A token that is present but bad is never taken for no token.
  * Runs on headers alone, before a byte of the body is read. The decorator `authenticate` is a hook for routes that need it.
  */
-import jwt, { type TokenOrHeader } from '@fastify/jwt'
+import jwt from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
 import { maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
 import { checkParties, checkTimes, readRole } from '../src/auth/claims.ts'
+import type { VerificationKey } from '../src/auth/key.ts'
+import { createKnownTokens } from '../src/auth/known.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/source.ts'
 import { openToken } from '../src/auth/token.ts'
-import { Failure, failure } from '../src/errors/catalogue.ts'
+import { failure } from '../src/errors/catalogue.ts'
 
 export interface AuthOptions {
   readonly config: Config
@@ -28,6 +30,7 @@ declare module 'fastify' {
 async function auth (app: FastifyInstance, { config, keys, loginRole }: AuthOptions): Promise<void> {
   const { ANON_ROLE: anonymousRole } = config
   const verify = keys === undefined ? takeNone : await registerVerifier(app, keys, config)
+  const tokens = createKnownTokens()
   app.decorateRequest('identity')
   const authenticate: onRequestAsyncHookHandler = async request => {
     const token = readToken(request)
@@ -35,8 +38,10 @@ async function auth (app: FastifyInstance, { config, keys, loginRole }: AuthOpti
       if (anonymousRole === undefined) throw failure('auth_required')
       request.identity = { role: anonymousRole, claims: JSON.stringify({ role: anonymousRole }), anonymous: true }
     } else {
-      const { header, payload, claims } = openToken(token)
-      await verify(request, header)
+      const known = tokens.get(token)
+      const { header, payload, claims } = known ?? openToken(token)
+      const key = await verify(request, header, known?.key)
+      if (known?.key !== key) tokens.add(token, { header, payload, claims, key })
       checkTimes(payload, config, Date.now() / 1000)
       checkParties(payload, config)
       request.identity = { role: readRole(payload, config.JWT_ROLE_CLAIM, loginRole), claims, anonymous: false }
@@ -56,8 +61,11 @@ function readToken ({ raw }: FastifyRequest): string | undefined {
   return token
 }
 
-/** Holds a request against its token, whose header was read; throws `token_invalid`, or `keys_unavailable` when nobody can tell. */
-type Verify = (request: FastifyRequest, header: TokenHeader) => Promise<void>
+/**
+ * Holds a request against its token, whose header was read, and answers the key that verified it. Its signature was found good by `known` already: when that is
+ * still the token's key it is not looked at again. Throws `token_invalid`, or `keys_unavailable` when nobody can tell.
+ */
+type Verify = (request: FastifyRequest, header: TokenHeader, known?: VerificationKey) => Promise<VerificationKey>
 
 const takeNone: Verify = async () => {
   throw failure('token_invalid', 'This service takes no tokens.')
@@ -76,25 +84,26 @@ async function registerVerifier (app: FastifyInstance, keys: TokenKeys, config: 
   // Before requests are waited for, and not onClose, which comes after them: one may wait for keys.
   app.addHook('preClose', async () => source.close())
   if (keys.material.kind === 'url' && isOpen(keys.material.url)) app.log.warn('JWT_JWKS_URL is not https: whoever stands between can name keys of their own')
+  /** Keys of requests whose tokens are being verified. */
+  const found = new WeakMap<FastifyRequest, VerificationKey>()
   await app.register(jwt, {
-    secret: async (_request: FastifyRequest, token: TokenOrHeader) => {
-      // Of the same text that openToken checked.
-      const key = await source.find((token as { header: object }).header as TokenHeader)
-      if (key === undefined) throw failure('token_invalid')
-      return key.material
-    },
+    secret: async (request: FastifyRequest) => (found.get(request) as VerificationKey).material,
     decode: { complete: true },
     // Times are checked here: fast-jwt lets claims pass that are no finite numbers.
     verify: { algorithms: [...keys.algorithms], ignoreExpiration: true, ignoreNotBefore: true, extractToken: readToken }
   })
-  return async (request, { alg }) => {
+  return async (request, header, known) => {
     // Said before any key is looked for: nobody needs to wait for keys to hear it.
-    if (!(keys.algorithms as readonly string[]).includes(alg)) throw failure('token_invalid')
-    try {
-      await request.jwtVerify()
-    } catch (error) {
-      throw error instanceof Failure ? error : failure('token_invalid')
+    if (!(keys.algorithms as readonly string[]).includes(header.alg)) throw failure('token_invalid')
+    const key = await source.find(header)
+    if (key === undefined) throw failure('token_invalid')
+    if (key !== known) {
+      found.set(request, key)
+      await request.jwtVerify().catch(() => {
+        throw failure('token_invalid')
+      })
     }
+    return key
   }
 }
 

@@ -2,12 +2,15 @@
  * `POST /`: the route reads as the architecture. Its checks run in the order of the contract: media type, token, options (headers
  * alone), then the body as a whole, then every operation, then the transaction.
  */
+import { createHash } from 'node:crypto'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
-import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchSchema, type Batch } from '../schemas/batch.ts'
 import type { Config } from '../schemas/config.ts'
+import { readTtl } from '../schemas/idempotency.ts'
+import { principalOf } from '../src/auth/principal.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
 import { parseJson } from '../src/json/parse.ts'
 import type { Plan } from '../src/plan/nodes.ts'
@@ -20,6 +23,7 @@ import { fly } from '../src/run/fly.ts'
 import type { Observer } from '../src/run/observer.ts'
 import { report } from '../src/run/report.ts'
 import { compile } from '../src/sql/compile.ts'
+import type { Key } from '../src/sql/idempotency.ts'
 import { sessionStatement } from '../src/sql/session.ts'
 
 export interface BatchOptions { readonly config: Config }
@@ -28,37 +32,54 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
   const { pool } = app.getDecorator<Database>('database')
   const observer = app.getDecorator<Observer>('observer')
   const limits = { schemas: config.DB_SCHEMAS as [string, ...string[]], maxRows: config.MAX_ROWS, maxConditions: config.MAX_CONDITIONS }
-  const defaults = { schemas: config.DB_SCHEMAS, statementTimeoutMs: config.STATEMENT_TIMEOUT_MS, lockTimeoutMs: config.LOCK_TIMEOUT_MS }
+  const defaults = { schemas: config.DB_SCHEMAS, statementTimeoutMs: config.STATEMENT_TIMEOUT_MS, lockTimeoutMs: config.LOCK_TIMEOUT_MS, idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS }
   const verbose = config.ERROR_VERBOSITY === 'verbose'
+  const keeping = { ttlSeconds: readTtl(config.IDEMPOTENCY_TTL), idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS }
+  const digestBody = app.getDecorator<(request: FastifyRequest, bytes: Buffer) => void>('digestBody')
   const body = TypeCompiler.Compile(batchSchema(config.MAX_OPS))
 
   // Fastify's own parsers go: the one for text/plain would let any text through.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES }, async (_request: FastifyRequest, bytes: Buffer) => parseJson(bytes))
+  app.addContentTypeParser('application/json', { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES }, async (request: FastifyRequest, bytes: Buffer) => {
+    digestBody(request, bytes)
+    return parseJson(bytes)
+  })
 
   app.post<{ Body: Batch }>('/', {
     schema: { body: body.Schema() },
     validatorCompiler: () => value => body.Check(value) || { error: refuseBody(body.Errors(value).First()) },
-    onRequest: [checkMediaType, app.getDecorator<onRequestAsyncHookHandler>('authenticate'), app.getDecorator<onRequestAsyncHookHandler>('readPreferences'), refuseKey]
+    onRequest: [checkMediaType, ...['authenticate', 'readPreferences', 'readIdempotencyKey', 'admit'].map(name => app.getDecorator<onRequestAsyncHookHandler>(name))]
   }, async (request, reply) => {
     checkIds(request.body)
     const { identity, preferences } = request
     request.access.operations = request.body.length
     const plan = planBatch(request.body, limits)
-    const writes = mayCommit(preferences) && plan.operations.some(({ kind }) => kind !== 'select')
+    // What can commit nothing has nothing to keep: it may run as often as it is sent.
+    const key = request.idempotencyKey === undefined || !mayCommit(preferences) ? undefined : makeKey(request, keeping)
+    const writes = mayCommit(preferences) && (key !== undefined || plan.operations.some(({ kind }) => kind !== 'select'))
     const flight: Flight = {
       role: identity.role,
       session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes }, defaults, roleSettings),
-      operations: compile(plan, { session: identity, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal' }),
-      mode: preferences
+      operations: compile(plan, { session: identity, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal', keep: key !== undefined }),
+      mode: preferences,
+      key
     }
-    const landed = await fly(pool, flight, performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS)
+    const landed = await fly(pool, flight, {
+      deadline: performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS,
+      abandoned: abandonment(reply),
+      onRetry: observer.retry
+    })
     const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows: config.MAX_ROWS }) : undefined
-    observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
-    if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown')
+    const replayed = landed.kind === 'committed' && landed.replayed === true
+    // A batch that was refused for its key or had run before is none that ran.
+    if (!replayed && refused?.failure.type !== 'request_error') observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
+    if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown', landed.kind === 'unknown' && landed.gone ? GONE : undefined)
+    if (replayed) reply.header('idempotent-replayed', 'true')
     return reply.type('application/json; charset=utf-8').send(answer(plan, landed.rows, mayCommit(preferences)))
   })
 }
+
+const GONE = 'The batch is committed, but the connection was lost before its answer had arrived.'
 
 /** When the batch is committed, that its answer cannot be made, e.g. for its size, is no reason to say that nothing was. */
 function answer (plan: Plan, rows: readonly Buffer[], committed: boolean): Buffer {
@@ -77,9 +98,22 @@ const checkMediaType: onRequestAsyncHookHandler = async ({ raw, headers }) => {
   if (sent.length !== 1 || !json.test(sent[0] as string) || headers['content-encoding'] !== undefined) throw failure('content_type_unsupported')
 }
 
-/** To ignore a key that promises the batch runs once would be to lie. */
-const refuseKey: onRequestAsyncHookHandler = async ({ headers }) => {
-  if (headers['idempotency-key'] !== undefined) throw failure('idempotency_key_invalid', 'Idempotency keys are not kept by this version; the batch was not run.')
+/** The key with all that it is held against: whose it is, and what is asked. */
+function makeKey ({ idempotencyKey: text = '', bodyDigest = Buffer.alloc(0), identity, preferences }: FastifyRequest, keeping: Pick<Key, 'ttlSeconds' | 'idleTimeoutMs'>): Key {
+  const principal = principalOf(identity)
+  const { tx, isolation, access, return: wanted } = preferences
+  const fingerprint = createHash('sha256').update(bodyDigest).update(JSON.stringify([tx, isolation, access, wanted])).digest('hex')
+  const lock = createHash('sha256').update(`${principal}:${text}`).digest().readBigInt64BE()
+  return { principal, text, fingerprint, lock, ...keeping }
+}
+
+/** Aborted when the client goes away before it was answered. */
+function abandonment ({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) gone.abort()
+  })
+  return gone.signal
 }
 
 /** The first fault of the body as a whole, in the words of the contract. */
@@ -102,4 +136,4 @@ function checkIds (operations: Batch): void {
   }
 }
 
-export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'prefer', 'db'] })
+export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'prefer', 'idempotency', 'admission', 'db'] })

@@ -9,35 +9,55 @@ import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Database } from '../src/run/database.ts'
 import { createPool } from '../src/run/pool.ts'
 import { createProbe } from '../src/run/probe.ts'
+import { startPruner, type Pruner } from '../src/run/prune.ts'
 import type { Observer } from '../src/run/observer.ts'
 
 export interface DbOptions { readonly config: Config, readonly database: DatabaseTarget }
 
+/** How often expired idempotency keys are deleted. */
+const PRUNE_MS = 60_000
+
 async function db (app: FastifyInstance, { config, database }: DbOptions): Promise<void> {
   let warned = false
+  /** Why there is no connection, as far as it was told. */
+  const told = new Set<string>()
   const pool = createPool({
     target: database,
     size: config.POOL_SIZE,
     queueSize: config.QUEUE_SIZE,
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
+    prepares: config.PREPARED_STATEMENTS === 'on',
     onOpened: ({ privileged }) => {
+      if (told.size > 0) app.log.info('the database is reachable again')
+      told.clear()
       if (privileged && !warned) app.log.warn({ role: database.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
       warned ||= privileged
     },
-    // The message alone, without the values that options of DATABASE_URL may hold: the error objects of postgres.js carry even more.
-    onOpenFailed: reason => app.log.warn({ reason: withoutValues(reason as DatabaseError) }, 'no connection to the database')
+    // Every request asks for a connection: each reason is told once until there is one. The message alone, without the values that options of
+    // DATABASE_URL may hold: the error objects of postgres.js carry even more.
+    onOpenFailed: error => {
+      const reason = withoutValues(error as DatabaseError)
+      if (!told.has(reason)) app.log.warn({ reason }, 'no connection to the database')
+      told.add(reason)
+    }
   })
   const probe = createProbe(database)
+  let pruner: Pruner | undefined
   app.getDecorator<Observer>('observer').pool(pool.count)
   app.decorate('database', { pool, probe } satisfies Database)
   // Not awaited: the service starts without a database.
   app.addHook('onReady', done => {
     pool.warm()
+    pruner = startPruner({
+      target: database,
+      everyMs: PRUNE_MS,
+      onRefused: ({ code }) => app.log.warn({ sqlstate: code }, 'expired idempotency keys cannot be deleted')
+    })
     done()
   })
   // onClose runs when the server has answered its last request.
   app.addHook('onClose', async () => {
-    await Promise.all([pool.close(), probe.close()])
+    await Promise.all([pool.close(), probe.close(), pruner?.close()])
   })
 }
 

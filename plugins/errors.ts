@@ -46,7 +46,7 @@ function toFailure (error: unknown, request: FastifyRequest, refused: Failure | 
   if (error instanceof Failure) return error
   switch ((error as Partial<FastifyError>).code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE': return failure('body_too_large')
-    case 'ECONNRESET': return refused ?? failure('http_malformed', 'The body ended before its announced length.')
+    case 'ECONNRESET': return refused ?? failure('client_closed_request', 'The client went away before its body had arrived.')
     default:
       request.log.error(describe(error), 'a fault of the service')
       return failure('internal', undefined, undefined, error)

@@ -57,7 +57,11 @@ function createObserver (client: Client, register: Registry): Observer {
   const operations = new client.Counter({ name: 'service_op_count', help: 'Operations that were answered or failed', labelNames: ['op', 'outcome'], registers })
   const operationTimes = new client.Histogram({ name: 'service_op_duration_milliseconds', help: 'From the answer before to the answer of the operation, in milliseconds', labelNames: ['op', 'outcome'], buckets: BUCKETS_MS, registers })
   const exceptions = new client.Counter({ name: 'service_op_exceptions', help: 'Operations that failed', labelNames: ['op', 'table'], registers })
+  const retries = new client.Counter({ name: 'service_txn_retry_count', help: 'Further flights of transactions, by what had become of the one before', labelNames: ['reason'], registers })
   return {
+    retry (reason) {
+      retries.inc({ reason })
+    },
     batch (batch) {
       const labels = { role: batch.role ?? 'other', outcome: batch.outcome }
       transactions.inc(labels)

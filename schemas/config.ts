@@ -4,6 +4,7 @@
  * In charge of naming and describing; it reads nothing and decides nothing (`src/config.ts` does).
  */
 import { Type, type Static } from '@sinclair/typebox'
+import { ttlPattern } from './idempotency.ts'
 import { Algorithm } from './token.ts'
 
 /**
@@ -64,13 +65,19 @@ export const ConfigSchema = Type.Object({
   MAX_ROWS: Type.Integer({ description: 'Most rows of one operation, in or out', default: 10_000, minimum: 1, maximum: 1_000_000, printable }),
   MAX_CONDITIONS: Type.Integer({ description: 'Most filter conditions of one operation', default: 1000, minimum: 1, maximum: 10_000, printable }),
 
+  MAX_BYTES_IN_FLIGHT: Type.Integer({ description: 'Most bytes of requests that are being read and of answers that clients have not taken yet, together; further requests are answered 503 `overloaded`', default: 268_435_456, unit: 'bytes', minimum: 2, maximum: 68_719_476_736, printable }),
+
   POOL_SIZE: Type.Integer({ description: 'Database connections, each with at most one transaction', default: 10, minimum: 1, maximum: 1000, printable }),
   QUEUE_SIZE: Type.Integer({ description: 'Batches that may wait for a connection; further ones are answered 503 `overloaded`', defaultText: '4 × `POOL_SIZE`', minimum: 0, maximum: 100_000, printable }),
   QUEUE_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for a connection, then 503 `overloaded`', default: 1000, ...duration }),
   STATEMENT_TIMEOUT_MS: Type.Integer({ description: 'Longest run of one statement', default: 15_000, ...duration }),
   LOCK_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for one lock', default: 5000, ...duration }),
+  IDLE_TRANSACTION_TIMEOUT_MS: Type.Integer({ description: 'Longest time that PostgreSQL waits for the rest of a batch of which only a part has arrived, then it rolls back', default: 5000, ...duration }),
   REQUEST_TIMEOUT_MS: Type.Integer({ description: 'Longest time from a request to its answer', default: 30_000, ...duration }),
   SHUTDOWN_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for running requests after SIGTERM', default: 25_000, ...duration }),
+
+  PREPARED_STATEMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], { description: 'Whether statements are prepared on a connection; `off` for PgBouncer in transaction mode', default: 'on', printable }),
+  IDEMPOTENCY_TTL: Type.String({ description: 'How long an `Idempotency-Key` and its answer are kept, with its unit: `30m`, `24h`, `7d`', default: '24h', pattern: ttlPattern, patternText: 'a number of s, m, h or d', printable }),
 
   LOG_LEVEL: Type.Union([
     Type.Literal('trace'), Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error'),

@@ -4,7 +4,7 @@
  * In charge of the text between `<!-- name:begin -->` and `<!-- name:end -->`, for every entry of `blocks`; refuses to touch
  * anything else. Files are taken from the working directory.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { configItems, describeLimits, isRequired, type ConfigItem } from '../schemas/config.ts'
 import { operands, operators } from '../schemas/filter.ts'
@@ -12,6 +12,8 @@ import { modifiers, type Modifier } from '../schemas/modifier.ts'
 import { memberKinds, operations } from '../schemas/operation.ts'
 import { preferenceItems } from '../schemas/prefer.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
+import { isReached, type Figure } from '../test/faults/scenario.ts'
+import { figuresFile, promises, readFigures, type Evidence, type FaultRecord } from '../test/promises.ts'
 
 interface Block {
   readonly file: string
@@ -24,11 +26,13 @@ const blocks: readonly Block[] = [
   { file: 'README.md', name: 'members', render: renderMembers },
   { file: 'README.md', name: 'errors', render: renderErrors },
   { file: 'README.md', name: 'config', render: renderConfig },
+  { file: 'README.md', name: 'promises', render: renderPromises },
   { file: 'docs/language.md', name: 'members', render: renderMembers },
   { file: 'docs/language.md', name: 'operators', render: renderOperators },
   { file: 'docs/language.md', name: 'operands', render: renderOperands },
   { file: 'docs/language.md', name: 'modifiers', render: renderModifiers },
-  { file: 'docs/language.md', name: 'preferences', render: renderPreferences }
+  { file: 'docs/language.md', name: 'preferences', render: renderPreferences },
+  { file: 'docs/reliability.md', name: 'figures', render: renderFigures }
 ]
 
 const check = process.argv.includes('--check')
@@ -110,6 +114,59 @@ function renderSql (sql: string): string {
 function renderErrors (): string {
   const rows = Object.entries(catalogue).map(([code, { type, status, meaning }]) => [`\`${type}\``, `\`${code}\``, String(status), meaning])
   return renderTable(['Type', 'Code', 'Status', 'Meaning'], rows)
+}
+
+function renderPromises (): string {
+  const record = findRecord()
+  const rows = promises.map(({ number, text, tests }) => [String(number), text, tests.map(renderEvidence).join(', '), renderGoals(record, number)])
+  return `${renderTable(['', 'Promise', 'Tests', 'Measured'], rows)}\n\n${describeRecord(record)}`
+}
+
+/** Figures that speak of one promise, as far as they have a goal; each scenario's behind its name. */
+function renderGoals (record: FaultRecord | undefined, number: number): string {
+  const figures = record?.figures.filter(({ promises, goal }) => goal !== undefined && promises.includes(number)) ?? []
+  const scenarios = [...Map.groupBy(figures, ({ scenario }) => scenario)]
+  return scenarios.map(([scenario, own]) => `${scenario}: ${own.map(figure => `${figure.name} ${renderValue(figure)}`).join(', ')}`).join('; ') || '–'
+}
+
+function renderFigures (): string {
+  const record = findRecord()
+  if (record === undefined) return describeRecord(record)
+  const rows = record.figures.map(figure => [figure.scenario, figure.name, renderValue(figure), renderGoal(figure), figure.promises.join(', ')])
+  return `${renderTable(['Scenario', 'Figure', 'Measured', 'Goal', 'Promises'], rows)}\n\n${describeRecord(record)}`
+}
+
+/** The last figures; undefined before the harness has run for the first time. */
+function findRecord (): FaultRecord | undefined {
+  return existsSync(figuresFile) ? readFigures(readFileSync(figuresFile, 'utf8')) : undefined
+}
+
+function describeRecord (record: FaultRecord | undefined): string {
+  if (record === undefined) return 'Nothing was measured yet: `npm run test:faults` does.'
+  const { date, commit, seed, node, postgres, cores } = record
+  return `Measured by \`npm run test:faults\` on ${date.slice(0, 10)} at commit ${commit.slice(0, 7)}: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`
+}
+
+function renderValue (figure: Figure): string {
+  return isReached(figure) ? renderNumber(figure.value, figure) : `**${renderNumber(figure.value, figure)}, goal missed**`
+}
+
+function renderGoal (figure: Figure): string {
+  const { atLeast, atMost, exactly } = figure.goal ?? {}
+  const bounds = [['=', exactly], ['≥', atLeast], ['≤', atMost]] as const
+  return bounds.flatMap(([sign, bound]) => bound === undefined ? [] : [`${sign} ${renderNumber(bound, figure)}`]).join(', ')
+}
+
+/** Ratios are per cent; what is large enough to be measured has no decimals. */
+function renderNumber (value: number, { unit }: Figure): string {
+  const shown = unit === '%' ? value * 100 : value
+  const text = Number.isInteger(shown) || Math.abs(shown) >= 100 ? shown.toFixed(0) : String(Number(shown.toFixed(2)))
+  return `${text.replace(/\B(?=(\d{3})+$)/g, ' ')}${unit === '' ? '' : ` ${unit}`}`
+}
+
+function renderEvidence ([file, what]: Evidence): string {
+  const link = `[${file}](test/${file}.test.ts)`
+  return what === undefined ? link : `${link} (${what})`
 }
 
 function renderTable (head: readonly string[], rows: ReadonlyArray<readonly string[]>): string {

@@ -3,12 +3,14 @@
  */
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http'
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import admission from '../plugins/admission.ts'
 import auth from '../plugins/auth.ts'
 import batch from '../plugins/batch.ts'
 import db from '../plugins/db.ts'
 import errors, { sendFrameworkError } from '../plugins/errors.ts'
 import health from '../plugins/health.ts'
 import http, { originForm } from '../plugins/http.ts'
+import idempotency from '../plugins/idempotency.ts'
 import metrics from '../plugins/metrics.ts'
 import prefer from '../plugins/prefer.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
@@ -43,6 +45,8 @@ export async function buildApp ({ config, database, keys, logger }: AppOptions):
   await app.register(db, { config, database })
   await app.register(auth, { config, keys, loginRole: database.user })
   await app.register(prefer)
+  await app.register(idempotency)
+  await app.register(admission, { config })
   await app.register(health)
   await app.register(batch, { config })
   return app

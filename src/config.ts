@@ -43,7 +43,8 @@ export function readConfig (env: Environment): Settings {
     ...draft.problems,
     ...checkServers(draft.values),
     ...checkRoles(given, draft),
-    ...checkSchemas(draft.values)
+    ...checkSchemas(draft.values),
+    ...checkLimits(draft.values)
   ]
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
   // Without a problem every required variable was read and every other one has its default.
@@ -106,6 +107,10 @@ function readTokenKeys (draft: Draft, given: Environment): Draft {
   } catch (error) {
     return { ...draft, problems: [...draft.problems, (error as Error).message] }
   }
+}
+
+function checkLimits ({ MAX_BODY_BYTES: body = 0, MAX_BYTES_IN_FLIGHT: all = Infinity }: Partial<Config>): readonly string[] {
+  return all < body ? [`MAX_BYTES_IN_FLIGHT: expected at least MAX_BODY_BYTES (${body}), or no body of that size could be taken`] : []
 }
 
 const EVERY_ADDRESS: readonly unknown[] = ['0.0.0.0', '::']

@@ -9,13 +9,17 @@ import { join, resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import { pino } from 'pino'
 import postgres from 'postgres'
+import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config.ts'
 import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from './dev/postgres.ts'
 import { signToken } from './dev/token.ts'
+import { migrate } from './run/migrate.ts'
 import { startService, type Service } from './service.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const DATABASE = 'shop'
+/** Made by deploy/shop.sql. */
+const LOGIN_ROLE = 'oneflight'
 const TOKEN_SECONDS = 30 * 24 * 3600
 
 /** An order: its customer, its lines, paid, and what is left of the first article. */
@@ -44,11 +48,12 @@ async function start (): Promise<void> {
     for (const part of started.toReversed()) await part.stop()
   })
   await prepareDatabase(server)
+  await migrate(parseDatabaseUrl(databaseUrl(server)), await readFile(join(root, 'deploy/migrate.sql'), 'utf8'), LOGIN_ROLE)
   const secret = await developmentSecret(join(state, 'jwt-secret'))
   const settings = readConfig({
     LOG_LEVEL: 'warn',
     ...process.env,
-    DATABASE_URL: `postgres://oneflight:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
+    DATABASE_URL: `postgres://${LOGIN_ROLE}:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
     JWT_SECRET: secret,
     ANON_ROLE: 'shop_anonymous'
   })
@@ -78,20 +83,25 @@ Ctrl-C stops all of it.`)
 }
 
 /** Makes the sample shop unless an earlier start has. */
-async function prepareDatabase ({ url }: Postgres): Promise<void> {
-  const admin = postgres(url, { max: 1, onnotice: () => {} })
+async function prepareDatabase (server: Postgres): Promise<void> {
+  const admin = postgres(server.url, { max: 1, onnotice: () => {} })
   try {
     const [known] = await admin`select from pg_database where datname = ${DATABASE}`
     if (known !== undefined) return
     // Under another name until it is whole: half a shop never looks like one.
     await admin.unsafe(`drop database if exists ${DATABASE}_new`)
     await admin.unsafe(`create database ${DATABASE}_new`)
-    const fresh = postgres(url.replace(/[^/]*$/, `${DATABASE}_new`), { max: 1 })
+    const fresh = postgres(databaseUrl(server, `${DATABASE}_new`), { max: 1 })
     await fresh.unsafe(await readFile(join(root, 'deploy/shop.sql'), 'utf8')).finally(() => fresh.end())
     await admin.unsafe(`alter database ${DATABASE}_new rename to ${DATABASE}`)
   } finally {
     await admin.end()
   }
+}
+
+/** Of a superuser. */
+function databaseUrl ({ url }: Postgres, database = DATABASE): string {
+  return url.replace(/[^/]*$/, database)
 }
 
 /** The same secret at every start, so that a token outlives a restart. */

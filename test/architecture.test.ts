@@ -21,7 +21,7 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
   ['app', /^src\/(app|admin|service)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
-  ['process', /^src\/(main|dev)\.ts$/, ['app', 'config', 'dev']]
+  ['process', /^src\/(main|process|dev|migrate)\.ts$/, ['app', 'config', 'dev', 'run']]
 ]
 
 interface Source { readonly file: string, readonly text: string, readonly imports: readonly string[] }
@@ -67,7 +67,7 @@ t.test('plugins meet by decorators, not by imports', async t => {
 })
 
 const privileges: ReadonlyArray<readonly [what: string, sign: RegExp, who: RegExp]> = [
-  ['touches the process', /\bprocess\b\./, /^src\/(main|dev)\.ts$|^src\/dev\//],
+  ['touches the process', /\bprocess\b\./, /^src\/(main|process|dev|migrate)\.ts$|^src\/dev\//],
   ['begins a transaction', /\.begin\(/, /^src\/run\/flight\.ts$/],
   ['imports the database driver', /from 'postgres'/, /^src\/run\/|^src\/dev(\.ts$|\/)/],
   ['re-exports everything (a barrel)', /export \*/, /^$/]

@@ -12,10 +12,13 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     404: ['not_found'],
     405: ['method_not_allowed'],
     408: ['request_timeout'],
+    409: ['idempotency_key_in_progress'],
     413: ['body_too_large', 'too_many_ops'],
     415: ['content_type_unsupported'],
     417: ['expectation_unsupported'],
-    431: ['headers_too_large']
+    422: ['idempotency_key_reused'],
+    431: ['headers_too_large'],
+    499: ['client_closed_request']
   },
   validation_error: { 422: ['validation_failed'] },
   session_error: { 403: ['role_denied'] },
@@ -30,7 +33,7 @@ t.test('types and statuses', async t => {
     const answer = answerFailure(failure(code as FailureCode), 'id')
     const committed = code === 'commit_unknown' ? 'unknown' : false
     t.equal(answer.status, status, code)
-    t.same(JSON.parse(answer.body), { error: { type, code, message: catalogue[code as FailureCode].meaning, committed, request_id: 'id' }, data: null })
+    t.same(JSON.parse(answer.body), { error: { type, code, message: catalogue[code as FailureCode].meaning, committed, request_id: 'id', ...status === 503 ? { retryable: true } : {} }, data: null })
     t.same(Object.keys(answer.headers).sort(), ['content-type', ...status === 503 ? ['retry-after'] : [], ...status === 401 ? ['www-authenticate'] : [], 'x-request-id'])
   }
 })

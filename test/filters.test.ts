@@ -172,7 +172,7 @@ t.test('an index is used where a person expects it', async t => {
   for (const [where, index] of rows) {
     const batch = [{ id: 'one', op: 'select', table: 'one' }, { id: 's', op: 'select', table: 'many', where }]
     const [source, reader] = compile(planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, limits), { ...limits, session: { role: 'oneflight_user', claims: '{}' } })
-    const session = sessionStatement({ role: 'oneflight_user', claims: '{}', requestId: 'x' }, { schemas: ['public'], statementTimeoutMs: 5000, lockTimeoutMs: 5000 })
+    const session = sessionStatement({ role: 'oneflight_user', claims: '{}', requestId: 'x' }, { schemas: ['public'], statementTimeoutMs: 5000, lockTimeoutMs: 5000, idleTimeoutMs: 5000 })
     if (source === undefined || reader === undefined) throw new Error('a batch of two operations has two statements')
     const call = `execute p (${reader.parameters.map(value => `'${value.replaceAll("'", "''")}'`).join()})`
     const plan = await service.database.sql.begin(async sql => {

@@ -21,6 +21,8 @@ const chain = (length: number, name: string): object[] => Array.from({ length },
 async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Proxy }> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
+  // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
+  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
   // The session scope always carries this name as a parameter; the reset of the session ends the flight.
   proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') && !sent.includes('from_sql))::int\0') ? 0 : held.length
   return { service, proxy }
@@ -90,7 +92,7 @@ t.test('a prepared statement that DDL made stale is never sent a second time on 
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl))
-  const texts = ["select 'before'", 'select * from stock', "select 'after'"]
+  const texts = ["select 'before'", 'select * from stock limit 1', "select 'after'"]
   for (let i = 0; i < 3; i++) t.equal((await engine.run(texts)).kind, 'committed')
   await database.sql`alter table stock add column place text`
   await until(() => isIdle(proxy))

@@ -79,6 +79,7 @@ const settings = {
   TimeZone: 'UTC',
   bytea_output: 'hex',
   client_connection_check_interval: '1000',
+  idle_in_transaction_session_timeout: '5000',
   client_encoding: 'UTF8',
   extra_float_digits: '1',
   lock_timeout: '5000',

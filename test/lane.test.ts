@@ -54,4 +54,5 @@ t.test('a question ends with its connection', async t => {
   const asked = askLane(lane, 'select pg_sleep(60)')
   breakLane(lane)
   await t.rejects(asked, { message: 'the connection was lost' })
+  await t.rejects(askLane(lane, 'select 1'), { message: 'the connection was lost' }, 'and where there is none it is not asked')
 })

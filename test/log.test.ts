@@ -30,7 +30,7 @@ t.test('one line for each request', async t => {
     [post('[]', { expect: 'hush' }), { level: 30, status: 417, code: 'expectation_unsupported' }],
     [post('["hush', { 'content-type': 'hush/hush' }), { level: 30, status: 415, code: 'content_type_unsupported' }],
     [post('["hush', { authorization: 'Bearer hush' }), { level: 30, status: 401, code: 'token_invalid' }],
-    [post('["hush"', { 'idempotency-key': 'hush' }), { level: 30, status: 400, code: 'idempotency_key_invalid' }],
+    [post('["hush"', { 'idempotency-key': 'hush hush' }), { level: 30, status: 400, code: 'idempotency_key_invalid' }],
     [post('["hush"'), { level: 30, status: 400, code: 'body_invalid', role: 'oneflight_user' }],
     [post('[{"hush":1,"hush":2}]'), { level: 30, status: 400, code: 'body_invalid' }],
     [post('[{"id":"hush"},{"id":"hush"}]'), { level: 30, status: 400, code: 'id_duplicate', index: 1 }],

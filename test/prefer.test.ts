@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { availableMajors, reachableDataDirectory, startPostgres } from '../src/dev/postgres.ts'
+import { MAX_ATTEMPTS } from '../src/run/retry.ts'
 import { useProxy, messageTypes, type Link, type Proxy } from './support/proxy.ts'
 import { ask, forbidAnswers, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -146,7 +147,7 @@ t.test('preferences are checked after the token and before the body, and applied
     ['media type first', ['[]', { headers: { prefer, 'content-type': 'text/plain' } }], 'content_type_unsupported'],
     ['then the token', ['[]', { role: null, headers: { prefer } }], 'auth_required'],
     ['then preferences', ['nonsense', { headers: { prefer } }], 'prefer_invalid'],
-    ['then the key', ['nonsense', { headers: { prefer: 'foo', 'idempotency-key': 'a' } }], 'idempotency_key_invalid'],
+    ['then the key', ['nonsense', { headers: { prefer: 'foo', 'idempotency-key': 'a b' } }], 'idempotency_key_invalid'],
     ['then the size', [' '.repeat(101), { headers: { prefer: 'handling=strict' } }], 'body_too_large'],
     ['then the body', ['[]', { headers: { prefer: 'handling=strict' } }], 'body_empty'],
     ['then operations', [[{ id: 'a' }], { headers: { prefer: 'tx=rollback' } }], 'validation_failed'],
@@ -248,7 +249,7 @@ t.test('a serialization failure at the end of the transaction is tried again', a
     t.equal((await sql`delete from moody`).count, stays)
     await sql`select setval('tries', 1, false)`
     t.match(await preferring(service, prefer, batch(1000)), { status: 409, body: { error: { code: 'serialization_failure', retryable: true, committed: false, op: null, index: null } } })
-    t.same(await sql`select last_value::int as tries from tries`, [{ tries: 10 }])
+    t.same(await sql`select last_value::int as tries from tries`, [{ tries: MAX_ATTEMPTS }])
   }
 })
 

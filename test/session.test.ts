@@ -290,6 +290,6 @@ t.test('the role that the connection is logged in with is refused, whatever the 
   const { loginUrl } = await useDatabase(t, { schema })
   const { pool } = useEngine(t, loginUrl)
   const flight = plainFlight(['select 1'])
-  const session = (): Statement => sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, { schemas: ['public'], statementTimeoutMs: 1000, lockTimeoutMs: 1000 })
-  t.match(await fly(pool, { ...flight, role: LOGIN_ROLE, session }, performance.now() + 5000), { kind: 'failed', at: 'session', error: { code: '22023' } })
+  const session = (): Statement => sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, { schemas: ['public'], statementTimeoutMs: 1000, lockTimeoutMs: 1000, idleTimeoutMs: 1000 })
+  t.match(await fly(pool, { ...flight, role: LOGIN_ROLE, session }, { deadline: performance.now() + 5000 }), { kind: 'failed', at: 'session', error: { code: '22023' } })
 })

@@ -59,7 +59,7 @@ function envelope ([state, status, code]: Row, place: { op: string | null, index
         sqlstate: state,
         constraint: 'a_rule',
         ...place,
-        ...service ? {} : { retryable: ['40001', '40P01', '55P03'].includes(state) }
+        ...service && status !== 503 ? {} : { retryable: service || ['40001', '40P01', '55P03'].includes(state) }
       }
     }
   }

@@ -71,6 +71,27 @@ const sessions = async ({ sql, name }: Database): Promise<number> =>
 const sleepers = ({ sql, name }: Database, count: number): Promise<unknown> =>
   until(async () => (await sql`select from pg_stat_activity where datname = ${name} and wait_event = 'PgSleep'`).length === count)
 
+t.test('SIGTERM while the service is being loaded: nothing is started, or all of it is stopped', async t => {
+  const { loginUrl } = await useDatabase(t, { schema })
+  // When main.ts hears it. A signal itself may be heard only when everything is loaded, for Node may load without a pause.
+  const send = (how: string): string =>
+    `process.on('newListener', function sending (name, { name: by }) { if (name !== 'SIGTERM' || by !== 'leave') return; process.off('newListener', sending); queueMicrotask(() => ${how}) })`
+  for (const [how, output] of [["process.emit('SIGTERM')", /^$/], ["process.kill(process.pid, 'SIGTERM')", /^$|"msg":"stopping"/]] as const) {
+    const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', ...preload(send(how)) })
+    t.equal(await launched.ended, 0, how)
+    t.match(launched.output(), output)
+  }
+})
+
+t.test('SIGTERM before anything listens: the start is finished, then everything is stopped', async t => {
+  const { loginUrl } = await useDatabase(t, { schema })
+  // Sent when the first server is about to listen.
+  const script = "import net from 'node:net'; const { listen } = net.Server.prototype; net.Server.prototype.listen = function (...all) { net.Server.prototype.listen = listen; process.kill(process.pid, 'SIGTERM'); return listen.apply(this, all) }"
+  const { ended, output } = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', ...preload(script) })
+  t.equal(await ended, 0)
+  t.match(output(), /"signal":"SIGTERM","msg":"stopping"/)
+})
+
 t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is left', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database)

@@ -306,7 +306,7 @@ t.test('clients that go away', async t => {
   // In the middle of the body.
   await gone(request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'half' })) + '[')
   await until(() => logged('half').length > 0)
-  t.match(logged('half'), [{ status: 400, code: 'http_malformed', level: 30 }])
+  t.match(logged('half'), [{ status: 499, code: 'client_closed_request', level: 30 }])
   const half = await dial(service.url)
   half.send(request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'fin' })) + '[')
   half.socket.end()

@@ -19,6 +19,7 @@ export function answerFailure (failure: Failure, requestId: string): FailureAnsw
     message: failure.message,
     committed: failure.committed,
     request_id: requestId,
+    ...(failure.status === 503 ? { retryable: true } : {}),
     ...failure.details
   }
   return {

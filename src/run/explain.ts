@@ -20,7 +20,7 @@ export function explain ({ error, at }: FailedLanding, plan: Plan, options: Expl
     const denied = error.code === '22023' || error.code === '42501'
     return { failure: denied ? failure('role_denied') : fromDatabase(error, { op: null, index: null, ...options }), operation: undefined }
   }
-  if (at === 'commit') return { failure: fromDatabase(error, { op: null, index: null, ...options }), operation: undefined }
+  if (at === 'commit' || at === 'key') return { failure: fromDatabase(error, { op: null, index: null, ...options }), operation: undefined }
   const marker = readMarker(error)
   if (marker !== undefined) return explainMarker(marker, at, plan, options)
   return { failure: fromDatabase(error, { ...placeOf(plan, at), ...options }), operation: at }

@@ -5,16 +5,20 @@
  *     settings, operation 1 … n, COMMIT AND CHAIN, RESET        flight 2: one write; the answer can go out when COMMIT is answered
  *     COMMIT of the empty chained transaction                   flight 3: nobody waits for it
  *
+ * With an idempotency key, before the settings: the claim of the key; before COMMIT AND CHAIN: SET CONSTRAINTS ALL IMMEDIATE, the role put down, the answers stored.
  * In a dry run SET CONSTRAINTS ALL IMMEDIATE, ROLLBACK AND CHAIN stand in the place of COMMIT AND CHAIN.
  * Everything of flight 2 is issued in one go, so no lock is ever held while the network is slow. This file decides nothing about
  * failures: it tells what happened, and fly.ts and explain.ts make something of it.
  */
+import { Writable } from 'node:stream'
 import postgres from 'postgres'
 import type { Preferences } from '../../schemas/prefer.ts'
+import { Failure, failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
+import { claimStatement, releaseStatement, storeStatement, type Key } from '../sql/idempotency.ts'
 import type { RoleSettings } from '../sql/session.ts'
-import type { Lane } from './lane.ts'
+import { breakLane, type Lane } from './lane.ts'
 import { choosePrepared } from './prepare.ts'
 
 /** How a transaction begins and ends. */
@@ -29,6 +33,10 @@ export interface Flight {
   readonly mode: Mode
   /** Whether to set the session anew after each operation, because one of them changes it. */
   readonly restoring?: boolean
+  /** Whether to use nothing that was prepared before. */
+  readonly fresh?: boolean
+  /** Under which the answers are stored in the same transaction. The operations have to keep them (`keep` of compile). */
+  readonly key?: Key | undefined
 }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */
@@ -36,21 +44,42 @@ export function mayCommit ({ tx, access }: Mode): boolean {
   return tx === 'commit' && access === 'read-write'
 }
 
-/** Where a statement stood: the number of an operation, the session scope (and BEGIN) before them or the end (COMMIT) after them. */
-export type Place = number | 'session' | 'commit'
+/** Where a statement stood: the number of an operation, the session scope (and BEGIN) before them, the end (COMMIT) after them; or it was about the key. */
+export type Place = number | 'session' | 'commit' | 'key'
 
 /**
  * How a flight ended. `times`: milliseconds (performance.now) of the take-off and of each answer: session, then operations.
- * `committed`: everything was answered, the end too; that of a dry run is a ROLLBACK. `lost`: the connection went away; `sent` tells
- * whether the end may have been read by the server, `id` is the transaction's where the session scope told it.
+ * `committed`: everything was answered, the end too; that of a dry run is a ROLLBACK. `failed`: `held` when the
+ * statement was prepared on the lane before. `lost`: the connection went away.
  */
 export type Landing =
   | { readonly kind: 'committed', readonly rows: readonly Buffer[], readonly times: readonly number[] }
-  | { readonly kind: 'failed', readonly error: DatabaseError, readonly at: Place, readonly times: readonly number[] }
-  | { readonly kind: 'lost', readonly sent: boolean, readonly id: TransactionId | undefined, readonly times: readonly number[] }
+  | { readonly kind: 'failed', readonly error: DatabaseError, readonly at: Place, readonly held?: boolean, readonly times: readonly number[] }
+  | Lost
 
-/** The transaction's id and the process id of the backend that carries it out. */
-export interface TransactionId { readonly xid: string, readonly pid: string }
+/** What is known of a flight whose connection went away. */
+export interface Lost {
+  readonly kind: 'lost'
+  /** Whether the end may have been read by the server. */
+  readonly sent: boolean
+  /** Whether the server ended the connection before it came to the end: then it rolled the transaction back. */
+  readonly refuted: boolean
+  /** Whether the server had answered that the key is taken by this transaction. */
+  readonly claimed: boolean
+  /** Where the session scope told it. */
+  readonly id: TransactionId | undefined
+  /** Answers of operations, as far as they came. */
+  readonly rows: readonly Buffer[]
+  readonly times: readonly number[]
+}
+
+/** A transaction as its session scope told it; all of them texts. */
+export interface TransactionId {
+  readonly xid: string
+  /** When the server was started, and when the transaction told this, by the server's clock in seconds. */
+  readonly server: string
+  readonly at: string
+}
 
 /** `landed` as soon as the outcome is known, `over` when the lane is free for the next. Neither rejects. */
 export interface Launched { readonly landed: Promise<Landing>, readonly over: Promise<void> }
@@ -70,27 +99,37 @@ const ENDS = {
  * names of ours and run in their place: where there is one, the reset fails, and with it the connection ends (0.04 ms for 30 statements).
  * DISCARD ALL would forget ours as well, and is not allowed in a transaction.
  */
-const RESET = 'set session authorization default; reset all; discard temp; discard sequences; close all; unlisten *; ' +
-  'select pg_advisory_unlock_all(), 1 / (not exists (select from pg_prepared_statement() where from_sql))::int'
+const RESET = 'set session authorization default; reset all; discard temp; discard sequences; close all; unlisten *; select pg_advisory_unlock_all()'
+const REFUSE_PREPARED = ', 1 / (not exists (select from pg_prepared_statement() where from_sql))::int'
+/** Where nothing is prepared for us, and a pooler would give the connection to others. */
+const FORGET_PREPARED = '; deallocate all'
 
-/** Starts a flight on a lane that nobody else uses. */
-export function launch (lane: Lane, flight: Flight): Launched {
+/** Starts a flight on a lane that nobody else uses. When `abandoned` is aborted before everything is written, nothing is. */
+export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): Launched {
   const { promise: landed, resolve } = Promise.withResolvers<Landing>()
-  const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, id: undefined, failed: undefined }
+  const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, strange: false, claimed: false, id: undefined, failed: undefined }
   const begun = lane.client.begin(beginning(flight.mode), transaction => new Promise<void>((resolve, reject) => {
     // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js would write a ROLLBACK to a socket
     // that is gone. `begin` rejects by itself when the connection is closed.
-    if (!lane.state.dead) board(lane, flight, transaction as unknown as Transaction, { log, resolve, reject })
+    if (lane.state.dead) return
+    if (abandoned?.aborted === true) {
+      log.failed = { error: failure('client_closed_request'), at: 'session' }
+      resolve()
+    } else board(lane, flight, transaction as unknown as Transaction, { log, resolve, reject })
   }))
   const { promise: over, resolve: end } = Promise.withResolvers<void>()
   const finish = (refusal?: unknown): void => {
     lane.state.onLost = undefined
     if (!log.sent && isImpossible(refusal, flight.mode)) log.failed = { error: refusal, at: 'session' }
-    landFailure(log)
+    if (!log.strange) landFailure(log)
     // After a landing this changes nothing: the first one counts.
-    log.land({ kind: 'lost', sent: log.sent, id: log.id, times: log.times })
+    const { sent, claimed, id, rows, times } = log
+    // Not at the end itself, for what a server may still say between COMMIT and its answer is not written down; and not from a pooler, which says FATAL
+    // when it is the one that lost the server.
+    const refuted = lane.backend !== undefined && lane.farewell.fatal && rows.length < flight.operations.length
+    log.land({ kind: 'lost', sent, refuted, claimed, id, rows, times })
     // BEGIN was refused: whatever the reason, postgres.js does not use the connection again.
-    if (!log.sent) lane.state.retired = true
+    if (!sent && !(log.failed?.error instanceof Failure)) lane.state.retired = true
     end()
   }
   // Not `begin` alone: it listens to the end of its connection only some time after BEGIN was answered, and when the connection ended
@@ -119,9 +158,12 @@ interface FlightLog {
   readonly times: number[]
   readonly rows: Buffer[]
   sent: boolean
+  /** Whether something was answered that no server answers: then nothing of it is believed, and what became of the flight is asked for. */
+  strange: boolean
+  claimed: boolean
   id: TransactionId | undefined
   /** The first error that the server answered; what follows it is a consequence. */
-  failed: { readonly error: DatabaseError, readonly at: Place } | undefined
+  failed: { readonly error: DatabaseError, readonly at: Place, readonly held?: boolean } | undefined
 }
 
 /** What postgres.js gives to the callback of `begin`, as far as it is used. */
@@ -150,38 +192,39 @@ interface Boarding {
 
 function board (lane: Lane, flight: Flight, transaction: Transaction, { log, resolve, reject }: Boarding): void {
   const legs = plotLegs(flight, flight.session(lane.roleSettings))
-  const statements = legs.map(({ statement }) => statement)
-  const prepared = choosePrepared(lane, statements)
+  const held = legs.map(({ statement }) => lane.prepared.has(statement.text))
+  const prepared = choosePrepared(lane, legs.map(({ statement }) => flight.fresh === true ? { ...statement, prepare: false } : statement))
   log.sent = true
   log.times.push(performance.now())
   lane.socket.cork()
-  const queries = statements.map((statement, i) => send(transaction, statement, prepared[i] as boolean))
   // The simple protocol: with the extended one, 79 of 282 batches that failed under backend terminations had in fact committed.
   const sendSimple = (text: string): Query => transaction.unsafe(text, [], { prepare: false, simple: true }).execute()
-  const ends = ENDS[flight.mode.tx].map(([text, tag]) => ({ tag, query: sendSimple(text) }))
+  const queries = legs.map(({ statement, tag }, i) => tag === undefined ? send(transaction, statement, prepared[i] as boolean) : sendSimple(statement.text))
   // What a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
-  const reset = sendSimple(RESET)
+  const reset = sendSimple(RESET + (lane.prepares ? REFUSE_PREPARED : FORGET_PREPARED))
   uncorkWhenWritten(lane, queries)
 
-  const fail = (error: unknown, at: Place): void => {
-    if (isStatementError(error)) log.failed ??= { error, at }
+  const doubt = (answer?: unknown): void => {
+    log.strange = true
+    // What postgres.js makes of COPY; its error would be heard by nobody.
+    if (answer instanceof Writable) answer.on('error', () => {})
+    breakLane(lane)
   }
+  let open = legs.filter(({ tag }) => tag !== undefined).length
   for (const [i, query] of queries.entries()) {
-    const { place, again } = legs[i] as Leg
-    query.then(answer => { if (!again) takeAnswer(log, place, answer) }, error => {
-      fail(error, place)
-      // One that failed while it was carried out is held all the same.
-      if (prepared[i] === true && isStatementError(error) && query.statement.columns === undefined) lane.prepared.delete((statements[i] as Statement).text)
-    })
-  }
-  let reached = 0
-  for (const { tag, query } of ends) {
-    query.then(({ command }) => {
+    const { statement, place, tag, silent } = legs[i] as Leg
+    query.then(answer => {
+      if (log.strange || silent === true) return
+      if (tag === undefined) return isAnswer(answer, place) ? takeAnswer(log, place, answer) : doubt(answer)
+      if (answer.command === 'COMMIT' && log.failed !== undefined) return doubt()
       landFailure(log)
-      if (command === tag && ++reached === ends.length) log.land({ kind: 'committed', rows: log.rows, times: log.times })
+      if (answer.command === tag && --open === 0) log.land({ kind: 'committed', rows: log.rows, times: log.times })
     }, error => {
-      fail(error, 'commit')
-      landFailure(log)
+      if (!isStatementError(error)) return lane.state.dead ? undefined : doubt()
+      log.failed ??= { error, at: place, held: held[i] === true && prepared[i] === true }
+      if (tag !== undefined) landFailure(log)
+      // One that failed while it was carried out is held all the same.
+      if (prepared[i] === true && query.statement.columns === undefined) lane.prepared.delete(statement.text)
     })
   }
   reset.then(resolve, error => {
@@ -192,19 +235,40 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
   })
 }
 
-/** One statement of a flight. `again`: the session scope that is repeated; its answer tells nothing new. */
-interface Leg { readonly statement: Statement, readonly place: Place, readonly again: boolean }
+/** One statement of a flight. `tag`: it goes by the simple protocol and answers this when all went well. `silent`: its answer tells nothing new. */
+interface Leg { readonly statement: Statement, readonly place: Place, readonly tag?: string, readonly silent?: boolean }
 
-const DECODE: Statement = { text: "select pg_catalog.set_config('client_encoding', 'UTF8', true)", parameters: [], prepare: false }
+const DECODE = unprepared("select pg_catalog.set_config('client_encoding', 'UTF8', true)")
 
-function plotLegs ({ operations, restoring = false }: Flight, session: Statement): readonly Leg[] {
+function plotLegs ({ operations, restoring = false, key, mode }: Flight, session: Statement): readonly Leg[] {
   // Not prepared: what changes the session can also have put another statement under the name of this one. The encoding before the rest, whose
   // parameters are read by it.
-  const restore = restoring ? [DECODE, { ...session, prepare: false }].map((statement): Leg => ({ statement, place: 'session', again: true })) : []
+  const restore = restoring ? [DECODE, { ...session, prepare: false }].map((statement): Leg => ({ statement, place: 'session', silent: true })) : []
   return [
-    { statement: session, place: 'session', again: false },
-    ...operations.flatMap((statement, place): readonly Leg[] => [{ statement, place, again: false }, ...restore])
+    ...(key === undefined ? [] : [{ statement: claimStatement(key), place: 'key' } as const]),
+    { statement: session, place: 'session' },
+    ...operations.flatMap((statement, place): readonly Leg[] => [{ statement, place }, ...restore]),
+    ...(key === undefined ? [] : plotStoring(key, operations.length, session)),
+    ...ENDS[mode.tx].map(([text, tag]): Leg => ({ statement: unprepared(text), place: 'commit', tag }))
   ]
+}
+
+/**
+ * Deferred constraints are checked before the role is put down: until PostgreSQL 17 their triggers run under the role of the moment. For those that such
+ * a trigger defers once more, to the COMMIT, the session is set anew.
+ */
+function plotStoring (key: Key, operations: number, session: Statement): readonly Leg[] {
+  const [[text, tag]] = ENDS.rollback
+  return [
+    { statement: unprepared(text), place: 'commit', tag },
+    { statement: releaseStatement, place: 'key', silent: true },
+    { statement: storeStatement(key, operations), place: 'key', silent: true },
+    { statement: { ...session, prepare: false }, place: 'key', silent: true }
+  ]
+}
+
+function unprepared (text: string): Statement {
+  return { text, parameters: [], prepare: false }
 }
 
 /**
@@ -230,11 +294,25 @@ function uncorkWhenWritten (lane: Lane, queries: readonly Query[]): void {
   })))
 }
 
+/** Whether it has the one row that the statement answers: the session scope's of several columns, an operation's of one. */
+function isAnswer (answer: Answer, place: Place): boolean {
+  const [row] = Array.isArray(answer) && answer.length === 1 ? answer : []
+  if (row === undefined) return false
+  return place === 'session' ? row[0] === null || row.length > 2 : place === 'key' || Buffer.isBuffer(row[0])
+}
+
 function takeAnswer (log: FlightLog, place: Place, answer: Answer): void {
-  const [cell, pid] = answer[0] as readonly [Buffer | null, Buffer]
+  if (place === 'key') {
+    log.claimed = true
+    return
+  }
+  const [cell, ...told] = answer[0] as readonly [Buffer | null, ...Buffer[]]
   log.times.push(performance.now())
   if (place !== 'session') log.rows.push(cell as Buffer)
-  else if (cell !== null) log.id = { xid: cell.toString(), pid: pid.toString() }
+  else if (cell !== null) {
+    const [server, at] = told.map(String) as [string, string]
+    log.id = { xid: cell.toString(), server, at }
+  }
 }
 
 function landFailure ({ land, failed, times }: FlightLog): void {

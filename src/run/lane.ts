@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { RoleSettings } from '../sql/session.ts'
+import { hearFarewell, type Farewell } from './farewell.ts'
 import { readRoleSettings } from './role-settings.ts'
 import { openSocket } from './socket.ts'
 
@@ -19,6 +20,12 @@ export interface Lane {
   readonly socket: Socket
   /** Texts of the statements that this connection holds prepared, or is just asked to prepare. */
   readonly prepared: Set<string>
+  /** Whether statements may be prepared. */
+  readonly prepares: boolean
+  /** The server's process behind this connection; undefined behind a pooler, where it may be another one for each transaction. */
+  readonly backend: Backend | undefined
+  /** What the server said at last. */
+  readonly farewell: Farewell
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
   /** Settings that roles were given, as they were when the connection was opened; PostgreSQL too looks at them then. */
@@ -34,6 +41,9 @@ export interface Lane {
     onLost: (() => void) | undefined
   }
 }
+
+/** A process of the server: its id and, for ids are used again, when it was started, in seconds. Both are numbers as text. */
+export interface Backend { readonly pid: string, readonly started: string }
 
 /** A lane is replaced after about half an hour, so that memory of backends and moved servers are not kept for ever. */
 const LIFETIME_MS = 30 * 60 * 1000
@@ -54,6 +64,8 @@ export interface OpenOptions {
   readonly lifetimeMs?: number | undefined
   /** Whether to read the settings of roles, which batches need. */
   readonly roleSettings?: boolean | undefined
+  /** Whether statements may be prepared: not behind a pooler that gives each transaction another connection. */
+  readonly prepares?: boolean | undefined
   /** Aborted when the lane is not wanted any more: opening it fails at once then. A lane that is open is not concerned. */
   readonly signal?: AbortSignal | undefined
 }
@@ -100,9 +112,19 @@ export async function closeLane (lane: Lane): Promise<void> {
 
 /** The rows of one query outside of any transaction. Rejects when the connection is gone, whatever postgres.js makes of it. */
 export function askLane<Row extends Record<string, string | null>> (lane: Lane, text: string): Promise<readonly Row[]> {
-  return new Promise<readonly Row[]>((resolve, reject) => {
+  return untilLost(lane, lane.client.unsafe<Row[]>(text))
+}
+
+/** The same, with values as the bytes that came. */
+export function askLaneRaw (lane: Lane, text: string): Promise<ReadonlyArray<ReadonlyArray<Buffer | null>>> {
+  return untilLost(lane, lane.client.unsafe(text).raw())
+}
+
+function untilLost<Answer> (lane: Lane, query: PromiseLike<Answer>): Promise<Answer> {
+  return new Promise<Answer>((resolve, reject) => {
     lane.state.onLost = () => reject(new Error('the connection was lost'))
-    lane.client.unsafe<Row[]>(text).then(resolve, reject)
+    if (lane.state.dead) lane.state.onLost()
+    query.then(resolve, reject)
   }).finally(() => { lane.state.onLost = undefined })
 }
 
@@ -117,12 +139,13 @@ export function breakLane (lane: Lane): void {
 /** Number of the host that is to be tried next; all were tried when it is their number. */
 interface Hosts { next: number }
 
-async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs = LIFETIME_MS, roleSettings = true, signal = NEVER }: OpenOptions): Promise<{ lane: Lane, fits: boolean }> {
+async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs = LIFETIME_MS, roleSettings = true, prepares = true, signal = NEVER }: OpenOptions): Promise<{ lane: Lane, fits: boolean }> {
   const start = hosts.next
   hosts.next = target.hosts.length
   const end = performance.now() + target.connectTimeoutMs
   const state: Lane['state'] = { dead: false, retired: false, onLost: undefined }
   let socket: Socket | undefined
+  let farewell: Farewell | undefined
   let timer: NodeJS.Timeout | undefined
   let reason = 'the server closed the connection'
   const giveUp = (why: string): void => { reason = why; socket?.destroy() }
@@ -141,6 +164,8 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
     max_lifetime: 0,
     connect_timeout: 0,
     fetch_types: false,
+    // Otherwise the library prepares its own COMMIT and ROLLBACK.
+    prepare: prepares,
     no_subscribe: true,
     types: { asText },
     connection: { application_name: target.applicationName, ...(target.options === undefined ? {} : { options: target.options }) },
@@ -150,6 +175,7 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
       if (socket !== undefined) throw new Error(reason)
       const opened = await openSocket(target, start, target.connectTimeoutMs, signal)
       socket = opened.socket
+      farewell = hearFarewell(socket)
       // The socket's own word: postgres.js's onclose did not come for every connection (seen under a storm of terminations).
       socket.once('close', () => {
         state.dead = true
@@ -174,21 +200,26 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
   })
   // Spread by a tenth, so that lanes opened together do not end together.
   const expires = performance.now() + lifetimeMs * (0.9 + Math.random() / 10)
-  return { lane: { client, socket: socket as unknown as Socket, prepared: new Set(), ...found, expires, state }, fits }
+  const open = { client, socket: socket as unknown as Socket, farewell: farewell as unknown as Farewell }
+  return { lane: { ...open, prepared: new Set(), prepares, ...found, expires, state }, fits }
 }
 
-/** Whether the server is what the URL asks for, whether the login role is above the policies of tables, and the settings of roles. */
-async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget, withRoleSettings: boolean): Promise<Pick<Lane, 'privileged' | 'roleSettings'> & { fits: boolean }> {
+/** Whether the server is what the URL asks for, which of its processes it is, whether the login role is above the policies of tables, and the settings of roles. */
+async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget, withRoleSettings: boolean): Promise<Pick<Lane, 'backend' | 'privileged' | 'roleSettings'> & { fits: boolean }> {
   const rows = await client.unsafe<Server[]>(`
     select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly, current_setting('server_version_num') as version,
+      pg_backend_pid()::text as pid, (select extract(epoch from backend_start)::text from pg_stat_get_activity(pg_backend_pid())) as started,
       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`)
   const server = rows[0] as Server
   const fits = isFit(server, targetSessionAttrs)
   const roleSettings: RoleSettings = fits && withRoleSettings ? await readRoleSettings(client, Number(server.version)) : new Map()
-  return { fits, privileged: server.privileged === 't', roleSettings }
+  // A pooler names a process of its own in the start-up.
+  const { pid, started } = server
+  const backend = String(rows.state.pid) === pid ? { pid, started } : undefined
+  return { fits, backend, privileged: server.privileged === 't', roleSettings }
 }
 
-interface Server { readonly standby: string, readonly readonly: string, readonly version: string, readonly privileged: string }
+interface Server extends Backend { readonly standby: string, readonly readonly: string, readonly version: string, readonly privileged: string }
 
 function isFit ({ standby, readonly }: Server, wanted: DatabaseTarget['targetSessionAttrs']): boolean {
   switch (wanted) {

@@ -19,7 +19,7 @@ export function choosePrepared (lane: Lane, statements: readonly Statement[]): r
   // What turns out not to be held after all is taken out of `lane.prepared` by flight.ts.
   const fresh = new Set<string>()
   const chosen = statements.map(({ text, prepare }) => {
-    if (!prepare || text.length > MAX_LENGTH) return false
+    if (!lane.prepares || !prepare || text.length > MAX_LENGTH) return false
     const recurs = remember(text)
     if (lane.prepared.has(text)) return !fresh.has(text)
     if (!recurs || lane.prepared.size >= MAX_PER_LANE) return false

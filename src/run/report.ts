@@ -3,7 +3,7 @@
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
-import type { Landed } from './fly.ts'
+import type { Landed } from './landed.ts'
 
 export interface OperationReport {
   readonly op: PlanNode['kind']

@@ -34,7 +34,7 @@ export async function readRoleSettings (client: postgres.Sql, version: number): 
       from unnest(s.setconfig) as entry
     ) as c
     left join pg_settings as p on p.name = c.name
-    where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+    where s.setdatabase in ('0', (select oid from pg_database where datname = current_database()))
       and (p.context = 'user' or (p.name is null and c.prefix <> '' and c.prefix not in (select extname from pg_extension)) ${granted})
       and c.name !~* '${LEFT_OUT}' and octet_length(c.value) <= ${MAX_VALUE_BYTES}
     order by r.rolname, c.name, s.setdatabase desc limit ${MAX_SETTINGS}`)

@@ -10,7 +10,7 @@ import { arrayText, empty, identifier, integer, join, parameter, render, sql, ty
 import { conflictClause, insertStatement } from './insert.ts'
 import { raise, sameSession, type Bearings } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
-import { createScope, settingName, type Scope } from './scope.ts'
+import { answerSetting, createScope, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 
@@ -27,6 +27,8 @@ export interface CompileOptions {
   readonly maxRows: number
   /** Whether operations answer the number of their rows in place of them. */
   readonly minimal?: boolean
+  /** Whether answers are kept in the transaction as well, for storeStatement. */
+  readonly keep?: boolean
 }
 
 /**
@@ -66,14 +68,15 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
  * Wraps an operation so that it runs in the session as it was set or not at all, and that its rows come as one JSON text, are counted
  * against limit and expectation and, when later operations read them, published.
  */
-function answering (node: PlanNode, readings: readonly Reading[], { session, maxRows, minimal = false }: CompileOptions): Fragment {
+function answering (node: PlanNode, readings: readonly Reading[], { session, maxRows, minimal = false, keep = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
   const columns = columnsRead(readings)
   const scope = createScope(node.table)
   const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
   const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
   const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, { readings, columns, maxRows })]
-  const answer = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
+  const shown = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
+  const answer = keep ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, ${shown}, true)` : shown
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
   )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameSession(session)}`

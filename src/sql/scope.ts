@@ -3,6 +3,7 @@
  * published (`s0`, `s1`, … by index of the operation) and JSON in the types of columns (`v0`, `v1`, …). To read from there costs no more than
  * a parameter does, and lets an index be used.
  */
+import { randomUUID } from 'node:crypto'
 import type { ColumnPath, TableName } from '../plan/nodes.ts'
 import { constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 
@@ -50,6 +51,13 @@ export function createScope (table: TableName): Scope {
 export function settingName (index: number): string {
   return `oneflight.r${index}`
 }
+
+/** Name of the setting in which the answer of operation `index` waits to be stored with the key of its batch. Its name cannot be guessed. */
+export function answerSetting (index: number): string {
+  return `${answers}_${index}`
+}
+
+const answers = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
 
 /** `"schema"."name"`. */
 export function tableName (table: TableName): Fragment {

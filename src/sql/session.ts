@@ -2,7 +2,7 @@
  * The session scope as one statement: everything a transaction relies on, set for this transaction alone. A trigger can leave any
  * setting behind on a connection, so nothing is taken as given.
  */
-import { identifier, join, parameter, render, sql } from './fragment.ts'
+import { identifier, join, parameter, render, sql, type Fragment } from './fragment.ts'
 import type { Statement } from './compile.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
@@ -25,10 +25,15 @@ export interface SessionDefaults {
   readonly schemas: readonly string[]
   readonly statementTimeoutMs: number
   readonly lockTimeoutMs: number
+  /** How long the server waits for the rest of a flight of which only a part arrived. */
+  readonly idleTimeoutMs: number
 }
 
+/** A service that is killed with SIGKILL must not hold its locks until the statement ends. PostgreSQL on Windows takes only 0. */
+export const checkConnection: Fragment = sql`pg_catalog.set_config('client_connection_check_interval', case when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000' end, true)`
+
 /**
- * `select <transaction id or null>, <process id of the backend>, set_config(…, true), …`: its text is the same for every request that writes, and for every
+ * `select <transaction id or null>, <start of the server>, <its clock>, set_config(…, true), …`: its text is the same for every request that writes, and for every
  * other one, so it is prepared on each lane; roles with settings of their own have one by the number of these. Names are written in full, for it may
  * have to put right a search_path.
  */
@@ -42,6 +47,7 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
     ['request.id', session.requestId],
     // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
     ['search_path', defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp'],
+    ['idle_in_transaction_session_timeout', String(defaults.idleTimeoutMs)],
     ['row_security', 'on'],
     ['client_encoding', 'UTF8'],
     ['DateStyle', 'ISO, YMD'],
@@ -51,13 +57,13 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
     ['extra_float_digits', '1']
   ]
   const calls = settings.map(([name, value]) => sql`pg_catalog.set_config(${parameter(name)}, ${parameter(value)}, true)`)
-  // A service that is killed with SIGKILL must not hold its locks until the statement ends. PostgreSQL on Windows takes only 0.
-  const check = sql`pg_catalog.set_config('client_connection_check_interval', case when pg_catalog.version() operator(pg_catalog.~*) 'visual c|msvc|mingw' then '0' else '1000' end, true)`
   // First none and last the batch's: the login role may hold rights on settings that other roles lack. To be the login role is refused here as well, for a pooler
   // may log in under another name than the URL has; no role has the name ''.
   const none = sql`pg_catalog.set_config('role', 'none', true)`
   const role = sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${parameter(session.role)} then '' else ${parameter(session.role)} end, true)`
   // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
   const xid = session.writes === true ? sql`pg_catalog.pg_current_xact_id()::pg_catalog.text` : sql`null`
-  return { ...render(sql`select ${join([xid, sql`pg_catalog.pg_backend_pid()::pg_catalog.text`, none, ...calls, check, role], sql`, `)}`), prepare: true }
+  const seconds = (time: Fragment): Fragment => sql`extract(epoch from ${time})::pg_catalog.text`
+  const whereabouts = session.writes === true ? [seconds(sql`pg_catalog.pg_postmaster_start_time()`), seconds(sql`pg_catalog.clock_timestamp()`)] : []
+  return { ...render(sql`select ${join([xid, ...whereabouts, none, ...calls, checkConnection, role], sql`, `)}`), prepare: true }
 }

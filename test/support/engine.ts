@@ -5,7 +5,8 @@ import type { Test } from 'tap'
 import { defaultPreferences } from '../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import type { Flight } from '../../src/run/flight.ts'
-import { fly, type Landed } from '../../src/run/fly.ts'
+import { fly } from '../../src/run/fly.ts'
+import type { Landed } from '../../src/run/landed.ts'
 import { createPool, type LanePool, type PoolOptions } from '../../src/run/pool.ts'
 import type { Statement } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
@@ -26,7 +27,7 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
   return {
     pool,
     openFailures,
-    run: (texts, deadlineMs = 5000) => fly(pool, plainFlight(texts), performance.now() + deadlineMs)
+    run: (texts, deadlineMs = 5000) => fly(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
   }
 }
 
@@ -45,7 +46,7 @@ export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_0
     role: 'oneflight_user',
     session: () => sessionStatement(
       { role: 'oneflight_user', claims: '{"role":"oneflight_user"}', requestId: 'test', writes: true },
-      { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000 }
+      { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 }
     ),
     operations: texts.map(text => ({ text, parameters: [], prepare: true })),
     mode: defaultPreferences

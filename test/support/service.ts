@@ -4,16 +4,19 @@
  * In charge of: starting and stopping it, tokens, and the log as lines.
  * Refuses to: mock anything.
  */
+import { readFile } from 'node:fs/promises'
 import { Writable } from 'node:stream'
 import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { readConfig } from '../../src/config.ts'
 import { signToken } from '../../src/dev/token.ts'
+import { migrate } from '../../src/run/migrate.ts'
 import { startService, type Service } from '../../src/service.ts'
-import { useDatabase, type Database } from './database.ts'
+import { LOGIN_ROLE, useDatabase, type Database } from './database.ts'
 
 export const SECRET = 'a secret of the test suite, more than 32 bytes'
 
@@ -38,13 +41,16 @@ export interface UseServiceOptions {
   readonly schema?: string
   /** Environment variables beside DATABASE_URL, ports and JWT_SECRET. */
   readonly env?: Readonly<Record<string, string>>
+  /** Whether the table of idempotency keys is there. */
+  readonly keys?: boolean
   /** Replaces the login URL, e.g. by one that leads through a proxy. */
   readonly databaseUrl?: (loginUrl: string) => string
 }
 
 /** Starts the service; it is stopped at the end of `t`. */
-export async function useService (t: Test, { schema, env = {}, databaseUrl = url => url }: UseServiceOptions = {}): Promise<ServiceUnderTest> {
+export async function useService (t: Test, { schema, env = {}, keys = false, databaseUrl = url => url }: UseServiceOptions = {}): Promise<ServiceUnderTest> {
   const database = await useDatabase(t, schema === undefined ? {} : { schema })
+  if (keys) await makeKeyTable(database)
   const log: Array<Record<string, unknown>> = []
   const sink = new Writable({
     write (chunk: Buffer, _encoding, done) {
@@ -69,6 +75,11 @@ export async function useService (t: Test, { schema, env = {}, databaseUrl = url
       return answer
     }
   }
+}
+
+/** Runs deploy/migrate.sql for the login role of the tests. */
+export async function makeKeyTable ({ url }: Pick<Database, 'url'>): Promise<void> {
+  await migrate(parseDatabaseUrl(url), await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'), LOGIN_ROLE)
 }
 
 /** Until the end of `t` no answer to a batch can be made, as when it is too large for a buffer. */

@@ -1,0 +1,73 @@
+/**
+ * Whether another flight can succeed where one failed, and when. In charge of counting the tries; it flies nothing, and asks nobody.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { readMarker } from '../sql/marker.ts'
+import type { Landing } from './flight.ts'
+import type { Flown, RetryReason } from './landed.ts'
+
+/** A deadlock or a serialization failure is tried this often; then the caller hears of it and may try again later. */
+export const MAX_ATTEMPTS = 15
+
+/** How many tries are left, by what went wrong: with the lane, on the way, or in the company of other transactions. */
+export interface Tries { lanes: number, losses: number, conflicts: number }
+
+/** Why another try can succeed, of a flight that committed nothing; waits a moment where that helps. undefined: it cannot, or there is no time. */
+export async function mayRetry ({ landing, stale, disturbed }: Flown, tries: Tries, landBy: number): Promise<RetryReason | undefined> {
+  if (landing.kind === 'committed') return undefined
+  const late = performance.now() >= landBy
+  if (landing.kind === 'lost' && landing.sent) return --tries.losses > 0 && !late ? 'lost' : undefined
+  // When the time is over, no lane is given.
+  if (disturbed) return 'session'
+  if (landing.kind === 'lost') return --tries.lanes > 0 && !late ? 'lane' : undefined
+  if (stale) return --tries.lanes > 0 && !late ? 'stale_plan' : undefined
+  // The next flight uses nothing that was prepared, so this is said once.
+  if (isDoubtful(landing)) return 'stale_plan'
+  if (!isConflicting(landing) || --tries.conflicts === 0) return undefined
+  const pause = Math.random() * Math.min(10 * 2 ** (MAX_ATTEMPTS - tries.conflicts), 1000)
+  if (performance.now() + pause >= landBy) return undefined
+  await delay(pause)
+  return landing.error.code === '40P01' ? 'deadlock_detected' : 'serialization_failure'
+}
+
+/**
+ * Failures that belong to the lane and not to the batch: a plan that DDL made stale (0A000 from RevalidateCachedQuery), a prepared
+ * statement that a function deallocated (26000 from FetchPreparedStatement), a statement_timeout left behind by a trigger that ends the
+ * session statement itself, and a setting of the role that could be made when the lane was opened and cannot any more.
+ */
+export function isStale ({ error: { code, routine }, at }: Extract<Landing, { kind: 'failed' }>, hasSettings: boolean): boolean {
+  // 0A000: see isImpossible in flight.ts.
+  if (at === 'session' && ((hasSettings && code !== '0A000') || code === '57014')) return true
+  return (code === '0A000' && routine === 'RevalidateCachedQuery') || (code === '26000' && routine === 'FetchPreparedStatement')
+}
+
+/**
+ * A statement that was prepared keeps the types of its parameters, and what ALTER TABLE made of the columns since may not go with them: no such operator or
+ * column (class 42), or a value that the former type cannot hold. The same statement prepared anew tells.
+ */
+export function isDoubtful (landing: Flown['landing']): boolean {
+  if (landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined) return false
+  const { code } = landing.error
+  return (code.startsWith('42') && code !== '42501') || OF_TYPES.has(code)
+}
+
+/** invalid_text_representation, numeric_value_out_of_range, invalid_datetime_format, datetime_field_overflow. */
+const OF_TYPES: ReadonlySet<string> = new Set(['22P02', '22003', '22007', '22008'])
+
+/**
+ * The operation found the session changed, or lacked a privilege, which another role may lack that a trigger before it took: PostgreSQL looks at
+ * privileges first. Not done for every batch, for it costs a statement with each operation (measured: 12 to 17 % of the throughput).
+ */
+export function isDisturbed (landing: Landing): boolean {
+  if (landing.kind !== 'failed') return false
+  const { error, at } = landing
+  return readMarker(error)?.kind === 'session' || (error.code === '42501' && typeof at === 'number' && at > 0)
+}
+
+/** Where a standby gives up what is in the way of recovery (PostgreSQL 17 and later, before that, and for a deadlock with it): it would only repeat itself. */
+const OF_RECOVERY: ReadonlySet<string | undefined> = new Set(['ProcessRecoveryConflictInterrupt', 'ProcessInterrupts', 'CheckRecoveryConflictDeadlock'])
+
+/** Deadlock or serialization failure: PostgreSQL's advice is to try again. */
+export function isConflicting ({ error: { code, routine } }: Extract<Landing, { kind: 'failed' }>): boolean {
+  return (code === '40001' || code === '40P01') && !OF_RECOVERY.has(routine)
+}
