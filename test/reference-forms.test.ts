@@ -231,3 +231,27 @@ t.test('long lists are read a hundred times, short ones more often', async t => 
   const { status, body } = await batch(112)
   t.match({ status, error: body.error }, { status: 422, error: { code: 'rows_limit', op: 'u', index: 2, committed: false, message: '"s" returned 9 rows; 112 lists of them are too much.' } })
 })
+
+t.test('however many of them an operation reads, of however many columns', async t => {
+  const service = await useService(t, { schema: sourceSchema })
+  // From some number on they are put together in another way: none of that may be seen.
+  const columns = ['n', 'big', 'num', 'txt', 'flag', 'nil', 'doc', 'mood', 'texts', 'day']
+  for (let count = 1; count <= 10; count++) {
+    const values = columns.slice(0, count)
+    const { body } = await service.post([
+      ...sources,
+      { id: 'i', op: 'insert', table: 'dst', values: [{ jb: values.map(column => `$s.1.${column}`) }, { jb: [...values.map(column => `$s.2.${column}`), '$s.*.n'] }], returning: ['jb'] }
+    ])
+    t.equal(body.error, null)
+    const [{ want }] = await service.database.sql.unsafe(`
+      select (select json_agg(json_build_object('jb', jb)) from (
+        select jsonb_build_array(${values.join()}) as jb from src where id = 2 union all
+        select jsonb_build_array(${values.join()}, (select jsonb_agg(n order by id) from src)) from src where id = 3) as rows)::text as want`) as unknown as [{ want: string }]
+    t.strictSame(body.data.i, JSON.parse(want), `${count} references`)
+    for (let missing = 0; missing < count; missing++) {
+      const asked = values.map((column, i) => i === missing ? 'nowhere' : column)
+      const refused = await service.post([...sources, ...asked.map(column => ({ id: `of_${column}`, op: 'insert', table: 'dst', values: [{ txt: `$s.0.${column}` }] }))])
+      t.match(refused.body, { error: { code: 'reference_column_missing', op: 'of_nowhere', index: sources.length + missing, message: '"s" returned no column "nowhere".' } }, `column ${missing + 1} of ${count}`)
+    }
+  }
+})

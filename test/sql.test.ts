@@ -24,13 +24,17 @@ const sameSession = (parameter: number): string => ` where case when pg_catalog.
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
 const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
   ` select case when j.n > 600 then cast(cast($${from}::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) else j.rows end from j${sameSession(from + 1)}`
-/** The same when later operations read its rows. */
-const published = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
-  `, m as ( select min(c.position) as position from unnest($${from}::text[]) with ordinality as c (name, position)` +
-  ' where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) )' +
-  ` select case when j.n > 600 then cast(cast($${from + 1}::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n < $${from + 2} then cast(cast($${from + 3}::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)` +
-  ` when j.n > 0 and m.position is not null then cast(cast($${from + 4}::pg_catalog.text operator(pg_catalog.||) cast(m.position as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)` +
-  ` when set_config($${from + 5}, (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${from + 6}) as r), true) is null then null else j.rows end from j, m${sameSession(from + 7)}`
+const raised = (parameter: number, value: string): string => `cast(cast($${parameter}::pg_catalog.text operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
+/** The same when later operations read some of the columns of its rows; `needed`: up to one of them, or (false) all there are. */
+const published = (from: number, { columns = 1, needed = true, rows = true } = {}): string => {
+  const row = rows ? 3 : 1
+  const setting = from + row + 2 * columns
+  const lookups = Array.from({ length: columns }, (_, i) => ` when j.n > 0 and (select to_json(r.row) -> $${from + row + 2 * i}::text from (select * from r limit 1) as r) is null then ${raised(from + row + 2 * i + 1, `j.n * 0 + ${i + 1}`)}`)
+  const kept = needed ? `case when j.n = $${setting + 1} then j.rows else (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${setting + 2}) as r) end` : 'j.rows'
+  return ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
+    ` select case when j.n > 600 then ${raised(from, 'j.n')}${rows ? ` when j.n < $${from + 1} then ${raised(from + 2, 'j.n')}` : ''}${lookups.join('')}` +
+    ` when set_config($${setting}, ${kept}, true) is null then null else j.rows end from j${sameSession(setting + (needed ? 3 : 1))}`
+}
 const count = ['marker:rows:', 'oneflight_user', '{}', 'marker:session:'] as const
 const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
 
@@ -133,7 +137,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2)}`,
-        '2', '{"n"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1', 'oneflight_user', '{}', 'marker:session:'
+        '2', 'marker:rows:', '1', 'marker:row:', 'n', 'marker:column:', 'oneflight.r0', '1', '1', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."n")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s)))) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
@@ -147,12 +151,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items"},{"id":"b","op":"insert","table":"items","values":[{"name":"$a.1.name","data":["$a.0.n",{"\\"":"$$a"}]}]}',
     sql: [
       [
-        `with r as (select t.*::${items} as row from ${items} as t)${published(1)}`,
-        '{"name","n"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', '2', 'oneflight_user', '{}', 'marker:session:'
+        `with r as (select t.*::${items} as row from ${items} as t)${published(1, { columns: 2 })}`,
+        'marker:rows:', '2', 'marker:row:', 'name', 'marker:column:', 'n', 'marker:column:', 'oneflight.r0', '2', '2', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, (with published as (select $2::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($3::text[], $4::int[], $5::int[], $6::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json) as x ${returning})${counted(7)}`,
-        'oneflight.r0', '0', '{"[{\\"name\\":",",\\"data\\":[",",{\\"\\\\\\"\\":\\"$a\\"}]}]"}', '{0,0}', '{1,0}', '{"name","n"}', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, concat($2::text, (select s.rows[$3::int] -> $4::text from "s0" as s)::text, $5::text, (select s.rows[$6::int] -> $7::text from "s0" as s)::text, $8::text)::json) as x ${returning})${counted(9)}`,
+        'oneflight.r0', '[{"name":', '2', 'name', ',"data":[', '1', 'n', ',{"\\"":"$a"}]}]', ...count
       ]
     ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":3,"name":"two","n":null,"data":[1.10, {"\\"": "$a"}]}]}'
@@ -163,15 +167,15 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = any ($1))${published(2)}`,
-        '{"1","2"}', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r0', '1', 'oneflight_user', '{}', 'marker:session:'
+        '{"1","2"}', 'marker:rows:', '1', 'marker:row:', 'id', 'marker:column:', 'oneflight.r0', '1', '1', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($2::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($3::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n < $4 then cast(cast($5::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n > 0 and m.position is not null then cast(cast($6::pg_catalog.text operator(pg_catalog.||) cast(m.position as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when set_config($7, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m${sameSession(8)}`,
-        '2', '{"id"}', 'marker:rows:', '1', 'marker:row:', 'marker:column:', 'oneflight.r1', 'oneflight_user', '{}', 'marker:session:'
+        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2, { needed: false })}`,
+        '2', 'marker:rows:', '1', 'marker:row:', 'id', 'marker:column:', 'oneflight.r1', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "s1" as materialized (select array(select element from json_array_elements(current_setting($2)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (with published as (select $3::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)) select string_agg(cut.piece || coalesce((case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($4::text[], $5::int[], $6::int[], $7::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row)::json, E'f2', (select coalesce(json_agg(element -> $8::text), '[]') from "s1" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($9) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($10) and t."id" <> all ($11))${counted(12)}`,
-        'oneflight.r0', 'oneflight.r1', '0', '{"[","]"}', '{0}', '{0}', '{"id"}', 'id', '{"9"}', '{"1","2"}', '{"7"}', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "s1" as materialized (select array(select element from json_array_elements(current_setting($2)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', concat($3::text, (select s.rows[$4::int] -> $5::text from "s0" as s)::text, $6::text)::json, E'f2', (select coalesce(json_agg(element -> $7::text), '[]') from "s1" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($8) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($9) and t."id" <> all ($10))${counted(11)}`,
+        'oneflight.r0', 'oneflight.r1', '[', '1', 'id', ']', 'id', '{"9"}', '{"1","2"}', '{"7"}', ...count
       ]
     ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"c":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
@@ -310,12 +314,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"a","op":"select","table":"items","columns":["id","n"]},{"id":"b","op":"insert","table":"items","values":[{"data":["$a","$a.1","$a.*.id"]}]}',
     sql: [
       [
-        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t cross join lateral (select t."id" as "0", t."n" as "1") as c) as p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ), m as ( select min(c.position) as position from unnest($1::text[]) with ordinality as c (name, position) where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r) ) select case when j.n > 600 then cast(cast($2::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n < $3 then cast(cast($4::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n > 0 and m.position is not null then cast(cast($5::pg_catalog.text operator(pg_catalog.||) cast(m.position as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when set_config($6, (select coalesce(json_agg(r.row), '[]')::text from (select * from r) as r), true) is null then null else j.rows end from j, m${sameSession(7)}`,
-        '{"id"}', 'marker:rows:', '2', 'marker:row:', 'marker:column:', 'oneflight.r0', 'oneflight_user', '{}', 'marker:session:'
+        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t cross join lateral (select t."id" as "0", t."n" as "1") as c) as p)${published(1, { needed: false })}`,
+        'marker:rows:', '2', 'marker:row:', 'id', 'marker:column:', 'oneflight.r0', 'oneflight_user', '{}', 'marker:session:'
       ],
       [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, (with published as (select $2::int as source, position - 1 as row, element from "s0" as s, unnest(s.rows) with ordinality as elements (element, position)), lists as (select list.source, list.key, coalesce(json_agg(published.element -> list.key order by published.row) filter (where published.source is not null), '[]')::text as value from unnest($3::int[], $4::text[]) as list (source, key) left join published on published.source = list.source group by list.source, list.key) select string_agg(cut.piece || coalesce(lists.value, (case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), '' order by cut.position) from unnest($5::text[], $6::int[], $7::int[], $8::text[] ) with ordinality as cut (piece, source, row, key, position) left join published as found on found.source = cut.source and found.row = cut.row left join lists on lists.source = cut.source and lists.key = cut.key and cut.row = $9::int)::json) as x ${returning})${counted(10)}`,
-        'oneflight.r0', '0', '{0}', '{"id"}', '{"[{\\"data\\":[",",",",","]}]"}', '{0,0,0}', '{0,1,-1}', '{null,null,"id"}', '-1', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, concat($2::text, (select s.rows[$3::int] from "s0" as s)::text, $4::text, (select s.rows[$5::int] from "s0" as s)::text, $6::text, (select coalesce(json_agg(element -> $7::text), '[]') from "s0" as s, unnest(s.rows) as element)::text, $8::text)::json) as x ${returning})${counted(9)}`,
+        'oneflight.r0', '[{"data":[', '1', ',', '2', ',', 'id', ']}]', ...count
       ]
     ],
     data: '{"a":[{"id":1,"n":1.10}, \n {"id":2,"n":5}],"b":[{"id":3,"name":"none","n":null,"data":[{"n": 1.10, "id": 1}, {"n": 5, "id": 2}, [1, 2]]}]}'

@@ -73,14 +73,17 @@ function answering (node: PlanNode, readings: readonly Reading[], { session, max
   const columns = columnsRead(readings)
   const scope = createScope(node.table)
   const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
-  const rows = hidden ? empty : sql`coalesce(json_agg(r.row), '[]')::text as rows, `
-  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, { readings, columns, maxRows })]
+  const rows = hidden ? empty : sql`${rendered} as rows, `
+  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, { readings, columns, maxRows, hidden })]
   const shown = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
   const answer = keep ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, ${shown}, true)` : shown
+  const many = columns.length > fewColumns
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${columns.length === 0 ? empty : missingColumn(columns)} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${columns.length === 0 ? empty : sql`, m`} where ${sameSession(session)}`
+  )${many ? missingColumn(columns) : empty} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${many ? sql`, m` : empty} where ${sameSession(session)}`
 }
+
+const rendered = sql`coalesce(json_agg(r.row), '[]')::text`
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */
 type Shape = 'whole' | 'columns' | 'nothing'
@@ -97,24 +100,42 @@ function expecting ({ expect }: PlanNode): readonly Fragment[] {
   return bounds.map(bound => sql`${bound} then ${raise('expect', sql`j.n`)}`)
 }
 
-interface Published { readonly readings: readonly Reading[], readonly columns: readonly string[], readonly maxRows: number }
+interface Published {
+  readonly readings: readonly Reading[]
+  readonly columns: readonly string[]
+  readonly maxRows: number
+  /** Whether the rows are not answered, so that there is no text of them. */
+  readonly hidden: boolean
+}
+
+/** Up to this many columns are looked for one by one. */
+const fewColumns = 4
 
 /**
  * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
-function publishing (node: PlanNode, { readings, columns, maxRows }: Published): readonly Fragment[] {
+function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Published): readonly Fragment[] {
   if (readings.length === 0) return []
   const needed = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const lists = listsRead(readings).length
-  const limit = lists > 0 ? empty : sql` limit ${parameter(String(needed))}`
-  const published = sql`(select coalesce(json_agg(r.row), '[]')::text from (select * from r${limit}) as r)`
+  const some = sql`(select ${rendered} from (select * from r${lists > 0 ? empty : sql` limit ${parameter(String(needed))}`}) as r)`
+  // The text of the answer, where it is just that: to render the rows once more took twice the time.
+  const published = hidden ? some : lists > 0 ? sql`j.rows` : sql`case when j.n = ${parameter(String(needed))} then j.rows else ${some} end`
+  const setting = parameter(settingName(node.index))
   return [
     ...(needed === 0 ? [] : [sql`j.n < ${parameter(String(needed))} then ${raise('row', sql`j.n`)}`]),
     ...(lists <= MAX_LISTS ? [] : [sql`j.n > ${integer(MAX_LISTS * maxRows / lists)} then ${raise('lists', sql`j.n`)}`]),
-    ...(columns.length === 0 ? [] : [sql`j.n > 0 and m.position is not null then ${raise('column', sql`m.position`)}`]),
-    sql`set_config(${parameter(settingName(node.index))}, ${published}, true) is null then null`
+    ...missing(columns),
+    sql`set_config(${setting}, ${published}, true) is null then null`
   ]
+}
+
+/** Checks that the first row has the columns that are read. */
+function missing (columns: readonly string[]): readonly Fragment[] {
+  if (columns.length > fewColumns) return [sql`j.n > 0 and m.position is not null then ${raise('column', sql`m.position`)}`]
+  // A missing member is NULL, one that is null is not.
+  return columns.map((column, i) => sql`j.n > 0 and (select to_json(r.row) -> ${parameter(column)}::text from (select * from r limit 1) as r) is null then ${raise('column', sql`j.n * 0 + ${integer(i + 1)}`)}`)
 }
 
 /**

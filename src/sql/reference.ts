@@ -27,6 +27,7 @@ export function documentJson ({ pieces, references }: JsonDocument, scope: Scope
   const [reference] = references
   if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
   if (pieces.every(piece => piece === '')) return referenceJson(reference, scope)
+  if (references.length <= fewReferences) return concatenation(pieces, references, scope)
   const sources = [...new Set(references.map(({ source }) => source))]
   // Joined and not looked up once a reference: 1000 references then cost like literals.
   const rows = join(sources.map(source => sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
@@ -40,6 +41,18 @@ export function documentJson ({ pieces, references }: JsonDocument, scope: Scope
     left join published as found on found.source = cut.source and found.row = cut.row${lists.length === 0
       ? empty
       : sql` left join lists on lists.source = cut.source and lists.key = cut.key and cut.row = ${parameter(String(everyRow))}::int`})::json`
+}
+
+/** Up to this many references are looked up one by one, which costs a third of putting them together by a join (0.01 ms in the place of 0.03 for one). */
+const fewReferences = 8
+
+function concatenation (pieces: readonly string[], references: readonly Reference[], scope: Scope): Fragment {
+  const parts = pieces.flatMap((piece, i) => {
+    const reference = references[i]
+    const text = sql`${parameter(piece)}::text`
+    return reference === undefined ? [text] : [text, sql`${referenceJson(reference, scope)}::text`]
+  })
+  return sql`concat(${join(parts, sql`, `)})::json`
 }
 
 /** Every list that is referred to, as JSON text: once, however often it is. */
