@@ -7,7 +7,7 @@
  */
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
-import { useProxy, type Link, type Proxy } from './support/proxy.ts'
+import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
 import { ask, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request } from './support/wire.ts'
@@ -190,7 +190,7 @@ function loseRest (proxy: Proxy, type: string, count: number): void {
   let victim: Link | undefined
   proxy.forward = link => {
     if (link === victim) return false
-    if (victim !== undefined || !link.sent.includes('request.jwt.claims')) return true
+    if (victim !== undefined || !link.sent.includes(CLAIMS)) return true
     victim = link
     link.server.write(link.sent.subarray(0, endOf(link.sent, type, count)))
     return false
@@ -251,8 +251,8 @@ t.test('a database that is silent: answered in time, wherever it falls silent', 
   const falls: ReadonlyArray<readonly [name: string, silence: (proxy: Proxy) => void, codes: ReadonlyArray<readonly string[]>]> = [
     ['nothing is answered to BEGIN', proxy => { proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length }, [[late], [late], [late]]],
     ['BEGIN does not arrive', proxy => { proxy.forward = ({ sent }) => !sent.includes('begin isolation') }, [[late], [late], [late]]],
-    ['the flight does not arrive', proxy => { proxy.forward = ({ sent }) => !sent.includes('request.jwt.claims') }, [['commit_unknown'], [late, 'commit_unknown'], [late]]],
-    ['nothing is answered to the flight', proxy => { proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') ? 0 : held.length }, [['commit_unknown'], ['ok', 'commit_unknown'], [late]]],
+    ['the flight does not arrive', proxy => { proxy.forward = ({ sent }) => !sent.includes(CLAIMS) }, [['commit_unknown'], [late, 'commit_unknown'], [late]]],
+    ['nothing is answered to the flight', proxy => { proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length }, [['commit_unknown'], ['ok', 'commit_unknown'], [late]]],
     ['nothing goes any more, nor comes', proxy => Object.assign(proxy, { forward: () => false, deliver: () => 0 }), [[late], [late], [late]]]
   ]
   await Promise.all(falls.map(async ([name, silence, codes]) => {

@@ -12,7 +12,7 @@ import { breakLane, type Lane } from '../src/run/lane.ts'
 import { useDatabase, type Database } from './support/database.ts'
 import { alterSession, plainFlight, useEngine, type Engine } from './support/engine.ts'
 import { audit, ledgerSchema, startLoad } from './support/ledger.ts'
-import { useProxy, type Link, type Proxy } from './support/proxy.ts'
+import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
 import { ask, useService } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -56,7 +56,7 @@ const lanes = async ({ sql, name }: Database): Promise<number> =>
   (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`).length
 
 /** Whether the link carries a flight whose end was sent. */
-const inFlight = ({ sent }: Link): boolean => sent.includes('request.jwt.claims')
+const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
 t.test('lost inside an operation: known to be rolled back, whoever cut the connection', async t => {
   const rows: ReadonlyArray<readonly [string, (scene: Scene) => unknown]> = [

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { useDatabase } from './support/database.ts'
 import { useEngine } from './support/engine.ts'
-import { messageTypes, useProxy, type Proxy } from './support/proxy.ts'
+import { CLAIMS, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
 import { useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -24,7 +24,7 @@ async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Pr
   // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
   await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
   // The session scope always carries this name as a parameter; the reset of the session ends the flight.
-  proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') && !sent.includes('from_sql))::int\0') ? 0 : held.length
+  proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) && !sent.includes('from_sql))::int\0') ? 0 : held.length
   return { service, proxy }
 }
 

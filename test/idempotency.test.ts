@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { startPruner } from '../src/run/prune.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
-import { messageTypes, useProxy, type Proxy } from './support/proxy.ts'
+import { CLAIMS, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
 import { ask, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak } from './support/wire.ts'
@@ -654,7 +654,7 @@ t.test('cut after COMMIT was carried out: the rows come from the key', async t =
   const post = poster(service)
   t.equal((await post('warm', entry())).status, 200)
   const cases: ReadonlyArray<readonly [name: string, deliver: Proxy['deliver']]> = [
-    ['nothing came back', ({ sent, held }) => sent.includes('request.jwt.claims') ? 0 : held.length],
+    ['nothing came back', ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length],
     ['all but the end', ({ held }) => held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length]
   ]
   for (const [i, [name, deliver]] of cases.entries()) {
@@ -684,7 +684,7 @@ t.test('three flights, with a key as without', async t => {
   }
   await service.post([{ id: 's', op: 'select', table: 'slots' }])
   // No answer to the second flight before its end was sent: who waited for one in between would wait for ever.
-  proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') && !sent.includes('from_sql))::int\0') ? 0 : held.length
+  proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) && !sent.includes('from_sql))::int\0') ? 0 : held.length
   const chain = (length: number): object[] => Array.from({ length }, (_, i) => i === 0 ? (entry() as [object])[0] : { id: `o${i}`, op: 'select', table: 'entries', where: { id: { eq: i === 1 ? '$e.0.id' : `$o${i - 1}.0.id` } } })
   for (const length of [1, 10, 100]) {
     for (const time of ['first', 'second', 'third']) {

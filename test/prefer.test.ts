@@ -10,7 +10,7 @@ import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { availableMajors, reachableDataDirectory, startPostgres } from '../src/dev/postgres.ts'
 import { MAX_ATTEMPTS } from '../src/run/retry.ts'
-import { useProxy, messageTypes, type Link, type Proxy } from './support/proxy.ts'
+import { CLAIMS, useProxy, messageTypes, type Link, type Proxy } from './support/proxy.ts'
 import { ask, forbidAnswers, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { request, speak } from './support/wire.ts'
@@ -314,7 +314,7 @@ t.test('three flights, whatever is preferred', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
   await service.post([select('s', 't')])
   // No answer before the end of the flight is seen: an engine that waited for any would hang.
-  proxy.deliver = ({ sent, held }) => sent.includes('request.jwt.claims') && !sent.includes('from_sql))::int\0') ? 0 : held.length
+  proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) && !sent.includes('from_sql))::int\0') ? 0 : held.length
   const rollback = /Q.{4}set constraints all immediate\0Q.{4}rollback and chain\0Q.{4}set session authorization default; [^\0]+\0$/s
   const rows: ReadonlyArray<readonly [prefer: string, begin: string, end: RegExp, queries: string]> = [
     ['tx=rollback', 'read committed read write', rollback, 'QQQ'],
@@ -345,7 +345,7 @@ t.test('a lost connection when nothing was to be committed: tried once more, els
     ['tx=rollback', [insert('a', 'dry'), select('g', 'gate'), insert('b', 'dry')], 'ROLLBACK\0'],
     ['access=read-only', [select('a', 't'), select('g', 'gate'), select('b', 't')], 'COMMIT\0']
   ]
-  const inFlight = ({ sent }: Link): boolean => sent.includes('request.jwt.claims')
+  const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
   const cutLinks = new Set<Link>()
   const heldBack = (): Promise<unknown> => until(() => {
     const link = [...proxy.links].find(link => link.held.length > 0 && !cutLinks.has(link))

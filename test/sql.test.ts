@@ -16,26 +16,26 @@ const limits = { schemas: ['public', 'Other Schema'] as const, maxRows: MAX_ROWS
 /** The statements of a batch: text in one line, markers without their secret. */
 function statements (batch: string, minimal = false): ReadonlyArray<readonly [text: string, ...parameters: unknown[]]> {
   return compile(planBatch(parseJson(Buffer.from(batch)) as unknown as Batch, limits), { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS, minimal })
-    .map(({ text, parameters }) => [text.replace(/\s+/g, ' '), ...parameters.map(value => value.replace(/^oneflight-[0-9a-f-]{36}:/, 'marker:'))])
+    .map(({ text, parameters }) => [text.replace(/\s+/g, ' '), ...parameters.map(value => value.replace(/^oneflight-[0-9a-f-]{36}:$/, 'marker:'))])
 }
 
+/** How a failure of ours is raised; the secret of the marker is one parameter in all of a statement. */
+const raised = (secret: number, kind: string, value: string): string => `cast(cast($${secret}::pg_catalog.text operator(pg_catalog.||) E'${kind}:' operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
 /** Every statement fails when role, claims, encoding and digits are not those that its batch began with. */
-const sameSession = (parameter: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) $${parameter + 1} and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8' and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1' then true else cast(cast($${parameter + 2}::pg_catalog.text operator(pg_catalog.||) cast(pg_backend_pid() as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) is null end`
+const sameSession = (parameter: number, secret: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) $${parameter + 1} and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8' and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1' then true else ${raised(secret, 'session', 'pg_backend_pid()')} is null end`
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
 const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
-  ` select case when j.n > 600 then cast(cast($${from}::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) else j.rows end from j${sameSession(from + 1)}`
-const raised = (parameter: number, value: string): string => `cast(cast($${parameter}::pg_catalog.text operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
-/** The same when later operations read some of the columns of its rows; `needed`: up to one of them, or (false) all there are. */
-const published = (from: number, { columns = 1, needed = true, rows = true } = {}): string => {
-  const row = rows ? 3 : 1
-  const setting = from + row + 2 * columns
-  const lookups = Array.from({ length: columns }, (_, i) => ` when j.n > 0 and (select to_json(r.row) -> $${from + row + 2 * i}::text from (select * from r limit 1) as r) is null then ${raised(from + row + 2 * i + 1, `j.n * 0 + ${i + 1}`)}`)
-  const kept = needed ? `case when j.n = $${setting + 1} then j.rows else (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${setting + 2}) as r) end` : 'j.rows'
+  ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')} else j.rows end from j${sameSession(from + 1, from)}`
+/** The same when later operations read some of the columns of its rows; `needed`: up to one of them, or (false) all there are, of which there has to be one. */
+const published = (from: number, { columns = 1, needed = true } = {}): string => {
+  const setting = from + 2 + columns
+  const lookups = Array.from({ length: columns }, (_, i) => ` when j.n > 0 and (select to_json(r.row) -> $${from + 2 + i}::text from (select * from r limit 1) as r) is null then ${raised(from, 'column', `j.n * 0 + ${i + 1}`)}`)
+  const kept = needed ? `case when j.n = $${from + 1}::bigint then j.rows else (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${from + 1}::bigint) as r) end` : 'j.rows'
   return ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
-    ` select case when j.n > 600 then ${raised(from, 'j.n')}${rows ? ` when j.n < $${from + 1} then ${raised(from + 2, 'j.n')}` : ''}${lookups.join('')}` +
-    ` when set_config($${setting}, ${kept}, true) is null then null else j.rows end from j${sameSession(setting + (needed ? 3 : 1))}`
+    ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')} when j.n < $${from + 1}::bigint then ${raised(from, 'row', 'j.n')}${lookups.join('')}` +
+    ` when set_config($${setting}, ${kept}, true) is null then null else j.rows end from j${sameSession(setting + 1, from)}`
 }
-const count = ['marker:rows:', 'oneflight_user', '{}', 'marker:session:'] as const
+const count = ['marker:', 'oneflight_user', '{}'] as const
 const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
 
 interface Case {
@@ -137,7 +137,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2)}`,
-        '2', 'marker:rows:', '1', 'marker:row:', 'n', 'marker:column:', 'oneflight.r0', '1', '1', 'oneflight_user', '{}', 'marker:session:'
+        '2', 'marker:', '1', 'n', 'oneflight.r0', 'oneflight_user', '{}'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."n")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s)))) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
@@ -152,7 +152,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t)${published(1, { columns: 2 })}`,
-        'marker:rows:', '2', 'marker:row:', 'name', 'marker:column:', 'n', 'marker:column:', 'oneflight.r0', '2', '2', 'oneflight_user', '{}', 'marker:session:'
+        'marker:', '2', 'name', 'n', 'oneflight.r0', 'oneflight_user', '{}'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, concat($2::text, (select s.rows[$3::int] -> $4::text from "s0" as s)::text, $5::text, (select s.rows[$6::int] -> $7::text from "s0" as s)::text, $8::text)::json) as x ${returning})${counted(9)}`,
@@ -167,11 +167,11 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = any ($1))${published(2)}`,
-        '{"1","2"}', 'marker:rows:', '1', 'marker:row:', 'id', 'marker:column:', 'oneflight.r0', '1', '1', 'oneflight_user', '{}', 'marker:session:'
+        '{"1","2"}', 'marker:', '1', 'id', 'oneflight.r0', 'oneflight_user', '{}'
       ],
       [
         `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2, { needed: false })}`,
-        '2', 'marker:rows:', '1', 'marker:row:', 'id', 'marker:column:', 'oneflight.r1', 'oneflight_user', '{}', 'marker:session:'
+        '2', 'marker:', '1', 'id', 'oneflight.r1', 'oneflight_user', '{}'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "s1" as materialized (select array(select element from json_array_elements(current_setting($2)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', concat($3::text, (select s.rows[$4::int] -> $5::text from "s0" as s)::text, $6::text)::json, E'f2', (select coalesce(json_agg(element -> $7::text), '[]') from "s1" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($8) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($9) and t."id" <> all ($10))${counted(11)}`,
@@ -251,12 +251,12 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"items","values":[{"name":"a"}],"returning":["id",{"column":"name","as":"row"}],"expect":1},{"id":"d","op":"delete","table":"items","all":true,"returning":[],"expect":{"min":2,"max":9}}',
     sql: [
       [
-        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then cast(cast($2::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n < $3 then cast(cast($4::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n > $5 then cast(cast($6::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) else j.rows end from j${sameSession(7)}`,
-        '[{"name":"a"}]', 'marker:rows:', '1', 'marker:expect:', '1', 'marker:expect:', 'oneflight_user', '{}', 'marker:session:'
+        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(2, 'rows', 'j.n')} when j.n < $3 then ${raised(2, 'expect', 'j.n')} when j.n > $4 then ${raised(2, 'expect', 'j.n')} else j.rows end from j${sameSession(5, 2)}`,
+        '[{"name":"a"}]', 'marker:', '1', '1', 'oneflight_user', '{}'
       ],
       [
-        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then cast(cast($1::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n < $2 then cast(cast($3::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) when j.n > $4 then cast(cast($5::pg_catalog.text operator(pg_catalog.||) cast(j.n as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text) else '[]' end from j${sameSession(6)}`,
-        'marker:rows:', '2', 'marker:expect:', '9', 'marker:expect:', 'oneflight_user', '{}', 'marker:session:'
+        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(1, 'rows', 'j.n')} when j.n < $2 then ${raised(1, 'expect', 'j.n')} when j.n > $3 then ${raised(1, 'expect', 'j.n')} else '[]' end from j${sameSession(4, 1)}`,
+        'marker:', '2', '9', 'oneflight_user', '{}'
       ]
     ],
     data: '{"i":[{"id":3,"row":"a"}],"d":[]}'
@@ -315,7 +315,7 @@ const cases: readonly Case[] = [
     sql: [
       [
         `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t cross join lateral (select t."id" as "0", t."n" as "1") as c) as p)${published(1, { needed: false })}`,
-        'marker:rows:', '2', 'marker:row:', 'id', 'marker:column:', 'oneflight.r0', 'oneflight_user', '{}', 'marker:session:'
+        'marker:', '2', 'id', 'oneflight.r0', 'oneflight_user', '{}'
       ],
       [
         `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, concat($2::text, (select s.rows[$3::int] from "s0" as s)::text, $4::text, (select s.rows[$5::int] from "s0" as s)::text, $6::text, (select coalesce(json_agg(element -> $7::text), '[]') from "s0" as s, unnest(s.rows) as element)::text, $8::text)::json) as x ${returning})${counted(9)}`,

@@ -6,7 +6,7 @@ import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
-import { arrayText, empty, identifier, integer, join, parameter, render, sql, type Fragment, type RenderedSql } from './fragment.ts'
+import { arrayText, empty, identifier, integer, join, parameter, render, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
 import { conflictClause, insertStatement } from './insert.ts'
 import { raise, sameSession, type Bearings } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
@@ -36,8 +36,9 @@ export interface CompileOptions {
  * operation that the protocol cannot carry.
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
+  const inSession = sameSession(options.session)
   return plan.operations.map(node => {
-    const statement = render(answering(node, plan.readings.get(node.index) ?? [], options))
+    const statement = render(sql`${answering(node, plan.readings.get(node.index) ?? [], options)} where ${inSession}`)
     if (statement.parameters.length > maxParameters) throw tooLarge(node)
     return { ...statement, prepare: node.kind !== 'insert' || node.groups.length === 1 }
   })
@@ -65,10 +66,10 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
 }
 
 /**
- * Wraps an operation so that it runs in the session as it was set or not at all, and that its rows come as one JSON text, are counted
- * against limit and expectation and, when later operations read them, published.
+ * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read them, published.
+ * The caller adds the condition that it runs in the session as it was set or not at all.
  */
-function answering (node: PlanNode, readings: readonly Reading[], { session, maxRows, minimal = false, keep = false }: CompileOptions): Fragment {
+function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false, keep = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
   const columns = columnsRead(readings)
   const scope = createScope(node.table)
@@ -80,7 +81,7 @@ function answering (node: PlanNode, readings: readonly Reading[], { session, max
   const many = columns.length > fewColumns
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${many ? missingColumn(columns) : empty} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${many ? sql`, m` : empty} where ${sameSession(session)}`
+  )${many ? missingColumn(columns) : empty} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${many ? sql`, m` : empty}`
 }
 
 const rendered = sql`coalesce(json_agg(r.row), '[]')::text`
@@ -117,14 +118,15 @@ const fewColumns = 4
  */
 function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Published): readonly Fragment[] {
   if (readings.length === 0) return []
-  const needed = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
+  const most = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
+  const needed = sql`${sharedParameter(String(most))}::bigint`
   const lists = listsRead(readings).length
-  const some = sql`(select ${rendered} from (select * from r${lists > 0 ? empty : sql` limit ${parameter(String(needed))}`}) as r)`
+  const some = sql`(select ${rendered} from (select * from r${lists > 0 ? empty : sql` limit ${needed}`}) as r)`
   // The text of the answer, where it is just that: to render the rows once more took twice the time.
-  const published = hidden ? some : lists > 0 ? sql`j.rows` : sql`case when j.n = ${parameter(String(needed))} then j.rows else ${some} end`
+  const published = hidden ? some : lists > 0 ? sql`j.rows` : sql`case when j.n = ${needed} then j.rows else ${some} end`
   const setting = parameter(settingName(node.index))
   return [
-    ...(needed === 0 ? [] : [sql`j.n < ${parameter(String(needed))} then ${raise('row', sql`j.n`)}`]),
+    ...(most === 0 ? [] : [sql`j.n < ${needed} then ${raise('row', sql`j.n`)}`]),
     ...(lists <= MAX_LISTS ? [] : [sql`j.n > ${integer(MAX_LISTS * maxRows / lists)} then ${raise('lists', sql`j.n`)}`]),
     ...missing(columns),
     sql`set_config(${setting}, ${published}, true) is null then null`

@@ -3,9 +3,10 @@
  * no request can know. They are recognised by this marker alone.
  */
 import { randomUUID } from 'node:crypto'
-import { parameter, sql, type Fragment } from './fragment.ts'
+import { constant, parameter, sharedParameter, sql, type Fragment } from './fragment.ts'
 
 const secret = `oneflight-${randomUUID()}`
+const secretText = sql`${sharedParameter(`${secret}:`)}::pg_catalog.text`
 const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
 
 /**
@@ -21,7 +22,7 @@ export interface Marker { readonly kind: MarkerKind, readonly value: number }
  * search_path can replace: who makes one that fits better would switch the failure off.
  */
 export function raise (kind: MarkerKind, value: Fragment): Fragment {
-  return sql`cast(cast(${parameter(`${secret}:${kind}:`)}::pg_catalog.text operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
+  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${constant(`${kind}:`)} operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
 }
 
 /** What every operation of a batch must find in its session. */

@@ -2,7 +2,7 @@
  * The session scope as one statement: everything a transaction relies on, set for this transaction alone. A trigger can leave any
  * setting behind on a connection, so nothing is taken as given.
  */
-import { identifier, join, parameter, render, sql, type Fragment } from './fragment.ts'
+import { constant, identifier, join, parameter, render, sharedParameter, sql, type Fragment } from './fragment.ts'
 import type { Statement } from './compile.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
@@ -39,31 +39,40 @@ export const checkConnection: Fragment = sql`pg_catalog.set_config('client_conne
  */
 export function sessionStatement (session: Session, defaults: SessionDefaults, roleSettings: RoleSettings = new Map()): Statement {
   // Of a name that comes twice the last one counts: settings of the role take the place of the timeouts, and the others that of theirs.
-  const settings: ReadonlyArray<readonly [name: string, value: string]> = [
-    ['statement_timeout', String(defaults.statementTimeoutMs)],
-    ['lock_timeout', String(defaults.lockTimeoutMs)],
-    ...roleSettings.get(session.role) ?? [],
-    ['request.jwt.claims', session.claims],
-    ['request.id', session.requestId],
+  const settings = [
+    setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
+    setting(sql`'lock_timeout'`, constant(String(defaults.lockTimeoutMs))),
+    ...(roleSettings.get(session.role) ?? []).map(([name, value]) => setting(parameter(name), parameter(value))),
+    setting(sql`'request.jwt.claims'`, parameter(session.claims)),
+    setting(sql`'request.id'`, parameter(session.requestId)),
     // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
-    ['search_path', defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp'],
-    ['idle_in_transaction_session_timeout', String(defaults.idleTimeoutMs)],
-    ['row_security', 'on'],
-    ['client_encoding', 'UTF8'],
-    ['DateStyle', 'ISO, YMD'],
-    ['IntervalStyle', 'postgres'],
-    ['TimeZone', 'UTC'],
-    ['bytea_output', 'hex'],
-    ['extra_float_digits', '1']
+    setting(sql`'search_path'`, constant(defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp')),
+    setting(sql`'idle_in_transaction_session_timeout'`, constant(String(defaults.idleTimeoutMs))),
+    fixed
   ]
-  const calls = settings.map(([name, value]) => sql`pg_catalog.set_config(${parameter(name)}, ${parameter(value)}, true)`)
   // First none and last the batch's: the login role may hold rights on settings that other roles lack. To be the login role is refused here as well, for a pooler
   // may log in under another name than the URL has; no role has the name ''.
   const none = sql`pg_catalog.set_config('role', 'none', true)`
-  const role = sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${parameter(session.role)} then '' else ${parameter(session.role)} end, true)`
+  const name = sql`${sharedParameter(session.role)}::pg_catalog.text`
+  const role = sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${name} then '' else ${name} end, true)`
   // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer, and a standby has none to give.
   const xid = session.writes === true ? sql`pg_catalog.pg_current_xact_id()::pg_catalog.text` : sql`null`
   const seconds = (time: Fragment): Fragment => sql`extract(epoch from ${time})::pg_catalog.text`
   const whereabouts = session.writes === true ? [seconds(sql`pg_catalog.pg_postmaster_start_time()`), seconds(sql`pg_catalog.clock_timestamp()`)] : []
-  return { ...render(sql`select ${join([xid, ...whereabouts, none, ...calls, checkConnection, role], sql`, `)}`), prepare: true }
+  return { ...render(sql`select ${join([xid, ...whereabouts, none, ...settings, checkConnection, role], sql`, `)}`), prepare: true }
 }
+
+function setting (name: Fragment, value: Fragment): Fragment {
+  return sql`pg_catalog.set_config(${name}, ${value}, true)`
+}
+
+/** Written out, and not sent as parameters each time. */
+const fixed = join([
+  ['row_security', 'on'],
+  ['client_encoding', 'UTF8'],
+  ['DateStyle', 'ISO, YMD'],
+  ['IntervalStyle', 'postgres'],
+  ['TimeZone', 'UTC'],
+  ['bytea_output', 'hex'],
+  ['extra_float_digits', '1']
+].map(([name = '', value = '']) => setting(constant(name), constant(value))), sql`, `)

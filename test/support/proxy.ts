@@ -11,6 +11,9 @@ import { createFramer, type Frame, type Framer } from '../faults/messages.ts'
 
 export type Side = 'client' | 'server'
 
+/** Stands in the second flight of every batch and nowhere else: the claims are sent as a value, whatever is prepared. */
+export const CLAIMS = '"role":'
+
 /** What one side sent until the other side was heard. */
 export interface Burst { readonly from: Side, readonly bytes: Buffer }
 
