@@ -31,8 +31,8 @@ async function metrics (app: FastifyInstance): Promise<void> {
   app.decorate('observer', createObserver(client, register))
 }
 
-/** The client library is a dependency of fastify-metrics, which hands it out only after it was registered. */
-async function borrowClient (app: FastifyInstance): Promise<Client> {
+/** The client library, by way of any app. It is a dependency of fastify-metrics, which hands it out only after it was registered. */
+export async function borrowClient (app: FastifyInstance): Promise<Client> {
   let client: Client | undefined
   await app.register(async child => {
     await child.register(fastifyMetrics, { endpoint: null, defaultMetrics: { enabled: false }, routeMetrics: { enabled: false } })
@@ -80,7 +80,8 @@ function createObserver (client: Client, register: Registry): Observer {
     },
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }
-    }
+    },
+    snapshot: () => register.getMetricsAsJSON()
   }
 }
 

@@ -65,6 +65,7 @@ export const ConfigSchema = Type.Object({
   MAX_ROWS: Type.Integer({ description: 'Most rows of one operation, in or out', default: 10_000, minimum: 1, maximum: 1_000_000, printable }),
   MAX_CONDITIONS: Type.Integer({ description: 'Most filter conditions of one operation', default: 1000, minimum: 1, maximum: 10_000, printable }),
 
+  WORKERS: Type.Integer({ description: 'Processes that share the main port; from 2 on `MAX_BYTES_IN_FLIGHT`, `POOL_SIZE` and `QUEUE_SIZE` are those of each, and the database sees up to `WORKERS` × (`POOL_SIZE` + 4) connections', default: 1, minimum: 1, maximum: 64, printable }),
   MAX_BYTES_IN_FLIGHT: Type.Integer({ description: 'Most bytes of requests that are being read and of answers that clients have not taken yet, together; further requests are answered 503 `overloaded`', default: 268_435_456, unit: 'bytes', minimum: 2, maximum: 68_719_476_736, printable }),
 
   POOL_SIZE: Type.Integer({ description: 'Database connections, each with at most one transaction', default: 10, minimum: 1, maximum: 1000, printable }),

@@ -4,40 +4,42 @@
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import type { Config } from '../schemas/config.ts'
 import { printableConfig } from './config.ts'
-import type { Database } from './run/database.ts'
-import type { Observer } from './run/observer.ts'
+import type { Exposition } from './run/observer.ts'
+
+/** Why no batch can be served: told to stop, no database, no process that serves. */
+export type Hindrance = 'stopping' | 'database' | 'workers'
 
 export interface AdminOptions {
   readonly config: Config
   readonly logger: FastifyBaseLogger
-  /** What is asked here is answered by the main server's own parts. */
-  readonly main: FastifyInstance
-  /** true from the moment the service is told to stop. */
-  readonly stopping: () => boolean
+  readonly scrape: () => Promise<Exposition>
+  /** What keeps the service from serving now; undefined: nothing does. */
+  readonly hindrance: () => Promise<Hindrance | undefined>
 }
 
-/** Builds the admin server for a main server that is ready. */
-export function buildAdmin ({ config, logger, main, stopping }: AdminOptions): FastifyInstance {
+/** Builds the admin server; what is asked of it is answered by whoever made `scrape` and `hindrance`. */
+export function buildAdmin ({ config, logger, scrape, hindrance }: AdminOptions): FastifyInstance {
   const admin = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     // It is the last to stop: nobody who is silent holds the process.
     forceCloseConnections: true
   })
-  const observer = main.getDecorator<Observer>('observer')
-  const { probe } = main.getDecorator<Database>('database')
-
   admin.get('/metrics', async (_request, reply) => {
-    const { text, type } = await observer.scrape()
+    const { text, type } = await scrape()
     return reply.type(type).send(text)
   })
   admin.get('/live', async () => ({ ok: true }))
   admin.get('/ready', async (_request, reply) => {
-    if (stopping()) return reply.code(503).send({ ok: false, error: 'stopping' })
-    if (!await probe.reachable()) return reply.code(503).send({ ok: false, error: 'database' })
-    return { ok: true }
+    const error = await hindrance()
+    return error === undefined ? { ok: true } : reply.code(503).send({ ok: false, error })
   })
   admin.setNotFoundHandler(async (_request, reply) => reply.code(404).send({ ok: false, error: 'not found' }))
   admin.get('/config', async () => printableConfig(config))
   return admin
+}
+
+/** Listens where the configuration says; answers the URL, e.g. `http://127.0.0.1:9568`. Throws when it cannot. */
+export function listenAdmin (admin: FastifyInstance, { ADMIN_HTTP_HOST: host, ADMIN_HTTP_PORT: port }: Config): Promise<string> {
+  return admin.listen({ host, port, listenTextResolver: address => `admin server: ${address}` })
 }

@@ -39,7 +39,8 @@ export function readConfig (env: Environment): Settings {
   const given = Object.fromEntries(Object.entries(env).filter(([, text]) => text !== undefined && text !== ''))
   const draft = readTokenKeys(readDatabase(readVariables(given)), given)
   const problems = [
-    ...findNearMisses(Object.keys(given), configItems.map(([name]) => name)),
+    // A name of one word (WORKERS) has no family: every foreign variable would be near to it.
+    ...findNearMisses(Object.keys(given), configItems.map(([name]) => name).filter(name => name.includes('_'))),
     ...draft.problems,
     ...checkServers(draft.values),
     ...checkRoles(given, draft),

@@ -1,10 +1,21 @@
 /**
- * The process: reads the environment, starts the service, ends with it. Nothing else touches `process` (main.ts, dev.ts and migrate.ts apart).
+ * The process: reads the environment, starts the service or its part of it, ends with it. Nothing else touches `process` (main.ts, dev.ts and
+ * migrate.ts apart).
  */
+import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
 import { pino } from 'pino'
+import { killMembers } from './cluster-member.ts'
+import { onOrphaned, startWorker } from './cluster-worker.ts'
+import { startPrimary } from './cluster.ts'
 import { readConfig } from './config.ts'
 import { startService } from './service.ts'
+
+/** What this process does: all of it, or with `WORKERS` from 2 on the first process and each of the others their part. */
+const starts = { alone: startService, primary: startPrimary, worker: startWorker }
+
+/** What a terminal or a supervisor sends to a whole group of processes. */
+const GROUP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
 
 /** Starts the service; it ends by a signal. Ends the process when there is something wrong with the environment, or when it cannot start. */
 export async function run (): Promise<void> {
@@ -12,19 +23,24 @@ export async function run (): Promise<void> {
   const { config } = settings
   // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is looked after by the lanes.
   delete process.env['PGTARGETSESSIONATTRS']
-  const logger = pino({ level: config.LOG_LEVEL })
+  const part = config.WORKERS === 1 ? 'alone' : cluster.isPrimary ? 'primary' : 'worker'
+  const common = pino({ level: config.LOG_LEVEL })
+  const logger = part === 'worker' ? common.child({ worker: cluster.worker?.id }) : common
 
-  const starting = startService({ ...settings, logger })
+  const starting = starts[part]({ ...settings, logger })
+  let stopping = false
   // A second signal or error, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
-  closeWithGrace({
+  const grace = closeWithGrace({
     delay: config.SHUTDOWN_TIMEOUT_MS,
     // It would log whole errors.
     logger: false,
+    skip: part === 'worker' ? [...GROUP_SIGNALS] : [],
     onSecondSignal: signal => logger.fatal({ signal }, 'a second signal: the process ends at once'),
     onSecondError: error => logger.fatal({ reason: origin(error) }, 'a second error: the process ends at once'),
     onTimeout: delay => logger.fatal({ delay }, 'not stopped in time: the process ends at once')
-  }, async ({ signal, err }) => {
-    if (signal === undefined) logger.fatal({ reason: origin(err) }, 'the process is in an unknown state and ends')
+  }, async ({ signal, err, manual }) => {
+    stopping = true
+    if (signal === undefined && manual !== true) logger.fatal({ reason: origin(err) }, 'the process is in an unknown state and ends')
     else logger.info({ signal }, 'stopping')
     try {
       // A signal may come before everything has started.
@@ -34,6 +50,16 @@ export async function run (): Promise<void> {
       throw error
     }
   })
+  // However this process ends, no worker outlives it. What SIGKILL does not let it do, they do themselves: they stop when it is gone.
+  if (part === 'primary') process.once('exit', killMembers)
+  if (part === 'worker') {
+    // A worker may get a signal twice, from its first process and with the group, and that must not force its end: the first process does when it has to.
+    const stop = (): void => {
+      if (!stopping) grace.close()
+    }
+    for (const signal of GROUP_SIGNALS) process.on(signal, stop)
+    onOrphaned(stop)
+  }
 
   try {
     await starting

@@ -1,8 +1,11 @@
 /**
  * Both servers as one service: started together, stopped in order. It neither reads the environment nor ends the process.
  */
-import { buildAdmin } from './admin.ts'
+import type { FastifyInstance } from 'fastify'
+import { buildAdmin, listenAdmin } from './admin.ts'
 import { buildApp, type AppOptions } from './app.ts'
+import type { Database } from './run/database.ts'
+import type { Observer } from './run/observer.ts'
 
 export interface Service {
   /** Where the servers listen, e.g. `http://127.0.0.1:4000`. */
@@ -16,12 +19,20 @@ export interface Service {
 export async function startService (options: AppOptions): Promise<Service> {
   const { config, logger } = options
   let stopping = false
-  const app = await buildApp(options)
-  await app.ready()
-  const admin = buildAdmin({ config, logger, main: app, stopping: () => stopping })
+  const { app, url } = await startMain(options)
+  const { scrape } = app.getDecorator<Observer>('observer')
+  const { probe } = app.getDecorator<Database>('database')
+  const admin = buildAdmin({
+    config,
+    logger,
+    scrape,
+    async hindrance () {
+      if (stopping) return 'stopping'
+      return await probe.reachable() ? undefined : 'database'
+    }
+  })
   try {
-    const url = await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT, listenTextResolver: address => `main server: ${address}` })
-    const adminUrl = await admin.listen({ host: config.ADMIN_HTTP_HOST, port: config.ADMIN_HTTP_PORT, listenTextResolver: address => `admin server: ${address}` })
+    const adminUrl = await listenAdmin(admin, config)
     return {
       url,
       adminUrl,
@@ -34,6 +45,20 @@ export async function startService (options: AppOptions): Promise<Service> {
     }
   } catch (error) {
     await Promise.all([app.close(), admin.close()])
+    throw error
+  }
+}
+
+/** Starts the main server alone. Throws when it cannot listen; nothing is left of it then. */
+export async function startMain (options: AppOptions): Promise<{ readonly app: FastifyInstance, readonly url: string }> {
+  const { HTTP_HOST: host, HTTP_PORT: port } = options.config
+  const app = await buildApp(options)
+  await app.ready()
+  try {
+    const url = await app.listen({ host, port, listenTextResolver: address => `main server: ${address}` })
+    return { app, url }
+  } catch (error) {
+    await app.close()
     throw error
   }
 }

@@ -20,7 +20,7 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
-  ['app', /^src\/(app|admin|service)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
+  ['app', /^src\/(app|admin|service|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
   ['process', /^src\/(main|process|dev|migrate)\.ts$/, ['app', 'config', 'dev', 'run']]
 ]
 

@@ -36,6 +36,7 @@ t.test('defaults', async t => {
     MAX_ROWS: 10_000,
     MAX_CONDITIONS: 1000,
     MAX_BYTES_IN_FLIGHT: 268_435_456,
+    WORKERS: 1,
     POOL_SIZE: 10,
     QUEUE_SIZE: 40,
     QUEUE_TIMEOUT_MS: 1000,
@@ -57,6 +58,9 @@ t.test('what is read', async t => {
     [{ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }, { HTTP_PORT: 0, ADMIN_HTTP_PORT: 0 }],
     [{ HTTP_PORT: '80', ADMIN_HTTP_PORT: '80', ADMIN_HTTP_HOST: '127.0.0.2' }, { HTTP_PORT: 80, ADMIN_HTTP_PORT: 80 }],
     [{ POOL_SIZE: '3' }, { POOL_SIZE: 3, QUEUE_SIZE: 12 }],
+    [{ WORKERS: '64', POOL_SIZE: '3' }, { WORKERS: 64, POOL_SIZE: 3, QUEUE_SIZE: 12 }],
+    // One word has no family of near misses.
+    [{ WORK: 'x', WORKERS_MAX: 'x', W: 'x' }, { WORKERS: 1 }],
     [{ POOL_SIZE: '3', QUEUE_SIZE: '0' }, { POOL_SIZE: 3, QUEUE_SIZE: 0 }],
     [{ POOL_SIZE: '', ANON_ROLE: '', HTTP_HOST: undefined }, { POOL_SIZE: 10, HTTP_HOST: '127.0.0.1' }],
     [{ IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' }, { IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' }],
@@ -85,6 +89,7 @@ t.test('what is refused', async t => {
     [{ JWT_SECRET: '' }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be set, otherwise no request can be served'],
     ...['abc', '10abc', '1e3', '0x10', '1.0', ' 1', '-1', '+1', '01', '0', '1001', '9'.repeat(16)].map(text =>
       [{ POOL_SIZE: text }, `POOL_SIZE: expected an integer from 1 to 1000, got "${text}"`] as const),
+    ...['0', '65', 'two', '1.5'].map(text => [{ WORKERS: text }, `WORKERS: expected an integer from 1 to 64, got "${text}"`] as const),
     [{ LOCK_TIMEOUT_MS: '0' }, 'LOCK_TIMEOUT_MS: expected an integer from 1 to 3600000 ms, got "0"'],
     [{ POOL_SIZE: 'x'.repeat(101) }, `POOL_SIZE: expected an integer from 1 to 1000, got "${'x'.repeat(100)}…"`],
     [{ HTTP_PORT: '65536' }, 'HTTP_PORT: expected an integer from 0 to 65535, got "65536"'],

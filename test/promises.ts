@@ -35,7 +35,7 @@ export const promises: readonly Promised[] = [
   { number: 9, text: 'Overload is refused fast, and memory stays bounded', tests: [['faults/overload'], ['admission'], ['pool']] },
   { number: 10, text: 'Every request is answered within its deadline', tests: [['deadlines'], ['faults/cuts', 'silence, throttles'], ['faults'], ['wire']] },
   { number: 11, text: 'The process survives restarts of the database, and serves again within a second of it', tests: [['faults/restart'], ['faults/storm'], ['faults/protocol'], ['crash'], ['failover']] },
-  { number: 12, text: 'SIGTERM loses no accepted request', tests: [['stop'], ['wire']] },
+  { number: 12, text: 'SIGTERM loses no accepted request', tests: [['stop'], ['wire'], ['workers', 'several processes on one port']] },
   { number: 13, text: 'A client that goes away frees its lane and locks', tests: [['clients-gone'], ['stop', 'SIGKILL of the service'], ['faults/storm']] },
   { number: 14, text: 'DDL under traffic is invisible', tests: [['ddl'], ['retry']] },
   { number: 15, text: 'Deadlocks and serialization failures are tried again, then reported as retryable', tests: [['faults/conflicts'], ['retry'], ['failover', 'conflicts with recovery']] },

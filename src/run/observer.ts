@@ -1,9 +1,16 @@
 /**
  * What listens to the engine. Plugins meet by these names and not by importing each other.
  */
+import type { IFastifyMetrics } from 'fastify-metrics'
 import type { RetryReason } from './landed.ts'
 import type { LaneCount } from './pool.ts'
 import type { BatchReport } from './report.ts'
+
+/** Every metric with its samples, as one process tells them to another. */
+export type Snapshot = Awaited<ReturnType<InstanceType<IFastifyMetrics['client']['Registry']>['getMetricsAsJSON']>>
+
+/** Metrics in Prometheus' text format, with its content type. */
+export interface Exposition { readonly text: string, readonly type: string }
 
 /** Decorator `observer`, made by the metrics plugin. */
 export interface Observer {
@@ -13,6 +20,7 @@ export interface Observer {
   retry (reason: RetryReason): void
   /** Registers the gauges of the pool; `count` is asked at every scrape. */
   pool (count: () => LaneCount): void
-  /** The metrics in Prometheus' text format, with its content type. */
-  scrape (): Promise<{ readonly text: string, readonly type: string }>
+  scrape (): Promise<Exposition>
+  /** The same for a process that adds up those of several. */
+  snapshot (): Promise<Snapshot>
 }
