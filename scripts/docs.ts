@@ -6,6 +6,8 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
+import { renderSummary } from '../bench/goals.ts'
+import { readRecord } from '../bench/record.ts'
 import { configItems, describeLimits, isRequired, type ConfigItem } from '../schemas/config.ts'
 import { operands, operators } from '../schemas/filter.ts'
 import { modifiers, type Modifier } from '../schemas/modifier.ts'
@@ -27,6 +29,7 @@ const blocks: readonly Block[] = [
   { file: 'README.md', name: 'errors', render: renderErrors },
   { file: 'README.md', name: 'config', render: renderConfig },
   { file: 'README.md', name: 'promises', render: renderPromises },
+  { file: 'README.md', name: 'bench', render: () => renderSummary(readRecord()) },
   { file: 'docs/language.md', name: 'members', render: renderMembers },
   { file: 'docs/language.md', name: 'operators', render: renderOperators },
   { file: 'docs/language.md', name: 'operands', render: renderOperands },

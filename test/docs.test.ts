@@ -7,7 +7,7 @@ const script = `${import.meta.dirname}/../scripts/docs.ts`
 const block = (name: string) => `<!-- ${name}:begin -->\n<!-- ${name}:end -->\n`
 const page = (...names: readonly string[]) => `# Before\n${names.map(block).join('')}After\n`
 const pages = {
-  'README.md': page('members', 'errors', 'config', 'promises'),
+  'README.md': page('members', 'errors', 'config', 'promises', 'bench'),
   'docs/language.md': page('members', 'operators', 'operands', 'modifiers', 'preferences'),
   'docs/reliability.md': page('figures')
 }

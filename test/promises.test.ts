@@ -39,7 +39,7 @@ const page = (...names: readonly string[]): string => names.map(block).join('')
 
 t.test('the tables', async t => {
   const pages = {
-    'README.md': page('members', 'errors', 'config', 'promises'),
+    'README.md': page('members', 'errors', 'config', 'promises', 'bench'),
     docs: { 'language.md': page('members', 'operators', 'operands', 'modifiers', 'preferences'), 'reliability.md': page('figures') }
   }
   const write = (files: object): string => {

@@ -1,0 +1,103 @@
+/**
+ * Contenders under the same load, in turns.
+ *
+ * In charge of: warming up, slices of about equal length (A B A B A B), processor time beside each, and that all did the same work.
+ * Refuses to: go on after a contender that did less, or other, work than it was asked for.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { Sql } from 'postgres'
+import { CONNECTIONS, type Pace, type Side } from './contenders.ts'
+import { cpuOf, cpuOfServer } from './cpu.ts'
+import type { Comparison, Slice } from './record.ts'
+import { traceQueries, traces, type Work } from './requests.ts'
+
+/** How much is measured of each contender. */
+export interface Measure {
+  readonly slices: number
+  /** About so long is a slice. */
+  readonly seconds: number
+  /** So many batches warm a contender up, unless they take longer than so many seconds. */
+  readonly warmUp: { readonly batches: number, readonly seconds: number }
+}
+
+export interface Ground {
+  readonly sql: Sql
+  /** The postmaster, where its time can be read. */
+  readonly pid: number | undefined
+}
+
+/** Batches of one step of the warm-up. */
+const STEP = CONNECTIONS * 25
+
+/**
+ * Code is compiled as it is used: each side does the same number of batches first. A round trip would only draw that out. Throws when
+ * sides answer differently.
+ */
+export async function warmUp (sides: readonly Side[], work: Work, sql: Sql, { warmUp: { batches, seconds } }: Measure): Promise<void> {
+  compareGists(sides)
+  for (const side of sides) {
+    const start = performance.now()
+    for (let done = 0; done < batches && performance.now() - start < seconds * 1000; done += STEP) await audited(side, work, sql, Math.min(STEP, batches))
+  }
+}
+
+/** Takes slices of all sides in turns. Throws when one fails, or when what is in the database is not what was answered. */
+export async function takeTurns (sides: readonly Side[], work: Work, ground: Ground, { slices, seconds }: Measure): Promise<Comparison['contenders']> {
+  const lengths: number[] = []
+  for (const side of sides) {
+    // Two steps, for a few batches do not tell how many a fast one does in a whole slice.
+    const first = await audited(side, work, ground.sql, CONNECTIONS * 2)
+    const second = await audited(side, work, ground.sql, batchesFor(first, seconds / 5))
+    lengths.push(batchesFor(second, seconds))
+  }
+  const taken: Slice[][] = sides.map(() => [])
+  for (let turn = 0; turn < slices; turn++) {
+    for (const [i, side] of sides.entries()) taken[i]?.push(await takeSlice(side, work, ground, lengths[i] as number))
+  }
+  return sides.map(({ name }, i) => ({ name, slices: taken[i] as Slice[] }))
+}
+
+/** A number of batches that takes about so long, each connection the same number. */
+function batchesFor ({ batches, seconds }: Pace, wanted: number): number {
+  return Math.max(1, Math.round(batches / seconds * wanted / CONNECTIONS)) * CONNECTIONS
+}
+
+async function takeSlice (side: Side, work: Work, { sql, pid }: Ground, batches: number): Promise<Slice> {
+  const cpu = () => ({ node: side.pid === undefined ? undefined : cpuOf(side.pid), postgres: cpuOfServer(pid) })
+  const before = await traceOf(work, sql)
+  const start = cpu()
+  const pace = await side.run(batches)
+  const end = cpu()
+  compareTraces(side, work, before, await traceOf(work, sql), batches)
+  const spent = (from: number | undefined, to: number | undefined): number | null => from === undefined || to === undefined ? null : to - from
+  return { batches, seconds: pace.seconds, p50Ms: pace.p50Ms ?? null, p99Ms: pace.p99Ms ?? null, nodeCpuMs: spent(start.node, end.node), postgresCpuMs: spent(start.postgres, end.postgres) }
+}
+
+async function audited (side: Side, work: Work, sql: Sql, batches: number): Promise<Pace> {
+  const before = await traceOf(work, sql)
+  const pace = await side.run(batches)
+  compareTraces(side, work, before, await traceOf(work, sql), batches)
+  return pace
+}
+
+type Trace = Readonly<Record<string, number>>
+
+async function traceOf (work: Work, sql: Sql): Promise<Trace> {
+  const [row = {}] = await sql.unsafe(traceQueries[work])
+  return Object.fromEntries(Object.entries(row).map(([name, count]) => [name, Number(count)]))
+}
+
+function compareTraces ({ name }: Side, work: Work, before: Trace, after: Trace, batches: number): void {
+  const wrong = Object.entries(traces[work]).flatMap(([what, perBatch]) => {
+    const [found, wanted] = [(after[what] ?? 0) - (before[what] ?? 0), perBatch * batches]
+    return found === wanted ? [] : [`${what}: ${found} instead of ${wanted}`]
+  })
+  if (wrong.length > 0) throw new Error(`${name} did not do the work of ${batches} batches (${work}): ${wrong.join(', ')}`)
+}
+
+function compareGists (sides: readonly Side[]): void {
+  const speaking = sides.filter(({ gist }) => gist !== undefined)
+  const [first] = speaking
+  const other = speaking.find(({ gist }) => !isDeepStrictEqual(gist, first?.gist))
+  if (other !== undefined) throw new Error(`${other.name} answers ${JSON.stringify(other.gist)}, ${first?.name} ${JSON.stringify(first?.gist)}`)
+}

@@ -1,0 +1,85 @@
+/**
+ * The load, as a process of its own: a closed loop of connections that are kept, by autocannon; started by `fork`.
+ *
+ * In charge of: sending exactly so many requests, each with a fresh body and one of many tokens, and what came of them.
+ * Refuses to: end before every request was answered: what is in the database can be compared with the answers then.
+ *
+ * Takes messages LoadOrder, answers with LoadResult.
+ */
+import autocannon from 'autocannon'
+import { makeBody, succeeded, type Dialect, type Work } from './requests.ts'
+
+export interface LoadOrder {
+  readonly url: string
+  readonly dialect: Dialect
+  readonly work: Work
+  readonly connections: number
+  readonly requests: number
+  readonly tokens: readonly string[]
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface LoadResult {
+  /** Answers 200 that say that all went well. */
+  readonly succeeded: number
+  /** Other answers, errors of connections, timeouts. */
+  readonly failed: number
+  /** An answer that was not 200, where there was one. */
+  readonly complaint?: string | undefined
+  /** From the first request to the last answer. */
+  readonly seconds: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+process.on('message', (order: LoadOrder) => {
+  // Unhandled, a failure ends this process, and the bench with it.
+  fire(order).then(result => process.send?.(result))
+})
+process.on('disconnect', () => process.exit())
+
+async function fire ({ url, dialect, work, connections, requests, tokens, headers }: LoadOrder): Promise<LoadResult> {
+  let good = 0
+  let complaint: string | undefined
+  let sent = 0
+  let last = 0
+  const start = performance.now()
+  const latencies: number[] = []
+  // With a callback it returns what tells of each answer; without one, a promise alone.
+  const over = Promise.withResolvers<autocannon.Result>()
+  const running = autocannon({
+    url,
+    connections,
+    amount: requests,
+    // How often autocannon looks whether it is done.
+    sampleInt: 50,
+    timeout: 60,
+    requests: [{
+      method: 'POST',
+      setupRequest: request => ({
+        ...request,
+        headers: { ...headers, 'content-type': 'application/json', authorization: `Bearer ${tokens[sent++ % tokens.length]}` },
+        body: makeBody(dialect, work)
+      }),
+      onResponse (status, body) {
+        if (status !== 200 || !succeeded(dialect, body)) complaint ??= `${status} ${body.slice(0, 1000)}`
+        else good += 1
+      }
+    }]
+  }, (error, result) => error === null ? over.resolve(result) : over.reject(error))
+  running.on('response', (_client, _status, _bytes, ms) => {
+    latencies.push(ms)
+    last = performance.now()
+  })
+  const { errors, timeouts } = await over.promise
+  latencies.sort((a, b) => a - b)
+  const at = (part: number): number => latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * part))] ?? 0
+  return {
+    succeeded: good,
+    failed: latencies.length - good + errors + timeouts,
+    complaint,
+    seconds: (last - start) / 1000,
+    p50Ms: at(0.5),
+    p99Ms: at(0.99)
+  }
+}
