@@ -6,7 +6,7 @@
 import { once } from 'node:events'
 import { Agent, request as httpRequest } from 'node:http'
 import { tokens } from './database.ts'
-import type { Stage } from './stage.ts'
+import type { Stage } from '../src/dev/stage.ts'
 
 /** Posts bodies on a connection that is kept; what it returns resolves with the bytes of the answer, and throws unless that is 200. */
 export function useClient (stage: Stage, url: string): (body: string) => Promise<Buffer> {

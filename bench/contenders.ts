@@ -10,7 +10,8 @@ import { join } from 'node:path'
 import { led, SECRET, tokens } from './database.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 import { gist, makeBody, type Dialect, type Work } from './requests.ts'
-import { useScript, useService, type Environment, type Stage, type Talker } from './stage.ts'
+import type { Stage } from '../src/dev/stage.ts'
+import { useScript, useService, type Environment, type Talker } from './stage.ts'
 
 /** As many clients as connections to the database: no contender's queue is measured. */
 export const CONNECTIONS = 10

@@ -10,7 +10,8 @@ import postgres, { type Sql } from 'postgres'
 import { availableMajors, startPostgres } from '../src/dev/postgres.ts'
 import { signToken } from '../src/dev/token.ts'
 import { postmasterOf } from './cpu.ts'
-import { useScript, type Stage } from './stage.ts'
+import type { Stage } from '../src/dev/stage.ts'
+import { useScript } from './stage.ts'
 
 const DATABASE = 'oneflight_bench'
 /** The roles of bench/schema.sql. */

@@ -18,7 +18,8 @@ import { compareBulk, measureMemory } from './rows/bulk.ts'
 import { measureCost, scales } from './rows/cost.ts'
 import { hotMatches, orderMatches, play } from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
-import { endAll, onStage } from './stage.ts'
+import { onStage } from '../src/dev/stage.ts'
+import { endAll } from './stage.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -40,7 +41,7 @@ const args = process.argv.slice(2)
 const quick = args.includes('--quick')
 const names = args.filter(arg => !arg.startsWith('--'))
 const unknown = [...names.filter(name => !(name in parts)), ...args.filter(arg => arg.startsWith('--') && arg !== '--quick')]
-const measure: Measure = quick ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } } : { slices: 3, seconds: 2.5, warmUp: { batches: 2000, seconds: 5 } }
+const measure: Measure = quick ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } } : { slices: 3, seconds: 2.5, warmUp: { batches: 8000, seconds: 10 } }
 
 /** What the stages need to be cleared (ms). */
 const CLEARING_MS = 10_000

@@ -6,22 +6,10 @@
  */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-
-/** What is to be ended, the last one first. */
-export interface Stage { teardown (end: () => unknown): void }
-
-/** Runs `work` on a stage, then ends what it put there, whatever became of it. */
-export async function onStage<T> (work: (stage: Stage) => Promise<T>): Promise<T> {
-  const ends: Array<() => unknown> = []
-  try {
-    return await work({ teardown: end => { ends.unshift(end) } })
-  } finally {
-    for (const end of ends) await end()
-  }
-}
+import { accepts, freePort } from '../src/dev/port.ts'
+import type { Stage } from '../src/dev/stage.ts'
 
 const running = new Set<ChildProcess>()
 const halt = { called: false }
@@ -107,25 +95,5 @@ async function withTimeout<T> (promise: Promise<T>, what: string): Promise<T> {
   return Promise.race([promise, late]).finally(() => {
     late.catch(() => {})
     gone.abort()
-  })
-}
-
-async function freePort (): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
-function accepts (port: number): Promise<boolean> {
-  return new Promise(resolve => {
-    const socket = connect(port, '127.0.0.1')
-    const tell = (listening: boolean) => () => {
-      socket.destroy()
-      resolve(listening)
-    }
-    socket.once('connect', tell(true)).once('error', tell(false))
   })
 }

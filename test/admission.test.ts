@@ -9,6 +9,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import t, { type Test } from 'tap'
 import { hold, set, useJwksServer } from './support/jwks-server.ts'
 import { keyPair, makeToken, publicJwk } from './support/keys.ts'
+import { holdRow } from './support/hold.ts'
 import { ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type Line } from './support/wire.ts'
@@ -36,19 +37,6 @@ const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}
 const touch = [{ id: 't', op: 'update', table: 'slots', set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } }]
 const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
 
-/** Holds the row that `touch` wants. */
-async function holdSlot ({ database: { sql } }: ServiceUnderTest): Promise<{ awaited (batches?: number): Promise<unknown>, free (): Promise<void> }> {
-  const connection = await sql.reserve()
-  await connection.unsafe('begin; select from slots where id = 0 for update')
-  return {
-    awaited: (batches = 1) => until(async () => (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length === batches),
-    async free () {
-      await connection.unsafe('rollback')
-      connection.release()
-    }
-  }
-}
-
 async function gauge ({ adminUrl }: ServiceUnderTest, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
 }
@@ -57,7 +45,7 @@ const waiting = async (service: ServiceUnderTest, batches: number): Promise<unkn
 /** One lane and one place in the queue, both taken until `free`. */
 async function useFullService (t: Test, env: Readonly<Record<string, string>> = {}): Promise<{ service: ServiceUnderTest, free (): Promise<void> }> {
   const service = await useService(t, { schema, keys: true, env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', ...env } })
-  const slot = await holdSlot(service)
+  const slot = await holdRow(service.database)
   const first = service.post(touch)
   await slot.awaited()
   const second = service.post(touch)
@@ -143,7 +131,7 @@ t.test('the queue fills while a body comes: refused then', async t => {
   const line = await dial(service.url)
   line.send(announce({ 'content-length': String(body.length), expect: '100-continue' }))
   t.match(await line.answers(1), [{ status: 100 }], 'let in')
-  const slot = await holdSlot(service)
+  const slot = await holdRow(service.database)
   const first = service.post(touch)
   await slot.awaited()
   line.send(body)
@@ -156,7 +144,7 @@ t.test('the queue fills while a body comes: refused then', async t => {
 
 t.test('no place at all beside the connections', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '2', QUEUE_SIZE: '0' } })
-  const slot = await holdSlot(service)
+  const slot = await holdRow(service.database)
   const running = [service.post(touch), service.post(touch)]
   await slot.awaited(2)
   t.match((await Promise.all(Array.from({ length: 20 }, () => service.post(add)))).map(({ status, body }) => [status, body.error.code]), Array(20).fill([503, 'overloaded']))
@@ -171,7 +159,7 @@ t.test('a batch that is tried again keeps its place', async t => {
   const { random } = Math
   t.teardown(() => { Math.random = random })
   Math.random = () => 0.99
-  const slot = await holdSlot(service)
+  const slot = await holdRow(service.database)
   const again = service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 9 }] }])
   await until(async () => (await service.database.sql`select from tries where is_called`).length === 1)
   let other: Promise<unknown> | undefined
@@ -290,7 +278,7 @@ t.test('however a request ends, its bytes are given back, once', async t => {
       return await line.end()
     }, [400]],
     ['a client that goes while its batch runs', async () => {
-      const slot = await holdSlot(service)
+      const slot = await holdRow(service.database)
       const line = await dial(service.url)
       line.send(request('POST', '/', headers(), JSON.stringify(touch).padEnd(MOST)))
       await slot.awaited()

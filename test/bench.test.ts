@@ -14,7 +14,7 @@ import { compareBulk, measureMemory } from '../bench/rows/bulk.ts'
 import { measureCost, scales } from '../bench/rows/cost.ts'
 import { hotMatches, orderMatches, play } from '../bench/rows/throughput.ts'
 import { countAll } from '../bench/rows/wire.ts'
-import { onStage } from '../bench/stage.ts'
+import { onStage } from '../src/dev/stage.ts'
 import { countFlights, readBursts } from '../bench/wire.ts'
 
 // Some forty seconds on a machine that does nothing else; a dozen of servers are started.

@@ -10,6 +10,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
+import { holdRow } from './support/hold.ts'
 import { ledgerSchema, pair } from './support/ledger.ts'
 import { useProxy, type Proxy } from './support/proxy.ts'
 import { ask, makeKeyTable, token, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
@@ -66,19 +67,6 @@ async function quiet (t: Test, service: ServiceUnderTest, { sql, name }: Databas
 
 const notes = async ({ sql }: Database): Promise<readonly string[]> => (await sql`select note from entries order by id`).map(({ note }) => note as string)
 
-/** Holds the row that `touch` wants. */
-async function holdSlot ({ sql }: Database): Promise<{ awaited (batches?: number): Promise<unknown>, free (): Promise<void> }> {
-  const connection = await sql.reserve()
-  await connection.unsafe('begin; select from slots where id = 0 for update')
-  return {
-    awaited: (batches = 1) => until(async () => (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length === batches),
-    async free () {
-      await connection.unsafe('rollback')
-      connection.release()
-    }
-  }
-}
-
 /** With a proxy between service and database. */
 async function useProxied (t: Test, options: UseServiceOptions = {}): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
   const database = await useDatabase(t, { schema })
@@ -107,7 +95,7 @@ const given = { status: 499, code: 'client_closed_request', level: 30 }
 
 t.test('in the queue: given up', async t => {
   const service = await useService(t, { schema, keys: true, env: { POOL_SIZE: '1', QUEUE_SIZE: '10', QUEUE_TIMEOUT_MS: '60000' } })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const running = service.post(touch('stays'))
   await slot.awaited()
   const all = ['by force', 'politely', 'by force'] as const
@@ -179,7 +167,7 @@ t.test('at BEGIN: given up, and the connection goes on', async t => {
 
 t.test('while it waits for a lock: it completes, and who comes back with the key is answered', async t => {
   const service = await useService(t, { schema, keys: true })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const key = { 'idempotency-key': 'k' }
   const client = await send(service, touch('sent'), 'lock', key)
   await slot.awaited()
@@ -199,7 +187,7 @@ t.test('while it waits for a lock that is not given: its deadlines hold all the 
     ['deadline', { REQUEST_TIMEOUT_MS: '2000' }, { status: 504, code: 'deadline_exceeded' }]
   ] as const) {
     const service = await useService(t, { schema, env })
-    const slot = await holdSlot(service.database)
+    const slot = await holdRow(service.database)
     const client = await send(service, touch(), id)
     await slot.awaited()
     client.leave()

@@ -7,6 +7,7 @@
  */
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
+import { holdRow } from './support/hold.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
 import { ask, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -32,21 +33,6 @@ async function timed<T> (work: () => Promise<T>): Promise<{ readonly answer: T, 
 /** Timers may fire a little early. */
 function between (t: Test, ms: number, low: number, high: number, name: string): void {
   t.ok(ms >= low - 5 && ms < high, `${name}: ${Math.round(ms)} ms, from ${low} to ${high}`)
-}
-
-/** Holds the row that `touch` wants. */
-async function holdSlot ({ sql }: Database): Promise<{ count (): Promise<number>, awaited (batches?: number): Promise<unknown>, free (): Promise<void> }> {
-  const connection = await sql.reserve()
-  await connection.unsafe('begin; select from slots where id = 0 for update')
-  const count = async (): Promise<number> => (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length
-  return {
-    count,
-    awaited: (batches = 1) => until(async () => await count() === batches),
-    async free () {
-      await connection.unsafe('rollback')
-      connection.release()
-    }
-  }
 }
 
 const entries = async ({ sql }: Database): Promise<number> => (await sql`select from entries`).length
@@ -89,7 +75,7 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
   ]
   await Promise.all(rows.map(async ([name, env, waits, status, code, retryable]) => {
     const service = await useService(t, { schema, keys: true, env: { ...long, ...env } })
-    const slot = await holdSlot(service.database)
+    const slot = await holdRow(service.database)
     for (const headers of [{}, { 'idempotency-key': 'k' }]) {
       const { answer, ms } = await timed(() => service.post([add(), waits], { headers }))
       t.match(answer, refused(status, code), `${name}: ${answer.text}`)
@@ -118,7 +104,7 @@ t.test('a request ends in time, however many statements and locks it waits for',
 
 t.test('the time of a body that comes slowly is the request\'s', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '2000' } })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const slow = await sendSlowly(service, [touch])
   await slow.finish(1200)
   t.match(await slow.answered(), refused(504, 'deadline_exceeded'))
@@ -129,7 +115,7 @@ t.test('the time of a body that comes slowly is the request\'s', async t => {
 
 t.test('in the queue', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const first = service.post([touch])
   await slot.awaited()
   const { answer, ms } = await timed(() => service.post([add()]))
@@ -141,7 +127,7 @@ t.test('in the queue', async t => {
 
   // The request's own time is over first: it began a second before the one that has the connection.
   const other = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '3000' } })
-  const row = await holdSlot(other.database)
+  const row = await holdRow(other.database)
   const slow = await sendSlowly(other, [add()])
   await until(() => slow.ms() > 1000)
   const running = other.post([touch])
@@ -286,7 +272,7 @@ t.test('a key that somebody else takes and never gives back', async t => {
       const { service, database, proxy } = await useProxied(t, { REQUEST_TIMEOUT_MS: '3000' })
       const { sql } = database
       const headers = { 'idempotency-key': 'k' }
-      const slot = await holdSlot(database)
+      const slot = await holdRow(database)
       const sent = timed(() => service.post([add(), touch], { headers }))
       await slot.awaited()
       const [lock] = await sql`select ((classid::bigint << 32) | objid::bigint)::text as key from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = ${database.name})`

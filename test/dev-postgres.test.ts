@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { availableMajors, startPostgres, type Postgres } from '../src/dev/postgres.ts'
+import { isAlive } from './support/alive.ts'
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18
 
@@ -29,15 +30,6 @@ async function query (url: string, text: string): Promise<Array<Record<string, u
   }
 }
 
-/** Whether a process exists. */
-function lives (pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
 async function until (what: string, condition: () => boolean): Promise<void> {
   const deadline = Date.now() + 10_000
   while (!condition()) {
@@ -53,7 +45,7 @@ t.test('data live on between starts, also when the server was killed', async t =
   t.strictSame(facts, { major, encoding: 'UTF8', connections: '17', usesuper: true })
   await query(first.url, 'create table kept as select 42 as answer')
   await first.stop()
-  t.notOk(lives(first.pid), 'stop settles when the server is gone')
+  t.notOk(isAlive(first.pid), 'stop settles when the server is gone')
   t.notOk(existsSync(first.socketDir), 'and its socket directory')
   await first.stop()
 
@@ -63,7 +55,7 @@ t.test('data live on between starts, also when the server was killed', async t =
   await t.rejects(startPostgres({ major, dataDir }), { message: /already runs on .*data: stop it first/ }, 'one server per directory')
 
   process.kill(second.pid, 'SIGKILL')
-  while (lives(second.pid)); // without a turn of the event loop: we have not been told when stop is called
+  while (isAlive(second.pid)); // without a turn of the event loop: we have not been told when stop is called
   await second.stop()
   t.ok(existsSync(join(dataDir, 'postmaster.pid')), 'a killed server leaves its lock behind')
   const third = await startPostgres({ major, dataDir })
@@ -94,10 +86,10 @@ t.test('a start does not outlive, or keep alive, the process that made it', asyn
     const [text] = await once(parent.stdout, 'data') as [Buffer]
     const server = JSON.parse(text.toString()) as Postgres
     if (signal !== null) {
-      t.ok(lives(server.pid))
+      t.ok(isAlive(server.pid))
       parent.kill(signal)
     }
-    await until('the server is gone', () => !lives(server.pid))
+    await until('the server is gone', () => !isAlive(server.pid))
     await until('its directories are gone', () => !existsSync(server.dataDir) && !existsSync(server.socketDir))
     t.pass(`${mode}: no server and no files are left`)
   }

@@ -12,6 +12,7 @@ import { breakLane, type Lane } from '../src/run/lane.ts'
 import { useDatabase, type Database } from './support/database.ts'
 import { alterSession, plainFlight, useEngine, type Engine } from './support/engine.ts'
 import { audit, ledgerSchema, startLoad } from './support/ledger.ts'
+import { holdRow } from './support/hold.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
 import { ask, useService } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -36,19 +37,6 @@ async function useScene (t: Test, { size = 1 } = {}): Promise<Scene> {
   return { database, proxy, engine }
 }
 
-/** Locks the row that `touch` wants until `free` is called. */
-async function lockRow ({ sql }: Database): Promise<{ free (): Promise<void>, awaited (): Promise<unknown> }> {
-  const connection = await sql.reserve()
-  await connection.unsafe('begin; select from t where n = 0 for update')
-  return {
-    async free () {
-      await connection.unsafe('rollback')
-      connection.release()
-    },
-    awaited: () => until(async () => (await sql`select from pg_locks where not granted`).length > 0)
-  }
-}
-
 const terminateLanes = ({ sql, name }: Database): Promise<unknown> =>
   sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`
 
@@ -68,7 +56,7 @@ t.test('lost inside an operation: known to be rolled back, whoever cut the conne
     await t.test(name, async t => {
       const scene = await useScene(t)
       const { database, engine } = scene
-      const lock = await lockRow(database)
+      const lock = await holdRow(database, 'select from t where n = 0')
       const flight = engine.run([add(1), touch, add(2)])
       await lock.awaited()
       await cut(scene)
@@ -85,7 +73,7 @@ t.test('lost at COMMIT: rolled back when the server says so', async t => {
   await database.sql.unsafe(`
     create function wait() returns trigger language plpgsql as $$ begin perform from t where n = 0 for update; return null; end $$;
     create constraint trigger late after insert on t deferrable initially deferred for each row execute function wait()`)
-  const lock = await lockRow(database)
+  const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1)])
   await lock.awaited()
   await terminateLanes(database)
@@ -128,7 +116,7 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
 
 t.test('lost while every lane is taken: who asks does not wait behind batches', async t => {
   const { database, proxy, engine } = await useScene(t, { size: 2 })
-  const lock = await lockRow(database)
+  const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1), touch], 30_000)
   await lock.awaited()
   const [link] = [...proxy.links] as [Link]
@@ -142,7 +130,7 @@ t.test('lost while every lane is taken: who asks does not wait behind batches', 
 
 t.test('the server says FATAL before the end: known to be rolled back, without asking', async t => {
   const { database, proxy, engine } = await useScene(t)
-  const lock = await lockRow(database)
+  const lock = await holdRow(database, 'select from t where n = 0')
   const flight = fly(engine.pool, alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'), { deadline: performance.now() + 5000 })
   await lock.awaited()
   proxy.open = false
@@ -153,7 +141,7 @@ t.test('the server says FATAL before the end: known to be rolled back, without a
 
 t.test('lost, and nobody to ask before the deadline: unknown', async t => {
   const { database, proxy, engine } = await useScene(t)
-  const lock = await lockRow(database)
+  const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([touch], 3000)
   await lock.awaited()
   proxy.open = false
@@ -164,7 +152,7 @@ t.test('lost, and nobody to ask before the deadline: unknown', async t => {
 
 t.test('lost, and the server has not heard of the transaction: it crashed, so nothing of it was durable', async t => {
   const { database, proxy, engine } = await useScene(t)
-  const lock = await lockRow(database)
+  const lock = await holdRow(database, 'select from t where n = 0')
   const strange = alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', "'999999999999'::text")
   const flight = fly(engine.pool, strange, { deadline: performance.now() + 5000 })
   await lock.awaited()
@@ -175,7 +163,7 @@ t.test('lost, and the server has not heard of the transaction: it crashed, so no
 
 t.test('the deadline passes inside an operation: rolled back at once, and its locks are free', async t => {
   const { database, engine } = await useScene(t)
-  const lock = await lockRow(database)
+  const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1), touch], 2000)
   t.match(await flight, { kind: 'failed', at: 1, error: { code: 'deadline_exceeded', status: 504 } })
   t.equal((await database.sql`select from pg_locks where not granted`).length, 0)

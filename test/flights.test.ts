@@ -23,7 +23,7 @@ async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Pr
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
   // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
   await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
-  // The session scope always carries this name as a parameter; the reset of the session ends the flight.
+  // No answer before the reset of the session, which ends the flight.
   proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) && !sent.includes('from_sql))::int\0') ? 0 : held.length
   return { service, proxy }
 }

@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { startPruner } from '../src/run/prune.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
+import { holdRow } from './support/hold.ts'
 import { CLAIMS, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
 import { ask, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -42,19 +43,6 @@ const keys = async ({ sql }: Pick<Database, 'sql'>): Promise<readonly string[]> 
 function refused (t: Test, answer: Answer, status: number, code: string, name: string): void {
   t.match(answer, { status, body: { error: { code, committed: false }, data: null } }, `${name}: ${answer.text.slice(0, 300)}`)
   t.notOk(answer.headers.has('idempotent-replayed'), name)
-}
-
-/** Holds a slot for whom `touch` waits. */
-async function holdSlot ({ sql }: Database, slot = 0): Promise<{ awaited (batches?: number): Promise<unknown>, free (): Promise<void> }> {
-  const connection = await sql.reserve()
-  await connection.unsafe(`begin; select from slots where id = ${slot} for update`)
-  return {
-    awaited: (batches = 1) => until(async () => (await sql`select from pg_stat_activity where datname = current_database() and usename = ${LOGIN_ROLE} and wait_event_type = 'Lock'`).length === batches),
-    async free () {
-      await connection.unsafe('rollback')
-      connection.release()
-    }
-  }
 }
 
 async function metric ({ adminUrl }: ServiceUnderTest, pattern: RegExp): Promise<number> {
@@ -159,7 +147,7 @@ t.test('sent again it is answered the same bytes, and nothing is done', async t 
 t.test('twenty at once under one key: one is applied, the others hear that it runs, at once', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const first = post('k', touch())
   await slot.awaited()
   for (const answer of await Promise.all(Array.from({ length: 19 }, () => post('k', touch())))) {
@@ -264,7 +252,7 @@ t.test('a batch that fails frees its key, however it fails', async t => {
   const post = poster(service)
   const { sql } = service.database
   await sql`insert into entries (n, note) values (0, 'taken')`
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const [good] = entry() as [object]
   const then = (operation: object): object[] => [good, { id: 'x', ...operation }]
   const rows: ReadonlyArray<readonly [batch: unknown, status: number, code: string, role?: string]> = [
@@ -305,7 +293,7 @@ t.test('a batch that fails frees its key, however it fails', async t => {
 t.test('a request whose time is over frees its key', async t => {
   const service = await useService(t, { schema, keys: true, env: { REQUEST_TIMEOUT_MS: '3000' } })
   const post = poster(service)
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   refused(t, await post('k', touch()), 504, 'deadline_exceeded', 'late')
   await slot.free()
   const next = await post('k', touch())
@@ -354,7 +342,7 @@ t.test('keys of different principals never meet', async t => {
 
 t.test('one waits for no other principal', async t => {
   const service = await useService(t, { schema, keys: true })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const as = (sub: string, batch: object[]): Promise<Answer> => service.post(batch, { role: null, headers: { 'idempotency-key': 'k', authorization: `Bearer ${token({ role: 'oneflight_user', sub })}` } })
   const first = as('a', touch())
   await slot.awaited()
@@ -540,7 +528,7 @@ t.test('a dry run and a read-only batch keep nothing and are told nothing', asyn
   t.not(dry.text, first.text)
   t.equal((await post('k', entry())).text, first.text)
   t.equal(await applied(service.database), 1)
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const running = post('l', touch())
   await slot.awaited()
   t.equal((await post('l', entry(), { prefer: 'tx=rollback' })).status, 200, 'under a key that is in use')
@@ -616,7 +604,7 @@ const terminate = async ({ sql, name }: Database): Promise<readonly unknown[]> =
 
 t.test('a backend that is ended while the batch runs: flown again, applied once', async t => {
   const service = await useService(t, { schema, keys: true })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const sent = poster(service)('k', touch())
   await slot.awaited()
   await terminate(service.database)
@@ -631,7 +619,7 @@ t.test('a backend that is ended while the batch runs: flown again, applied once'
 
 t.test('ended again and again: unavailable, nothing is applied, and the next try is the first', async t => {
   const service = await useService(t, { schema, keys: true })
-  const slot = await holdSlot(service.database)
+  const slot = await holdRow(service.database)
   const sent = poster(service)('k', touch())
   const answered = sent.then(() => true)
   let kills = 0
@@ -682,6 +670,8 @@ t.test('three flights, with a key as without', async t => {
     const last = proxy.bursts.at(-1)
     return last === undefined || (last.from === 'server' && last.bytes.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49])))
   }
+  // Who deletes expired keys looks for them at the start, over a connection of its own.
+  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
   await service.post([{ id: 's', op: 'select', table: 'slots' }])
   // No answer to the second flight before its end was sent: who waited for one in between would wait for ever.
   proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) && !sent.includes('from_sql))::int\0') ? 0 : held.length

@@ -12,7 +12,7 @@ import { contenders, findProgram, useServer } from '../contenders.ts'
 import { forgetPeak, memoryOf } from '../cpu.ts'
 import { led, role, startOver, type Database } from '../database.ts'
 import type { Bulk, Memory } from '../record.ts'
-import { onStage, type Stage } from '../stage.ts'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
 
 const ROWS = 10_000
 /** The limit of a body is 1 MiB unless told otherwise, and 10 000 rows have more. */

@@ -7,7 +7,7 @@ import { useClient } from '../client.ts'
 import { contenders, useServer } from '../contenders.ts'
 import { startOver, type Database } from '../database.ts'
 import type { Cost } from '../record.ts'
-import { onStage } from '../stage.ts'
+import { onStage } from '../../src/dev/stage.ts'
 
 /** How one size is written, and the table that its rows go to. */
 interface Scale { readonly sizes: readonly number[], readonly table: string, readonly body: (size: number) => unknown }

@@ -8,7 +8,8 @@ import { contenders, pgbenchSide, useSide, type Contender, type Side } from '../
 import { measureRoundTrip, startOver, useRoute, type Database } from '../database.ts'
 import { ROUND_TRIPS, type Comparison } from '../record.ts'
 import type { Work } from '../requests.ts'
-import { onStage, useScript } from '../stage.ts'
+import { onStage } from '../../src/dev/stage.ts'
+import { useScript } from '../stage.ts'
 
 interface Match {
   readonly work: Work

@@ -8,7 +8,8 @@ import { contenders, post, useServer, type Contender } from '../contenders.ts'
 import { led, startOver, type Database } from '../database.ts'
 import type { Wire } from '../record.ts'
 import { makeBody, type Work } from '../requests.ts'
-import { onStage, useScript } from '../stage.ts'
+import { onStage } from '../../src/dev/stage.ts'
+import { useScript } from '../stage.ts'
 import { countFlights, readBursts, type Burst } from '../wire.ts'
 
 /** A round trip of the proxy (ms) that is longer than anybody takes to say what is to be said at once. */

@@ -6,13 +6,13 @@
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { give, scratchDirectory, serverAccount, type Account } from './account.ts'
 import { installedPackage, runnableBinaries } from './binaries.ts'
 import { prepareDataDirectory } from './datadir.ts'
+import { freePort } from './port.ts'
 import { startGuarded, type Guarded } from './watchdog.ts'
 
 export { availableMajors } from './binaries.ts'
@@ -138,13 +138,4 @@ async function end (server: Guarded, pid: number): Promise<void> {
 
 async function discard (ours: boolean, directory: string): Promise<void> {
   if (ours) await rm(directory, { recursive: true, force: true, maxRetries: 3 })
-}
-
-function freePort (): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once('error', reject).listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as AddressInfo
-      probe.close(() => resolve(port))
-    })
-  })
 }

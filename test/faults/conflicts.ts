@@ -7,9 +7,10 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { onStage } from '../../src/dev/stage.ts'
 import { until } from '../support/until.ts'
 import { encodeBatch, openConnection } from './client.ts'
-import { bearer, onStage, readMetric, ROLE, useServer, useServiceProcess, type OwnServer, type ServiceProcess } from './own-server.ts'
+import { bearer, readMetric, ROLE, useServer, useServiceProcess, type OwnServer, type ServiceProcess } from './own-server.ts'
 import type { Figure, Scenario, Setting } from './scenario.ts'
 
 const CLIENTS = 20

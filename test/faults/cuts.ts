@@ -12,9 +12,10 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { readConfig } from '../../src/config.ts'
 import { migrate } from '../../src/run/migrate.ts'
 import { startService, type Service } from '../../src/service.ts'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/proxy.ts'
 import { until } from '../support/until.ts'
-import { bearer, onStage, readMetric, ROLE, SECRET, useServer, type OwnServer, type Stage } from './own-server.ts'
+import { bearer, readMetric, ROLE, SECRET, useServer, type OwnServer } from './own-server.ts'
 import type { Figure, Scenario, Setting } from './scenario.ts'
 
 /** No constraint would refuse a batch that is applied twice. Each batch has a row of its own to hold, and its end is one of its operations. */

@@ -8,6 +8,7 @@
 import { execFile } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { isAlive } from '../support/alive.ts'
 import { until } from '../support/until.ts'
 import { createAsker, inTime, type Asker } from './asker.ts'
 import type { Crowd } from './crowd.ts'
@@ -155,14 +156,6 @@ async function untilAnswering (url: string): Promise<number> {
 function kill (pid: number): boolean {
   try {
     return process.kill(pid, 'SIGKILL')
-  } catch {
-    return false
-  }
-}
-
-function isAlive (pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
   } catch {
     return false
   }

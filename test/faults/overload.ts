@@ -6,8 +6,9 @@
  * Refuses to: judge one moment; capacity and overload are held against each other.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { encode, encodeBatch, openConnection, quantile } from './client.ts'
-import { bearer, onStage, readMetric, ROLE, useServer, useServiceProcess, type ServiceProcess, type Stage } from './own-server.ts'
+import { bearer, readMetric, ROLE, useServer, useServiceProcess, type ServiceProcess } from './own-server.ts'
 import type { Figure, Scenario, Setting } from './scenario.ts'
 
 const LANES = 10

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres, { type Sql } from 'postgres'
 import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
+import type { Stage } from '../../src/dev/stage.ts'
 import { signToken } from '../../src/dev/token.ts'
 import { until } from '../support/until.ts'
 
@@ -20,19 +21,6 @@ export const ROLE = 'shop_user'
 
 /** The server that scenarios run on; undefined where there is none for this platform. */
 export const embeddedMajor: number | undefined = [Number(process.env['PG_MAJOR']), ...availableMajors().toReversed()].find(major => availableMajors().includes(major))
-
-/** What is to be ended, the last one first. */
-export interface Stage { teardown (end: () => unknown): void }
-
-/** Runs `work` on a stage, then ends what it put there, whatever became of it. */
-export async function onStage<T> (work: (stage: Stage) => Promise<T>): Promise<T> {
-  const ends: Array<() => unknown> = []
-  try {
-    return await work({ teardown: end => { ends.unshift(end) } })
-  } finally {
-    for (const end of ends) await end()
-  }
-}
 
 export interface OwnServer {
   /** The running server. */

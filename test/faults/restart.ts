@@ -6,9 +6,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
+import { onStage } from '../../src/dev/stage.ts'
+import { isAlive } from '../support/alive.ts'
 import { until } from '../support/until.ts'
 import { encodeBatch, openConnection, quantile } from './client.ts'
-import { bearer, onStage, ROLE, useServer, useServiceProcess, type OwnServer, type ServiceProcess } from './own-server.ts'
+import { bearer, ROLE, useServer, useServiceProcess, type OwnServer, type ServiceProcess } from './own-server.ts'
 import type { Figure, Scenario } from './scenario.ts'
 
 const CLIENTS = 4
@@ -101,14 +103,6 @@ async function end ({ server, sql }: OwnServer, how: How): Promise<void> {
     await until(() => !pids.some(isAlive))
   }
   await running.stop()
-}
-
-function isAlive (pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
 }
 
 /** When the server answered its first client; a time of performance.now(). */

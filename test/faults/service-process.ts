@@ -6,10 +6,12 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, connect } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { accepts } from '../../src/dev/port.ts'
+import type { Stage } from '../../src/dev/stage.ts'
 import { until } from '../support/until.ts'
-import { SECRET, type Stage } from './own-server.ts'
+import { SECRET } from './own-server.ts'
 
 export interface RestartableService {
   readonly url: string
@@ -46,7 +48,7 @@ export async function useRestartableService (stage: Stage, databaseUrl: string, 
     own.ended.then(() => {
       if (own.wanted) crashes.push(`${child.exitCode ?? child.signalCode}: ${said}`)
     })
-    await until(async () => child.exitCode !== null || await answers(port))
+    await until(async () => child.exitCode !== null || await accepts(port))
     if (child.exitCode !== null) throw new Error(`the service did not start: ${said}`)
   }
   const end = (): void => { running?.child.kill('SIGKILL') }
@@ -57,17 +59,6 @@ export async function useRestartableService (stage: Stage, databaseUrl: string, 
   })
   await start()
   return { url: `http://127.0.0.1:${port}`, adminUrl: `http://127.0.0.1:${adminPort}`, kill, start, crashes }
-}
-
-function answers (port: number): Promise<boolean> {
-  return new Promise(resolve => {
-    const socket = connect(port, '127.0.0.1')
-    const tell = (listening: boolean) => () => {
-      socket.destroy()
-      resolve(listening)
-    }
-    socket.once('connect', tell(true)).once('error', tell(false))
-  })
 }
 
 /**

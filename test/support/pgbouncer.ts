@@ -8,11 +8,11 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, constants } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { delimiter, join } from 'node:path'
 import postgres, { type Sql } from 'postgres'
 import type { Test } from 'tap'
 import { as, give, scratchDirectory, serverAccount } from '../../src/dev/account.ts'
+import { freePort } from '../../src/dev/port.ts'
 import { until } from './until.ts'
 
 /** Where the program is; undefined when it is not installed. */
@@ -99,15 +99,6 @@ async function withConsole<T> (port: number, work: (sql: Sql) => Promise<T>): Pr
   } finally {
     await sql.end({ timeout: 0 })
   }
-}
-
-async function freePort (): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
 }
 
 function isProgram (path: string): boolean {

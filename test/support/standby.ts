@@ -12,6 +12,7 @@ import postgres from 'postgres'
 import type { Test } from 'tap'
 import { give, serverAccount } from '../../src/dev/account.ts'
 import { reachableDataDirectory, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
+import { isAlive } from './alive.ts'
 import { until } from './until.ts'
 
 export interface Pair {
@@ -112,13 +113,5 @@ export async function execute ({ url }: Pick<Postgres, 'url'>, ...texts: readonl
     return rows
   } finally {
     await sql.end({ timeout: 1 })
-  }
-}
-
-function isAlive (pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
   }
 }
