@@ -145,7 +145,7 @@ t.test('sent again it is answered the same bytes, and nothing is done', async t 
 })
 
 t.test('twenty at once under one key: one is applied, the others hear that it runs, at once', async t => {
-  const service = await useService(t, { schema, keys: true })
+  const service = await useService(t, { schema, keys: true, env: { QUEUE_TIMEOUT_MS: '60000' } })
   const post = poster(service)
   const slot = await holdRow(service.database)
   const first = post('k', touch())
