@@ -1,7 +1,7 @@
 /**
  * What a statement computes once, before any row is looked at, and then reads wherever it is needed: the rows that earlier operations
- * published (`s0`, `s1`, … by index of the operation) and JSON in the types of columns (`v0`, `v1`, …). To read from there costs no more than
- * a parameter does, and lets an index be used.
+ * published (`s0`, `s1`, … by order of use, so that the text is the same wherever in a batch its operation stands) and JSON in the types of
+ * columns (`v0`, `v1`, …). To read from there costs no more than a parameter does, and lets an index be used.
  */
 import { randomUUID } from 'node:crypto'
 import type { ColumnPath, TableName } from '../plan/nodes.ts'
@@ -24,13 +24,14 @@ interface TypedValue { readonly json: Fragment, readonly example: Fragment }
 const valuesPerQuery = 50
 
 export function createScope (table: TableName): Scope {
-  const sources = new Set<number>()
+  const sources = new Map<number, string>()
   const values: TypedValue[] = []
   return {
     table,
     published (source) {
-      sources.add(source)
-      return identifier(`s${source}`)
+      const name = sources.get(source) ?? `s${sources.size}`
+      sources.set(source, name)
+      return identifier(name)
     },
     typed (json, path, list = false) {
       const position = values.push({ json, example: exampleOf(path, list) }) - 1
@@ -40,7 +41,7 @@ export function createScope (table: TableName): Scope {
     queries () {
       const chunks = Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) => values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
       return [
-        ...[...sources].map(source => sql`${identifier(`s${source}`)} as materialized (${publishedRows(source)})`),
+        ...[...sources].map(([source, name]) => sql`${identifier(name)} as materialized (${publishedRows(source)})`),
         ...chunks.map((chunk, i) => sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table)})`)
       ]
     }
