@@ -8,7 +8,7 @@ import { isUtf8 } from 'node:buffer'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { maxDepth } from '../../schemas/operation.ts'
 import { findDuplicate } from './duplicate.ts'
-import { scanJson } from './scan.ts'
+import { scanJson, type ValuesSpan } from './scan.ts'
 
 /** A number kept as its source text because a JavaScript number would change it (JSON.rawJSON). */
 export interface ExactNumber { readonly rawJSON: string }
@@ -37,7 +37,25 @@ export function parseJson (bytes: Buffer): Json {
   const { members, fault } = inspect(value, facts.escapes)
   if (fault !== undefined) throw failure('body_invalid', fault)
   if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text))} twice.`)
+  // White space and the spelling of escapes are not kept, whoever writes the value.
+  if (!facts.spaces && !facts.escapes) for (const span of facts.values) keepSource(value, span, bytes)
   return value
+}
+
+const sources = new WeakMap<object, string>()
+
+/**
+ * JSON text of a value: what JSON.stringify writes. Of large arrays `values` it is the text that was sent, in which the members of an object may stand in another
+ * order: writing 10 000 rows again took 2.5 ms of the 12 in which they were read and planned.
+ */
+export function writeJson (value: Json): string {
+  return (typeof value === 'object' && value !== null ? sources.get(value) : undefined) ?? JSON.stringify(value)
+}
+
+function keepSource (body: Json, { element, start, end }: ValuesSpan, bytes: Buffer): void {
+  const operation = Array.isArray(body) ? (body as readonly Json[])[element] : undefined
+  const values = isObject(operation) ? operation['values'] : undefined
+  if (Array.isArray(values)) sources.set(values, bytes.toString('utf8', start, end))
 }
 
 /** true for a number in either of its two forms. */

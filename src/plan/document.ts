@@ -3,7 +3,7 @@
  * types of columns are PostgreSQL's business.
  */
 import { randomUUID } from 'node:crypto'
-import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Findings, JsonDocument, Literal, Path, Reference } from './nodes.ts'
 
 // Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
@@ -48,7 +48,7 @@ export function referenceDocument (references: readonly Reference[]): JsonDocume
 
 /** `replace` is asked only when there may be a reference. */
 function cutDocument (value: Json, replace: (references: Reference[]) => Json): JsonDocument {
-  const text = JSON.stringify(value)
+  const text = writeJson(value)
   if (!text.includes('"$')) return { kind: 'document', pieces: [text], references: [] }
   const references: Reference[] = []
   const cut = JSON.stringify(replace(references))

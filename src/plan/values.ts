@@ -32,7 +32,9 @@ export function planValues (values: Json, suppressed: boolean, { findings, limit
     const limit = `at most ${maxGroups} are allowed. Rows one after the other that name the same columns are one group.`
     return findings.fault('rows_limit', ['values'], `The rows name different columns, in ${groups.length} groups; ${limit}`)
   }
-  return groups.map(({ columns, positions }) => ({ columns, positions, rows: planRows(positions.map(i => rows[i] as JsonObject), positions, findings) }))
+  // All rows together are the array as it was sent, which need not be written again.
+  const rowsAt = (positions: readonly number[]): readonly Json[] => groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)
+  return groups.map(({ columns, positions }) => ({ columns, positions, rows: planRows(rowsAt(positions), positions, findings) }))
 }
 
 /**
