@@ -48,8 +48,9 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
     })
   }
   app.decorate('admit', admit)
-  app.addHook('onSend', async (request, _reply, payload) => {
-    if (held.has(request)) hold(request, Buffer.byteLength(payload as string | Buffer))
+  app.addHook('onSend', async (request, reply, payload) => {
+    // A large answer is sent in pieces, and says how long it is.
+    if (held.has(request)) hold(request, Number(reply.getHeader('content-length') ?? Buffer.byteLength(payload as string | Buffer)))
   })
 }
 

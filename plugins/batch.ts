@@ -3,6 +3,7 @@
  * alone), then the body as a whole, then every operation, then the transaction.
  */
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
@@ -15,7 +16,7 @@ import { failure, type Failure } from '../src/errors/catalogue.ts'
 import { parseJson } from '../src/json/parse.ts'
 import type { Plan } from '../src/plan/nodes.ts'
 import { planBatch } from '../src/plan/plan.ts'
-import { reply as render } from '../src/reply/reply.ts'
+import { countBytes, reply as render } from '../src/reply/reply.ts'
 import type { Database } from '../src/run/database.ts'
 import { explain } from '../src/run/explain.ts'
 import { mayCommit, type Flight } from '../src/run/flight.ts'
@@ -75,14 +76,16 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     if (!replayed && refused?.failure.type !== 'request_error') observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
     if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown', landed.kind === 'unknown' && landed.gone ? GONE : undefined)
     if (replayed) reply.header('idempotent-replayed', 'true')
-    return reply.type('application/json; charset=utf-8').send(answer(plan, landed.rows, mayCommit(preferences)))
+    const pieces = answer(plan, landed.rows, mayCommit(preferences))
+    const [piece, ...more] = pieces
+    return reply.type('application/json; charset=utf-8').header('content-length', countBytes(pieces)).send(more.length === 0 ? piece : Readable.from(pieces))
   })
 }
 
 const GONE = 'The batch is committed, but the connection was lost before its answer had arrived.'
 
 /** When the batch is committed, that its answer cannot be made, e.g. for its size, is no reason to say that nothing was. */
-function answer (plan: Plan, rows: readonly Buffer[], committed: boolean): Buffer {
+function answer (plan: Plan, rows: readonly Buffer[], committed: boolean): readonly Buffer[] {
   try {
     return render(plan, rows)
   } catch (error) {

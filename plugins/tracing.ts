@@ -40,7 +40,8 @@ async function tracing (app: FastifyInstance): Promise<void> {
     reply.header('x-request-id', request.id)
     // Not onResponse, which never comes when the client has gone away: its batch may be committed all the same.
     reply.raw.once('close', () => {
-      if (reply.sent) writeLine(request, reply)
+      // Not reply.sent: that is said of a large answer only when its last piece was handed over.
+      if (reply.raw.headersSent) writeLine(request, reply)
     })
   })
   app.addHook('onSend', async (request, reply) => {
