@@ -281,8 +281,8 @@ t.test('a second run is on the same connection, where it can be', async t => {
 
 t.test('a session that cannot be put back', async t => {
   const plan = planBatch([{ id: 's', op: 'select', table: 't' }] as unknown as Batch, { schemas: ['public'], maxRows: 1, maxConditions: 1 })
-  const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters.find(text => text.endsWith(':session:'))
-  const error = { code: '22P02', message: `invalid input syntax for type integer: "${marker}1"` }
+  const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters.find(text => text.startsWith('oneflight-'))
+  const error = { code: '22P02', message: `invalid input syntax for type integer: "${marker}session:1"` }
   t.match(explain({ kind: 'failed', error, at: 0, times: [] }, plan, { anonymous: false, verbose: false, maxRows: 1 }), { failure: { code: 'internal', status: 500, details: { op: 's', index: 0 } }, operation: 0 })
 })
 
