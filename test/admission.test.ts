@@ -11,6 +11,7 @@ import { hold, set, useJwksServer } from './support/jwks-server.ts'
 import { keyPair, makeToken, publicJwk } from './support/keys.ts'
 import { holdRow } from './support/hold.ts'
 import { ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type Line } from './support/wire.ts'
 
@@ -18,13 +19,7 @@ const schema = `
   create table slots (id int primary key, n int not null default 0);
   insert into slots values (0), (1);
   create table entries (id int generated always as identity primary key, note text);
-  create sequence tries;
-  create table moody (times int);
-  create function moody() returns trigger language plpgsql as $$
-    begin
-      if nextval('tries') <= new.times then raise exception using errcode = '40001', message = 'not now'; end if;
-      return new;
-    end $$;
+  ${moodySchema}
   create trigger moody before insert on moody for each row execute function moody();
   create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
   grant all on all tables in schema public to oneflight_user;

@@ -6,6 +6,7 @@ import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { ensureRoles, LOGIN_ROLE } from './support/database.ts'
+import { trapSchema } from './support/triggers.ts'
 import { token, useService, type Answer } from './support/service.ts'
 
 const roles = Array.from({ length: 8 }, (_, i) => `oneflight_iso_${i + 1}`)
@@ -28,14 +29,7 @@ const schema = `
   alter table letters enable row level security;
   create policy own on notes using (owner = current_user);
   create policy own on letters using (sub = auth.uid());
-  create table trap (commands text[]);
-  create function trap() returns trigger language plpgsql as $$
-    declare command text;
-    begin
-      foreach command in array new.commands loop execute command; end loop;
-      return new;
-    end $$;
-  create trigger trap after insert on trap for each row execute function trap();
+  ${trapSchema}
 
   create schema fake;
   create table fake.notes (owner name default 'fake', n int);

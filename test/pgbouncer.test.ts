@@ -14,6 +14,7 @@ import { ensureRoles, LOGIN_ROLE } from './support/database.ts'
 import { audit, ledgerSchema, pair, startLoad, type Load } from './support/ledger.ts'
 import { program, usePooler, type Pooler, type PoolerOptions } from './support/pgbouncer.ts'
 import { ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { trapSchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 
 const skip = program === undefined ? 'PgBouncer is not installed' : false
@@ -33,14 +34,7 @@ const schema = `${ledgerSchema}
     (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and objid = 4711) as locks,
     (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables;
   -- Leaves behind what a trigger can.
-  create table trap (commands text[]);
-  create function trap() returns trigger language plpgsql as $$
-    declare command text;
-    begin
-      foreach command in array new.commands loop execute command; end loop;
-      return new;
-    end $$;
-  create trigger trap after insert on trap for each row execute function trap();
+  ${trapSchema}
   create table moves (id int, slept text);
   grant all on all tables in schema public to public;`
 

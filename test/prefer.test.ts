@@ -12,6 +12,7 @@ import { availableMajors, reachableDataDirectory, startPostgres } from '../src/d
 import { MAX_ATTEMPTS } from '../src/run/retry.ts'
 import { CLAIMS, useProxy, messageTypes, type Link, type Proxy } from './support/proxy.ts'
 import { ask, forbidAnswers, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 import { request, speak } from './support/wire.ts'
 
@@ -24,13 +25,7 @@ const schema = `
   create view gate as select pg_advisory_xact_lock_shared(1)::text as passed;
   create view mode as select current_setting('transaction_isolation') as isolation, current_setting('transaction_read_only') as readonly,
     pg_current_xact_id_if_assigned() is not null as assigned;
-  create sequence tries;
-  create table moody (times int);
-  create function moody() returns trigger language plpgsql as $$
-    begin
-      if nextval('tries') <= new.times then raise exception using errcode = '40001', message = 'not now'; end if;
-      return new;
-    end $$;
+  ${moodySchema}
   create constraint trigger moody after insert on moody deferrable initially deferred for each row execute function moody();
   grant all on all tables in schema public to oneflight_user;
   grant all on all sequences in schema public to oneflight_user;`

@@ -128,6 +128,12 @@ function untilLost<Answer> (lane: Lane, query: PromiseLike<Answer>): Promise<Ans
   }).finally(() => { lane.state.onLost = undefined })
 }
 
+/** `work` on a lane, which is cut when that takes longer than `ms` milliseconds. */
+export function within<Answer> (ms: number, lane: Lane, work: (lane: Lane) => Promise<Answer>): Promise<Answer> {
+  const timer = setTimeout(breakLane, ms, lane)
+  return work(lane).finally(() => clearTimeout(timer))
+}
+
 /** Cuts the connection at once: what waits for an answer on it fails. */
 export function breakLane (lane: Lane): void {
   lane.state.dead = true

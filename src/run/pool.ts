@@ -6,7 +6,7 @@ import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { failure, type FailureCode } from '../errors/catalogue.ts'
 import { endBackend } from './backend.ts'
-import { breakLane, closeLane, isUsable, openLane, type Lane } from './lane.ts'
+import { closeLane, isUsable, openLane, within, type Lane } from './lane.ts'
 import { millisecondsUntil } from './timer.ts'
 
 export interface PoolOptions {
@@ -112,11 +112,7 @@ export function createPool ({ target, size, queueSize, queueTimeoutMs, prepares,
   const reap = async ({ backend, farewell }: Lane): Promise<void> => {
     if (backend === undefined || farewell.fatal || closing) return
     const lane = await asides.acquire().promise
-    const timer = setTimeout(breakLane, REAP_MS, lane)
-    await endBackend(lane, backend).finally(() => {
-      clearTimeout(timer)
-      asides.release(lane)
-    })
+    await within(REAP_MS, lane, () => endBackend(lane, backend)).finally(() => asides.release(lane))
   }
   const isFull = (): boolean => pool.numUsed() + pool.numPendingAcquires() - warming >= size + queueSize
   const explain = (error: unknown, deadline: number, abandoned: boolean): FailureCode => {

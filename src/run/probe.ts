@@ -3,7 +3,7 @@
  * second, so that many askers cost one query.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { askLane, breakLane, closeLane, isUsable, openLane, type Lane } from './lane.ts'
+import { askLane, closeLane, isUsable, openLane, within, type Lane } from './lane.ts'
 
 export interface Probe {
   /** true when the database answered less than a second ago or does so now; a host is given a second to answer. */
@@ -27,7 +27,7 @@ export function createProbe (target: DatabaseTarget): Probe {
   const ask = async (): Promise<boolean> => {
     if (lane !== undefined && !isUsable(lane)) await closeLane(lane)
     if (lane === undefined || lane.state.dead) lane = await openLane(impatient, { roleSettings: false, signal: unwanted.signal })
-    await ping(lane)
+    await within(PATIENCE_MS, lane, lane => askLane(lane, 'select 1'))
     return true
   }
   return {
@@ -45,14 +45,5 @@ export function createProbe (target: DatabaseTarget): Probe {
       answer = Promise.resolve(false)
       if (lane !== undefined) await closeLane(lane)
     }
-  }
-}
-
-async function ping (lane: Lane): Promise<void> {
-  const timer = setTimeout(breakLane, PATIENCE_MS, lane)
-  try {
-    await askLane(lane, 'select 1')
-  } finally {
-    clearTimeout(timer)
   }
 }

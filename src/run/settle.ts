@@ -7,7 +7,7 @@ import postgres from 'postgres'
 import { answerText, waitText, type Key } from '../sql/idempotency.ts'
 import { endBackend } from './backend.ts'
 import { mayCommit, type Flight, type Lost, type TransactionId } from './flight.ts'
-import { askLane, askLaneRaw, breakLane, type Backend, type Lane } from './lane.ts'
+import { askLane, askLaneRaw, within, type Backend, type Lane } from './lane.ts'
 import type { LanePool } from './pool.ts'
 import { millisecondsUntil } from './timer.ts'
 
@@ -41,13 +41,7 @@ export async function settle (pool: LanePool, { flight, landing, backend }: Miss
 
 async function onLane<Answer> (pool: LanePool, until: number, ask: (lane: Lane) => Promise<Answer>): Promise<Answer> {
   const lane = await pool.acquire(until, { aside: true })
-  const timer = setTimeout(breakLane, millisecondsUntil(until), lane)
-  try {
-    return await ask(lane)
-  } finally {
-    clearTimeout(timer)
-    pool.release(lane)
-  }
+  return within(millisecondsUntil(until), lane, ask).finally(() => pool.release(lane))
 }
 
 /**
