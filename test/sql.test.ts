@@ -24,16 +24,16 @@ const raised = (secret: number, kind: string, value: string): string => `cast(ca
 /** Every statement fails when role, claims, encoding and digits are not those that its batch began with. */
 const sameSession = (parameter: number, secret: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) $${parameter + 1} and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8' and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1' then true else ${raised(secret, 'session', 'pg_backend_pid()')} is null end`
 /** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
-const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
-  ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')} else j.rows end from j${sameSession(from + 1, from)}`
+const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\') as rows, count(*) as n from (select * from r limit 601) as r )' +
+  ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')}::json else j.rows end from j${sameSession(from + 1, from)}`
 /** The same when later operations read some of the columns of its rows; `needed`: up to one of them, or (false) all there are, of which there has to be one. */
 const published = (from: number, { columns = 1, needed = true } = {}): string => {
   const setting = from + 2 + columns
-  const lookups = Array.from({ length: columns }, (_, i) => ` when j.n > 0 and (select to_json(r.row) -> $${from + 2 + i}::text from (select * from r limit 1) as r) is null then ${raised(from, 'column', `j.n * 0 + ${i + 1}`)}`)
-  const kept = needed ? `case when j.n = $${from + 1}::bigint then j.rows else (select coalesce(json_agg(r.row), '[]')::text from (select * from r limit $${from + 1}::bigint) as r) end` : 'j.rows'
-  return ', j as ( select coalesce(json_agg(r.row), \'[]\')::text as rows, count(*) as n from (select * from r limit 601) as r )' +
-    ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')} when j.n < $${from + 1}::bigint then ${raised(from, 'row', 'j.n')}${lookups.join('')}` +
-    ` when set_config($${setting}, ${kept}, true) is null then null else j.rows end from j${sameSession(setting + 1, from)}`
+  const lookups = Array.from({ length: columns }, (_, i) => ` when j.n > 0 and (select to_json(r.row) -> $${from + 2 + i}::text from (select * from r limit 1) as r) is null then ${raised(from, 'column', `j.n * 0 + ${i + 1}`)}::json`)
+  const kept = needed ? `case when j.n = $${from + 1}::bigint then j.rows else (select coalesce(json_agg(r.row), '[]') from (select * from r limit $${from + 1}::bigint) as r) end` : 'j.rows'
+  return ', j as ( select coalesce(json_agg(r.row), \'[]\') as rows, count(*) as n from (select * from r limit 601) as r )' +
+    ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')}::json when j.n < $${from + 1}::bigint then ${raised(from, 'row', 'j.n')}::json${lookups.join('')}` +
+    ` when set_config($${setting}, (${kept})::text, true) is null then null::json else j.rows end from j${sameSession(setting + 1, from)}`
 }
 const count = ['marker:', 'oneflight_user', '{}'] as const
 const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
@@ -251,11 +251,11 @@ const cases: readonly Case[] = [
     batch: '{"id":"i","op":"insert","table":"items","values":[{"name":"a"}],"returning":["id",{"column":"name","as":"row"}],"expect":1},{"id":"d","op":"delete","table":"items","all":true,"returning":[],"expect":{"min":2,"max":9}}',
     sql: [
       [
-        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]')::text as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(2, 'rows', 'j.n')} when j.n < $3 then ${raised(2, 'expect', 'j.n')} when j.n > $4 then ${raised(2, 'expect', 'j.n')} else j.rows end from j${sameSession(5, 2)}`,
+        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]') as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(2, 'rows', 'j.n')}::json when j.n < $3 then ${raised(2, 'expect', 'j.n')}::json when j.n > $4 then ${raised(2, 'expect', 'j.n')}::json else j.rows end from j${sameSession(5, 2)}`,
         '[{"name":"a"}]', 'marker:', '1', '1', 'oneflight_user', '{}'
       ],
       [
-        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(1, 'rows', 'j.n')} when j.n < $2 then ${raised(1, 'expect', 'j.n')} when j.n > $3 then ${raised(1, 'expect', 'j.n')} else '[]' end from j${sameSession(4, 1)}`,
+        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(1, 'rows', 'j.n')}::json when j.n < $2 then ${raised(1, 'expect', 'j.n')}::json when j.n > $3 then ${raised(1, 'expect', 'j.n')}::json else '[]' end from j${sameSession(4, 1)}`,
         'marker:', '2', '9', 'oneflight_user', '{}'
       ]
     ],

@@ -75,16 +75,21 @@ function answering (node: PlanNode, readings: readonly Reading[], { maxRows, min
   const scope = createScope(node.table)
   const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
   const rows = hidden ? empty : sql`${rendered} as rows, `
-  const checks = [sql`j.n > ${integer(maxRows)} then ${raise('rows', sql`j.n`)}`, ...expecting(node), ...publishing(node, { readings, columns, maxRows, hidden })]
-  const shown = minimal ? sql`j.n::text` : hidden ? sql`'[]'` : sql`j.rows`
-  const answer = keep ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, ${shown}, true)` : shown
+  const checks = [{ when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) }, ...expecting(node), ...publishing(node, { readings, columns, maxRows, hidden })]
+  const shown = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
+  const answer = keep ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, (${shown})::text, true)` : shown
+  // As json and not as text, which would be a copy of it: 10 000 rows took a backend 15.2 ms in the place of 13.3.
+  const cases = checks.map(({ when, then }) => sql` when ${when} then ${then}${keep ? empty : sql`::json`}`)
   const many = columns.length > fewColumns
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${many ? missingColumn(columns) : empty} select case${join(checks.map(check => sql` when ${check}`), empty)} else ${answer} end from j${many ? sql`, m` : empty}`
+  )${many ? missingColumn(columns) : empty} select case${join(cases, empty)} else ${answer} end from j${many ? sql`, m` : empty}`
 }
 
-const rendered = sql`coalesce(json_agg(r.row), '[]')::text`
+const rendered = sql`coalesce(json_agg(r.row), '[]')`
+
+/** Of two conditions the first one counts; `then` fails, or is null. */
+interface Check { readonly when: Fragment, readonly then: Fragment }
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */
 type Shape = 'whole' | 'columns' | 'nothing'
@@ -94,11 +99,11 @@ function shapeOf ({ output }: PlanNode, unseen: boolean): Shape {
   return output === undefined ? 'whole' : 'columns'
 }
 
-function expecting ({ expect }: PlanNode): readonly Fragment[] {
+function expecting ({ expect }: PlanNode): readonly Check[] {
   if (expect === undefined) return []
   const { min, max } = expect
   const bounds = [...(min > 0 ? [sql`j.n < ${parameter(String(min))}`] : []), ...(max < Infinity ? [sql`j.n > ${parameter(String(max))}`] : [])]
-  return bounds.map(bound => sql`${bound} then ${raise('expect', sql`j.n`)}`)
+  return bounds.map(when => ({ when, then: raise('expect', sql`j.n`) }))
 }
 
 interface Published {
@@ -116,7 +121,7 @@ const fewColumns = 4
  * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
-function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Published): readonly Fragment[] {
+function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Published): readonly Check[] {
   if (readings.length === 0) return []
   const most = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const needed = sql`${sharedParameter(String(most))}::bigint`
@@ -126,18 +131,21 @@ function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Pub
   const published = hidden ? some : lists > 0 ? sql`j.rows` : sql`case when j.n = ${needed} then j.rows else ${some} end`
   const setting = parameter(settingName(node.index))
   return [
-    ...(most === 0 ? [] : [sql`j.n < ${needed} then ${raise('row', sql`j.n`)}`]),
-    ...(lists <= MAX_LISTS ? [] : [sql`j.n > ${integer(MAX_LISTS * maxRows / lists)} then ${raise('lists', sql`j.n`)}`]),
+    ...(most === 0 ? [] : [{ when: sql`j.n < ${needed}`, then: raise('row', sql`j.n`) }]),
+    ...(lists <= MAX_LISTS ? [] : [{ when: sql`j.n > ${integer(MAX_LISTS * maxRows / lists)}`, then: raise('lists', sql`j.n`) }]),
     ...missing(columns),
-    sql`set_config(${setting}, ${published}, true) is null then null`
+    { when: sql`set_config(${setting}, (${published})::text, true) is null`, then: sql`null` }
   ]
 }
 
 /** Checks that the first row has the columns that are read. */
-function missing (columns: readonly string[]): readonly Fragment[] {
-  if (columns.length > fewColumns) return [sql`j.n > 0 and m.position is not null then ${raise('column', sql`m.position`)}`]
+function missing (columns: readonly string[]): readonly Check[] {
+  if (columns.length > fewColumns) return [{ when: sql`j.n > 0 and m.position is not null`, then: raise('column', sql`m.position`) }]
   // A missing member is NULL, one that is null is not.
-  return columns.map((column, i) => sql`j.n > 0 and (select to_json(r.row) -> ${parameter(column)}::text from (select * from r limit 1) as r) is null then ${raise('column', sql`j.n * 0 + ${integer(i + 1)}`)}`)
+  return columns.map((column, i) => ({
+    when: sql`j.n > 0 and (select to_json(r.row) -> ${parameter(column)}::text from (select * from r limit 1) as r) is null`,
+    then: raise('column', sql`j.n * 0 + ${integer(i + 1)}`)
+  }))
 }
 
 /**
