@@ -8,7 +8,8 @@ import { connect, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
 import { happens } from './happens.ts'
-import { readCredentials, secure } from './tls.ts'
+import { connectReceiving } from './receive.ts'
+import { readCredentials, secure, type Securing } from './tls.ts'
 
 /**
  * Bytes that may be waiting in a socket before `write` says false. The client library takes false as "stop pipelining" and
@@ -61,7 +62,9 @@ interface Patience { readonly timeoutMs: number, readonly signal: AbortSignal }
 
 async function openHost (host: HostAddress, target: DatabaseTarget, context: SecureContext | undefined, { timeoutMs, signal }: Patience): Promise<Socket> {
   signal.throwIfAborted()
-  const plain = connect({
+  // libpq never encrypts Unix sockets either: there is no network to listen on.
+  const securing = context === undefined || 'path' in host ? undefined : { tls: target.tls, context, name: host.host, buffers: BUFFERS }
+  const plain = (securing === undefined ? connectReceiving : connect)({
     ...host,
     ...BUFFERS,
     // A flight is several small writes: with Nagle's algorithm the second would wait for the answer to the first.
@@ -77,7 +80,7 @@ async function openHost (host: HostAddress, target: DatabaseTarget, context: Sec
   const aborted = (): void => giveUp(signal.reason)
   signal.addEventListener('abort', aborted)
   const timer = setTimeout(giveUp, timeoutMs, new Error(`no answer within ${Math.round(timeoutMs)} ms`))
-  return await prepare(plain, host, target, context).catch((error: unknown) => {
+  return await prepare(plain, securing).catch((error: unknown) => {
     plain.destroy()
     throw reason ?? error
   }).finally(() => {
@@ -87,11 +90,9 @@ async function openHost (host: HostAddress, target: DatabaseTarget, context: Sec
   })
 }
 
-async function prepare (plain: Socket, host: HostAddress, { tls }: DatabaseTarget, context: SecureContext | undefined): Promise<Socket> {
+async function prepare (plain: Socket, securing: Securing | undefined): Promise<Socket> {
   await happens(plain, 'connect')
-  // libpq never encrypts Unix sockets either: there is no network to listen on.
-  if (context === undefined || 'path' in host) return plain
-  return await secure(plain, { tls, context, name: host.host, buffers: BUFFERS })
+  return securing === undefined ? plain : await secure(plain, securing)
 }
 
 function ignore (): void {}
