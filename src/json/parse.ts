@@ -4,7 +4,7 @@
  * invalid UTF-8 and a byte order mark. Keys that are integers move to the front, as in every JavaScript object: the order of members is
  * no part of a JSON value.
  */
-import { isUtf8 } from 'node:buffer'
+import { isAscii, isUtf8 } from 'node:buffer'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { maxDepth } from '../../schemas/operation.ts'
 import { findDuplicate } from './duplicate.ts'
@@ -28,8 +28,9 @@ const json = JSON as typeof JSON & {
  */
 export function parseJson (bytes: Buffer): Json {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) throw failure('body_invalid', 'The body begins with a byte order mark.')
-  if (!isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
-  const text = bytes.toString('utf8')
+  const ascii = isAscii(bytes)
+  if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
+  const text = bytes.toString(ascii ? 'latin1' : 'utf8')
   const facts = scanJson(bytes)
   // The reviver recurses; what is too deep for it will be refused by its path, so its numbers need not be kept.
   const exact = facts.exactNumbers && facts.depth <= maxDepth
@@ -38,8 +39,16 @@ export function parseJson (bytes: Buffer): Json {
   if (fault !== undefined) throw failure('body_invalid', fault)
   if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text))} twice.`)
   // White space and the spelling of escapes are not kept, whoever writes the value.
-  if (!facts.spaces && !facts.escapes) for (const span of facts.values) keepSource(value, span, bytes)
+  if (!facts.spaces && !facts.escapes) for (const span of facts.values) keepSource(value, span, ascii ? text.slice(span.start, span.end) : bytes.toString('utf8', span.start, span.end))
+  if (facts.depth <= maxDepth && typeof value === 'object' && value !== null) shallow.add(value)
   return value
+}
+
+const shallow = new WeakSet<object>()
+
+/** Whether a body is known to nest no deeper than `maxDepth`, because it was parsed here. */
+export function isShallow (body: object): boolean {
+  return shallow.has(body)
 }
 
 const sources = new WeakMap<object, string>()
@@ -52,10 +61,10 @@ export function writeJson (value: Json): string {
   return (typeof value === 'object' && value !== null ? sources.get(value) : undefined) ?? JSON.stringify(value)
 }
 
-function keepSource (body: Json, { element, start, end }: ValuesSpan, bytes: Buffer): void {
+function keepSource (body: Json, { element }: ValuesSpan, source: string): void {
   const operation = Array.isArray(body) ? (body as readonly Json[])[element] : undefined
   const values = isObject(operation) ? operation['values'] : undefined
-  if (Array.isArray(values)) sources.set(values, bytes.toString('utf8', start, end))
+  if (Array.isArray(values)) sources.set(values, source)
 }
 
 /** true for a number in either of its two forms. */
