@@ -139,12 +139,13 @@ tokens, and logs warnings alone.
 | psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each a transaction of its own, in a session that has taken the role already |`
 }
 
-function describeMethod ({ connections, slices, comparisons }: BenchRecord): string {
+function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord): string {
   const delayed = comparisons.filter(({ roundTripMs }) => roundTripMs > 0).map(({ roundTripMs, measuredRoundTripMs }) => `${roundTripMs} ms is ${show(measuredRoundTripMs)} ms`)
   return `## How it is measured
 
 - A closed loop of ${connections} connections that are kept, by [autocannon](../bench/load.ts) in a process of its own. Contenders are warmed up by ${show(slices.warmUpBatches)} batches each (fewer
   where these take too long), then take ${slices.count} slices of about ${slices.seconds} s each in turns (A B C A B C …). A slice is a fixed number of batches, so that every one is answered when it ends.
+- Many rows are sent and answered ${bulk[0]?.oneflight.length ?? 0} times by each in turns, after as many times that do not count.
 - Before any time is taken, the answers of all contenders are compared; after every slice the rows in the database are. A contender that did less, or
   answered anything but success, fails the run.
 - The round trip is given by [a proxy](../bench/delay-proxy.ts) that holds back each direction for half of it, the same for all; without one everybody connects directly.

@@ -30,7 +30,7 @@ const parts: Readonly<Record<string, (database: Database, measure: Measure) => P
   hot: async (database, measure) => ({ comparisons: await playAll(hotMatches, database, measure) }),
   order: async (database, measure) => ({ comparisons: await playAll(orderMatches, database, measure) }),
   wire: async database => ({ wire: await countAll(database) }),
-  bulk: async (database, { slices }) => ({ bulk: await compareBulk(database, slices * 3), memory: await measureMemory(database, slices) }),
+  bulk: async (database, { slices }) => ({ bulk: await compareBulk(database, slices * 8), memory: await measureMemory(database, slices) }),
   cost: async (database, { slices, seconds }) => ({
     perOperation: await measureCost(database, scales.perOperation, { slices, seconds: seconds / 5 }),
     perRow: await measureCost(database, scales.perRow, { slices, seconds: seconds / 5 })

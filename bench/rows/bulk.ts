@@ -24,7 +24,7 @@ const json = JSON.stringify(rows)
 /** Runs a statement to its end; the text of its one value, or ''. */
 type Run = (text: string) => Promise<string>
 
-/** Takes turns of both sides, `repetitions` times after a first one that does not count. */
+/** Takes turns of both sides, `repetitions` times after as many that do not count, for code is compiled as it is used. */
 export function compareBulk (database: Database, repetitions: number): Promise<readonly Bulk[]> {
   return onStage(async stage => {
     await startOver(database.sql)
@@ -85,11 +85,11 @@ function onePeak (database: Database): Promise<{ readonly answerBytes: number, r
 
 async function turns (repetitions: number, one: () => Promise<number>, other: () => Promise<number>): Promise<[number[], number[]]> {
   const taken: [number[], number[]] = [[], []]
-  for (let turn = 0; turn <= repetitions; turn++) {
+  for (let turn = 0; turn < 2 * repetitions; turn++) {
     taken[0].push(await one())
     taken[1].push(await other())
   }
-  return [taken[0].slice(1), taken[1].slice(1)]
+  return [taken[0].slice(repetitions), taken[1].slice(repetitions)]
 }
 
 async function timed (work: () => Promise<unknown>): Promise<number> {
