@@ -32,7 +32,7 @@ async function useScene (t: Test, { size = 1 } = {}): Promise<Scene> {
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl), { size })
   t.equal((await engine.run(["select 'warm'"])).kind, 'committed')
-  // Nobody waits for the third flight, and a fault must not meet it.
+  // Nobody waits for what comes behind COMMIT, and a fault must not meet it.
   await until(() => engine.pool.count().idle === 1)
   return { database, proxy, engine }
 }

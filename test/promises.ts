@@ -42,7 +42,7 @@ export const promises: readonly Promised[] = [
   { number: 16, text: 'No secret, value or token in logs, metrics, configuration and errors', tests: [['secrets'], ['log'], ['admin'], ['config'], ['migrate']] },
   { number: 17, text: 'Every answer and log line carries a safe request id', tests: [['http'], ['wire'], ['log'], ['garbage']] },
   { number: 18, text: 'Malformed input never gives a 5xx', tests: [['garbage', 'random bytes, bodies and headers'], ['plan', 'property test'], ['json'], ['wire']] },
-  { number: 19, text: 'A batch takes three round trips, none while a lock is held', tests: [['flights', 'counted on the wire'], ['idempotency', 'with a key as well']] },
+  { number: 19, text: 'A batch takes two round trips, none while a lock is held', tests: [['flights', 'counted on the wire'], ['idempotency', 'with a key as well']] },
   { number: 20, text: 'A batch does what its operations would do one after the other', tests: [['model', 'random batches against plain SQL'], ['batch']] },
   { number: 21, text: 'A token has one reading, one key and one algorithm that fits it', tests: [['tokens'], ['keys']] },
   { number: 22, text: 'An endpoint of keys that is down or lies takes nobody out and lets nobody in', tests: [['jwks']] },

@@ -1,14 +1,16 @@
 /**
  * One transaction in one flight, and the only `sql.begin` of the service:
  *
- *     BEGIN                                                     flight 1: nothing is locked yet
- *     settings, operation 1 … n, COMMIT AND CHAIN, RESET        flight 2: one write; the answer can go out when COMMIT is answered
- *     COMMIT of the empty chained transaction                   flight 3: nobody waits for it
+ *     BEGIN                                                     first: nothing is locked yet
+ *     settings, operation 1 … n, COMMIT AND CHAIN,              the flight: one write; the answer can go out when COMMIT AND CHAIN is answered
+ *     RESET, COMMIT of the empty chained transaction
  *
  * With an idempotency key, before the settings: the claim of the key; before COMMIT AND CHAIN: SET CONSTRAINTS ALL IMMEDIATE, the role put down, the answers stored.
  * In a dry run SET CONSTRAINTS ALL IMMEDIATE, ROLLBACK AND CHAIN stand in the place of COMMIT AND CHAIN.
- * Everything of flight 2 is issued in one go, so no lock is ever held while the network is slow. This file decides nothing about
- * failures: it tells what happened, and fly.ts and explain.ts make something of it.
+ * Everything of the flight is issued in one go, so no lock is ever held while the network is slow. Its last COMMIT is the one of `sql.begin` itself, which
+ * writes it as soon as its callback says that it is done; that says so when everything is issued, and not when it is answered. So a failure reaches it too
+ * late for a ROLLBACK, and none is needed: COMMIT AND CHAIN has ended the transaction by then, whatever became of it.
+ * This file decides nothing about failures: it tells what happened, and fly.ts and explain.ts make something of it.
  */
 import { Writable } from 'node:stream'
 import postgres from 'postgres'
@@ -108,14 +110,13 @@ const FORGET_PREPARED = '; deallocate all'
 export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): Launched {
   const { promise: landed, resolve } = Promise.withResolvers<Landing>()
   const log: FlightLog = { land: resolve, times: [], rows: [], sent: false, strange: false, claimed: false, id: undefined, failed: undefined }
-  const begun = lane.client.begin(beginning(flight.mode), transaction => new Promise<void>((resolve, reject) => {
-    // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js would write a ROLLBACK to a socket
-    // that is gone. `begin` rejects by itself when the connection is closed.
+  const begun = lane.client.begin(beginning(flight.mode), transaction => new Promise<void>(resolve => {
+    // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js would write to a socket that is gone.
+    // `begin` rejects by itself when the connection is closed.
     if (lane.state.dead) return
-    if (abandoned?.aborted === true) {
-      log.failed = { error: failure('client_closed_request'), at: 'session' }
-      resolve()
-    } else board(lane, flight, transaction as unknown as Transaction, { log, resolve, reject })
+    if (abandoned?.aborted === true) log.failed = { error: failure('client_closed_request'), at: 'session' }
+    else board(lane, flight, transaction as unknown as Transaction, log)
+    resolve()
   }))
   const { promise: over, resolve: end } = Promise.withResolvers<void>()
   const finish = (refusal?: unknown): void => {
@@ -182,15 +183,7 @@ interface Query extends PromiseLike<Answer> {
 }
 type Answer = ReadonlyArray<ReadonlyArray<Buffer | null>> & { readonly command: string }
 
-interface Boarding {
-  readonly log: FlightLog
-  /** Lets postgres.js end the chained transaction with COMMIT. */
-  readonly resolve: () => void
-  /** Lets postgres.js end the chained transaction with ROLLBACK. */
-  readonly reject: (error: unknown) => void
-}
-
-function board (lane: Lane, flight: Flight, transaction: Transaction, { log, resolve, reject }: Boarding): void {
+function board (lane: Lane, flight: Flight, transaction: Transaction, log: FlightLog): void {
   const legs = plotLegs(flight, flight.session(lane.roleSettings))
   const held = legs.map(({ statement }) => lane.prepared.has(statement.text))
   const prepared = choosePrepared(lane, legs.map(({ statement }) => flight.fresh === true ? { ...statement, prepare: false } : statement))
@@ -227,12 +220,7 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, { log, res
       if (prepared[i] === true && query.statement.columns === undefined) lane.prepared.delete(statement.text)
     })
   }
-  reset.then(resolve, error => {
-    // On a dead connection nothing more may be sent, so the promise of `launch` stays as it is.
-    if (!isStatementError(error)) return
-    lane.state.retired = true
-    reject(error)
-  })
+  reset.then(undefined, () => { lane.state.retired = true })
 }
 
 /** One statement of a flight. `tag`: it goes by the simple protocol and answers this when all went well. `silent`: its answer tells nothing new. */
@@ -274,7 +262,7 @@ function unprepared (text: string): Statement {
 /**
  * Sends one statement without waiting. postgres.js asks for the types of parameters before it sends them, which costs a round trip
  * for every new text and for every unprepared one; with the parameters set on the query itself it does not ask, and PostgreSQL
- * infers the types all the same. Measured on the wire: three flights for 100 operations, also the first time.
+ * infers the types all the same. Measured on the wire: two round trips for 100 operations, also the first time.
  */
 function send (transaction: Transaction, { text, parameters }: Statement, prepare: boolean): Query {
   const query = transaction.unsafe(text, [], { prepare, simple: false }).raw()
@@ -283,15 +271,16 @@ function send (transaction: Transaction, { text, parameters }: Statement, prepar
 }
 
 /**
- * Uncorks after the last write of the flight: postgres.js writes from microtasks and, for the rest, from setImmediate.
+ * Uncorks after the last write of the flight, which is the COMMIT of `sql.begin`: postgres.js writes from microtasks, which are all done before the next
+ * tick, and, for the rest, from setImmediate.
  * A prepared statement that became stale would be sent again by postgres.js, into the chained transaction after ROLLBACK;
  * it does so only for queries that say `prepared`.
  */
 function uncorkWhenWritten (lane: Lane, queries: readonly Query[]): void {
-  queueMicrotask(() => queueMicrotask(() => setImmediate(() => {
+  process.nextTick(() => setImmediate(() => {
     for (const query of queries) query.prepared = false
     lane.socket.uncork()
-  })))
+  }))
 }
 
 /** Whether it has the one row that the statement answers: the session scope's of several columns, an operation's of one. */

@@ -8,7 +8,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import { createFramer, type Frame } from '../faults/messages.ts'
-import { CLAIMS, messageTypes, useProxy, type Proxy } from './proxy.ts'
+import { isUnfinished, messageTypes, useProxy, type Proxy } from './proxy.ts'
 import { useService, type ServiceUnderTest } from './service.ts'
 import { until } from './until.ts'
 
@@ -18,7 +18,7 @@ export interface Cost {
   readonly roundTrips: number
   /** System calls by which they were written. */
   readonly writes: number
-  /** Messages of the second flight: a statement that is parsed is `PDBES`, one that is held prepared `BES`, a simple one `Q`; `3 BES` are three of them. */
+  /** Messages of the flight, which follows BEGIN: a statement that is parsed is `PDBES`, one that is held prepared `BES`, a simple one `Q`; `3 BES` are three of them. */
   readonly messages: string
   /** Bytes of the service, without the names of prepared statements. */
   readonly sent: number
@@ -28,7 +28,7 @@ export interface Cost {
 
 export interface Meter {
   readonly service: ServiceUnderTest
-  /** From the first time on no other connection is let in. Posts a batch and waits for the end of its third flight. Throws when it is not answered 200. */
+  /** From the first time on no other connection is let in. Posts a batch and waits for its end. Throws when it is not answered 200. */
   measure (batch: readonly object[], headers?: Readonly<Record<string, string>>): Promise<Cost>
 }
 
@@ -43,7 +43,7 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
     for (const batch of shared.batches) await service.post(batch)
   }
   // Not before the whole flight was written: an answer in the middle of it would cut the burst in two.
-  proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) && !sent.includes(END_OF_FLIGHT) ? 0 : held.length
+  proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
   return {
     service,
     async measure (batch, headers = {}) {
@@ -55,7 +55,7 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
       // A request without an id is given a UUID; one that says who asked is easier to find in a log.
       const { status, text } = await service.post(batch, { headers: { 'x-request-id': 'cost', ...headers } })
       if (status !== 200) throw new Error(`answered ${status}: ${text}`)
-      // Nobody waits for the third flight.
+      // Nobody waits for what comes behind COMMIT.
       await until(() => isIdle(proxy))
       const [client, server] = (['client', 'server'] as const).map(side => proxy.bursts.filter(({ from }) => from === side).map(({ bytes }) => bytes)) as [Buffer[], Buffer[]]
       return {
@@ -74,9 +74,6 @@ const shared = {
   sql: 'create table nothing (n int); grant all on nothing to oneflight_user',
   batches: [[{ id: 'a', op: 'delete', table: 'nothing', all: true }], [{ id: 'a', op: 'select', table: 'nothing' }]]
 }
-
-/** How the reset of the session ends, the last of a second flight. */
-const END_OF_FLIGHT = 'from_sql))::int\0'
 
 /** Whether nothing was said, or the last word was the server's: no transaction is open (ReadyForQuery, status I). */
 function isIdle ({ bursts }: Proxy): boolean {

@@ -11,8 +11,14 @@ import { createFramer, type Frame, type Framer } from '../faults/messages.ts'
 
 export type Side = 'client' | 'server'
 
-/** Stands in the second flight of every batch and nowhere else: the claims are sent as a value, whatever is prepared. */
+/** Stands in the flight of every batch and nowhere else: the claims are sent as a value, whatever is prepared. */
 export const CLAIMS = '"role":'
+
+/** Whether a flight was begun, and its end not sent: the COMMIT of the chained transaction, behind the reset of the session. */
+export function isUnfinished (sent: Buffer): boolean {
+  const reset = sent.lastIndexOf('from_sql))::int\0')
+  return sent.includes(CLAIMS) && (reset < 0 || !/[^]S\0\0\0\x04$/.test(sent.toString('latin1', reset)))
+}
 
 /** What one side sent until the other side was heard. */
 export interface Burst { readonly from: Side, readonly bytes: Buffer }
