@@ -40,15 +40,15 @@ export function parseJson (bytes: Buffer): Json {
   if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text))} twice.`)
   // White space and the spelling of escapes are not kept, whoever writes the value.
   if (!facts.spaces && !facts.escapes) for (const span of facts.values) keepSource(value, span, ascii ? text.slice(span.start, span.end) : bytes.toString('utf8', span.start, span.end))
-  if (facts.depth <= maxDepth && typeof value === 'object' && value !== null) shallow.add(value)
+  if (facts.depth > maxDepth) deep.add(value as object)
   return value
 }
 
-const shallow = new WeakSet<object>()
+const deep = new WeakSet<object>()
 
-/** Whether a body is known to nest no deeper than `maxDepth`, because it was parsed here. */
-export function isShallow (body: object): boolean {
-  return shallow.has(body)
+/** Whether a body that was parsed here nests deeper than `maxDepth`. */
+export function isDeep (body: object): boolean {
+  return deep.has(body)
 }
 
 const sources = new WeakMap<object, string>()

@@ -3,7 +3,7 @@
  */
 import { maxDepth, operationId, operations, type Aggregate, type Expect, type Lock, type OperationKind, type Ordering, type Output } from '../../schemas/operation.ts'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, isObject, isShallow, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isDeep, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { planConflict } from './conflict.ts'
 import { planFilter } from './filter.ts'
 import { collectFaults, collectFindings } from './findings.ts'
@@ -18,12 +18,12 @@ import { checkRepetition, planValues } from './values.ts'
 interface Context extends PlanOptions {
   readonly index: number
   readonly id: string
-  /** Whether the body is known not to nest too deep. */
-  readonly shallow: boolean
+  /** Whether something in the body nests too deep. */
+  readonly deep: boolean
 }
 
 /**
- * Plans a batch that passed the request-level checks. Throws `validation_failed` with every fault of every operation:
+ * Plans a batch that was parsed by parseJson and passed the request-level checks. Throws `validation_failed` with every fault of every operation:
  * status 422, or 403 when nothing but forbidden schemas is wrong.
  */
 export function planBatch (batch: Batch, limits: PlanLimits): Plan {
@@ -31,10 +31,10 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
   const readings = new Map<number, Reading[]>()
   const earlier = new Map<string, number>()
   const planned: PlanNode[] = []
-  const shallow = isShallow(batch)
+  const deep = isDeep(batch)
   for (const [index, element] of batch.entries()) {
     const findings = collectFindings({ op: element.id, index, faults, readings, earlier })
-    const node = planOperation(element as unknown as JsonObject, { index, id: element.id, shallow, findings, limits })
+    const node = planOperation(element as unknown as JsonObject, { index, id: element.id, deep, findings, limits })
     if (node !== undefined) planned.push(node)
     earlier.set(element.id, index)
   }
@@ -43,13 +43,13 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
 }
 
 function planOperation (operation: JsonObject, context: Context): PlanNode | undefined {
-  const { index, id, shallow, findings, limits } = context
+  const { index, id, deep, findings, limits } = context
   if (!operationId.test(id)) findings.fault('id_invalid', ['id'], `id must match ${operationId.source}.`)
   const op = planKind(operation, findings)
   const table = required(operation, 'table', operations[op ?? 'select'], findings) as string | undefined
   const name = table === undefined ? undefined : planTable(table, findings, limits)
   checkMembers(operation, op, findings)
-  const tooDeep = shallow ? undefined : findDepth(operation, 2)
+  const tooDeep = deep ? findDepth(operation, 2) : undefined
   // The planners of the members recurse, so they must not see it.
   if (tooDeep !== undefined) return findings.fault('depth_exceeded', tooDeep, `The body nests deeper than ${maxDepth}.`)
   if (op === undefined) return undefined

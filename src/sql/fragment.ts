@@ -97,9 +97,9 @@ export function render (fragment: Fragment): RenderedSql {
         break
       case 'list':
         shape.push(-node.items.length)
-        for (const [i, item] of node.items.entries()) {
+        for (let i = 0; i < node.items.length; i++) {
           if (i > 0) walk(node.separator)
-          walk(item)
+          walk(node.items[i] as Fragment)
         }
         break
       case 'text':

@@ -9,12 +9,24 @@ const secret = `oneflight-${randomUUID()}`
 const secretText = sql`${sharedParameter(`${secret}:`)}::pg_catalog.text`
 const raised = new RegExp(`${secret}:([a-z]+):(\\d+)`)
 
+/** As they stand in statements. */
+const words = {
+  rows: constant('rows:'),
+  row: constant('row:'),
+  column: constant('column:'),
+  expect: constant('expect:'),
+  lists: constant('lists:'),
+  session: constant('session:'),
+  busy: constant('busy:'),
+  taken: constant('taken:')
+}
+
 /**
  * `rows`: more rows than allowed · `expect`: another number than expected · `row`: a row that is referred to is missing · `lists`: too many lists are
  * read of so many rows; the value is the number of rows. `column`: one that is referred to is missing; the value is its position in the
  * publisher's list. `session`: it was changed, see sameSession. `busy`, `taken`: the idempotency key, see claimStatement. The values of these mean nothing.
  */
-export type MarkerKind = 'rows' | 'row' | 'column' | 'expect' | 'lists' | 'session' | 'busy' | 'taken'
+export type MarkerKind = keyof typeof words
 export interface Marker { readonly kind: MarkerKind, readonly value: number }
 
 /**
@@ -22,7 +34,7 @@ export interface Marker { readonly kind: MarkerKind, readonly value: number }
  * search_path can replace: who makes one that fits better would switch the failure off.
  */
 export function raise (kind: MarkerKind, value: Fragment): Fragment {
-  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${constant(`${kind}:`)} operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
+  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${words[kind]} operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
 }
 
 /** What every operation of a batch must find in its session. */

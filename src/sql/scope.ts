@@ -39,6 +39,7 @@ export function createScope (table: TableName): Scope {
       return sql`(select ${query}.${identifier(fieldName(position % valuesPerQuery))} from ${query})`
     },
     queries () {
+      if (sources.size + values.length === 0) return []
       const chunks = Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) => values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
       return [
         ...[...sources].map(([source, name]) => sql`${identifier(name)} as materialized (${publishedRows(source)})`),

@@ -16,9 +16,10 @@ export const CLAIMS = '"role":'
 
 /** Whether a flight was begun, and its end not sent: the COMMIT of the chained transaction, behind the reset of the session. */
 export function isUnfinished (sent: Buffer): boolean {
-  const reset = sent.lastIndexOf('from_sql))::int\0')
-  return sent.includes(CLAIMS) && (reset < 0 || !/[^]S\0\0\0\x04$/.test(sent.toString('latin1', reset)))
+  return sent.includes(CLAIMS) && !(sent.includes('from_sql))::int\0') && sent.subarray(-SYNC.length).equals(SYNC))
 }
+
+const SYNC = Buffer.from([0x53, 0, 0, 0, 4])
 
 /** What one side sent until the other side was heard. */
 export interface Burst { readonly from: Side, readonly bytes: Buffer }
