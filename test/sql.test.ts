@@ -140,8 +140,8 @@ const cases: readonly Case[] = [
         '2', 'marker:', '1', 'n', 'oneflight.r0', 'oneflight_user', '{}'
       ],
       [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."n")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s)))) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
-        'oneflight.r0', '1', 'n', ...count
+        `with "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."n")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (current_setting($1)::json -> $2::int -> $3::text)))) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
+        'oneflight.r0', '0', 'n', ...count
       ]
     ],
     data: '{"a":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
@@ -155,8 +155,8 @@ const cases: readonly Case[] = [
         'marker:', '2', 'name', 'n', 'oneflight.r0', 'oneflight_user', '{}'
       ],
       [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, concat($2::text, (select s.rows[$3::int] -> $4::text from "s0" as s)::text, $5::text, (select s.rows[$6::int] -> $7::text from "s0" as s)::text, $8::text)::json) as x ${returning})${counted(9)}`,
-        'oneflight.r0', '[{"name":', '2', 'name', ',"data":[', '1', 'n', ',{"\\"":"$a"}]}]', ...count
+        `with r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, concat($1::text, (current_setting($2)::json -> $3::int -> $4::text)::text, $5::text, (current_setting($2)::json -> $6::int -> $7::text)::text, $8::text)::json) as x ${returning})${counted(9)}`,
+        '[{"name":', 'oneflight.r0', '1', 'name', ',"data":[', '0', 'n', ',{"\\"":"$a"}]}]', ...count
       ]
     ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":3,"name":"two","n":null,"data":[1.10, {"\\"": "$a"}]}]}'
@@ -174,11 +174,30 @@ const cases: readonly Case[] = [
         '2', 'marker:', '1', 'id', 'oneflight.r1', 'oneflight_user', '{}'
       ],
       [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "s1" as materialized (select array(select element from json_array_elements(current_setting($2)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', concat($3::text, (select s.rows[$4::int] -> $5::text from "s0" as s)::text, $6::text)::json, E'f2', (select coalesce(json_agg(element -> $7::text), '[]') from "s1" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($8) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($9) and t."id" <> all ($10))${counted(11)}`,
-        'oneflight.r0', 'oneflight.r1', '[', '1', 'id', ']', 'id', '{"9"}', '{"1","2"}', '{"7"}', ...count
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', concat($2::text, (current_setting($3)::json -> $4::int -> $5::text)::text, $6::text)::json, E'f2', (select coalesce(json_agg(element -> $7::text), '[]') from "s0" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($8) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($9) and t."id" <> all ($10))${counted(11)}`,
+        'oneflight.r1', '[', 'oneflight.r0', '0', 'id', ']', 'id', '{"9"}', '{"1","2"}', '{"7"}', ...count
       ]
     ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"c":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
+  },
+  {
+    name: 'references to a row further down, and many: the rows taken apart',
+    batch: '{"id":"a","op":"insert","table":"items","values":[{"name":"1"},{"name":"2"},{"name":"3"},{"name":"4"},{"name":"5"}],"returning":["name"]},{"id":"b","op":"select","table":"items","columns":["name"],"where":{"name":{"like":"$a.4.name"}}},{"id":"c","op":"select","table":"items","columns":["name"],"where":{"or":[{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}}]}}',
+    sql: [
+      [
+        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."name" as "name"), r as (select p.*::record as row from p)${published(2)}`,
+        '[{"name":"1"},{"name":"2"},{"name":"3"},{"name":"4"},{"name":"5"}]', 'marker:', '5', 'name', 'oneflight.r0', 'oneflight_user', '{}'
+      ],
+      [
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."name")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s)))) as x), r as (select p.*::record as row from (select t."name" as "name" from ${items} as t cross join lateral (select t."name" as "0") as c where t."name" like (select "v0"."f1" from "v0")) as p)${published(4)}`,
+        'oneflight.r0', '5', 'name', 'marker:', '1', 'name', 'oneflight.r1', 'oneflight_user', '{}'
+      ],
+      [
+        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (current_setting($2)::json -> $3::int -> $4::text), E'f2', (current_setting($2)::json -> $5::int -> $6::text), E'f3', (current_setting($2)::json -> $7::int -> $8::text), E'f4', (current_setting($2)::json -> $9::int -> $10::text), E'f5', (select s.rows[$11::int] -> $12::text from "s0" as s)))) as x), r as (select p.*::record as row from (select t."name" as "name" from ${items} as t cross join lateral (select t."name" as "0") as c where (t."name" like (select "v0"."f1" from "v0") or t."name" like (select "v0"."f2" from "v0") or t."name" like (select "v0"."f3" from "v0") or t."name" like (select "v0"."f4" from "v0") or t."name" like (select "v0"."f5" from "v0"))) as p)${counted(13)}`,
+        'oneflight.r1', 'oneflight.r1', '0', 'name', '0', 'name', '0', 'name', '0', 'name', '1', 'name', ...count
+      ]
+    ],
+    data: '{"a":[{"name":"1"}, \n {"name":"2"}, \n {"name":"3"}, \n {"name":"4"}, \n {"name":"5"}],"b":[{"name":"5"}],"c":[{"name":"5"}]}'
   },
   {
     name: 'between, is, is distinct from',

@@ -38,7 +38,7 @@ export interface CompileOptions {
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const inSession = sameSession(options.session)
   return plan.operations.map(node => {
-    const statement = render(sql`${answering(node, plan.readings.get(node.index) ?? [], options)} where ${inSession}`)
+    const statement = render(sql`${answering(node, plan.readings, options)} where ${inSession}`)
     if (statement.parameters.length > maxParameters) throw tooLarge(node)
     return { ...statement, prepare: node.kind !== 'insert' || node.groups.length === 1 }
   })
@@ -69,10 +69,11 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
  * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read them, published.
  * The caller adds the condition that it runs in the session as it was set or not at all.
  */
-function answering (node: PlanNode, readings: readonly Reading[], { maxRows, minimal = false, keep = false }: CompileOptions): Fragment {
+function answering (node: PlanNode, everyReading: Plan['readings'], { maxRows, minimal = false, keep = false }: CompileOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
+  const readings = everyReading.get(node.index) ?? []
   const columns = columnsRead(readings)
-  const scope = createScope(node.table)
+  const scope = createScope(node.table, everyReading)
   const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
   const rows = hidden ? empty : sql`${rendered} as rows, `
   const checks = [{ when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) }, ...expecting(node), ...publishing(node, { readings, columns, maxRows, hidden })]

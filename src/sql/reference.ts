@@ -9,9 +9,11 @@ import type { Scope } from './scope.ts'
 
 /** An expression of type json: the value, the whole row or the list that a reference means. */
 export function referenceJson ({ source, row, column }: Reference, scope: Scope): Fragment {
-  const rows = scope.published(source)
-  if (row === '*') return sql`(select coalesce(json_agg(element -> ${parameter(column as string)}::text), '[]') from ${rows} as s, unnest(s.rows) as element)`
-  return sql`(select s.rows[${parameter(String(row + 1))}::int]${column === undefined ? empty : sql` -> ${parameter(column)}::text`} from ${rows} as s)`
+  if (row === '*') return sql`(select coalesce(json_agg(element -> ${parameter(column as string)}::text), '[]') from ${scope.published(source)} as s, unnest(s.rows) as element)`
+  const value = column === undefined ? empty : sql` -> ${parameter(column)}::text`
+  const rows = scope.short(source)
+  if (rows !== undefined) return sql`(${rows} -> ${parameter(String(row))}::int${value})`
+  return sql`(select s.rows[${parameter(String(row + 1))}::int]${value} from ${scope.published(source)} as s)`
 }
 
 /** The same as text: strings without quotes. */

@@ -4,14 +4,16 @@
  * columns (`v0`, `v1`, …). To read from there costs no more than a parameter does, and lets an index be used.
  */
 import { randomUUID } from 'node:crypto'
-import type { ColumnPath, TableName } from '../plan/nodes.ts'
-import { constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import type { ColumnPath, Plan, TableName } from '../plan/nodes.ts'
+import { constant, empty, identifier, join, parameter, sharedParameter, sql, type Fragment } from './fragment.ts'
 
 /** The scope of the statement of one operation. It collects: `queries` is asked when the statement is written. */
 export interface Scope {
   readonly table: TableName
   /** Name of the query whose one row has the published rows of operation `source` as `rows`, of type json[]. */
   published (source: number): Fragment
+  /** The published rows of operation `source` as one JSON array, where that is short and was not asked for often; else undefined. */
+  short (source: number): Fragment | undefined
   /** JSON in the type of a column or of a place in its jsonb, or (`list`) a JSON array in the array type of that. */
   typed (json: Fragment, path: ColumnPath, list?: boolean): Fragment
   /** `s0 as (…), v0 as (…), …`. */
@@ -23,8 +25,14 @@ interface TypedValue { readonly json: Fragment, readonly example: Fragment }
 /** A function takes no more than 100 arguments, and a value needs two. */
 const valuesPerQuery = 50
 
-export function createScope (table: TableName): Scope {
+/** A look into the JSON text costs less than to take all rows apart (10 us an operation, measured in a backend), but each one reads it from its beginning. */
+const fewRows = 4
+const fewLooks = 4
+
+export function createScope (table: TableName, readings: Plan['readings']): Scope {
   const sources = new Map<number, string>()
+  const settings = new Map<number, Fragment>()
+  let looks = 0
   const values: TypedValue[] = []
   return {
     table,
@@ -32,6 +40,12 @@ export function createScope (table: TableName): Scope {
       const name = sources.get(source) ?? `s${sources.size}`
       sources.set(source, name)
       return identifier(name)
+    },
+    short (source) {
+      if (looks++ >= fewLooks || readings.get(source)?.some(({ reference, rows }) => reference.row === '*' || rows > fewRows) !== false) return undefined
+      const setting = settings.get(source) ?? sharedParameter(settingName(source))
+      settings.set(source, setting)
+      return sql`current_setting(${setting})::json`
     },
     typed (json, path, list = false) {
       const position = values.push({ json, example: exampleOf(path, list) }) - 1
