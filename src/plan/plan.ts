@@ -3,7 +3,7 @@
  */
 import { maxDepth, operationId, operations, type Aggregate, type Expect, type Lock, type OperationKind, type Ordering, type Output } from '../../schemas/operation.ts'
 import type { Batch } from '../../schemas/batch.ts'
-import { has, isDeep, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { has, isDeep, type Json, type JsonObject } from '../json/parse.ts'
 import { planConflict } from './conflict.ts'
 import { planFilter } from './filter.ts'
 import { collectFaults, collectFindings } from './findings.ts'
@@ -129,11 +129,11 @@ function planChosenRows (operation: JsonObject, op: 'update' | 'delete', { findi
   return planFilter(where, ['where'], { findings, limits })
 }
 
-/** Path to the first node that nests too deep; never recurses deeper than that. An operation is level 2 of the body. */
+/** Path to the first node that nests too deep; never recurses deeper than that. An operation is level 2 of the body. In a body that is too deep every number is plain. */
 function findDepth (node: Json, level: number): Path | undefined {
   if (typeof node !== 'object' || node === null) return undefined
   if (level > maxDepth) return []
-  const entries = Array.isArray(node) ? (node as readonly Json[]).entries() : isObject(node) ? Object.entries(node) : []
+  const entries: Iterable<readonly [key: string | number, value: Json]> = Array.isArray(node) ? (node as readonly Json[]).entries() : Object.entries(node as JsonObject)
   for (const [key, value] of entries) {
     const found = findDepth(value, level + 1)
     if (found !== undefined) return [key, ...found]
