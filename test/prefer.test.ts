@@ -307,6 +307,8 @@ t.test('return=minimal: counts in the place of rows', async t => {
 t.test('two round trips, whatever is preferred', async t => {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
+  // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
+  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
   await service.post([select('s', 't')])
   // No answer before the end of the flight is seen: an engine that waited for any would hang.
   proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
