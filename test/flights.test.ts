@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { useDatabase } from './support/database.ts'
 import { useEngine } from './support/engine.ts'
-import { isUnfinished, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
+import { holdUntilWritten, isIdle, untilAlone, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
 import { useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -21,9 +21,8 @@ const chain = (length: number, name: string): object[] => Array.from({ length },
 async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Proxy }> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
-  // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
-  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
-  proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
+  await untilAlone(proxy)
+  holdUntilWritten(proxy)
   return { service, proxy }
 }
 
@@ -35,12 +34,6 @@ async function flights (proxy: Proxy, batch: () => Promise<{ status: number }>):
   // Nobody waits for what comes behind COMMIT.
   await until(() => isIdle(proxy))
   return { status, bursts: proxy.bursts.filter(({ from }) => from === 'client').map(({ bytes }) => bytes) }
-}
-
-/** Whether nothing was said, or the last word was the server's: no transaction is open (ReadyForQuery, status I). */
-function isIdle ({ bursts }: Proxy): boolean {
-  const last = bursts.at(-1)
-  return last === undefined || (last.from === 'server' && last.bytes.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49])))
 }
 
 t.test('two round trips, whatever the number of operations and references, and whether they are prepared', async t => {

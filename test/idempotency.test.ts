@@ -11,7 +11,7 @@ import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { startPruner } from '../src/run/prune.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
-import { CLAIMS, isUnfinished, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
+import { CLAIMS, holdUntilWritten, isIdle, untilAlone, messageTypes, useProxy, type Proxy } from './support/proxy.ts'
 import { ask, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak } from './support/wire.ts'
@@ -666,22 +666,17 @@ t.test('two round trips, with a key as without', async t => {
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
   const service = await useService(t, { schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1' } })
-  const isIdle = (): boolean => {
-    const last = proxy.bursts.at(-1)
-    return last === undefined || (last.from === 'server' && last.bytes.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49])))
-  }
-  // Who deletes expired keys looks for them at the start, over a connection of its own.
-  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
+  await untilAlone(proxy)
   await service.post([{ id: 's', op: 'select', table: 'slots' }])
   // No answer to the flight before its end was sent: who waited for one in between would wait for ever.
-  proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
+  holdUntilWritten(proxy)
   const chain = (length: number): object[] => Array.from({ length }, (_, i) => i === 0 ? (entry() as [object])[0] : { id: `o${i}`, op: 'select', table: 'entries', where: { id: { eq: i === 1 ? '$e.0.id' : `$o${i - 1}.0.id` } } })
   for (const length of [1, 10, 100]) {
     for (const time of ['first', 'second', 'third']) {
-      await until(isIdle)
+      await until(() => isIdle(proxy))
       proxy.record()
       t.equal((await poster(service)(`${length}${time}`, chain(length))).status, 200)
-      await until(() => proxy.bursts.length > 2 && isIdle())
+      await until(() => proxy.bursts.length > 2 && isIdle(proxy))
       const [begin, flight, ...more] = proxy.bursts.filter(({ from }) => from === 'client').map(({ bytes }) => bytes) as [Buffer, Buffer]
       t.same(more, [], `${length} operations, ${time} time`)
       t.match(begin.toString(), /begin isolation level read committed read write/)

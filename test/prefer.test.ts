@@ -10,7 +10,7 @@ import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { availableMajors, reachableDataDirectory, startPostgres } from '../src/dev/postgres.ts'
 import { MAX_ATTEMPTS } from '../src/run/retry.ts'
-import { CLAIMS, isUnfinished, useProxy, messageTypes, type Link, type Proxy } from './support/proxy.ts'
+import { CLAIMS, holdUntilWritten, isIdle, untilAlone, useProxy, messageTypes, type Link, type Proxy } from './support/proxy.ts'
 import { ask, forbidAnswers, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
@@ -37,12 +37,6 @@ const select = (id: string, table: string): object => ({ id, op: 'select', table
 const preferring = ({ post }: ServiceUnderTest, prefer: string, batch: readonly object[]): Promise<Answer> => post(batch, { headers: { prefer } })
 
 const words = async ({ database: { sql } }: ServiceUnderTest): Promise<unknown[]> => (await sql`select word from t order by id`).map(({ word }) => word as unknown)
-
-/** Whether nothing was said, or the last word was the server's: no transaction is open (ReadyForQuery, status I). */
-function isIdle ({ bursts }: Proxy): boolean {
-  const last = bursts.at(-1)
-  return last === undefined || (last.from === 'server' && last.bytes.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49])))
-}
 
 /** Closes `gate`; `awaited` when somebody waits there who has not been waited for. */
 async function closeGate ({ database: { sql } }: ServiceUnderTest): Promise<{ open (): Promise<void>, awaited (): Promise<unknown> }> {
@@ -307,11 +301,10 @@ t.test('return=minimal: counts in the place of rows', async t => {
 t.test('two round trips, whatever is preferred', async t => {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
-  // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
-  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
+  await untilAlone(proxy)
   await service.post([select('s', 't')])
   // No answer before the end of the flight is seen: an engine that waited for any would hang.
-  proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
+  holdUntilWritten(proxy)
   const rollback = /Q.{4}set constraints all immediate\0Q.{4}rollback and chain\0Q.{4}set session authorization default; [^\0]+\0[PB]/s
   const rows: ReadonlyArray<readonly [prefer: string, begin: string, end: RegExp, queries: string]> = [
     ['tx=rollback', 'read committed read write', rollback, 'QQQ'],

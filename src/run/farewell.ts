@@ -3,14 +3,13 @@
  * the connection is closed behind it. Reads along what arrives on the socket: message headers, and errors whole; changes nothing.
  */
 import type { Socket } from 'node:net'
+import { HEADER_BYTES, sizeOf } from './message.ts'
 
 export interface Farewell {
   /** Whether the server said FATAL: the statement that it carried out then, and those behind it, came to nothing. */
   fatal: boolean
 }
 
-/** Type of the message and its length, which counts itself but not the type (protocol docs, "Message Formats"). */
-const HEADER_BYTES = 5
 const ERROR = 'E'.charCodeAt(0)
 
 /** No FATAL is this long; what says so is not read to its end. */
@@ -30,7 +29,7 @@ export function hearFarewell (socket: Socket): Farewell {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     let at = skip
     while (bytes.length - at >= HEADER_BYTES) {
-      const size = 1 + Math.max(4, bytes.readUInt32BE(at + 1))
+      const size = sizeOf(bytes, at)
       if (bytes[at] === ERROR && size <= MAX_ERROR_BYTES) {
         if (bytes.length - at < size) break
         farewell.fatal ||= isFatal(bytes.subarray(at + HEADER_BYTES, at + size))

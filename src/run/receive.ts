@@ -5,12 +5,11 @@
  * Changes no byte and no order; reads message headers and nothing else.
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
+import { HEADER_BYTES, sizeOf } from './message.ts'
 
 const READ_BYTES = 65_536
 /** The most that PostgreSQL sends as one message; what says more is none. */
 const MAX_BYTES = 1024 * 1024 * 1024
-/** Type of the message and its length, which counts itself but not the type (protocol docs, "Message Formats"). */
-const HEADER_BYTES = 5
 
 /** A socket that connects, and emits what it receives as `data` with a large message in one piece. It is not for encryption on top of it. */
 export function connectReceiving (options: NetConnectOpts): Socket {
@@ -70,8 +69,4 @@ export function cutMessages (deliver: (bytes: Buffer) => void): (chunk: Buffer) 
     }
     if (at > start) deliver(Buffer.from(chunk.subarray(start, at)))
   }
-}
-
-function sizeOf (bytes: Buffer, at: number): number {
-  return 1 + Math.max(HEADER_BYTES - 1, bytes.readUInt32BE(at + 1))
 }

@@ -51,7 +51,7 @@ function tooLarge ({ id, index }: PlanNode): Failure {
 
 /** The columns that later operations read of one operation; a `column` marker counts in this list, from 1. */
 export function columnsRead (readings: readonly Reading[]): readonly string[] {
-  return readings.length === 0 ? [] : [...new Set(readings.flatMap(({ reference: { column } }) => column ?? []))]
+  return [...new Set(readings.flatMap(({ reference: { column } }) => column ?? []))]
 }
 
 /**

@@ -8,7 +8,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import { createFramer, type Frame } from '../faults/messages.ts'
-import { isUnfinished, messageTypes, useProxy, type Proxy } from './proxy.ts'
+import { holdUntilWritten, isIdle, untilAlone, messageTypes, useProxy, type Proxy } from './proxy.ts'
 import { useService, type ServiceUnderTest } from './service.ts'
 import { until } from './until.ts'
 
@@ -37,13 +37,12 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const countWritten = watchWrites(t, proxy)
   const service = await useService(t, { schema: `${schema}; ${shared.sql}`, keys: true, env: { POOL_SIZE: '1' }, databaseUrl: proxy.through })
-  // Who deletes expired keys looks for them at the start, over a connection of its own, and must not be counted.
-  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
+  await untilAlone(proxy)
   for (let time = 0; time < 3; time++) {
     for (const batch of shared.batches) await service.post(batch)
   }
   // Not before the whole flight was written: an answer in the middle of it would cut the burst in two.
-  proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
+  holdUntilWritten(proxy)
   return {
     service,
     async measure (batch, headers = {}) {
@@ -73,12 +72,6 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
 const shared = {
   sql: 'create table nothing (n int); grant all on nothing to oneflight_user',
   batches: [[{ id: 'a', op: 'delete', table: 'nothing', all: true }], [{ id: 'a', op: 'select', table: 'nothing' }]]
-}
-
-/** Whether nothing was said, or the last word was the server's: no transaction is open (ReadyForQuery, status I). */
-function isIdle ({ bursts }: Proxy): boolean {
-  const last = bursts.at(-1)
-  return last === undefined || (last.from === 'server' && last.bytes.subarray(-6).equals(Buffer.from([0x5a, 0, 0, 0, 5, 0x49])))
 }
 
 /** Counts what Node hands to the kernel on connections to the proxy: a write, or several that were corked and go as one. */

@@ -8,18 +8,12 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { createFramer, type Frame, type Framer } from '../faults/messages.ts'
+import { until } from './until.ts'
 
 export type Side = 'client' | 'server'
 
 /** Stands in the flight of every batch and nowhere else: the claims are sent as a value, whatever is prepared. */
 export const CLAIMS = '"role":'
-
-/** Whether a flight was begun, and its end not sent: the COMMIT of the chained transaction, behind the reset of the session. */
-export function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) && !(sent.includes('from_sql))::int\0') && sent.subarray(-SYNC.length).equals(SYNC))
-}
-
-const SYNC = Buffer.from([0x53, 0, 0, 0, 4])
 
 /** What one side sent until the other side was heard. */
 export interface Burst { readonly from: Side, readonly bytes: Buffer }
@@ -301,3 +295,28 @@ function createLine (target: Socket, network: () => Pick<Proxy, 'latencyMs' | 'b
 export function messageTypes (bytes: Buffer): string {
   return createFramer().feed(bytes).map(({ type }) => type).join('')
 }
+
+/** Until nobody but the lanes of the service is connected: who deletes expired keys looks for them at the start, over a connection of its own. */
+export async function untilAlone (proxy: Proxy): Promise<void> {
+  await until(() => proxy.bursts.some(({ bytes }) => bytes.includes('skip locked')) && proxy.links.size === 1)
+}
+
+/** Whether nothing was said, or the last word was the server's: no transaction is open (ReadyForQuery, status I). */
+export function isIdle ({ bursts }: Proxy): boolean {
+  const last = bursts.at(-1)
+  return last === undefined || (last.from === 'server' && last.bytes.subarray(-IDLE.length).equals(IDLE))
+}
+
+const IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
+
+/** From now on a flight is answered when its end was sent: an engine that waited for any answer within would hang. */
+export function holdUntilWritten (proxy: Proxy): void {
+  proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
+}
+
+/** Whether a flight was begun, and its end not sent: the COMMIT of the chained transaction, behind the reset of the session. */
+function isUnfinished (sent: Buffer): boolean {
+  return sent.includes(CLAIMS) && !(sent.includes('from_sql))::int\0') && sent.subarray(-SYNC.length).equals(SYNC))
+}
+
+const SYNC = Buffer.from([0x53, 0, 0, 0, 4])
