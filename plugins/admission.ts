@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookH
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import type { Database } from '../src/run/database.ts'
+import { poolFor, type Database } from '../src/run/database.ts'
 
 export interface AdmissionOptions { readonly config: Config }
 
@@ -21,7 +21,7 @@ const PAUSE_MS = 25
 const SPREAD_MS = 10
 
 async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
-  const { pool } = app.getDecorator<Database>('database')
+  const database = app.getDecorator<Database>('database')
   const { MAX_BYTES_IN_FLIGHT: most, MAX_BODY_BYTES: mostOfBody } = config
   /** Bytes by request: of its body until it is answered, then of its answer until the client has it. */
   const held = new Map<FastifyRequest, number>()
@@ -35,6 +35,7 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   const admit: onRequestAsyncHookHandler = async (request, reply) => {
     const { headers, socket } = request
     const bytes = Math.min(Number(headers['content-length'] ?? mostOfBody), mostOfBody)
+    const pool = poolFor(database, request.preferences)
     const isFull = (): boolean => pool.isFull() || total + bytes > most
     if (isFull() && performance.now() - (refused.get(socket) ?? -Infinity) < HURRY_MS) await delay(PAUSE_MS + Math.random() * SPREAD_MS)
     if (isFull()) {
@@ -60,4 +61,4 @@ function onClose ({ raw }: FastifyReply, done: () => void): void {
   else raw.once('close', done)
 }
 
-export default fp(admission, { name: 'admission', fastify: '5.x', dependencies: ['errors', 'db'] })
+export default fp(admission, { name: 'admission', fastify: '5.x', dependencies: ['errors', 'prefer', 'db'] })

@@ -11,27 +11,31 @@ import fp from 'fastify-plugin'
 import { batchSchema, type Batch } from '../schemas/batch.ts'
 import type { Config } from '../schemas/config.ts'
 import { readTtl } from '../schemas/idempotency.ts'
+import { asked } from '../schemas/prefer.ts'
 import { principalOf } from '../src/auth/principal.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
 import { parseJson } from '../src/json/parse.ts'
 import type { Plan } from '../src/plan/nodes.ts'
 import { planBatch } from '../src/plan/plan.ts'
 import { countBytes, reply as render } from '../src/reply/reply.ts'
-import type { Database } from '../src/run/database.ts'
+import { renderTiming } from '../src/reply/timing.ts'
+import { poolFor, type Database } from '../src/run/database.ts'
 import { explain } from '../src/run/explain.ts'
-import { mayCommit, type Flight } from '../src/run/flight.ts'
+import { mayCommit, type Flight, type Mode } from '../src/run/flight.ts'
 import { fly } from '../src/run/fly.ts'
-import type { Observer } from '../src/run/observer.ts'
+import type { Observer, Spans } from '../src/run/observer.ts'
 import { report } from '../src/run/report.ts'
-import { compile } from '../src/sql/compile.ts'
+import { commentOn } from '../src/sql/comment.ts'
+import { compile, compileQueryPlans, emptyPublications } from '../src/sql/compile.ts'
 import type { Key } from '../src/sql/idempotency.ts'
 import { sessionStatement } from '../src/sql/session.ts'
 
 export interface BatchOptions { readonly config: Config }
 
 async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<void> {
-  const { pool } = app.getDecorator<Database>('database')
+  const database = app.getDecorator<Database>('database')
   const observer = app.getDecorator<Observer>('observer')
+  const spans = app.getDecorator<Spans>('spans')
   const limits = { schemas: config.DB_SCHEMAS as [string, ...string[]], maxRows: config.MAX_ROWS, maxConditions: config.MAX_CONDITIONS }
   const defaults = { schemas: config.DB_SCHEMAS, statementTimeoutMs: config.STATEMENT_TIMEOUT_MS, lockTimeoutMs: config.LOCK_TIMEOUT_MS, idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS }
   const verbose = config.ERROR_VERBOSITY === 'verbose'
@@ -51,32 +55,47 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     validatorCompiler: () => value => body.Check(value) || { error: refuseBody(body.Errors(value).First()) },
     onRequest: [checkMediaType, ...['authenticate', 'readPreferences', 'readIdempotencyKey', 'admit'].map(name => app.getDecorator<onRequestAsyncHookHandler>(name))]
   }, async (request, reply) => {
+    const milestones = { asked: performance.now() - reply.elapsedTime, read: performance.now() }
     checkIds(request.body)
     const { identity, preferences } = request
     request.access.operations = request.body.length
     const plan = planBatch(request.body, limits)
+    const explaining = preferences.explain === asked
+    const mode: Mode = explaining ? { ...preferences, tx: 'rollback' } : preferences
+    const lasting = mayCommit(mode)
     // What can commit nothing has nothing to keep: it may run as often as it is sent.
-    const key = request.idempotencyKey === undefined || !mayCommit(preferences) ? undefined : makeKey(request, keeping)
-    const writes = mayCommit(preferences) && (key !== undefined || plan.operations.some(({ kind }) => kind !== 'select'))
+    const key = request.idempotencyKey === undefined || !lasting ? undefined : makeKey(request, keeping)
+    const writes = lasting && (key !== undefined || plan.operations.some(({ kind }) => kind !== 'select'))
+    const maxRows = config.MAX_ROWS
+    const settings = explaining ? emptyPublications(plan) : []
     const flight: Flight = {
       role: identity.role,
-      session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes }, defaults, roleSettings),
-      operations: compile(plan, { session: identity, maxRows: config.MAX_ROWS, minimal: preferences.return === 'minimal', keep: key !== undefined }),
-      mode: preferences,
-      key
+      session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes, settings }, defaults, roleSettings),
+      operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, { session: identity, maxRows, minimal: preferences.return === 'minimal', keep: key !== undefined }),
+      mode,
+      key,
+      comment: config.SQL_COMMENTS === 'on' ? commentOn(request.id, request.trace) : ''
     }
-    const landed = await fly(pool, flight, {
-      deadline: performance.now() - reply.elapsedTime + config.REQUEST_TIMEOUT_MS,
+    const compiled = performance.now()
+    const landed = await fly(poolFor(database, mode), flight, {
+      deadline: milestones.asked + config.REQUEST_TIMEOUT_MS,
       abandoned: abandonment(reply),
-      onRetry: observer.retry
+      onRetry (reason) {
+        observer.retry(reason)
+        spans.retry(request, reason)
+      }
     })
-    const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows: config.MAX_ROWS }) : undefined
+    const refused = landed.kind === 'failed' ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows }) : undefined
     const replayed = landed.kind === 'committed' && landed.replayed === true
+    const answered = performance.now()
     // A batch that was refused for its key or had run before is none that ran.
-    if (!replayed && refused?.failure.type !== 'request_error') observer.batch(report(plan, landed, refused?.operation, identity.role, performance.now()))
+    const ran = replayed || refused?.failure.type === 'request_error' ? undefined : report(plan, landed, refused?.operation, identity.role, answered)
+    if (ran !== undefined && !explaining) observer.batch(ran)
+    if (ran !== undefined) spans.batch(request, ran, refused?.failure)
+    if (preferences.timing === asked) reply.header('server-timing', renderTiming({ ...milestones, compiled, answered }, ran))
     if (landed.kind !== 'committed') throw refused?.failure ?? failure('commit_unknown', landed.kind === 'unknown' && landed.gone ? GONE : undefined)
     if (replayed) reply.header('idempotent-replayed', 'true')
-    const pieces = answer(plan, landed.rows, mayCommit(preferences))
+    const pieces = answer(plan, landed.rows, lasting)
     const [piece, ...more] = pieces
     return reply.type('application/json; charset=utf-8').header('content-length', countBytes(pieces)).send(more.length === 0 ? piece : Readable.from(pieces))
   })
@@ -139,4 +158,4 @@ function checkIds (operations: Batch): void {
   }
 }
 
-export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'prefer', 'idempotency', 'admission', 'db'] })
+export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'prefer', 'idempotency', 'admission', 'db', 'telemetry'] })

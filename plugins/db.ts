@@ -1,5 +1,5 @@
 /**
- * The database: the pool of lanes and the probe, opened with the app and closed with it. Nothing of a batch is known here.
+ * The database: the pools of lanes and the probe, opened with the app and closed with it. Nothing of a batch is known here.
  */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -7,47 +7,33 @@ import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Database } from '../src/run/database.ts'
-import { createPool } from '../src/run/pool.ts'
+import { createPool, type LaneCount, type LanePool } from '../src/run/pool.ts'
 import { createProbe } from '../src/run/probe.ts'
 import { startPruner, type Pruner } from '../src/run/prune.ts'
 import type { Observer } from '../src/run/observer.ts'
 
-export interface DbOptions { readonly config: Config, readonly database: DatabaseTarget }
+export interface DbOptions {
+  readonly config: Config
+  readonly database: DatabaseTarget
+  /** Where read-only batches go, when that is another server. */
+  readonly replica: DatabaseTarget | undefined
+}
 
 /** How often expired idempotency keys are deleted. */
 const PRUNE_MS = 60_000
 
-async function db (app: FastifyInstance, { config, database }: DbOptions): Promise<void> {
-  let warned = false
-  /** Why there is no connection, as far as it was told. */
-  const told = new Set<string>()
-  const pool = createPool({
-    target: database,
-    size: config.POOL_SIZE,
-    queueSize: config.QUEUE_SIZE,
-    queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
-    prepares: config.PREPARED_STATEMENTS === 'on',
-    onOpened: ({ privileged }) => {
-      if (told.size > 0) app.log.info('the database is reachable again')
-      told.clear()
-      if (privileged && !warned) app.log.warn({ role: database.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
-      warned ||= privileged
-    },
-    // Every request asks for a connection: each reason is told once until there is one. The message alone, without the values that options of
-    // DATABASE_URL may hold: the error objects of postgres.js carry even more.
-    onOpenFailed: error => {
-      const reason = withoutValues(error as DatabaseError)
-      if (!told.has(reason)) app.log.warn({ reason }, 'no connection to the database')
-      told.add(reason)
-    }
-  })
+async function db (app: FastifyInstance, { config, database, replica: replicaTarget }: DbOptions): Promise<void> {
+  const pool = openPool(app, config, database)
+  const replica = replicaTarget === undefined ? undefined : openPool(app, config, replicaTarget, { server: 'replica' })
+  const pools = [pool, ...replica === undefined ? [] : [replica]]
   const probe = createProbe(database)
   let pruner: Pruner | undefined
-  app.getDecorator<Observer>('observer').pool(pool.count)
-  app.decorate('database', { pool, probe } satisfies Database)
+  const counts: ReadonlyArray<readonly ['primary' | 'replica', () => LaneCount]> = [['primary', pool.count], ...replica === undefined ? [] : [['replica', replica.count] as const]]
+  app.getDecorator<Observer>('observer').pools(new Map(counts))
+  app.decorate('database', { pool, replica, probe } satisfies Database)
   // Not awaited: the service starts without a database.
   app.addHook('onReady', done => {
-    pool.warm()
+    for (const one of pools) one.warm()
     pruner = startPruner({
       target: database,
       everyMs: PRUNE_MS,
@@ -57,7 +43,34 @@ async function db (app: FastifyInstance, { config, database }: DbOptions): Promi
   })
   // onClose runs when the server has answered its last request.
   app.addHook('onClose', async () => {
-    await Promise.all([pool.close(), probe.close(), pruner?.close()])
+    await Promise.all([...pools.map(one => one.close()), probe.close(), pruner?.close()])
+  })
+}
+
+/** A pool that tells the log of its troubles; `which` stands in each line. */
+function openPool ({ log }: FastifyInstance, config: Config, target: DatabaseTarget, which: Readonly<Record<string, string>> = {}): LanePool {
+  let warned = false
+  /** Why there is no connection, as far as it was told. */
+  const told = new Set<string>()
+  return createPool({
+    target,
+    size: config.POOL_SIZE,
+    queueSize: config.QUEUE_SIZE,
+    queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
+    prepares: config.PREPARED_STATEMENTS === 'on',
+    onOpened: ({ privileged }) => {
+      if (told.size > 0) log.info(which, 'the database is reachable again')
+      told.clear()
+      if (privileged && !warned) log.warn({ ...which, role: target.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
+      warned ||= privileged
+    },
+    // Every request asks for a connection: each reason is told once until there is one. The message alone, without the values that options of
+    // DATABASE_URL may hold: the error objects of postgres.js carry even more.
+    onOpenFailed: error => {
+      const reason = withoutValues(error as DatabaseError)
+      if (!told.has(reason)) log.warn({ ...which, reason }, 'no connection to the database')
+      told.add(reason)
+    }
   })
 }
 

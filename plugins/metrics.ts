@@ -6,6 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import metricsModule, { type IFastifyMetrics } from 'fastify-metrics'
 import fp from 'fastify-plugin'
 import type { Observer } from '../src/run/observer.ts'
+import type { LaneCount } from '../src/run/pool.ts'
 
 type Client = IFastifyMetrics['client']
 type Registry = InstanceType<Client['Registry']>
@@ -72,11 +73,19 @@ function createObserver (client: Client, register: Registry): Observer {
         if (outcome === 'error') exceptions.inc({ op, table: known(table) })
       }
     },
-    pool (count) {
-      const gauge = (name: string, help: string, read: () => number) => new client.Gauge({ name, help, registers, collect () { this.set(read()) } })
-      gauge('service_pool_lanes_busy', 'Database connections that carry a transaction', () => count().busy)
-      gauge('service_pool_lanes_idle', 'Database connections that are idle', () => count().idle)
-      gauge('service_pool_waiting', 'Batches that wait for a database connection', () => count().waiting)
+    pools (counts) {
+      const gauge = (name: string, help: string, read: (count: LaneCount) => number) => new client.Gauge({
+        name,
+        help,
+        labelNames: ['server'],
+        registers,
+        collect () {
+          for (const [server, count] of counts) this.set({ server }, read(count()))
+        }
+      })
+      gauge('service_pool_lanes_busy', 'Database connections that carry a transaction', ({ busy }) => busy)
+      gauge('service_pool_lanes_idle', 'Database connections that are idle', ({ idle }) => idle)
+      gauge('service_pool_waiting', 'Batches that wait for a database connection', ({ waiting }) => waiting)
     },
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }

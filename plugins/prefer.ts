@@ -5,8 +5,11 @@
  */
 import type { FastifyInstance, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { defaultPreferences, preferenceItems, type Preferences } from '../schemas/prefer.ts'
+import type { Config } from '../schemas/config.ts'
+import { asked, defaultPreferences, preferenceItems, renderPreference, type Preferences } from '../schemas/prefer.ts'
 import { failure, type Failure } from '../src/errors/catalogue.ts'
+
+export interface PreferOptions { readonly config: Config }
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -29,7 +32,7 @@ const preference = new RegExp(`^[ \\t]*${pair}(?:[ \\t]*;(?:[ \\t]*${pair})?)*[ 
 /** What stands between commas outside of quotes; the group is empty when a quote is never closed, which then takes the rest. */
 const piece = /(?:[^",]+|"(?:[^"\\]|\\.?)*("|$))+/g
 
-async function prefer (app: FastifyInstance): Promise<void> {
+async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise<void> {
   app.decorateRequest('preferences')
   app.decorateRequest('preferenceApplied', '')
   const readPreferences: onRequestAsyncHookHandler = async request => {
@@ -38,8 +41,10 @@ async function prefer (app: FastifyInstance): Promise<void> {
     const preferences: Preferences = { ...defaultPreferences, ...understood }
     const refused = preferences.handling === 'strict' ? elements.find(element => !isUnderstood(element)) : undefined
     if (refused !== undefined) throw refusal(refused)
+    // Not ignored as others are: who asks for a plan does not want the batch to be run.
+    if (preferences.explain === asked && config.EXPLAIN === 'off') throw failure('prefer_invalid', 'This service does not explain batches (EXPLAIN=off); the batch was not run.')
     request.preferences = preferences
-    request.preferenceApplied = Object.entries(understood).map(([name, value]) => `${name}=${value}`).join(', ')
+    request.preferenceApplied = Object.entries(understood).map(([name, value]) => renderPreference(name, value)).join(', ')
   }
   app.decorate('readPreferences', readPreferences)
   app.addHook('onSend', async (request, reply) => {
@@ -80,7 +85,7 @@ function refusal ({ text, name }: Element): Failure {
   if (name === undefined) return failure('prefer_invalid', `The Prefer header is malformed at: ${quote}`)
   const item = preferenceItems.get(name)
   if (item === undefined) return failure('prefer_invalid', `The Prefer header asks for what is unknown: ${quote}`)
-  return failure('prefer_invalid', `The preference ${name} takes ${item.anyOf.map(word => word.const).join(' or ')}, not: ${quote}`)
+  return failure('prefer_invalid', `The preference ${name} takes ${item.anyOf.map(({ const: value }) => value === asked ? 'no value' : value).join(' or ')}, not: ${quote}`)
 }
 
 const MAX_QUOTE = 60

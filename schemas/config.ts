@@ -41,6 +41,7 @@ const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS, printable }
 
 export const ConfigSchema = Type.Object({
   DATABASE_URL: Type.String({ description: 'Where the database is: `postgres://user:password@host:port/database`, as libpq reads it (several hosts, socket directories, `sslmode`, `target_session_attrs`)', secret }),
+  DATABASE_REPLICA_URL: Type.Optional(Type.String({ description: 'Where batches go that are `access=read-only`: a standby of the same database, with the same user; a pool of its own, of `POOL_SIZE` connections too', secret })),
   ANON_ROLE: Type.Optional(Type.String({ description: 'Database role of requests without a token; without it they are refused', minBytes: 1, maxBytes: 63, printable })),
   DB_SCHEMAS: Type.Array(Type.String(), { description: 'Schemas that operations may name, comma separated; the first is the one of tables named without a schema', default: ['public'], printable }),
 
@@ -84,6 +85,8 @@ export const ConfigSchema = Type.Object({
     Type.Literal('trace'), Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error'),
     Type.Literal('fatal'), Type.Literal('silent')
   ], { description: 'Least severity that is logged', default: 'info', printable }),
+  EXPLAIN: Type.Union([Type.Literal('on'), Type.Literal('off')], { description: 'Whether clients may ask for plans (`Prefer: explain`); a plan shows the conditions of policies, names of indexes and estimates of rows', default: 'off', printable }),
+  SQL_COMMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], { description: 'Whether every statement of a batch ends in a comment with the request id and the trace (as sqlcommenter writes it), for PostgreSQL\'s own log; nothing is prepared then, which costs CPU of PostgreSQL', default: 'off', printable }),
   ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], { description: 'Whether clients see `detail` and `hint` of PostgreSQL\'s errors, and the values in messages about data (`verbose`); these can come from rows the role may not read', default: 'terse', printable })
 })
 

@@ -12,6 +12,10 @@ export interface PreferenceItem {
   readonly description: string
 }
 
+/** The value of a preference that is asked for by its name alone: an empty one is none (RFC 7240 §2). */
+export const asked = ''
+const byName = [Type.Literal('off'), Type.Literal(asked)] as const
+
 export const Preferences = Type.Object({
   tx: Type.Union([Type.Literal('commit'), Type.Literal('rollback')], {
     default: 'commit',
@@ -29,6 +33,14 @@ export const Preferences = Type.Object({
     default: 'representation',
     description: '`minimal` answers the number of rows of each operation in the place of the rows: `{"order": 1}`'
   }),
+  explain: Type.Union([...byName], {
+    default: 'off',
+    description: 'with `EXPLAIN=on` PostgreSQL\'s plan of each operation is answered in the place of its rows, and nothing is run; without it the batch is refused, 400 `prefer_invalid`'
+  }),
+  timing: Type.Union([...byName], {
+    default: 'off',
+    description: 'the answer says in `Server-Timing` what took how long, in milliseconds: the request, plan, wait for a connection, session, operations (the 20 slowest), commit'
+  }),
   handling: Type.Union([Type.Literal('lenient'), Type.Literal('strict')], {
     default: 'lenient',
     description: 'under `strict` an unknown preference, an unknown value or a malformed header is refused, 400 `prefer_invalid`; else it is ignored'
@@ -40,6 +52,11 @@ export type PreferenceName = keyof Preferences
 /** Every preference with what is said of it, in the order of the documentation. */
 export const preferenceItems: ReadonlyMap<string, PreferenceItem> =
   new Map(Object.entries(Preferences.properties) as unknown as ReadonlyArray<[PreferenceName, PreferenceItem]>)
+
+/** A preference as a header has it: `tx=rollback`, `explain`. */
+export function renderPreference (name: string, value: string): string {
+  return value === asked ? name : `${name}=${value}`
+}
 
 /** What a batch does without the header. */
 export const defaultPreferences: Preferences = Value.Create(Preferences)

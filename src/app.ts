@@ -2,6 +2,7 @@
  * The main server: composition of the plugins, in the order of what they need. Nothing else happens here; it does not listen.
  */
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http'
+import type { TracerProvider } from '@opentelemetry/api'
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import admission from '../plugins/admission.ts'
 import auth from '../plugins/auth.ts'
@@ -13,10 +14,16 @@ import http, { originForm } from '../plugins/http.ts'
 import idempotency from '../plugins/idempotency.ts'
 import metrics from '../plugins/metrics.ts'
 import prefer from '../plugins/prefer.ts'
+import telemetry from '../plugins/telemetry.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
+
 import type { Settings } from './config.ts'
 
-export interface AppOptions extends Settings { readonly logger: FastifyBaseLogger }
+export interface AppOptions extends Settings {
+  readonly logger: FastifyBaseLogger
+  /** Makes the spans of requests, batches and operations; none are made without it. */
+  readonly tracerProvider?: TracerProvider | undefined
+}
 
 /** A client that was refused has this long to read the answer before its connection is cut. */
 const PATIENCE_MS = 5000
@@ -25,7 +32,7 @@ const PATIENCE_MS = 5000
 const KEEP_ALIVE_MS = 72_000
 
 /** Builds the main server. When it is ready a first connection to the database is opened; it starts without one, too. */
-export async function buildApp ({ config, database, keys, logger }: AppOptions): Promise<FastifyInstance> {
+export async function buildApp ({ config, database, replica, keys, logger, tracerProvider }: AppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     loggerInstance: logger,
     // One line a request, written by the tracing plugin.
@@ -40,11 +47,12 @@ export async function buildApp ({ config, database, keys, logger }: AppOptions):
   })
   await app.register(http, { requestId, maxBodyBytes: config.MAX_BODY_BYTES, patienceMs: Math.min(PATIENCE_MS, config.REQUEST_TIMEOUT_MS) })
   await app.register(tracing)
+  await app.register(telemetry, { tracerProvider, database })
   await app.register(errors)
   await app.register(metrics)
-  await app.register(db, { config, database })
+  await app.register(db, { config, database, replica })
   await app.register(auth, { config, keys, loginRole: database.user })
-  await app.register(prefer)
+  await app.register(prefer, { config })
   await app.register(idempotency)
   await app.register(admission, { config })
   await app.register(health)

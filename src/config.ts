@@ -9,6 +9,7 @@ import type { TokenKeys } from './auth/source.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { keyVariables, readKeys } from './config/keys.ts'
 import { findNearMisses } from './config/names.ts'
+import { readTracing } from './config/tracing.ts'
 import { readValue } from './config/value.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -23,33 +24,40 @@ export interface ConfigError extends Error {
 interface Draft {
   readonly values: Partial<Config>
   readonly database: DatabaseTarget | undefined
+  readonly replica: DatabaseTarget | undefined
   readonly keys: TokenKeys | undefined
   readonly problems: readonly string[]
 }
 
-/** The configuration, and those of its values that need more than a type: DATABASE_URL and the keys of tokens (undefined: none), understood. */
+/** The configuration, and those of its values that need more than a type: the URLs of databases and the keys of tokens (undefined: none), understood. */
 export interface Settings {
   readonly config: Config
   readonly database: DatabaseTarget
+  readonly replica: DatabaseTarget | undefined
   readonly keys: TokenKeys | undefined
+  /** Whether OTEL_* variables ask for traces. */
+  readonly tracing: boolean
 }
 
 /** Reads the configuration. An empty variable counts as unset. Throws a `ConfigError` that lists every problem. */
 export function readConfig (env: Environment): Settings {
   const given = Object.fromEntries(Object.entries(env).filter(([, text]) => text !== undefined && text !== ''))
-  const draft = readTokenKeys(readDatabase(readVariables(given)), given)
+  const draft = readTokenKeys(readDatabases(readVariables(given)), given)
+  const { tracing, problems: tracingProblems } = readTracing(given)
   const problems = [
     // A name of one word (WORKERS) has no family: every foreign variable would be near to it.
     ...findNearMisses(Object.keys(given), configItems.map(([name]) => name).filter(name => name.includes('_'))),
     ...draft.problems,
+    ...tracingProblems,
     ...checkServers(draft.values),
+    ...checkReplica(draft),
     ...checkRoles(given, draft),
     ...checkSchemas(draft.values),
     ...checkLimits(draft.values)
   ]
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
   // Without a problem every required variable was read and every other one has its default.
-  return { config: draft.values as Config, database: draft.database, keys: draft.keys }
+  return { config: draft.values as Config, database: draft.database, replica: draft.replica, keys: draft.keys, tracing }
 }
 
 /**
@@ -63,11 +71,15 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
       const value = config[name] ?? null
       return [name, value !== null && item.secret === true ? '[redacted]' : value]
     })
-  const { user, hosts, database } = parseDatabaseUrl(config.DATABASE_URL)
+  const place = (url: string): object => {
+    const { user, hosts, database } = parseDatabaseUrl(url)
+    return { user, hosts, database }
+  }
   const keysAt = config.JWT_JWKS_URL === undefined ? null : new URL(config.JWT_JWKS_URL)
   return {
     ...Object.fromEntries(shown),
-    DATABASE_URL: { user, hosts, database },
+    DATABASE_URL: place(config.DATABASE_URL),
+    DATABASE_REPLICA_URL: config.DATABASE_REPLICA_URL === undefined ? null : place(config.DATABASE_REPLICA_URL),
     JWT_JWKS_URL: keysAt && keysAt.origin + keysAt.pathname
   }
 }
@@ -89,15 +101,22 @@ function readVariables (given: Environment): Draft {
   }
   // Four waiting batches to a connection: about what is served within QUEUE_TIMEOUT_MS when a batch takes 250 ms.
   if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
-  return { values, problems, database: undefined, keys: undefined }
+  return { values, problems, database: undefined, replica: undefined, keys: undefined }
 }
 
-function readDatabase (draft: Draft): Draft {
-  if (draft.values.DATABASE_URL === undefined) return draft
+function readDatabases (draft: Draft): Draft {
+  const database = readDatabase('DATABASE_URL', draft.values)
+  const replica = readDatabase('DATABASE_REPLICA_URL', draft.values)
+  return { ...draft, database: database.target, replica: replica.target, problems: [...draft.problems, ...database.problems, ...replica.problems] }
+}
+
+function readDatabase (name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL', values: Partial<Config>): { readonly target: DatabaseTarget | undefined, readonly problems: readonly string[] } {
+  const text = values[name]
+  if (text === undefined) return { target: undefined, problems: [] }
   try {
-    return { ...draft, database: parseDatabaseUrl(draft.values.DATABASE_URL) }
+    return { target: parseDatabaseUrl(text), problems: [] }
   } catch (error) {
-    return { ...draft, problems: [...draft.problems, `DATABASE_URL: ${(error as Error).message}`] }
+    return { target: undefined, problems: [`${name}: ${(error as Error).message}`] }
   }
 }
 
@@ -112,6 +131,12 @@ function readTokenKeys (draft: Draft, given: Environment): Draft {
 
 function checkLimits ({ MAX_BODY_BYTES: body = 0, MAX_BYTES_IN_FLIGHT: all = Infinity }: Partial<Config>): readonly string[] {
   return all < body ? [`MAX_BYTES_IN_FLIGHT: expected at least MAX_BODY_BYTES (${body}), or no body of that size could be taken`] : []
+}
+
+/** A standby has the roles and databases of its primary. With another user a token could name the login role of one of them. */
+function checkReplica ({ database, replica }: Draft): readonly string[] {
+  if (database === undefined || replica === undefined) return []
+  return (['user', 'database'] as const).filter(part => replica[part] !== database[part]).map(part => `DATABASE_REPLICA_URL: expected the same ${part} as in DATABASE_URL`)
 }
 
 const EVERY_ADDRESS: readonly unknown[] = ['0.0.0.0', '::']

@@ -7,12 +7,12 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
-import { pino } from 'pino'
 import postgres from 'postgres'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config.ts'
 import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from './dev/postgres.ts'
 import { signToken } from './dev/token.ts'
+import { createLogger, loadPretty } from './logger.ts'
 import { migrate } from './run/migrate.ts'
 import { startService, type Service } from './service.ts'
 
@@ -57,7 +57,7 @@ async function start (): Promise<void> {
     JWT_SECRET: secret,
     ANON_ROLE: 'shop_anonymous'
   })
-  const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }) })
+  const service = await startService({ ...settings, logger: createLogger(settings.config.LOG_LEVEL, await loadPretty(process.stdout)) })
   started.push(service)
   const token = signToken({ role: 'shop_customer', sub: 'corner-shop', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
   await demonstrate(service, token)

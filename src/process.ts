@@ -4,15 +4,18 @@
  */
 import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
-import { pino } from 'pino'
 import { killMembers } from './cluster-member.ts'
 import { onOrphaned, startWorker } from './cluster-worker.ts'
 import { startPrimary } from './cluster.ts'
 import { readConfig } from './config.ts'
+import { createLogger, loadPretty } from './logger.ts'
 import { startService } from './service.ts'
 
 /** What this process does: all of it, or with `WORKERS` from 2 on the first process and each of the others their part. */
 const starts = { alone: startService, primary: startPrimary, worker: startWorker }
+
+/** Here, for whatever is awaited after the start of `run` is too late for an early signal. */
+const pretty = await loadPretty(process.stdout)
 
 /** What a terminal or a supervisor sends to a whole group of processes. */
 const GROUP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
@@ -24,10 +27,12 @@ export async function run (): Promise<void> {
   // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is looked after by the lanes.
   delete process.env['PGTARGETSESSIONATTRS']
   const part = config.WORKERS === 1 ? 'alone' : cluster.isPrimary ? 'primary' : 'worker'
-  const common = pino({ level: config.LOG_LEVEL })
+  const common = createLogger(config.LOG_LEVEL, pretty)
   const logger = part === 'worker' ? common.child({ worker: cluster.worker?.id }) : common
 
-  const starting = starts[part]({ ...settings, logger })
+  // The first of several processes answers no requests.
+  const telemetry = settings.tracing && part !== 'primary' ? import('./telemetry.ts').then(({ startTelemetry }) => startTelemetry(logger)) : undefined
+  const starting = (async () => starts[part]({ ...settings, logger, tracerProvider: (await telemetry)?.tracerProvider }))()
   let stopping = false
   // A second signal or error, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
   const grace = closeWithGrace({
@@ -45,6 +50,7 @@ export async function run (): Promise<void> {
     try {
       // A signal may come before everything has started.
       await (await starting).stop()
+      await (await telemetry)?.stop()
     } catch (error) {
       logger.fatal({ reason: origin(error) }, 'the service cannot stop')
       throw error

@@ -33,7 +33,7 @@ const touch = [{ id: 't', op: 'update', table: 'slots', set: { n: { $inc: 1 } },
 const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
 
 async function gauge ({ adminUrl }: ServiceUnderTest, name: string): Promise<number> {
-  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
+  return Number(new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
 }
 const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> => until(async () => await gauge(service, 'service_pool_waiting') === batches)
 

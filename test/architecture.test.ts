@@ -15,12 +15,12 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['plan', /^src\/plan\//, ['json', 'errors', 'schemas']],
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['run', /^src\/run\//, ['sql', 'plan', 'errors', 'schemas']],
-  ['reply', /^src\/reply\//, ['plan']],
+  ['reply', /^src\/reply\//, ['run', 'plan']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
-  ['app', /^src\/(app|admin|service|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
+  ['app', /^src\/(app|admin|service|logger|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
   ['process', /^src\/(main|process|dev|migrate)\.ts$/, ['app', 'config', 'dev', 'run']]
 ]
 

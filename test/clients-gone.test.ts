@@ -55,7 +55,7 @@ async function line (t: Test, service: ServiceUnderTest, id: string, expected: o
 }
 
 async function gauge ({ adminUrl }: ServiceUnderTest, name: string): Promise<number> {
-  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
+  return Number(new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
 }
 
 /** Nothing runs, nobody waits, no transaction is open, no lock is held. */

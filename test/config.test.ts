@@ -19,7 +19,8 @@ const problemsOf = (env: Environment): readonly string[] => {
 }
 
 t.test('defaults', async t => {
-  const { config, database } = readConfig(base)
+  const { config, database, replica, tracing } = readConfig(base)
+  t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
     ...base,
     DB_SCHEMAS: ['public'],
@@ -48,6 +49,8 @@ t.test('defaults', async t => {
     PREPARED_STATEMENTS: 'on',
     IDEMPOTENCY_TTL: '24h',
     LOG_LEVEL: 'info',
+    EXPLAIN: 'off',
+    SQL_COMMENTS: 'off',
     ERROR_VERBOSITY: 'terse'
   })
   t.match(database, { hosts: [{ host: 'db.internal', port: 6432 }], user: 'app', password: CANARY, database: 'shop' })
@@ -132,9 +135,39 @@ t.test('what is refused', async t => {
       'POOL_SIZE: expected an integer from 1 to 1000, got "x"',
       'DATABASE_URL: expected postgres://user:password@host:port/database'
     ],
+    [{ DATABASE_REPLICA_URL: 'x' }, 'DATABASE_REPLICA_URL: expected postgres://user:password@host:port/database'],
+    [
+      { DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
+      'DATABASE_REPLICA_URL: expected the same user as in DATABASE_URL',
+      'DATABASE_REPLICA_URL: expected the same database as in DATABASE_URL'
+    ],
+    [{ DATABASE_URL: '', DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` }, 'DATABASE_URL: required'],
+    [{ DATABASE_REPLICA: CANARY }, 'DATABASE_REPLICA: unknown variable; did you mean DATABASE_REPLICA_URL?'],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: CANARY }, 'OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL of http or https'],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `grpc://${CANARY}:4317` }, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected a URL of http or https'],
+    [
+      { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', OTEL_TRACES_EXPORTER: 'zipkin', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
+      'OTEL_TRACES_EXPORTER: traces are sent by otlp alone',
+      'OTEL_EXPORTER_OTLP_PROTOCOL: traces are sent by http/protobuf alone'
+    ],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traces are sent by http/protobuf alone'],
     [{ DB_SCHEMAS: ',' }, 'DB_SCHEMAS: expected a comma separated list without empty elements, got ","']
   ]
   for (const [env, ...expected] of rows) t.strictSame(problemsOf({ ...base, ...env }), expected, JSON.stringify(env))
+})
+
+t.test('whether traces are sent', async t => {
+  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
+  const rows: ReadonlyArray<readonly [Environment, boolean]> = [
+    [endpoint, true],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector/v1/traces' }, true],
+    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf', OTEL_SDK_DISABLED: 'false', OTEL_SERVICE_NAME: 'shop' }, true],
+    [{ ...endpoint, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, true],
+    [{ ...endpoint, OTEL_SDK_DISABLED: 'TRUE' }, false],
+    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'none' }, false],
+    [{ OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_EXPORTER: 'zipkin' }, false]
+  ]
+  for (const [env, tracing] of rows) t.equal(readConfig({ ...base, ...env }).tracing, tracing, JSON.stringify(env))
 })
 
 t.test('/config shows an allow-list, and no secret', async t => {
@@ -152,5 +185,8 @@ t.test('/config shows an allow-list, and no secret', async t => {
   const remote = readConfig({ ...base, JWT_SECRET: '', JWT_JWKS_URL: `https://id.example:8443/realms/shop/keys?key=${CANARY}`, JWT_ALGORITHMS: 'ES256, EdDSA' })
   t.match(printableConfig(remote.config), { JWT_JWKS_URL: 'https://id.example:8443/realms/shop/keys', JWT_ALGORITHMS: ['ES256', 'EdDSA'], JWT_PUBLIC_KEY: null })
   t.notMatch(JSON.stringify(printableConfig(remote.config)), /hunter2/)
+  const replicated = readConfig({ ...base, DATABASE_REPLICA_URL: `postgres://app:${CANARY}@standby:6432/shop?application_name=x` })
+  t.match(replicated.replica, { hosts: [{ host: 'standby' }], user: 'app', database: 'shop' })
+  t.strictSame(printableConfig(replicated.config)['DATABASE_REPLICA_URL'], { user: 'app', hosts: [{ host: 'standby', port: 6432 }], database: 'shop' })
   t.match(printableConfig(anonymous.config), { JWT_SECRET: null, JWT_JWKS_URL: null, JWT_ALGORITHMS: [], ANON_ROLE: 'anon', DATABASE_URL: { hosts: [{ path: '/run/pg/.s.PGSQL.5432' }] } })
 })

@@ -167,7 +167,7 @@ async function useProxied (t: Test, env: Readonly<Record<string, string>>): Prom
   const proxy = await useProxy(t, database.loginUrl)
   const service = await useService(t, { schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1', ...env } })
   t.equal((await service.post([touch])).status, 200)
-  await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_busy 0\n'))
+  await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_busy{server="primary"} 0\n'))
   return { service, database, proxy }
 }
 
@@ -244,7 +244,7 @@ t.test('a database that is silent: answered in time, wherever it falls silent', 
   await Promise.all(falls.map(async ([name, silence, codes]) => {
     const { service, database, proxy } = await useProxied(t, { REQUEST_TIMEOUT_MS: '2000', QUEUE_TIMEOUT_MS: '60000' })
     for (const [i, headers] of [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }].entries()) {
-      await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_busy 0\n'))
+      await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_busy{server="primary"} 0\n'))
       silence(proxy)
       const { answer, ms } = await timed(() => service.post([add()], { headers }))
       between(t, ms, 1800, 8000, `${name}, ${JSON.stringify(headers)}`)

@@ -5,14 +5,10 @@
 import { randomUUID } from 'node:crypto'
 import postgres, { type Sql } from 'postgres'
 import tap, { type Test } from 'tap'
-import { availableMajors } from '../src/dev/postgres.ts'
 import { audit, ledgerSchema, pair, startLoad } from './support/ledger.ts'
 import { ask, useService, type Answer, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
-import { execute, usePair, type Pair } from './support/standby.ts'
+import { execute, skip, useServers, type Pair } from './support/standby.ts'
 import { until } from './support/until.ts'
-
-const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
-const skip = major === undefined || !availableMajors().includes(major) ? 'no embedded PostgreSQL for this platform' : false
 
 const schema = `${ledgerSchema}
   create table moves (id int, slept text);
@@ -24,15 +20,6 @@ const schema = `${ledgerSchema}
 
 /** What may be answered while no primary is there. */
 const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
-
-/** A pair of servers that `useService` makes its databases on; which of them that is can be changed. */
-async function useServers (t: Test, settings: Readonly<Record<string, string | number>> = {}): Promise<Pair> {
-  const before = process.env['TEST_DATABASE_URL']
-  const servers = await usePair(t, { major: major as number, settings })
-  process.env['TEST_DATABASE_URL'] = servers.primary.url
-  t.teardown(() => { process.env['TEST_DATABASE_URL'] = before })
-  return servers
-}
 
 /** The database of the service, on both servers. */
 function useFailover (t: Test, { primary, standby }: Pair, options: UseServiceOptions = {}): Promise<ServiceUnderTest> {

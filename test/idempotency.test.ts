@@ -646,7 +646,7 @@ t.test('cut after COMMIT was carried out: the rows come from the key', async t =
     ['all but the end', ({ held }) => held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length]
   ]
   for (const [i, [name, deliver]] of cases.entries()) {
-    await until(async () => await metric(service, /^service_pool_lanes_busy /) === 0)
+    await until(async () => await metric(service, /^service_pool_lanes_busy\{/) === 0)
     proxy.deliver = deliver
     const sent = post(name.replaceAll(' ', '-'), entry(5))
     await until(async () => (await database.sql`select from entries where n = 5`).length === i + 1)

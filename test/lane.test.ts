@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { defaultPreferences } from '../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { launch } from '../src/run/flight.ts'
-import { askLane, breakLane, openLane, type Lane } from '../src/run/lane.ts'
+import { askLane, breakLane, closeLane, openLane, type Lane } from '../src/run/lane.ts'
 import { useDatabase } from './support/database.ts'
 
 /** A server that asks for the password in clear text and then hangs up; resolves to the startup message and the password. */
@@ -34,6 +34,14 @@ t.test('the login', async t => {
   t.match(startup, 'application_name\0oneflight\0')
   t.equal(password, 's@cret')
   t.equal((await askForPassword(t, 'app')).password, '')
+})
+
+t.test('a lane to a server that is not the preferred one does not grow old', async t => {
+  const { loginUrl } = await useDatabase(t)
+  const [second, first] = await Promise.all([openLane(parseDatabaseUrl(`${loginUrl}?target_session_attrs=prefer-standby`)), openLane(parseDatabaseUrl(loginUrl))])
+  t.ok(second.expires <= performance.now() + 60_000)
+  t.ok(first.expires > performance.now() + 60_000)
+  await Promise.all([second, first].map(closeLane))
 })
 
 t.test('a flight ends with its connection, also when begin does not hear of it', async t => {

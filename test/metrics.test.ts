@@ -84,9 +84,9 @@ t.test('types, units and the label sets as Prometheus sees them', async t => {
   const op = sum('service_op_duration_milliseconds', 'outcome="ok"')
   t.ok(op > 10 * sum('http_request_duration_seconds', 'status_code="200"'))
   t.ok(sum('service_txn_duration_milliseconds', 'outcome="ok"') >= op)
-  t.match(text, /^service_pool_waiting 0$/m)
+  t.match(text, /^service_pool_waiting\{server="primary"\} 0$/m)
   // A lane is busy a little longer than its batch: the last flight ends after the answer.
-  await until(async () => /^service_pool_lanes_busy 0$[^]*^service_pool_lanes_idle [1-4]$/m.test((await ask(`${service.adminUrl}/metrics`)).text))
+  await until(async () => /^service_pool_lanes_busy\{server="primary"\} 0$[^]*^service_pool_lanes_idle\{server="primary"\} [1-4]$/m.test((await ask(`${service.adminUrl}/metrics`)).text))
   t.match(text, /^process_cpu_seconds_total /m)
 })
 
@@ -117,7 +117,7 @@ t.test('names of tables are bounded in number', async t => {
   await app.register(metrics)
   const observer = app.getDecorator<Observer>('observer')
   for (let i = 0; i <= 1100; i++) {
-    observer.batch({ role: 'r', outcome: 'error', ms: 1, operations: [{ op: 'select', table: `public.t${i % 1050}`, outcome: 'error', ms: 1 }] })
+    observer.batch({ role: 'r', outcome: 'error', since: 0, ms: 1, sessionMs: 0, operations: [{ id: 's', op: 'select', table: `public.t${i % 1050}`, outcome: 'error', since: 0, ms: 1 }] })
   }
   const { text } = await observer.scrape()
   const tables = [...text.matchAll(/^service_op_exceptions\{op="select",table="([^"]*)"\} (\d+)$/gm)].map(([, table, count]) => [table, Number(count)] as const)

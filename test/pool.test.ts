@@ -59,7 +59,7 @@ t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
 
 t.test('gauges', async t => {
   const service = await useService(t, { env: { POOL_SIZE: '2' } })
-  const gauges = async (): Promise<string> => [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(/^service_pool_\w+ (\d+)$/gm)].map(([, n]) => n).join(' ')
+  const gauges = async (): Promise<string> => [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(/^service_pool_\w+\{server="primary"\} (\d+)$/gm)].map(([, n]) => n).join(' ')
   // Busy, idle, waiting: a first lane is opened before it is asked for.
   await until(async () => await gauges() === '0 1 0')
   await service.database.sql.unsafe('create view nap as select pg_sleep(0.5)::text as s; grant select on nap to oneflight_user')
@@ -83,7 +83,7 @@ t.test('a login role that no policy holds back is warned of, once', async t => {
   const url = new URL(process.env['TEST_DATABASE_URL'] as string)
   for (const [privileged, databaseUrl] of [[true, (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href], [false, (login: string) => login]] as const) {
     const service = await useService(t, { env: { POOL_SIZE: '2' }, databaseUrl })
-    const idle = async (n: number): Promise<boolean> => (await ask(`${service.adminUrl}/metrics`)).text.includes(`\nservice_pool_lanes_idle ${n}\n`)
+    const idle = async (n: number): Promise<boolean> => (await ask(`${service.adminUrl}/metrics`)).text.includes(`\nservice_pool_lanes_idle{server="primary"} ${n}\n`)
     await until(() => idle(1))
     const warnings = (): unknown[] => service.log.filter(({ level }) => level === 40)
     const expected = privileged ? [{ role: url.username, msg: /^the login role is superuser or BYPASSRLS: / }] : []

@@ -31,7 +31,7 @@ export const promises: readonly Promised[] = [
   },
   { number: 6, text: 'Role and claims of every operation are exactly the token\'s, whatever a trigger does; a bad token is never anonymous', tests: [['auth'], ['tokens'], ['session'], ['isolation']] },
   { number: 7, text: 'Values are stored exactly or refused', tests: [['values', 'every built-in type both ways'], ['json'], ['references'], ['model', 'random batches against plain SQL'], ['idempotency', 'replays']] },
-  { number: 8, text: 'Nothing of a request becomes SQL text but quoted identifiers (and the constants of `index_where`, quoted)', tests: [['sql'], ['on-conflict'], ['garbage']] },
+  { number: 8, text: 'Nothing of a request becomes SQL text but quoted identifiers (and the constants of `index_where`, quoted; with `SQL_COMMENTS=on` its ids in a comment, encoded)', tests: [['sql'], ['on-conflict'], ['sql-comments'], ['garbage']] },
   { number: 9, text: 'Overload is refused fast, and memory stays bounded', tests: [['faults/overload'], ['admission'], ['pool']] },
   { number: 10, text: 'Every request is answered within its deadline', tests: [['deadlines'], ['faults/cuts', 'silence, throttles'], ['faults'], ['wire']] },
   { number: 11, text: 'The process survives restarts of the database, and serves again within a second of it', tests: [['faults/restart'], ['faults/storm'], ['faults/protocol'], ['crash'], ['failover']] },
@@ -49,7 +49,7 @@ export const promises: readonly Promised[] = [
   { number: 23, text: 'Settings of a role count for its batches and for no other', tests: [['role-settings']] },
   { number: 24, text: 'A typo never widens a query', tests: [['plan'], ['filter-faults'], ['extension-faults'], ['grammar']] },
   { number: 25, text: 'A dry run leaves nothing, and its loss is never in doubt', tests: [['prefer']] },
-  { number: 26, text: 'Every example of the documentation answers as printed', tests: [['language'], ['examples'], ['policies'], ['reliability'], ['readme']] }
+  { number: 26, text: 'Every example of the documentation answers as printed', tests: [['language'], ['examples'], ['policies'], ['reliability'], ['readme'], ['commands', 'every shell block'], ['getting-started'], ['coming-from'], ['how-it-works'], ['scaling'], ['links']] }
 ]
 
 /** A figure and the scenario that measured it. */

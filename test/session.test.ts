@@ -265,7 +265,7 @@ t.test('a second run is on the same connection, where it can be', async t => {
   const { post: send, adminUrl } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   /** Nobody may wait, and a connection is free only some time after its batch was answered. */
   const post: typeof send = async batch => {
-    await until(async () => (await (await fetch(`${adminUrl}/metrics`)).text()).includes('service_pool_lanes_busy 0\n'))
+    await until(async () => (await (await fetch(`${adminUrl}/metrics`)).text()).includes('service_pool_lanes_busy{server="primary"} 0\n'))
     return send(batch)
   }
   for (let i = 0; i < 3; i++) {

@@ -5,10 +5,10 @@
  */
 
 /**
- * Families that other programs use as much as we do (HTTP_PROXY, DB_HOST, DATABASE_NAME, LOG_FORMAT): a name in one of them is
+ * Families that other programs use as much as we do (HTTP_PROXY, DB_HOST, DATABASE_NAME, LOG_FORMAT, SQL_HOST): a name in one of them is
  * a near miss only when it is one of ours cut short (DB_SCHEMA).
  */
-const SHARED_FAMILIES: readonly string[] = ['HTTP_', 'DB_', 'DATABASE_', 'LOG_']
+const SHARED_FAMILIES: readonly string[] = ['HTTP_', 'DB_', 'DATABASE_', 'LOG_', 'SQL_']
 
 /** What Kubernetes adds to every container for a Service called e.g. "queue": QUEUE_SERVICE_HOST, QUEUE_PORT_80_TCP … */
 const KUBERNETES_LINK = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)/

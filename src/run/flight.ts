@@ -39,6 +39,8 @@ export interface Flight {
   readonly fresh?: boolean
   /** Under which the answers are stored in the same transaction. The operations have to keep them (`keep` of compile). */
   readonly key?: Key | undefined
+  /** Stands behind every statement, for the server's log; nothing is prepared then, for the text is another one each time. */
+  readonly comment?: string
 }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */
@@ -228,7 +230,13 @@ interface Leg { readonly statement: Statement, readonly place: Place, readonly t
 
 const DECODE = unprepared("select pg_catalog.set_config('client_encoding', 'UTF8', true)")
 
-function plotLegs ({ operations, restoring = false, key, mode }: Flight, session: Statement): readonly Leg[] {
+function plotLegs (flight: Flight, session: Statement): readonly Leg[] {
+  const { comment = '' } = flight
+  const legs = plotPlainLegs(flight, session)
+  return comment === '' ? legs : legs.map(leg => ({ ...leg, statement: { ...leg.statement, text: leg.statement.text + comment, prepare: false } }))
+}
+
+function plotPlainLegs ({ operations, restoring = false, key, mode }: Flight, session: Statement): readonly Leg[] {
   // Not prepared: what changes the session can also have put another statement under the name of this one. The encoding before the rest, whose
   // parameters are read by it.
   const restore = restoring ? [DECODE, { ...session, prepare: false }].map((statement): Leg => ({ statement, place: 'session', silent: true })) : []

@@ -48,6 +48,9 @@ export interface Backend { readonly pid: string, readonly started: string }
 /** A lane is replaced after about half an hour, so that memory of backends and moved servers are not kept for ever. */
 const LIFETIME_MS = 30 * 60 * 1000
 
+/** A lane to a server that is not the preferred one, for that is away, is replaced sooner: it may be back. */
+const SECOND_BEST_MS = 60_000
+
 /** The signal of those who never change their mind. */
 const NEVER = new AbortController().signal
 
@@ -90,7 +93,7 @@ export async function openLane (target: DatabaseTarget, options: OpenOptions = {
       }
     }
     const [lane] = target.targetSessionAttrs === 'prefer-standby' ? unfit.splice(0, 1) : []
-    if (lane !== undefined) return lane
+    if (lane !== undefined) return { ...lane, expires: Math.min(lane.expires, performance.now() + SECOND_BEST_MS) }
   } finally {
     await Promise.all(unfit.map(closeLane))
   }

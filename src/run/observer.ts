@@ -1,7 +1,9 @@
 /**
  * What listens to the engine. Plugins meet by these names and not by importing each other.
  */
+import type { FastifyRequest } from 'fastify'
 import type { IFastifyMetrics } from 'fastify-metrics'
+import type { Failure } from '../errors/catalogue.ts'
 import type { RetryReason } from './landed.ts'
 import type { LaneCount } from './pool.ts'
 import type { BatchReport } from './report.ts'
@@ -18,9 +20,17 @@ export interface Observer {
   batch (report: BatchReport): void
   /** Counts a further flight of a batch. */
   retry (reason: RetryReason): void
-  /** Registers the gauges of the pool; `count` is asked at every scrape. */
-  pool (count: () => LaneCount): void
+  /** Registers the gauges of the pools by what their servers are; they are asked at every scrape. */
+  pools (counts: ReadonlyMap<'primary' | 'replica', () => LaneCount>): void
   scrape (): Promise<Exposition>
   /** The same for a process that adds up those of several. */
   snapshot (): Promise<Snapshot>
+}
+
+/** Decorator `spans`, made by the telemetry plugin: what a trace is told. All of it does nothing when the request is not traced. */
+export interface Spans {
+  /** A batch that reached BEGIN, and its operations, with the failure that it ended in. */
+  batch (request: FastifyRequest, report: BatchReport, failure: Failure | undefined): void
+  /** A further flight of a batch. */
+  retry (request: FastifyRequest, reason: RetryReason): void
 }

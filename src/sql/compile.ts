@@ -38,10 +38,37 @@ export interface CompileOptions {
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const inSession = sameSession(options.session)
   return plan.operations.map(node => {
-    const statement = render(sql`${answering(node, plan.readings, options)} where ${inSession}`)
-    if (statement.parameters.length > maxParameters) throw tooLarge(node)
+    const statement = renderNode(node, sql`${answering(node, plan.readings, options)} where ${inSession}`)
     return { ...statement, prepare: node.kind !== 'insert' || node.groups.length === 1 }
   })
+}
+
+/**
+ * Statements that answer how PostgreSQL would run the operations of a plan, each in the shape of rows: `[{"Plan": {…}}]`. Explained is what the operation does to its
+ * table; how its rows are made into JSON, counted and published is the same for every operation. Nothing of the service's own stands in it, markers least of all,
+ * for a plan shows the conditions that it is made of.
+ */
+export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
+  return plan.operations.map(node => {
+    const scope = createScope(node.table, plan.readings)
+    const change = changing(node, scope, shapeOf(node, false))
+    const statement = sql`explain (format json) with ${join([...scope.queries(), change], sql`, `)} select row from r limit ${integer(maxRows + 1)}`
+    return { ...renderNode(node, statement), prepare: false }
+  })
+}
+
+/**
+ * Settings that stand for the rows that operations publish: when plans are asked for nothing is run, so there are none, and a planner that looks must find a
+ * setting.
+ */
+export function emptyPublications ({ readings }: Plan): ReadonlyArray<readonly [name: string, value: string]> {
+  return [...readings.keys()].map(index => [settingName(index), '[]'])
+}
+
+function renderNode (node: PlanNode, fragment: Fragment): RenderedSql {
+  const statement = render(fragment)
+  if (statement.parameters.length > maxParameters) throw tooLarge(node)
+  return statement
 }
 
 function tooLarge ({ id, index }: PlanNode): Failure {

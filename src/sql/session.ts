@@ -12,6 +12,8 @@ export interface Session {
   readonly requestId: string
   /** Whether the batch is to change anything: then its transaction is given its id at once, and a lost one can be asked after. */
   readonly writes?: boolean
+  /** Further settings of the transaction. */
+  readonly settings?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 /**
@@ -42,7 +44,7 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
   const settings = [
     setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
     setting(sql`'lock_timeout'`, constant(String(defaults.lockTimeoutMs))),
-    ...(roleSettings.get(session.role) ?? []).map(([name, value]) => setting(parameter(name), parameter(value))),
+    ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) => setting(parameter(name), parameter(value))),
     setting(sql`'request.jwt.claims'`, parameter(session.claims)),
     setting(sql`'request.id'`, parameter(session.requestId)),
     // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.

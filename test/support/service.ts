@@ -11,6 +11,7 @@ import { pino } from 'pino'
 import type { Test } from 'tap'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
+import type { AppOptions } from '../../src/app.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { readConfig } from '../../src/config.ts'
 import { signToken } from '../../src/dev/token.ts'
@@ -45,10 +46,14 @@ export interface UseServiceOptions {
   readonly keys?: boolean
   /** Replaces the login URL, e.g. by one that leads through a proxy. */
   readonly databaseUrl?: (loginUrl: string) => string
+  /** DATABASE_REPLICA_URL, from the login URL. */
+  readonly replicaUrl?: (loginUrl: string) => string
+  /** Who makes spans; nobody unless said otherwise. */
+  readonly tracerProvider?: AppOptions['tracerProvider']
 }
 
 /** Starts the service; it is stopped at the end of `t`. */
-export async function useService (t: Test, { schema, env = {}, keys = false, databaseUrl = url => url }: UseServiceOptions = {}): Promise<ServiceUnderTest> {
+export async function useService (t: Test, { schema, env = {}, keys = false, databaseUrl = url => url, replicaUrl, tracerProvider }: UseServiceOptions = {}): Promise<ServiceUnderTest> {
   const database = await useDatabase(t, schema === undefined ? {} : { schema })
   if (keys) await makeKeyTable(database)
   const log: Array<Record<string, unknown>> = []
@@ -58,8 +63,8 @@ export async function useService (t: Test, { schema, env = {}, keys = false, dat
       done()
     }
   })
-  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', ...env })
-  const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink) })
+  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
+  const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink), tracerProvider })
   t.teardown(() => service.stop())
   return {
     ...service,

@@ -11,15 +11,22 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import type { Test } from 'tap'
 import { give, serverAccount } from '../../src/dev/account.ts'
-import { reachableDataDirectory, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
+import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
 import { isAlive } from './alive.ts'
 import { until } from './until.ts'
+
+const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
+
+/** Why tests with a pair cannot be run here; false: they can. */
+export const skip = major === undefined || !availableMajors().includes(major) ? 'no embedded PostgreSQL for this platform' : false
 
 export interface Pair {
   readonly primary: Postgres
   readonly standby: Postgres
   /** Ends the primary: by a fast shutdown, or its postmaster by SIGKILL; resolves when all of its processes are gone. */
   losePrimary (how: 'stop' | 'kill'): Promise<void>
+  /** Ends the standby; the primary does not wait for it any more. */
+  loseStandby (): Promise<void>
   /** Makes the standby the primary; resolves when it takes writes. */
   promote (): Promise<void>
   /** Starts what was the primary as a standby of the other one. */
@@ -27,6 +34,15 @@ export interface Pair {
 }
 
 type Settings = Readonly<Record<string, string | number>>
+
+/** A pair of servers that `useService` makes its databases on; which of them that is can be changed by TEST_DATABASE_URL. */
+export async function useServers (t: Pick<Test, 'teardown'>, settings: Settings = {}): Promise<Pair> {
+  const before = process.env['TEST_DATABASE_URL']
+  const servers = await usePair(t, { major: major as number, settings })
+  process.env['TEST_DATABASE_URL'] = servers.primary.url
+  t.teardown(() => { process.env['TEST_DATABASE_URL'] = before })
+  return servers
+}
 
 /** Name of the standby in synchronous_standby_names. */
 const NAME = 'follower'
@@ -63,6 +79,10 @@ export async function usePair (t: Pick<Test, 'teardown'>, { major, settings = {}
       const children = (await execute(primary, 'select pid from pg_stat_activity')).map(({ pid }) => pid as number)
       process.kill(primary.pid, 'SIGKILL')
       await until(() => children.every(pid => !isAlive(pid)))
+    },
+    async loseStandby () {
+      await standby.stop()
+      await execute(primary, 'alter system reset synchronous_standby_names', 'select pg_reload_conf()')
     },
     async promote () {
       await execute(standby, 'select pg_promote()')
