@@ -55,7 +55,8 @@ export async function useShop (t: Test, options: Omit<UseServiceOptions, 'schema
 export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
   const ports = [['4000', service.url], ['9568', service.adminUrl]] as const
   const here = (text: string): string => ports.reduce((text, [port, url]) => text.replaceAll(new RegExp(`\\b(?:127\\.0\\.0\\.1|localhost):${port}\\b`, 'g'), new URL(url).host), text)
-  const { run } = openShell(t, { TOKEN: token(CUSTOMER) })
+  // The command line goes to port 4000 unless it is told.
+  const { run } = openShell(t, { TOKEN: token(CUSTOMER), ONEFLIGHT_URL: service.url })
   return { run: text => run(here(text).replaceAll(/\bnpx oneflight\b/g, 'node src/cli.ts')) }
 }
 
