@@ -1,6 +1,6 @@
 /**
- * docs/getting-started.md, "Your own database": its SQL makes the database, its commands start the service, make a token and send a batch, which is answered as
- * printed. The other commands of the page are run by commands.test.ts.
+ * docs/getting-started.md, "Your own database" and "From TypeScript": the SQL makes the database, the commands start the service, make a token and send a batch, which
+ * is answered as printed, and the program does what it is said to. The other commands of the page are run by commands.test.ts.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,13 +16,14 @@ import { until } from './support/until.ts'
 
 /** Roles belong to the cluster, which other runs of the suite may share: every name gets a suffix of this run. */
 const suffix = `${process.pid}_${Date.now().toString(36)}`
-const rename = (text: string): string => text.replace(/\b(oneflight|app_user)\b(?!\/)/g, `$1_${suffix}`)
+const rename = (text: string): string => text.replace(/\b(oneflight|app_user)\b(?!-)/g, `$1_${suffix}`)
 
 const page = readPage('docs/getting-started.md')
-const blocks = readBlocks(page.slice(page.indexOf('## Your own database'), page.indexOf('## From TypeScript')))
+const blocks = readBlocks(page.slice(page.indexOf('## Your own database'), page.indexOf('## With Docker')))
 const textOf = (language: string): readonly string[] => blocks.filter(block => block.language === language).map(({ text }) => text)
 const [schema = ''] = textOf('sql')
 const [answer = ''] = textOf('json')
+const [program = ''] = textOf('ts')
 const [start = '', sign = '', send = '', migrate = ''] = textOf('sh')
 
 t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
@@ -50,7 +51,7 @@ function run (t: Test, script: string, env: Readonly<Record<string, string>>): v
 }
 
 t.test('your own database', async t => {
-  t.same([textOf('sql').length, textOf('json').length, textOf('sh').length], [1, 1, 4])
+  t.same([textOf('sql').length, textOf('json').length, textOf('ts').length, textOf('sh').length], [1, 1, 1, 4])
   const database = await useDatabase(t)
   await database.sql.unsafe(rename(schema))
 
@@ -78,4 +79,9 @@ t.test('your own database', async t => {
   const migrated = await terminal.run(here(migrate))
   t.equal(migrated.code, 0, migrated.stderr)
   t.same(await database.sql`select count(*)::int as n from oneflight.idempotency_keys`, [{ n: 0 }])
+
+  const typescript = here(program).replace("'oneflight-client'", () => `'${join(root, 'client/src/index.ts')}'`)
+  const ran = await terminal.run(`cat > notes.mts << 'END OF FILE'\n${typescript}\nEND OF FILE\nnode --disable-warning=ExperimentalWarning notes.mts`)
+  t.equal(ran.code, 0, ran.stderr)
+  t.equal(ran.stdout, "[ { body: 'Bake a pie' } ]\n")
 })
