@@ -168,6 +168,7 @@ function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord
 
 ## Again
 
+<!-- not run: it takes minutes and writes the record -->
 \`\`\`sh
 npm run bench                  # all of it, about 5 minutes, writes this page
 npm run bench -- --quick       # short slices, to try it; writes nothing
