@@ -73,8 +73,8 @@ t.test('your own database', async t => {
   t.equal(sent.code, 0, sent.stderr)
   t.equal(settleJson(sent.stdout), settleJson(answer))
 
-  const other = await terminal.run(`${here(sign).replace('"ada"', '"bob"')}\n${here(send)}`)
-  t.match(JSON.parse(other.stdout), { data: { note: [{ id: 2, owner: 'bob' }], mine: [{ count: 1 }] } }, 'another user has notes of their own')
+  const other = await terminal.run(`${here(sign).replace('"corner-shop"', '"bakery"')}\n${here(send)}`)
+  t.match(JSON.parse(other.stdout), { data: { note: [{ id: 2, owner: 'bakery' }], mine: [{ count: 1 }] } }, 'another user has notes of their own')
 
   const migrated = await terminal.run(here(migrate))
   t.equal(migrated.code, 0, migrated.stderr)
