@@ -3,7 +3,7 @@
  * the client sent stands in the log all the same. In charge of what a trace may hold: as in the log, nothing that a client or the database said.
  */
 import { SpanKind, SpanStatusCode, trace, type Attributes, type Context, type Span, type SpanOptions, type TracerProvider } from '@opentelemetry/api'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { readTraceparent, renderTraceparent, type Trace } from '../schemas/trace.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
@@ -29,11 +29,11 @@ async function telemetry (app: FastifyInstance, { tracerProvider, database }: Te
   const spans = tracerProvider === undefined ? { batch () {}, retry () {} } : await traceRequests(app, tracerProvider, database)
   app.decorate('spans', spans satisfies Spans)
   app.addHook('onRequest', async (request, reply) => {
-    const span = tracerProvider === undefined ? undefined : spanOf(request)
-    request.trace = span === undefined ? readTraceparent(request.headers['traceparent']) : placeOf(span)
+    const span = tracerProvider === undefined ? null : spanOf(request)
+    request.trace = span === null ? readTraceparent(request.headers['traceparent']) : placeOf(span)
     if (request.trace === undefined) return
-    if (span !== undefined) reply.header('traceparent', renderTraceparent(request.trace))
-    request.log = request.log.child({ trace_id: request.trace.traceId, ...span === undefined ? {} : { span_id: request.trace.spanId } })
+    if (span !== null) reply.header('traceparent', renderTraceparent(request.trace))
+    request.log = request.log.child({ trace_id: request.trace.traceId, ...span === null ? {} : { span_id: request.trace.spanId } })
   })
 }
 
@@ -54,13 +54,13 @@ async function traceRequests (app: FastifyInstance, provider: TracerProvider, da
   })
   instrumentation.setTracerProvider(provider)
   await app.register(instrumentation.plugin())
-  app.addHook('onSend', async (request, reply) => describeEnd(spanOf(request), request, reply))
+  app.addHook('onSend', async request => describeEnd(spanOf(request), request))
   const tracer = provider.getTracer('oneflight')
   const system = { 'db.system.name': 'postgresql', 'db.namespace': database.database }
   return {
     batch (request, { role, since, ms, operations }, failure) {
       const context = recording(request)
-      if (context === undefined) return
+      if (context === null) return
       const span = tracer.startSpan('batch', { startTime: since, attributes: { ...system, 'oneflight.operations': operations.length, ...role === undefined ? {} : { 'oneflight.role': role } } }, context)
       const inside = trace.setSpan(context, span)
       for (const [index, operation] of operations.entries()) {
@@ -93,16 +93,17 @@ function endSpan (span: Span, failure: Failure | undefined, end: number): void {
 }
 
 /** What the library made of an error is its message; in its place stands the code. */
-function describeEnd (span: Span | undefined, request: FastifyRequest, reply: FastifyReply): void {
+function describeEnd (span: Span | null, request: FastifyRequest): void {
   const { failure, role } = request.access
   span?.setAttributes({ 'oneflight.request_id': request.id, ...role === undefined ? {} : { 'oneflight.role': role } })
   if (failure === undefined) return
   span?.setStatus({ code: SpanStatusCode.ERROR, message: failure.code })
-  span?.setAttribute('error.type', reply.statusCode >= 500 ? String(reply.statusCode) : failure.code)
+  span?.setAttribute('error.type', failure.code)
 }
 
-function spanOf (request: FastifyRequest): Span | undefined {
-  return request.opentelemetry().span ?? undefined
+/** null when it has ended. */
+function spanOf (request: FastifyRequest): Span | null {
+  return request.opentelemetry().span
 }
 
 function placeOf (span: Span): Trace {
@@ -111,9 +112,9 @@ function placeOf (span: Span): Trace {
 }
 
 /** The context of a request whose trace is recorded. */
-function recording (request: FastifyRequest): Context | undefined {
+function recording (request: FastifyRequest): Context | null {
   const { span, context } = request.opentelemetry()
-  return span?.isRecording() === true ? context ?? undefined : undefined
+  return span?.isRecording() === true ? context : null
 }
 
 export default fp(telemetry, { name: 'telemetry', fastify: '5.x', dependencies: ['tracing'] })

@@ -16,17 +16,15 @@ export async function loadPretty ({ isTTY }: Output): Promise<Pretty | undefined
 }
 
 /** A logger to standard output, or to `destination`; in a form for people when `pretty` is there. */
-export function createLogger (level: string, pretty?: Pretty, destination?: DestinationStream): Logger {
+export function createLogger (level: string, pretty?: Pretty, destination: DestinationStream = pino.destination(1)): Logger {
   const stream = pretty?.({
-    ...destination === undefined ? { colorize: true } : { destination, colorize: false },
-    // Nothing may stand behind the end of the process.
-    sync: true,
+    destination,
     singleLine: true,
     translateTime: 'SYS:HH:MM:ss.l',
     ignore: 'pid,hostname,method,path,status,ms',
     messageFormat: (line, messageKey) => describeLine(line as Line) ?? String(line[messageKey])
-  }) ?? destination
-  return stream === undefined ? pino({ level }) : pino({ level }, stream)
+  })
+  return pino({ level }, stream ?? destination)
 }
 
 /** Of the access line, what a person looks for first. */

@@ -1,6 +1,6 @@
 /**
  * OpenTelemetry's SDK: who makes spans and sends them. Everything about where, how often and how many is said by the standard OTEL_* variables, which it reads
- * itself. In charge of starting and ending it, and of telling the log when traces cannot be sent, each reason once.
+ * itself. In charge of starting and ending it, and of telling the log what it complains of, each thing once.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { diag, DiagLogLevel, type TracerProvider } from '@opentelemetry/api'
@@ -21,7 +21,7 @@ const STOP_MS = 3000
 /** Starts the SDK for this process. The service is called `oneflight` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES says otherwise. */
 export function startTelemetry (logger: FastifyBaseLogger): Telemetry {
   const report = reportOnce(logger)
-  diag.setLogger({ error: report, warn: report, info () {}, debug () {}, verbose () {} }, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+  diag.setLogger({ error: report, warn: report, info: report, debug: report, verbose: report }, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   const resource = defaultResource().merge(resourceFromAttributes({ 'service.name': 'oneflight' })).merge(detectResources({ detectors: [envDetector] }))
   const provider = new NodeTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())] })
   // Contexts are handed on by name: nothing has to be found by the way of asynchronous calls, which costs each of them.
@@ -42,15 +42,15 @@ function reportOnce (logger: FastifyBaseLogger): (message: string) => void {
   const told = new Set<string>()
   return message => {
     const reason = readReason(message)
-    if (!told.has(reason)) logger.warn({ reason }, 'traces cannot be sent')
+    if (!told.has(reason)) logger.warn({ reason }, 'OpenTelemetry has a problem')
     told.add(reason)
   }
 }
 
-/** Errors come as JSON texts with their stack. */
+/** Errors come as JSON texts with their stack, what is wrong with a variable as plain text. */
 function readReason (message: string): string {
   try {
-    return String((JSON.parse(message) as { message?: unknown }).message ?? message)
+    return (JSON.parse(message) as { readonly message: string }).message
   } catch {
     return message
   }

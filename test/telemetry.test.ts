@@ -82,6 +82,10 @@ t.test('what failed, by its code and without a word of client or database', asyn
     t.ok(own.every(({ events }) => events.length === 0), 'exceptions are not recorded')
     t.notMatch(JSON.stringify(own.map(({ name, attributes, status }) => ({ name, attributes, status }))), /hush/, name)
   }
+  await service.post([insert('a', 't', {})], { role: 'postgres' })
+  await until(() => ended().length === seen + 2)
+  t.match(ended()[seen++], { name: 'batch', status: { message: 'role_denied' }, attributes: { 'oneflight.operations': 0, 'oneflight.role': undefined } }, 'a role that was not taken is the client\'s word')
+  seen++
   t.equal(ended().filter(({ name }) => name === 'insert').length, 1, 'a table that is not there is no name')
   t.match(ended().find(({ name }) => name === 'insert public.failing')?.attributes, { 'error.type': 'raise_exception', 'db.response.status_code': 'P0001' })
   for (const [path, status, name] of [['/health?hush', 200, 'GET /health'], ['/hush', 404, 'GET']] as const) {
@@ -179,11 +183,12 @@ t.test('spans go to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names, the la
   for (const word of ['POST /', 'batch', 'insert public.t', 'corner-shop']) t.ok(received[0]?.body.includes(word), word)
 
   mood = 'refuses'
-  const refused = await start({ OTEL_BSP_SCHEDULE_DELAY: '20' })
+  const problems = ({ output }: { output: () => string }): readonly unknown[] => output().split('\n').filter(line => line.includes('OpenTelemetry')).map(line => (JSON.parse(line) as { reason: unknown }).reason)
+  const refused = await start({ OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_TRACES_SAMPLER: 'nonsense' })
   for (let i = 0; i < 3; i++) await post(refused.url)
-  await until(() => refused.output().includes('"traces cannot be sent"'))
+  await until(() => problems(refused).length === 2)
   t.equal(await refused.stop(), 0)
-  t.equal(refused.output().match(/"traces cannot be sent"/g)?.length, 1, 'the same reason is told once')
+  t.match(problems(refused), [/^OTEL_TRACES_SAMPLER value "nonsense" invalid/, /Bad Request/], 'each is told once')
 
   mood = 'is silent'
   const waiting = await start({ OTEL_BSP_SCHEDULE_DELAY: '600000', SHUTDOWN_TIMEOUT_MS: '20000' })
