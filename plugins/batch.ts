@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchSchema, type Batch } from '../schemas/batch.ts'
@@ -13,10 +12,11 @@ import type { Config } from '../schemas/config.ts'
 import { readTtl } from '../schemas/idempotency.ts'
 import { asked } from '../schemas/prefer.ts'
 import { principalOf } from '../src/auth/principal.ts'
-import { failure, type Failure } from '../src/errors/catalogue.ts'
+import { failure } from '../src/errors/catalogue.ts'
 import { parseJson } from '../src/json/parse.ts'
 import type { Plan } from '../src/plan/nodes.ts'
 import { planBatch } from '../src/plan/plan.ts'
+import { checkIds, refuseBody } from '../src/plan/request.ts'
 import { countBytes, reply as render } from '../src/reply/reply.ts'
 import { renderTiming } from '../src/reply/timing.ts'
 import { poolFor, type Database } from '../src/run/database.ts'
@@ -136,26 +136,6 @@ function abandonment ({ raw }: FastifyReply): AbortSignal {
     if (!raw.writableFinished) gone.abort()
   })
   return gone.signal
-}
-
-/** The first fault of the body as a whole, in the words of the contract. */
-function refuseBody (fault: ValueError | undefined): Failure {
-  const index = Number(fault?.path.split('/')[1])
-  switch (fault?.type) {
-    case ValueErrorType.ArrayMinItems: return failure('body_empty')
-    case ValueErrorType.ArrayMaxItems: return failure('too_many_ops', `The batch holds ${(fault.value as unknown[]).length} operations, at most ${String(fault.schema['maxItems'])} are allowed.`)
-    case ValueErrorType.Array: return failure('body_invalid', 'The body is not a JSON array.')
-    default: return failure('id_missing', `Operation ${index} has no id that is a string.`, { op: null, index })
-  }
-}
-
-function checkIds (operations: Batch): void {
-  const seen = new Map<string, number>()
-  for (const [index, { id }] of operations.entries()) {
-    const first = seen.get(id)
-    if (first !== undefined) throw failure('id_duplicate', `Operations ${first} and ${index} have the same id.`, { op: id, index })
-    seen.set(id, index)
-  }
 }
 
 export default fp(batch, { name: 'batch', fastify: '5.x', encapsulate: true, dependencies: ['tracing', 'errors', 'metrics', 'auth', 'prefer', 'idempotency', 'admission', 'db', 'telemetry'] })

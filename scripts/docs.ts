@@ -13,6 +13,7 @@ import { operands, operators } from '../schemas/filter.ts'
 import { modifiers, type Modifier } from '../schemas/modifier.ts'
 import { memberKinds, operations } from '../schemas/operation.ts'
 import { asked, preferenceItems } from '../schemas/prefer.ts'
+import { commands, describeOption, writeOption, type CommandName } from '../src/cli/commands.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { isReached, type Figure } from '../test/faults/scenario.ts'
 import { figuresFile, promises, readFigures, type Evidence, type FaultRecord } from '../test/promises.ts'
@@ -35,6 +36,11 @@ const blocks: readonly Block[] = [
   { file: 'docs/language.md', name: 'operands', render: renderOperands },
   { file: 'docs/language.md', name: 'modifiers', render: renderModifiers },
   { file: 'docs/language.md', name: 'preferences', render: renderPreferences },
+  { file: 'docs/cli.md', name: 'commands', render: renderCommands },
+  { file: 'docs/cli.md', name: 'start', render: () => renderCommand('start') },
+  { file: 'docs/cli.md', name: 'run', render: () => renderCommand('run') },
+  { file: 'docs/cli.md', name: 'check', render: () => renderCommand('check') },
+  { file: 'docs/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
   { file: 'docs/reliability.md', name: 'figures', render: renderFigures }
 ]
 
@@ -107,6 +113,18 @@ function renderModifiers (): string {
 function renderPreferences (): string {
   const rows = [...preferenceItems].map(([name, { anyOf, description }]) => [`\`${name}\``, anyOf.map(({ const: value }) => value === asked ? 'by its name alone' : `\`${value}\``).join(', '), description])
   return renderTable(['Preference', 'Values', 'Meaning'], rows)
+}
+
+function renderCommands (): string {
+  const rows = Object.entries(commands).map(([name, { operands, summary }]) => [`\`oneflight ${`${name} ${operands}`.trim()}\``, summary])
+  return renderTable(['Command', 'What it does'], rows)
+}
+
+/** What `--help` says of it; every command has that option itself. */
+function renderCommand (name: CommandName): string {
+  const { notes, options } = commands[name]
+  const rows = Object.entries(options).filter(([option]) => option !== 'help').map(([option, item]) => [`\`${writeOption(option, item)}\``, describeOption(item)])
+  return [...notes, ...rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]].join('\n\n')
 }
 
 /** Without the brackets around its holes. */

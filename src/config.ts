@@ -41,7 +41,7 @@ export interface Settings {
 
 /** Reads the configuration. An empty variable counts as unset. Throws a `ConfigError` that lists every problem. */
 export function readConfig (env: Environment): Settings {
-  const given = Object.fromEntries(Object.entries(env).filter(([, text]) => text !== undefined && text !== ''))
+  const given = setVariables(env)
   const draft = readTokenKeys(readDatabases(readVariables(given)), given)
   const { tracing, problems: tracingProblems } = readTracing(given)
   const problems = [
@@ -58,6 +58,18 @@ export function readConfig (env: Environment): Settings {
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
   // Without a problem every required variable was read and every other one has its default.
   return { config: draft.values as Config, database: draft.database, replica: draft.replica, keys: draft.keys, tracing }
+}
+
+/** What a batch is held against before there is a database. */
+const limits = ['DB_SCHEMAS', 'MAX_BODY_BYTES', 'MAX_OPS', 'MAX_ROWS', 'MAX_CONDITIONS'] as const
+export type Limits = Pick<Config, typeof limits[number]>
+
+/** Reads the limits of a batch alone, for those who run none: nothing else need be set. Throws a `ConfigError` that lists every problem. */
+export function readLimits (env: Environment): Limits {
+  const { values, problems } = readVariables(setVariables(env), configItems.filter(([name]) => limits.includes(name as keyof Limits)))
+  const all = [...problems, ...checkSchemas(values)]
+  if (all.length > 0) throw configError(all)
+  return values as Limits
 }
 
 /**
@@ -84,10 +96,14 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
   }
 }
 
-function readVariables (given: Environment): Draft {
+function setVariables (env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([, text]) => text !== undefined && text !== ''))
+}
+
+function readVariables (given: Environment, items = configItems): Draft {
   const values: Record<string, unknown> = {}
   const problems: string[] = []
-  for (const [name, item] of configItems) {
+  for (const [name, item] of items) {
     const text = given[name]
     if (text !== undefined) {
       const reading = readValue(item, text)

@@ -1,12 +1,13 @@
 /**
- * `npm run migrate`: makes in the database what the service keeps there, for the login role of DATABASE_URL. It connects by MIGRATE_DATABASE_URL
+ * `npm run migrate`, `oneflight migrate`: makes in the database what the service keeps there, for the login role of DATABASE_URL. It connects by MIGRATE_DATABASE_URL
  * where that is set, since a login role should not be allowed to create schemas. Exit code 1 with one line when it cannot.
  */
 import { readFile } from 'node:fs/promises'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { migrate } from './run/migrate.ts'
 
-const file = new URL('../deploy/migrate.sql', import.meta.url)
+// From the root of the package, which is another way from the compiled file.
+const file = new URL('deploy/migrate.sql', import.meta.resolve('oneflight/package.json'))
 
 // As in main.ts.
 delete process.env['PGTARGETSESSIONATTRS']

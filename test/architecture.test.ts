@@ -20,8 +20,9 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
-  ['app', /^src\/(app|admin|service|logger|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
-  ['process', /^src\/(main|process|dev|migrate)\.ts$/, ['app', 'config', 'dev', 'run']]
+  ['app', /^src\/(app|admin|service|index|logger|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
+  ['cli', /^src\/cli\//, ['config', 'plan', 'json', 'errors', 'schemas']],
+  ['process', /^src\/(main|process|dev|migrate|cli)\.ts$/, ['app', 'cli', 'config', 'dev', 'run']]
 ]
 
 interface Source { readonly file: string, readonly text: string, readonly imports: readonly string[] }
@@ -68,7 +69,7 @@ t.test('plugins meet by decorators, not by imports', async t => {
 
 const privileges: ReadonlyArray<readonly [what: string, sign: RegExp, who: RegExp]> = [
   // The queue of the next tick is the event loop's, wherever it is called from.
-  ['touches the process', /\bprocess\b\.(?!nextTick\()/, /^src\/(main|process|dev|migrate)\.ts$|^src\/dev\//],
+  ['touches the process', /\bprocess\b\.(?!nextTick\()/, /^src\/(main|process|dev|migrate|cli)\.ts$|^src\/dev\//],
   ['begins a transaction', /\.begin\(/, /^src\/run\/flight\.ts$/],
   ['imports the database driver', /from 'postgres'/, /^src\/run\/|^src\/dev(\.ts$|\/)/],
   ['re-exports everything (a barrel)', /export \*/, /^$/]

@@ -9,11 +9,12 @@ const page = (...names: readonly string[]) => `# Before\n${names.map(block).join
 const pages = {
   'README.md': page('members', 'errors', 'config', 'promises', 'bench'),
   'docs/language.md': page('members', 'operators', 'operands', 'modifiers', 'preferences'),
+  'docs/cli.md': page('commands', 'start', 'run', 'check', 'migrate'),
   'docs/reliability.md': page('figures')
 }
 
 t.test('the generated tables', async t => {
-  const directory = t.testdir({ 'README.md': pages['README.md'], docs: { 'language.md': pages['docs/language.md'], 'reliability.md': pages['docs/reliability.md'] } })
+  const directory = t.testdir({ 'README.md': pages['README.md'], docs: { 'cli.md': pages['docs/cli.md'], 'language.md': pages['docs/language.md'], 'reliability.md': pages['docs/reliability.md'] } })
   const read = (file: string) => readFileSync(`${directory}/${file}`, 'utf8')
   const run = (...args: string[]) => spawnSync(process.execPath, [script, ...args], { cwd: directory, encoding: 'utf8' })
 
@@ -43,6 +44,8 @@ t.test('the generated tables', async t => {
     '| `$inc` | a number or a reference | adds a number',
     '| `tx` | `commit`, `rollback` | '
   ]) t.ok(read('docs/language.md').includes(`\n${row}`), row)
+
+  for (const row of ['| `oneflight run <file|->` |'.replaceAll('|-', '\\|-'), '| `--isolation <level>` | isolation level of the transaction (one of read-committed, ']) t.ok(read('docs/cli.md').includes(`\n${row}`), row)
 
   t.equal(run('--check').status, 0, 'what was written is what is checked')
   writeFileSync(`${directory}/README.md`, '# No markers\n')

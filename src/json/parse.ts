@@ -37,7 +37,7 @@ export function parseJson (bytes: Buffer): Json {
   const value = read(() => (exact ? json.parse(text, keepNumber) : JSON.parse(text)) as Json)
   const { members, fault } = inspect(value, facts.escapes)
   if (fault !== undefined) throw failure('body_invalid', fault)
-  if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text))} twice.`)
+  if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text)?.quoted)} twice.`)
   // White space and the spelling of escapes are not kept, whoever writes the value.
   if (!facts.spaces && !facts.escapes) for (const span of facts.values) keepSource(value, span, ascii ? text.slice(span.start, span.end) : bytes.toString('utf8', span.start, span.end))
   if (facts.depth > maxDepth) deep.add(value as object)

@@ -1,0 +1,30 @@
+#!/usr/bin/env node
+/**
+ * The entry of the package's program. What an older Node cannot even parse is imported when the version of Node is known, and signals are heard as soon as by
+ * `npm start`: the service's own entry is the first thing to be loaded.
+ */
+import { createRequire } from 'node:module'
+
+const { version, engines } = createRequire(import.meta.url)('oneflight/package.json') as { version: string, engines: { node: string } }
+const [command = 'start', ...rest] = process.argv.slice(2)
+
+if (isOlder(process.version, engines.node)) {
+  process.stderr.write(`oneflight: needs Node ${engines.node}, this is ${process.version}\n`)
+  process.exitCode = 2
+} else if (command === 'start' && rest.length === 0) {
+  await import('./main.ts')
+} else if (command === 'migrate' && rest.length === 0) {
+  await import('./migrate.ts')
+} else {
+  const { runCommand } = await import('./cli/main.ts')
+  process.exitCode = await runCommand([command, ...rest], version, process)
+}
+
+function isOlder (running: string, required: string): boolean {
+  const [[major = 0, minor = 0], [needed = 0, atLeast = 0]] = [numbersOf(running), numbersOf(required)] as const
+  return major < needed || (major === needed && minor < atLeast)
+}
+
+function numbersOf (text: string): readonly number[] {
+  return Array.from(text.matchAll(/\d+/g), Number)
+}

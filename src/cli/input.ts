@@ -1,0 +1,27 @@
+/**
+ * Files that a command is given. Bytes, as they are.
+ */
+import { readFile } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { UsageError } from './arguments.ts'
+
+export interface Input {
+  /** Its name for people. */
+  readonly name: string
+  readonly bytes: Buffer
+}
+
+/** Reads a file; `-` is standard input. Throws a UsageError when it cannot be read. */
+export async function readInput (file: string, stdin: Readable): Promise<Input> {
+  return file === '-' ? { name: '<stdin>', bytes: await buffer(stdin) } : { name: file, bytes: await readBytes(file) }
+}
+
+/** Throws a UsageError when there is no such file, or none that can be read. */
+export async function readBytes (file: string): Promise<Buffer> {
+  try {
+    return await readFile(file)
+  } catch (error) {
+    throw new UsageError(`${file}: ${(error as Error).message}`)
+  }
+}

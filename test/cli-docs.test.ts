@@ -1,0 +1,34 @@
+/** The command lines of docs/cli.md print what stands below them, on the shop of `npm run dev`. */
+import { spawn } from 'node:child_process'
+import { chmodSync, readFileSync } from 'node:fs'
+import { delimiter, join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { childEnvironment, program } from './support/cli.ts'
+import { LOGIN_ROLE, withAdmin } from './support/database.ts'
+import { codeBlocks } from './support/markdown.ts'
+import { token, useService } from './support/service.ts'
+
+const root = resolve(import.meta.dirname, '..')
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+
+t.test('every command line, in its order', async t => {
+  const service = await useService(t, { schema: read('deploy/shop.sql'), keys: true })
+  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
+  // By its name, as where it is installed.
+  const directory = t.testdir({ oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning '${program}' "$@"\n` })
+  chmodSync(join(directory, 'oneflight'), 0o755)
+  const env = childEnvironment({
+    PATH: `${directory}${delimiter}${process.env['PATH'] ?? ''}`,
+    ONEFLIGHT_URL: service.url,
+    ONEFLIGHT_TOKEN: token({ role: 'shop_customer', sub: 'corner-shop' })
+  })
+  const page = read('docs/cli.md')
+  const blocks = codeBlocks(page)
+  const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter(([{ language, lead }]) => language === 'sh' && lead === '<!-- run by: test/cli-docs.test.ts -->')
+  t.equal(own.length, page.match(/run by: test\/cli-docs/g)?.length)
+  for (const [{ text: line }, expected] of own) {
+    const child = spawn('sh', ['-c', `exec 2>&1\n${line}`], { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
+    t.equal((await text(child.stdout)).trimEnd(), expected, line)
+  }
+})
