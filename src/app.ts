@@ -6,6 +6,7 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } 
 import admission from '../plugins/admission.ts'
 import auth from '../plugins/auth.ts'
 import batch from '../plugins/batch.ts'
+import cors from '../plugins/cors.ts'
 import db from '../plugins/db.ts'
 import errors, { sendFrameworkError } from '../plugins/errors.ts'
 import health from '../plugins/health.ts'
@@ -40,6 +41,7 @@ export async function buildApp ({ config, database, keys, logger }: AppOptions):
   })
   await app.register(http, { requestId, maxBodyBytes: config.MAX_BODY_BYTES, patienceMs: Math.min(PATIENCE_MS, config.REQUEST_TIMEOUT_MS) })
   await app.register(tracing)
+  await app.register(cors, { config })
   await app.register(errors)
   await app.register(metrics)
   await app.register(db, { config, database })
