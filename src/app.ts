@@ -13,6 +13,7 @@ import health from '../plugins/health.ts'
 import http, { originForm } from '../plugins/http.ts'
 import idempotency from '../plugins/idempotency.ts'
 import metrics from '../plugins/metrics.ts'
+import openapi from '../plugins/openapi.ts'
 import prefer from '../plugins/prefer.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
 import type { Settings } from './config.ts'
@@ -50,6 +51,7 @@ export async function buildApp ({ config, database, keys, logger }: AppOptions):
   await app.register(idempotency)
   await app.register(admission, { config })
   await app.register(health)
+  await app.register(openapi, { config, server: '/' })
   await app.register(batch, { config })
   return app
 }

@@ -16,12 +16,13 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['run', /^src\/run\//, ['sql', 'plan', 'errors', 'schemas']],
   ['reply', /^src\/reply\//, ['plan']],
+  ['openapi', /^src\/openapi\//, ['errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
-  ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
+  ['plugins', /^plugins\//, ['auth', 'openapi', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
   ['app', /^src\/(app|admin|service|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
-  ['process', /^src\/(main|process|dev|migrate)\.ts$/, ['app', 'config', 'dev', 'run']]
+  ['process', /^src\/(main|process|dev|migrate)\.ts$/, ['app', 'config', 'dev', 'run', 'schemas']]
 ]
 
 interface Source { readonly file: string, readonly text: string, readonly imports: readonly string[] }
