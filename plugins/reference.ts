@@ -17,8 +17,8 @@ import type { Config } from '../schemas/config.ts'
 
 export interface ReferenceOptions {
   readonly config: Pick<Config, 'REQUEST_TIMEOUT_MS'>
-  /** Where the main server listens; undefined while it does not. */
-  readonly main: () => Pick<AddressInfo, 'address' | 'port'> | undefined
+  /** Where the main server listens; nothing while it does not. */
+  readonly main: () => Pick<AddressInfo, 'address' | 'port'> | null | undefined
 }
 
 /** Where the page sends its requests, followed by the path of the main server. */
@@ -54,11 +54,11 @@ async function reference (app: FastifyInstance, { config, main }: ReferenceOptio
   })
   const passOn = (path: string): RouteHandlerMethod => (_request, reply) => {
     const address = main()
-    if (address === undefined) return refuse(reply, NOT_SENT)
+    if (!address) return refuse(reply, NOT_SENT)
     reply.from(path, {
       getUpstream: () => `http://${isIPv6(address.address) ? `[${address.address}]` : address.address}:${address.port}`,
       rewriteHeaders: headers => Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'connection' && !name.startsWith('access-control-'))),
-      onError: (reply, { error }) => refuse(reply, (error.cause as NodeJS.ErrnoException).syscall === 'connect' ? NOT_SENT : NOT_KNOWN)
+      onError: (reply, { error }) => refuse(reply, (error.cause as NodeJS.ErrnoException | undefined)?.syscall === 'connect' ? NOT_SENT : NOT_KNOWN)
     })
   }
   app.post(`${tryUrl}/`, passOn('/'))

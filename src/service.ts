@@ -27,7 +27,7 @@ export async function startService (options: AppOptions): Promise<Service> {
     config,
     logger,
     scrape,
-    main: () => app.server.address() as AddressInfo | null ?? undefined,
+    main: () => app.server.address() as AddressInfo | null,
     async hindrance () {
       if (stopping) return 'stopping'
       return await probe.reachable() ? undefined : 'database'

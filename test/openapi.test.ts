@@ -117,6 +117,7 @@ t.test('describes every route that there is, with the words of the language', as
     const told = responses[status]?.description.includes(`\`${code}\`: `) === true
     t.equal(told, !['not_found', 'method_not_allowed', 'client_closed_request'].includes(code), code)
   }
+  t.match(responses[403]?.description, '`validation_failed`')
   for (const code of ['serialization_failure', 'unique_violation', 'lock_not_available']) t.match(responses[409]?.description, `\`${code}\``)
   for (const [status, headers] of [[200, ['X-Request-Id', 'Preference-Applied', 'Idempotent-Replayed', 'Server-Timing', 'traceparent']], [400, ['X-Request-Id']], [401, ['X-Request-Id', 'WWW-Authenticate']], [503, ['X-Request-Id', 'Retry-After']]] as const) {
     t.same(Object.keys(responses[status]?.headers ?? {}), headers, String(status))
@@ -191,6 +192,7 @@ t.test('its schemas take the answers that the service gives', async t => {
     [401, 'auth_required', [select], { role: null }],
     [401, 'token_invalid', [select], { headers: { authorization: 'Bearer a.b.c' } }],
     [403, 'role_denied', [select], { role: 'oneflight_nobody' }],
+    [403, 'validation_failed', [{ ...select, table: 'private.t' }]],
     [404, 'undefined_table', [{ ...select, table: 'nowhere' }]],
     [409, 'unique_violation', [insert]],
     [412, 'expectation_failed', [{ ...select, expect: 17 }]],

@@ -2,7 +2,7 @@
  * The answers to a batch that are not 200, by status: which failures they tell, with an example of each. Made by the code that answers, from
  * the catalogue and PostgreSQL's conditions; no status and no code is written here that these do not have.
  */
-import { catalogue, failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
+import { catalogue, failure, Failure, type FailureCode } from '../errors/catalogue.ts'
 import { conditions } from '../errors/conditions.ts'
 import { answerFailure } from '../errors/envelope.ts'
 import { fromDatabase } from '../errors/postgres.ts'
@@ -30,7 +30,7 @@ const requestId = '5856fecf-0c36-4a9b-bb2d-68428cc8a070'
 export function errorAnswers (): readonly ErrorAnswer[] {
   const named = (Object.keys(catalogue) as FailureCode[]).filter(code => !notOfBatches.includes(code)).map(code => failure(code, undefined, detailsOf(code)))
   const refused = [...conditions.keys()].filter(isError).flatMap(code => [false, true].map(anonymous => raised({ code, message: '' }, anonymous)))
-  const failures = Map.groupBy([...named, ...refused.filter(({ code }) => !(code in catalogue))], ({ status }) => status)
+  const failures = Map.groupBy([...named, forbidden, ...refused.filter(({ code }) => !(code in catalogue))], ({ status }) => status)
   return [...failures.keys()].sort((a, b) => a - b).map(status => describeAnswer(status, failures.get(status) as readonly Failure[]))
 }
 
@@ -47,6 +47,16 @@ function detailsOf (code: FailureCode): Failure['details'] {
   if (code !== 'validation_failed') return {}
   return { errors: [{ op: 'paid', index: 3, code: 'operator_unknown', path: ['where', 'id', 'equals'], message: 'There is no operator "equals".' }] }
 }
+
+const closed = 'The schema "private" is not open to requests.'
+/** The one code that has two statuses: 403 when nothing but schemas is wrong. */
+const forbidden = new Failure({
+  type: catalogue.validation_failed.type,
+  code: 'validation_failed',
+  status: 403,
+  message: closed,
+  details: { errors: [{ op: 'order', index: 1, code: 'schema_forbidden', path: ['table'], message: closed }] }
+})
 
 function describeAnswer (status: number, failures: readonly Failure[]): ErrorAnswer {
   const known = failures.filter(({ code }) => code in catalogue)

@@ -18,9 +18,9 @@ interface Ajv {
 // Of the validator of OpenAPI documents: the Ajv at the top of node_modules is a linter's, and too old.
 const { default: Ajv2020 } = createRequire(import.meta.resolve('@seriousme/openapi-schema-validator'))('ajv/dist/2020.js') as { default: new (options: object) => Ajv }
 
-/** Validators of the schemas at JSON pointers (`/components/schemas/Operation`) of a document. Unknown words are refused, those of OpenAPI apart. */
+/** Validators of the schemas at JSON pointers (`/components/schemas/Operation`) of a document. */
 export function validatorsOf (document: ApiDocument): (pointer: string) => Validator {
-  const ajv = new Ajv2020({ allErrors: false, strictSchema: false, validateFormats: false })
+  const ajv = new Ajv2020({ strict: false })
   ajv.addSchema(document, 'api')
   return pointer => ajv.compile({ $ref: `api#${pointer}` })
 }
