@@ -12,22 +12,19 @@ async function errors (app: FastifyInstance): Promise<void> {
   const refusalOf = app.getDecorator<(request: IncomingMessage) => Failure | undefined>('refusalOf')
   // A hook and no handler: those for unknown paths run after the body was parsed, and nobody asked for it.
   app.addHook('onRequest', async (request, reply) => {
-    const refused = refusalOf(request.raw)
-    if (refused !== undefined) throw refused
-    if (!request.is404) return
-    const allowed = methodsOf(app, request.url.split(/[?#]/, 1)[0] as string)
-    if (allowed.length === 0) throw failure('not_found')
-    reply.header('allow', allowed.join(', '))
-    throw failure('method_not_allowed')
+    const refused = refusalOf(request.raw) ?? (isNowhere(request) ? noRoute(app, request, reply) : undefined)
+    // Not thrown: the route of the cors plugin is older than the error handler, and has none.
+    if (refused !== undefined) return answer(refused, request, reply)
   })
-  app.setErrorHandler((error, request, reply) => {
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const refused = toFailure(error, request, refusalOf(request.raw))
     request.access.failure = refused
     // Fastify closes the connection after every body that was refused; only one that has not arrived is a reason. Where Fastify said nothing,
     // Node does, and would not any more.
     if (request.raw.complete && reply.hasHeader('connection')) reply.removeHeader('connection')
     return sendFailure(refused, request, reply)
-  })
+  }
+  app.setErrorHandler(answer)
 }
 
 /** Fastify's `frameworkErrors`: a path that cannot be decoded never reaches a hook or the error handler. */
@@ -38,8 +35,22 @@ export function sendFrameworkError (_error: FastifyError, request: FastifyReques
   sendFailure(refused, request, reply.header('connection', 'close'))
 }
 
+/** The route of the cors plugin, for every path, is no more than what preflights need, and these have been answered. */
+function isNowhere ({ is404, routeOptions }: FastifyRequest): boolean {
+  return is404 || routeOptions.url === '*'
+}
+
+/** Nothing is there, or not for this method. */
+function noRoute (app: FastifyInstance, request: FastifyRequest, reply: FastifyReply): Failure {
+  const allowed = methodsOf(app, request.url.split(/[?#]/, 1)[0] as string)
+  if (allowed.length === 0) return failure('not_found')
+  reply.header('allow', allowed.join(', '))
+  return failure('method_not_allowed')
+}
+
+/** OPTIONS is for preflights alone, and then for every path: it says of none that it is there. */
 function methodsOf (app: FastifyInstance, path: string): readonly string[] {
-  return app.supportedMethods.filter(method => app.findRoute({ method, url: path }) !== null)
+  return app.supportedMethods.filter(method => method !== 'OPTIONS' && app.findRoute({ method, url: path }) !== null)
 }
 
 function toFailure (error: unknown, request: FastifyRequest, refused: Failure | undefined): Failure {

@@ -17,5 +17,8 @@ export type Batch = Static<ReturnType<typeof batchSchema>>
 /** The body of an answer with status 200: rows by operation id, rendered by PostgreSQL; with `Prefer: return=minimal` their number. */
 export const BatchAnswer = Type.Object({
   error: Type.Null(),
-  data: Type.Record(Type.String(), Type.Union([Type.Array(Type.Record(Type.String(), Type.Unknown())), Type.Integer({ minimum: 0 })]))
-})
+  data: Type.Record(Type.String(), Type.Union([
+    Type.Array(Type.Record(Type.String(), Type.Unknown(), { title: 'AnswerRow', description: 'column → value, as PostgreSQL renders it in JSON' })),
+    Type.Integer({ minimum: 0 })
+  ], { title: 'Result', description: 'the rows of an operation; with `Prefer: return=minimal` how many there are' }), { description: 'results by id of the operation' })
+}, { title: 'BatchAnswer', description: 'The batch is committed (unless the `Prefer` header asked for what commits nothing).' })

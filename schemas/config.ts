@@ -50,6 +50,8 @@ export const ConfigSchema = Type.Object({
   ADMIN_HTTP_HOST: Type.String({ description: 'Address the admin server listens on; never a public one', default: '127.0.0.1', printable }),
   ADMIN_HTTP_PORT: Type.Integer({ description: 'Port of the admin server (metrics, liveness, readiness, configuration); 0 takes a free one', default: 9568, ...port }),
 
+  CORS_ORIGINS: Type.Optional(Type.Array(Type.String(), { description: 'Origins of web pages that may send batches from a browser, comma separated: `https://app.example.com`; `*` for all; without it none may', printable })),
+
   JWT_SECRET: Type.Optional(Type.String({ description: 'Shared secret of HS256, HS384 and HS512 tokens; one of the four key variables', minBytes: 32, secret })),
   JWT_PUBLIC_KEY: Type.Optional(Type.String({ description: 'Public key or certificate of the issuer of tokens, one PEM block; line ends may be spaces or `\\n`', secret })),
   JWT_JWKS_URL: Type.Optional(Type.String({ description: 'Where the issuer publishes its keys (RFC 7517); fetched at start and every 10 minutes', secret })),

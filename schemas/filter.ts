@@ -6,7 +6,9 @@
  * too few items or members; `unknown`, the same for a member that is not named; `closed`: an object that is wrong as a whole when
  * one member is missing or too many; `nests`: members inside which a filter is one level deeper; `reference`: which references strings may
  * be; `name`: a string, `keys`: the keys of an object, that name a column (`column`), one that may not have a path (`plain`) or one that
- * may (`path`); `notNull`; `expected`: the value in words.
+ * may (`path`); `notNull`; `expected`: the value in words. For readers of the API's description alone: `title`, under which a schema is
+ * described once; `meaning`, what it stands for at its place; `described`, a schema that says more; and JSON Schema's `not`, `if`, `then`,
+ * `else`, `dependentRequired` and `dependentSchemas`, for what is checked elsewhere.
  */
 import { Type, type TObject, type TSchema } from '@sinclair/typebox'
 import type { FaultCode } from './error.ts'
@@ -20,18 +22,27 @@ export type ReferenceKind = 'value' | 'list' | 'any' | 'none'
 /** A string that begins like this is meant as a reference, so a typo is refused; `$5.00` and `$2b$10$…` stay data. */
 export const referenceAttempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 
-const string = (reference: ReferenceKind) => Type.String({ reference })
-const scalarOf = (reference: ReferenceKind) => Type.Union([string(reference), Type.Number(), Type.Boolean()])
+/** An object with one key that begins with `$` is never data. */
+export const special = { type: 'object', minProperties: 1, maxProperties: 1, propertyNames: { pattern: '^\\$' } }
+
+const strings: Readonly<Record<ReferenceKind, TSchema>> = {
+  value: Type.String({ reference: 'value', title: 'Text', description: 'a string, or a reference to a value of an earlier operation: `$order.0.id`. One more `$` before such a text makes it a plain string' }),
+  list: Type.String({ reference: 'list', title: 'ListReference', description: 'a reference to a column of all rows of an earlier operation: `$order.*.id`' }),
+  any: Type.String({ reference: 'any' }),
+  none: Type.String({ reference: 'none', title: 'ConstantText', description: 'a string that is no reference' })
+}
+const string = (reference: ReferenceKind) => strings[reference]
+const scalarOf = (reference: ReferenceKind, title: string) => Type.Union([string(reference), Type.Number(), Type.Boolean()], { title })
 const closed = { closed: true, additionalProperties: false }
 const anything = Type.Unknown({ reference: 'any' })
-const scalar = scalarOf('value')
-const column = Type.Object({ $col: Type.String({ name: 'path' }) }, closed)
-const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, closed)
-const value = Type.Object({ $value: Type.Unknown({ reference: 'any', notNull: true, expected: 'JSON other than null' }) }, closed)
+const scalar = scalarOf('value', 'Scalar')
+const column = Type.Object({ $col: Type.String({ name: 'path' }) }, { ...closed, title: 'Column', description: 'another column of the row' })
+const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, { ...closed, title: 'ExcludedColumn', description: 'a column of the row that was to be inserted' })
+const value = Type.Object({ $value: Type.Unknown({ reference: 'any', notNull: true, expected: 'JSON other than null' }) }, { ...closed, title: 'Json', description: 'JSON that takes the type of the column, whatever it looks like' })
 const listOf = (item: TSchema) => Type.Union([Type.Array(item, { minItems: 1 }), string('list')], { expected: 'a non-empty array or a reference $op.*.column' })
-const any = Type.Object({ any: listOf(scalar) }, closed)
-const all = Type.Object({ all: listOf(scalar) }, closed)
-const search = Type.Object({ query: string('value'), config: Type.Optional(Type.String()) }, closed)
+const any = Type.Object({ any: listOf(scalar) }, { ...closed, title: 'AnyOf', description: 'true for one of the list, or several' })
+const all = Type.Object({ all: listOf(scalar) }, { ...closed, title: 'AllOf', description: 'true for all of the list' })
+const search = Type.Object({ query: string('value'), config: Type.Optional(Type.String({ description: 'a text search configuration' })) }, closed)
 
 interface OperandGrammar {
   /** `columns`: what compares with a column. */
@@ -47,7 +58,7 @@ export const operands = {
   bounds: { schema: columns => Type.Array(Type.Union([scalar, columns]), { minItems: 2, maxItems: 2 }), description: '`[low, high]`, each a string, number or boolean, a reference or `{"$col": column}`' },
   keyword: { schema: () => keyword, description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`' },
   search: { schema: () => Type.Union([string('value'), search]), description: 'a query, or `{"query", "config"}`' },
-  json: { schema: columns => Type.Union([scalarOf('any'), Type.Array(anything), columns, value, Type.Record(Type.String(), anything)]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
+  json: { schema: columns => Type.Union([scalarOf('any', 'JsonScalar'), Type.Array(anything), columns, value, Type.Record(Type.String(), anything, { not: special })]), description: 'JSON that takes the type of the column, or `{"$col": column}`' },
   key: { schema: () => string('value'), description: 'a key' },
   keys: { schema: () => listOf(string('value')), description: 'a non-empty array of keys, or a reference `$op.*.column`' }
 } as const satisfies Record<string, OperandGrammar>
@@ -119,41 +130,51 @@ const allOperators: ReadonlyArray<readonly [string, Operator]> = Object.entries(
 
 type Tests = ReadonlyArray<readonly [operator: string, operand: TSchema]>
 
-/** The operators and column-level `not`. `empty`: the code of a filter that holds nothing. */
-function operatorMap (tests: Tests, empty: FaultCode): TSchema {
+/** The operators and column-level `not`. `empty`: the code of a filter that holds nothing; `title`: that of the filter. */
+function operatorMap (tests: Tests, empty: FaultCode, title: string): TSchema {
   return Type.Recursive(This => Type.Object(
     { ...Object.fromEntries(tests.map(([name, schema]) => [name, Type.Optional(schema)])), not: Type.Optional(This) },
-    { additionalProperties: false, minProperties: 1, unknown: 'operator_unknown', empty, fault: 'operand_invalid', nests: ['not'] }
+    { additionalProperties: false, minProperties: 1, unknown: 'operator_unknown', empty, fault: 'operand_invalid', nests: ['not'], title: `${title}Tests`, description: 'operator → operand; all of them must hold' }
   ))
 }
 
 /** A filter may be empty; what stands inside `and`, `or` and `not` may not. */
-function filterOf (tests: Tests, empty: FaultCode, keys: 'plain' | 'path'): TObject {
+function filterOf (tests: Tests, { empty, keys, title }: { readonly empty: FaultCode, readonly keys: 'plain' | 'path', readonly title: string }): TObject {
   const combinators = (inner: TSchema) => ({
-    and: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid' })),
-    or: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid' })),
-    not: Type.Optional(inner)
+    and: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid', description: 'filters that must all hold' })),
+    or: Type.Optional(Type.Array(inner, { minItems: 1, empty, fault: 'operand_invalid', description: 'filters of which one must hold' })),
+    not: Type.Optional({ ...inner, meaning: 'a filter that must not hold' })
   })
-  const common = { additionalProperties: operatorMap(tests, empty), keys, nests: ['and', 'or', 'not'] }
-  const inner = Type.Recursive(This => Type.Object(combinators(This), { ...common, minProperties: 1, empty, fault: 'operand_invalid' }))
-  return Type.Object(combinators(inner), { ...common, description: 'column → { operator: operand, … }; `and`, `or`, `not` around filters' })
+  const common = { additionalProperties: operatorMap(tests, empty, title), keys, nests: ['and', 'or', 'not'], description: 'column → { operator: operand, … }; `and`, `or`, `not` around filters' }
+  const inner = Type.Recursive(This => Type.Object(combinators(This), { ...common, minProperties: 1, empty, fault: 'operand_invalid', title: `Nested${title}` }))
+  return Type.Object(combinators(inner), { ...common, title })
 }
 
 /** What each operator takes where `columns` are what compares with a column. */
 function testsWith (columns: TSchema): Tests {
-  return allOperators.map(([name, { takes }]) => [name, { ...operands[takes].schema(columns), expected: operands[takes].description }])
+  return allOperators.map(([name, { takes, meaning }]) => {
+    const { schema, description } = operands[takes]
+    const operand = schema(columns)
+    const place = JSON.stringify(operand).includes('$excluded') ? 'Conflict' : ''
+    return [name, { ...operand, title: `${place}${capitalize(takes)}Operand`, description, expected: description, meaning }]
+  })
 }
 
-const constants: Partial<Record<OperandKind, TSchema>> = { comparand: scalarOf('none'), list: Type.Array(scalarOf('none'), { minItems: 1 }), keyword }
-const constantTests = allOperators.flatMap(([name, { takes, constant }]): Tests => constant === true ? [[name, constants[takes] as TSchema]] : [])
+function capitalize (word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1)
+}
+
+const constant = scalarOf('none', 'Constant')
+const constants: Partial<Record<OperandKind, TSchema>> = { comparand: constant, list: Type.Array(constant, { minItems: 1 }), keyword }
+const constantTests = allOperators.flatMap(([name, { takes, constant, meaning }]): Tests => constant === true ? [[name, { ...constants[takes] as TSchema, meaning }]] : [])
 
 /** `{"$col": column}`: another column of the row. */
 export const ColumnOperand = column
 /** `where` of a select. */
-export const Filter = filterOf(testsWith(column), 'operand_invalid', 'path')
+export const Filter = filterOf(testsWith(column), { empty: 'operand_invalid', keys: 'path', title: 'Filter' })
 /** `where` of update and delete, where a filter that meets every row by accident is the worst of faults. */
-export const ChangingFilter = filterOf(testsWith(column), 'where_empty', 'path')
+export const ChangingFilter = filterOf(testsWith(column), { empty: 'where_empty', keys: 'path', title: 'Filter' })
 /** `on_conflict.where`, where a condition can also look at the row that was to be inserted. */
-export const ConflictFilter = filterOf(testsWith(Type.Union([column, excluded])), 'where_empty', 'path')
+export const ConflictFilter = filterOf(testsWith(Type.Union([column, excluded])), { empty: 'where_empty', keys: 'path', title: 'ConflictFilter' })
 /** `on_conflict.index_where`: becomes part of the statement's text, for PostgreSQL allows no parameter there. */
-export const IndexFilter = filterOf(constantTests, 'operand_invalid', 'plain')
+export const IndexFilter = filterOf(constantTests, { empty: 'operand_invalid', keys: 'plain', title: 'IndexFilter' })

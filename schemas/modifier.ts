@@ -3,7 +3,7 @@
  * modifier needs. The words of schemas beside TypeBox's own are those of filter.ts.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
-import { referenceAttempt, type ReferenceKind } from './filter.ts'
+import { referenceAttempt, special, type ReferenceKind } from './filter.ts'
 
 /** `sql` has holes for the column as it is, for the operand and for what is `empty` in the type of the column; `conflict`: it has a meaning in `on_conflict` alone. */
 export interface Modifier {
@@ -65,3 +65,18 @@ export const modifiers = {
 } as const satisfies Record<string, Modifier>
 
 export type ModifierName = keyof typeof modifiers
+
+const plain = Type.Unknown({ not: special, title: 'PlainValue', description: 'any JSON: the value itself. Strings in it may be references' })
+
+/** A new value as the description of the API has it; what is checked are the modifiers, each by its row. */
+function newValueOf (names: ReadonlyArray<readonly [string, Modifier]>, title: string): TSchema {
+  const computed = names.map(([name, { operand, meaning }]) => Type.Object({ [name]: operand }, { additionalProperties: false, title: `${name.charAt(1).toUpperCase()}${name.slice(2)}Modifier`, description: meaning }))
+  return Type.Union([plain, ...computed], { title, description: 'the value itself, or a modifier that computes it' })
+}
+
+const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
+
+/** What `set` of an update gives a column. */
+export const NewValue = newValueOf(all.filter(([, { conflict }]) => conflict !== true), 'NewValue')
+/** The same in `on_conflict`, where the row that was to be inserted can be looked at. */
+export const ConflictNewValue = newValueOf(all, 'ConflictNewValue')

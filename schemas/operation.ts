@@ -3,6 +3,7 @@
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
+import { ConflictNewValue, NewValue } from './modifier.ts'
 
 /** Deepest nesting of arrays and objects in a body, the batch's own array counted. */
 export const maxDepth = 100
@@ -20,21 +21,24 @@ export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 const id = Type.String({ pattern: operationId.source, description: 'unique in the batch; key of the result and target of references' })
 const table = Type.String({ description: '`<table>` (in the first of `DB_SCHEMAS`) or `<schema>.<table>`; a view is fine' })
-const row = Type.Record(Type.String(), Type.Unknown(), { description: 'column → value' })
-const set = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, empty: 'set_empty', description: 'column → new value, or a modifier that computes it' })
+const row = Type.Record(Type.String(), Type.Unknown(), { title: 'Row', description: 'column → value' })
+const setOf = (described: TSchema) => Type.Record(Type.String(), Type.Unknown({ described }), { minProperties: 1, empty: 'set_empty', description: 'column → new value, or a modifier that computes it' })
 const all = Type.Optional(Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' }))
 const count = Type.Integer({ minimum: 0 })
+/** Which rows are meant: update and delete are told, one way or the other. */
+const rowsAreNamed = { if: { required: ['all'] }, then: { properties: { where: { maxProperties: 0 } } }, else: { required: ['where'], properties: { where: { minProperties: 1 } } } }
 const columnName = Type.String({ name: 'column' })
 const columnPath = Type.String({ name: 'path' })
 const oneOf = <T extends string>(...words: readonly T[]) => Type.Union(words.map(word => Type.Literal(word)))
 
-const output = Type.Union([columnPath, Type.Object({ column: columnPath, as: Type.Optional(columnName) }, { additionalProperties: false })])
-const aggregate = Type.Object({ fn: oneOf('count', 'sum', 'avg', 'min', 'max'), column: Type.Optional(columnPath), as: Type.Optional(columnName) }, { additionalProperties: false })
+const output = Type.Union([columnPath, Type.Object({ column: columnPath, as: Type.Optional(columnName) }, { additionalProperties: false })], { title: 'Output' })
+const aggregate = Type.Object({ fn: oneOf('count', 'sum', 'avg', 'min', 'max'), column: Type.Optional(columnPath), as: Type.Optional(columnName) }, { additionalProperties: false, title: 'Aggregate', if: { properties: { fn: { const: 'count' } } }, else: { required: ['column'] } })
 const direction = oneOf('asc', 'desc')
-const ordering = Type.Union([direction, Type.Object({ direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) }, { additionalProperties: false, minProperties: 1 })])
+const ordering = Type.Union([direction, Type.Object({ direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) }, { additionalProperties: false, minProperties: 1 })], { title: 'Ordering' })
 const lockMode = oneOf('update', 'no_key_update', 'share', 'key_share')
 const lockWait = oneOf('nowait', 'skip_locked')
 const lock = Type.Union([lockMode, Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, { additionalProperties: false })], {
+  title: 'Lock',
   description: 'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, `"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`'
 })
 
@@ -42,17 +46,25 @@ const returning = Type.Optional(Type.Array(output, { maxItems: maxColumns, descr
 const expect = Type.Optional(Type.Union([
   count,
   Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, { additionalProperties: false, minProperties: 1 })
-], { description: 'number of rows the operation must affect or return, or `{"min", "max"}`; else nothing happens, 412' }))
+], { title: 'Expect', description: 'number of rows the operation must affect or return, or `{"min", "max"}`; else nothing happens, 412' }))
 
 /** What an insert does with a row that is there already. */
 export const OnConflict = Type.Object({
   columns: Type.Optional(Type.Array(columnName, { minItems: 1, maxItems: maxColumns, description: 'the columns of a unique index' })),
   constraint: Type.Optional(Type.String({ name: 'column', description: 'or the name of a constraint' })),
   do: Type.Union([Type.Literal('nothing'), Type.Literal('update')]),
-  set: Type.Optional(set),
+  set: Type.Optional(setOf(ConflictNewValue)),
   where: Type.Optional(ConflictFilter),
   index_where: Type.Optional(IndexFilter)
-}, { additionalProperties: false, description: 'what to do with a row that is there already: `columns` or `constraint`, `do`, and `set`, `where`, `index_where`' })
+}, {
+  additionalProperties: false,
+  title: 'OnConflict',
+  if: { required: ['constraint'] },
+  then: { not: { anyOf: [{ required: ['columns'] }, { required: ['index_where'] }] } },
+  else: { required: ['columns'] },
+  dependentSchemas: { set: { properties: { do: { const: 'update' } } }, where: { properties: { do: { const: 'update' }, where: { minProperties: 1 } } } },
+  description: 'what to do with a row that is there already: `columns` or `constraint`, `do`, and `set`, `where`, `index_where`'
+})
 
 export const Insert = Type.Object({
   id,
@@ -62,18 +74,18 @@ export const Insert = Type.Object({
   on_conflict: Type.Optional(OnConflict),
   returning,
   expect
-}, { description: 'Adds rows; answers them as they are in the table.' })
+}, { title: 'Insert', description: 'Adds rows; answers them as they are in the table.' })
 
 export const Update = Type.Object({
   id,
   op: Type.Literal('update'),
   table,
-  set,
+  set: setOf(NewValue),
   where: Type.Optional(ChangingFilter),
   all,
   returning,
   expect
-}, { description: 'Changes the rows that meet `where`; answers them as they are afterwards.' })
+}, { title: 'Update', ...rowsAreNamed, description: 'Changes the rows that meet `where`; answers them as they are afterwards.' })
 
 export const Delete = Type.Object({
   id,
@@ -83,7 +95,7 @@ export const Delete = Type.Object({
   all,
   returning,
   expect
-}, { description: 'Removes the rows that meet `where`; answers them as they were.' })
+}, { title: 'Delete', ...rowsAreNamed, description: 'Removes the rows that meet `where`; answers them as they were.' })
 
 export const Select = Type.Object({
   id,
@@ -104,7 +116,7 @@ export const Select = Type.Object({
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'rows to leave out first' })),
   lock: Type.Optional(lock),
   expect
-}, { description: 'Answers the rows that meet `where`, all of them without one.' })
+}, { title: 'Select', dependentRequired: { group_by: ['columns'] }, description: 'Answers the rows that meet `where`, all of them without one.' })
 
 /** The schema of each kind of operation. */
 export const operations = { insert: Insert, update: Update, delete: Delete, select: Select } as const satisfies Record<string, TObject>

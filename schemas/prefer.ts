@@ -58,5 +58,10 @@ export function renderPreference (name: string, value: string): string {
   return value === asked ? name : `${name}=${value}`
 }
 
+/** A value for readers, in Markdown. */
+export function describeValue (value: string): string {
+  return value === asked ? 'by its name alone' : `\`${value}\``
+}
+
 /** What a batch does without the header. */
 export const defaultPreferences: Preferences = Value.Create(Preferences)

@@ -12,7 +12,7 @@ import { configItems, describeLimits, isRequired, type ConfigItem } from '../sch
 import { operands, operators } from '../schemas/filter.ts'
 import { modifiers, type Modifier } from '../schemas/modifier.ts'
 import { memberKinds, operations } from '../schemas/operation.ts'
-import { asked, preferenceItems } from '../schemas/prefer.ts'
+import { describeValue, preferenceItems } from '../schemas/prefer.ts'
 import { commands, describeOption, writeOption, type CommandName } from '../src/cli/commands.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { isReached, type Figure } from '../test/faults/scenario.ts'
@@ -111,7 +111,7 @@ function renderModifiers (): string {
 }
 
 function renderPreferences (): string {
-  const rows = [...preferenceItems].map(([name, { anyOf, description }]) => [`\`${name}\``, anyOf.map(({ const: value }) => value === asked ? 'by its name alone' : `\`${value}\``).join(', '), description])
+  const rows = [...preferenceItems].map(([name, { anyOf, description }]) => [`\`${name}\``, anyOf.map(({ const: value }) => describeValue(value)).join(', '), description])
   return renderTable(['Preference', 'Values', 'Meaning'], rows)
 }
 

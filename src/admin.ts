@@ -1,7 +1,9 @@
 /**
- * The admin server: metrics, liveness, readiness and the running configuration. Never public; without authentication.
+ * The admin server: metrics, liveness, readiness, the running configuration, and a page to try batches. Never public; without authentication.
  */
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import openapi from '../plugins/openapi.ts'
+import reference, { tryUrl, type ReferenceOptions } from '../plugins/reference.ts'
 import type { Config } from '../schemas/config.ts'
 import { printableConfig } from './config.ts'
 import type { Exposition } from './run/observer.ts'
@@ -9,7 +11,7 @@ import type { Exposition } from './run/observer.ts'
 /** Why no batch can be served: told to stop, no database, no process that serves. */
 export type Hindrance = 'stopping' | 'database' | 'workers'
 
-export interface AdminOptions {
+export interface AdminOptions extends Pick<ReferenceOptions, 'main'> {
   readonly config: Config
   readonly logger: FastifyBaseLogger
   readonly scrape: () => Promise<Exposition>
@@ -17,8 +19,8 @@ export interface AdminOptions {
   readonly hindrance: () => Promise<Hindrance | undefined>
 }
 
-/** Builds the admin server; what is asked of it is answered by whoever made `scrape` and `hindrance`. */
-export function buildAdmin ({ config, logger, scrape, hindrance }: AdminOptions): FastifyInstance {
+/** Builds the admin server; what is asked of it is answered by whoever made `scrape`, `hindrance` and `main`. */
+export function buildAdmin ({ config, logger, scrape, hindrance, main }: AdminOptions): FastifyInstance {
   const admin = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -36,6 +38,8 @@ export function buildAdmin ({ config, logger, scrape, hindrance }: AdminOptions)
   })
   admin.setNotFoundHandler(async (_request, reply) => reply.code(404).send({ ok: false, error: 'not found' }))
   admin.get('/config', async () => printableConfig(config))
+  admin.register(openapi, { config, server: tryUrl })
+  admin.register(reference, { config, main })
   return admin
 }
 

@@ -7,12 +7,14 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } 
 import admission from '../plugins/admission.ts'
 import auth from '../plugins/auth.ts'
 import batch from '../plugins/batch.ts'
+import cors from '../plugins/cors.ts'
 import db from '../plugins/db.ts'
 import errors, { sendFrameworkError } from '../plugins/errors.ts'
 import health from '../plugins/health.ts'
 import http, { originForm } from '../plugins/http.ts'
 import idempotency from '../plugins/idempotency.ts'
 import metrics from '../plugins/metrics.ts'
+import openapi from '../plugins/openapi.ts'
 import prefer from '../plugins/prefer.ts'
 import telemetry from '../plugins/telemetry.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
@@ -48,6 +50,7 @@ export async function buildApp ({ config, database, replica, keys, logger, trace
   await app.register(http, { requestId, maxBodyBytes: config.MAX_BODY_BYTES, patienceMs: Math.min(PATIENCE_MS, config.REQUEST_TIMEOUT_MS) })
   await app.register(tracing)
   await app.register(telemetry, { tracerProvider, database })
+  await app.register(cors, { config })
   await app.register(errors)
   await app.register(metrics)
   await app.register(db, { config, database, replica })
@@ -56,6 +59,7 @@ export async function buildApp ({ config, database, replica, keys, logger, trace
   await app.register(idempotency)
   await app.register(admission, { config })
   await app.register(health)
+  await app.register(openapi, { config, server: '/' })
   await app.register(batch, { config })
   return app
 }

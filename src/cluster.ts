@@ -2,7 +2,7 @@
  * The first of several processes (`WORKERS` from 2 on): it makes the workers, replaces them, stops them, and has the one admin server. It runs no batch
  * and knows no database. How it hears of signals, and how it ends, is not known here.
  */
-import cluster from 'node:cluster'
+import cluster, { type Address } from 'node:cluster'
 import { setTimeout as delay } from 'node:timers/promises'
 import { buildAdmin, listenAdmin, type Hindrance } from './admin.ts'
 import type { AppOptions } from './app.ts'
@@ -24,6 +24,9 @@ export async function startPrimary ({ config, logger }: AppOptions): Promise<Pic
   const halt = new AbortController()
   const { signal: halted } = halt
   let failed = false
+  /** Of the last worker that listens: all of them share it. */
+  let main: Address | undefined
+  cluster.on('listening', (_worker, address) => { main = address })
 
   const employ = (): Member => {
     const member = forkMember(totals.take)
@@ -57,6 +60,7 @@ export async function startPrimary ({ config, logger }: AppOptions): Promise<Pic
       await Promise.all(serving(members).map(member => member.ask('metrics')))
       return totals.scrape()
     },
+    main: () => main,
     hindrance: async () => halted.aborted ? 'stopping' : hindranceOf(serving(members))
   })
   try {

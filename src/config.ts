@@ -51,6 +51,7 @@ export function readConfig (env: Environment): Settings {
     ...tracingProblems,
     ...checkServers(draft.values),
     ...checkReplica(draft),
+    ...checkOrigins(draft.values),
     ...checkRoles(given, draft),
     ...checkSchemas(draft.values),
     ...checkLimits(draft.values)
@@ -161,6 +162,17 @@ function checkServers ({ HTTP_HOST, HTTP_PORT, ADMIN_HTTP_HOST, ADMIN_HTTP_PORT 
   const overlap = HTTP_HOST === ADMIN_HTTP_HOST || EVERY_ADDRESS.includes(HTTP_HOST) || EVERY_ADDRESS.includes(ADMIN_HTTP_HOST)
   if (!overlap || HTTP_PORT !== ADMIN_HTTP_PORT || !HTTP_PORT) return []
   return ['ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address']
+}
+
+/** What a browser sends as `Origin` (RFC 6454 §6.2): anything else would be allowed in vain. */
+function checkOrigins ({ CORS_ORIGINS: origins = [] }: Partial<Config>): readonly string[] {
+  if (origins.length > 1 && origins.includes('*')) return ['CORS_ORIGINS: expected * alone, or origins without it']
+  return origins.flatMap(text => {
+    if (text === '*') return []
+    const origin = /^https?:[^*]+$/i.test(text) && URL.canParse(text) ? new URL(text).origin : undefined
+    if (origin === text) return []
+    return [`CORS_ORIGINS: expected origins such as https://app.example.com or *, got ${JSON.stringify(text)}${origin === undefined ? '' : ` (its origin is ${origin})`}`]
+  })
 }
 
 function checkRoles (given: Environment, { values: { ANON_ROLE: role }, database }: Draft): readonly string[] {

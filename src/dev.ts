@@ -8,6 +8,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import postgres from 'postgres'
+import { exampleBatch as batch } from '../schemas/example.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config.ts'
 import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from './dev/postgres.ts'
@@ -21,15 +22,6 @@ const DATABASE = 'shop'
 /** Made by deploy/shop.sql. */
 const LOGIN_ROLE = 'oneflight'
 const TOKEN_SECONDS = 30 * 24 * 3600
-
-/** An order: its customer, its lines, paid, and what is left of the first article. */
-const batch = [
-  { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
-  { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id' }] },
-  { id: 'items', op: 'insert', table: 'order_items', values: [{ order_id: '$order.0.id', sku: 'apple', qty: 4 }, { order_id: '$order.0.id', sku: 'pear', qty: 1 }] },
-  { id: 'paid', op: 'update', table: 'orders', set: { status: 'paid' }, where: { id: { eq: '$order.0.id' } } },
-  { id: 'left', op: 'select', table: 'stock', where: { sku: { eq: '$items.0.sku' } } }
-]
 
 try {
   await start()
@@ -64,6 +56,7 @@ async function start (): Promise<void> {
   say(`
 main server    ${service.url}
 admin server   ${service.adminUrl}   /metrics /live /ready /config
+reference      ${service.adminUrl}/reference   try batches in the browser
 database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   PostgreSQL, data in ${server.dataDir}
 
 A token for development (role shop_customer, for 30 days):

@@ -1,6 +1,7 @@
 /**
  * Both servers as one service: started together, stopped in order. It neither reads the environment nor ends the process.
  */
+import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { buildAdmin, listenAdmin } from './admin.ts'
 import { buildApp, type AppOptions } from './app.ts'
@@ -26,6 +27,7 @@ export async function startService (options: AppOptions): Promise<Service> {
     config,
     logger,
     scrape,
+    main: () => app.server.address() as AddressInfo | null,
     async hindrance () {
       if (stopping) return 'stopping'
       return await probe.reachable() ? undefined : 'database'

@@ -16,13 +16,14 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['run', /^src\/run\//, ['sql', 'plan', 'errors', 'schemas']],
   ['reply', /^src\/reply\//, ['run', 'plan']],
+  ['openapi', /^src\/openapi\//, ['errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
-  ['plugins', /^plugins\//, ['auth', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
+  ['plugins', /^plugins\//, ['auth', 'openapi', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
   ['app', /^src\/(app|admin|service|index|logger|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
   ['cli', /^src\/cli\//, ['config', 'plan', 'json', 'errors', 'schemas']],
-  ['process', /^src\/(main|process|dev|migrate|cli)\.ts$/, ['app', 'cli', 'config', 'dev', 'run']]
+  ['process', /^src\/(main|process|dev|migrate|cli)\.ts$/, ['app', 'cli', 'config', 'dev', 'run', 'schemas']]
 ]
 
 interface Source { readonly file: string, readonly text: string, readonly imports: readonly string[] }

@@ -47,7 +47,7 @@ export const promises: readonly Promised[] = [
   { number: 21, text: 'A token has one reading, one key and one algorithm that fits it', tests: [['tokens'], ['keys']] },
   { number: 22, text: 'An endpoint of keys that is down or lies takes nobody out and lets nobody in', tests: [['jwks']] },
   { number: 23, text: 'Settings of a role count for its batches and for no other', tests: [['role-settings']] },
-  { number: 24, text: 'A typo never widens a query', tests: [['plan'], ['filter-faults'], ['extension-faults'], ['grammar'], ['cli-check']] },
+  { number: 24, text: 'A typo never widens a query', tests: [['plan'], ['filter-faults'], ['extension-faults'], ['grammar'], ['openapi'], ['cli-check']] },
   { number: 25, text: 'A dry run leaves nothing, and its loss is never in doubt', tests: [['prefer']] },
   { number: 26, text: 'Every example of the documentation answers as printed', tests: [['language'], ['examples'], ['policies'], ['reliability'], ['readme'], ['commands', 'every shell block'], ['getting-started'], ['coming-from'], ['how-it-works'], ['scaling'], ['cli-docs'], ['links']] }
 ]
