@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { configItems } from '../schemas/config.ts'
-import { runProgram } from './support/programs.ts'
+import { findProgram, needs, runProgram } from './support/programs.ts'
 
 interface Service {
   readonly image?: string
@@ -116,5 +116,16 @@ t.test('traces are sent only where Jaeger is', async t => {
     const { output } = await runProgram('/bin/sh', [join(directory, 'start')], { env: { PATH: `${directory}:/usr/bin:/bin` } })
     const [shell = '', service = ''] = output.trim().split('\n')
     t.equal(service, `${known ? 'http://jaeger:4318' : ''} src/main.ts ${shell}`)
+  }
+})
+
+const docker = findProgram('docker')
+const answers = docker !== undefined && (await runProgram(docker, ['compose', 'version'])).code === 0
+
+t.test(...needs('docker compose accepts it', { 'docker compose': answers ? docker : undefined }), async t => {
+  for (const profiles of [[], ['observability'], ['replicas'], ['pgbouncer']]) {
+    const { code, output } = await runProgram(docker as string, ['compose', ...profiles.flatMap(profile => ['--profile', profile]), 'config', '--services'], { cwd: root })
+    t.equal(code, 0, output)
+    t.same(output.trim().split('\n').toSorted(), [...all].filter(([, service]) => service.profiles?.some(profile => profiles.includes(profile)) ?? true).map(([name]) => name).toSorted())
   }
 })
