@@ -124,7 +124,6 @@ export async function startPrometheus (t: Test, targets: readonly Target[]): Pro
   const prober = blackbox === undefined ? undefined : await startBlackbox(t, blackbox)
   const directory = t.testdir()
   const config = parse(await readFile(join(observability, 'prometheus.yml'), 'utf8'), { merge: true }) as { global: object, scrape_configs: Array<Record<string, unknown>> }
-  // Of the time of a scrape the blackbox exporter keeps half a second for itself.
   config.global = { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' }
   for (const job of config.scrape_configs) {
     delete job['dns_sd_configs']
@@ -155,7 +154,7 @@ export async function startPrometheus (t: Test, targets: readonly Target[]): Pro
 
 async function startBlackbox (t: Test, program: string): Promise<string> {
   const address = `127.0.0.1:${await freePort()}`
-  startProgram(t, program, [`--config.file=${join(observability, 'blackbox.yml')}`, `--web.listen-address=${address}`])
+  startProgram(t, program, [`--config.file=${join(observability, 'blackbox.yml')}`, `--web.listen-address=${address}`, '--timeout-offset=0.1'])
   await until(() => ask(`http://${address}/-/healthy`).then(({ status }) => status === 200, () => false))
   return address
 }
