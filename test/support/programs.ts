@@ -51,7 +51,13 @@ export function startProgram (t: Pick<Test, 'teardown'>, path: string, args: rea
     child.kill(signal)
     await ended
   }
-  t.teardown(() => end('SIGKILL'))
+  // A test that runs out of time is not torn down.
+  const kill = (): void => { child.kill('SIGKILL') }
+  process.once('exit', kill)
+  t.teardown(async () => {
+    process.off('exit', kill)
+    await end('SIGKILL')
+  })
   return { child, output: () => text, end }
 }
 

@@ -116,10 +116,10 @@ export interface PrometheusUnderTest {
 export const RATE_WINDOW = '10s'
 
 /**
- * Prometheus with prometheus.yml and alerts.yml, of which only these are other ones: where targets are, how often they are asked, and for how long an
- * alert must be true. It ends with `t`. Without the blackbox exporter nobody says who is ready.
+ * Prometheus with prometheus.yml and alerts.yml, of which only these are other ones: where targets are, how often they are asked, and, when `hasty`, that an
+ * alert fires as soon as it is true. It ends with `t`. Without the blackbox exporter nobody says who is ready.
  */
-export async function startPrometheus (t: Test, targets: readonly Target[]): Promise<PrometheusUnderTest> {
+export async function startPrometheus (t: Test, targets: readonly Target[], { hasty = false } = {}): Promise<PrometheusUnderTest> {
   const addresses = targets.map(({ adminUrl }) => new URL(adminUrl).host)
   const prober = blackbox === undefined ? undefined : await startBlackbox(t, blackbox)
   const directory = t.testdir()
@@ -130,7 +130,8 @@ export async function startPrometheus (t: Test, targets: readonly Target[]): Pro
     job['static_configs'] = [{ targets: addresses }]
   }
   await writeFile(join(directory, 'prometheus.yml'), stringify(config, { aliasDuplicateObjects: false }).replace('blackbox:9115', prober ?? 'blackbox:9115'))
-  await writeFile(join(directory, 'alerts.yml'), (await readFile(join(observability, 'alerts.yml'), 'utf8')).replace(/^( +for:) .*$/gm, '$1 0s'))
+  const rules = await readFile(join(observability, 'alerts.yml'), 'utf8')
+  await writeFile(join(directory, 'alerts.yml'), hasty ? rules.replace(/^( +for:) .*$/gm, '$1 0s') : rules)
   const address = `127.0.0.1:${await freePort()}`
   const running = startProgram(t, prometheus as string, [
     `--config.file=${join(directory, 'prometheus.yml')}`, `--storage.tsdb.path=${join(directory, 'data')}`, `--web.listen-address=${address}`, '--log.level=warn'
