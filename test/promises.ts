@@ -23,7 +23,7 @@ export const promises: readonly Promised[] = [
   },
   { number: 2, text: 'A 200 means committed', tests: [['faults/storm'], ['faults/cuts'], ['faults/protocol', 'odd servers'], ['faults'], ['crash'], ['failover']] },
   { number: 3, text: 'Every error says whether anything was committed', tests: [['faults/cuts', 'COMMIT carried out, its answer withheld'], ['faults/protocol'], ['faults'], ['farewell', 'the last word of a server'], ['crash'], ['retry']] },
-  { number: 4, text: 'With an `Idempotency-Key` a batch is applied exactly once', tests: [['idempotency'], ['key-faults', 'how it could be applied twice'], ['principal', 'whose key it is'], ['migrate'], ['faults/storm'], ['faults/cuts'], ['reliability', 'as documented']] },
+  { number: 4, text: 'With an `Idempotency-Key` a batch is applied exactly once', tests: [['idempotency'], ['key-faults', 'how it could be applied twice'], ['principal', 'whose key it is'], ['migrate'], ['faults/storm'], ['faults/cuts'], ['haproxy', 'three instances, one stopped and one killed under load'], ['reliability', 'as documented']] },
   {
     number: 5,
     text: 'A batch never runs in, sees or ends another request\'s transaction, role or settings',
@@ -35,7 +35,7 @@ export const promises: readonly Promised[] = [
   { number: 9, text: 'Overload is refused fast, and memory stays bounded', tests: [['faults/overload'], ['admission'], ['pool']] },
   { number: 10, text: 'Every request is answered within its deadline', tests: [['deadlines'], ['faults/cuts', 'silence, throttles'], ['faults'], ['wire']] },
   { number: 11, text: 'The process survives restarts of the database, and serves again within a second of it', tests: [['faults/restart'], ['faults/storm'], ['faults/protocol'], ['crash'], ['failover']] },
-  { number: 12, text: 'SIGTERM loses no accepted request', tests: [['stop'], ['wire'], ['workers', 'several processes on one port']] },
+  { number: 12, text: 'SIGTERM loses no accepted request', tests: [['stop'], ['wire'], ['workers', 'several processes on one port'], ['haproxy', 'behind a balancer']] },
   { number: 13, text: 'A client that goes away frees its lane and locks', tests: [['clients-gone'], ['stop', 'SIGKILL of the service'], ['faults/storm']] },
   { number: 14, text: 'DDL under traffic is invisible', tests: [['ddl'], ['retry']] },
   { number: 15, text: 'Deadlocks and serialization failures are tried again, then reported as retryable', tests: [['faults/conflicts'], ['retry'], ['failover', 'conflicts with recovery']] },
