@@ -44,6 +44,8 @@ async function start (): Promise<void> {
   const secret = await developmentSecret(join(state, 'jwt-secret'))
   const settings = readConfig({
     LOG_LEVEL: 'warn',
+    // There is nobody else's data.
+    EXPLAIN: 'on',
     ...process.env,
     DATABASE_URL: `postgres://${LOGIN_ROLE}:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
     JWT_SECRET: secret,
@@ -69,6 +71,10 @@ curl ${service.url} -H "Authorization: Bearer $TOKEN" -H 'Content-Type: applicat
   {"id": "order", "op": "select", "table": "orders", "where": {"status": {"eq": "paid"}}},
   {"id": "stock", "op": "select", "table": "stock", "where": {"qty": {"gte": 100}}}
 ]'
+
+The same with tables, from the command line:
+
+ONEFLIGHT_TOKEN=$TOKEN npm run -s oneflight -- run examples/transfer.json
 
 More batches to paste: examples/README.md
 

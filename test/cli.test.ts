@@ -269,3 +269,12 @@ t.test('start and migrate are those of npm start and npm run migrate', async t =
     t.same(await closed, [0, null])
   }
 })
+
+t.test('plans in the place of rows, and what took how long', async t => {
+  const { service, run } = await useClient(t, { env: { EXPLAIN: 'on' } })
+  const explained = await run(['--explain', '--timing', '-'], { input: insert('77') })
+  t.equal(explained.code, 0, explained.err)
+  t.match((JSON.parse(explained.out) as { data: { i: readonly object[] } }).data.i, [{ Plan: { 'Node Type': 'Limit' } }])
+  t.match(explained.err, /op0;dur=[0-9.]+;desc="i"/)
+  t.notOk(await inserted(service, 77))
+})
