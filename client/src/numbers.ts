@@ -45,7 +45,7 @@ function readInside (value: unknown): unknown {
 function readNumber (digits: string): number | bigint | string {
   const number = Number(digits)
   if (isInteger(digits)) return Number.isSafeInteger(number) ? number : BigInt(digits)
-  return decimal(digits) === decimal(String(number)) ? number : digits
+  return decimal(digits) === decimal(Object.is(number, -0) ? '-0' : String(number)) ? number : digits
 }
 
 /** The text of what was a number. */
@@ -53,8 +53,9 @@ function digitsOf (value: unknown): string | undefined {
   return typeof value === 'string' && value.startsWith(mark) ? value.slice(mark.length) : undefined
 }
 
+/** `-0` is none: only a float is, and a bigint has no such zero. */
 function isInteger (digits: string): boolean {
-  return /^-?[0-9]+$/.test(digits)
+  return /^(?:0|-?[1-9][0-9]*)$/.test(digits)
 }
 
 /** One text for each decimal number, however it is written: its digits without zeros at either end, and the exponent of the last one. */

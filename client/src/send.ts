@@ -38,6 +38,9 @@ export interface Sent {
   readonly attempts: number
 }
 
+/** With less time than this an attempt is not begun. */
+const MIN_ATTEMPT_MS = 1
+
 /** Sends until the answer is final. Throws OneflightError. */
 export async function send (sending: Sending): Promise<Sent> {
   const ends = performance.now() + sending.timeout
@@ -51,7 +54,7 @@ export async function send (sending: Sending): Promise<Sent> {
     if ('data' in outcome) return outcome
     const renewable: boolean = outcome.code === 'token_expired' && typeof sending.token === 'function' && !renewed
     const ms = pauseBefore(outcome, sending)
-    if (!mayRepeat(outcome, renewable) || context.attempts >= sending.attempts || performance.now() + ms >= ends) throw outcome
+    if (!mayRepeat(outcome, renewable) || context.attempts >= sending.attempts || performance.now() + ms + MIN_ATTEMPT_MS > ends) throw outcome
     renewed ||= renewable
     context = { ...context, doubt: outcome.committed === 'unknown' }
     await limit(signal => pause(ms, signal), limitsOf(sending, context, Infinity))
@@ -94,10 +97,9 @@ function pauseBefore ({ attempts, retryAfter }: OneflightError, { minDelay, maxD
 /** The token of the next attempt. */
 async function readToken (sending: Sending, ends: number, context: Context): Promise<string | undefined> {
   const { token } = sending
-  if (typeof token !== 'function') return token
   const ask = async (): Promise<string | undefined> => {
     try {
-      return await token()
+      return typeof token === 'function' ? await token() : token
     } catch (cause) {
       throw lost({ code: 'token_unavailable', message: `There is no token: ${describe(cause)}.`, cause, sent: false }, context)
     }

@@ -53,14 +53,17 @@ export interface Asked {
   readonly signal: AbortSignal
 }
 
+/** Makes the answer to a request. */
+export type MakeAnswer = (asked: Asked) => Response | Promise<Response>
+
 /** A fetch that gives these answers, one after the other; the last one again and again. What was asked is kept. */
-export function fakeFetch (...answers: ReadonlyArray<(asked: Asked) => Response | Promise<Response>>): { readonly fetch: Fetch, readonly asked: Asked[] } {
+export function fakeFetch (answers: readonly MakeAnswer[]): { readonly fetch: Fetch, readonly asked: Asked[] } {
   const asked: Asked[] = []
   return {
     asked,
     fetch: async (url, { headers, body, signal }) => {
       const one = { url, headers: headers as Record<string, string>, body: body as string, signal: signal as AbortSignal }
-      const answer = answers[Math.min(asked.push(one), answers.length) - 1] as typeof answers[number]
+      const answer = answers[Math.min(asked.push(one), answers.length) - 1] as MakeAnswer
       return answer(one)
     }
   }
