@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { $, type Json } from '../client/src/index.ts'
-import { useClient, useExactClient, type Generated } from './support/client.ts'
+import { $, type Generated, type Json } from '../client/src/index.ts'
+import { useClient, useExactClient } from './support/client.ts'
 import { useService } from './support/service.ts'
 
 const runs = Number(process.env['PROPERTY_RUNS'] ?? 150)

@@ -130,6 +130,7 @@ t.test('answers that stay are not, and neither is what is in doubt without a key
     ['no answer', networkError(), { idempotency: false }, { code: 'network_error', committed: 'unknown', retryable: true, status: undefined, cause: TypeError }],
     ["a proxy's 502", () => new Response('<html>', { status: 502, headers: { 'content-type': 'text/html; charset=utf-8' } }), { idempotency: false }, { code: 'answer_invalid', committed: 'unknown', status: 502, message: /502, text\/html, 6 characters/ }],
     ["a proxy's 404", () => new Response('{}', { status: 404 }), { idempotency: false }, { code: 'answer_invalid', committed: false, status: 404 }],
+    ['an answer of nothing', () => new Response(null, { status: 504, statusText: 'Gateway Timeout' }), { idempotency: false }, { code: 'answer_invalid', committed: 'unknown', message: /504 Gateway Timeout, no content type, 0 characters/ }],
     ['another server', () => new Response('{"ok":true}'), { idempotency: false }, { code: 'answer_invalid', committed: 'unknown', status: 200 }],
     ['an error of another server', () => new Response('{"error":{"code":"x"}}', { status: 500 }), { idempotency: false }, { code: 'answer_invalid', committed: 'unknown' }],
     ['a commit that is not known', refusal(500, { code: 'commit_unknown', committed: 'unknown' }), { idempotency: false }, { code: 'commit_unknown', committed: 'unknown', retryable: true }]

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
-import { createClient, $, type AnyDatabase, type Batch, type BatchResult, type Client, type ColumnTypes, type Json, type QueryPlan, type Reference, type ServiceErrorCode, type ErrorType } from '../client/src/index.ts'
+import { createClient, $, type AnyDatabase, type Batch, type BatchResult, type Client, type ColumnType, type Generated, type Json, type QueryPlan, type Reference, type ServiceErrorCode, type ErrorType } from '../client/src/index.ts'
 import type { OperatorName } from '../client/src/words.ts'
 import type { AnyOperators } from '../client/src/filter.ts'
 import type { OnConflict, SelectOptions } from '../client/src/operation.ts'
@@ -53,16 +53,15 @@ interface Supabase {
 
 type Customer = Supabase['public']['Tables']['customers']['Row']
 
-// As kysely-codegen writes it, with Kysely's ColumnType under the name that it has here.
-type Generated<T> = T extends ColumnTypes<infer S, infer I, infer U> ? ColumnTypes<S, I | undefined, U> : ColumnTypes<T, T | undefined, T>
-type Int8 = ColumnTypes<string, bigint | number | string, bigint | number | string>
-type Numeric = ColumnTypes<string, number | string, number | string>
-type Timestamp = ColumnTypes<Date, Date | string, Date | string>
-type Interval = ColumnTypes<{ toPostgres: () => string }, string, string>
-type Document = ColumnTypes<{ note: string }, string, string>
+// As kysely-codegen writes it; Kysely's own ColumnType has the same shape.
+type Int8 = ColumnType<string, bigint | number | string, bigint | number | string>
+type Numeric = ColumnType<string, number | string, number | string>
+type Timestamp = ColumnType<Date, Date | string, Date | string>
+type Interval = ColumnType<{ toPostgres: () => string }, string, string>
+type Document = ColumnType<{ note: string }, string, string>
 interface KyselyDatabase {
   customers: { id: Generated<Int8>, name: string, email: string | null, since: Generated<Timestamp>, seen: Timestamp | null }
-  orders: { id: ColumnTypes<string, never, never>, customer_id: Int8, qty: number, total: Generated<Numeric>, sums: ColumnTypes<string[], Array<number | string>, Array<number | string>>, data: Document, lasts: Interval, json: Json | null }
+  orders: { id: ColumnType<string, never, never>, customer_id: Int8, qty: number, total: Generated<Numeric>, sums: ColumnType<string[], Array<number | string>, Array<number | string>>, data: Document, lasts: Interval, json: Json | null }
   'billing.invoices': { id: Generated<number> }
 }
 

@@ -65,8 +65,11 @@ interface RelationTypes<Types> { Row: Member<Types, 'Row'>, Insert: Member<Types
 
 // The form of Kysely: table → column → type, or what looks like Kysely's ColumnType.
 
-/** What a column is when it is read, inserted and updated; Kysely's `ColumnType` has this shape. */
-export interface ColumnTypes<Select, Insert, Update> { readonly __select__: Select, readonly __insert__: Insert, readonly __update__: Update }
+/** What a column is when it is read, inserted and updated; Kysely's type of this name has the same shape. `never`: it cannot be written. */
+export interface ColumnType<Select, Insert, Update> { readonly __select__: Select, readonly __insert__: Insert, readonly __update__: Update }
+
+/** A column that takes a default when it is left out. */
+export type Generated<T> = T extends ColumnType<infer Select, infer Insert, infer Update> ? ColumnType<Select, Insert | undefined, Update> : ColumnType<T, T | undefined, T>
 
 interface KyselyTable<Columns> {
   Row: { [Name in keyof Columns]: Selected<Columns[Name]> }
@@ -81,9 +84,9 @@ type KyselyInsert<Columns> =
 /** A column may be left out when it has a default or can be null. */
 type InsertRule<Value> = [Value] extends [never] ? 'never' : undefined extends Value ? 'optional' : null extends Value ? 'optional' : 'required'
 
-type Selected<Column> = Json extends Column ? Column : Column extends ColumnTypes<infer Select, infer Insert, unknown> ? AsJson<Select, Insert> : AsJson<Column, Column>
-type Inserted<Column> = Column extends ColumnTypes<infer Select, infer Insert, unknown> ? Written<Select, Insert> : Column
-type Updated<Column> = Column extends ColumnTypes<infer Select, unknown, infer Update> ? Exclude<Written<Select, Update>, undefined> : Column
+type Selected<Column> = Json extends Column ? Column : Column extends ColumnType<infer Select, infer Insert, unknown> ? AsJson<Select, Insert> : AsJson<Column, Column>
+type Inserted<Column> = Column extends ColumnType<infer Select, infer Insert, unknown> ? Written<Select, Insert> : Column
+type Updated<Column> = Column extends ColumnType<infer Select, unknown, infer Update> ? Exclude<Written<Select, Update>, undefined> : Column
 
 /** What a driver makes of values that are text in JSON: dates, intervals, bytes. */
 type TextOfDriver = string | Date | { toPostgres: (...args: never) => unknown } | Uint8Array

@@ -4,7 +4,7 @@
 export { createClient, type Client } from './client.ts'
 export { $ } from './modifiers.ts'
 export { OneflightError, type ClientErrorCode, type ErrorCode, type ErrorType, type Fault, type PostgresErrorCode, type ServiceErrorCode } from './error.ts'
-export type { AnyDatabase, ColumnTypes } from './database.ts'
+export type { AnyDatabase, ColumnType, Generated } from './database.ts'
 export type { Filter } from './filter.ts'
 export type { Json, JsonInput } from './json.ts'
 export type { Batch, Operation } from './operation.ts'

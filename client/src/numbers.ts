@@ -45,6 +45,7 @@ function readInside (value: unknown): unknown {
 function readNumber (digits: string): number | bigint | string {
   const number = Number(digits)
   if (isInteger(digits)) return Number.isSafeInteger(number) ? number : BigInt(digits)
+  if (!Number.isFinite(number)) return digits
   return decimal(digits) === decimal(Object.is(number, -0) ? '-0' : String(number)) ? number : digits
 }
 
@@ -60,8 +61,10 @@ function isInteger (digits: string): boolean {
 
 /** One text for each decimal number, however it is written: its digits without zeros at either end, and the exponent of the last one. */
 function decimal (text: string): string {
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+))?$/.exec(text) ?? [text]
+  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e')
+  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
   const digits = `${whole}${fraction}`.replace(/^0+/, '')
   const significant = digits.replace(/0+$/, '')
-  return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`
+  const last = significant === '' ? 0 : Number(exponent) - fraction.length + digits.length - significant.length
+  return `${text.startsWith('-') ? '-' : ''}${significant}e${last}`
 }

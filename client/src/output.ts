@@ -53,12 +53,12 @@ type LastKey<Keys extends string, Last extends string> =
 
 type TypeOf<Row, Element> =
   Element extends string
-    ? ColumnType<Row, Element>
+    ? PathType<Row, Element>
     : Element extends { readonly fn: infer Fn, readonly column?: infer Path }
-      ? Fn extends 'count' ? bigint : Path extends string ? AggregateType<Fn, ColumnType<Row, Path>> : never
-      : Element extends { readonly column: infer Path extends string } ? ColumnType<Row, Path> : never
+      ? Fn extends 'count' ? bigint : Path extends string ? AggregateType<Fn, PathType<Row, Path>> : never
+      : Element extends { readonly column: infer Path extends string } ? PathType<Row, Path> : never
 
-type ColumnType<Row, Path extends string> =
+type PathType<Row, Path extends string> =
   string extends keyof Row ? Row[Path & keyof Row] : Path extends keyof Row ? Row[Path] : Path extends `${string}->>${string}` ? string | null : Json
 
 /** Of no rows they are NULL. */

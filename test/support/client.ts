@@ -4,7 +4,7 @@
  * In charge of: clients that close their connections, and a fetch that is made of answers.
  * Refuses to: know what the client does.
  */
-import { createClient, type Client, type ClientOptions, type ColumnTypes, type Fetch, type Json } from '../../client/src/index.ts'
+import { createClient, type Client, type ClientOptions, type ColumnType, type Fetch, type Generated, type Json } from '../../client/src/index.ts'
 import { token, type ServiceUnderTest } from './service.ts'
 
 /** The tables of docs/language.md as kysely-codegen would write them, with columns that are answered as JSON. */
@@ -22,11 +22,8 @@ export interface LanguageDatabase {
   }
   stock: { sku: string, qty: number, sold: Generated<number>, counted_at: string | null }
   bookings: { id: Generated<number>, room: string, during: string }
-  articles: { id: Generated<number>, title: string, body: string, words: ColumnTypes<string, never, never> }
+  articles: { id: Generated<number>, title: string, body: string, words: ColumnType<string, never, never> }
 }
-
-/** A column with a default. */
-export type Generated<T> = ColumnTypes<T, T | undefined, T>
 
 type Options = Partial<Omit<ClientOptions, 'numbers'>>
 
