@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
-import { createClient, $, type AnyDatabase, type Batch, type BatchResult, type Client, type ColumnType, type Generated, type Json, type QueryPlan, type Reference, type ServiceErrorCode, type ErrorType } from '../client/src/index.ts'
+import { createClient, $, type AnyDatabase, type Batch, type BatchResult, type Client, type ColumnType, type Generated, type Json, type QueryPlan, type Reference, type ServiceErrorCode, type ErrorType, type Where } from '../client/src/index.ts'
 import type { OperatorName } from '../client/src/words.ts'
 import type { AnyOperators } from '../client/src/filter.ts'
 import type { OnConflict, SelectOptions } from '../client/src/operation.ts'
@@ -222,12 +222,16 @@ export async function inputs (): Promise<void> {
   await supabase.batch(b => ({ a: b.select('customers'), b: 1 }))
 }
 
+declare function b2 (build: (b: Batch<Supabase>) => unknown): void
+
 /** Parts of a batch are functions of their own, and a client can be handed on. */
 export function parts (): void {
   const take = (b: Batch<Supabase>, id: number) => b.update('orders', { set: { status: 'paid' }, where: { id: { eq: id } }, expect: 1, returning: ['id'] })
   const pay = async (client: Client<Supabase>, id: number) => (await client.batch(b => take(b, id))).data[0].id
   exactly<(client: Client<Supabase>, id: number) => Promise<number>>().of(pay)
   same<ReturnType<typeof createClient<Supabase, 'billing'>>, Client<Supabase, 'billing'>>(true)
+  const open: Where<Supabase, 'orders'> = { status: { eq: 'open' }, or: [{ total: { gt: 5 } }] }
+  b2(b => b.delete('orders', { where: { and: [open, { id: { gt: 7 } }] } }))
   const billing = (client: Client<Supabase, 'billing'>) => client.batch(b => b.select('invoices'))
   exactly<(client: Client<Supabase, 'billing'>) => Promise<BatchResult<Array<{ id: number }>>>>().of(billing)
 }

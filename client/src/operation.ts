@@ -48,6 +48,9 @@ export interface Batch<Database, Schema extends string = 'public', Mode extends 
   ): OperationOn<Row<Database, Schema, Table>, Outputs, Expected, Mode>
 }
 
+/** The type of `where` of a table, for filters that are made apart from their operation. */
+export type Where<Database, Table extends string, Schema extends string = 'public', Mode extends Numbers = 'number'> = Filter<Row<Database, Schema, Table>, Mode>
+
 /** `Outputs` is undefined where the whole row is answered, `[]` where nothing is. */
 export type OperationOn<Row, Outputs, Expected, Mode extends Numbers> =
   Operation<OutputRow<Row, Outputs>, Outputs extends readonly [] ? [] : Rows<AnsweredRow<OutputRow<Row, Outputs>, Mode>, Expected>>
