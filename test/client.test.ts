@@ -121,6 +121,8 @@ t.test('values as JSON', async t => {
   }
   await client.batch(b => b.insert('stock', { sku: 'a', qty: 9007199254740993n, note: [-0, 1e21, new Date(0), new Money(), json.rawJSON('1.10'), json.rawJSON('"$op0.0.id"'), JSON.parse('{"__proto__": 1}'), Object.create(null)] }))
   t.ok(text().includes('{"sku":"a","qty":9007199254740993,"note":[-0,1e+21,"1970-01-01T00:00:00.000Z",{"amount":5},1.10,"$$op0.0.id",{"__proto__":1},{}]}'), text())
+  await client.batch(b => b.select('stock', { where: {}, limit: 0 }))
+  t.ok(text().endsWith('"table":"stock","where":{},"limit":0}]'), text())
   await client.batch(b => b.update('stock', { set: { qty: $.inc('-0.10'), sku: $.mul('1e3') as never, note: undefined }, all: true }))
   t.ok(text().includes('"set":{"qty":{"$inc":-0.10},"sku":{"$mul":1e3}}'), text())
 

@@ -27,33 +27,33 @@ export interface Batch<Database, Schema extends string = 'public', Mode extends 
     table: Table,
     values: InputRow<Insert<Database, Schema, Table>, Mode> | ReadonlyArray<InputRow<Insert<Database, Schema, Table>, Mode>>,
     options?: InsertOptions<Row<Database, Schema, Table>, Update<Database, Schema, Table>, Mode> & Answers<Outputs, Expected>
-  ): OperationOn<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+  ): Operation<OutputRow<Row<Database, Schema, Table>, Outputs>, OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>>
 
   /** Changes the rows that meet `where` (or `all` of them); answers them as they are afterwards. */
   update<Table extends keyof UpdatableTables<Database, Schema> & string, const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined = undefined, const Expected extends Expect = Expect> (
     table: Table,
     options: UpdateOptions<Row<Database, Schema, Table>, Update<Database, Schema, Table>, Mode> & Answers<Outputs, Expected>
-  ): OperationOn<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+  ): Operation<OutputRow<Row<Database, Schema, Table>, Outputs>, OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>>
 
   /** Removes the rows that meet `where` (or `all` of them); answers them as they were. */
   delete<Table extends keyof TablesOf<Database, Schema> & string, const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined = undefined, const Expected extends Expect = Expect> (
     table: Table,
     options: DeleteOptions<Row<Database, Schema, Table>, Mode> & Answers<Outputs, Expected>
-  ): OperationOn<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+  ): Operation<OutputRow<Row<Database, Schema, Table>, Outputs>, OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>>
 
   /** Answers the rows that meet `where`, all of them without one. */
   select<Table extends keyof TablesOf<Database, Schema> & string, const Outputs extends ReadonlyArray<SelectOutput<Row<Database, Schema, Table>>> | undefined = undefined, const Expected extends Expect = Expect> (
     table: Table,
     options?: SelectOptions<Row<Database, Schema, Table>, Mode, Outputs, Expected>
-  ): OperationOn<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+  ): Operation<OutputRow<Row<Database, Schema, Table>, Outputs>, OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>>
 }
 
 /** The type of `where` of a table, for filters that are made apart from their operation. */
 export type Where<Database, Table extends string, Schema extends string = 'public', Mode extends Numbers = 'number'> = Filter<Row<Database, Schema, Table>, Mode>
 
-/** `Outputs` is undefined where the whole row is answered, `[]` where nothing is. */
-export type OperationOn<Row, Outputs, Expected, Mode extends Numbers> =
-  Operation<OutputRow<Row, Outputs>, Outputs extends readonly [] ? [] : Rows<AnsweredRow<OutputRow<Row, Outputs>, Mode>, Expected>>
+/** The rows of an answer. `Outputs` is undefined where whole rows are answered, `[]` where nothing is. */
+export type OutputRows<Row, Outputs, Expected, Mode extends Numbers> =
+  Outputs extends readonly [] ? [] : Rows<AnsweredRow<OutputRow<Row, Outputs>, Mode>, Expected>
 
 export interface Answers<Outputs, Expected> {
   /** Columns to answer, `'column'` or `{ column, as }`; without it all of them, `[]` none. */
