@@ -1,0 +1,119 @@
+/**
+ * The one error of the client: what the service refused, what never reached it, and what nobody knows.
+ */
+
+/** Where a batch was refused: one of the service's types, or `client_error` when no answer of the service is behind it. */
+export type ErrorType = 'request_error' | 'validation_error' | 'session_error' | 'execution_error' | 'service_error' | 'client_error'
+
+/**
+ * What went wrong without an answer of the service:
+ * - `batch_invalid`: the batch cannot be written; nothing was sent;
+ * - `token_unavailable`: the function that gives tokens failed; `cause` is its error;
+ * - `network_error`: no answer, or one that broke off; `cause` is what `fetch` said;
+ * - `answer_invalid`: an answer that is not the service's, of a proxy in between for instance;
+ * - `timeout`: no answer in time;
+ * - `aborted`: the caller's signal; `cause` is its reason.
+ */
+export type ClientErrorCode = 'batch_invalid' | 'token_unavailable' | 'network_error' | 'answer_invalid' | 'timeout' | 'aborted'
+
+/** Codes of the service itself. */
+export type ServiceErrorCode =
+  | 'body_invalid' | 'body_empty' | 'id_missing' | 'id_duplicate' | 'prefer_invalid' | 'idempotency_key_invalid' | 'idempotency_key_in_progress'
+  | 'idempotency_key_reused' | 'http_malformed' | 'auth_required' | 'token_invalid' | 'token_expired' | 'token_not_active' | 'token_claims_invalid'
+  | 'role_missing' | 'not_found' | 'method_not_allowed' | 'request_timeout' | 'body_too_large' | 'too_many_ops' | 'content_type_unsupported'
+  | 'client_closed_request' | 'expectation_unsupported' | 'headers_too_large' | 'validation_failed' | 'role_denied' | 'reference_row_missing'
+  | 'reference_column_missing' | 'expectation_failed' | 'rows_limit' | 'overloaded' | 'database_unavailable' | 'keys_unavailable' | 'shutting_down'
+  | 'deadline_exceeded' | 'commit_unknown' | 'internal'
+
+/** Conditions of PostgreSQL that are met most; every other one has its own name as code, too. */
+export type PostgresErrorCode =
+  | 'unique_violation' | 'foreign_key_violation' | 'check_violation' | 'not_null_violation' | 'exclusion_violation' | 'restrict_violation'
+  | 'insufficient_privilege' | 'undefined_table' | 'undefined_column' | 'invalid_text_representation' | 'numeric_value_out_of_range'
+  | 'serialization_failure' | 'deadlock_detected' | 'lock_not_available' | 'query_canceled' | 'read_only_sql_transaction' | 'raise_exception'
+
+/** Known codes, for completion; others are possible. */
+export type ErrorCode = ClientErrorCode | ServiceErrorCode | PostgresErrorCode | (string & Record<never, never>)
+
+/** What is wrong with one operation. */
+export interface Fault {
+  readonly op: string
+  /** Position of the operation in the batch. */
+  readonly index: number
+  readonly code: string
+  /** The way from the operation to what is wrong; positions in arrays are numbers. */
+  readonly path: ReadonlyArray<string | number>
+  readonly message: string
+}
+
+/** Members of the service's error object, and what the client knows beside. */
+export interface OneflightErrorInit {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly type?: ErrorType | undefined
+  readonly status?: number | undefined
+  readonly committed?: false | 'unknown' | undefined
+  readonly requestId?: string | undefined
+  readonly idempotencyKey?: string | undefined
+  readonly attempts?: number | undefined
+  readonly op?: string | null | undefined
+  readonly index?: number | null | undefined
+  readonly sqlstate?: string | undefined
+  readonly constraint?: string | undefined
+  readonly retryable?: boolean | undefined
+  readonly retryAfter?: number | undefined
+  readonly detail?: string | undefined
+  readonly hint?: string | undefined
+  readonly errors?: readonly Fault[] | undefined
+  readonly cause?: unknown
+}
+
+/** Everything that `client.batch` rejects with, but for what the caller's own function throws. */
+export class OneflightError extends Error {
+  override readonly name = 'OneflightError'
+  readonly type: ErrorType
+  readonly code: ErrorCode
+  /** HTTP status; undefined without an answer. */
+  readonly status: number | undefined
+  /** `false`: nothing of the batch is in the database. `'unknown'`: nobody could say; send it again with `idempotencyKey`. */
+  readonly committed: false | 'unknown'
+  /** What the service's log has it under. */
+  readonly requestId: string | undefined
+  /** The key that was sent; the same batch under it is applied once, however often it is sent. */
+  readonly idempotencyKey: string | undefined
+  /** How often the batch was sent. */
+  readonly attempts: number
+  /** Id of the operation that failed, as the batch's function named it. */
+  readonly op: string | undefined
+  /** Its position in the batch. */
+  readonly index: number | undefined
+  readonly sqlstate: string | undefined
+  readonly constraint: string | undefined
+  /** Whether the same batch may succeed when it is sent again. */
+  readonly retryable: boolean
+  /** Milliseconds that the answer asks to wait before; 0 when it does not ask. */
+  readonly retryAfter: number
+  readonly detail: string | undefined
+  readonly hint: string | undefined
+  /** Every fault of every operation, with `validation_failed`; else empty. */
+  readonly errors: readonly Fault[]
+
+  constructor (init: OneflightErrorInit) {
+    super(init.message, init.cause === undefined ? undefined : { cause: init.cause })
+    this.type = init.type ?? 'client_error'
+    this.code = init.code
+    this.status = init.status
+    this.committed = init.committed ?? false
+    this.requestId = init.requestId
+    this.idempotencyKey = init.idempotencyKey
+    this.attempts = init.attempts ?? 0
+    this.op = init.op ?? undefined
+    this.index = init.index ?? undefined
+    this.sqlstate = init.sqlstate
+    this.constraint = init.constraint
+    this.retryable = init.retryable ?? false
+    this.retryAfter = init.retryAfter ?? 0
+    this.detail = init.detail
+    this.hint = init.hint
+    this.errors = init.errors ?? []
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Headers of a request and of an answer ↔ options and results.
+ */
+import type { BatchOptions, ClientOptions, ServerTiming } from './options.ts'
+
+/** The preferences of a batch as the header `Prefer`; undefined when there are none. */
+export function preferHeader ({ dryRun, isolation, readOnly, return: answer, explain, timing }: BatchOptions): string | undefined {
+  const preferences = [
+    ...dryRun === true ? ['tx=rollback'] : [],
+    ...isolation === undefined ? [] : [`isolation=${isolation}`],
+    ...readOnly === true ? ['access=read-only'] : [],
+    ...answer === undefined ? [] : [`return=${answer}`],
+    ...explain === true ? ['explain'] : [],
+    ...timing === true ? ['timing'] : []
+  ]
+  // A service that does not know one of them must not run the batch as if it had not been said: a dry run would stay.
+  return preferences.length === 0 ? undefined : [...preferences, 'handling=strict'].join(', ')
+}
+
+/** Headers that are the same at each attempt; the token is not among them. */
+export function requestHeaders (client: ClientOptions, batch: BatchOptions, idempotencyKey: string | undefined): Record<string, string> {
+  const trace = batch.trace ?? client.trace
+  const { traceparent, tracestate } = (typeof trace === 'function' ? trace() : trace) ?? {}
+  const own = {
+    'content-type': 'application/json',
+    prefer: preferHeader(batch),
+    'idempotency-key': idempotencyKey,
+    'x-request-id': batch.requestId,
+    traceparent,
+    tracestate
+  }
+  return { ...client.headers, ...Object.fromEntries(Object.entries(own).filter((header): header is [string, string] => header[1] !== undefined)) }
+}
+
+/** `Preference-Applied` → preferences with their values. */
+export function readPreferences (header: string | null): Readonly<Record<string, string | true>> {
+  return Object.fromEntries(splitHeader(header).map(text => {
+    const [name = '', value] = text.split('=')
+    return [name.trim(), value === undefined ? true : unquote(value.trim())]
+  }))
+}
+
+/** `Server-Timing` → its entries. */
+export function readServerTiming (header: string | null): readonly ServerTiming[] {
+  return splitHeader(header).map(text => {
+    const [name = '', ...parameters] = text.split(';').map(part => part.trim())
+    const values = new Map(parameters.map(parameter => parameter.split('=') as [string, string]))
+    const [duration, description] = [values.get('dur'), values.get('desc')]
+    return { name, ...duration === undefined ? {} : { duration: Number(duration) }, ...description === undefined ? {} : { description: unquote(description) } }
+  })
+}
+
+/** Milliseconds of `Retry-After`, which is a number of seconds or a date; 0 without one. */
+export function readRetryAfter (header: string | null, now = Date.now()): number {
+  if (header === null) return 0
+  const ms = /^[0-9]+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now
+  return Math.max(0, ms || 0)
+}
+
+/** The elements of a header; commas in quotes part nothing. */
+function splitHeader (header: string | null): readonly string[] {
+  return (header?.match(/(?:[^",]|"(?:[^"\\]|\\.)*")+/g) ?? []).map(text => text.trim()).filter(text => text !== '')
+}
+
+function unquote (text: string): string {
+  return text.startsWith('"') ? text.slice(1, -1).replace(/\\(.)/g, '$1') : text
+}
