@@ -1,5 +1,5 @@
 /**
- * The examples of docs/client.md and client/README.md: they compile, they run on the shop of `npm run dev` one after the other, and print what stands
+ * The examples of README.md, docs/client.md and client/README.md: they compile, they run on the shop of `npm run dev` one after the other, and print what stands
  * behind them. A block that begins with the name of a file is that file; every other one is a program of its own, which has `client`, `$` and
  * `OneflightError` as the page says.
  */
@@ -27,7 +27,7 @@ const compilerOptions = {
   types: ['node']
 }
 
-for (const page of ['docs/client.md', 'client/README.md']) {
+for (const page of ['README.md', 'docs/client.md', 'client/README.md']) {
   t.test(page, async t => {
     const directory = t.testdir({ 'package.json': '{"type":"module"}', 'tsconfig.json': JSON.stringify({ compilerOptions }) })
     const client = join(directory, 'node_modules/oneflight-client')

@@ -207,6 +207,12 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     ],
     [b => ({ add: b.insert('stock', { sku: 'cherry', qty: 7 }) }), { readOnly: true }]
   ],
+  'What took how long': [
+    [b => ({ count: b.select('stock', { columns: [{ fn: 'count' }] }) }), { timing: true }]
+  ],
+  'What PostgreSQL would do': [
+    [b => ({ gone: b.delete('bookings', { all: true }) }), { explain: true }]
+  ],
   Errors: [
     b => ({ new: b.insert('customers', { name: 'Night Kiosk' }), twin: b.insert('customers', { name: 'Corner Shop', email: 'corner@example.com' }) })
   ]

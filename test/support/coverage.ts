@@ -22,7 +22,7 @@ interface FileReport {
 }
 
 /** One line of text for each file that is not wholly covered; paths are relative to `root`. */
-export function coverageGaps (root: string, sources = ['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts']): string[] {
+export function coverageGaps (root: string, sources = ['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts', 'client/src/**/*.ts']): string[] {
   const file = resolve(root, '.tap/report/coverage-final.json')
   const report = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) as Record<string, FileReport> : {}
   const missing = globSync(sources, { cwd: root }).sort().filter(path => !(resolve(root, path) in report) && hasCode(resolve(root, path)))
