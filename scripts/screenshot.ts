@@ -9,9 +9,9 @@ import { readConfig } from '../src/config.ts'
 import { availableMajors, startPostgres } from '../src/dev/postgres.ts'
 import { signToken } from '../src/dev/token.ts'
 import { startService } from '../src/service.ts'
-import { openBrowser, program, tryBatch } from '../test/support/browser.ts'
+import { browserProgram, openBrowser, tryBatch } from '../test/support/browser.ts'
 
-if (program === undefined) throw new Error('Chromium is not installed')
+if (browserProgram === undefined) throw new Error('Chromium is not installed')
 
 const secret = 'a secret of this script, more than 32 bytes'
 const server = await startPostgres({ major: availableMajors().at(-1) as number })

@@ -1,9 +1,10 @@
 /** The compiled client in a real browser, against the service. */
 import t from 'tap'
-import { browser, compileClient, useOrigin, usePage } from './support/client-browser.ts'
+import { browserProgram, usePage } from './support/browser.ts'
+import { compileClient, useOrigin } from './support/client-browser.ts'
 import { token, useService } from './support/service.ts'
 
-const skip = browser === undefined ? 'no Chromium is installed' : false
+const skip = browserProgram === undefined ? 'no Chromium is installed' : false
 const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
 
 t.test(title('batches in a browser'), { skip }, async t => {

@@ -12,7 +12,7 @@ import t from 'tap'
 import { exampleBatch } from '../schemas/example.ts'
 import { buildAdmin, type AdminOptions } from '../src/admin.ts'
 import { readConfig } from '../src/config.ts'
-import { openBrowser, program, tryBatch } from './support/browser.ts'
+import { browserProgram, openBrowser, tryBatch } from './support/browser.ts'
 import { LOGIN_ROLE, useDatabase, withAdmin } from './support/database.ts'
 import { freePort } from '../src/dev/port.ts'
 import { ask, SECRET, token, useService, type Answer } from './support/service.ts'
@@ -139,7 +139,7 @@ t.test('with several processes', async t => {
   t.equal((await ask(`${adminUrl}/reference/`)).status, 200)
 })
 
-const skip = program === undefined ? 'Chromium is not installed' : false
+const skip = browserProgram === undefined ? 'Chromium is not installed' : false
 
 /** Everything that the page has left in the browser, as text of JavaScript: the types of a browser are not there. */
 const readStores = `(async () => {

@@ -1,31 +1,29 @@
 /**
- * The reference page in a real browser: Chromium, where it is installed.
+ * A real browser: Chromium, where it is installed.
  *
- * In charge of: finding it, opening the page and sending the batch that stands there.
- * Refuses to: install it, to hide that it is not there, or to say what the page should show.
+ * In charge of: finding it, opening pages, and sending the batch that stands on the reference page.
+ * Refuses to: install it, to hide that it is not there, or to say what a page should show.
  */
-import { execFileSync } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
-import { delimiter, join } from 'node:path'
 import { chromium, type Browser, type Page, type Response } from 'playwright-core'
+import type { Test } from 'tap'
+import { findProgram } from './programs.ts'
 
 /** Where the program is; undefined when it is not installed. */
-export const program: string | undefined = (process.env['PATH'] ?? '').split(delimiter).flatMap(directory => ['chromium', 'chromium-browser', 'google-chrome'].map(name => join(directory, name))).find(isProgram)
-
-function isProgram (path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    execFileSync(path, ['--version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
+export const browserProgram = findProgram('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
 
 /** Asks nobody for updates and the like: what it requests, the page requests. */
 export function openBrowser (): Promise<Browser> {
   const quiet = ['background-networking', 'component-update', 'sync', 'default-apps', 'dev-shm-usage'].map(what => `--disable-${what}`)
-  return chromium.launch({ executablePath: program as string, args: ['--no-sandbox', '--no-first-run', ...quiet] })
+  return chromium.launch({ executablePath: browserProgram as string, args: ['--no-sandbox', '--no-first-run', ...quiet] })
+}
+
+/** Opens a page at `url`; the browser ends with `t`. */
+export async function usePage (t: Pick<Test, 'teardown'>, url: string): Promise<Page> {
+  const running = await openBrowser()
+  t.teardown(() => running.close())
+  const page = await running.newPage()
+  await page.goto(url)
+  return page
 }
 
 /** Pastes the token, opens the batch that is filled in, and sends it; resolves when the page shows the status of the answer. */

@@ -1,42 +1,17 @@
 /**
- * A real browser, where one is installed, and a page of the same origin as the service.
+ * The compiled client, and a page of the same origin as the service for it to run on.
  *
- * In charge of: finding it, starting and ending it, and one HTTP server for page, client and service.
- * Refuses to: install a browser, or to hide that there is none.
+ * In charge of: compiling it, and one HTTP server for page, client and service.
+ * Refuses to: know any browser.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
-
-const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
-
-/** Where a Chromium is; undefined when none is installed. */
-export const browser: string | undefined = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/bin'].flatMap(directory => names.map(name => join(directory, name))).find(isProgram)
-
-function isProgram (path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** Opens a page at `url`; the browser ends with `t`. */
-export async function usePage (t: Pick<Test, 'teardown'>, url: string): Promise<Page> {
-  const running = await chromium.launch({ executablePath: browser as string, args: ['--headless', '--no-sandbox', '--disable-background-networking'] })
-  t.teardown(() => running.close())
-  const page = await running.newPage()
-  await page.goto(url)
-  return page
-}
 
 /** Compiles the client into `directory`. */
 export async function compileClient (directory: string): Promise<void> {

@@ -4,19 +4,19 @@
  * In charge of: finding, starting, killing and ending it.
  * Refuses to: install it, or to hide that it is not there.
  */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import postgres, { type Sql } from 'postgres'
 import type { Test } from 'tap'
 import { as, give, scratchDirectory, serverAccount } from '../../src/dev/account.ts'
 import { freePort } from '../../src/dev/port.ts'
+import { findProgram } from './programs.ts'
 import { until } from './until.ts'
 
 /** Where the program is; undefined when it is not installed. */
-export const program: string | undefined = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'].map(directory => join(directory, 'pgbouncer')).find(isProgram)
+export const program = findProgram('pgbouncer')
 
 export interface Pooler {
   /** `url` with its host and port replaced by PgBouncer's. */
@@ -98,15 +98,5 @@ async function withConsole<T> (port: number, work: (sql: Sql) => Promise<T>): Pr
     return await work(sql)
   } finally {
     await sql.end({ timeout: 0 })
-  }
-}
-
-function isProgram (path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    execFileSync(path, ['--version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
   }
 }

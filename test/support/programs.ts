@@ -10,10 +10,10 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
 
-/** Where the program is; undefined when it is not installed. */
-export function findProgram (name: string): string | undefined {
+/** Where the program is, which may go by several names; undefined when it is not installed. */
+export function findProgram (...names: readonly string[]): string | undefined {
   const directories = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/bin', '/usr/bin', '/usr/sbin']
-  return directories.map(directory => join(directory, name)).find(isExecutable)
+  return directories.flatMap(directory => names.map(name => join(directory, name))).find(isExecutable)
 }
 
 /** What `t.test` needs for a test that runs only where all of `programs` (by name) were found: the reason is part of the title. */
