@@ -5,6 +5,8 @@
 import type { FastifyInstance } from 'fastify'
 import metricsModule, { type IFastifyMetrics } from 'fastify-metrics'
 import fp from 'fastify-plugin'
+import { catalogue } from '../src/errors/catalogue.ts'
+import { conditions } from '../src/errors/conditions.ts'
 import type { Observer } from '../src/run/observer.ts'
 import type { LaneCount } from '../src/run/pool.ts'
 
@@ -30,7 +32,14 @@ async function metrics (app: FastifyInstance): Promise<void> {
     }
   })
   app.decorate('observer', createObserver(client, register))
+  const errors = new client.Counter({ name: 'service_error_count', help: 'Answers other than 2xx, by code; those to bytes that are no HTTP and to clients that went away are not among them', labelNames: ['code'], registers: [register] })
+  app.addHook('onResponse', async ({ access: { failure } }) => {
+    if (failure !== undefined) errors.inc({ code: codes.has(failure.code) ? failure.code : 'other' })
+  })
 }
+
+/** A function of the database can raise any SQLSTATE; one without a name is its own code. */
+const codes: ReadonlySet<string> = new Set([...Object.keys(catalogue), ...conditions.values()])
 
 /** The client library, by way of any app. It is a dependency of fastify-metrics, which hands it out only after it was registered. */
 export async function borrowClient (app: FastifyInstance): Promise<Client> {
@@ -94,4 +103,4 @@ function createObserver (client: Client, register: Registry): Observer {
   }
 }
 
-export default fp(metrics, { name: 'metrics', fastify: '5.x' })
+export default fp(metrics, { name: 'metrics', fastify: '5.x', dependencies: ['tracing'] })

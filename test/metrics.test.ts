@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import t from 'tap'
 import metrics from '../plugins/metrics.ts'
+import tracing from '../plugins/tracing.ts'
 import type { Observer } from '../src/run/observer.ts'
 import { ask, token, useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -75,7 +76,7 @@ t.test('types, units and the label sets as Prometheus sees them', async t => {
   t.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
   for (const [name, type] of [
     ['service_txn_count', 'counter'], ['service_txn_duration_milliseconds', 'histogram'], ['service_op_count', 'counter'], ['service_op_duration_milliseconds', 'histogram'],
-    ['service_op_exceptions', 'counter'], ['service_pool_lanes_busy', 'gauge'], ['service_pool_lanes_idle', 'gauge'], ['service_pool_waiting', 'gauge']
+    ['service_op_exceptions', 'counter'], ['service_error_count', 'counter'], ['service_pool_lanes_busy', 'gauge'], ['service_pool_lanes_idle', 'gauge'], ['service_pool_waiting', 'gauge']
   ] as const) {
     t.ok(text.includes(`# TYPE ${name} ${type}\n`), name)
   }
@@ -103,6 +104,25 @@ t.test('nobody makes up labels', async t => {
   t.same(await scrape(service), { ...txn(user, 'error', 10), ...txn('other', 'error', 10), ...op('select', 'error', 10), 'service_op_exceptions{op="select",table="other"}': 10 })
 })
 
+t.test('answers other than 2xx, by code', async t => {
+  const odd = `${schema}
+    create function odd () returns trigger language plpgsql as $$ begin raise sqlstate 'XY123'; end $$;
+    create table odd (id int);
+    create trigger odd before insert on odd for each row execute function odd();
+    grant all on odd to oneflight_user;`
+  const service = await useService(t, { schema: odd })
+  await service.post([select('s')])
+  await service.post([negative])
+  await service.post([negative])
+  await service.post([])
+  await service.post([{ id: 'i', op: 'insert', table: 'odd', values: [{ id: 1 }] }])
+  await ask(`${service.url}/made_up`)
+  const counts = async (): Promise<object> => Object.fromEntries((await ask(`${service.adminUrl}/metrics`)).text.matchAll(/^service_error_count\{code="(\w+)"\} (\d+)$/gm).map(([, code, n]) => [code, Number(n)]))
+  // It is counted when the client has the answer, and that may be a moment before.
+  await until(async () => Object.keys(await counts()).length === 4)
+  t.same(await counts(), { check_violation: 2, body_empty: 1, other: 1, not_found: 1 })
+})
+
 t.test('two services in one process count for themselves', async t => {
   const one = await useService(t, { schema })
   const other = await useService(t, { schema })
@@ -114,6 +134,7 @@ t.test('two services in one process count for themselves', async t => {
 t.test('names of tables are bounded in number', async t => {
   const app = Fastify()
   t.teardown(() => app.close())
+  await app.register(tracing)
   await app.register(metrics)
   const observer = app.getDecorator<Observer>('observer')
   for (let i = 0; i <= 1100; i++) {
