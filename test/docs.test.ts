@@ -2,26 +2,18 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
+import { emptyPages, emptyProject } from './support/generated.ts'
 
 const script = `${import.meta.dirname}/../scripts/docs.ts`
-const block = (name: string) => `<!-- ${name}:begin -->\n<!-- ${name}:end -->\n`
-const page = (...names: readonly string[]) => `# Before\n${names.map(block).join('')}After\n`
-const pages = {
-  'README.md': page('members', 'errors', 'config', 'promises', 'bench'),
-  'docs/language.md': page('members', 'operators', 'operands', 'modifiers', 'preferences'),
-  'docs/cli.md': page('commands', 'start', 'run', 'check', 'migrate'),
-  'docs/reliability.md': page('figures')
-}
-
 t.test('the generated tables', async t => {
-  const directory = t.testdir({ 'README.md': pages['README.md'], docs: { 'cli.md': pages['docs/cli.md'], 'language.md': pages['docs/language.md'], 'reliability.md': pages['docs/reliability.md'] } })
+  const directory = t.testdir(emptyProject())
   const read = (file: string) => readFileSync(`${directory}/${file}`, 'utf8')
   const run = (...args: string[]) => spawnSync(process.execPath, [script, ...args], { cwd: directory, encoding: 'utf8' })
 
   t.match(run('--check'), { status: 1, stderr: /README\.md is not up to date[^]*docs\/language\.md is not up to date[^]*docs\/reliability\.md is not up to date/ })
-  for (const [file, text] of Object.entries(pages)) t.equal(read(file), text, 'checking writes nothing')
+  for (const [file, text] of Object.entries(emptyPages)) t.equal(read(file), text, 'checking writes nothing')
   t.equal(run().status, 0)
-  for (const [file, before] of Object.entries(pages)) {
+  for (const [file, before] of Object.entries(emptyPages)) {
     const tables = read(file).replace(/(<!-- (\w+):begin -->\n)[^]+?\n(?=<!-- \2:end -->\n)/g, '$1')
     t.equal(tables, before, `${file} has its tables and is else as it was`)
   }

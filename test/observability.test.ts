@@ -44,10 +44,11 @@ t.test('a scrape', async t => {
   for (const [table, row, status] of [['notes', { id: 1 }, 200], ['notes', { id: 1 }, 409], ['moody', { times: 1 }, 200]] as const) t.match(await insert(table, row), { status }, table)
   const slow = Array.from({ length: 5 }, () => service.post([{ id: 's', op: 'select', table: 'slow' }]))
   t.ok((await Promise.all(slow)).some(({ status }) => status === 503), 'some were refused')
-  // A request is counted a moment after it was answered.
+  // A request is counted a moment after it was answered; collections of garbage have a label as soon as there was one.
   await until(async () => {
+    Array.from({ length: 100_000 }, () => ({}))
     text = (await ask(`${service.adminUrl}/metrics`)).text
-    return text.includes('status_code="503"')
+    return text.includes('status_code="503"') && text.includes('nodejs_gc_duration_seconds_count{')
   })
   families = readExposition(text)
 })

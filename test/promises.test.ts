@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { figuresFile, promises, readFigures, type FaultRecord, type Measured } from './promises.ts'
+import { emptyProject } from './support/generated.ts'
 
 const root = new URL('../', import.meta.url)
 const script = `${import.meta.dirname}/../scripts/docs.ts`
@@ -34,16 +35,9 @@ t.test('figures speak of promises that were made', async t => {
   if (existsSync(last)) t.doesNotThrow(() => readFigures(readFileSync(last, 'utf8')), 'the figures of the last run')
 })
 
-const block = (name: string): string => `<!-- ${name}:begin -->\n<!-- ${name}:end -->\n`
-const page = (...names: readonly string[]): string => names.map(block).join('')
-
 t.test('the tables', async t => {
-  const pages = {
-    'README.md': page('members', 'errors', 'config', 'promises', 'bench'),
-    docs: { 'language.md': page('members', 'operators', 'operands', 'modifiers', 'preferences'), 'reliability.md': page('figures') }
-  }
   const write = (files: object): string => {
-    const directory = t.testdir({ ...pages, ...files })
+    const directory = t.testdir({ ...emptyProject(), ...files })
     const { status, stderr } = spawnSync(process.execPath, [script], { cwd: directory, encoding: 'utf8' })
     t.same({ status, stderr: status === 0 ? '' : stderr }, { status: 0, stderr: '' })
     return ['README.md', 'docs/reliability.md'].map(file => readFileSync(`${directory}/${file}`, 'utf8')).join('')

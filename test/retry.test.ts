@@ -163,10 +163,10 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
     t.same(explain({ kind: 'failed', error: late, at, times: [1, 2] }, plan, options), { failure: late, operation })
   }
   t.same(report(plan, { kind: 'failed', error: { code: '54000', message: '' }, at: 0, times: [] }, 0, 'r', 5), {
-    role: undefined, outcome: 'error', ms: 0, operations: [{ op: 'select', table: 's.t', outcome: 'error', ms: 0 }]
+    role: undefined, outcome: 'error', since: 5, ms: 0, sessionMs: undefined, operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'error', since: 5, ms: 0 }]
   })
   t.same(report(plan, { kind: 'committed', rows: [], times: [1, 3, 7] }, undefined, 'r', 9), {
-    role: 'r', outcome: 'ok', ms: 8, operations: [{ op: 'select', table: 's.t', outcome: 'ok', ms: 4 }]
+    role: 'r', outcome: 'ok', since: 1, ms: 8, sessionMs: 2, operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'ok', since: 3, ms: 4 }]
   })
-  t.same(report(plan, { kind: 'failed', error: { code: '42P01', message: '' }, at: 0, times: [1, 3] }, 0, 'r', 9).operations, [{ op: 'select', table: undefined, outcome: 'error', ms: 6 }])
+  t.same(report(plan, { kind: 'failed', error: { code: '42P01', message: '' }, at: 0, times: [1, 3] }, 0, 'r', 9).operations, [{ id: 'a', op: 'select', table: undefined, outcome: 'error', since: 3, ms: 6 }])
 })
