@@ -1,4 +1,5 @@
 /** docs/how-it-works.md: its diagram is drawn by its script and shows the round trips that were counted on the wire, and its SQL does on the sample shop what it is said to do. */
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -10,6 +11,9 @@ import { readBlocks, readPage, root } from './support/pages.ts'
 const page = readPage('docs/how-it-works.md')
 
 t.test('the diagram', async t => {
+  const directory = t.testdir()
+  t.equal(spawnSync(process.execPath, [join(root, 'scripts/timeline.ts')], { cwd: directory }).status, 0)
+  t.equal(readFileSync(join(directory, file), 'utf8'), drawTimeline())
   t.equal(readFileSync(join(root, file), 'utf8'), drawTimeline(), 'run "node scripts/timeline.ts"')
   const measured = (name: string): object | undefined => {
     const found = readRecord().wire.find(row => row.name === name && row.work === 'invoice')

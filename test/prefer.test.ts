@@ -94,6 +94,8 @@ t.test('the header is read by its grammar', async t => {
     ['handling=strict, isolation = "snapshot"', null, /isolation takes read-committed or repeatable-read or serializable, not: isolation = "snapshot"$/],
     ['handling=strict, access', null, /access takes read-write or read-only, not: access$/],
     ['handling=strict, return=', null, /malformed at: return=$/],
+    ['handling=strict, timing=yes', null, /timing takes off or no value, not: timing=yes$/],
+    ['handling=strict, timing, explain=off', 'handling=strict, timing, explain=off'],
     ['handling=strict, tx=rollback commit', null, /malformed at: tx=rollback commit$/],
     ['tx=a/b, handling=strict', null, /malformed at: tx=a\/b$/],
     ['=rollback, handling=strict', null, /malformed at: =rollback$/],
