@@ -7,10 +7,10 @@ import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Database } from '../src/run/database.ts'
-import { createPool, type LaneCount, type LanePool } from '../src/run/pool.ts'
+import { createPool, type LanePool } from '../src/run/pool.ts'
 import { createProbe } from '../src/run/probe.ts'
 import { startPruner, type Pruner } from '../src/run/prune.ts'
-import type { Observer } from '../src/run/observer.ts'
+import type { Observer, Server } from '../src/run/observer.ts'
 
 export interface DbOptions {
   readonly config: Config
@@ -25,15 +25,14 @@ const PRUNE_MS = 60_000
 async function db (app: FastifyInstance, { config, database, replica: replicaTarget }: DbOptions): Promise<void> {
   const pool = openPool(app, config, database)
   const replica = replicaTarget === undefined ? undefined : openPool(app, config, replicaTarget, { server: 'replica' })
-  const pools = [pool, ...replica === undefined ? [] : [replica]]
+  const pools = new Map<Server, LanePool>([['primary', pool], ...replica === undefined ? [] : [['replica', replica] as const]])
   const probe = createProbe(database)
   let pruner: Pruner | undefined
-  const counts: ReadonlyArray<readonly ['primary' | 'replica', () => LaneCount]> = [['primary', pool.count], ...replica === undefined ? [] : [['replica', replica.count] as const]]
-  app.getDecorator<Observer>('observer').pools(new Map(counts))
+  app.getDecorator<Observer>('observer').pools(pools)
   app.decorate('database', { pool, replica, probe } satisfies Database)
   // Not awaited: the service starts without a database.
   app.addHook('onReady', done => {
-    for (const one of pools) one.warm()
+    for (const one of pools.values()) one.warm()
     pruner = startPruner({
       target: database,
       everyMs: PRUNE_MS,
@@ -43,7 +42,7 @@ async function db (app: FastifyInstance, { config, database, replica: replicaTar
   })
   // onClose runs when the server has answered its last request.
   app.addHook('onClose', async () => {
-    await Promise.all([...pools.map(one => one.close()), probe.close(), pruner?.close()])
+    await Promise.all([...[...pools.values()].map(one => one.close()), probe.close(), pruner?.close()])
   })
 }
 

@@ -82,14 +82,14 @@ function createObserver (client: Client, register: Registry): Observer {
         if (outcome === 'error') exceptions.inc({ op, table: known(table) })
       }
     },
-    pools (counts) {
+    pools (pools) {
       const gauge = (name: string, help: string, read: (count: LaneCount) => number) => new client.Gauge({
         name,
         help,
         labelNames: ['server'],
         registers,
         collect () {
-          for (const [server, count] of counts) this.set({ server }, read(count()))
+          for (const [server, { count }] of pools) this.set({ server }, read(count()))
         }
       })
       gauge('service_pool_lanes_busy', 'Database connections that carry a transaction', ({ busy }) => busy)

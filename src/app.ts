@@ -18,7 +18,6 @@ import openapi from '../plugins/openapi.ts'
 import prefer from '../plugins/prefer.ts'
 import telemetry from '../plugins/telemetry.ts'
 import tracing, { requestId } from '../plugins/tracing.ts'
-
 import type { Settings } from './config.ts'
 
 export interface AppOptions extends Settings {

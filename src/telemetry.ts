@@ -29,10 +29,9 @@ export function startTelemetry (logger: FastifyBaseLogger): Telemetry {
   return {
     tracerProvider: provider,
     async stop () {
-      const late = new AbortController()
-      const sent = provider.shutdown().catch((error: unknown) => report((error as Error).message)).finally(() => late.abort())
+      const sent = provider.shutdown().catch((error: unknown) => report((error as Error).message))
       // A collector that is silent must not make the end of the service a late one.
-      await Promise.race([sent, delay(STOP_MS, undefined, { signal: late.signal, ref: false }).catch(() => {})])
+      await Promise.race([sent, delay(STOP_MS, undefined, { ref: false })])
     }
   }
 }

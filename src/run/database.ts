@@ -14,6 +14,6 @@ export interface Database {
 }
 
 /** Where a batch flies: what is read-only on the replica, when there is one, everything else on the primary. */
-export function poolFor ({ pool, replica = pool }: { readonly pool: LanePool, readonly replica?: LanePool | undefined }, { access }: Pick<Mode, 'access'>): LanePool {
+export function poolFor ({ pool, replica = pool }: Database, { access }: Pick<Mode, 'access'>): LanePool {
   return access === 'read-only' ? replica : pool
 }

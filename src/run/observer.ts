@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify'
 import type { IFastifyMetrics } from 'fastify-metrics'
 import type { Failure } from '../errors/catalogue.ts'
 import type { RetryReason } from './landed.ts'
-import type { LaneCount } from './pool.ts'
+import type { LanePool } from './pool.ts'
 import type { BatchReport } from './report.ts'
 
 /** Every metric with its samples, as one process tells them to another. */
@@ -14,6 +14,9 @@ export type Snapshot = Awaited<ReturnType<InstanceType<IFastifyMetrics['client']
 /** Metrics in Prometheus' text format, with its content type. */
 export interface Exposition { readonly text: string, readonly type: string }
 
+/** What the server behind a pool is to the batches; a label of metrics. */
+export type Server = 'primary' | 'replica'
+
 /** Decorator `observer`, made by the metrics plugin. */
 export interface Observer {
   /** Counts a batch that reached BEGIN. */
@@ -21,7 +24,7 @@ export interface Observer {
   /** Counts a further flight of a batch. */
   retry (reason: RetryReason): void
   /** Registers the gauges of the pools by what their servers are; they are asked at every scrape. */
-  pools (counts: ReadonlyMap<'primary' | 'replica', () => LaneCount>): void
+  pools (pools: ReadonlyMap<Server, Pick<LanePool, 'count'>>): void
   scrape (): Promise<Exposition>
   /** The same for a process that adds up those of several. */
   snapshot (): Promise<Snapshot>
