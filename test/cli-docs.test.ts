@@ -5,23 +5,22 @@ import { delimiter, join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { childEnvironment, program } from './support/cli.ts'
-import { LOGIN_ROLE, withAdmin } from './support/database.ts'
 import { codeBlocks } from './support/markdown.ts'
-import { token, useService } from './support/service.ts'
+import { token } from './support/service.ts'
+import { CUSTOMER, useShopService } from './support/shop.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 
 t.test('every command line, in its order', async t => {
-  const service = await useService(t, { schema: read('deploy/shop.sql'), keys: true })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
+  const service = await useShopService(t, { keys: true })
   // By its name, as where it is installed.
   const directory = t.testdir({ oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning '${program}' "$@"\n` })
   chmodSync(join(directory, 'oneflight'), 0o755)
   const env = childEnvironment({
     PATH: `${directory}${delimiter}${process.env['PATH'] ?? ''}`,
     ONEFLIGHT_URL: service.url,
-    ONEFLIGHT_TOKEN: token({ role: 'shop_customer', sub: 'corner-shop' })
+    ONEFLIGHT_TOKEN: token(CUSTOMER)
   })
   const page = read('docs/cli.md')
   const blocks = codeBlocks(page)

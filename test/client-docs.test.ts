@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { compileClient } from './support/client-browser.ts'
-import { LOGIN_ROLE, withAdmin } from './support/database.ts'
 import { codeBlocks } from './support/markdown.ts'
-import { token, useService } from './support/service.ts'
+import { token } from './support/service.ts'
+import { CUSTOMER, useShopService } from './support/shop.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '..')
@@ -35,8 +35,7 @@ for (const page of ['README.md', 'docs/client.md', 'client/README.md']) {
     await cp(join(root, 'client/package.json'), join(client, 'package.json'))
     await compileClient(join(client, 'dist'))
 
-    const service = await useService(t, { schema: await readFile(join(root, 'deploy/shop.sql'), 'utf8'), keys: true })
-    await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
+    const service = await useShopService(t, { keys: true })
     const blocks = codeBlocks(await readFile(join(root, page), 'utf8')).filter(({ language }) => language === 'ts').map(({ text }) => text.replaceAll('http://127.0.0.1:4000', service.url))
     const fileOf = (text: string): string | undefined => /^\/\/ ([\w.-]+\.ts)\n/.exec(text)?.[1]
     const programs = blocks.filter(text => fileOf(text) === undefined)
@@ -47,7 +46,7 @@ for (const page of ['README.md', 'docs/client.md', 'client/README.md']) {
     t.equal(await checked.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout), '', 'compiles')
     const { stdout } = await run(process.execPath, ['--disable-warning=ExperimentalWarning', join(directory, 'all.ts')], {
       cwd: directory,
-      env: { ...process.env, TOKEN: token({ role: 'shop_customer', sub: 'corner-shop' }) }
+      env: { ...process.env, TOKEN: token(CUSTOMER) }
     })
     const expected = programs.flatMap(text => [...text.matchAll(/^ *console\.log\(.*\) \/\/ (.*)$/gm)].map(([, output]) => output))
     t.ok(expected.length > 0)

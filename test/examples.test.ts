@@ -1,26 +1,21 @@
 /** The batches in examples/ answer what examples/README.md prints on the shop of `npm run dev`, and keep what it promises. */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { LOGIN_ROLE, withAdmin } from './support/database.ts'
 import { codeBlocks, compact } from './support/markdown.ts'
-import { token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import type { Answer, ServiceUnderTest } from './support/service.ts'
+import { asCustomer, useShopService } from './support/shop.ts'
 import { until } from './support/until.ts'
 
 const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
-const schema = read('deploy/shop.sql')
 const CURL = /^curl http:\/\/127\.0\.0\.1:4000 -H "Authorization: Bearer \$TOKEN" -H 'Content-Type: application\/json' -d @(examples\/[a-z-]+\.json)$/
 
 /** Sends a file of examples/, or what `change` makes of it. */
 type Send = (name: string, change?: (batch: string) => string) => Promise<Answer>
 
 async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Send }> {
-  const service = await useService(t, { schema })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
+  const service = await useShopService(t)
   return { service, send: (name, change = batch => batch) => service.post(change(read(`examples/${name}.json`)), { headers: asCustomer() }) }
 }
-
-/** The token that `npm run dev` prints is of this customer. */
-const asCustomer = () => ({ authorization: `Bearer ${token({ role: 'shop_customer', sub: 'corner-shop' })}` })
 
 const balances = ({ database: { sql } }: ServiceUnderTest) => sql`select name, balance::int, (select count(*)::int from transfers) as transfers from accounts order by name`
 

@@ -23,10 +23,10 @@ import { describeApi, type ApiDocument } from '../src/openapi/document.ts'
 import { collectComponents } from '../src/openapi/json-schema.ts'
 import { planBatch } from '../src/plan/plan.ts'
 import { arbitraryTrial } from './support/arbitrary-batch.ts'
-import { LOGIN_ROLE, withAdmin } from './support/database.ts'
 import { codeBlocks } from './support/markdown.ts'
 import { answerPointer, batchPointer, validatorsOf } from './support/openapi.ts'
-import { ask, SECRET, token, useService } from './support/service.ts'
+import { ask, SECRET, useService } from './support/service.ts'
+import { asCustomer, useShopService } from './support/shop.ts'
 
 const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const config = readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
@@ -162,15 +162,14 @@ t.test('the example is that of the README, and works', async t => {
   t.same(JSON.parse(readme.find(({ language }) => language === 'http')?.text.replace(/^[^[]*/, '') ?? ''), exampleBatch)
   t.same(JSON.parse(readme.find(({ language, text }) => language === 'json' && text.includes('"error": null'))?.text ?? ''), exampleAnswer)
 
-  const service = await useService(t, { schema: read('deploy/shop.sql') })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
+  const service = await useShopService(t)
   const examples = operationOf(document).requestBody.content['application/json']?.examples ?? {}
   const validate = validatorsOf(document)
   const isBatch = validate(batchPointer)
   t.same(Object.keys(examples), ['order'])
   for (const [name, { value }] of Object.entries(examples)) {
     t.ok(isBatch(value), name)
-    const { status, body } = await service.post(value, { headers: { authorization: `Bearer ${token({ role: 'shop_customer', sub: 'corner-shop' })}` } })
+    const { status, body } = await service.post(value, { headers: asCustomer() })
     t.equal(status, 200, name)
     t.ok(validate(answerPointer(document, '/', 'post', 200))(body), name)
   }

@@ -13,9 +13,10 @@ import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeF
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
-import { LOGIN_ROLE, useDatabase, withAdmin, type Database } from './support/database.ts'
+import { LOGIN_ROLE, useDatabase } from './support/database.ts'
 import { codeBlocks } from './support/markdown.ts'
 import { ask, SECRET, token } from './support/service.ts'
+import { CUSTOMER, useShopDatabase } from './support/shop.ts'
 import { until } from './support/until.ts'
 
 // npm packs and installs.
@@ -83,7 +84,7 @@ t.test('an older Node is told so, in one line', { skip: olderNode() === undefine
 })
 
 t.test('migrate, start, run and stop', async t => {
-  const database = await useShop(t)
+  const database = await useShopDatabase(t)
   const env = { DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }
   t.same(run([bin, 'migrate'], { env }), { code: 0, out: `oneflight: the schema oneflight is there, and ${LOGIN_ROLE} may use it\n`, err: '' })
   const service = await start(t, [bin], { DATABASE_URL: database.loginUrl })
@@ -98,7 +99,7 @@ t.test('migrate, start, run and stop', async t => {
 })
 
 t.test('several processes', async t => {
-  const database = await useShop(t)
+  const database = await useShopDatabase(t)
   const service = await start(t, [bin, 'start'], { DATABASE_URL: database.loginUrl, WORKERS: '2' })
   await until(() => service.output().includes('limits are those of each worker') && new Set(service.output().match(/"worker":\d+,"msg":"main server/g)).size === 2)
   t.match(run([bin, 'run', join(root, 'examples/take-job.json')], { env: client(service) }), { code: 0, err: '' })
@@ -138,12 +139,6 @@ t.test('the door for programs, with types that need nothing skipped', async t =>
   t.match(run([process.execPath, '--input-type=module', '--eval', "await import('oneflight/dist/src/config.js')"]), { code: 1, err: /ERR_PACKAGE_PATH_NOT_EXPORTED/ }, 'there is no other door')
 })
 
-async function useShop (t: Test): Promise<Database> {
-  const database = await useDatabase(t, { schema: readFileSync(join(root, 'deploy/shop.sql'), 'utf8') })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
-  return database
-}
-
 interface Running { readonly child: ChildProcess, readonly url: string, readonly ended: Promise<number | string>, output (): string }
 
 async function start (t: Test, words: readonly string[], env: Readonly<Record<string, string>>): Promise<Running> {
@@ -165,7 +160,7 @@ async function start (t: Test, words: readonly string[], env: Readonly<Record<st
 }
 
 function client ({ url }: Running): Record<string, string> {
-  return { ONEFLIGHT_URL: url, ONEFLIGHT_TOKEN: token({ role: 'shop_customer', sub: 'corner-shop' }) }
+  return { ONEFLIGHT_URL: url, ONEFLIGHT_TOKEN: token(CUSTOMER) }
 }
 
 /** The first Node of the PATH that is too old for the package. */

@@ -1,18 +1,15 @@
 /** The batch of the README gives the answer of the README, on the sample shop that `npm run dev` and compose.yaml start. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { LOGIN_ROLE, withAdmin } from './support/database.ts'
-import { token, useService } from './support/service.ts'
+import { asCustomer, useShopService } from './support/shop.ts'
 
-const schema = readFileSync(new URL('../deploy/shop.sql', import.meta.url), 'utf8')
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
 const batch = /```http\nPOST [^[]*(\[[\s\S]*?\n\])\n```/.exec(readme)?.[1] as string
 const answer = /```json\n(\{\n {2}"error": null,[\s\S]*?)\n```/.exec(readme)?.[1] as string
 
 t.test('the example of the README', async t => {
-  const service = await useService(t, { schema })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
-  const post = (text: string) => service.post(text, { headers: { authorization: `Bearer ${token({ role: 'shop_customer', sub: 'corner-shop' })}` } })
+  const service = await useShopService(t)
+  const post = (text: string) => service.post(text, { headers: asCustomer() })
   const { status, body } = await post(batch)
   t.equal(status, 200)
   const sameTime = (value: unknown): unknown => JSON.parse(JSON.stringify(value).replace(/"created_at":"[^"]*"/g, '"created_at":"then"'))

@@ -13,17 +13,16 @@ import { exampleBatch } from '../schemas/example.ts'
 import { buildAdmin, type AdminOptions } from '../src/admin.ts'
 import { readConfig } from '../src/config.ts'
 import { browserProgram, openBrowser, tryBatch } from './support/browser.ts'
-import { LOGIN_ROLE, useDatabase, withAdmin } from './support/database.ts'
+import { useDatabase } from './support/database.ts'
 import { freePort } from '../src/dev/port.ts'
 import { ask, SECRET, token, useService, type Answer } from './support/service.ts'
+import { CUSTOMER, useShopService } from './support/shop.ts'
 import { until } from './support/until.ts'
 
 // A browser, and processes that are loaded.
 t.setTimeout(120_000)
 
-const shop = readFileSync(new URL('../deploy/shop.sql', import.meta.url), 'utf8')
 const schema = readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8')
-const grantShop = () => withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
 const select = '[{"id":"s","op":"select","table":"stock"}]'
 
 const send = (adminUrl: string, body: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
@@ -157,8 +156,7 @@ const readStores = `(async () => {
 })()`
 
 t.test(`in a browser${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, async t => {
-  const { adminUrl, database: { sql } } = await useService(t, { schema: shop })
-  await grantShop()
+  const { adminUrl, database: { sql } } = await useShopService(t)
   const browser = await openBrowser()
   t.teardown(() => browser.close())
   const page = await browser.newPage()
@@ -168,7 +166,7 @@ t.test(`in a browser${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, a
   page.on('console', message => { if (['error', 'warning'].includes(message.type())) complaints.push(message.text()) })
   page.on('pageerror', error => complaints.push(error.message))
 
-  const pasted = token({ role: 'shop_customer', sub: 'corner-shop' })
+  const pasted = token(CUSTOMER)
   const answer = await tryBatch(page, adminUrl, pasted)
   t.equal(answer.status(), 200)
   t.same(JSON.parse(answer.request().postData() ?? ''), exampleBatch, 'what was filled in')

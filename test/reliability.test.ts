@@ -12,22 +12,18 @@ import t, { type Test } from 'tap'
 import { configItems } from '../schemas/config.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
-import { LOGIN_ROLE, withAdmin } from './support/database.ts'
 import { codeBlocks, compact, type CodeBlock } from './support/markdown.ts'
-import { token, useService, type ServiceUnderTest } from './support/service.ts'
+import { token, type ServiceUnderTest } from './support/service.ts'
+import { CUSTOMER, useShopService } from './support/shop.ts'
 
 const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const page = read('docs/reliability.md')
 const blocks = codeBlocks(page)
 
 /** The token that `npm run dev` prints is of this customer. */
-const bearer = (): string => token({ role: 'shop_customer', sub: 'corner-shop' })
+const bearer = (): string => token(CUSTOMER)
 
-async function useShop (t: Test): Promise<ServiceUnderTest> {
-  const service = await useService(t, { schema: read('deploy/shop.sql'), keys: true })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
-  return service
-}
+const useShop = (t: Test): Promise<ServiceUnderTest> => useShopService(t, { keys: true })
 
 const CURL = /^curl -i http:\/\/127\.0\.0\.1:4000 ((?:-H (?:'[^']*'|"[^"]*") )+)-d @(examples\/[a-z-]+\.json)$/
 

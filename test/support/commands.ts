@@ -8,19 +8,13 @@ import { execFile } from 'node:child_process'
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
-import { LOGIN_ROLE, withAdmin } from './database.ts'
 import { codeBlocks, compact } from './markdown.ts'
 import { readPage, root } from './pages.ts'
-import { token, useService, type ServiceUnderTest, type UseServiceOptions } from './service.ts'
-
-/** The same as in database.ts and for the same reason: roles belong to the cluster, and test files run in parallel. */
-const ROLES_LOCK = 4_000_956_800
+import { token, type ServiceUnderTest, type UseServiceOptions } from './service.ts'
+import { asCustomer, CUSTOMER, useShopService } from './shop.ts'
 
 /** Longest run of one block. */
 const PATIENCE_MS = 60_000
-
-/** What `npm run dev` prints is of this customer, and so is the shop's first order. */
-export const CUSTOMER = { role: 'shop_customer', sub: 'corner-shop' } as const
 
 export interface Terminal {
   /** Runs a block; what it exports is there for the next one. */
@@ -36,17 +30,9 @@ export interface Output {
 
 /** The service on the sample shop, with the table of keys, and with the order that `npm run dev` places. */
 export async function useShop (t: Test, options: Omit<UseServiceOptions, 'schema'> = {}): Promise<ServiceUnderTest> {
-  const schema = readPage('deploy/shop.sql')
-  // Its first statement makes the roles that are missing; two files at once would make them twice.
-  const roles = /^do \$\$[\s\S]*?^\$\$;/m.exec(schema)?.[0] as string
-  await withAdmin(admin => admin.begin(async sql => {
-    await sql`select pg_advisory_xact_lock(${ROLES_LOCK})`
-    await sql.unsafe(roles)
-  }))
-  const service = await useService(t, { keys: true, ...options, schema, env: { ANON_ROLE: 'shop_anonymous', ...options.env } })
-  await withAdmin(sql => sql.unsafe(`grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`))
+  const service = await useShopService(t, { keys: true, ...options, env: { ANON_ROLE: 'shop_anonymous', ...options.env } })
   const [first] = codeBlocks(readPage('README.md')).filter(({ language }) => language === 'http')
-  const { status } = await service.post(first?.text.replace(/^[^[]*/, ''), { headers: { authorization: `Bearer ${token(CUSTOMER)}` } })
+  const { status } = await service.post(first?.text.replace(/^[^[]*/, ''), { headers: asCustomer() })
   if (status !== 200) throw new Error(`the first order of the shop was answered ${status}`)
   return service
 }

@@ -4,7 +4,7 @@
  * In charge of: databases, their clients, and the roles that the whole suite shares.
  * Refuses to: know any schema; the test file brings it as SQL.
  */
-import postgres, { type Sql } from 'postgres'
+import postgres, { type Sql, type TransactionSql } from 'postgres'
 import tap, { type Test } from 'tap'
 
 export interface Database {
@@ -50,13 +50,20 @@ export async function useDatabase (t: Test, { schema = '' }: { readonly schema?:
  * in parallel: names are shared, so give a role its own name when a test changes it. Attributes as in CREATE ROLE.
  */
 export async function ensureRoles (names: readonly string[], attributes = 'nologin'): Promise<void> {
-  await withAdmin(admin => admin.begin(async sql => {
-    await sql`select pg_advisory_xact_lock(${ROLES_LOCK})`
+  await withRoles(async sql => {
     const known = new Set((await sql`select rolname from pg_roles`).map(({ rolname }) => rolname as string))
     if (!known.has(LOGIN_ROLE)) await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
     for (const name of names.filter(name => !known.has(name))) {
       await sql.unsafe(`create role "${name}" ${attributes}; grant "${name}" to ${LOGIN_ROLE}`)
     }
+  })
+}
+
+/** Runs `work`, which makes roles or changes them, as superuser in one transaction, while no other test file does. */
+export async function withRoles (work: (sql: TransactionSql) => Promise<void>): Promise<void> {
+  await withAdmin(admin => admin.begin(async sql => {
+    await sql`select pg_advisory_xact_lock(${ROLES_LOCK})`
+    await work(sql)
   }))
 }
 
