@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { LOGIN_ROLE, TEST_ROLES, useDatabase, withAdmin, type Database } from './support/database.ts'
+import { childEnvironment } from './support/process.ts'
 
 const script = join(import.meta.dirname, '../src/migrate.ts')
 
@@ -17,9 +18,7 @@ interface Run { readonly code: number | null, readonly out: string, readonly err
 
 /** Runs it; the environment holds nothing but `env` and what Node needs. */
 async function migrate (env: Readonly<Record<string, string | undefined>>): Promise<Run> {
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const all = Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS, ...env }).filter(([, value]) => value !== undefined)
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script], { env: Object.fromEntries(all) as Record<string, string>, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script], { env: childEnvironment(env), stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = new Promise<number | null>(resolve => child.once('close', resolve))
   const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
   return { code: await ended, out, err }

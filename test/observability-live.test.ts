@@ -3,18 +3,12 @@
  * fault that can be made raises its alert.
  */
 import t, { type Test } from 'tap'
-import { blackbox, fillIn, prometheus, RATE_WINDOW, readAlerts, readDashboard, startPrometheus, type PrometheusUnderTest } from './support/prometheus.ts'
+import { blackbox, fillIn, prometheus, RATE_WINDOW, readAlerts, readDashboard, startPrometheus, watchedSchema, type PrometheusUnderTest } from './support/prometheus.ts'
 import { needs } from './support/programs.ts'
 import { useService, type ServiceUnderTest } from './support/service.ts'
-import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 
-const schema = `
-  create table notes (id int primary key);
-  create view slow as select pg_sleep(0.2)::text as x;
-  ${moodySchema}
-  create trigger moody before insert on moody for each row execute function moody();
-  grant all on all tables in schema public to oneflight_user; grant all on all sequences in schema public to oneflight_user;`
+const schema = watchedSchema(0.2)
 
 type Work = (service: ServiceUnderTest, i: number) => Promise<unknown>
 

@@ -6,18 +6,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { fillIn, observability, promtool, readAlerts, readDashboard, readExposition, readExpression } from './support/prometheus.ts'
+import { fillIn, observability, promtool, readAlerts, readDashboard, readExposition, readExpression, watchedSchema } from './support/prometheus.ts'
 import { needs, runProgram } from './support/programs.ts'
 import { ask, useService } from './support/service.ts'
-import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 
-const schema = `
-  create table notes (id int primary key);
-  create view slow as select pg_sleep(0.3)::text as x;
-  ${moodySchema}
-  create trigger moody before insert on moody for each row execute function moody();
-  grant all on all tables in schema public to oneflight_user; grant all on all sequences in schema public to oneflight_user;`
+const schema = watchedSchema(0.3)
 
 const alerts = await readAlerts()
 const dashboard = await readDashboard()

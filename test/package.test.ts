@@ -7,14 +7,14 @@
  *
  * npm takes what the package depends on from its cache, else from the registry that `npm ci` took it from.
  */
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase } from './support/database.ts'
 import { codeBlocks } from './support/markdown.ts'
+import { startGroup, type Group } from './support/process.ts'
 import { ask, SECRET, token } from './support/service.ts'
 import { CUSTOMER, useShopDatabase } from './support/shop.ts'
 import { until } from './support/until.ts'
@@ -139,24 +139,14 @@ t.test('the door for programs, with types that need nothing skipped', async t =>
   t.match(run([process.execPath, '--input-type=module', '--eval', "await import('oneflight/dist/src/config.js')"]), { code: 1, err: /ERR_PACKAGE_PATH_NOT_EXPORTED/ }, 'there is no other door')
 })
 
-interface Running { readonly child: ChildProcess, readonly url: string, readonly ended: Promise<number | string>, output (): string }
+interface Running extends Group { readonly url: string }
 
 async function start (t: Test, words: readonly string[], env: Readonly<Record<string, string>>): Promise<Running> {
   const settings = { JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', ...env }
-  // Leader of a group: its workers end with it.
-  const child = spawn(...command(words, settings), { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
-  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
-  t.teardown(async () => {
-    try {
-      process.kill(-(child.pid as number), 'SIGKILL')
-    } catch { /* Nobody is left. */ }
-    await ended
-  })
-  let text = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { text += bytes.toString() })
-  const url = await until(() => /main server: (http:\/\/[^"]+)/.exec(text)?.[1] ?? (child.exitCode === null ? undefined : `it ended: ${text}`))
+  const group = startGroup(t, command(words, settings), { cwd: folder })
+  const url = await until(() => /main server: (http:\/\/[^"]+)/.exec(group.output())?.[1] ?? (group.child.exitCode === null ? undefined : `it ended: ${group.output()}`))
   t.equal((await ask(`${url}/health`)).status, 200)
-  return { child, url, ended, output: () => text }
+  return { ...group, url }
 }
 
 function client ({ url }: Running): Record<string, string> {

@@ -15,6 +15,7 @@ import { readConfig } from '../src/config.ts'
 import { browserProgram, openBrowser, tryBatch } from './support/browser.ts'
 import { useDatabase } from './support/database.ts'
 import { freePort } from '../src/dev/port.ts'
+import { childEnvironment } from './support/process.ts'
 import { ask, SECRET, token, useService, type Answer } from './support/service.ts'
 import { CUSTOMER, useShopService } from './support/shop.ts'
 import { until } from './support/until.ts'
@@ -116,10 +117,8 @@ const closed = await freePort()
 
 t.test('with several processes', async t => {
   const database = await useDatabase(t, { schema })
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const inherited = Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS }).filter(([, value]) => value !== undefined))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], {
-    env: { ...inherited, DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '2' },
+    env: childEnvironment({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '2' }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
   const ended = once(child, 'close')

@@ -13,6 +13,7 @@ import { ensureRoles, LOGIN_ROLE, TEST_ROLES, useDatabase, withAdmin } from './s
 import { body as answering, redirect, set, useJwksServer } from './support/jwks-server.ts'
 import { jwks, keyPair, makeToken, privateJwk, privatePem, publicJwk, publicPem } from './support/keys.ts'
 import { useProxy } from './support/proxy.ts'
+import { childEnvironment } from './support/process.ts'
 import { ask, forbidAnswers, SECRET, token, useService, type Answer, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -358,9 +359,7 @@ t.test('keys of tokens, wherever they come from', async t => {
 
 /** Runs the process in an environment of its own; what it printed and how it ended. With `use` it is told to stop after that. */
 async function runMain (t: Test, env: Readonly<Record<string, string>>, use?: (url: string, adminUrl: string) => Promise<void>): Promise<{ readonly output: string, readonly code: unknown }> {
-  const { PATH = '', NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const inherited = { PATH, ...(NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE }), ...(NODE_OPTIONS === undefined ? {} : { NODE_OPTIONS }) }
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], { env: { ...inherited, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'trace', ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], { env: childEnvironment({ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'trace', ...env }), stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { output += bytes.toString() })
   const ended = once(child, 'close')

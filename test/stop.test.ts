@@ -10,6 +10,7 @@ import { pino } from 'pino'
 import { readConfig } from '../src/config.ts'
 import { startService } from '../src/service.ts'
 import { useDatabase, type Database } from './support/database.ts'
+import { childEnvironment } from './support/process.ts'
 import { ask, SECRET, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -35,9 +36,7 @@ interface Running {
 
 /** Spawns the service; the environment holds nothing but `env` and what Node needs. */
 function launch (t: Test, env: Readonly<Record<string, string>>): Pick<Running, 'child' | 'output' | 'ended'> {
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const inherited = Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS }).filter(([, value]) => value !== undefined))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env: childEnvironment(env), stdio: ['ignore', 'pipe', 'pipe'] })
   let text = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { text += bytes.toString() })
   const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)

@@ -1,13 +1,13 @@
 /**
  * `WORKERS` from 2 on: several processes on one port, one admin server, one life. With real processes, of which some are killed.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from './support/database.ts'
+import { childEnvironment, startGroup, type Group } from './support/process.ts'
 import { ask, SECRET, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -29,13 +29,9 @@ const patience = { QUEUE_TIMEOUT_MS: '60000', LOCK_TIMEOUT_MS: '60000', STATEMEN
 
 type Line = Readonly<Record<string, any>>
 
-interface Launched {
-  readonly child: ChildProcess
-  output (): string
+interface Launched extends Group {
   /** Log lines so far. */
   lines (): readonly Line[]
-  /** Exit code of the first process or the signal that ended it, when no process holds its output any longer: workers are gone, too. */
-  readonly ended: Promise<number | string>
 }
 
 interface Running extends Launched {
@@ -46,24 +42,10 @@ interface Running extends Launched {
 
 /** Spawns the service as leader of a process group; the environment holds nothing but `env` and what Node needs. */
 function launch (t: Test, env: Readonly<Record<string, string>>): Launched {
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const inherited = Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS }).filter(([, value]) => value !== undefined))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {
-    env: { ...inherited, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '4', QUEUE_SIZE: '100', ...patience, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true
-  })
-  let text = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { text += bytes.toString() })
-  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
-  t.teardown(async () => {
-    try {
-      process.kill(-(child.pid as number), 'SIGKILL')
-    } catch { /* Nobody is left. */ }
-    await ended
-  })
-  const lines = (): Line[] => text.split('\n').slice(0, -1).filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
-  return { child, output: () => text, lines, ended }
+  const settings = { JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '4', QUEUE_SIZE: '100', ...patience, ...env }
+  const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], { env: childEnvironment(settings) })
+  const lines = (): Line[] => group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
+  return { ...group, lines }
 }
 
 /** Spawns it with a database; resolves when so many workers serve. */

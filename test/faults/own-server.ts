@@ -14,6 +14,7 @@ import postgres, { type Sql } from 'postgres'
 import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
 import type { Stage } from '../../src/dev/stage.ts'
 import { signToken } from '../../src/dev/token.ts'
+import { childEnvironment } from '../support/process.ts'
 import { until } from '../support/until.ts'
 
 export const SECRET = 'a secret of the fault harness, more than 32 bytes'
@@ -83,10 +84,8 @@ export interface ServiceProcess {
 /** Starts the service as `npm start` does; it is killed at the end. */
 export async function useServiceProcess (stage: Stage, databaseUrl: string, env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
   const main = join(import.meta.dirname, '../../src/main.ts')
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const inherited = Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS }).filter(([, value]) => value !== undefined))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {
-    env: { ...inherited, DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'info', ...env },
+    env: childEnvironment({ DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'info', ...env }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
   let head = ''

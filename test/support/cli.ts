@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { runCommand } from '../../src/cli/main.ts'
+import { childEnvironment } from './process.ts'
 
 export const program = join(import.meta.dirname, '../../src/cli.ts')
 
@@ -18,12 +19,6 @@ export interface RunOptions {
   readonly input?: string | Buffer
   /** Nobody reads what it prints. */
   readonly deaf?: boolean
-}
-
-/** The environment of a child: `env`, and what Node and the measuring of coverage need. */
-export function childEnvironment (env: Readonly<Record<string, string | undefined>> = {}): Record<string, string> {
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  return Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS, ...env }).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
 /** Runs `oneflight` with these arguments, in the root of the project. */

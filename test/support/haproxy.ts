@@ -8,6 +8,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { freePort } from '../../src/dev/port.ts'
+import { childEnvironment } from './process.ts'
 import { findProgram, startProgram, type Running } from './programs.ts'
 import { ask, SECRET } from './service.ts'
 import { until } from './until.ts'
@@ -24,10 +25,9 @@ export interface Instance extends Running {
 
 /** Starts an instance on ports of its own, and waits until it is ready. */
 export async function startInstance (t: Test, databaseUrl: string, env: Readonly<Record<string, string>> = {}): Promise<Instance> {
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  const running = startProgram(t, process.execPath, ['--disable-warning=ExperimentalWarning', main], {
-    PATH, NODE_V8_COVERAGE, NODE_OPTIONS, DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', ...env
-  })
+  const running = startProgram(t, process.execPath, ['--disable-warning=ExperimentalWarning', main], childEnvironment({
+    DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', ...env
+  }))
   const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(running.output())?.[1])
   const [url, adminUrl] = [await address('main'), await address('admin')]
   await until(async () => (await ask(`${adminUrl}/ready`)).status === 200)

@@ -12,6 +12,7 @@ import { parse, stringify } from 'yaml'
 import { freePort } from '../../src/dev/port.ts'
 import { findProgram, startProgram } from './programs.ts'
 import { ask } from './service.ts'
+import { moodySchema } from './triggers.ts'
 import { until } from './until.ts'
 
 export const promtool = findProgram('promtool')
@@ -19,6 +20,16 @@ export const prometheus = findProgram('prometheus')
 export const blackbox = findProgram('blackbox_exporter') ?? findProgram('prometheus-blackbox-exporter')
 
 export const observability = join(import.meta.dirname, '../../deploy/observability')
+
+/** A database to be watched: `slow` takes so many seconds, and an insert into `moody` is run again. */
+export function watchedSchema (seconds: number): string {
+  return `
+    create table notes (id int primary key);
+    create view slow as select pg_sleep(${seconds})::text as x;
+    ${moodySchema}
+    create trigger moody before insert on moody for each row execute function moody();
+    grant all on all tables in schema public to oneflight_user; grant all on all sequences in schema public to oneflight_user;`
+}
 
 export interface Rule {
   readonly alert: string
