@@ -13,6 +13,7 @@ const brief = ({ status, text }: Answer): unknown => [status, text]
 
 t.test('a database that answers', async t => {
   const { url, adminUrl } = await useService(t, { schema })
+  await until(async () => (await ask(`${adminUrl}/ready`)).status === 200)
   for (const path of ['/live', '/ready']) {
     const answer = await ask(adminUrl + path)
     t.same(brief(answer), [200, '{"ok":true}'])
@@ -39,7 +40,7 @@ t.test('liveness does not ask the database', async t => {
   const asked = async (): Promise<number> => (await database.sql`select from pg_stat_activity where usename = 'oneflight_login' and datname = current_database() and query = 'select 1'`).length
   for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
   t.equal(await asked(), 0)
-  t.equal((await ask(`${adminUrl}/ready`)).status, 200)
+  await until(async () => (await ask(`${adminUrl}/ready`)).status === 200)
   t.equal(await asked(), 1, 'readiness does')
 })
 

@@ -145,6 +145,8 @@ t.test('no place at all beside the connections', async t => {
   t.match((await Promise.all(Array.from({ length: 20 }, () => service.post(add)))).map(({ status, body }) => [status, body.error.code]), Array(20).fill([503, 'overloaded']))
   await slot.free()
   t.same((await Promise.all(running)).map(({ status }) => status), [200, 200])
+  // A place is free when its connection is, some time after the answer.
+  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
   t.equal((await service.post(add)).status, 200)
 })
 
@@ -308,7 +310,7 @@ t.test('answers that slow clients do not take keep others out, until they are ta
   t.equal((await service.post(add)).status, 200, '40 MB of 60 MB')
   const slower = await askUnread(service)
   t.match(await service.post(add), { status: 503, body: { error: { code: 'overloaded' } } }, '80 MB of 60 MB')
-  t.equal((await ask(`${service.url}/health`)).status, 200)
+  await until(async () => (await ask(`${service.url}/health`)).status === 200)
   // One is read to its end.
   let read = 0
   for await (const bytes of slow) read += (bytes as Buffer).length
@@ -319,7 +321,7 @@ t.test('answers that slow clients do not take keep others out, until they are ta
 })
 
 t.test('a late body is given up, and with it its bytes', async t => {
-  const service = await useService(t, { schema, env: { ...bytesEnv, REQUEST_TIMEOUT_MS: '1000' } })
+  const service = await useService(t, { schema, env: { ...bytesEnv, REQUEST_TIMEOUT_MS: '3000' } })
   const line = await dial(service.url)
   line.send(`${announce({ 'content-length': '1000' })}[`)
   await until(async () => !await fits(service, 2))
@@ -342,7 +344,7 @@ t.test('who is gone before its token was checked gives back what it took', async
   await until(() => server.asked.length === 1)
   await once(client.socket.resetAndDestroy(), 'close')
   // Heard by the service when this is answered.
-  t.equal((await ask(`${service.url}/health`)).status, 200)
+  await until(async () => (await ask(`${service.url}/health`)).status === 200)
   release()
   const post = (): Promise<Answer> => ask(service.url, { method: 'POST', headers: headers({ authorization }), body: text })
   t.equal((await post()).status, 200)

@@ -4,10 +4,11 @@
  */
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
-import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
 import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import { freePort } from '../src/dev/port.ts'
 import { oneflight, runInside, type Ended } from './support/cli.ts'
 import { certs } from './support/tls-server.ts'
 
@@ -37,9 +38,7 @@ async function compare (t: Test, url: string, reason: RegExp, outcome = 'it is n
 const serve = async (t: Test, listener: RequestListener): Promise<string> => `http://${await listen(t, createServer(listener))}`
 
 t.test('nobody there: nothing is committed', async t => {
-  const server = createTcpServer()
-  const address = await listen(t, server)
-  await new Promise(resolve => server.close(resolve))
+  const address = `127.0.0.1:${await freePort()}`
   await compare(t, `http://${address}`, /ECONNREFUSED/, 'nothing is committed', 1)
   // A name of two addresses: Node has one error for both, without a message.
   const twice = "import dns from 'node:dns'; dns.lookup = (name, options, done) => done(null, [{ address: '127.0.0.1', family: 4 }, { address: '127.0.0.2', family: 4 }])"

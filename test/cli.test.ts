@@ -264,7 +264,7 @@ t.test('start and migrate are those of npm start and npm run migrate', async t =
     let output = ''
     child.stdout.on('data', (bytes: Buffer) => { output += bytes.toString() })
     const address = await until(() => /main server: (http:\/\/[^"]+)/.exec(output)?.[1])
-    t.equal((await ask(`${address}/health`)).status, 200)
+    await until(async () => (await ask(`${address}/health`)).status === 200)
     const closed = once(child, 'close')
     child.kill('SIGTERM')
     t.same(await closed, [0, null])

@@ -41,7 +41,7 @@ t.test(...needs('batches and keys through PgBouncer as it is shipped', { pgbounc
   const service = await useService(t, {
     schema: 'create table notes (id int primary key); grant all on notes to oneflight_user;',
     keys: true,
-    env: { PREPARED_STATEMENTS: 'off', POOL_SIZE: '10' },
+    env: { PREPARED_STATEMENTS: 'off', POOL_SIZE: '10', QUEUE_SIZE: '100' },
     databaseUrl: through
   })
   const note = (id: number): object[] => [{ id: 'n', op: 'insert', table: 'notes', values: [{ id }] }]

@@ -14,7 +14,7 @@ interface Running { readonly child: ChildProcess, readonly printed: string }
 
 async function start (folder: string): Promise<Running> {
   const { DATABASE_URL: _, ...env } = process.env
-  const child = spawn(process.execPath, [program], { cwd: folder, env: { ...env, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [program], { cwd: folder, env: { ...env, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', QUEUE_TIMEOUT_MS: '20000' }, stdio: ['ignore', 'pipe', 'inherit'] })
   let printed = ''
   child.stdout.setEncoding('utf8')
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {

@@ -26,7 +26,6 @@ function useFailover (t: Test, { primary, standby }: Pair, options: UseServiceOp
   return useService(t, {
     // A text of its own, for another test's template is on other servers.
     schema: `${schema} -- ${randomUUID()}`,
-    env: { QUEUE_TIMEOUT_MS: '500' },
     databaseUrl: url => url.replace(`127.0.0.1:${primary.port}`, `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`) + '?target_session_attrs=primary&connect_timeout=2',
     ...options
   })

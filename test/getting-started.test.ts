@@ -5,9 +5,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { freePort } from '../src/dev/port.ts'
 import { openShell, settleJson } from './support/commands.ts'
 import { useDatabase, withAdmin } from './support/database.ts'
 import { readBlocks, readPage, root } from './support/pages.ts'
@@ -27,15 +27,6 @@ const [program = ''] = textOf('ts')
 const [start = '', sign = '', send = '', migrate = ''] = textOf('sh')
 
 t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
-
-async function freePort (): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** Runs the service by the block that starts it, in the place of npm by what npm runs; it is stopped at the end of `t`. */
 function run (t: Test, script: string, env: Readonly<Record<string, string>>): void {

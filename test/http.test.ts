@@ -32,6 +32,7 @@ const common = ['type', 'code', 'message', 'committed', 'request_id']
 
 t.test('methods and paths', async t => {
   const service = await useService(t, { schema })
+  await until(async () => (await ask(`${service.url}/health`)).status === 200)
   const health = await ask(`${service.url}/health`)
   t.same([health.status, health.text, health.headers.get('content-type')], [200, '{"ok":true}', 'application/json; charset=utf-8'])
   t.match(health.headers.get('x-request-id'), uuid)
@@ -61,6 +62,7 @@ t.test('methods and paths', async t => {
 
 t.test('targets and methods that no client library sends', async t => {
   const service = await useService(t, { schema })
+  await until(async () => (await ask(`${service.url}/health`)).status === 200)
   for (const [method, target, status, code] of [
     ['GET', 'http://example.org/health', 200, undefined],
     ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
@@ -189,6 +191,7 @@ t.test('the body as a whole', async t => {
 
 t.test('request ids', async t => {
   const service = await useService(t, { schema })
+  await until(async () => (await ask(`${service.url}/health`)).status === 200)
   const good = ['a', 'A-z.0_9:/+=@', 'x'.repeat(128), '0']
   const bad = ['', ' ', 'a b', 'a,b', 'x'.repeat(129), 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
   for (const id of [...good, ...bad]) {
@@ -250,7 +253,7 @@ t.test('failures of PostgreSQL in the envelope', async t => {
 
 t.test('an outcome that nobody knows', async t => {
   const proxy = await useProxy(t, String(process.env['TEST_DATABASE_URL']))
-  const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '2000' }, databaseUrl: url => proxy.through(url) })
+  const service = await useService(t, { schema, databaseUrl: url => proxy.through(url) })
   const { sql } = service.database
   const answer = await sql.begin(async sql => {
     await sql`update stock set qty = qty`

@@ -73,9 +73,10 @@ t.test('a flight of which the claim alone arrived does not hold its key for ever
   await makeKeyTable(database)
   const half = postgres(database.loginUrl, { max: 1, onnotice () {}, fetch_types: false })
   t.teardown(() => half.end({ timeout: 0 }))
-  const key: Key = { principal: 'aa', text: 'a', fingerprint: 'bb', lock: 7n, ttlSeconds: 60, idleTimeoutMs: 200 }
+  const key: Key = { principal: 'aa', text: 'a', fingerprint: 'bb', lock: 7n, ttlSeconds: 60, idleTimeoutMs: 3000 }
   const { text, parameters } = claimStatement(key)
   const locks = async (): Promise<number> => (await database.sql`select from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = ${database.name})`).length
+  t.equal(await locks(), 0)
   // Not by `begin`, which would send a ROLLBACK to a connection that was ended.
   await half.unsafe('begin')
   await half.unsafe(text, [...parameters])

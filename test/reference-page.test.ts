@@ -118,7 +118,7 @@ const closed = await freePort()
 t.test('with several processes', async t => {
   const database = await useDatabase(t, { schema })
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], {
-    env: childEnvironment({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '2' }),
+    env: childEnvironment({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '2', QUEUE_TIMEOUT_MS: '20000' }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
   const ended = once(child, 'close')

@@ -28,7 +28,7 @@ async function useReplica (t: Test, { primary, standby }: Pair, options: UseServ
 
 tap.test(title('what reads goes to the standby, what writes to the primary'), { skip }, async t => {
   const servers = await useServers(t)
-  const service = await useReplica(t, servers, { env: { POOL_SIZE: '2', QUEUE_SIZE: '0', EXPLAIN: 'on' }, keys: true })
+  const service = await useReplica(t, servers, { env: { POOL_SIZE: '2', EXPLAIN: 'on' }, keys: true })
   t.same((await service.post(where)).body.data.here, [{ standby: false, readonly: 'off', role: 'oneflight_user', sub: null }])
   t.same((await service.post(where, reading)).body.data.here, [{ standby: true, readonly: 'on', role: 'oneflight_user', sub: null }])
   for (const more of ['isolation=repeatable-read', 'tx=rollback', 'return=minimal', 'explain']) {
@@ -67,7 +67,7 @@ tap.test(title('each has places and troubles of its own'), { skip }, async t => 
   await until(async () => (await service.post(where, reading)).status !== 200)
   t.match((await service.post(where, reading)).body.error, { code: 'database_unavailable', committed: false, retryable: true })
   t.equal((await service.post(where)).status, 200, 'the primary serves on')
-  t.equal((await ask(`${service.adminUrl}/ready`)).status, 200)
+  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 200)
   await until(() => service.log.some(({ msg, server }) => msg === 'no connection to the database' && server === 'replica'))
 })
 

@@ -111,7 +111,7 @@ t.test('timeouts of a role are kept, also for roles without a token', async t =>
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', ANON_ROLE: `${prefix}_anon` } })
   const hasty = [`${prefix}_hasty`, `${prefix}_anon`] as const
   await makeRoles(t, hasty)
-  await alter(service, ...hasty.map(role => `alter role ${role} set statement_timeout = '20ms'; alter role ${role} in database here set lock_timeout = '10ms'`))
+  await alter(service, ...hasty.map(role => `alter role ${role} set statement_timeout = '1s'; alter role ${role} in database here set lock_timeout = '10ms'`))
   for (const role of [hasty[0], null]) {
     t.match(await service.post([{ id: 'n', op: 'select', table: 'nap' }], { role }), { status: 504, body: { error: { code: 'query_canceled', op: 'n', committed: false } } })
     await service.database.sql.begin(async sql => {

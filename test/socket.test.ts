@@ -47,8 +47,9 @@ t.test('the deadline holds, shared among the hosts', async t => {
   t.teardown(good.stop)
   const mute = `127.0.0.1:${silent.port}`
   await t.rejects(open(`${mute},${mute}`, 'sslmode=require', 0, 300), { message: /no answer within \d+ ms; .*no answer within \d+ ms$/ })
-  t.equal(await silent.connections(), 0, 'what did not answer is closed')
-  const { socket } = await open(`${mute},127.0.0.1:${good.port}`, 'sslmode=require', 0, 1000)
+  // What did not answer is closed.
+  await silent.unused()
+  const { socket } = await open(`${mute},127.0.0.1:${good.port}`, 'sslmode=require', 0, 4000)
   t.equal(await ping(socket), 'pong', 'one that never answers leaves time for the next')
 })
 
@@ -56,7 +57,7 @@ t.test('a handshake that never ends is cut off', async t => {
   const silent = await startServer('silent')
   t.teardown(silent.stop)
   await t.rejects(open(`127.0.0.1:${silent.port}`, 'sslmode=require&sslnegotiation=direct', 0, 100), { message: /no answer within \d+ ms$/ })
-  t.equal(await silent.connections(), 0)
+  await silent.unused()
 })
 
 t.test('a socket that dies right behind its event is not handed over', async t => {

@@ -88,7 +88,7 @@ for (const [verbosity, more] of [['terse', {}], ['verbose', { detail: 'a detail'
 }
 
 t.test('what PostgreSQL itself raises', async t => {
-  const service = await useService(t, { schema, env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50', STATEMENT_TIMEOUT_MS: '200' } })
+  const service = await useService(t, { schema, env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' } })
   const insert = (table: string, ...values: object[]): object => ({ op: 'insert', table, values })
   const cases: ReadonlyArray<readonly [operation: object, status: number, error: Record<string, unknown>]> = [
     [insert('children', { n: 1 }, { n: 1 }), 409, { code: 'unique_violation', constraint: 'children_n_key', op: 'o', index: 0 }],

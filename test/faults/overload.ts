@@ -7,6 +7,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { until } from '../support/until.ts'
 import { encode, encodeBatch, openConnection, quantile } from './client.ts'
 import { bearer, readMetric, ROLE, useServer, useServiceProcess, type ServiceProcess } from './own-server.ts'
 import type { Figure, Scenario, Setting } from './scenario.ts'
@@ -95,6 +96,8 @@ async function measure (stage: Stage, loginUrl: string, { bound, comeBack }: { b
   const crowded: Phase[] = []
   const asked: Record<string, number[]> = {}
   let unwell = 0
+  // The probe opens its connection when it is first asked.
+  await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
   // A process that has just been started compiles, and takes what memory it works with.
   for (let i = 0; i < (long ? 3 : 1); i++) await load(CROWD)
   const before = await memory()

@@ -36,6 +36,11 @@ export function isReached ({ value, goal = {} }: Figure): boolean {
   return value >= atLeast && value <= atMost && value === exactly
 }
 
+/** What the short form is held to: counts alone. Times and rates are the long form's, on a machine that does nothing else. */
+export function counts (figures: readonly Figure[]): readonly Figure[] {
+  return figures.filter(({ unit }) => unit === '')
+}
+
 /** Numbers from 0 to 1 by a seed (mulberry32): the same seed, the same faults. */
 export function seeded (seed: number): () => number {
   let state = seed >>> 0

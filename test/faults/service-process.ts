@@ -6,9 +6,8 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { accepts } from '../../src/dev/port.ts'
+import { accepts, freePort } from '../../src/dev/port.ts'
 import type { Stage } from '../../src/dev/stage.ts'
 import { until } from '../support/until.ts'
 import { SECRET } from './own-server.ts'
@@ -59,20 +58,4 @@ export async function useRestartableService (stage: Stage, databaseUrl: string, 
   })
   await start()
   return { url: `http://127.0.0.1:${port}`, adminUrl: `http://127.0.0.1:${adminPort}`, kill, start, crashes }
-}
-
-/**
- * Below the ports that systems give to outgoing connections: while the service is down one of its clients could be given its port, be connected
- * with itself, and keep the service from coming back.
- */
-async function freePort (): Promise<number> {
-  for (;;) {
-    const port = 12_000 + Math.floor(Math.random() * 18_000)
-    const server = createServer()
-    const free = await new Promise<boolean>(resolve => server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)))
-    if (!free) continue
-    server.close()
-    await once(server, 'close')
-    return port
-  }
 }

@@ -22,7 +22,7 @@ export interface Engine {
 /** A pool of one lane unless said otherwise; it is closed at the end of `t`. */
 export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
   const openFailures: unknown[] = []
-  const pool = createPool({ target: parseDatabaseUrl(url), size: 1, queueSize: 100, queueTimeoutMs: 1000, onOpenFailed: reason => openFailures.push(reason), ...options })
+  const pool = createPool({ target: parseDatabaseUrl(url), size: 1, queueSize: 100, queueTimeoutMs: 20_000, onOpenFailed: reason => openFailures.push(reason), ...options })
   t.teardown(() => pool.close())
   return {
     pool,

@@ -21,6 +21,9 @@ import { LOGIN_ROLE, useDatabase, type Database } from './database.ts'
 
 export const SECRET = 'a secret of the test suite, more than 32 bytes'
 
+/** Longest wait for a connection: a test that is not about it does not fail where the machine is busy. */
+const PATIENCE_MS = '20000'
+
 /** An answer over HTTP. `body` is the parsed JSON (numbers rounded by JavaScript), `text` the bytes as text. */
 export interface Answer {
   readonly status: number
@@ -40,7 +43,7 @@ export interface ServiceUnderTest extends Service {
 export interface UseServiceOptions {
   /** SQL that makes the database, once per file; see useDatabase. */
   readonly schema?: string
-  /** Environment variables beside DATABASE_URL, ports and JWT_SECRET. */
+  /** Environment variables beside DATABASE_URL, ports, JWT_SECRET, and a pool of four with a patient queue. */
   readonly env?: Readonly<Record<string, string>>
   /** Whether the table of idempotency keys is there. */
   readonly keys?: boolean
@@ -63,7 +66,7 @@ export async function useService (t: Test, { schema, env = {}, keys = false, dat
       done()
     }
   })
-  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
+  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', QUEUE_TIMEOUT_MS: PATIENCE_MS, ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
   const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink), tracerProvider })
   t.teardown(() => service.stop())
   return {

@@ -66,7 +66,7 @@ export async function usePair (t: Pick<Test, 'teardown'>, { major, settings = {}
   const seed = await start(first, {})
   await seed.stop()
   await copy(first, second)
-  const primary = await start(first, {}, seed.port)
+  const primary = await start(first, {})
   const standby = await start(second, { ...following(primary), ...settings })
   // From now on: before there is a standby, no COMMIT would be answered.
   await execute(primary, `alter system set synchronous_standby_names = '${NAME}'`, 'select pg_reload_conf()')

@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
+import { until } from './until.ts'
 
 /** What the server does with an SSLRequest, or, for `direct…`, with a handshake that comes unasked. */
 export type Behaviour =
@@ -15,8 +16,8 @@ export interface TestServer {
   readonly port: number
   /** Common name of the certificate that the last client showed. */
   clientName (): string | undefined
-  /** Connections that are open now. */
-  connections (): Promise<number>
+  /** Resolves when no connection is open. */
+  unused (): Promise<unknown>
   stop (): Promise<void>
 }
 
@@ -66,10 +67,7 @@ export async function startServer (behaviour: Behaviour, path?: string): Promise
   return {
     port: path === undefined ? (server.address() as AddressInfo).port : 0,
     clientName: () => clientName,
-    connections: async () => {
-      await new Promise(resolve => setTimeout(resolve, 50))
-      return sockets.size
-    },
+    unused: () => until(() => sockets.size === 0),
     stop: async () => {
       for (const socket of sockets) socket.destroy()
       server.close()
