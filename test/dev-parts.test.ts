@@ -1,10 +1,12 @@
 import { chmod, mkdir, mkdtemp, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { as, give, reaches, scratchDirectory, serverAccount } from '../src/dev/account.ts'
 import { runnableBinaries } from '../src/dev/binaries.ts'
 import { reachableDataDirectory } from '../src/dev/datadir.ts'
+import { accepts, freePort } from '../src/dev/port.ts'
 
 const account = serverAccount()
 
@@ -91,4 +93,22 @@ t.test('programs that do not run at all name the way out', async t => {
   const base = await place(t)
   const installed = await fakePackage(base, { script: 'exit 127', links: false })
   await t.rejects(runnableBinaries(installed, account, base), { message: /does not run on this system.*TEST_DATABASE_URL/ })
+})
+
+t.test('a port that is taken is not free', async t => {
+  const { random } = Math
+  t.teardown(() => { Math.random = random })
+  const first = random()
+  Math.random = () => first
+  const taken = await freePort()
+  t.notOk(await accepts(taken))
+  t.ok(taken >= 12_000 && taken < 30_000, 'below those of outgoing connections')
+  const server = createServer()
+  t.teardown(() => server.close())
+  await new Promise<void>(resolve => server.listen(taken, '127.0.0.1', resolve))
+  t.ok(await accepts(taken))
+  const numbers = [first, (first + 0.5) % 1]
+  Math.random = () => numbers.shift() ?? random()
+  t.not(await freePort(), taken)
+  t.same(numbers, [], 'it was tried, and then another one')
 })

@@ -138,7 +138,8 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
     const id = unsafe?.headers.get('x-request-id')
     t.match(id, /^[0-9a-f-]{36}$/)
     await until(() => balancer.output().includes(`"request_id":"${id}"`))
-    t.ok(instance.output().includes(`"request_id":"${id}"`), 'the same in both logs')
+    // The same in both logs.
+    await until(() => instance.output().includes(`"request_id":"${id}"`))
     const refused = await post(balancer.url, [])
     t.match(refused?.body.error, { code: 'body_empty', request_id: refused?.headers.get('x-request-id') })
   })

@@ -49,7 +49,7 @@ async function closeGate ({ database: { sql } }: ServiceUnderTest): Promise<{ op
       connection.release()
     },
     awaited: () => until(async () => {
-      const [fresh] = (await sql`select pid from pg_locks where locktype = 'advisory' and not granted`).filter(({ pid }) => !seen.has(pid))
+      const [fresh] = (await sql`select pid from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())`).filter(({ pid }) => !seen.has(pid))
       seen.add(fresh?.['pid'])
       return fresh
     })
@@ -391,7 +391,7 @@ t.test('a dry run is lost, and there is no other connection to be had: unavailab
 
 t.test('the deadline passes in a dry run: nothing was committed, whoever can be asked', async t => {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
-  const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '700' }, databaseUrl: proxy.through })
+  const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '3000' }, databaseUrl: proxy.through })
   await service.post([select('s', 't')])
   for (const [prefer, operation] of [['tx=rollback', insert('a', 'dry')], ['access=read-only', select('a', 't')]] as const) {
     const gate = await closeGate(service)

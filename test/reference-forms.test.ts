@@ -209,17 +209,18 @@ t.test('references cost about what literals cost', async t => {
     'inside an operand': [{ op: 'select', table: 'wide', where: { jb: { cd: list(i => `$w.${i}.jb`) } } }, { op: 'select', table: 'wide', where: { jb: { cd: list(i => ({ n: i })) } } }]
   }
   const time = async (operation: object): Promise<number> => {
-    const times = []
-    for (let i = 0; i < 4; i++) {
-      const start = performance.now()
-      const { status, text } = await service.post([source, { id: 'o', ...operation }])
-      times.push(performance.now() - start)
-      if (status !== 200) throw new Error(text.slice(0, 1000))
-    }
-    return Math.min(...times)
+    const start = performance.now()
+    const { status, text } = await service.post([source, { id: 'o', ...operation }])
+    if (status !== 200) throw new Error(text.slice(0, 1000))
+    return performance.now() - start
   }
   for (const [name, [references, literals]] of Object.entries(pairs)) {
-    const [slow, fast] = [await time(references), await time(literals)]
+    let [slow, fast] = [Infinity, Infinity]
+    // In turns: what else the machine does is met by both.
+    for (let i = 0; i < 4; i++) {
+      slow = Math.min(slow, await time(references))
+      fast = Math.min(fast, await time(literals))
+    }
     t.ok(slow < 10 * fast, `${name}: ${(slow / fast).toFixed(1)} times`)
   }
 })

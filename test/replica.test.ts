@@ -56,7 +56,7 @@ tap.test(title('each has places and troubles of its own'), { skip }, async t => 
   const blocker = await service.database.sql.reserve()
   await blocker`select pg_advisory_lock(1)`
   const waiting = service.post([{ id: 'g', op: 'select', table: 'gate' }])
-  await until(async () => (await blocker`select from pg_locks where locktype = 'advisory' and not granted`).length > 0)
+  await until(async () => (await blocker`select from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())`).length > 0)
   t.match((await service.post(where)).body.error, { code: 'overloaded' }, 'the one lane of the primary is taken')
   t.equal((await service.post(where, reading)).status, 200, 'and that of the standby is not')
   await blocker`select pg_advisory_unlock(1)`

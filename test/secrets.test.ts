@@ -218,7 +218,7 @@ t.teardown(() => withAdmin(async admin => {
 
 t.test('whatever is asked and however it fails', async t => {
   for (const verbosity of ['terse', 'verbose']) {
-    const service = await useSecretService(t, { env: { ERROR_VERBOSITY: verbosity, MAX_BODY_BYTES: '2000', MAX_ROWS: '3', STATEMENT_TIMEOUT_MS: '1000', POOL_SIZE: '2' } })
+    const service = await useSecretService(t, { env: { ERROR_VERBOSITY: verbosity, MAX_BODY_BYTES: '2000', MAX_ROWS: '3', STATEMENT_TIMEOUT_MS: '3000', POOL_SIZE: '2' } })
     const bearer = token({ role, exp: 9_999_999_999, email: words.claim }, words.secret)
     watch('token', bearer.slice(-40))
     for (const { batch, code, headers = {}, path = '/', method = 'POST', allowed = [] } of rows) {

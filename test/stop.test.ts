@@ -10,6 +10,7 @@ import { pino } from 'pino'
 import { readConfig } from '../src/config.ts'
 import { startService } from '../src/service.ts'
 import { useDatabase, type Database } from './support/database.ts'
+import { holdRow } from './support/hold.ts'
 import { childEnvironment } from './support/process.ts'
 import { ask, SECRET, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -48,7 +49,7 @@ function launch (t: Test, env: Readonly<Record<string, string>>): Pick<Running, 
 }
 
 async function run (t: Test, { loginUrl }: Database, env: Readonly<Record<string, string>> = {}): Promise<Running> {
-  const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', ...env })
+  const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', ...env })
   const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1])
   return { ...launched, url: await address('main'), adminUrl: await address('admin') }
 }
@@ -93,16 +94,19 @@ t.test('SIGTERM before anything listens: the start is finished, then everything 
 
 t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is left', async t => {
   const database = await useDatabase(t, { schema })
-  const service = await run(t, database)
-  t.match(await ask(`${service.adminUrl}/ready`), { status: 200 })
+  const service = await run(t, database, { LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000' })
+  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 200)
+  const row = await holdRow(database, 'select from t')
   // More than there are lanes: some of them wait in the queue.
-  const batches = Array.from({ length: 6 }, () => post(service.url, nap(0.4)))
-  await sleepers(database, 4)
+  const batches = Array.from({ length: 6 }, () => post(service.url, [...nap(0), ...lock]))
+  await row.awaited(4)
+  await until(async () => /^service_pool_waiting\{server="primary"\} 2$/m.test((await ask(`${service.adminUrl}/metrics`)).text))
   service.child.kill('SIGTERM')
   await until(() => service.output().includes('"stopping"'))
   t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })
   t.match(await ask(`${service.adminUrl}/live`), { status: 200 })
   await t.rejects(post(service.url, nap(0)), 'new connections are refused')
+  await row.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), Array(6).fill(200))
   t.equal(await service.ended, 0)
   t.equal((await database.sql`select from nap`).length, 6)
