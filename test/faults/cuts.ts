@@ -36,11 +36,13 @@ interface Form {
   readonly silentEvery: number
   /** Milliseconds that the machine may take beside the deadline of a request. */
   readonly spareMs: number
+  /** IDLE_TRANSACTION_TIMEOUT_MS where a request has much time. */
+  readonly idleMs: number
 }
 
 const forms: Readonly<Record<'long' | 'short', Form>> = {
-  long: { commits: 1000, bytes: 250, cutEvery: 1, silentEvery: 1, spareMs: 500 },
-  short: { commits: 20, bytes: 3, cutEvery: 3, silentEvery: 8, spareMs: 10_000 }
+  long: { commits: 1000, bytes: 250, cutEvery: 1, silentEvery: 1, spareMs: 500, idleMs: 500 },
+  short: { commits: 20, bytes: 3, cutEvery: 3, silentEvery: 8, spareMs: 10_000, idleMs: 2000 }
 }
 
 /** What every flight begins with; a fault counts from there. */
@@ -51,8 +53,7 @@ const LANES = 4
 /** How long a request may take, whatever the network does to it. */
 const DEADLINE_MS = 1000
 
-/** IDLE_TRANSACTION_TIMEOUT_MS, where much time is for a request and where little is. */
-const IDLE_MS = 2000
+/** IDLE_TRANSACTION_TIMEOUT_MS where it has little time. */
 const HASTY_IDLE_MS = 500
 
 /** How long sessions that were left behind may take to end. */
@@ -69,7 +70,7 @@ async function cutAll (stage: Stage, setting: Setting): Promise<readonly Figure[
   await migrate(parseDatabaseUrl(server.url), await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'), new URL(server.loginUrl).username)
   const proxy = await useProxy(stage, server.loginUrl)
   const post = createPoster()
-  const patient = await useService(stage, proxy, server, { IDLE_TRANSACTION_TIMEOUT_MS: String(IDLE_MS), QUEUE_TIMEOUT_MS: '20000' })
+  const patient = await useService(stage, proxy, server, { IDLE_TRANSACTION_TIMEOUT_MS: String(form.idleMs), QUEUE_TIMEOUT_MS: '20000' })
   const scene: Scene = { server, proxy, post, service: patient, setting }
   const timed = async <T>(name: string, work: Promise<T>): Promise<T> => {
     const start = performance.now()
@@ -80,7 +81,7 @@ async function cutAll (stage: Stage, setting: Setting): Promise<readonly Figure[
   const withoutKey = await timed('COMMIT without a key', loseCommits(scene, form.commits))
   const withKey = await timed('COMMIT with a key', loseCommitsWithKey(scene, form.commits))
   const everywhere = await timed('cuts everywhere', cutEverywhere(scene, form))
-  const part = await timed('a part of a flight', freeRow(scene))
+  const part = await timed('a part of a flight', freeRow(scene, form))
   const hasty = await useService(stage, proxy, server, { REQUEST_TIMEOUT_MS: String(DEADLINE_MS), IDLE_TRANSACTION_TIMEOUT_MS: String(HASTY_IDLE_MS), STATEMENT_TIMEOUT_MS: String(HASTY_IDLE_MS), QUEUE_TIMEOUT_MS: '500' })
   return [...withoutKey, ...withKey, ...everywhere, part, ...await timed('silence, trickles and delays', starve({ ...scene, service: hasty }, form))]
 }
@@ -342,7 +343,7 @@ async function calm ({ server: { sql } }: Scene): Promise<readonly Stuck[]> {
 const UP_TO_HELD = 1 + 3 * 5
 
 /** Of a flight the server gets a part, and then nothing, not even the end of the connection: how long its row is locked. Nobody else ends it, for the request has much time. */
-async function freeRow (scene: Scene): Promise<Figure> {
+async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
   const { proxy, service, post, server: { sql } } = scene
   await reconnect(proxy)
   const isFree = async (): Promise<boolean> => (await sql`select from held where id = ${id} for update skip locked`).length === 1
@@ -356,7 +357,7 @@ async function freeRow (scene: Scene): Promise<Figure> {
   const ms = performance.now() - start
   proxy.cut()
   await answer
-  return { name: `time until the row of a part of a flight is free, with IDLE_TRANSACTION_TIMEOUT_MS=${IDLE_MS}`, value: ms, unit: 'ms', goal: { atLeast: IDLE_MS - 50, atMost: IDLE_MS + 1000 }, promises: [13] }
+  return { name: `time until the row of a part of a flight is free, with IDLE_TRANSACTION_TIMEOUT_MS=${idleMs}`, value: ms, unit: 'ms', goal: { atLeast: idleMs - 50, atMost: idleMs + 1000 }, promises: [13] }
 }
 
 /** Has the next batch open its connection. */
