@@ -111,4 +111,6 @@ t.test('a port that is taken is not free', async t => {
   Math.random = () => numbers.shift() ?? random()
   t.not(await freePort(), taken)
   t.same(numbers, [], 'it was tried, and then another one')
+  Math.random = () => first
+  await t.rejects(freePort(), { code: 'EADDRINUSE' }, 'where there is none')
 })

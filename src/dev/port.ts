@@ -1,19 +1,28 @@
 /**
  * TCP ports of 127.0.0.1, for processes that are started for a while.
  */
+import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
+
+/** Ports that are tried; more than a few are taken only where none can be had. */
+const TRIES = 100
 
 /**
  * A port that nobody listens on just now. It lies below those that systems give to outgoing connections: while a server is down one of its clients could
- * be given its port, be connected with itself, and keep the server from coming back.
+ * be given its port, be connected with itself, and keep the server from coming back. Rejects with the last reason when there is none.
  */
 export async function freePort (): Promise<number> {
-  for (;;) {
+  for (let tries = 1; ; tries++) {
     const port = 12_000 + Math.floor(Math.random() * 18_000)
-    const free = await new Promise<boolean>(resolve => {
-      const probe = createServer().once('error', () => resolve(false)).listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
-    })
-    if (free) return port
+    try {
+      const probe = createServer().listen(port, '127.0.0.1')
+      await once(probe, 'listening')
+      probe.close()
+      await once(probe, 'close')
+      return port
+    } catch (error) {
+      if (tries === TRIES) throw error
+    }
   }
 }
 
