@@ -11,19 +11,18 @@ const TRIES = 100
  * A port that nobody listens on just now. It lies below those that systems give to outgoing connections: while a server is down one of its clients could
  * be given its port, be connected with itself, and keep the server from coming back. Rejects with the last reason when there is none.
  */
-export async function freePort (): Promise<number> {
-  for (let tries = 1; ; tries++) {
-    const port = 12_000 + Math.floor(Math.random() * 18_000)
-    try {
-      const probe = createServer().listen(port, '127.0.0.1')
-      await once(probe, 'listening')
-      probe.close()
-      await once(probe, 'close')
-      return port
-    } catch (error) {
-      if (tries === TRIES) throw error
-    }
+export async function freePort (tries = TRIES): Promise<number> {
+  const port = 12_000 + Math.floor(Math.random() * 18_000)
+  const probe = createServer()
+  try {
+    await once(probe.listen(port, '127.0.0.1'), 'listening')
+  } catch (error) {
+    if (tries === 1) throw error
+    return freePort(tries - 1)
   }
+  probe.close()
+  await once(probe, 'close')
+  return port
 }
 
 /** Whether somebody takes connections there. */
