@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { hold, set, useJwksServer } from './support/jwks-server.ts'
 import { keyPair, makeToken, publicJwk } from './support/keys.ts'
 import { holdRow } from './support/hold.ts'
-import { ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { ask, gauge, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type Line } from './support/wire.ts'
@@ -32,9 +32,6 @@ const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}
 const touch = [{ id: 't', op: 'update', table: 'slots', set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } }]
 const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
 
-async function gauge ({ adminUrl }: ServiceUnderTest, name: string): Promise<number> {
-  return Number(new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
-}
 const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> => until(async () => await gauge(service, 'service_pool_waiting') === batches)
 
 /** One lane and one place in the queue, both taken until `free`. */

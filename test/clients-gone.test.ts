@@ -13,7 +13,7 @@ import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
 import { ledgerSchema, pair } from './support/ledger.ts'
 import { useProxy, type Proxy } from './support/proxy.ts'
-import { ask, makeKeyTable, token, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
+import { ask, gauge, makeKeyTable, token, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
 import { until } from './support/until.ts'
 import { request } from './support/wire.ts'
 
@@ -53,10 +53,6 @@ async function line (t: Test, service: ServiceUnderTest, id: string, expected: o
   await until(() => logged(service, id).length > 0)
   t.match(logged(service, id), [expected], id)
   t.equal(logged(service, id).length, 1, `${id}: one line`)
-}
-
-async function gauge ({ adminUrl }: ServiceUnderTest, name: string): Promise<number> {
-  return Number(new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
 }
 
 /** Nothing runs, nobody waits, no transaction is open, no lock is held. */

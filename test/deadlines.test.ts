@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
-import { ask, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { ask, gauge, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request } from './support/wire.ts'
 
@@ -120,7 +120,7 @@ t.test('the time of a body that comes slowly is the request\'s', async t => {
 t.test('in the queue', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
   // Its time holds for a connection that is opened as well.
-  await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_idle{server="primary"} 1\n'))
+  await until(async () => await gauge(service, 'service_pool_lanes_idle') === 1)
   const slot = await holdRow(service.database)
   const first = service.post([touch])
   await slot.awaited()
@@ -173,7 +173,7 @@ async function useProxied (t: Test, env: Readonly<Record<string, string>>): Prom
   const proxy = await useProxy(t, database.loginUrl)
   const service = await useService(t, { schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1', ...env } })
   t.equal((await service.post([touch])).status, 200)
-  await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_busy{server="primary"} 0\n'))
+  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
   return { service, database, proxy }
 }
 
@@ -250,7 +250,7 @@ t.test('a database that is silent: answered in time, wherever it falls silent', 
   await Promise.all(falls.map(async ([name, silence, codes]) => {
     const { service, database, proxy } = await useProxied(t, { REQUEST_TIMEOUT_MS: '2000', QUEUE_TIMEOUT_MS: '60000' })
     for (const [i, headers] of [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }].entries()) {
-      await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_busy{server="primary"} 0\n'))
+      await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
       silence(proxy)
       const { answer, ms } = await timed(() => service.post([add()], { headers }))
       between(t, ms, 1800, 8000, `${name}, ${JSON.stringify(headers)}`)

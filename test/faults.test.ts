@@ -14,7 +14,7 @@ import { alterSession, plainFlight, useEngine, type Engine } from './support/eng
 import { audit, ledgerSchema, pair, startLoad } from './support/ledger.ts'
 import { holdRow } from './support/hold.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
-import { ask, useService } from './support/service.ts'
+import { gauge, useService } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const schema = `
@@ -286,5 +286,5 @@ t.test('a storm of terminated connections', async t => {
   await row.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200, 200])
   // The pool is full again.
-  await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_idle{server="primary"} 4\n'))
+  await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
 })

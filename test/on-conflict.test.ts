@@ -2,7 +2,7 @@
  * on_conflict in all its forms: each insert against the same one written in SQL, on a twin of the table.
  */
 import t from 'tap'
-import { ask, useService, type ServiceUnderTest } from './support/service.ts'
+import { gauge, useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const columns = `k int primary key, code text, n int default 7, note text default 'default', j jsonb, tags text[], shop int, sku text,
@@ -126,7 +126,7 @@ t.test('a partial index is meant by index_where, whatever the type of its consta
   for (const standard of ['on', 'off']) {
     const service = await useService(t, { schema: 'select 1' })
     const { sql, name } = service.database
-    await until(async () => (await ask(`${service.adminUrl}/metrics`)).text.includes('\nservice_pool_lanes_idle{server="primary"} 1\n'))
+    await until(async () => await gauge(service, 'service_pool_lanes_idle') === 1)
     await sql.unsafe(`alter database ${name} set standard_conforming_strings = ${standard}; alter database ${name} set escape_string_warning = off`)
     // Connections that are open already do not hear of it.
     await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`

@@ -11,7 +11,7 @@ import { useDatabase, type Database } from './support/database.ts'
 import { useEngine } from './support/engine.ts'
 import { holdRow } from './support/hold.ts'
 import { useProxy } from './support/proxy.ts'
-import { ask, useService } from './support/service.ts'
+import { ask, gauge, useService } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const soon = (ms = 5000): number => performance.now() + ms
@@ -90,7 +90,7 @@ t.test('a login role that no policy holds back is warned of, once', async t => {
   const url = new URL(process.env['TEST_DATABASE_URL'] as string)
   for (const [privileged, databaseUrl] of [[true, (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href], [false, (login: string) => login]] as const) {
     const service = await useService(t, { schema: slots, env, databaseUrl })
-    const idle = async (n: number): Promise<boolean> => (await ask(`${service.adminUrl}/metrics`)).text.includes(`\nservice_pool_lanes_idle{server="primary"} ${n}\n`)
+    const idle = async (n: number): Promise<boolean> => await gauge(service, 'service_pool_lanes_idle') === n
     await until(() => idle(1))
     const warnings = (): unknown[] => service.log.filter(({ level }) => level === 40)
     const expected = privileged ? [{ role: url.username, msg: /^the login role is superuser or BYPASSRLS: / }] : []

@@ -10,7 +10,7 @@ import { askLane } from '../src/run/lane.ts'
 import { compile, type Statement } from '../src/sql/compile.ts'
 import { sessionStatement } from '../src/sql/session.ts'
 import { plainFlight, useEngine } from './support/engine.ts'
-import { token, useService, type ServiceUnderTest } from './support/service.ts'
+import { gauge, token, useService, type ServiceUnderTest } from './support/service.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase } from './support/database.ts'
 import { until } from './support/until.ts'
 
@@ -265,7 +265,7 @@ t.test('a second run is on the same connection, where it can be', async t => {
   const { post: send, adminUrl } = await useService(t, { schema: takingSchema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   /** Nobody may wait, and a connection is free only some time after its batch was answered. */
   const post: typeof send = async batch => {
-    await until(async () => (await (await fetch(`${adminUrl}/metrics`)).text()).includes('service_pool_lanes_busy{server="primary"} 0\n'))
+    await until(async () => await gauge({ adminUrl }, 'service_pool_lanes_busy') === 0)
     return send(batch)
   }
   for (let i = 0; i < 3; i++) {

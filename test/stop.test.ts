@@ -12,7 +12,7 @@ import { startService } from '../src/service.ts'
 import { useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
 import { childEnvironment } from './support/process.ts'
-import { ask, SECRET, token, type Answer } from './support/service.ts'
+import { ask, gauge, SECRET, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const main = join(import.meta.dirname, '../src/main.ts')
@@ -100,7 +100,7 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   // More than there are lanes: some of them wait in the queue.
   const batches = Array.from({ length: 6 }, () => post(service.url, [...nap(0), ...lock]))
   await row.awaited(4)
-  await until(async () => /^service_pool_waiting\{server="primary"\} 2$/m.test((await ask(`${service.adminUrl}/metrics`)).text))
+  await until(async () => await gauge(service, 'service_pool_waiting') === 2)
   service.child.kill('SIGTERM')
   await until(() => service.output().includes('"stopping"'))
   t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })

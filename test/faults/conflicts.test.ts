@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto'
 import t from 'tap'
 import { conflicts } from './conflicts.ts'
 import { embeddedMajor } from './own-server.ts'
-import { counts, isReached, seeded } from './scenario.ts'
+import { isReached, seeded } from './scenario.ts'
 
 const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
 
@@ -13,5 +13,5 @@ t.test(`conflicts${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, asyn
   const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
   t.comment(`SEED=${seed}`)
   const figures = await conflicts.run({ long: false, random: seeded(seed), say: text => t.comment(text) })
-  for (const figure of counts(figures)) t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)
+  for (const figure of figures) t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)
 })

@@ -155,8 +155,10 @@ for (const { name, script, told, lane, inquiries = 0, deadlineMs = 5000 } of cas
   t.test(name, async t => {
     const { fake, engine } = await useScene(t)
     fake.script = script
+    const started = performance.now()
     const answer = await tell(engine.run(operations, deadlineMs))
     told instanceof RegExp ? t.match(answer, told) : t.equal(answer, told)
+    t.ok(performance.now() - started < deadlineMs + 5000, 'answered within the deadline')
     const asked = fake.turns.filter(({ kind }) => kind === 'inquiry').length
     if (!(told instanceof RegExp)) t.equal(asked, inquiries, 'questions what became of it')
     const odd = fake.turns.find(({ kind }) => kind === 'begin')?.connection

@@ -36,7 +36,7 @@ export function isReached ({ value, goal = {} }: Figure): boolean {
   return value >= atLeast && value <= atMost && value === exactly
 }
 
-/** What the short form is held to: counts alone. Times and rates are the long form's, on a machine that does nothing else. */
+/** Figures that are the same however busy the machine is: counts. Times and rates are the long form's, on a machine that does nothing else. */
 export function counts (figures: readonly Figure[]): readonly Figure[] {
   return figures.filter(({ unit }) => unit === '')
 }

@@ -114,6 +114,11 @@ function checkShape ({ status, body, text }: Answer): void {
   if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) throw new Error(`an answer of status ${status} out of shape: ${text.slice(0, 500)}`)
 }
 
+/** A gauge of the service as a scrape says it, of the pools that of the primary. */
+export async function gauge ({ adminUrl }: Pick<ServiceUnderTest, 'adminUrl'>, name: string): Promise<number> {
+  return Number(new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
+}
+
 /** An HS256 token that expires in an hour; a claim that is undefined is left out. */
 export function token (claims: Readonly<Record<string, unknown>>, secret = SECRET): string {
   return signToken({ exp: Math.floor(Date.now() / 1000) + 3600, ...claims }, secret)
