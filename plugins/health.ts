@@ -1,16 +1,25 @@
 /**
- * `GET /health` of the main server: whether the database answers, for load balancers. Without authentication, in its own shape.
+ * `GET /health` of the main server: whether the database answers, for load balancers; while the service stops they are sent away. Without authentication,
+ * in its own shape.
  */
+import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Unhealthy } from '../schemas/http.ts'
 import type { Database } from '../src/run/database.ts'
 
 async function health (app: FastifyInstance): Promise<void> {
   const { probe } = app.getDecorator<Database>('database')
+  const isStopping = app.getDecorator<() => boolean>('isStopping')
+  const findHindrance = async (): Promise<Static<typeof Unhealthy>['error'] | undefined> => {
+    if (isStopping()) return 'stopping'
+    return await probe.reachable() ? undefined : 'database'
+  }
   app.get('/health', async (_request, reply) => {
-    if (await probe.reachable()) return { ok: true }
-    return reply.code(503).header('retry-after', '1').send({ ok: false, error: 'database' })
+    const error = await findHindrance()
+    if (error === undefined) return { ok: true }
+    return reply.code(503).header('retry-after', '1').send({ ok: false, error })
   })
 }
 
-export default fp(health, { name: 'health', fastify: '5.x', encapsulate: true, dependencies: ['db'] })
+export default fp(health, { name: 'health', fastify: '5.x', encapsulate: true, dependencies: ['http', 'db'] })

@@ -20,7 +20,7 @@ export interface HttpOptions {
   readonly patienceMs: number
 }
 
-/** How long, in milliseconds, a stopping service waits for a request on a connection that is kept alive. */
+/** How long, in milliseconds, a closing server waits for a request on a connection that is kept alive. */
 const GRACE_MS = 1000
 
 interface Exchange { readonly request: IncomingMessage, readonly response: ServerResponse }
@@ -79,7 +79,6 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
       dropped.add(request)
       return
     }
-    // Fastify announces it by itself for requests that come while it closes.
     connection.closing = stopping
     const exchange = { request, response }
     connection.open.add(exchange)
@@ -137,6 +136,9 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     server.emit('request', request, response)
   })
 
+  // From then on an answer is the last one of its connection. Connections are taken as before, until the server closes.
+  app.decorate('announceStop', () => { stopping = true })
+  app.decorate('isStopping', () => stopping)
   app.decorate('refusalOf', (request: IncomingMessage) => refusals.get(request))
   app.addHook('onRequest', async ({ raw }, reply) => {
     if (dropped.has(raw)) reply.hijack()
@@ -149,7 +151,8 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     // A body whose end is not in sight will not be read to it; see drain.
     const endless = !raw.complete && !(Number(headers['content-length']) <= maxBodyBytes)
     // Answers go out in the order of their requests: only the last one may close the connection.
-    if (connection === undefined || !(endless || (stopping && connection.open.size === 1))) return
+    const last = connection?.open.size === 1 || (connection?.closing === true && connection.last?.request === raw)
+    if (connection === undefined || !(endless || (stopping && last))) return
     connection.closing = true
     reply.header('connection', 'close')
   })

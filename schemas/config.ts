@@ -78,7 +78,8 @@ export const ConfigSchema = Type.Object({
   LOCK_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for one lock', default: 5000, ...duration }),
   IDLE_TRANSACTION_TIMEOUT_MS: Type.Integer({ description: 'Longest time that PostgreSQL waits for the rest of a batch of which only a part has arrived, then it rolls back', default: 5000, ...duration }),
   REQUEST_TIMEOUT_MS: Type.Integer({ description: 'Longest time from a request to its answer', default: 30_000, ...duration }),
-  SHUTDOWN_TIMEOUT_MS: Type.Integer({ description: 'Longest wait for running requests after SIGTERM', default: 25_000, ...duration }),
+  SHUTDOWN_DELAY_MS: Type.Integer({ description: 'How long connections are still taken after SIGTERM, while `/ready` and `/health` answer 503: until balancers have looked away', default: 1000, ...duration, minimum: 0 }),
+  SHUTDOWN_TIMEOUT_MS: Type.Integer({ description: 'Longest time from SIGTERM to the end, `SHUTDOWN_DELAY_MS` included; what still runs then is cut', default: 25_000, ...duration }),
 
   PREPARED_STATEMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], { description: 'Whether statements are prepared on a connection; `off` for PgBouncer in transaction mode', default: 'on', printable }),
   IDEMPOTENCY_TTL: Type.String({ description: 'How long an `Idempotency-Key` and its answer are kept, with its unit: `30m`, `24h`, `7d`', default: '24h', pattern: ttlPattern, patternText: 'a number of s, m, h or d', printable }),

@@ -32,6 +32,6 @@ export const AnswerHeaders = Type.Object({
 })
 export type AnswerHeader = keyof typeof AnswerHeaders.properties
 
-/** `GET /health` when the database answers, and when it does not. */
+/** `GET /health` when requests are welcome, and when they are not. */
 export const Healthy = Type.Object({ ok: Type.Literal(true) }, { title: 'Healthy', description: 'The database answers.' })
-export const Unhealthy = Type.Object({ ok: Type.Literal(false), error: Type.Literal('database') }, { title: 'Unhealthy', description: 'The database does not answer.' })
+export const Unhealthy = Type.Object({ ok: Type.Literal(false), error: Type.Union([Type.Literal('database'), Type.Literal('stopping')]) }, { title: 'Unhealthy', description: 'The database does not answer, or this instance is stopping.' })

@@ -11,7 +11,7 @@ import { startMain, type Service } from './service.ts'
 
 /** Starts the main server and answers the questions of the first process. Throws when it cannot listen. */
 export async function startWorker (options: AppOptions): Promise<Pick<Service, 'stop'>> {
-  const { app } = await startMain(options)
+  const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const { probe } = app.getDecorator<Database>('database')
   self().on('message', async (message: ToWorker) => {
@@ -20,9 +20,9 @@ export async function startWorker (options: AppOptions): Promise<Pick<Service, '
   })
   await tell({ word: 'serving' })
   return {
-    async stop () {
+    async stop (now) {
       await tell({ word: 'leaving' })
-      await app.close()
+      await stop(now)
       // Sums shall not shrink when it is gone.
       await tell({ word: 'metrics', metrics: await snapshot() })
     }

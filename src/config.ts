@@ -54,7 +54,8 @@ export function readConfig (env: Environment): Settings {
     ...checkOrigins(draft.values),
     ...checkRoles(given, draft),
     ...checkSchemas(draft.values),
-    ...checkLimits(draft.values)
+    ...checkLimits(draft.values),
+    ...checkStop(draft.values)
   ]
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
   // Without a problem every required variable was read and every other one has its default.
@@ -148,6 +149,10 @@ function readTokenKeys (draft: Draft, given: Environment): Draft {
 
 function checkLimits ({ MAX_BODY_BYTES: body = 0, MAX_BYTES_IN_FLIGHT: all = Infinity }: Partial<Config>): readonly string[] {
   return all < body ? [`MAX_BYTES_IN_FLIGHT: expected at least MAX_BODY_BYTES (${body}), or no body of that size could be taken`] : []
+}
+
+function checkStop ({ SHUTDOWN_DELAY_MS: delay = 0, SHUTDOWN_TIMEOUT_MS: all = Infinity }: Partial<Config>): readonly string[] {
+  return delay >= all ? [`SHUTDOWN_DELAY_MS: expected less than SHUTDOWN_TIMEOUT_MS (${all}), or no time would be left for what runs`] : []
 }
 
 /** A standby has the roles and databases of its primary. With another user a token could name the login role of one of them. */

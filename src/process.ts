@@ -45,11 +45,12 @@ export async function run (): Promise<void> {
     onTimeout: delay => logger.fatal({ delay }, 'not stopped in time: the process ends at once')
   }, async ({ signal, err, manual }) => {
     stopping = true
-    if (signal === undefined && manual !== true) logger.fatal({ reason: origin(err) }, 'the process is in an unknown state and ends')
+    const unknown = signal === undefined && manual !== true
+    if (unknown) logger.fatal({ reason: origin(err) }, 'the process is in an unknown state and ends')
     else logger.info({ signal }, 'stopping')
     try {
-      // A signal may come before everything has started.
-      await (await starting).stop()
+      // A signal may come before everything has started. A process in an unknown state takes nobody any more.
+      await (await starting).stop(unknown ? 'now' : undefined)
       await (await telemetry)?.stop()
     } catch (error) {
       logger.fatal({ reason: origin(error) }, 'the service cannot stop')

@@ -28,6 +28,9 @@ const find = (kind: string, name = 'oneflight'): Manifest => everything.find(one
 const pods: ReadonlyArray<{ readonly name: string, readonly labels: Record<string, string>, readonly spec: Manifest }> =
   everything.filter(({ kind }) => kind === 'Deployment' || kind === 'Job').map(({ metadata, spec }) => ({ name: metadata.name, labels: spec.template.metadata.labels, spec: spec.template.spec }))
 const fallback = (name: keyof Config): number => Number(configItems.find(([key]) => key === name)?.[1].default)
+const literalsOf = (directory: string): string[] => (parse(readFileSync(join(root, directory, 'kustomization.yaml'), 'utf8')) as Manifest).configMapGenerator.flatMap(({ literals = [] }: Manifest) => literals)
+/** As the kustomization sets it. */
+const setting = (name: keyof Config): number => Number(literalsOf('kubernetes').find(literal => literal.startsWith(`${name}=`))?.split('=')[1])
 const chosen = (selector: Record<string, string>): string[] => pods.filter(({ labels }) => Object.entries(selector).every(([key, value]) => labels[key] === value)).map(({ name }) => name)
 const portNames = (name: string): string[] => pods.filter(pod => pod.name === name).flatMap(({ spec }) => spec.containers.flatMap((container: Manifest) => container.ports?.map((port: Manifest) => port.name) ?? []))
 
@@ -65,10 +68,10 @@ t.test('probes and the time to end', async t => {
   })
   // The service looks for a second, and connects for a second before.
   t.ok(container.readinessProbe.timeoutSeconds > 2)
-  t.ok(grace * 1000 > container.lifecycle.preStop.sleep.seconds * 1000 + fallback('SHUTDOWN_TIMEOUT_MS'), `${grace} s`)
-  // Out of the balance before SIGTERM.
+  t.ok(grace * 1000 > setting('SHUTDOWN_TIMEOUT_MS'), `${grace} s`)
+  // Out of the balance before connections are refused.
   const { periodSeconds, failureThreshold } = container.readinessProbe
-  t.ok(container.lifecycle.preStop.sleep.seconds >= periodSeconds * failureThreshold)
+  t.ok(setting('SHUTDOWN_DELAY_MS') >= periodSeconds * failureThreshold * 1000)
   for (const { labelSelector } of spread) t.same(chosen(labelSelector.matchLabels), ['oneflight'])
   t.same(find('Deployment').spec.strategy.rollingUpdate, { maxSurge: 1, maxUnavailable: 0 })
   t.equal(find('HorizontalPodAutoscaler').spec.minReplicas, 3)
@@ -92,10 +95,7 @@ t.test('what is secret comes from secrets, and the migration has its own', async
   t.same(job.command, ['node', 'src/migrate.ts'])
   t.same(job.env.map(({ name, valueFrom: { secretKeyRef } }: Manifest) => [name, secretKeyRef.name]), [['DATABASE_URL', 'oneflight'], ['MIGRATE_DATABASE_URL', 'oneflight-migrate']])
   const known = new Set<string>(configItems.map(([name]) => name))
-  for (const file of ['kubernetes', 'pgbouncer']) {
-    const { configMapGenerator } = parse(readFileSync(join(root, file, 'kustomization.yaml'), 'utf8')) as Manifest
-    for (const { literals = [] } of configMapGenerator) for (const literal of literals as string[]) t.ok(known.has(literal.split('=')[0] as string), literal)
-  }
+  for (const literal of ['kubernetes', 'pgbouncer'].flatMap(literalsOf)) t.ok(known.has(literal.split('=')[0] as string), literal)
 })
 
 t.test('the database bears the most instances', async t => {
@@ -105,9 +105,9 @@ t.test('the database bears the most instances', async t => {
   t.ok(connections <= 97, `${connections} of the 100 connections of an unchanged PostgreSQL, 3 of which are for superusers`)
   t.match(readFileSync(join(root, 'kubernetes/autoscaler.yaml'), 'utf8'), new RegExp(`\\b${connections} with the default pool`))
   const ini = readFileSync(join(root, 'pgbouncer/pgbouncer.ini'), 'utf8')
-  const setting = (name: string): number => Number(new RegExp(`^${name} = (\\d+)$`, 'm').exec(ini)?.[1])
-  t.ok(setting('default_pool_size') >= maxReplicas * fallback('POOL_SIZE'))
-  t.ok(setting('max_client_conn') >= connections)
+  const limit = (name: string): number => Number(new RegExp(`^${name} = (\\d+)$`, 'm').exec(ini)?.[1])
+  t.ok(limit('default_pool_size') >= maxReplicas * fallback('POOL_SIZE'))
+  t.ok(limit('max_client_conn') >= connections)
 })
 
 t.test('the alert of memory knows the limit', async t => {

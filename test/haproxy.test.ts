@@ -38,8 +38,8 @@ interface Load {
   stop (): Promise<number>
 }
 
-/** Clients that keep their connections and send a batch until it is answered 200, with a key. What is answered else, and may not be sent again, is `wrong`. */
-function startClients (balancer: Balancer, clients: number, wrong: unknown[]): Load {
+/** Clients that keep their connections and send a batch until it is answered 200, with a key, which begins with `name`. What is answered else, and may not be sent again, is `wrong`. */
+function startClients (balancer: Balancer, clients: number, wrong: unknown[], name = 'move'): Load {
   const answers: Record<string, number> = {}
   const done = new Set<number>()
   const end = new AbortController()
@@ -48,7 +48,7 @@ function startClients (balancer: Balancer, clients: number, wrong: unknown[]): L
     while (!end.signal.aborted) {
       const id = next++
       await until(async () => {
-        const answer = await post(balancer.url, move(id), { connection: 'keep-alive', 'idempotency-key': `move-${id}` })
+        const answer = await post(balancer.url, move(id), { connection: 'keep-alive', 'idempotency-key': `${name}-${id}` })
         const code = answer === undefined ? 'none' : answer.status === 200 ? `200${answer.headers.has('idempotent-replayed') ? ' replayed' : ''}` : String(answer.body?.error?.code)
         answers[code] = (answers[code] ?? 0) + 1
         if (answer !== undefined && answer.status !== 200 && !mayBeSentAgain(answer)) wrong.push(answer.text)
@@ -107,20 +107,24 @@ t.test(...needs('a rolling restart is not noticed', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const [first, second] = await Promise.all([startInstance(t, database.loginUrl), startInstance(t, database.loginUrl)])
-  const balancer = await startBalancer(t, [first, second, first])
-  const wrong: unknown[] = []
-  const load = startClients(balancer, 8, wrong)
-  await further(load, 200)
+  // One keeps its connections to instances, the other makes one for each request: those that the system has taken for an instance that is about to end.
+  const balancers = [
+    await startBalancer(t, [first, second, first]),
+    await startBalancer(t, [first, second, first], config => config.replace(/^ +mode http$/m, '$&\n  option http-server-close'))
+  ]
+  const loads = balancers.map((balancer, i) => startClients(balancer, 6, [], `client-${i}`))
+  const state = (name: string): Promise<unknown> => Promise.all(balancers.map(balancer => until(async () => (await balancer.states())['oneflight-2'] === name)))
+  const everyFurther = (n: number): Promise<unknown> => Promise.all(loads.map(load => further(load, n)))
+  await everyFurther(200)
   // It comes back at its old address.
   const { port } = new URL(second.url)
   const adminPort = new URL(second.adminUrl).port
   await second.end('SIGTERM')
-  await until(async () => (await balancer.states())['oneflight-2'] === 'DOWN')
+  await state('DOWN')
   await startInstance(t, database.loginUrl, { HTTP_PORT: port, ADMIN_HTTP_PORT: adminPort })
-  await until(async () => (await balancer.states())['oneflight-2'] === 'UP')
-  await further(load, 200)
-  const sent = await load.stop()
-  t.same(load.answers, { 200: sent })
+  await state('UP')
+  await everyFurther(200)
+  for (const load of loads) t.same({ 200: await load.stop() }, load.answers)
 })
 
 t.test(...needs('answers of haproxy itself', { haproxy }), async t => {

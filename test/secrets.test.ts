@@ -359,7 +359,7 @@ t.test('keys of tokens, wherever they come from', async t => {
 
 /** Runs the process in an environment of its own; what it printed and how it ended. With `use` it is told to stop after that. */
 async function runMain (t: Test, env: Readonly<Record<string, string>>, use?: (url: string, adminUrl: string) => Promise<void>): Promise<{ readonly output: string, readonly code: unknown }> {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], { env: childEnvironment({ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'trace', ...env }), stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], { env: childEnvironment({ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'trace', SHUTDOWN_DELAY_MS: '0', ...env }), stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { output += bytes.toString() })
   const ended = once(child, 'close')

@@ -5,6 +5,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, connect, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { readConfig } from '../src/config.ts'
@@ -49,7 +50,7 @@ function launch (t: Test, env: Readonly<Record<string, string>>): Pick<Running, 
 }
 
 async function run (t: Test, { loginUrl }: Database, env: Readonly<Record<string, string>> = {}): Promise<Running> {
-  const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', ...env })
+  const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', SHUTDOWN_DELAY_MS: '0', ...env })
   const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1])
   return { ...launched, url: await address('main'), adminUrl: await address('admin') }
 }
@@ -105,12 +106,44 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   await until(() => service.output().includes('"stopping"'))
   t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })
   t.match(await ask(`${service.adminUrl}/live`), { status: 200 })
-  await t.rejects(post(service.url, nap(0)), 'new connections are refused')
+  await until(() => ask(`${service.url}/nothing`).then(() => false, () => true))
   await row.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), Array(6).fill(200))
   t.equal(await service.ended, 0)
   t.equal((await database.sql`select from nap`).length, 6)
   await until(async () => await sessions(database) === 0)
+})
+
+t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent away', async t => {
+  const database = await useDatabase(t, { schema })
+  // Without end: only then nothing here can be late.
+  const service = await run(t, database, { SHUTDOWN_DELAY_MS: '3599999', SHUTDOWN_TIMEOUT_MS: '3600000' })
+  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  service.child.kill('SIGTERM')
+  await until(() => service.output().includes('"stopping"'))
+  t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })
+  const health = await ask(`${service.url}/health`)
+  t.match(health, { status: 503, body: { ok: false, error: 'stopping' } })
+  t.equal(health.headers.get('retry-after'), '1')
+  const socket = connect({ host: '127.0.0.1', port: Number(new URL(service.url).port) })
+  t.teardown(() => socket.destroy())
+  const body = JSON.stringify(nap(0))
+  const bytes = `POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token({ role: 'oneflight_user' })}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  // The second one is not: its client was told before.
+  socket.write(bytes + bytes)
+  const answer = await text(socket)
+  t.match(answer, /^HTTP\/1\.1 200 OK\r\n/)
+  t.match(answer, /\r\nconnection: close\r\n/)
+  t.equal(answer.split('HTTP/1.1').length, 2)
+  t.equal((await database.sql`select from nap`).length, 1)
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 1, 'a second signal does not wait')
+
+  const brief = await run(t, database, { SHUTDOWN_DELAY_MS: '300' })
+  const started = performance.now()
+  brief.child.kill('SIGTERM')
+  t.equal(await brief.ended, 0)
+  t.ok(performance.now() - started >= 300)
 })
 
 t.test('an idle service ends, also with connections that are kept alive', async t => {
@@ -207,7 +240,8 @@ t.test('an error that nobody caught ends it with exit code 1, and is logged with
     ["Object.assign(new RangeError('hu' + 'sh'), { detail: 'hu' + 'sh' })", /"reason":"RangeError\\n {4}at process/],
     ["'hu' + 'sh'", /"reason":"a thrown string"/]
   ] as const) {
-    const service = await run(t, database, preload(`process.on('SIGUSR2', () => { throw ${thrown} })`))
+    // It is in an unknown state, and takes nobody from then on.
+    const service = await run(t, database, { SHUTDOWN_DELAY_MS: '3599999', SHUTDOWN_TIMEOUT_MS: '3600000', ...preload(`process.on('SIGUSR2', () => { throw ${thrown} })`) })
     service.child.kill('SIGUSR2')
     t.equal(await service.ended, 1)
     t.match(service.output(), logged)

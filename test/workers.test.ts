@@ -42,7 +42,7 @@ interface Running extends Launched {
 
 /** Spawns the service as leader of a process group; the environment holds nothing but `env` and what Node needs. */
 function launch (t: Test, env: Readonly<Record<string, string>>): Launched {
-  const settings = { JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '4', QUEUE_SIZE: '100', ...patience, ...env }
+  const settings = { JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '4', QUEUE_SIZE: '100', SHUTDOWN_DELAY_MS: '0', ...patience, ...env }
   const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], { env: childEnvironment(settings) })
   const lines = (): Line[] => group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
   return { ...group, lines }
@@ -209,6 +209,25 @@ t.test('SIGTERM under load: no request on an open connection fails', async t => 
   t.same([...new Set(answers)], [200])
   t.equal((await service.database.sql`select from t`).length, answers.length)
   await nobody(service)
+})
+
+t.test('SIGTERM under load: who asks for readiness first has every request served', async t => {
+  const service = await run(t, { env: { SHUTDOWN_DELAY_MS: '5000' } })
+  const answers: number[] = []
+  // As a balancer: each batch on a connection of its own, until it has heard.
+  const looking = new AbortController()
+  const client = async (): Promise<void> => {
+    while (!looking.signal.aborted) answers.push((await post(service, insert)).status)
+  }
+  const load = Promise.all(Array.from({ length: 8 }, client))
+  await until(() => answers.length > 100)
+  service.child.kill('SIGTERM')
+  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 503)
+  looking.abort()
+  await load
+  t.equal(await service.ended, 0)
+  t.same([...new Set(answers)], [200])
+  t.equal((await service.database.sql`select from t`).length, answers.length)
 })
 
 t.test('while it stops: not ready, alive, nothing new is taken, what was accepted is served', async t => {

@@ -96,7 +96,7 @@ interface Scene {
 
 /** The service in this process, through the proxy. */
 async function useService (stage: Stage, proxy: Proxy, { loginUrl }: OwnServer, env: Readonly<Record<string, string>>): Promise<Service> {
-  const settings = readConfig({ DATABASE_URL: proxy.through(loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: String(LANES), ...env })
+  const settings = readConfig({ DATABASE_URL: proxy.through(loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: String(LANES), SHUTDOWN_DELAY_MS: '0', ...env })
   const service = await startService({ ...settings, logger: pino({ level: 'silent' }) })
   stage.teardown(() => service.stop())
   return service

@@ -85,7 +85,7 @@ export interface ServiceProcess {
 export async function useServiceProcess (stage: Stage, databaseUrl: string, env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
   const main = join(import.meta.dirname, '../../src/main.ts')
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {
-    env: childEnvironment({ DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'info', ...env }),
+    env: childEnvironment({ DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'info', SHUTDOWN_DELAY_MS: '0', ...env }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
   let head = ''

@@ -26,7 +26,7 @@ export interface Instance extends Running {
 /** Starts an instance on ports of its own, and waits until it is ready. */
 export async function startInstance (t: Test, databaseUrl: string, env: Readonly<Record<string, string>> = {}): Promise<Instance> {
   const running = startProgram(t, process.execPath, ['--disable-warning=ExperimentalWarning', main], childEnvironment({
-    DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', ...env
+    DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', SHUTDOWN_DELAY_MS: '5000', ...env
   }))
   const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(running.output())?.[1])
   const [url, adminUrl] = [await address('main'), await address('admin')]

@@ -66,7 +66,7 @@ export async function useService (t: Test, { schema, env = {}, keys = false, dat
       done()
     }
   })
-  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', QUEUE_TIMEOUT_MS: PATIENCE_MS, ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
+  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', QUEUE_TIMEOUT_MS: PATIENCE_MS, SHUTDOWN_DELAY_MS: '0', ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
   const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink), tracerProvider })
   t.teardown(() => service.stop())
   return {
