@@ -79,7 +79,10 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
       dropped.add(request)
       return
     }
-    connection.closing = stopping
+    if (stopping) {
+      connection.closing = true
+      response.setHeader('connection', 'close')
+    }
     const exchange = { request, response }
     connection.open.add(exchange)
     connection.last = exchange
@@ -151,8 +154,7 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     // A body whose end is not in sight will not be read to it; see drain.
     const endless = !raw.complete && !(Number(headers['content-length']) <= maxBodyBytes)
     // Answers go out in the order of their requests: only the last one may close the connection.
-    const last = connection?.open.size === 1 || (connection?.closing === true && connection.last?.request === raw)
-    if (connection === undefined || !(endless || (stopping && last))) return
+    if (connection === undefined || !(endless || (stopping && connection.open.size === 1))) return
     connection.closing = true
     reply.header('connection', 'close')
   })

@@ -136,6 +136,8 @@ t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent a
   t.match(answer, /\r\nconnection: close\r\n/)
   t.equal(answer.split('HTTP/1.1').length, 2)
   t.equal((await database.sql`select from nap`).length, 1)
+  // Also where Fastify does not get as far as its hooks.
+  t.match((await ask(`${service.url}/%zz`, { headers: { connection: 'keep-alive' } })).headers.get('connection'), 'close')
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 1, 'a second signal does not wait')
 
