@@ -1,6 +1,6 @@
 /**
- * `GET /health` of the main server: whether the database answers, for load balancers; while the service stops they are sent away. Without authentication,
- * in its own shape.
+ * Whether requests are welcome: whether the database answers, until the service stops. `GET /health` of the main server says it to load balancers, without
+ * authentication and in its own shape; the admin server asks the same by the decorator.
  */
 import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -15,6 +15,7 @@ async function health (app: FastifyInstance): Promise<void> {
     if (isStopping()) return 'stopping'
     return await probe.reachable() ? undefined : 'database'
   }
+  app.decorate('findHindrance', findHindrance)
   app.get('/health', async (_request, reply) => {
     const error = await findHindrance()
     if (error === undefined) return { ok: true }
@@ -22,4 +23,4 @@ async function health (app: FastifyInstance): Promise<void> {
   })
 }
 
-export default fp(health, { name: 'health', fastify: '5.x', encapsulate: true, dependencies: ['http', 'db'] })
+export default fp(health, { name: 'health', fastify: '5.x', dependencies: ['http', 'db'] })

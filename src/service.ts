@@ -4,9 +4,8 @@
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { buildAdmin, listenAdmin } from './admin.ts'
+import { buildAdmin, listenAdmin, type Hindrance } from './admin.ts'
 import { buildApp, type AppOptions } from './app.ts'
-import type { Database } from './run/database.ts'
 import type { Observer } from './run/observer.ts'
 
 export interface Service {
@@ -23,20 +22,15 @@ export interface Service {
 /** Starts both servers. Throws when one of them cannot listen; then neither does. */
 export async function startService (options: AppOptions): Promise<Service> {
   const { config, logger } = options
-  let stopping = false
   const main = await startMain(options)
   const { app, url } = main
   const { scrape } = app.getDecorator<Observer>('observer')
-  const { probe } = app.getDecorator<Database>('database')
   const admin = buildAdmin({
     config,
     logger,
     scrape,
     main: () => app.server.address() as AddressInfo | null,
-    async hindrance () {
-      if (stopping) return 'stopping'
-      return await probe.reachable() ? undefined : 'database'
-    }
+    hindrance: app.getDecorator<() => Promise<Hindrance | undefined>>('findHindrance')
   })
   try {
     const adminUrl = await listenAdmin(admin, config)
@@ -44,7 +38,6 @@ export async function startService (options: AppOptions): Promise<Service> {
       url,
       adminUrl,
       async stop (now) {
-        stopping = true
         // The admin server is last: /live and /ready tell what is going on to the end.
         await main.stop(now)
         await admin.close()
