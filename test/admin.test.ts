@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { configItems } from '../schemas/config.ts'
-import { ask, SECRET, useService, type Answer } from './support/service.ts'
+import { answering, ask, SECRET, useService, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial } from './support/wire.ts'
 
@@ -13,7 +13,7 @@ const brief = ({ status, text }: Answer): unknown => [status, text]
 
 t.test('a database that answers', async t => {
   const { url, adminUrl } = await useService(t, { schema })
-  await until(async () => (await ask(`${adminUrl}/ready`)).status === 200)
+  await answering(`${adminUrl}/ready`)
   for (const path of ['/live', '/ready']) {
     const answer = await ask(adminUrl + path)
     t.same(brief(answer), [200, '{"ok":true}'])
@@ -40,7 +40,7 @@ t.test('liveness does not ask the database', async t => {
   const asked = async (): Promise<number> => (await database.sql`select from pg_stat_activity where usename = 'oneflight_login' and datname = current_database() and query = 'select 1'`).length
   for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
   t.equal(await asked(), 0)
-  await until(async () => (await ask(`${adminUrl}/ready`)).status === 200)
+  await answering(`${adminUrl}/ready`)
   t.equal(await asked(), 1, 'readiness does')
 })
 

@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { hold, set, useJwksServer } from './support/jwks-server.ts'
 import { keyPair, makeToken, publicJwk } from './support/keys.ts'
 import { holdRow } from './support/hold.ts'
-import { ask, gauge, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { answering, ask, gauge, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { moodySchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type Line } from './support/wire.ts'
@@ -307,7 +307,7 @@ t.test('answers that slow clients do not take keep others out, until they are ta
   t.equal((await service.post(add)).status, 200, '40 MB of 60 MB')
   const slower = await askUnread(service)
   t.match(await service.post(add), { status: 503, body: { error: { code: 'overloaded' } } }, '80 MB of 60 MB')
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   // One is read to its end.
   let read = 0
   for await (const bytes of slow) read += (bytes as Buffer).length
@@ -341,7 +341,7 @@ t.test('who is gone before its token was checked gives back what it took', async
   await until(() => server.asked.length === 1)
   await once(client.socket.resetAndDestroy(), 'close')
   // Heard by the service when this is answered.
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   release()
   const post = (): Promise<Answer> => ask(service.url, { method: 'POST', headers: headers({ authorization }), body: text })
   t.equal((await post()).status, 200)

@@ -13,7 +13,7 @@ import { runCommand } from '../src/cli/main.ts'
 import { oneflight, program, runInside, type Ended } from './support/cli.ts'
 import { useDatabase } from './support/database.ts'
 import { childEnvironment } from './support/process.ts'
-import { ask, SECRET, token, useService, type ServiceUnderTest } from './support/service.ts'
+import { answering, SECRET, token, useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
 // Many processes, each of which loads the program.
@@ -264,7 +264,7 @@ t.test('start and migrate are those of npm start and npm run migrate', async t =
     let output = ''
     child.stdout.on('data', (bytes: Buffer) => { output += bytes.toString() })
     const address = await until(() => /main server: (http:\/\/[^"]+)/.exec(output)?.[1])
-    await until(async () => (await ask(`${address}/health`)).status === 200)
+    await answering(`${address}/health`)
     const closed = once(child, 'close')
     child.kill('SIGTERM')
     t.same(await closed, [0, null])

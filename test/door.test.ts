@@ -3,14 +3,13 @@ import { pino } from 'pino'
 import t from 'tap'
 import * as door from '../src/index.ts'
 import { useDatabase } from './support/database.ts'
-import { ask, SECRET } from './support/service.ts'
-import { until } from './support/until.ts'
+import { answering, SECRET } from './support/service.ts'
 
 t.test('the door', async t => {
   t.same(Object.keys(door).sort(), ['buildApp', 'readConfig', 'startService'])
   const { loginUrl } = await useDatabase(t)
   const service = await door.startService({ ...door.readConfig({ DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }), logger: pino({ level: 'silent' }) })
   t.teardown(() => service.stop())
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
-  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 200)
+  await answering(`${service.url}/health`)
+  await answering(`${service.adminUrl}/ready`)
 })

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { useProxy } from './support/proxy.ts'
-import { ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { answering, ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak } from './support/wire.ts'
 
@@ -32,7 +32,7 @@ const common = ['type', 'code', 'message', 'committed', 'request_id']
 
 t.test('methods and paths', async t => {
   const service = await useService(t, { schema })
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   const health = await ask(`${service.url}/health`)
   t.same([health.status, health.text, health.headers.get('content-type')], [200, '{"ok":true}', 'application/json; charset=utf-8'])
   t.match(health.headers.get('x-request-id'), uuid)
@@ -62,7 +62,7 @@ t.test('methods and paths', async t => {
 
 t.test('targets and methods that no client library sends', async t => {
   const service = await useService(t, { schema })
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   for (const [method, target, status, code] of [
     ['GET', 'http://example.org/health', 200, undefined],
     ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
@@ -191,7 +191,7 @@ t.test('the body as a whole', async t => {
 
 t.test('request ids', async t => {
   const service = await useService(t, { schema })
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   const good = ['a', 'A-z.0_9:/+=@', 'x'.repeat(128), '0']
   const bad = ['', ' ', 'a b', 'a,b', 'x'.repeat(129), 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
   for (const id of [...good, ...bad]) {

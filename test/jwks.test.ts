@@ -14,7 +14,7 @@ import { createRemoteKeys, type RemoteOptions } from '../src/auth/remote.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
 import { body, bytes, cut, hold, redirect, reset, set, silence, stall, trickle, useJwksServer, zipped, type Behaviour, type JwksServer } from './support/jwks-server.ts'
 import { jwks, keyPair, makeToken, privateJwk, publicJwk, publicPem, type KeyKind } from './support/keys.ts'
-import { ask, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { answering, ask, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { certs } from './support/tls-server.ts'
 import { until } from './support/until.ts'
 
@@ -502,7 +502,7 @@ t.test('keys rotate under traffic', async t => {
   const waiting = Array.from({ length: 20 }, (_, i) => post(service, tokenOf(i % 2 === 0 ? 'new' : 'other')))
   await until(() => server.asked.length === 2)
   t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'], 'who has a key does not wait for the others')
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   release()
   for (const [i, answer] of (await Promise.all(waiting)).entries()) t.same(brief(answer), i % 2 === 0 ? [200, 'oneflight_user'] : [401, 'token_invalid'])
   t.same(brief(await post(service, tokenOf('another'))), [401, 'token_invalid'])

@@ -15,7 +15,7 @@ import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase } from './support/database.ts'
 import { codeBlocks } from './support/markdown.ts'
 import { startGroup, type Group } from './support/process.ts'
-import { ask, SECRET, token } from './support/service.ts'
+import { answering, SECRET, token } from './support/service.ts'
 import { CUSTOMER, useShopDatabase } from './support/shop.ts'
 import { until } from './support/until.ts'
 
@@ -145,7 +145,7 @@ async function start (t: Test, words: readonly string[], env: Readonly<Record<st
   const settings = { JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', ...env }
   const group = startGroup(t, command(words, settings), { cwd: folder })
   const url = await until(() => /main server: (http:\/\/[^"]+)/.exec(group.output())?.[1] ?? (group.child.exitCode === null ? undefined : `it ended: ${group.output()}`))
-  await until(async () => (await ask(`${url}/health`)).status === 200)
+  await answering(`${url}/health`)
   return { ...group, url }
 }
 

@@ -13,7 +13,7 @@ import { availableMajors, reachableDataDirectory, startPostgres } from '../src/d
 import { ensureRoles, LOGIN_ROLE } from './support/database.ts'
 import { audit, ledgerSchema, pair, startLoad, type Load } from './support/ledger.ts'
 import { program, usePooler, type Pooler, type PoolerOptions } from './support/pgbouncer.ts'
-import { ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import { answering, ask, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { trapSchema } from './support/triggers.ts'
 import { until } from './support/until.ts'
 
@@ -233,5 +233,5 @@ tap.test(title('a backend behind PgBouncer is killed'), { skip: alone }, async t
   t.comment(JSON.stringify(codes))
   t.same(Object.keys(codes).filter(code => !['ok', 'database_unavailable', 'commit_unknown', 'overloaded'].includes(code)), [])
   t.equal((await service.post(pair(1_000_000))).status, 200)
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
 })

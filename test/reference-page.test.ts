@@ -16,7 +16,7 @@ import { browserProgram, openBrowser, tryBatch } from './support/browser.ts'
 import { useDatabase } from './support/database.ts'
 import { freePort } from '../src/dev/port.ts'
 import { childEnvironment } from './support/process.ts'
-import { ask, SECRET, token, useService, type Answer } from './support/service.ts'
+import { ask, SECRET, testEnvironment, token, useService, type Answer } from './support/service.ts'
 import { CUSTOMER, useShopService } from './support/shop.ts'
 import { until } from './support/until.ts'
 
@@ -118,7 +118,7 @@ const closed = await freePort()
 t.test('with several processes', async t => {
   const database = await useDatabase(t, { schema })
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../src/main.ts')], {
-    env: childEnvironment({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '2', QUEUE_TIMEOUT_MS: '20000' }),
+    env: childEnvironment({ DATABASE_URL: database.loginUrl, ...testEnvironment, WORKERS: '2', POOL_SIZE: '2' }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
   const ended = once(child, 'close')

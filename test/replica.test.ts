@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import tap, { type Test } from 'tap'
-import { ask, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
+import { answering, ask, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
 import { execute, skip, useServers, type Pair } from './support/standby.ts'
 import { until } from './support/until.ts'
 
@@ -67,7 +67,7 @@ tap.test(title('each has places and troubles of its own'), { skip }, async t => 
   await until(async () => (await service.post(where, reading)).status !== 200)
   t.match((await service.post(where, reading)).body.error, { code: 'database_unavailable', committed: false, retryable: true })
   t.equal((await service.post(where)).status, 200, 'the primary serves on')
-  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 200)
+  await answering(`${service.adminUrl}/ready`)
   await until(() => service.log.some(({ msg, server }) => msg === 'no connection to the database' && server === 'replica'))
 })
 

@@ -13,7 +13,7 @@ import { startService } from '../src/service.ts'
 import { useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
 import { childEnvironment } from './support/process.ts'
-import { ask, gauge, SECRET, token, type Answer } from './support/service.ts'
+import { answering, ask, gauge, refusing, SECRET, testEnvironment, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const main = join(import.meta.dirname, '../src/main.ts')
@@ -50,7 +50,7 @@ function launch (t: Test, env: Readonly<Record<string, string>>): Pick<Running, 
 }
 
 async function run (t: Test, { loginUrl }: Database, env: Readonly<Record<string, string>> = {}): Promise<Running> {
-  const launched = launch(t, { DATABASE_URL: loginUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', SHUTDOWN_DELAY_MS: '0', ...env })
+  const launched = launch(t, { DATABASE_URL: loginUrl, ...testEnvironment, ...env })
   const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1])
   return { ...launched, url: await address('main'), adminUrl: await address('admin') }
 }
@@ -96,7 +96,7 @@ t.test('SIGTERM before anything listens: the start is finished, then everything 
 t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is left', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database, { LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000' })
-  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 200)
+  await answering(`${service.adminUrl}/ready`)
   const row = await holdRow(database, 'select from t')
   // More than there are lanes: some of them wait in the queue.
   const batches = Array.from({ length: 6 }, () => post(service.url, [...nap(0), ...lock]))
@@ -106,7 +106,7 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   await until(() => service.output().includes('"stopping"'))
   t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })
   t.match(await ask(`${service.adminUrl}/live`), { status: 200 })
-  await until(() => ask(`${service.url}/nothing`).then(() => false, () => true))
+  await refusing(service)
   await row.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), Array(6).fill(200))
   t.equal(await service.ended, 0)
@@ -118,7 +118,7 @@ t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent a
   const database = await useDatabase(t, { schema })
   // Without end: only then nothing here can be late.
   const service = await run(t, database, { SHUTDOWN_DELAY_MS: '3599999', SHUTDOWN_TIMEOUT_MS: '3600000' })
-  await until(async () => (await ask(`${service.url}/health`)).status === 200)
+  await answering(`${service.url}/health`)
   service.child.kill('SIGTERM')
   await until(() => service.output().includes('"stopping"'))
   t.match(await ask(`${service.adminUrl}/ready`), { status: 503, body: { ok: false, error: 'stopping' } })

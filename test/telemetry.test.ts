@@ -10,7 +10,7 @@ import { resolve } from 'node:path'
 import { propagation, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import { AlwaysOnSampler, InMemorySpanExporter, NodeTracerProvider, ParentBasedSampler, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-node'
 import t, { type Test } from 'tap'
-import { ask, SECRET, token, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
+import { ask, testEnvironment, token, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const schema = `
@@ -155,7 +155,7 @@ t.test('spans go to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names, the la
   await once(collector, 'listening')
   const start = async (env: Readonly<Record<string, string>>): Promise<{ url: string, output: () => string, stop (): Promise<number | null> }> => {
     const child = spawn(process.execPath, [resolve(import.meta.dirname, '../src/main.ts')], {
-      env: { ...process.env, DATABASE_URL: loginUrl, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, QUEUE_TIMEOUT_MS: '20000', SHUTDOWN_DELAY_MS: '0', OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, ...env },
+      env: { ...process.env, DATABASE_URL: loginUrl, ...testEnvironment, OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, ...env },
       stdio: ['ignore', 'pipe', 'inherit']
     })
     t.teardown(() => child.kill('SIGKILL'))

@@ -12,7 +12,7 @@ import t, { type Test } from 'tap'
 import { buildApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { useDatabase } from './support/database.ts'
-import { ask, SECRET, token, useService, type ServiceUnderTest } from './support/service.ts'
+import { ask, refusing, SECRET, token, useService, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type Line, type WireAnswer } from './support/wire.ts'
 
@@ -63,9 +63,6 @@ async function whileBatchRuns (service: Pick<ServiceUnderTest, 'database'>, work
 async function waiting ({ database }: Pick<ServiceUnderTest, 'database'>, batches = 1): Promise<void> {
   await until(async () => (await database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length >= batches)
 }
-
-/** Resolves when the service takes no connection any more. */
-const refusing = ({ url }: Pick<ServiceUnderTest, 'url'>): Promise<unknown> => until(() => ask(`${url}/nothing`).then(() => false, () => true))
 
 t.test('bytes that are no HTTP', async t => {
   const service = await useService(t, { schema })

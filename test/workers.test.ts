@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from './support/database.ts'
 import { childEnvironment, startGroup, type Group } from './support/process.ts'
-import { ask, SECRET, token, type Answer } from './support/service.ts'
+import { answering, ask, refusing, SECRET, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 
 // Each start loads three processes.
@@ -106,7 +106,7 @@ const scrape = ({ adminUrl }: Running): Promise<Answer> => ask(`${adminUrl}/metr
 const brief = ({ status, text }: Answer): unknown => [status, text]
 const ready = async ({ adminUrl }: Running): Promise<unknown> => brief(await ask(`${adminUrl}/ready`))
 /** The probe of a worker gives its connection a second to be opened. */
-const readiness = ({ adminUrl }: Running): Promise<unknown> => until(async () => (await ask(`${adminUrl}/ready`)).status === 200)
+const readiness = ({ adminUrl }: Running): Promise<unknown> => answering(`${adminUrl}/ready`)
 const yes = [200, '{"ok":true}']
 const no = (error: string): unknown => [503, `{"ok":false,"error":"${error}"}`]
 
@@ -238,7 +238,7 @@ t.test('while it stops: not ready, alive, nothing new is taken, what was accepte
     await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
     t.same(await ready(service), no('stopping'))
     t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
-    await until(() => ask(`${service.url}/nothing`).then(() => false, () => true))
+    await refusing(service)
   })
   t.same(answers, Array(12).fill(200))
   t.equal(await service.ended, 0)

@@ -10,7 +10,7 @@ import type { Test } from 'tap'
 import { freePort } from '../../src/dev/port.ts'
 import { childEnvironment } from './process.ts'
 import { findProgram, startProgram, type Running } from './programs.ts'
-import { ask, SECRET } from './service.ts'
+import { answering, ask, testEnvironment } from './service.ts'
 import { until } from './until.ts'
 
 export const haproxy = findProgram('haproxy')
@@ -26,11 +26,11 @@ export interface Instance extends Running {
 /** Starts an instance on ports of its own, and waits until it is ready. */
 export async function startInstance (t: Test, databaseUrl: string, env: Readonly<Record<string, string>> = {}): Promise<Instance> {
   const running = startProgram(t, process.execPath, ['--disable-warning=ExperimentalWarning', main], childEnvironment({
-    DATABASE_URL: databaseUrl, JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', POOL_SIZE: '4', QUEUE_TIMEOUT_MS: '20000', SHUTDOWN_DELAY_MS: '5000', ...env
+    DATABASE_URL: databaseUrl, ...testEnvironment, SHUTDOWN_DELAY_MS: '5000', ...env
   }))
   const address = async (name: string): Promise<string> => await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(running.output())?.[1])
   const [url, adminUrl] = [await address('main'), await address('admin')]
-  await until(async () => (await ask(`${adminUrl}/ready`)).status === 200)
+  await answering(`${adminUrl}/ready`)
   return { ...running, url, adminUrl }
 }
 

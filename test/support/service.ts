@@ -18,11 +18,21 @@ import { signToken } from '../../src/dev/token.ts'
 import { migrate } from '../../src/run/migrate.ts'
 import { startService, type Service } from '../../src/service.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from './database.ts'
+import { until } from './until.ts'
 
 export const SECRET = 'a secret of the test suite, more than 32 bytes'
 
-/** Longest wait for a connection: a test that is not about it does not fail where the machine is busy. */
-const PATIENCE_MS = '20000'
+/** What a service of a test is started with, beside its database. */
+export const testEnvironment = {
+  HTTP_PORT: '0',
+  ADMIN_HTTP_PORT: '0',
+  JWT_SECRET: SECRET,
+  POOL_SIZE: '4',
+  // A test that is not about the queue does not fail where the machine is busy.
+  QUEUE_TIMEOUT_MS: '20000',
+  // Nobody has to look away.
+  SHUTDOWN_DELAY_MS: '0'
+} as const
 
 /** An answer over HTTP. `body` is the parsed JSON (numbers rounded by JavaScript), `text` the bytes as text. */
 export interface Answer {
@@ -43,7 +53,7 @@ export interface ServiceUnderTest extends Service {
 export interface UseServiceOptions {
   /** SQL that makes the database, once per file; see useDatabase. */
   readonly schema?: string
-  /** Environment variables beside DATABASE_URL, ports, JWT_SECRET, and a pool of four with a patient queue. */
+  /** Environment variables beside DATABASE_URL, and in the place of those of `testEnvironment`. */
   readonly env?: Readonly<Record<string, string>>
   /** Whether the table of idempotency keys is there. */
   readonly keys?: boolean
@@ -66,7 +76,7 @@ export async function useService (t: Test, { schema, env = {}, keys = false, dat
       done()
     }
   })
-  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: '4', QUEUE_TIMEOUT_MS: PATIENCE_MS, SHUTDOWN_DELAY_MS: '0', ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
+  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), ...testEnvironment, ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
   const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink), tracerProvider })
   t.teardown(() => service.stop())
   return {
@@ -112,6 +122,16 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
 /** The answer to a batch must have the shape that schemas/ describes, whatever a test looks for in it. */
 function checkShape ({ status, body, text }: Answer): void {
   if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) throw new Error(`an answer of status ${status} out of shape: ${text.slice(0, 500)}`)
+}
+
+/** Resolves when a GET of `url` is answered 200. */
+export async function answering (url: string): Promise<void> {
+  await until(async () => (await ask(url)).status === 200)
+}
+
+/** Resolves when the main server takes no connection any more. */
+export async function refusing ({ url }: Pick<ServiceUnderTest, 'url'>): Promise<void> {
+  await until(() => ask(`${url}/nothing`).then(() => false, () => true))
 }
 
 /** A gauge of the service as a scrape says it, of the pools that of the primary. */
