@@ -53,7 +53,7 @@ async function start (): Promise<void> {
     JWT_SECRET: secret,
     ANON_ROLE: 'shop_anonymous'
   })
-  const service = await startService({ ...settings, logger: createLogger(settings.config.LOG_LEVEL, await loadPretty(process.stdout)) })
+  const service = await startService({ ...settings, logger: createLogger(settings.config.LOG_LEVEL, process.stdout, await loadPretty(process.stdout)) })
   started.push(service)
   const token = signToken({ role: 'shop_customer', sub: 'corner-shop', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
   await demonstrate(service, token)

@@ -1,30 +1,35 @@
 /**
  * The log: JSON lines for machines, and for people at a terminal a line that can be read. In charge of the form alone; what is told is the business of those
- * who tell it.
+ * who tell it, and where it goes that of the output.
  */
-import { pino, type DestinationStream, type Logger } from 'pino'
+import { Writable } from 'node:stream'
+import { pino, type Logger } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
-
-/** Where the log goes. */
-export interface Output { readonly isTTY?: boolean | undefined }
+import type { LogOutput } from './log-output.ts'
 
 type Pretty = typeof PinoPretty
 
-/** The library for terminals, where the output is one. */
-export async function loadPretty ({ isTTY }: Output): Promise<Pretty | undefined> {
+/** The library for terminals, where standard output is one. */
+export async function loadPretty ({ isTTY }: { readonly isTTY?: boolean | undefined }): Promise<Pretty | undefined> {
   return isTTY === true ? (await import('pino-pretty')).default : undefined
 }
 
-/** A logger to standard output, or to `destination`; in a form for people when `pretty` is there. */
-export function createLogger (level: string, pretty?: Pretty, destination: DestinationStream = pino.destination(1)): Logger {
+/** A logger that writes lines to `output`; in a form for people when `pretty` is there. */
+export function createLogger (level: string, output: Pick<LogOutput, 'write'>, pretty?: Pretty): Logger {
   const stream = pretty?.({
-    destination,
+    destination: new Writable({
+      write (line: Buffer, _encoding, done) {
+        output.write(line.toString())
+        done()
+      }
+    }),
     singleLine: true,
     translateTime: 'SYS:HH:MM:ss.l',
     ignore: 'pid,hostname,method,path,status,ms',
     messageFormat: (line, messageKey) => describeLine(line as Line) ?? String(line[messageKey])
   })
-  return pino({ level }, stream ?? destination)
+  // Without a flushSync, which pino would call at level fatal, and which would write that line before one that is being written.
+  return pino({ level }, stream ?? { write: line => output.write(line) })
 }
 
 /** Of the access line, what a person looks for first. */

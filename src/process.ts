@@ -8,6 +8,7 @@ import { killMembers } from './cluster-member.ts'
 import { onOrphaned, startWorker } from './cluster-worker.ts'
 import { startPrimary } from './cluster.ts'
 import { readConfig } from './config.ts'
+import { openLogOutput } from './log-output.ts'
 import { createLogger, loadPretty } from './logger.ts'
 import { startService } from './service.ts'
 
@@ -27,7 +28,9 @@ export async function run (): Promise<void> {
   // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is looked after by the lanes.
   delete process.env['PGTARGETSESSIONATTRS']
   const part = config.WORKERS === 1 ? 'alone' : cluster.isPrimary ? 'primary' : 'worker'
-  const common = createLogger(config.LOG_LEVEL, pretty)
+  const output = openLogOutput(1, lines => logger.warn({ lines }, 'lines of the log are lost, there was no room for them'))
+  process.once('exit', () => output.finish(process.kill.bind(process, process.pid, 'SIGKILL')))
+  const common = createLogger(config.LOG_LEVEL, output, pretty)
   const logger = part === 'worker' ? common.child({ worker: cluster.worker?.id }) : common
 
   // The first of several processes answers no requests.
@@ -55,6 +58,8 @@ export async function run (): Promise<void> {
     } catch (error) {
       logger.fatal({ reason: origin(error) }, 'the service cannot stop')
       throw error
+    } finally {
+      await output.flush()
     }
   })
   // However this process ends, no worker outlives it. What SIGKILL does not let it do, they do themselves: they stop when it is gone.
@@ -72,6 +77,7 @@ export async function run (): Promise<void> {
     await starting
   } catch (error) {
     logger.fatal({ reason: (error as Error).message }, 'the service cannot start')
+    await output.flush()
     process.exit(1)
   }
 }

@@ -21,7 +21,7 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, ['auth', 'openapi', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
-  ['app', /^src\/(app|admin|service|index|logger|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
+  ['app', /^src\/(app|admin|service|index|logger|log-output|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
   ['cli', /^src\/cli\//, ['config', 'plan', 'json', 'errors', 'schemas']],
   ['process', /^src\/(main|process|dev|migrate|cli)\.ts$/, ['app', 'cli', 'config', 'dev', 'run', 'schemas']]
 ]

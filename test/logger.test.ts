@@ -1,18 +1,11 @@
 /** The log's form: JSON lines, or for a terminal lines that a person can read. What is told is the business of log.test.ts. */
-import { Writable } from 'node:stream'
 import t from 'tap'
 import { createLogger, loadPretty } from '../src/logger.ts'
 
 /** What the logger wrote about a request, a warning and an error. */
 async function write (isTTY: boolean | undefined): Promise<readonly string[]> {
   let text = ''
-  const sink = new Writable({
-    write (chunk: Buffer, _encoding, done) {
-      text += chunk.toString()
-      done()
-    }
-  })
-  const logger = createLogger('info', await loadPretty({ isTTY }), sink)
+  const logger = createLogger('info', { write (line) { text += line } }, await loadPretty({ isTTY }))
   logger.child({ request_id: 'r' }).info({ method: 'POST', path: '/', status: 409, ms: 2.5, code: 'unique_violation', index: 1 }, 'request completed')
   logger.warn({ reason: 'no route' }, 'no connection to the database')
   logger.info({ status: 1 }, 'not a request')
