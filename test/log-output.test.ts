@@ -162,6 +162,7 @@ t.test('a service whose log is read late says how many lines are lost', async t 
   await until(() => log.includes('lines of the log are lost'))
   child.kill('SIGTERM')
   t.equal(await ended, 0)
+  await until(() => child.stdout?.readableEnded)
   const lines = log.trimEnd().split('\n').map(line => JSON.parse(line) as { path?: string, msg: string, lines?: number })
   const told = lines.filter(({ path = '' }) => path.length > 8000).length
   const { lines: lost = 0 } = lines.find(({ msg }) => msg.startsWith('lines of the log are lost')) ?? {}
