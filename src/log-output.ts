@@ -7,6 +7,9 @@ import sonicBoom from 'sonic-boom'
 /** UTF-8 bytes that wait for a reader who takes nothing, or for room on a disc; what comes then is lost. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024
 
+/** Written to a pipe at once, whoever else writes to it (PIPE_BUF of Linux): the lines of several processes do not mix. A longer line may be torn. */
+const WHOLE_BYTES = 4096
+
 /** A write that is under way for so many ticks has a reader who takes nothing. Counted, for a process that is itself paused shall blame nobody. */
 const STUCK_TICKS = 20
 const TICK_MS = 100
@@ -25,7 +28,7 @@ export interface LogOutput {
 
 /** Opens `fd`. `onLost` hears how many lines are lost, as soon as there is room again. */
 export function openLogOutput (fd: number, onLost: (lines: number) => void): LogOutput {
-  const stream = new sonicBoom.SonicBoom({ fd, maxLength: MAX_WAITING_BYTES })
+  const stream = new sonicBoom.SonicBoom({ fd, maxLength: MAX_WAITING_BYTES, maxWrite: WHOLE_BYTES })
   let lost = 0
   /** A write is under way, and for how long without a byte. */
   let writing = false

@@ -6,6 +6,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../src/dev/port.ts'
 import { openLogOutput } from '../src/log-output.ts'
@@ -28,7 +29,7 @@ function folder (t: Test): string {
 }
 
 /** A pipe whose reader takes nothing until it is told to. */
-async function pipe (t: Test): Promise<{ readonly fd: number, read (): string }> {
+async function pipe (t: Test): Promise<{ readonly fd: number, read (bytes?: number): string }> {
   const path = join(folder(t), 'pipe')
   t.equal((await runProgram(programs.mkfifo as string, [path])).code, 0)
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -37,9 +38,9 @@ async function pipe (t: Test): Promise<{ readonly fd: number, read (): string }>
   const buffer = Buffer.alloc(2 ** 16)
   return {
     fd,
-    read () {
+    read (bytes = buffer.length) {
       try {
-        return buffer.toString('utf8', 0, readSync(reader, buffer))
+        return buffer.toString('utf8', 0, readSync(reader, buffer, { length: bytes }))
       } catch {
         return ''
       }
@@ -94,6 +95,29 @@ t.test(...needs('a reader who takes nothing: nobody waits, and what is lost is c
   const bytes = (total - lost) * filler.length
   t.ok(bytes > 4_000_000 && bytes < 4_400_000, `${bytes} bytes were kept`)
   output.finish(never)
+})
+
+t.test(...needs('the lines of several processes do not mix, however slow their reader', programs), async t => {
+  const { fd, read } = await pipe(t)
+  const script = `
+    const { openLogOutput } = await import(${JSON.stringify(join(import.meta.dirname, '../src/log-output.ts'))})
+    const output = openLogOutput(1, () => {})
+    for (let n = 0; n < 3000; n++) output.write('{"writer":' + process.argv[1] + ',"filler":"' + 'x'.repeat(80 + n % 100) + '"}\\n')`
+  const writers = ['1', '2', '3'].map(writer =>
+    spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script, writer], { stdio: ['ignore', fd, 'inherit'], env: childEnvironment() }))
+  const ended = Promise.all(writers.map(writer => once(writer, 'exit'))).then(() => true)
+  closeSync(fd)
+  let log = ''
+  // A page is what a pipe makes room by: less than that at a time.
+  const take = (): boolean => {
+    const part = read(3000)
+    log += part
+    return part === ''
+  }
+  while (!await Promise.race([ended, nextTurn(false)])) take()
+  while (!take());
+  t.equal(log.split('\n').length, 9001)
+  t.strictSame(log.trimEnd().split('\n').filter(line => !/^\{"writer":[123],"filler":"x{80,179}"\}$/.test(line)), [])
 })
 
 t.test(...needs('a full disc: nothing is thrown, and it is tried again', devices), async t => {
