@@ -28,7 +28,8 @@ export function limit<T> (work: (signal: AbortSignal) => Promise<T>, { ms, signa
       controller.abort(error)
     }
     const abort = (): void => end(onAbort(signal?.reason))
-    const timer = setTimeout(() => end(onTimeout()), Math.min(Math.max(ms, 0), maxTimer))
+    // Timers cut off fractions; what is decided when this one fires counts on the time being over.
+    const timer = setTimeout(() => end(onTimeout()), Math.min(Math.max(Math.ceil(ms), 0), maxTimer))
     signal?.addEventListener('abort', abort)
     work(controller.signal).finally(finish).then(resolve, reject)
   })
