@@ -60,6 +60,9 @@ const schema = `
     (select count(*) from pg_listening_channels()) as channels,
     (select count(*) from pg_cursors where is_holdable) as cursors,
     (select count(*) from pg_prepared_statements where from_sql) as prepared;
+  create table journal_pids (nonce text, pid int);
+  create function note_pid() returns trigger language plpgsql security definer set search_path to public as $$ begin insert into journal_pids values (new.nonce, pg_backend_pid()); return null; end $$;
+  create trigger note_pid after insert on journal for each row execute function note_pid();
   create view failing as select 1 / (n - n) as x from generate_series(1, 1) as n;
   create sequence s;
   grant usage on schema auth, fake to public;
@@ -245,4 +248,22 @@ t.test('nobody is anybody else, and nothing stays behind', { timeout: 120_000 },
   const line = ({ owner, sub, nonce, request, kind }: Record<string, unknown>): string => JSON.stringify([owner, sub, nonce, request, kind])
   t.same(written.map(line).sort(), committed.map(({ role, sub, nonce, kind }) => line({ owner: role, sub, nonce, request: nonce, kind })).sort(), 'what was acknowledged is there once, and nothing else')
   t.ok(committed.length > REQUESTS / 2)
+})
+
+t.test('the session is reset for good, also where the statement of the last COMMIT was forgotten', async t => {
+  await ensureRoles(roles)
+  // Nothing else is prepared then, so that nothing else fails for it and has the connection replaced.
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1', SQL_COMMENTS: 'on' } })
+  const [role = '', sub = ''] = [roles[0], subjects[0]]
+  const ask = async (nonce: string, tricks: readonly string[]): Promise<number> => {
+    const request: Request = { nonce, kind: 'committed', role, sub, tricks, bearer: token({ role, sub, nonce }) }
+    const answer = await service.post(batchOf(request), { headers: { authorization: `Bearer ${request.bearer}`, 'x-request-id': nonce } })
+    t.match(answer, { status: 200, body: { data: sightOf(request) } }, nonce)
+    const [last] = await service.database.sql`select pid from journal_pids where nonce = ${nonce}`
+    return last?.['pid'] as number
+  }
+  const before = await ask('before', [])
+  t.equal(await ask('prepared', []), before)
+  t.equal(await ask('forgets', ['deallocate all', left('app.left', 'left'), 'listen gossip', 'create temp table letters as select 1', 'declare c cursor with hold for select 1']), before)
+  t.equal(await ask('after', []), before)
 })

@@ -3,7 +3,7 @@
  *
  *     BEGIN                                                     first: nothing is locked yet
  *     settings, operation 1 … n, COMMIT AND CHAIN,              the flight: one write; the answer can go out when COMMIT AND CHAIN is answered
- *     RESET, COMMIT of the empty chained transaction
+ *     RESET, COMMIT AND CHAIN, COMMIT of an empty transaction
  *
  * With an idempotency key, before the settings: the claim of the key; before COMMIT AND CHAIN: SET CONSTRAINTS ALL IMMEDIATE, the role put down, the answers stored.
  * In a dry run SET CONSTRAINTS ALL IMMEDIATE, ROLLBACK AND CHAIN stand in the place of COMMIT AND CHAIN.
@@ -15,7 +15,7 @@
 import { Writable } from 'node:stream'
 import postgres from 'postgres'
 import type { Preferences } from '../../schemas/prefer.ts'
-import { Failure, failure } from '../errors/catalogue.ts'
+import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
 import { claimStatement, releaseStatement, storeStatement, type Key } from '../sql/idempotency.ts'
@@ -107,6 +107,11 @@ const RESET = 'set session authorization default; reset all; discard temp; disca
 const REFUSE_PREPARED = ', 1 / (not exists (select from pg_prepared_statement() where from_sql))::int'
 /** Where nothing is prepared for us, and a pooler would give the connection to others. */
 const FORGET_PREPARED = '; deallocate all'
+/**
+ * For the COMMIT of `sql.begin` is no good one to end the reset: postgres.js prepares it, so it fails once where a trigger has forgotten what was prepared
+ * (DEALLOCATE ALL), and the reset would be rolled back. What fails then is empty.
+ */
+const KEEP_RESET = '; commit and chain'
 
 /** Starts a flight on a lane that nobody else uses. When `abandoned` is aborted before everything is written, nothing is. */
 export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): Launched {
@@ -131,8 +136,8 @@ export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): La
     // when it is the one that lost the server.
     const refuted = lane.backend !== undefined && lane.farewell.fatal && rows.length < flight.operations.length
     log.land({ kind: 'lost', sent, refuted, claimed, id, rows, times })
-    // BEGIN was refused: whatever the reason, postgres.js does not use the connection again.
-    if (!sent && !(log.failed?.error instanceof Failure)) lane.state.retired = true
+    // BEGIN or the last COMMIT was refused: whatever the reason, postgres.js does not use the connection again, and what is asked of it waits for ever.
+    if (refusal !== undefined) lane.state.retired = true
     end()
   }
   // Not `begin` alone: it listens to the end of its connection only some time after BEGIN was answered, and when the connection ended
@@ -196,7 +201,7 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, log: Fligh
   const sendSimple = (text: string): Query => transaction.unsafe(text, [], { prepare: false, simple: true }).execute()
   const queries = legs.map(({ statement, tag }, i) => tag === undefined ? send(transaction, statement, prepared[i] as boolean) : sendSimple(statement.text))
   // What a trigger left behind must not reach the next request; done in the chained transaction, for which nobody waits.
-  const reset = sendSimple(RESET + (lane.prepares ? REFUSE_PREPARED : FORGET_PREPARED))
+  const reset = sendSimple(RESET + (lane.prepares ? REFUSE_PREPARED : FORGET_PREPARED) + KEEP_RESET)
   uncorkWhenWritten(lane, queries)
 
   const doubt = (answer?: unknown): void => {

@@ -121,6 +121,8 @@ const cases: readonly Case[] = [
   { name: 'the reset fails', script: at('reset', () => ({ bytes: [errorResponse('42501'), ready('E')] })), told: COMMITTED, lane: 'replaced' },
   { name: 'FATAL in the place of the reset\'s answer', script: at('reset', () => ({ bytes: [fatal], then: 'close' })), told: COMMITTED, lane: 'replaced' },
   { name: 'the last COMMIT is not answered', script: at('end', () => ({ bytes: [], then: 'close' })), told: COMMITTED, lane: 'replaced' },
+  { name: 'the last COMMIT is refused', script: at('end', () => ({ bytes: [errorResponse('57014'), ready('I')] })), told: COMMITTED, lane: 'replaced' },
+  { name: 'the last COMMIT is refused, and its transaction is still there', script: at('end', () => ({ bytes: [errorResponse('57014'), ready('E')] })), told: COMMITTED, lane: 'replaced' },
   { name: 'FATAL while idle', script: at('end', ({ answer }) => ({ bytes: [...answer, fatal], then: 'close' })), told: COMMITTED, lane: 'replaced' },
   { name: 'an ERROR while idle', script: at('end', ({ answer }) => ({ bytes: [...answer, errorResponse('XX000')] })), told: COMMITTED, lane: 'kept' },
 

@@ -314,9 +314,9 @@ export function holdUntilWritten (proxy: Proxy): void {
   proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
 }
 
-/** Whether a flight was begun, and its end not sent: the COMMIT of the chained transaction, behind the reset of the session. */
+/** Whether a flight was begun, and its end not sent: the COMMIT of `sql.begin`, behind the reset of the session. */
 function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) && !(sent.includes('from_sql))::int\0') && sent.subarray(-SYNC.length).equals(SYNC))
+  return sent.includes(CLAIMS) && !(sent.includes('from_sql))::int; commit and chain\0') && sent.subarray(-SYNC.length).equals(SYNC))
 }
 
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4])
