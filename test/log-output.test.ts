@@ -1,9 +1,7 @@
 /** Where the log is written: its reader may be slow, absent, or a disc that is full, and neither a batch nor the end of the process waits for it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, constants, existsSync, mkdtempSync, openSync, readFileSync, readSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { closeSync, constants, existsSync, openSync, readFileSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -22,15 +20,9 @@ const programs = { mkfifo: findProgram('mkfifo') }
 const devices = { '/dev/full': existsSync('/dev/full') ? '/dev/full' : undefined }
 const never = (): void => { throw new Error('neither lost nor stuck') }
 
-function folder (t: Test): string {
-  const path = mkdtempSync(join(tmpdir(), 'oneflight-log-'))
-  t.teardown(() => rm(path, { recursive: true }))
-  return path
-}
-
 /** A pipe whose reader takes nothing until it is told to. */
 async function pipe (t: Test): Promise<{ readonly fd: number, read (bytes?: number): string }> {
-  const path = join(folder(t), 'pipe')
+  const path = join(t.testdir(), 'pipe')
   t.equal((await runProgram(programs.mkfifo as string, [path])).code, 0)
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   const fd = openSync(path, 'w')
@@ -49,7 +41,7 @@ async function pipe (t: Test): Promise<{ readonly fd: number, read (bytes?: numb
 }
 
 t.test('lines come in order, the last ones as well', async t => {
-  const path = join(folder(t), 'log')
+  const path = join(t.testdir(), 'log')
   const output = openLogOutput(openSync(path, 'w'), never)
   await output.flush()
   const logger = createLogger('info', output)
@@ -132,7 +124,7 @@ t.test(...needs('a full disc: nothing is thrown, and it is tried again', devices
   output.finish(never)
   // Somebody makes room: what the number stands for is another file from now on.
   closeSync(fd)
-  const path = join(folder(t), 'log')
+  const path = join(t.testdir(), 'log')
   const opened = [openSync(path, 'w')]
   while (opened.at(-1) !== fd) opened.push(openSync(path, 'a'))
   for (const other of opened.slice(0, -1)) closeSync(other)
@@ -156,12 +148,18 @@ async function launch (t: Test, stdout: 'pipe' | number, env: Readonly<Record<st
   return { child, ended, url: `http://127.0.0.1:${ports.HTTP_PORT}` }
 }
 
+/** The same, once it serves. */
+async function serve (...settings: Parameters<typeof launch>) {
+  const launched = await launch(...settings)
+  await until(() => answering(`${launched.url}/health`).then(() => true, () => false))
+  return launched
+}
+
 t.test(...needs('a service whose log has a full disc serves, and ends as it should', devices), async t => {
   const full = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(full))
   for (const WORKERS of ['1', '2']) {
-    const { child, ended, url } = await launch(t, full, { WORKERS })
-    await until(() => answering(`${url}/health`).then(() => true, () => false))
+    const { child, ended, url } = await serve(t, full, { WORKERS })
     for (let n = 0; n < 10; n++) t.equal((await ask(`${url}/nothing`)).status, 404)
     child.kill('SIGTERM')
     t.equal(await ended, 0)
@@ -177,8 +175,7 @@ async function talk (t: Test, url: string, count: number): Promise<void> {
 }
 
 t.test('a service whose log is read late says how many lines are lost', async t => {
-  const { child, ended, url } = await launch(t, 'pipe')
-  await until(() => answering(`${url}/health`).then(() => true, () => false))
+  const { child, ended, url } = await serve(t, 'pipe')
   const count = 700
   await talk(t, url, count)
   let log = ''
@@ -196,8 +193,7 @@ t.test('a service whose log is read late says how many lines are lost', async t 
 
 t.test('a service whose log nobody reads ends', async t => {
   for (const WORKERS of ['1', '2']) {
-    const { child, ended, url } = await launch(t, 'pipe', { WORKERS })
-    await until(() => answering(`${url}/health`).then(() => true, () => false))
+    const { child, ended, url } = await serve(t, 'pipe', { WORKERS })
     await talk(t, url, 200)
     child.kill('SIGTERM')
     t.equal(await ended, 'SIGKILL', 'by itself: its thread could not be ended otherwise')

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from './support/database.ts'
 import { childEnvironment, startGroup, type Group } from './support/process.ts'
-import { answering, ask, refusing, SECRET, token, type Answer } from './support/service.ts'
+import { answering, ask, refusing, testEnvironment, token, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 
 // Each start loads three processes.
@@ -42,7 +42,7 @@ interface Running extends Launched {
 
 /** Spawns the service as leader of a process group; the environment holds nothing but `env` and what Node needs. */
 function launch (t: Test, env: Readonly<Record<string, string>>): Launched {
-  const settings = { JWT_SECRET: SECRET, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', WORKERS: '2', POOL_SIZE: '4', QUEUE_SIZE: '100', SHUTDOWN_DELAY_MS: '0', ...patience, ...env }
+  const settings = { ...testEnvironment, WORKERS: '2', QUEUE_SIZE: '100', ...patience, ...env }
   const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], { env: childEnvironment(settings) })
   const lines = (): Line[] => group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)
   return { ...group, lines }
