@@ -68,10 +68,13 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const writes = lasting && (key !== undefined || plan.operations.some(({ kind }) => kind !== 'select'))
     const maxRows = config.MAX_ROWS
     const settings = explaining ? emptyPublications(plan) : []
+    const options = { session: identity, maxRows, minimal: preferences.return === 'minimal', keep: key !== undefined }
     const flight: Flight = {
       role: identity.role,
       session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes, settings }, defaults, roleSettings),
-      operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, { session: identity, maxRows, minimal: preferences.return === 'minimal', keep: key !== undefined }),
+      operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, options),
+      careful: explaining ? undefined : () => compile(plan, { ...options, careful: true }),
+      refers: plan.readings.size > 0,
       mode,
       key,
       comment: config.SQL_COMMENTS === 'on' ? commentOn(request.id, request.trace) : ''

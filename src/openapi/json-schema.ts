@@ -49,7 +49,6 @@ function write (schema: TSchema, describe: Describe): JsonSchema {
   const words = {
     ...Object.fromEntries(plainWords.filter(word => schema[word] !== undefined).map(word => [word, schema[word]])),
     ...(schema[Kind] === 'Integer' && schema['maximum'] === undefined ? { maximum: Number.MAX_SAFE_INTEGER } : {}),
-    ...(schema['notNull'] === true ? { not: { type: 'null' } } : {}),
     ...nameWords[schema['name'] as keyof typeof nameWords],
     ...referenceWords[schema['reference'] as ReferenceKind],
     ...writeUnion(schema, describe),

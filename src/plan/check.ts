@@ -69,7 +69,7 @@ function accepts (schema: TSchema, value: Json): boolean {
     case 'Array': return Array.isArray(value) && value.length <= limit(schema, 'maxItems') && (schema['empty'] !== undefined || value.length >= limit(schema, 'minItems'))
     case 'Object':
     case 'Record': return isObject(value)
-    default: return value !== null || schema['notNull'] !== true
+    default: return true
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Findings, JsonDocument, Literal, Path, Reference } from './nodes.ts'
+import type { Doubt, Findings, JsonDocument, JsonShape, Literal, Path, Reference, StoredJson } from './nodes.ts'
 
 // Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
 const placeholder = `reference-${randomUUID()}-`
@@ -27,32 +27,97 @@ export function planScalar (value: Json, path: Path, findings: Findings): Litera
 
 /** `value` as it stands at `path`. `rows`: how many rows a list in it must have at least. */
 export function planDocument (value: Json, path: Path, findings: Findings, rows = 0): JsonDocument {
-  return cutDocument(value, references => replaceStrings(value, path, { findings, rows, references }))
+  const cut = cutDocument(value, references => replaceStrings(value, path, { findings, rows, references }))
+  const whole = cut.pieces.every(piece => piece === '') ? cut.references[0] : undefined
+  return { ...cut, shape: whole === undefined ? shapeOf(value) : shapeOfReference(whole) }
 }
 
 /** An object of members that stand at paths of their own. */
-export function planObject (members: ReadonlyArray<{ readonly key: string, readonly value: Json, readonly path: Path }>, findings: Findings): JsonDocument {
-  return cutDocument(Object.fromEntries(members.map(({ key, value }) => [key, value])), references =>
-    Object.fromEntries(members.map(({ key, value, path }) => [key, replaceStrings(value, path, { findings, rows: 0, references })])))
+export function planObject (members: readonly Member[], findings: Findings): StoredJson {
+  const doubts = collectDoubts()
+  const replaceAll = (references: Reference[]): Json => Object.fromEntries(members.map(({ key, value, path }) => {
+    const replaced = replaceStrings(value, path, { findings, rows: 0, references })
+    if (typeof value === 'string') doubts.reference(key, 0, references, replaced)
+    return [key, replaced]
+  }))
+  for (const { key, value } of members) doubts.value(key, value)
+  const document = cutDocument(Object.fromEntries(members.map(({ key, value }) => [key, value])), replaceAll)
+  return { document, doubts: doubts.all() }
 }
 
+interface Member { readonly key: string, readonly value: Json, readonly path: Path }
+
 /** Rows of `values`; `positions` are their places there. */
-export function planRows (rows: readonly Json[], positions: readonly number[], findings: Findings): JsonDocument {
-  return cutDocument(rows, references => rows.map((row, i) => replaceStrings(row, ['values', positions[i] as number], { findings, rows: 0, references })))
+export function planRows (rows: readonly JsonObject[], positions: readonly number[], findings: Findings): StoredJson {
+  const doubts = collectDoubts()
+  const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
+    Object.fromEntries(Object.entries(row).map(([column, value]) => {
+      const path = ['values', positions[i] as number, column]
+      const replaced = replaceStrings(value, path, { findings, rows: 0, references })
+      if (typeof value === 'string') doubts.reference(column, i, references, replaced)
+      return [column, replaced]
+    }))
+  for (const row of rows) for (const column of Object.keys(row)) doubts.value(column, row[column] as Json)
+  const document = cutDocument(rows, references => rows.map((row, i) => replaceRow(row, i, references)))
+  return { document, doubts: doubts.all() }
 }
 
 /** The JSON array of references alone. */
 export function referenceDocument (references: readonly Reference[]): JsonDocument {
-  return { kind: 'document', pieces: ['[', ...references.slice(1).map(() => ','), ']'], references }
+  const pieces = ['[', ...references.slice(1).map(() => ','), ']']
+  return { kind: 'document', pieces, references, shape: 'nested' }
+}
+
+/** Shapes by certainty, the most certain first. */
+const shapes: readonly JsonShape[] = ['scalar', 'list', 'nested', 'reference']
+
+function collectDoubts () {
+  const doubts = new Map<string, { column: string, shape: Doubt['shape'], places: Array<Doubt['places'][number]> }>()
+  const note = (column: string, shape: JsonShape): Doubt | undefined => {
+    if (shape === 'scalar') return undefined
+    const known = doubts.get(column)
+    if (known === undefined) doubts.set(column, { column, shape, places: [] })
+    else if (shapes.indexOf(shape) > shapes.indexOf(known.shape)) known.shape = shape
+    return doubts.get(column)
+  }
+  return {
+    /** A value that is no string. */
+    value (column: string, value: Json): void {
+      if (typeof value === 'object' && value !== null) note(column, shapeOf(value))
+    },
+    /** A string that was replaced; it is the last of the references when it was one. */
+    reference (column: string, row: number, references: readonly Reference[], replaced: Json): void {
+      const reference = references.at(-1)
+      if (reference === undefined || replaced !== `${placeholder}${references.length - 1}`) return
+      const shape = shapeOfReference(reference)
+      note(column, shape)
+      if (shape === 'reference') doubts.get(column)?.places.push({ row, reference })
+    },
+    all: (): readonly Doubt[] => [...doubts.values()]
+  }
+}
+
+function shapeOfReference ({ row, column }: Reference): JsonShape {
+  return row === '*' || column === undefined ? 'nested' : 'reference'
+}
+
+/** The shape of JSON that is no reference itself. */
+function shapeOf (value: Json): JsonShape {
+  if (isObject(value)) return 'nested'
+  if (!Array.isArray(value)) return 'scalar'
+  const items = value as readonly Json[]
+  const holds = (item: Json): boolean =>
+    typeof item === 'string' ? item.startsWith('$') : shapeOf(item) === 'nested'
+  return items.some(holds) ? 'nested' : 'list'
 }
 
 /** `replace` is asked only when there may be a reference. */
 function cutDocument (value: Json, replace: (references: Reference[]) => Json): JsonDocument {
   const text = writeJson(value)
-  if (!text.includes('"$')) return { kind: 'document', pieces: [text], references: [] }
+  if (!text.includes('"$')) return { kind: 'document', pieces: [text], references: [], shape: 'scalar' }
   const references: Reference[] = []
   const cut = JSON.stringify(replace(references))
-  return { kind: 'document', pieces: cut.split(placeholders), references }
+  return { kind: 'document', pieces: cut.split(placeholders), references, shape: 'scalar' }
 }
 
 interface Cut { readonly findings: Findings, readonly rows: number, readonly references: Reference[] }

@@ -7,10 +7,12 @@ import { maxColumns } from '../../schemas/operation.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { planDocument, planScalar, referenceDocument, specialMember } from './document.ts'
 import { readPath } from './name.ts'
-import type { List, Operand, Path, PlanOptions, Predicate, Single } from './nodes.ts'
+import type { ColumnPath, List, Operand, Path, PlanOptions, Predicate, Single } from './nodes.ts'
 
 interface Place extends PlanOptions {
   readonly path: Path
+  /** What the column or path gives that is looked at; undefined outside of a column. */
+  readonly gives?: ColumnPath['gives']
   /** Whether an odd number of `not` stands around this place: then what meets no row meets every row. */
   readonly negated: boolean
   readonly used: { conditions: number, readonly columns: Set<string> }
@@ -40,7 +42,7 @@ function planTests (column: string, tests: JsonObject, place: Place): readonly P
   const path = readPath(column)
   place.used.columns.add(path.column)
   return Object.entries(tests).map(([name, operand]): Predicate => {
-    const inner = within(place, name)
+    const inner = { ...within(place, name), gives: path.gives }
     if (name === 'not') return { kind: 'not', of: both(planTests(column, operand as JsonObject, { ...inner, negated: !place.negated })) }
     place.used.conditions++
     const operator: Operator = operators[name as OperatorName]
@@ -78,8 +80,11 @@ const planners: Record<OperandKind, (operand: Json, place: Place, rows: number) 
 }
 
 /** One value: a scalar, a reference, a column, or JSON inside `$value`, where lists have to have `rows`. */
-function planSingle (operand: Json, { path, findings }: Place, rows: number): Single {
+function planSingle (operand: Json, { path, gives, findings }: Place, rows: number): Single {
   if (!isObject(operand)) return planScalar(operand, path, findings)
+  if (gives === 'text' && operand['$value'] === null) {
+    findings.fault('operand_invalid', [...path, '$value'], '->> gives text, which is never the JSON null; {"is": null} asks for NULL, and -> gives JSON.')
+  }
   if (has(operand, '$value')) return planDocument(operand['$value'] as Json, [...path, '$value'], findings, rows)
   return { kind: 'column', path: readPath(Object.values(operand)[0] as string), of: has(operand, '$excluded') ? 'excluded' : 'row' }
 }

@@ -37,9 +37,34 @@ export type StringMeaning =
 export interface Literal { readonly kind: 'literal', readonly text: string, readonly json: string }
 
 /**
- * JSON text cut where references stand: pieces[0] references[0] pieces[1] … There is one piece more than references.
+ * What a JSON value is, as far as the request tells: one value · an array of values, however deep ·
+ * anything in which an object or a reference stands · a reference to one value, which may be any JSON.
  */
-export interface JsonDocument { readonly kind: 'document', readonly pieces: readonly string[], readonly references: readonly Reference[] }
+export type JsonShape = 'scalar' | 'list' | 'nested' | 'reference'
+
+/**
+ * JSON text cut where references stand: pieces[0] references[0] pieces[1] … There is one piece more
+ * than references.
+ */
+export interface JsonDocument {
+  readonly kind: 'document'
+  readonly pieces: readonly string[]
+  readonly references: readonly Reference[]
+  readonly shape: JsonShape
+}
+
+/**
+ * A column that is given JSON which its type may not be able to hold. `shape` is the least certain of
+ * its rows; `places` are its values that are references as a whole, `row` counted from 0 in the document.
+ */
+export interface Doubt {
+  readonly column: string
+  readonly shape: Exclude<JsonShape, 'scalar'>
+  readonly places: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
+}
+
+/** Rows, or the new values of one, as a document, with what has to be looked at when it is stored. */
+export interface StoredJson { readonly document: JsonDocument, readonly doubts: readonly Doubt[] }
 
 /** A column of the row that is looked at, or of the row that was to be inserted. */
 export interface ColumnOperand { readonly kind: 'column', readonly path: ColumnPath, readonly of: 'row' | 'excluded' }
@@ -47,7 +72,10 @@ export interface ColumnOperand { readonly kind: 'column', readonly path: ColumnP
 /** `references` is a JSON array of those members of the list that are references, or a list by itself. */
 export interface List { readonly kind: 'list', readonly literals: readonly Literal[], readonly references: JsonDocument | undefined }
 
-export type Single = Literal | Reference | ColumnOperand | JsonDocument
+/** SQL's NULL. The document `null` is not the same: it is the JSON null, which jsonb and json can hold. */
+export interface Null { readonly kind: 'null' }
+
+export type Single = Literal | Reference | ColumnOperand | JsonDocument | Null
 export type Operand =
   | Single
   | List
@@ -85,9 +113,9 @@ interface OperationNode {
 
 /**
  * Rows of an insert that name the same columns; what they do not name takes its default. `positions` are their places in `values`,
- * ascending, `rows` is one JSON array of row objects.
+ * ascending, the document of `rows` is one JSON array of row objects.
  */
-export interface RowGroup { readonly columns: readonly string[], readonly positions: readonly number[], readonly rows: JsonDocument }
+export interface RowGroup { readonly columns: readonly string[], readonly positions: readonly number[], readonly rows: StoredJson }
 
 /** A new value that is computed. Without an operand the modifier has none. */
 export interface Assignment { readonly column: string, readonly modifier: ModifierName, readonly operand: Single | undefined }
@@ -104,7 +132,7 @@ export interface InsertNode extends OperationNode { readonly kind: 'insert', rea
 export interface UpdateNode extends OperationNode {
   readonly kind: 'update'
   readonly columns: readonly string[]
-  readonly set: JsonDocument
+  readonly set: StoredJson
   readonly computed: readonly Assignment[]
   readonly where: readonly Predicate[]
 }

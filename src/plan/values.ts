@@ -33,7 +33,7 @@ export function planValues (values: Json, suppressed: boolean, { findings, limit
     return findings.fault('rows_limit', ['values'], `The rows name different columns, in ${groups.length} groups; ${limit}`)
   }
   // All rows together are the array as it was sent, which need not be written again.
-  const rowsAt = (positions: readonly number[]): readonly Json[] => groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)
+  const rowsAt = (positions: readonly number[]): readonly JsonObject[] => groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)
   return groups.map(({ columns, positions }) => ({ columns, positions, rows: planRows(rowsAt(positions), positions, findings) }))
 }
 

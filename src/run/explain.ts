@@ -5,7 +5,7 @@ import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { Expectation, Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/compile.ts'
-import { readMarker, type Marker } from '../sql/marker.ts'
+import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
 import type { Landing } from './flight.ts'
 
 type FailedLanding = Extract<Landing, { kind: 'failed' }>
@@ -31,6 +31,7 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
     const message = `The operation returned or changed more than ${maxRows} rows.`
     return { failure: failure('rows_limit', message, final(plan, at)), operation: at }
   }
+  if (marker.kind === 'value') return { failure: failure('value_invalid', describeFault(marker.fault as ValueFault), final(plan, at)), operation: at }
   if (marker.kind === 'session') return { failure: failure('internal', 'An earlier operation changed the session, and it could not be put back.', placeOf(plan, at)), operation: at }
   if (marker.kind === 'expect') return { failure: failure('expectation_failed', describeExpectation(plan, at, marker.value), final(plan, at)), operation: at }
   const readings = plan.readings.get(at) as readonly Reading[]
@@ -63,6 +64,20 @@ function describeExpectation (plan: Plan, index: number, rows: number): string {
   const { min, max } = (plan.operations[index] as PlanNode).expect as Expectation
   const expected = min === max ? String(min) : max === Infinity ? `at least ${min}` : min === 0 ? `at most ${max}` : `${min} to ${max}`
   return `Expected ${expected} ${expected.endsWith(' 1') || expected === '1' ? 'row' : 'rows'}, met ${rows}.`
+}
+
+/** Which value does not fit, why, and what to write instead. */
+function describeFault ({ problem, path, type = '' }: ValueFault): string {
+  const [row = '', column = '', ...steps] = path
+  const missing = problem === 'member' ? steps.pop() : undefined
+  const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
+  const place = `${row === '' ? 'Column' : `Row ${row} of values, column`} "${column}"${inside}`
+  switch (problem) {
+    case 'member': return `${place}: the type ${type} has no member "${missing}".`
+    case 'list': return `${place}: the type ${type} takes one value, not an array or an object. To store JSON text, send it as a string.`
+    case 'null': return `${place}: only json and jsonb hold the JSON null. To ask for NULL, write {"is": null}.`
+    case 'append': return `${place}: $append needs an array, and there is none. To replace what is there, set the value itself.`
+  }
 }
 
 /** The failures that this file names are the batch's own: sending it again changes nothing. */

@@ -32,6 +32,10 @@ export interface Flight {
   /** Made for the connection it flies on, for that is what knows the settings of roles. */
   readonly session: (roleSettings: RoleSettings) => Statement
   readonly operations: readonly Statement[]
+  /** The same operations for an attempt that must be careful; see compile.ts. Absent once they are used. */
+  readonly careful?: (() => readonly Statement[]) | undefined
+  /** Whether operations read rows of earlier ones. */
+  readonly refers?: boolean
   readonly mode: Mode
   /** Whether to set the session anew after each operation, because one of them changes it. */
   readonly restoring?: boolean
@@ -41,6 +45,11 @@ export interface Flight {
   readonly key?: Key | undefined
   /** Stands behind every statement, for the server's log; nothing is prepared then, for the text is another one each time. */
   readonly comment?: string
+}
+
+/** The attempt with the operations that are careful. */
+export function carefully (flight: Flight): Flight {
+  return flight.careful === undefined ? flight : { ...flight, operations: flight.careful(), careful: undefined }
 }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */

@@ -4,12 +4,13 @@
  * out by settle.ts.
  */
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
-import { launch, mayCommit, type Flight, type Landing, type Lost, type Place } from './flight.ts'
+import type { Statement } from '../sql/compile.ts'
+import { carefully, launch, mayCommit, type Flight, type Landing, type Lost, type Place } from './flight.ts'
 import { explainKey } from './key.ts'
 import { breakLane, isUsable } from './lane.ts'
 import type { Flown, Landed, RetryReason } from './landed.ts'
 import type { LanePool } from './pool.ts'
-import { isConflicting, isDisturbed, isDoubtful, isStale, MAX_ATTEMPTS, mayRetry, type Tries } from './retry.ts'
+import { isConflicting, isDisturbed, isDoubted, isDoubtful, isStale, MAX_ATTEMPTS, mayRetry, type Tries } from './retry.ts'
 import { settle } from './settle.ts'
 import { millisecondsUntil } from './timer.ts'
 
@@ -48,8 +49,10 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
   const times = { landBy, deadline }
   // Every lane of the pool may have died in a restart of the server: each is found out by one try.
   const tries: Tries = { lanes: pool.size + 1, losses: mayCommit(flight.mode) && flight.key === undefined ? 1 : MAX_LOSSES, conflicts: MAX_ATTEMPTS }
-  let flown = await flyOnce(pool, flight, { landBy, abandoned, onRetry })
+  const first = isKnownToDoubt(flight) ? carefully(flight) : flight
+  let flown = await flyOnce(pool, first, { landBy, abandoned, onRetry })
   let restoring = flown.disturbed
+  let careful = first !== flight || flown.doubted
   let fresh = isDoubtful(flown.landing)
   for (;;) {
     const ended = flown.landing.kind === 'lost' && flown.landing.sent ? await judge(pool, flown as Flown & { landing: Lost }, flight, times) : undefined
@@ -58,7 +61,8 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
     if (reason === undefined) return ended?.landed ?? conclude(flown.landing, landBy)
     // Who has something to tell tells that: a conflict that found no lane for another try is still a conflict.
     const told = ended?.landed ?? (flown.landing.kind === 'failed' && (isConflicting(flown.landing) || isDoubtful(flown.landing)) ? flown.landing : undefined)
-    const next = await flyOnce(pool, { ...flight, restoring, fresh }, { landBy, abandoned, onRetry, reason }).catch((error: unknown) => {
+    const again = { ...careful || restoring ? carefully(flight) : flight, restoring, fresh }
+    const next = await flyOnce(pool, again, { landBy, abandoned, onRetry, reason }).catch((error: unknown) => {
       if (ended === undefined && (told === undefined || !LANELESS.has((error as Failure).code))) throw error
     })
     if (next === undefined) return told as Landed
@@ -66,6 +70,7 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
     if (isDoubtful(flown.landing) && codeOf(next.landing) !== codeOf(flown.landing)) flown.lane.state.retired = true
     flown = next
     restoring ||= flown.disturbed
+    careful ||= flown.doubted
     fresh ||= isDoubtful(flown.landing)
   }
 }
@@ -102,7 +107,7 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
     await over
     if (isUsable(lane)) {
       onRetry('session');
-      ({ landed, over } = launch(lane, { ...flight, restoring: true }, abandoned))
+      ({ landed, over } = launch(lane, { ...carefully(flight), restoring: true }, abandoned))
       landing = await landed
       disturbed = false
     }
@@ -120,7 +125,27 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
   })
   const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
   if (stale) lane.state.retired = true
-  return { landing, stale, disturbed, lane }
+  const doubted = !disturbed && flight.restoring !== true && isDoubted(landing, flight)
+  if (doubted) rememberDoubt(flight, landing)
+  return { landing, stale, disturbed, doubted, lane }
+}
+
+/**
+ * Texts of statements whose values were in doubt, oldest first: what they store is of a type that
+ * always is (a composite, a list in text[]), so a batch of them is careful from the start. A batch
+ * with references is not: what it reads may be missing, which the first attempt tells.
+ */
+const doubted = new Set<string>()
+const MAX_DOUBTED = 1000
+
+function rememberDoubt ({ operations }: Flight, landing: Flown['landing']): void {
+  const { text } = operations[(landing as Extract<Landing, { kind: 'failed' }>).at as number] as Statement
+  doubted.add(text)
+  if (doubted.size > MAX_DOUBTED) doubted.delete(doubted.values().next().value as string)
+}
+
+function isKnownToDoubt ({ operations, refers }: Flight): boolean {
+  return refers !== true && operations.some(({ text, doubtful }) => doubtful === true && doubted.has(text))
 }
 
 /** What the loss of a connection after the end was sent comes to; `again`: it may be flown again. */

@@ -3,7 +3,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { readMarker } from '../sql/marker.ts'
-import type { Landing } from './flight.ts'
+import type { Flight, Landing } from './flight.ts'
 import type { Flown, RetryReason } from './landed.ts'
 
 /** A deadlock or a serialization failure is tried this often; then the caller hears of it and may try again later. */
@@ -13,12 +13,13 @@ export const MAX_ATTEMPTS = 15
 export interface Tries { lanes: number, losses: number, conflicts: number }
 
 /** Why another try can succeed, of a flight that committed nothing; waits a moment where that helps. undefined: it cannot, or there is no time. */
-export async function mayRetry ({ landing, stale, disturbed }: Flown, tries: Tries, landBy: number): Promise<RetryReason | undefined> {
+export async function mayRetry ({ landing, stale, disturbed, doubted }: Flown, tries: Tries, landBy: number): Promise<RetryReason | undefined> {
   if (landing.kind === 'committed') return undefined
   const late = performance.now() >= landBy
   if (landing.kind === 'lost' && landing.sent) return --tries.losses > 0 && !late ? 'lost' : undefined
   // When the time is over, no lane is given.
   if (disturbed) return 'session'
+  if (doubted) return 'values'
   if (landing.kind === 'lost') return --tries.lanes > 0 && !late ? 'lane' : undefined
   if (stale) return --tries.lanes > 0 && !late ? 'stale_plan' : undefined
   // The next flight uses nothing that was prepared, so this is said once.
@@ -62,6 +63,18 @@ export function isDisturbed (landing: Landing): boolean {
   if (landing.kind !== 'failed') return false
   const { error, at } = landing
   return readMarker(error)?.kind === 'session' || (error.code === '42501' && typeof at === 'number' && at > 0)
+}
+
+/**
+ * Whether a careful attempt can tell more: an operation found a value that may not be what the JSON
+ * was, or PostgreSQL refused one (class 22, or a syntax error of a tsvector) without saying of which
+ * column.
+ */
+export function isDoubted (landing: Landing, { operations, careful }: Flight): boolean {
+  if (careful === undefined || landing.kind !== 'failed' || typeof landing.at !== 'number') return false
+  if (operations[landing.at]?.doubtful !== true) return false
+  const marker = readMarker(landing.error)
+  return marker === undefined ? /^(?:22|42601)/.test(landing.error.code) : marker.kind === 'inspect'
 }
 
 /** Where a standby gives up what is in the way of recovery (PostgreSQL 17 and later, before that, and for a deadlock with it): it would only repeat itself. */

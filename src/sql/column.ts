@@ -7,13 +7,13 @@
  * none, and select.ts sees to the rest.
  */
 import type { ColumnPath } from '../plan/nodes.ts'
-import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'
 
 /** A column, or a place in its jsonb, of the row that `row` names. */
 export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
   const steps = keys.map((key, i) => {
     const arrow = gives === 'text' && i === keys.length - 1 ? sql` ->> ` : sql` -> `
-    return typeof key === 'number' ? sql`${arrow}${parameter(String(key))}::int` : sql`${arrow}${parameter(key)}::text`
+    return typeof key === 'number' ? sql`${arrow}${sharedParameter(String(key))}::int` : sql`${arrow}${sharedParameter(key)}::text`
   })
   return sql`${row}.${identifier(column)}${join(steps, empty)}`
 }

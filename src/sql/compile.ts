@@ -8,14 +8,17 @@ import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
 import { arrayText, empty, identifier, integer, join, parameter, render, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
 import { conflictClause, insertStatement } from './insert.ts'
-import { raise, sameSession, type Bearings } from './marker.ts'
+import { formatsKept, raise, sameSession, searchPathKept, writeAsSet, type Bearings } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
-import { answerSetting, createScope, settingName, type Scope } from './scope.ts'
+import { answerSetting, createScope, nullsName, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 
-/** `prepare`: the text does not depend on the amount of data, so it may recur and is worth a prepared statement. */
-export interface Statement extends RenderedSql { readonly prepare: boolean }
+/**
+ * `prepare`: the text does not depend on the amount of data, so it may recur and is worth a prepared
+ * statement. `doubtful`: it stores JSON that may not fit its column; see inspect.ts.
+ */
+export interface Statement extends RenderedSql { readonly prepare: boolean, readonly doubtful?: boolean }
 
 /** The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when there are as many. */
 const maxParameters = 65_533
@@ -29,6 +32,11 @@ export interface CompileOptions {
   readonly minimal?: boolean
   /** Whether answers are kept in the transaction as well, for storeStatement. */
   readonly keep?: boolean
+  /**
+   * For a batch that runs again: values are followed into their types (see inspect.ts), the JSON null
+   * is told from NULL, and rows are written as they have to be whatever a trigger set.
+   */
+  readonly careful?: boolean
 }
 
 /**
@@ -36,10 +44,15 @@ export interface CompileOptions {
  * operation that the protocol cannot carry.
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
-  const inSession = sameSession(options.session)
-  return plan.operations.map(node => {
-    const statement = renderNode(node, sql`${answering(node, plan.readings, options)} where ${inSession}`)
-    return { ...statement, prepare: node.kind !== 'insert' || node.groups.length === 1 }
+  const inSession = sql` where ${sameSession(options.session)}`
+  return plan.operations.map((node, i) => {
+    const scope = createScope(node.table, plan.readings, { careful: options.careful, exposed: valuesRead(plan.readings.get(node.index) ?? []) })
+    const last = i === plan.operations.length - 1 && options.careful !== true
+    const kept = !last ? [] : i === 0 ? [formatsKept] : [formatsKept, searchPathKept]
+    const body = answering(node, scope, { ...options, everyReading: plan.readings, kept })
+    const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
+    const recurs = node.kind !== 'insert' || node.groups.length === 1
+    return { ...statement, prepare: recurs && scope.types() !== undefined, doubtful: scope.doubtful() }
   })
 }
 
@@ -50,7 +63,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
  */
 export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
   return plan.operations.map(node => {
-    const scope = createScope(node.table, plan.readings)
+    const scope = createScope(node.table, plan.readings, { explained: true })
     const change = changing(node, scope, shapeOf(node, false))
     const statement = sql`explain (format json) with ${join([...scope.queries(), change], sql`, `)} select row from r limit ${integer(maxRows + 1)}`
     return { ...renderNode(node, statement), prepare: false }
@@ -92,29 +105,45 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
   return readings.filter(({ reference }) => reference.row === '*')
 }
 
+interface AnsweringOptions extends CompileOptions {
+  readonly everyReading: Plan['readings']
+  /** Conditions about the session that must hold when the rows are written. */
+  readonly kept: readonly Fragment[]
+}
+
 /**
  * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read them, published.
  * The caller adds the condition that it runs in the session as it was set or not at all.
  */
-function answering (node: PlanNode, everyReading: Plan['readings'], { maxRows, minimal = false, keep = false }: CompileOptions): Fragment {
+function answering (node: PlanNode, scope: Scope, { maxRows, minimal = false, keep = false, everyReading, kept }: AnsweringOptions): Fragment {
   const hidden = minimal || node.output?.length === 0
   const readings = everyReading.get(node.index) ?? []
   const columns = columnsRead(readings)
-  const scope = createScope(node.table, everyReading)
   const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
+  const rendered = renderedRows(scope)
   const rows = hidden ? empty : sql`${rendered} as rows, `
-  const checks = [{ when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) }, ...expecting(node), ...publishing(node, { readings, columns, maxRows, hidden })]
+  const checks = [
+    ...kept.length === 0 ? [] : [{ when: sql`not (${join(kept, sql` and `)})`, then: raise('session', sql`j.n`) }],
+    { when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) },
+    ...expecting(node),
+    ...publishing(node, { readings, columns, maxRows, hidden, rendered, careful: scope.careful })
+  ]
   const shown = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
   const answer = keep ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, (${shown})::text, true)` : shown
   // As json and not as text, which would be a copy of it: 10 000 rows took a backend 15.2 ms in the place of 13.3.
   const cases = checks.map(({ when, then }) => sql` when ${when} then ${then}${keep ? empty : sql`::json`}`)
   const many = columns.length > fewColumns
+  // Written last: everything that the statement meets is known by then.
+  const types = (scope.types() ?? []).map(type => sql`, ${type}`)
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${many ? missingColumn(columns) : empty} select case${join(cases, empty)} else ${answer} end from j${many ? sql`, m` : empty}`
+  )${many ? missingColumn(columns) : empty} select case${join(cases, empty)} else ${answer} end${join(types, empty)} from j${many ? sql`, m` : empty}`
 }
 
-const rendered = sql`coalesce(json_agg(r.row), '[]')`
+/** Rows as one JSON array. */
+function renderedRows ({ careful }: Scope): Fragment {
+  return sql`coalesce(json_agg(${careful ? writeAsSet(sql`r.row`) : sql`r.row`}), '[]')`
+}
 
 /** Of two conditions the first one counts; `then` fails, or is null. */
 interface Check { readonly when: Fragment, readonly then: Fragment }
@@ -140,6 +169,8 @@ interface Published {
   readonly maxRows: number
   /** Whether the rows are not answered, so that there is no text of them. */
   readonly hidden: boolean
+  readonly rendered: Fragment
+  readonly careful: boolean
 }
 
 /** Up to this many columns are looked for one by one. */
@@ -149,7 +180,7 @@ const fewColumns = 4
  * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
-function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Published): readonly Check[] {
+function publishing (node: PlanNode, { readings, columns, maxRows, hidden, rendered, careful }: Published): readonly Check[] {
   if (readings.length === 0) return []
   const most = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const needed = sql`${sharedParameter(String(most))}::bigint`
@@ -162,8 +193,30 @@ function publishing (node: PlanNode, { readings, columns, maxRows, hidden }: Pub
     ...(most === 0 ? [] : [{ when: sql`j.n < ${needed}`, then: raise('row', sql`j.n`) }]),
     ...(lists <= MAX_LISTS ? [] : [{ when: sql`j.n > ${integer(MAX_LISTS * maxRows / lists)}`, then: raise('lists', sql`j.n`) }]),
     ...missing(columns),
+    ...careful && valuesRead(readings).length > 0 ? publishingNulls(node, readings, needed) : [],
     { when: sql`set_config(${setting}, (${published})::text, true) is null`, then: sql`null` }
   ]
+}
+
+/** Columns of which later operations read single values, by which `r` has them beside its rows; see asRow. */
+function valuesRead (readings: readonly Reading[]): readonly string[] {
+  return columnsRead(readings.filter(({ reference }) => reference.row !== '*'))
+}
+
+/**
+ * Publishes the columns of each row that are the JSON null: `[["data"], []]`. In JSON they look like
+ * NULL.
+ */
+function publishingNulls (node: PlanNode, readings: readonly Reading[], needed: Fragment): readonly Check[] {
+  const names = valuesRead(readings)
+  const nulls = names.map((name, i) =>
+    sql`case when to_json(${valueOfRow(node, name, i)})::text = 'null' then ${parameter(name)}::text end`)
+  const rows = sql`(select coalesce(json_agg(array_remove(array[${join(nulls, sql`, `)}], null)), '[]')::text from (select * from r limit ${needed}) as r)`
+  return [{ when: sql`set_config(${parameter(nullsName(node.index))}, ${rows}, true) is null`, then: sql`null` }]
+}
+
+function valueOfRow ({ output }: PlanNode, name: string, position: number): Fragment {
+  return output === undefined ? sql`(r.row).${identifier(name)}` : sql`r.${identifier(`n${position}`)}`
 }
 
 /** Checks that the first row has the columns that are read. */
@@ -191,15 +244,15 @@ function missingColumn (columns: readonly string[]): Fragment {
 function changing (node: PlanNode, scope: Scope, shape: Shape): Fragment {
   switch (node.kind) {
     case 'insert': return inserting(node, scope, shape)
-    case 'update': return returning(node, updateStatement(node, scope), shape)
-    case 'delete': return returning(node, deleteStatement(node, scope), shape)
+    case 'update': return returning(node, updateStatement(node, scope), shape, scope)
+    case 'delete': return returning(node, deleteStatement(node, scope), shape, scope)
     case 'select': return sql`r as (${selectStatement(node, scope)})`
   }
 }
 
-function returning (node: PlanNode, statement: Fragment, shape: Shape): Fragment {
+function returning (node: PlanNode, statement: Fragment, shape: Shape, scope: Scope): Fragment {
   if (shape === 'whole') return sql`r as (${statement} returning ${returned(node, shape)})`
-  return sql`p as (${statement} returning ${returned(node, shape)}), r as (select ${asRow(sql`p`, shape)} from p)`
+  return sql`p as (${statement} returning ${returned(node, shape)}), r as (select ${asRow(sql`p`, shape, scope)} from p)`
 }
 
 /** What follows `returning`, where something has to. */
@@ -209,9 +262,9 @@ function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
 }
 
 /** What was returned, in `from`, as one value `row`. */
-function asRow (from: Fragment, shape: Shape): Fragment {
+function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
   if (shape === 'whole') return sql`row`
-  return shape === 'nothing' ? sql`row() as row` : sql`${from}.*::record as row`
+  return shape === 'nothing' ? sql`row() as row` : sql`${from}.*::record as row${scope.exposed(from)}`
 }
 
 /**
@@ -221,11 +274,11 @@ function asRow (from: Fragment, shape: Shape): Fragment {
 function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
   const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
-  if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), shape)
+  if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), shape, scope)
   const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(group, conflict, scope)} returning ${returned(node, shape)})`)
   const placed = node.groups.map(({ positions }, i) => {
     const name = identifier(`g${i}`)
-    return sql`select ${asRow(name, shape)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`
+    return sql`select ${asRow(name, shape, scope)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`
   })
   return sql`${join(named, sql`, `)}, r as (select row from (${join(placed, sql` union all `)}) as placed order by position)`
 }

@@ -2,24 +2,57 @@
  * Operands → SQL. A literal is a parameter without a type, so PostgreSQL reads it as the column's own type; only for places in jsonb,
  * whose type is known, it is written.
  */
-import type { ColumnPath, List, Literal, Operand, Single } from '../plan/nodes.ts'
+import type { ColumnPath, List, Literal, Operand, Reference, Single } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
-import { arrayText, constant, empty, parameter, sql, type Fragment } from './fragment.ts'
-import { documentJson, referenceJson, referenceText } from './reference.ts'
-import { tableName, type Scope } from './scope.ts'
+import { arrayText, constant, empty, identifier, parameter, sql, type Fragment } from './fragment.ts'
+import { documentJson, isJsonNull, referenceJson, referenceText } from './reference.ts'
+import type { Scope } from './scope.ts'
 
-/** Where an operand stands: what it is compared with or assigned to, and whether it must be written as a constant (see `constant`). */
-export interface Meeting { readonly scope: Scope, readonly path: ColumnPath, readonly constants?: boolean }
+/**
+ * Where an operand stands: what it is compared with, or (`stored`) assigned to, and whether it must be
+ * written as a constant (see `constant`).
+ */
+export interface Meeting {
+  readonly scope: Scope
+  readonly path: ColumnPath
+  readonly constants?: boolean
+  readonly stored?: boolean
+}
 
 /** One value in the type of what it meets. */
 export function single (operand: Single, meeting: Meeting): Fragment {
-  const { scope, path } = meeting
+  const { scope, path, stored = false } = meeting
   switch (operand.kind) {
+    case 'null': return sql`null`
     case 'literal': return literal(operand, meeting)
-    case 'reference': return scope.typed(referenceJson(operand, scope), path)
-    case 'document': return scope.typed(documentJson(operand, scope), path)
+    case 'reference': return typedReference(operand, meeting)
+    case 'document': {
+      if (operand.pieces[0] === 'null') return scope.jsonNull(path, { refused: !stored })
+      const { references: [reference], shape } = operand
+      if (reference !== undefined && shape === 'reference') return typedReference(reference, meeting)
+      return scope.typed(documentJson(operand, scope), path, 'value', shape)
+    }
     case 'column': return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
   }
+}
+
+/** A number that is added to what it meets. */
+export function difference (operand: Single, meeting: Meeting): Fragment {
+  const { scope, path } = meeting
+  if (operand.kind === 'reference') return scope.typed(referenceJson(operand, scope), path, 'difference')
+  const column = sql`t.${identifier(path.column)}`
+  return sql`coalesce(case when false then ${column} - ${column} end, ${single(operand, meeting)})`
+}
+
+/**
+ * The value, row or list that a reference means. A value that is only compared is taken as it is, for
+ * nothing of it is kept. The JSON null and NULL are published alike.
+ */
+function typedReference (reference: Reference, { scope, path, stored = false }: Meeting): Fragment {
+  const shape = reference.row === '*' || reference.column === undefined ? 'nested' : 'reference'
+  const value = scope.typed(referenceJson(reference, scope), path, 'value', shape === 'nested' || stored ? shape : 'scalar')
+  if (!scope.careful || shape === 'nested') return value
+  return sql`coalesce(${value}, ${scope.jsonNull(path, { when: isJsonNull(reference) })})`
 }
 
 /** A text, e.g. a key of jsonb. */
@@ -27,13 +60,19 @@ export function singleText (operand: Single, scope: Scope): Fragment {
   return operand.kind === 'reference' ? referenceText(operand, scope) : sql`${parameter((operand as Literal).text)}::text`
 }
 
-/** An array in the array type of what it meets: the literals of a list, then its references, as far as there are any. */
-export function arrays ({ literals, references }: List, meeting: Meeting): readonly Fragment[] {
-  const parts: Fragment[] = []
-  if (literals.length > 0) parts.push(literalArray(literals, meeting))
+/**
+ * An array in the array type of what it meets: the literals of a list and its references. They are
+ * one array, so the column they are compared with is computed once for each row.
+ */
+export function array ({ literals, references }: List, meeting: Meeting): Fragment {
+  const written = literals.length === 0 ? undefined : literalArray(literals, meeting)
+  if (references === undefined) return written as Fragment
+  const { scope, path } = meeting
+  const read = scope.typed(documentJson(references, scope), path, 'list')
   // Without `coalesce` it would be a query after `any`, whose rows are compared.
-  if (references !== undefined) parts.push(sql`coalesce(${meeting.scope.typed(documentJson(references, meeting.scope), meeting.path, true)})`)
-  return parts
+  if (written === undefined) return sql`coalesce(${read})`
+  // In a query of its own, which runs once: as a filter it would be computed for each row.
+  return sql`coalesce((select pg_catalog.array_cat(${written}, ${read})))`
 }
 
 /** `null`, `not null`, `true` … */
@@ -52,29 +91,34 @@ export function searchArguments ({ query, config }: Extract<Operand, { kind: 'se
 }
 
 /**
- * What full text searches of a column: a tsvector itself, anything else as text in the given configuration. Which of the two it is the planner
- * finds out and not the execution, so that an index on the column or on to_tsvector(…) is used: as a tsvector `1 ` reads `'1'`, and all of
- * the condition is constant.
+ * What full text searches of a column: a tsvector itself, anything else as text in the given
+ * configuration. Which of the two it is the planner finds out, so that an index on the column or on
+ * to_tsvector(…) is used: as a tsvector `1 ` reads `'1'`. The column stands where nothing is ever
+ * computed, so a computed column is called once for each row.
  */
-export function searchDocument (path: ColumnPath, { table }: Scope, config: string | undefined): Fragment {
+export function searchDocument (path: ColumnPath, config: string | undefined): Fragment {
   const value = columnValue(path, sql`t`)
-  if (path.gives === 'json') return sql`to_tsvector(${configuration(config)}(${value})::jsonb)`
-  if (path.gives === 'text') return sql`to_tsvector(${configuration(config)}${value})`
-  const example = columnValue(path, sql`(null::${tableName(table)})`)
-  return sql`case when coalesce(${example}, '1 ')::text = '''1''' then ${value}::tsvector else to_tsvector(${configuration(config)}${value}::text) end`
+  const as = configuration(config)
+  if (path.gives === 'json') return sql`to_tsvector(${as}(${value})::jsonb)`
+  if (path.gives === 'text') return sql`to_tsvector(${as}${value})`
+  const isVector = sql`coalesce(case when false then ${value} end, '1 ')::text = '''1'''`
+  return sql`case when ${isVector} then ${value}::tsvector else to_tsvector(${as}${value}::text) end`
 }
 
 function configuration (config: string | undefined): Fragment {
   return config === undefined ? empty : sql`${parameter(config)}::regconfig, `
 }
 
-function literal ({ text, json }: Literal, { path, constants = false }: Meeting): Fragment {
+function literal ({ text, json }: Literal, { scope, path, constants = false }: Meeting): Fragment {
   if (constants) return constant(text)
+  if (path.gives === 'column') scope.meets(path.column)
   return path.gives === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
 
-function literalArray (literals: readonly Literal[], { path, constants = false }: Meeting): Fragment {
+function literalArray (literals: readonly Literal[], { scope, path, constants = false }: Meeting): Fragment {
   if (path.gives === 'json') return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   const texts = arrayText(literals.map(({ text }) => text))
-  return constants ? constant(texts) : parameter(texts)
+  if (constants) return constant(texts)
+  if (path.gives === 'column') scope.meets(path.column)
+  return parameter(texts)
 }

@@ -4,23 +4,58 @@
  * columns (`v0`, `v1`, …). To read from there costs no more than a parameter does, and lets an index be used.
  */
 import { randomUUID } from 'node:crypto'
-import type { ColumnPath, Plan, TableName } from '../plan/nodes.ts'
-import { constant, empty, identifier, join, parameter, sharedParameter, sql, type Fragment } from './fragment.ts'
+import type { ColumnPath, Doubt, JsonShape, Plan, TableName } from '../plan/nodes.ts'
+import { constant, empty, identifier, join, parameter, render, sharedParameter, sql, type Fragment } from './fragment.ts'
+import { inspected, isJson, undoubted, type Doubted } from './inspect.ts'
+import { raiseText, type ValueFault } from './marker.ts'
 
-/** The scope of the statement of one operation. It collects: `queries` is asked when the statement is written. */
+/** The scope of the statement of one operation. It collects: `queries` and `types` are asked when the statement is written. */
 export interface Scope {
   readonly table: TableName
+  /** Whether values are followed into their types; see inspect.ts. */
+  readonly careful: boolean
   /** Name of the query whose one row has the published rows of operation `source` as `rows`, of type json[]. */
   published (source: number): Fragment
   /** The published rows of operation `source` as one JSON array, where that is short and was not asked for often; else undefined. */
   short (source: number): Fragment | undefined
-  /** JSON in the type of a column or of a place in its jsonb, or (`list`) a JSON array in the array type of that. */
-  typed (json: Fragment, path: ColumnPath, list?: boolean): Fragment
+  /** JSON of this shape in the type of a column or of a place in its jsonb; see `TypedAs`. */
+  typed (json: Fragment, path: ColumnPath, as?: TypedAs, shape?: JsonShape): Fragment
+  /**
+   * The JSON null in the type of a column. Where that is neither json nor jsonb: NULL, or with
+   * `refused` the failure `value`. `when`: NULL unless this is true.
+   */
+  jsonNull (path: ColumnPath, options?: { readonly refused?: boolean, readonly when?: Fragment }): Fragment
+  /** Where that is to be known: `, <from>."<column>" as "n0", …`, the values that later operations read, beside the row. */
+  exposed (from: Fragment): Fragment
+  /** Notes that the row `x` is stored, of which these columns may not be what the JSON was, and answers the condition that finds out. */
+  undoubted (doubts: readonly Doubt[]): readonly Fragment[]
+  /** Whether there was any doubt. */
+  doubtful (): boolean
+  /** Notes that a parameter takes its type from a column. */
+  meets (column: string): void
+  /**
+   * A NULL of the type of each column that a parameter meets. PostgreSQL refuses a prepared statement
+   * whose result has another type than before, so none is run with parameters of a type that a column
+   * no longer has. undefined: too many, do not prepare.
+   */
+  types (): readonly Fragment[] | undefined
   /** `s0 as (…), v0 as (…), …`. */
   queries (): readonly Fragment[]
 }
 
-interface TypedValue { readonly json: Fragment, readonly example: Fragment }
+/**
+ * In which type JSON is read: of one value, of an array of such values, or of the difference of two
+ * (what can be added: a number of days to a date).
+ */
+export type TypedAs = 'value' | 'list' | 'difference'
+
+interface TypedValue {
+  readonly json: Fragment
+  readonly example: Fragment
+  readonly shape: JsonShape
+  /** The column, for people. */
+  readonly label: string
+}
 
 /** A function takes no more than 100 arguments, and a value needs two. */
 const valuesPerQuery = 50
@@ -29,13 +64,33 @@ const valuesPerQuery = 50
 const fewRows = 4
 const fewLooks = 4
 
-export function createScope (table: TableName, readings: Plan['readings']): Scope {
+/** PostgreSQL copies the description of the table for each of them. */
+const maxTypes = 16
+
+export interface ScopeOptions {
+  /** Whether values are followed into their types; see inspect.ts. */
+  readonly careful?: boolean | undefined
+  /** Columns of the answer of which later operations read single values. */
+  readonly exposed?: readonly string[]
+  /** Whether doubts are left out: a plan that clients see would show the secret of markers. */
+  readonly explained?: boolean
+}
+
+export function createScope (table: TableName, readings: Plan['readings'], { careful = false, exposed = [], explained = false }: ScopeOptions = {}): Scope {
+  let doubted = false
+  const met = new Set<string>()
   const sources = new Map<number, string>()
   const settings = new Map<number, Fragment>()
   let looks = 0
   const values: TypedValue[] = []
+  const add = (value: TypedValue): Fragment => {
+    const position = values.push(value) - 1
+    const query = identifier(`v${Math.floor(position / valuesPerQuery)}`)
+    return sql`(select ${query}.${identifier(fieldName(position % valuesPerQuery))} from ${query})`
+  }
   return {
     table,
+    careful,
     published (source) {
       const name = sources.get(source) ?? `s${sources.size}`
       sources.set(source, name)
@@ -47,17 +102,41 @@ export function createScope (table: TableName, readings: Plan['readings']): Scop
       settings.set(source, setting)
       return sql`current_setting(${setting})::json`
     },
-    typed (json, path, list = false) {
-      const position = values.push({ json, example: exampleOf(path, list) }) - 1
-      const query = identifier(`v${Math.floor(position / valuesPerQuery)}`)
-      return sql`(select ${query}.${identifier(fieldName(position % valuesPerQuery))} from ${query})`
+    exposed: from => careful
+      ? join(exposed.map((column, i) => sql`, ${from}.${identifier(column)} as ${identifier(`n${i}`)}`), empty)
+      : empty,
+    undoubted (doubts) {
+      doubted ||= doubts.length > 0
+      if (explained || careful || doubts.length === 0) return []
+      return [undoubted(doubts.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape })))]
+    },
+    doubtful: () => doubted,
+    typed (json, path, as = 'value', shape = 'scalar') {
+      doubted ||= shape !== 'scalar'
+      return add({ json, example: exampleOf(path, table, as), shape: explained ? 'scalar' : shape, label: labelOf(path) })
+    },
+    jsonNull (path, { refused = false, when } = {}) {
+      if (path.gives === 'json') return sql`case when ${when ?? sql`true`} then 'null'::jsonb end`
+      const fault: ValueFault = { problem: 'null', path: ['', labelOf(path)] }
+      const failing = sql` else ${raiseText('value', parameter(JSON.stringify(fault)))}::json`
+      const is = isJson(exampleOf(path, table, 'value'))
+      const json = sql`case when ${when === undefined ? empty : sql`${when} and `}${is} then to_json(${rowOfJsonNull(table, path.column)})${refused ? failing : empty} end`
+      const row = add({ json, example: sql`null::${tableName(table)}`, shape: 'scalar', label: '' })
+      return sql`(${row}).${identifier(path.column)}`
+    },
+    meets (column) {
+      if (!systemColumns.has(column)) met.add(column)
+    },
+    types () {
+      if (met.size > maxTypes) return undefined
+      return [...met].map(column => sql`case when false then (null::${tableName(table)}).${identifier(column)} end`)
     },
     queries () {
       if (sources.size + values.length === 0) return []
       const chunks = Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) => values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
       return [
         ...[...sources].map(([source, name]) => sql`${identifier(name)} as materialized (${publishedRows(source)})`),
-        ...chunks.map((chunk, i) => sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table)})`)
+        ...chunks.map((chunk, i) => sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table, careful)})`)
       ]
     }
   }
@@ -74,6 +153,11 @@ export function answerSetting (index: number): string {
 }
 
 const answers = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
+
+/** Name of the setting that says which values of operation `index` are the JSON null; see compile.ts. */
+export function nullsName (index: number | ''): string {
+  return `oneflight.n${index}`
+}
 
 /** `"schema"."name"`. */
 export function tableName (table: TableName): Fragment {
@@ -95,26 +179,52 @@ function publishedRows (source: number): Fragment {
 }
 
 /**
- * A NULL of the type that JSON is to take. It must compare as a literal would, so it has the type of the column without its length,
- * precision or domain: as numeric(4,2), 1.234 would become 1.23 and then equal what it does not equal. `coalesce` takes away the domain and
- * the window function the rest (the planner would see through `coalesce` alone).
+ * A NULL of the type that JSON is to take. It must compare as a literal would, so it has the type of
+ * the column without its length, precision or domain: as numeric(4,2), 1.234 would become 1.23 and
+ * then equal what it does not equal. CASE takes all of that away, and what can never be chosen is
+ * never computed: a computed column is not called for its type.
  */
-function exampleOf ({ column, gives }: ColumnPath, list: boolean): Fragment {
-  if (gives !== 'column') return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}${list ? sql`[]` : empty}`
-  const one = sql`coalesce(null, n.${identifier(column)})`
-  return sql`first_value(${list ? sql`array[${one}]` : one}) over ()`
+function exampleOf ({ column, gives }: ColumnPath, table: TableName, as: TypedAs): Fragment {
+  if (gives !== 'column') return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}${as === 'list' ? sql`[]` : empty}`
+  const name = identifier(column)
+  // Rows that are no table's have no system columns.
+  const value = systemColumns.has(column) ? sql`(select t.${name} from ${tableName(table)} as t)` : sql`n.${name}`
+  const one = sql`case when false then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
+  return as === 'list' ? sql`case when false then array[${one}] end` : one
 }
+
+/** Every table has them (docs: "System Columns"). */
+const systemColumns: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'])
 
 /**
  * Only json_populate_record turns JSON into a type that is not named, and only by example: a row of NULLs of those types. The branch that is
  * never run tells the parser what its fields are. Their types come from `n`, a row of the table in which every column is NULL, and not from
  * `(null::"table")."column"`, for which PostgreSQL copies the description of the row each time (measured: 750 MB for 1500 columns).
  */
-function typedValues (values: readonly TypedValue[], table: TableName): Fragment {
+function typedValues (values: readonly TypedValue[], table: TableName, careful: boolean): Fragment {
   const object = sql`json_build_object(${join(values.map(({ json }, i) => sql`${constant(fieldName(i))}, ${json}`), sql`, `)})`
+  const looked = values.flatMap(({ shape, example, label }, i) =>
+    shape === 'scalar' ? [] : [{ shape, example, label, member: fieldName(i) }])
+  const doubts = looked.map(({ shape, member }): Doubted =>
+    ({ value: sql`(x.value).${identifier(member)}`, shape: shape as Doubted['shape'] }))
+  const json = careful ? inspected(object, looked) : object
+  const where = careful || doubts.length === 0 ? empty : sql` where ${undoubted(doubts)}`
   return sql`select (x.value).* from json_populate_record(${nullRow(table)}, '{}') as n
     cross join lateral (select row(${join(values.map(({ example }) => example), sql`, `)}) as value) as example
-    cross join lateral (select example.value where false union all select json_populate_record(example.value, ${object})) as x`
+    cross join lateral (select example.value where false union all select json_populate_record(example.value, ${json})) as x${where}`
+}
+
+/**
+ * A row of the table as PostgreSQL writes it, in which a column is the JSON null and every other one
+ * NULL. For json_populate_record null is always NULL, but a text in the place of a row is read as one.
+ */
+function rowOfJsonNull (table: TableName, column: string): Fragment {
+  return sql`(select '(' || string_agg(case when a.attname = ${parameter(column)} then 'null' else '' end, ',' order by a.attnum) || ')'
+    from pg_catalog.pg_attribute as a where a.attrelid = ${constant(render(tableName(table)).text)}::regclass and a.attnum > 0 and not a.attisdropped)`
+}
+
+function labelOf ({ column, keys }: ColumnPath): string {
+  return [column, ...keys].join('->')
 }
 
 /** PostgreSQL's own name of a field of ROW(…). */

@@ -12,13 +12,16 @@ import { tableName, type Scope } from './scope.ts'
 export function selectStatement (node: SelectNode, scope: Scope): Fragment {
   const { output, where } = node
   const from = sql`from ${tableName(scope.table)} as t`
-  if (output === undefined) return sql`select ${wholeRow(scope.table)} ${from}${whereClause(where, scope)}${ending(node, by => comparableValue(by, row))}`
   const columns = collectColumns()
+  if (output === undefined) {
+    const end = ending(node, columns.comparable)
+    return sql`select ${wholeRow(scope.table)} ${from}${columns.guard()}${whereClause(where, scope)}${end}`
+  }
   const grouped = node.groupBy.length > 0
   const answered = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
   const groups = grouped ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}` : empty
   const end = ending(node, columns.comparable)
-  return sql`select p.*::record as row from (select ${answered} ${from}${columns.query()}${whereClause(where, scope)}${groups}${end}) as p`
+  return sql`select p.*::record as row${scope.exposed(sql`p`)} from (select ${answered} ${from}${columns.guard()}${whereClause(where, scope)}${groups}${end}) as p`
 }
 
 const row = sql`t`
@@ -30,39 +33,40 @@ function outputColumn ({ name, path, aggregate }: OutputColumn, columns: Columns
 
 const aggregates = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
-/** The columns that a select looks at, each as `c."<number>"`. */
+/** The columns that a select reads: how each is written, and what keeps aggregates out. */
 interface Columns {
   plain (path: ColumnPath): Fragment
   comparable (path: ColumnPath): Fragment
-  query (): Fragment
+  guard (): Fragment
 }
 
 /**
- * Everything is computed once, in a query beside the table, which the planner merges with it: GROUP BY, ORDER BY and the answer then mean the
- * same expression when they name the same place in jsonb. A plain column is looked at there as well but read of the table (PostgreSQL knows
- * that a primary key determines the other columns of a group): `t."count"` is read as count(t) where there is no such column,
- * and in a query beside the table that is refused.
+ * The same place in a column is always the same fragment, so its keys are the same parameters and
+ * GROUP BY, ORDER BY and the answer mean one expression: PostgreSQL computes it once for each row.
+ *
+ * `t."count"` means count(t) where the table has no such column, which would turn the select into
+ * an aggregate. The guard names every column once more in a query of its own, where PostgreSQL
+ * refuses aggregates. It joins on false, so nothing in it is ever evaluated: a computed column that
+ * is volatile or returns a set is called once, and an index can still give the order.
  */
 function collectColumns (): Columns {
-  const names = new Map<string, Fragment>()
-  const values: Fragment[] = []
-  const add = (key: string, value: Fragment): Fragment => {
-    const known = names.get(key)
-    if (known !== undefined) return sql`c.${known}`
-    const name = identifier(String(values.length))
-    names.set(key, name)
-    values.push(sql`${value} as ${name}`)
-    return sql`c.${name}`
-  }
-  const plain = (path: ColumnPath): Fragment => {
-    const value = columnValue(path, row)
-    const computed = add(JSON.stringify(path), value)
-    return path.gives === 'column' ? value : computed
+  const values = new Map<string, Fragment>()
+  const names = new Set<string>()
+  const remember = (key: string, path: ColumnPath, make: typeof columnValue): Fragment => {
+    names.add(path.column)
+    const value = values.get(key) ?? make(path, row)
+    values.set(key, value)
+    return value
   }
   return {
-    plain,
-    comparable: path => path.gives === 'json' ? add(`comparable ${JSON.stringify(path)}`, comparableValue(path, row)) : plain(path),
-    query: () => values.length === 0 ? empty : sql` cross join lateral (select ${join(values, sql`, `)}) as c`
+    plain: path => remember(JSON.stringify(path), path, columnValue),
+    comparable: path => remember(`comparable ${JSON.stringify(path)}`, path, comparableValue),
+    guard () {
+      const named = [...names].map((name, i) =>
+        sql`t.${identifier(name)} as ${identifier(String(i))}`)
+      if (named.length === 0) return empty
+      return sql` left join lateral (select ${join(named, sql`, `)}) as g on false`
+    }
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { constant, identifier, join, parameter, render, sharedParameter, sql, type Fragment } from './fragment.ts'
 import type { Statement } from './compile.ts'
+import { SEARCH_PATH } from './marker.ts'
 
 /** Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the anonymous role. */
 export interface Session {
@@ -40,6 +41,9 @@ export const checkConnection: Fragment = sql`pg_catalog.set_config('client_conne
  * have to put right a search_path.
  */
 export function sessionStatement (session: Session, defaults: SessionDefaults, roleSettings: RoleSettings = new Map()): Statement {
+  // pg_temp at the end: where it is not named it comes first, and a temporary table would stand
+  // before the real one.
+  const path = constant(defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp')
   // Of a name that comes twice the last one counts: settings of the role take the place of the timeouts, and the others that of theirs.
   const settings = [
     setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
@@ -47,8 +51,8 @@ export function sessionStatement (session: Session, defaults: SessionDefaults, r
     ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) => setting(parameter(name), parameter(value))),
     setting(sql`'request.jwt.claims'`, parameter(session.claims)),
     setting(sql`'request.id'`, parameter(session.requestId)),
-    // pg_temp at the end: where it is not named it comes first, and a temporary table would stand before the real one.
-    setting(sql`'search_path'`, constant(defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp')),
+    setting(sql`'search_path'`, path),
+    setting(constant(SEARCH_PATH), path),
     setting(sql`'idle_in_transaction_session_timeout'`, constant(String(defaults.idleTimeoutMs))),
     fixed
   ]

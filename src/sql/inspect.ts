@@ -1,0 +1,116 @@
+/**
+ * Whether JSON fits the type it is read in. PostgreSQL drops members that a composite type does not
+ * have, and stores an array or an object in a text column as its JSON text. Both are refused here.
+ *
+ * A first attempt only asks whether that can happen at all (`undoubted`), by the number of the type.
+ * Each function in an expression costs a backend 0.6 us before it is ever called, so there are as few
+ * of them as possible. Where it can, the batch runs again, carefully: `inspected` follows the JSON
+ * into the type by the catalogue, and names the first place that does not fit.
+ */
+import type { JsonShape } from '../plan/nodes.ts'
+import { arrayText, constant, empty, join, parameter, sql, type Fragment } from './fragment.ts'
+import { raiseInspection, raiseText } from './marker.ts'
+
+const oids = (...types: readonly number[]): Fragment => sql`${constant(arrayText(types))}::pg_catalog.oid[]`
+
+/** jsonb and json (numbers of pg_type.dat): they hold JSON as it is. */
+const json = [3802, 114]
+
+/**
+ * Types in which arrays and objects are what they were, or refused: json, and arrays of int4, int8,
+ * uuid and numeric; for arrays of plain values those of text and varchar, too. Whatever else there is
+ * goes the careful way. No more than eight: of a longer list PostgreSQL makes a hash table first.
+ */
+const certain = {
+  list: oids(...json, 1007, 1016, 2951, 1231, 1009, 1015),
+  nested: oids(...json, 1007, 1016, 2951, 1231)
+}
+const jsonTypes = oids(...json)
+
+/**
+ * How a value begins, as text, that may have been an array or an object: `[` and `{` where it became
+ * JSON text, also in the digits of bytea; `{` of an array, `(` of a composite, `'` of a tsvector.
+ */
+const signs = constant("^([[{(']|\\\\x[57]b)")
+
+/** `oid` of the type of an expression, of a domain that of what it is made of. The expression is not computed. */
+function typeOf (value: Fragment): Fragment {
+  return sql`pg_catalog.pg_typeof(case when false then ${value} end)::pg_catalog.oid`
+}
+
+/** Whether the type of an expression is json or jsonb. */
+export function isJson (value: Fragment): Fragment {
+  return sql`${typeOf(value)} operator(pg_catalog.=) any (${jsonTypes})`
+}
+
+/** A value that was read from JSON of this shape. */
+export interface Doubted { readonly value: Fragment, readonly shape: Exclude<JsonShape, 'scalar'> }
+
+/**
+ * A condition that is true, or fails with the marker `inspect`: one of the values may not be what the
+ * JSON was. A reference may mean any JSON; the JSON null and NULL look the same when they are published.
+ */
+export function undoubted (values: readonly Doubted[]): Fragment {
+  const conditions = values.map(({ value, shape }) => shape === 'reference'
+    ? sql`case ${typeOf(value)} when 3802 then ${value} is not null when 114 then ${value} is not null
+        else (${value}::pg_catalog.text operator(pg_catalog.~) ${signs}) is not true end`
+    : sql`${typeOf(value)} operator(pg_catalog.=) any (${certain[shape]})`)
+  return sql`case when ${join(conditions, sql` and `)} then true else ${raiseInspection} is null end`
+}
+
+/** A member of an object that is inspected, with the type that it is to take, and its name for people. */
+export interface Inspected { readonly member: string, readonly example: Fragment, readonly label: string }
+
+/**
+ * `document`, of type json, when all that it holds fits; else it fails with the marker `value`. It is
+ * one object, or an array of them with their `positions` in the request. `source` are further
+ * relations that examples stand in.
+ */
+export function inspected (document: Fragment, members: readonly Inspected[], { positions, source = empty }: {
+  readonly positions?: readonly number[] | undefined
+  readonly source?: Fragment
+} = {}): Fragment {
+  if (members.length === 0) return document
+  const items = positions === undefined
+    ? sql`lateral (values (d.document, 1))`
+    : sql`pg_catalog.json_array_elements(d.document) with ordinality`
+  const row = positions === undefined
+    ? sql`''`
+    : sql`(${parameter(arrayText(positions))}::pg_catalog.int4[])[i.position]::pg_catalog.text`
+  const texts = (list: readonly string[]): Fragment => sql`${parameter(arrayText(list))}::pg_catalog.text[]`
+  const types = join(members.map(({ example }) => typeOf(example)), sql`, `)
+  return sql`(with recursive d as materialized (select ${document} as document), w (value, type, owner, path) as (
+      select i.value -> m.member, m.type, m.type, array[${row}, m.label]
+      from d${source}, ${items} as i (value, position),
+        unnest(${texts(members.map(({ member }) => member))}, ${texts(members.map(({ label }) => label))}, array[${types}]) as m (member, label, type)
+      where json_typeof(i.value -> m.member) in ('array', 'object')
+      union all
+      select n.value, n.type, t.oid, w.path || n.step
+      from w join pg_catalog.pg_type as t on t.oid = w.type
+      cross join lateral (
+        select w.value, t.typbasetype as type, '{}'::text[] as step where t.typtype = 'd'
+        union all
+        select e.value, a.atttypid, array[e.key]
+        from json_each(case when t.typtype = 'c' and json_typeof(w.value) = 'object' then w.value else '{}' end) as e
+        left join pg_catalog.pg_attribute as a on a.attrelid = t.typrelid and a.attname = e.key and a.attnum > 0 and not a.attisdropped
+        where a.atttypid is null or json_typeof(e.value) in ('array', 'object')
+        union all
+        select e.value, case json_typeof(e.value) when 'array' then w.type else t.typelem end, array[(e.position - 1)::text]
+        from json_array_elements(case when t.typtype = 'b' and t.typcategory = 'A' and json_typeof(w.value) = 'array' then w.value else '[]' end)
+          with ordinality as e (value, position)
+        where json_typeof(e.value) in ('array', 'object')
+      ) as n
+    ), f as (
+      select json_build_object('problem', case when w.type is null then 'member' else 'list' end, 'path', w.path,
+        'type', pg_catalog.format_type(coalesce(w.type, w.owner), null)) as fault
+      from w left join pg_catalog.pg_type as t on t.oid = w.type
+      where w.type is null or t.typtype <> 'd' and (t.typcategory in (${scalarCategories}) or t.oid = any (${scalarTypes})) limit 1
+    )
+    select case when f.fault is null then d.document else ${raiseText('value', sql`f.fault::text`)}::json end from d left join f on true)`
+}
+
+/** Categories of types that take one value (docs: "pg_type", typcategory): a list would become text. */
+const scalarCategories = join([...'SNBDTIEVZ'].map(letter => constant(letter)), sql`, `)
+
+/** bytea, char, xml, uuid, tsvector: the same outside of these categories. */
+const scalarTypes = oids(17, 18, 142, 2950, 3614)
