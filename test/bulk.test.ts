@@ -19,7 +19,7 @@ function plan (body: string): readonly PlanNode[] {
 }
 
 function piecesOf (node: PlanNode | undefined): ReadonlyArray<readonly string[]> {
-  return (node as InsertNode).groups.map(({ rows }) => rows.pieces)
+  return (node as InsertNode).groups.map(({ rows }) => rows.document.pieces)
 }
 
 t.test('rows that need no change are the text that was sent', async t => {
@@ -95,4 +95,107 @@ t.test('an answer of 50 MB arrives whole', async t => {
   t.equal(body.data.a.length, 10_000)
   t.ok(body.data.a.every(({ id, v }: { id: number, v: string }, i: number) => id === i + 1 && v === text))
   t.same(body.data.b, [{ id: 1, v: text }])
+})
+
+/** Everything that inserts rows; where rows are suppressed, those whose id is a multiple of 5. */
+const kinds = `
+  create table plain (id int primary key, a int default -1, b int default -2);
+  create table parted (like plain including all) partition by range (id);
+  create table low partition of parted for values from (0) to (500);
+  create table high partition of parted for values from (500) to (1000);
+  create table base (like plain including all);
+  create view simple as select b, a, id from base;
+  create view nowhere as select 0 as id, 0 as a, 0 as b;
+  alter view nowhere alter a set default -1, alter b set default -2;
+  create table ruled (like plain including all);
+  create rule ruled as on insert to ruled do instead insert into plain values (new.*) returning *;
+  create table noted (like plain including all);
+  create table notes (like plain);
+  create table guarded (like plain including all);
+  alter table guarded enable row level security;
+  create policy everything on guarded using (true) with check (id >= 0);
+
+  create function suppress() returns trigger language plpgsql as
+    $$ begin return case when new.id % 5 > 0 then new end; end $$;
+  create trigger suppress before insert on plain for each row execute function suppress();
+  create trigger suppress before insert on parted for each row execute function suppress();
+  create trigger suppress before insert on base for each row execute function suppress();
+  create trigger suppress instead of insert on nowhere for each row execute function suppress();
+  create trigger suppress before insert on guarded for each row execute function suppress();
+
+  -- It inserts other rows, and undoes that for half of them.
+  create function note() returns trigger language plpgsql as $$ begin
+    begin
+      insert into notes select x.* from json_populate_recordset(null::notes,
+        json_build_array(to_json(new), to_json(new))) as x;
+      if new.id % 2 = 0 then raise 'undo'; end if;
+    exception when raise_exception then null; end;
+    return case when new.id % 5 > 0 then new end;
+  end $$;
+  create trigger note before insert on noted for each row execute function note();
+  grant all on all tables in schema public to oneflight_user;`
+
+t.test('rows of mixed columns keep their order, whatever inserts them', async t => {
+  const service = await useService(t, { schema: kinds })
+  const values = Array.from({ length: 1000 }, (_, i) => {
+    const id = i * 7 % 1000
+    return i % 2 === 0 ? { id, a: i } : { b: i, id }
+  })
+  const expected = values.filter(({ id }) => id % 5 > 0).map(row => ({ a: -1, b: -2, ...row }))
+  for (const table of ['plain', 'parted', 'simple', 'nowhere', 'ruled', 'noted', 'guarded']) {
+    await service.database.sql`truncate plain`
+    const insert = { id: 'i', op: 'insert', table, values }
+    const whole = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
+    t.same(whole.body.data?.i, expected, table)
+    const columns = await service.post([{ ...insert, returning: ['a', { column: 'id', as: 'x' }] }])
+    t.same(columns.body.data?.i, expected.map(({ id, a }) => ({ a, x: id })), table)
+  }
+})
+
+t.test('rows without columns among others', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table t (id int generated always as identity, a int);
+      create function suppress() returns trigger language plpgsql as
+        $$ begin return case when new.id % 5 > 0 then new end; end $$;
+      create trigger suppress before insert on t for each row execute function suppress();
+      grant all on t to oneflight_user;`
+  })
+  const values = Array.from({ length: 300 }, (_, i) => i % 2 === 0 ? {} : { a: i })
+  const { body } = await service.post([{ id: 'i', op: 'insert', table: 't', values }])
+  // The rows without columns are inserted first and have the numbers from 1 to 150.
+  const numbered = values.map((row, i) =>
+    ({ id: i % 2 === 0 ? i / 2 + 1 : 150 + (i + 1) / 2, a: null, ...row }))
+  t.same(body.data?.i, numbered.filter(({ id }) => id % 5 > 0))
+})
+
+t.test('a trigger that resets the settings while rows of mixed columns are inserted', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table t (id int primary key, a int, b int);
+      create function reset_all() returns trigger language plpgsql as $$ begin
+        if new.id % 3 > 0 then reset all; end if;
+        return case when new.id < 1000 then new end;
+      end $$;
+      create trigger reset_all before insert on t for each row execute function reset_all();
+      grant all on t to oneflight_user;`
+  })
+  const rows = (count: number): object[] =>
+    Array.from({ length: count }, (_, id) => id % 2 === 0 ? { id, a: id } : { id, b: id })
+  const insert = (values: object[]): object => ({ id: 'i', op: 'insert', table: 't', values })
+  const post = (...operations: object[]): ReturnType<typeof service.post> =>
+    service.post(operations, { headers: { prefer: 'tx=rollback' } })
+  const all = rows(300)
+  t.same((await post(insert(all))).body.data?.i, all.map(row => ({ a: null, b: null, ...row })))
+  // One group loses rows, and the settings are reset for rows of the other.
+  const apart = all.map((_, i) => i % 2 === 0 ? { id: 6 * i, a: i } : { id: 3 * i + 1, b: i })
+  const kept = apart.filter(({ id }) => id < 1000)
+  const returning = ['id']
+  const answered = await post({ ...insert(apart), returning })
+  t.same(answered.body.data?.i, kept.map(({ id }) => ({ id })))
+  const { status, body } = await post(insert(rows(1002)))
+  const error = { code: 'internal', op: 'i', committed: false, retryable: false }
+  t.match({ status, error: body.error }, { status: 500, error })
+  t.match(body.error?.message, /^A trigger reset the settings of the session/)
+  t.same((await post({ ...insert(rows(1002)), returning: [] })).body.data?.i, [])
 })

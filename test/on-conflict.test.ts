@@ -2,7 +2,7 @@
  * on_conflict in all its forms: each insert against the same one written in SQL, on a twin of the table.
  */
 import t from 'tap'
-import { gauge, useService, type ServiceUnderTest } from './support/service.ts'
+import { gauge, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const columns = `k int primary key, code text, n int default 7, note text default 'default', j jsonb, tags text[], shop int, sku text,
@@ -289,17 +289,182 @@ async function rendered ({ database: { sql } }: ServiceUnderTest, query: string,
   return row?.j ?? ''
 }
 
-t.test('rows of many shapes beside a conflict: their order, and no more of them than can be answered in it', async t => {
-  const service = await useService(t, { schema: 'create table t (id int primary key, a int, b int); insert into t select i * 7 from generate_series(0, 20) i; grant all on t to oneflight_user' })
-  const rows = (count: number): object[] => Array.from({ length: count }, (_, id) => id % 2 === 0 ? { id, a: id } : { id, b: id })
-  const insert = (values: object[], onConflict: object) => service.post([{ id: 'i', op: 'insert', table: 't', values, on_conflict: onConflict }])
-  const nothing = { columns: ['id'], do: 'nothing' }
-  const { body } = await insert(rows(200), nothing)
-  t.same(body.data.i.map(({ id }: { id: number }) => id), Array.from({ length: 200 }, (_, id) => id).filter(id => id % 7 !== 0 || id > 140))
-  t.match((await insert(rows(201), nothing)).body.error.errors, [{ code: 'rows_limit', path: ['values'] }])
+/** A row that is sent. What it does not name is the default of `mixed`. */
+interface Mixed { readonly id: number, readonly a?: number, readonly b?: number }
+const defaults = { a: -1, b: -2, times: 0 }
+const mixed = `
+  create table mixed (id int primary key, a int default -1, b int default -2, times int default 0);
+  create function suppress() returns trigger language plpgsql as
+    $$ begin return case when new.id % 5 > 0 then new end; end $$;
+  grant all on mixed to oneflight_user;`
+
+const suppressing =
+  'create trigger suppress before insert on mixed for each row execute function suppress()'
+
+/** Rows that alternate between two sets of columns, with keys in no order, none of them twice. */
+const alternating = (count: number): Mixed[] => Array.from({ length: count }, (_, i) => {
+  const id = i * 7 % count
+  return i % 2 === 0 ? { id, a: i } : { b: i, id }
+})
+
+/** The rows of `mixed` that are there before: of every third key. */
+const isThere = (id: number): boolean => id % 3 === 0
+const there = (id: number): object => ({ id, a: 1000, b: 2000, times: 5 })
+
+/** What becomes of a row whose key is there; undefined when it is suppressed. */
+type Change = (row: Mixed) => object | undefined
+
+const nothing = { columns: ['id'], do: 'nothing' }
+const update = { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' }, times: { $inc: 1 } } }
+const met: Change = ({ id, a = -1 }) => ({ id, a, b: 2000, times: 6 })
+
+const conflicts: ReadonlyArray<readonly [conflict: object, change: Change]> = [
+  [nothing, () => undefined],
+  [update, met],
+  [{ ...update, where: { id: { lt: 500 } } }, row => row.id < 500 ? met(row) : undefined],
+  [{ ...update, where: { id: { lt: 0 } } }, () => undefined]
+]
+
+t.test('1000 rows that alternate between two sets of columns', async t => {
+  const service = await useService(t, { schema: mixed })
+  const { sql } = service.database
+  const values = alternating(1000)
+  for (const trigger of [false, true]) {
+    if (trigger) await sql.unsafe(suppressing)
+    for (const [conflict, change] of conflicts) {
+      await sql`truncate mixed`
+      await sql`alter table mixed disable trigger user`
+      await sql`insert into mixed select id, 1000, 2000, 5 from generate_series(0, 999, 3) as id`
+      await sql`alter table mixed enable trigger user`
+      const expected = values.flatMap(row => {
+        if (trigger && row.id % 5 === 0) return []
+        return (isThere(row.id) ? change(row) : { ...defaults, ...row }) ?? []
+      })
+      const text = `${JSON.stringify(conflict)} ${trigger ? 'with' : 'without'} a trigger`
+      const insert = { op: 'insert', table: 'mixed', values, on_conflict: conflict }
+      const { status, body } = await service.post([{ id: 'o', ...insert }])
+      t.equal(status, 200, text)
+      t.same(body.data?.o, expected, text)
+      const before = values.filter(({ id }) => isThere(id))
+      const stored = new Map(before.map(({ id }) => [id, there(id)]))
+      for (const row of expected as Mixed[]) stored.set(row.id, row)
+      const rows = [...stored].toSorted(([a], [b]) => a - b).map(([, row]) => row)
+      t.same(await sql`select * from mixed order by id`, rows, text)
+    }
+  }
+})
+
+t.test('columns, counts and references of rows that alternate', async t => {
+  const service = await useService(t, { schema: mixed, keys: true })
+  const { sql } = service.database
+  await sql.unsafe(suppressing)
+  const values = alternating(1000)
+  const kept = values.filter(({ id }) => id % 5 > 0)
+  const insert = { op: 'insert', table: 'mixed', values, on_conflict: nothing }
+  const post = async (batch: object[], headers: Record<string, string> = {}): Promise<Answer> => {
+    await sql`truncate mixed`
+    return await service.post(batch, { headers })
+  }
+  // Names that the statement itself uses.
+  const returning = ['b', { column: 'id', as: 'n0' }, { column: 'a', as: 'position' }]
+  const columns = await post([{ id: 'o', ...insert, returning }])
+  t.same(columns.body.data?.o, kept.map(({ id, a = -1, b = -2 }) => ({ b, n0: id, position: a })))
+  t.same((await post([{ id: 'o', ...insert, returning: [] }])).body.data?.o, [])
+  const counted = await post([{ id: 'o', ...insert }], { prefer: 'return=minimal' })
+  t.same(counted.body.data?.o, 800)
+  const where = { id: { eq: '$i.799.id' }, a: { eq: '$i.799.a' } }
+  const batch = [{ id: 'i', ...insert }, { id: 'o', op: 'select', table: 'mixed', where }]
+  const found = [{ ...defaults, ...kept[799] }]
+  t.same((await post(batch)).body.data?.o, found)
+  t.same((await post(batch, { prefer: 'return=minimal' })).body.data, { i: 800, o: 1 })
+  const key = { 'idempotency-key': 'k' }
+  const first = await post(batch, key)
+  t.same(first.body.data?.o, found)
+  t.equal((await post(batch, key)).text, first.text)
+})
+
+t.test('three sets of columns in any order, with keys that come twice', async t => {
+  const service = await useService(t, { schema: mixed })
+  let seed = 7
+  const random = (below: number): number => {
+    seed = (seed * 48_271) % 2_147_483_647
+    return seed % below
+  }
+  const values: Mixed[] = Array.from({ length: 500 }, (_, i) => {
+    const id = random(400)
+    return { 0: { id }, 1: { id, a: i }, 2: { b: i, id, a: i } }[random(3)] as Mixed
+  })
+  // Groups are inserted in the order of their first rows; of the rows with one key, the first is.
+  const groups = Map.groupBy(values, row => Object.keys(row).length)
+  const inserted = new Map<number, Mixed>()
+  for (const row of [...groups.values()].flat()) {
+    if (!inserted.has(row.id)) inserted.set(row.id, row)
+  }
+  const insert = { id: 'o', op: 'insert', table: 'mixed', values, on_conflict: nothing }
+  const { body } = await service.post([insert])
+  const expected = values.filter(row => inserted.get(row.id) === row)
+  t.ok(expected.length < 350)
+  t.same(body.data?.o, expected.map(row => ({ ...defaults, ...row })))
+  const twice = await service.post([{ ...insert, on_conflict: update }])
+  t.match(twice.body.error, { code: 'cardinality_violation', op: 'o' })
+})
+
+t.test('as many mixed rows as one operation may have', async t => {
+  const service = await useService(t, { schema: mixed })
+  const values = alternating(10_000)
+  const insert = { op: 'insert', table: 'mixed', values, on_conflict: update }
+  const again = { ...insert, returning: ['id', 'times'] }
+  const { body } = await service.post([{ id: 'i', ...insert }, { id: 'u', ...again }])
+  t.same(body.data?.i, values.map(row => ({ ...defaults, ...row })))
+  t.same(body.data?.u, values.map(({ id }) => ({ id, times: 1 })))
+})
+
+t.test('runs of rows are inserted in the order of values, as long as there are few', async t => {
+  const service = await useService(t, { schema: mixed })
+  // The second row and the last one have the same key; merged, the last one is in the first group.
+  const values = (runs: number): Mixed[] =>
+    [{ id: -1 }, { id: 0, a: 1 }, ...alternating(runs - 2).slice(1), { id: 0 }]
+  const inserted = async (runs: number): Promise<unknown> => {
+    const insert = { op: 'insert', table: 'mixed', values: values(runs), on_conflict: nothing }
+    const found = { op: 'select', table: 'mixed', columns: ['a'], where: { id: { eq: 0 } } }
+    const batch = [{ id: 'i', ...insert, returning: [] }, { id: 's', ...found }]
+    return (await service.post(batch, { headers: { prefer: 'tx=rollback' } })).body.data?.s
+  }
+  t.same(await inserted(200), [{ a: 1 }])
+  t.same(await inserted(201), [{ a: -1 }])
+})
+
+t.test('sets of columns that are too many', async t => {
+  const service = await useService(t, { schema: mixed })
+  const insert = { id: 'i', op: 'insert', table: 'mixed' }
+  const refused = async (members: object, limit: string): Promise<void> => {
+    const { status, body } = await service.post([{ ...insert, ...members }])
+    const message = `${limit}. Name the same columns in more of the rows, ` +
+      'or divide the rows among several operations.'
+    t.equal(status, 422)
+    const issue = { op: 'i', index: 0, code: 'rows_limit', path: ['values'], message }
+    t.same(body.error?.errors, [issue])
+  }
+  const shapes = (count: number): object[] =>
+    Array.from({ length: count }, (_, i) => ({ id: i, [`c${i}`]: i }))
+  await refused({ values: shapes(201), on_conflict: nothing },
+    'The rows name 201 different sets of columns; at most 200 are allowed')
   // What is beside the rows is written once for each group of them.
-  const set = (count: number): object => ({ columns: ['id'], do: 'update', set: Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, i])), where: { not: { or: [{ a: { eq: 1 } }, { b: { eq: 1 } }] } } })
-  t.match((await insert(rows(100), set(49))).body.error.errors, [{ code: 'rows_limit', path: ['values'], message: /^The rows name different columns, in 100 groups; that times the 51 parts of / }])
-  t.match((await insert(rows(100), set(48))).body.error, { code: 'undefined_column' })
-  t.match((await service.post([{ id: 'i', op: 'insert', table: 't', values: rows(200), returning: Array.from({ length: 26 }, (_, i) => ({ column: 'id', as: `c${i}` })) }])).body.error.errors, [{ code: 'rows_limit', path: ['values'] }])
+  const set = (count: number): object => ({
+    columns: ['id'],
+    do: 'update',
+    set: Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, i])),
+    where: { not: { or: [{ a: { eq: 1 } }, { b: { eq: 1 } }] } }
+  })
+  await refused({ values: shapes(100), on_conflict: set(49) },
+    'The rows name 100 different sets of columns; at most 98 are allowed ' +
+    'beside 51 values, conditions and columns of on_conflict and returning')
+  const { body } = await service.post([{ ...insert, values: shapes(100), on_conflict: set(48) }])
+  t.match(body.error, { code: 'undefined_column' })
+  // The same 100 groups, but of two sets of columns.
+  const values = alternating(100)
+  const returning = Array.from({ length: 51 }, (_, i) => ({ column: 'id', as: `c${i}` }))
+  const answer = await service.post([{ ...insert, values, returning }])
+  const ids = answer.body.data?.i.map(({ c50 }: { c50: number }) => c50)
+  t.same(ids, values.map(({ id }) => id))
 })

@@ -86,6 +86,10 @@ t.test('every example of the language has a plan, in which nothing of the servic
   const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map(({ text }) => text)
   const examples = blocks.filter(({ language, text }) => language === 'json' && text.startsWith('[')).map(({ text }) => text)
   t.ok(examples.length > 30)
+  // Groups that are merged are inserted in another way.
+  const values = Array.from({ length: 201 }, (_, i) =>
+    i % 2 === 0 ? { sku: `s${i}`, qty: i } : { sku: `s${i}` })
+  examples.push(JSON.stringify([{ id: 'i', op: 'insert', table: 'stock', values }]))
   const service = await useService(t, { schema: `${tables}; ${rows}; grant all on all tables in schema public to oneflight_user; -- ${randomUUID()}`, env: { EXPLAIN: 'on' } })
   let explained = 0
   for (const example of examples) {

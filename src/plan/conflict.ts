@@ -9,8 +9,13 @@ import { planFilter } from './filter.ts'
 import type { Assignment, ConflictNode, PlanOptions, Predicate, RowGroup } from './nodes.ts'
 import { planConflictSet } from './set.ts'
 
-/** Undefined when a fault was found. `groups` are the rows of the insert, undefined when these are faulty. */
-export function planConflict (value: Json, groups: readonly RowGroup[] | undefined, options: PlanOptions): ConflictNode | undefined {
+/** The columns that every run of rows names; undefined when the rows are faulty. */
+type Shapes = ReadonlyArray<Pick<RowGroup, 'columns'>> | undefined
+
+/** Plans `on_conflict`; undefined when a fault was found. */
+export function planConflict (
+  value: Json, runs: Shapes, options: PlanOptions
+): ConflictNode | undefined {
   const { findings } = options
   const path = ['on_conflict']
   if (!checkShape(OnConflict, value, path, findings)) {
@@ -23,27 +28,34 @@ export function planConflict (value: Json, groups: readonly RowGroup[] | undefin
   const { columns, constraint } = conflict
   if ((columns === undefined) === (constraint === undefined)) findings.fault('member_invalid', path, 'on_conflict takes exactly one of columns and constraint.')
   if (columns === undefined && conflict.index_where !== undefined) findings.fault('member_invalid', [...path, 'index_where'], 'index_where belongs to columns.')
-  const update = planUpdate(conflict, groups, options)
+  const update = planUpdate(conflict, runs, options)
   const where = conflict.index_where === undefined ? [] : planFilter(conflict.index_where as unknown as JsonObject, [...path, 'index_where'], options)
   return { target: constraint === undefined ? { columns: columns ?? [], where } : { constraint }, update }
 }
 
-function planUpdate ({ do: action, set, where }: Static<typeof OnConflict>, groups: readonly RowGroup[] | undefined, options: PlanOptions): ConflictNode['update'] {
+function planUpdate (
+  { do: action, set, where }: Static<typeof OnConflict>, runs: Shapes, options: PlanOptions
+): ConflictNode['update'] {
   if (action === 'nothing') {
     for (const [name, member] of Object.entries({ set, where })) {
       if (member !== undefined) options.findings.fault('member_invalid', ['on_conflict', name], `${name} belongs to "do": "update".`)
     }
     return undefined
   }
-  return { set: planNewValues(set as Json | undefined, groups, options), where: planConditions(where as unknown as JsonObject | undefined, options) }
+  return {
+    set: planNewValues(set as Json | undefined, runs, options),
+    where: planConditions(where as unknown as JsonObject | undefined, options)
+  }
 }
 
 /** Without `set` every inserted column is set. */
-function planNewValues (set: Json | undefined, groups: readonly RowGroup[] | undefined, { findings }: PlanOptions): readonly Assignment[] {
+function planNewValues (
+  set: Json | undefined, runs: Shapes, { findings }: PlanOptions
+): readonly Assignment[] {
   if (set !== undefined) return planConflictSet(set, ['on_conflict', 'set'], findings) ?? []
-  const shapes = new Set(groups?.map(({ columns }) => JSON.stringify(columns)))
-  const columns = groups?.[0]?.columns ?? []
-  if (groups !== undefined && (shapes.size > 1 || columns.length === 0)) {
+  const shapes = new Set(runs?.map(({ columns }) => JSON.stringify(columns)))
+  const columns = runs?.[0]?.columns ?? []
+  if (runs !== undefined && (shapes.size > 1 || columns.length === 0)) {
     findings.fault('member_invalid', ['on_conflict', 'set'], 'set is required where rows name different columns or none: a default would overwrite what a row never named.')
   }
   return columns.map(column => ({ column, modifier: '$excluded', operand: { kind: 'column', path: { column, keys: [], gives: 'column' }, of: 'excluded' } }))

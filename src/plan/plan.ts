@@ -12,7 +12,7 @@ import { planTable, readPath } from './name.ts'
 import type { Findings, Path, Plan, PlanLimits, PlanNode, PlanOptions, Predicate, Reading, SelectNode, TableName } from './nodes.ts'
 import { planExpectation, planOrder, planOutput } from './output.ts'
 import { planSet } from './set.ts'
-import { checkRepetition, planValues } from './values.ts'
+import { countParts, planGroups, readRows } from './values.ts'
 
 /** What an operation is read in: its place, the ids before it and where its findings go. */
 interface Context extends PlanOptions {
@@ -66,10 +66,13 @@ type Head = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
 const planners: Record<OperationKind, (operation: JsonObject, head: Head, context: Context) => PlanNode | undefined> = {
   insert (operation, head, { findings, limits }) {
     const values = present(operation, 'values', findings)
-    const groups = values === undefined ? undefined : planValues(values, has(operation, 'on_conflict'), { findings, limits })
-    const conflict = has(operation, 'on_conflict') ? planConflict(operation['on_conflict'] as Json, groups, { findings, limits }) : undefined
+    const rows = values === undefined ? undefined : readRows(values, { findings, limits })
+    const conflict = has(operation, 'on_conflict')
+      ? planConflict(operation['on_conflict'] as Json, rows?.runs, { findings, limits })
+      : undefined
     const output = planReturning(operation, 'insert', findings)
-    checkRepetition(groups, conflict, output, findings)
+    if (rows === undefined) return undefined
+    const groups = planGroups(rows, countParts(conflict, output), findings)
     return groups === undefined ? undefined : { kind: 'insert', ...head, groups, conflict, output }
   },
   update (operation, head, context) {

@@ -33,6 +33,10 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
   }
   if (marker.kind === 'value') return { failure: failure('value_invalid', describeFault(marker.fault as ValueFault), final(plan, at)), operation: at }
   if (marker.kind === 'session') return { failure: failure('internal', 'An earlier operation changed the session, and it could not be put back.', placeOf(plan, at)), operation: at }
+  if (marker.kind === 'order') {
+    const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
+    return { failure: failure('internal', message, final(plan, at)), operation: at }
+  }
   if (marker.kind === 'expect') return { failure: failure('expectation_failed', describeExpectation(plan, at, marker.value), final(plan, at)), operation: at }
   const readings = plan.readings.get(at) as readonly Reading[]
   const { op: source } = placeOf(plan, at)

@@ -4,10 +4,10 @@
  */
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import type { InsertNode, Plan, PlanNode, Reading } from '../plan/nodes.ts'
+import type { InsertNode, Plan, PlanNode, Reading, RowGroup } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
 import { arrayText, empty, identifier, integer, join, parameter, render, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
-import { conflictClause, insertStatement } from './insert.ts'
+import { conflictClause, insertStatement, rowNumber, unusedName } from './insert.ts'
 import { formatsKept, raise, sameSession, searchPathKept, writeAsSet, type Bearings } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
 import { answerSetting, createScope, nullsName, settingName, type Scope } from './scope.ts'
@@ -119,13 +119,15 @@ function answering (node: PlanNode, scope: Scope, { maxRows, minimal = false, ke
   const hidden = minimal || node.output?.length === 0
   const readings = everyReading.get(node.index) ?? []
   const columns = columnsRead(readings)
-  const change = changing(node, scope, shapeOf(node, hidden && readings.length === 0))
+  const shape = shapeOf(node, hidden && readings.length === 0)
+  const change = changing(node, scope, shape)
   const rendered = renderedRows(scope)
   const rows = hidden ? empty : sql`${rendered} as rows, `
   const checks = [
     ...kept.length === 0 ? [] : [{ when: sql`not (${join(kept, sql` and `)})`, then: raise('session', sql`j.n`) }],
     { when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) },
     ...expecting(node),
+    ...checkOrder(node, shape),
     ...publishing(node, { readings, columns, maxRows, hidden, rendered, careful: scope.careful })
   ]
   const shown = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
@@ -268,17 +270,75 @@ function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
 }
 
 /**
- * Groups are inserted in their order, because `r` reads them in that order, and answered in the order of `values`. Which rows a trigger
- * suppressed is not known: those of the same group close up.
+ * Groups are inserted in their order, because `r` reads them in that order, and answered in the
+ * order of `values`.
  */
 function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
   const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), shape, scope)
-  const named = node.groups.map((group, i) => sql`${identifier(`g${i}`)} as (${insertStatement(group, conflict, scope)} returning ${returned(node, shape)})`)
-  const placed = node.groups.map(({ positions }, i) => {
-    const name = identifier(`g${i}`)
-    return sql`select ${asRow(name, shape, scope)}, (${parameter(arrayText(positions))}::int[])[row_number() over ()] as position from ${name}`
+  const groups = nameGroups(node, shape)
+  const inserts = join(groups.map(({ group, name, number }) => {
+    const noted = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
+    const statement = insertStatement(group, conflict, scope, number !== undefined)
+    return sql`${name} as (${statement} returning ${returned(node, shape)}${noted})`
+  }), sql`, `)
+  const placed = join(groups.map(group => placeRows(node, group, shape, scope)), sql` union all `)
+  return sql`${inserts}, r as (select row${shape === 'columns' ? scope.exposed() : empty} from (${placed}) as placed order by position)`
+}
+
+/** One of several groups of an insert. */
+interface NamedGroup {
+  readonly group: RowGroup
+  /** The query that inserts it. */
+  readonly name: Fragment
+  /** The column of that query with the number of the row; undefined where none is needed. */
+  readonly number: Fragment | undefined
+}
+
+function nameGroups ({ groups, output = [] }: InsertNode, shape: Shape): readonly NamedGroup[] {
+  const number = identifier(unusedName(output.map(({ name }) => name)))
+  return groups.map((group, i) => ({
+    group,
+    name: identifier(`g${i}`),
+    number: shape !== 'nothing' && hasGaps(group) ? number : undefined
+  }))
+}
+
+/**
+ * Whether rows of other groups stand between those of the group. Where none do, the rows that were
+ * returned may close up: their order is right whichever were suppressed.
+ */
+function hasGaps ({ positions }: RowGroup): boolean {
+  return (positions.at(-1) as number) - (positions[0] as number) >= positions.length
+}
+
+/** The rows of a group as `row`, with their `position` in `values`. */
+function placeRows ({ output = [] }: InsertNode, named: NamedGroup, shape: Shape, scope: Scope): Fragment {
+  const { group, name, number } = named
+  const positions = sql`(${parameter(arrayText(group.positions))}::int[])`
+  const next = sql`row_number() over ()`
+  if (number === undefined) {
+    return sql`select ${asRow(name, shape, scope)}, ${positions}[${next}] as position from ${name}`
+  }
+  // Rows without a number: see checkOrder.
+  const position = sql`${positions}[coalesce(${name}.${number}, ${next})] as position`
+  if (shape === 'whole') return sql`select row, ${position} from ${name}`
+  const columns = join(output.map(column => sql`${name}.${identifier(column.name)}`), sql`, `)
+  const answered = sql`cross join lateral (select ${columns}) as q`
+  return sql`select ${asRow(sql`q`, shape, scope)}, ${position} from ${name} ${answered}`
+}
+
+/**
+ * Fails when numbers of rows are missing because a trigger reset the settings of the session. Where
+ * every row of a group was returned, their order is known without numbers.
+ */
+function checkOrder (node: PlanNode, shape: Shape): readonly Check[] {
+  const groups = node.kind === 'insert' ? nameGroups(node, shape) : []
+  const lost = groups.flatMap(({ group: { positions }, name, number }) => {
+    if (number === undefined) return []
+    const all = sql`${parameter(String(positions.length))}::int`
+    return sql`(select count(${number}) < count(*) and count(*) < ${all} from ${name})`
   })
-  return sql`${join(named, sql`, `)}, r as (select row from (${join(placed, sql` union all `)}) as placed order by position)`
+  return lost.length === 0 ? [] : [{ when: join(lost, sql` or `), then: raise('order', sql`j.n`) }]
 }

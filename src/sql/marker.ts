@@ -16,6 +16,7 @@ const words = {
   column: constant('column:'),
   expect: constant('expect:'),
   lists: constant('lists:'),
+  order: constant('order:'),
   session: constant('session:'),
   value: constant('value:'),
   busy: constant('busy:'),
@@ -26,9 +27,9 @@ const words = {
  * `rows`: more rows than allowed · `expect`: another number than expected · `row`: a row that is
  * referred to is missing · `lists`: too many lists are read of so many rows; the value is the number
  * of rows. `column`: one that is referred to is missing; the value is its position in the
- * publisher's list. `session`: it was changed, see sameSession. `inspect`: values have to be looked
- * at more closely, `value`: one does not fit, see inspect.ts. `busy`, `taken`: the idempotency key,
- * see claimStatement.
+ * publisher's list. `session`: it was changed, see sameSession. `order`: the order of inserted rows
+ * is lost, see checkOrder. `inspect`: values have to be looked at more closely, `value`: one does
+ * not fit, see inspect.ts. `busy`, `taken`: the idempotency key, see claimStatement.
  */
 export type MarkerKind = keyof typeof words | 'inspect'
 

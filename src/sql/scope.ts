@@ -25,8 +25,8 @@ export interface Scope {
    * `refused` the failure `value`. `when`: NULL unless this is true.
    */
   jsonNull (path: ColumnPath, options?: { readonly refused?: boolean, readonly when?: Fragment }): Fragment
-  /** Where that is to be known: `, <from>."<column>" as "n0", …`, the values that later operations read, beside the row. */
-  exposed (from: Fragment): Fragment
+  /** Where that is to be known: `, <from>."<column>" as "n0", …`, the values that later operations read, beside the row; without `from` by those names alone. */
+  exposed (from?: Fragment): Fragment
   /** Notes that the row `x` is stored, of which these columns may not be what the JSON was, and answers the condition that finds out. */
   undoubted (doubts: readonly Doubt[]): readonly Fragment[]
   /** Whether there was any doubt. */
@@ -102,9 +102,10 @@ export function createScope (table: TableName, readings: Plan['readings'], { car
       settings.set(source, setting)
       return sql`current_setting(${setting})::json`
     },
-    exposed: from => careful
-      ? join(exposed.map((column, i) => sql`, ${from}.${identifier(column)} as ${identifier(`n${i}`)}`), empty)
-      : empty,
+    exposed: from => join((careful ? exposed : []).map((column, i) => {
+      const name = identifier(`n${i}`)
+      return from === undefined ? sql`, ${name}` : sql`, ${from}.${identifier(column)} as ${name}`
+    }), empty),
     undoubted (doubts) {
       doubted ||= doubts.length > 0
       if (explained || careful || doubts.length === 0) return []
