@@ -71,7 +71,8 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const options = { session: identity, maxRows, minimal: preferences.return === 'minimal', keep: key !== undefined }
     const flight: Flight = {
       role: identity.role,
-      session: roleSettings => sessionStatement({ ...identity, requestId: request.id, writes, settings }, defaults, roleSettings),
+      session: connection =>
+        sessionStatement({ ...identity, requestId: request.id, writes, settings }, defaults, connection),
       operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, options),
       careful: explaining ? undefined : () => compile(plan, { ...options, careful: true }),
       refers: plan.readings.size > 0,

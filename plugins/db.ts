@@ -7,6 +7,7 @@ import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Database } from '../src/run/database.ts'
+import type { Lane } from '../src/run/lane.ts'
 import { createPool, type LanePool } from '../src/run/pool.ts'
 import { createProbe } from '../src/run/probe.ts'
 import { startPruner, type Pruner } from '../src/run/prune.ts'
@@ -23,8 +24,11 @@ export interface DbOptions {
 const PRUNE_MS = 60_000
 
 async function db (app: FastifyInstance, { config, database, replica: replicaTarget }: DbOptions): Promise<void> {
-  const pool = openPool(app, config, database)
-  const replica = replicaTarget === undefined ? undefined : openPool(app, config, replicaTarget, { server: 'replica' })
+  const warnOfSchemas = makeSchemaWarning(app)
+  const pool = openPool(app, { config, target: database, warnOfSchemas })
+  const replica = replicaTarget === undefined
+    ? undefined
+    : openPool(app, { config, target: replicaTarget, warnOfSchemas, which: { server: 'replica' } })
   const pools = new Map<Server, LanePool>([['primary', pool], ...replica === undefined ? [] : [['replica', replica] as const]])
   const probe = createProbe(database)
   let pruner: Pruner | undefined
@@ -46,8 +50,32 @@ async function db (app: FastifyInstance, { config, database, replica: replicaTar
   })
 }
 
-/** A pool that tells the log of its troubles; `which` stands in each line. */
-function openPool ({ log }: FastifyInstance, config: Config, target: DatabaseTarget, which: Readonly<Record<string, string>> = {}): LanePool {
+/** Logs each schema that is left off once, however many connections of both servers find it. */
+function makeSchemaWarning ({ log }: FastifyInstance): (unsafe: Lane['unsafeSchemas']) => void {
+  const told = new Set<string>()
+  return unsafe => {
+    for (const { schema, remedy } of unsafe.filter(({ remedy }) => !told.has(remedy))) {
+      log.warn({ schema, remedy }, LEFT_OFF)
+      told.add(remedy)
+    }
+  }
+}
+
+const LEFT_OFF = 'a schema of DB_EXTRA_SEARCH_PATH is left off, because roles of tokens ' +
+  'can create objects in it'
+
+interface OpenPoolOptions {
+  readonly config: Config
+  readonly target: DatabaseTarget
+  readonly warnOfSchemas: (unsafe: Lane['unsafeSchemas']) => void
+  /** Stands in each line of the log. */
+  readonly which?: Readonly<Record<string, string>>
+}
+
+/** A pool that tells the log of its troubles. */
+function openPool (
+  { log }: FastifyInstance, { config, target, warnOfSchemas, which = {} }: OpenPoolOptions
+): LanePool {
   let warned = false
   /** Why there is no connection, as far as it was told. */
   const told = new Set<string>()
@@ -57,11 +85,13 @@ function openPool ({ log }: FastifyInstance, config: Config, target: DatabaseTar
     queueSize: config.QUEUE_SIZE,
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
     prepares: config.PREPARED_STATEMENTS === 'on',
-    onOpened: ({ privileged }) => {
+    extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
+    onOpened: ({ privileged, unsafeSchemas }) => {
       if (told.size > 0) log.info(which, 'the database is reachable again')
       told.clear()
       if (privileged && !warned) log.warn({ ...which, role: target.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
       warned ||= privileged
+      warnOfSchemas(unsafeSchemas)
     },
     // Every request asks for a connection: each reason is told once until there is one. The message alone, without the values that options of
     // DATABASE_URL may hold: the error objects of postgres.js carry even more.

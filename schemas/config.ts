@@ -44,6 +44,13 @@ export const ConfigSchema = Type.Object({
   DATABASE_REPLICA_URL: Type.Optional(Type.String({ description: 'Where batches go that are `access=read-only`: a standby of the same database, with the same user; a pool of its own, of `POOL_SIZE` connections too', secret })),
   ANON_ROLE: Type.Optional(Type.String({ description: 'Database role of requests without a token; without it they are refused', minBytes: 1, maxBytes: 63, printable })),
   DB_SCHEMAS: Type.Array(Type.String(), { description: 'Schemas that operations may name, comma separated; the first is the one of tables named without a schema', default: ['public'], printable }),
+  DB_EXTRA_SEARCH_PATH: Type.Array(Type.String(), {
+    description: 'Schemas that follow `DB_SCHEMAS` on `search_path`, comma separated: for types, ' +
+      'operators and functions of extensions. No operation can name them; one in which the role ' +
+      'of a token can create objects is left off, with a warning',
+    default: ['public'],
+    printable
+  }),
 
   HTTP_HOST: Type.String({ description: 'Address the main server listens on', default: '127.0.0.1', printable }),
   HTTP_PORT: Type.Integer({ description: 'Port of the main server; 0 takes a free one', default: 4000, ...port }),

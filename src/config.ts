@@ -191,13 +191,28 @@ function checkRoles (given: Environment, { values: { ANON_ROLE: role }, database
   return []
 }
 
-function checkSchemas ({ DB_SCHEMAS: schemas = [] }: Partial<Config>): readonly string[] {
+function checkSchemas (values: Partial<Config>): readonly string[] {
+  return (['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'] as const)
+    .flatMap(name => checkNames(name, values[name] ?? []))
+}
+
+function checkNames (
+  name: 'DB_SCHEMAS' | 'DB_EXTRA_SEARCH_PATH', schemas: readonly string[]
+): readonly string[] {
   return schemas.flatMap((schema, index) => {
-    if (schema === 'information_schema' || schema.startsWith('pg_')) return [`DB_SCHEMAS: "${schema}" belongs to PostgreSQL`]
+    if (schema === 'information_schema' || schema.startsWith('pg_')) {
+      return [`${name}: "${schema}" belongs to PostgreSQL`]
+    }
+    // In a search_path it is the schema named like the current role, also when it is quoted.
+    if (schema === '$user') return [`${name}: "$user" is not the name of one schema`]
     // A table is named <schema>.<table>, with one dot.
-    if (schema.includes('.')) return [`DB_SCHEMAS: "${schema}" holds a dot, so that no operation could name its tables`]
-    if (Buffer.byteLength(schema) > 63) return [`DB_SCHEMAS: name ${index + 1} is longer than 63 bytes`]
-    return schemas.indexOf(schema) < index ? [`DB_SCHEMAS: "${schema}" is given twice`] : []
+    if (name === 'DB_SCHEMAS' && schema.includes('.')) {
+      return [`${name}: "${schema}" holds a dot, so that no operation could name its tables`]
+    }
+    if (Buffer.byteLength(schema) > 63) {
+      return [`${name}: name ${index + 1} is longer than 63 bytes`]
+    }
+    return schemas.indexOf(schema) < index ? [`${name}: "${schema}" is given twice`] : []
   })
 }
 

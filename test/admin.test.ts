@@ -76,7 +76,13 @@ t.test('who says nothing, or half a request, does not hold a service that stops'
 t.test('/config shows what runs, and no secret', async t => {
   const { adminUrl, database, log } = await useService(t, {
     schema,
-    env: { ANON_ROLE: 'oneflight_anon', MAX_OPS: '7', DB_SCHEMAS: 'public,private', JWT_AUD: 'a,b' },
+    env: {
+      ANON_ROLE: 'oneflight_anon',
+      MAX_OPS: '7',
+      DB_SCHEMAS: 'public,private',
+      DB_EXTRA_SEARCH_PATH: 'ext',
+      JWT_AUD: 'a,b'
+    },
     databaseUrl: url => `${url}?application_name=hush&options=-c%20geqo%3Doff`
   })
   const { status, body, text, headers } = await ask(`${adminUrl}/config`)
@@ -85,7 +91,10 @@ t.test('/config shows what runs, and no secret', async t => {
   const { hostname, port } = new URL(database.loginUrl)
   t.same(body.DATABASE_URL, { user: 'oneflight_login', hosts: [{ host: hostname, port: Number(port) }], database: database.name })
   t.match(body, { JWT_SECRET: '[redacted]', ANON_ROLE: 'oneflight_anon', MAX_OPS: 7, DB_SCHEMAS: ['public', 'private'], JWT_AUD: ['a', 'b'], JWT_ISS: null, MAX_BODY_BYTES: 1_048_576, LOG_LEVEL: 'info' })
+  t.same(body.DB_EXTRA_SEARCH_PATH, ['ext'])
   t.same(Object.keys(body).sort(), configItems.map(([name]) => name).sort(), 'every variable, and nothing of the environment beside them')
-  for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo', 'PATH']) t.notOk(text.includes(secret), secret)
+  for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo', '"PATH"']) {
+    t.notOk(text.includes(secret), secret)
+  }
   t.notOk(JSON.stringify(log).includes(SECRET))
 })

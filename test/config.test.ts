@@ -24,6 +24,7 @@ t.test('defaults', async t => {
   t.strictSame(config, {
     ...base,
     DB_SCHEMAS: ['public'],
+    DB_EXTRA_SEARCH_PATH: ['public'],
     HTTP_HOST: '127.0.0.1',
     HTTP_PORT: 4000,
     ADMIN_HTTP_HOST: '127.0.0.1',
@@ -73,6 +74,7 @@ t.test('what is read', async t => {
     [{ JWT_ROLE_CLAIM: 'app_metadata.role' }, { JWT_ROLE_CLAIM: 'app_metadata.role' }],
     [{ JWT_AUD: 'a, b', JWT_ISS: 'https://id.example' }, { JWT_AUD: ['a', 'b'], JWT_ISS: 'https://id.example' }],
     [{ DB_SCHEMAS: 'api,Private Stuff' }, { DB_SCHEMAS: ['api', 'Private Stuff'] }],
+    [{ DB_EXTRA_SEARCH_PATH: 'ext, v1.2' }, { DB_EXTRA_SEARCH_PATH: ['ext', 'v1.2'] }],
     [{ ANON_ROLE: 'anon', JWT_SECRET: '' }, { ANON_ROLE: 'anon' }],
     [{ ANON_ROLE: 'é'.repeat(31) }, { ANON_ROLE: 'é'.repeat(31) }],
     [{ JWT_SECRET: 'é'.repeat(16) }, { JWT_SECRET: 'é'.repeat(16) }],
@@ -120,8 +122,20 @@ t.test('what is refused', async t => {
     [{ DB_SCHEMAS: 'api,api.v2' }, 'DB_SCHEMAS: "api.v2" holds a dot, so that no operation could name its tables'],
     [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
     [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
-    ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
-      [{ DB_SCHEMAS: `api,${name}` }, `DB_SCHEMAS: "${name}" belongs to PostgreSQL`] as const),
+    [{ DB_EXTRA_SEARCH_PATH: 'ext,public,ext' }, 'DB_EXTRA_SEARCH_PATH: "ext" is given twice'],
+    [
+      { DB_EXTRA_SEARCH_PATH: `ext,${'x'.repeat(64)}` },
+      'DB_EXTRA_SEARCH_PATH: name 2 is longer than 63 bytes'
+    ],
+    [
+      { DB_EXTRA_SEARCH: 'ext' },
+      'DB_EXTRA_SEARCH: unknown variable; did you mean DB_EXTRA_SEARCH_PATH?'
+    ],
+    ...['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'].flatMap(variable => [
+      [{ [variable]: 'api,$user' }, `${variable}: "$user" is not the name of one schema`] as const,
+      ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
+        [{ [variable]: `api,${name}` }, `${variable}: "${name}" belongs to PostgreSQL`] as const)
+    ]),
     ...['127.0.0.1', '0.0.0.0', '::'].map(host =>
       [{ HTTP_HOST: host, HTTP_PORT: '9568' }, 'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'] as const),
     [{ ADMIN_HTTP_HOST: '0.0.0.0', ADMIN_HTTP_PORT: '4000' }, 'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'],

@@ -19,7 +19,7 @@ import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
 import { claimStatement, releaseStatement, storeStatement, type Key } from '../sql/idempotency.ts'
-import type { RoleSettings } from '../sql/session.ts'
+import type { ConnectionFacts } from '../sql/session.ts'
 import { breakLane, type Lane } from './lane.ts'
 import { choosePrepared } from './prepare.ts'
 
@@ -29,8 +29,8 @@ export type Mode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 /** What flies: the session scope (see sessionStatement), then the operations, each of one row with one column. */
 export interface Flight {
   readonly role: string
-  /** Made for the connection it flies on, for that is what knows the settings of roles. */
-  readonly session: (roleSettings: RoleSettings) => Statement
+  /** Made for the connection of the attempt, from what was read when that was opened. */
+  readonly session: (connection: ConnectionFacts) => Statement
   readonly operations: readonly Statement[]
   /** The same operations for an attempt that must be careful; see compile.ts. Absent once they are used. */
   readonly careful?: (() => readonly Statement[]) | undefined
@@ -200,7 +200,7 @@ interface Query extends PromiseLike<Answer> {
 type Answer = ReadonlyArray<ReadonlyArray<Buffer | null>> & { readonly command: string }
 
 function board (lane: Lane, flight: Flight, transaction: Transaction, log: FlightLog): void {
-  const legs = plotLegs(flight, flight.session(lane.roleSettings))
+  const legs = plotLegs(flight, flight.session(lane))
   const held = legs.map(({ statement }) => lane.prepared.has(statement.text))
   const prepared = choosePrepared(lane, legs.map(({ statement }) => flight.fresh === true ? { ...statement, prepare: false } : statement))
   log.sent = true

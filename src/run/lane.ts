@@ -12,6 +12,7 @@ import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { RoleSettings } from '../sql/session.ts'
 import { hearFarewell, type Farewell } from './farewell.ts'
 import { readRoleSettings } from './role-settings.ts'
+import { readExtraSchemas, type UnsafeSchema } from './search-path.ts'
 import { openSocket } from './socket.ts'
 
 export interface Lane {
@@ -30,6 +31,10 @@ export interface Lane {
   readonly privileged: boolean
   /** Settings that roles were given, as they were when the connection was opened; PostgreSQL too looks at them then. */
   readonly roleSettings: RoleSettings
+  /** Schemas that follow DB_SCHEMAS on search_path, as they were when the connection was opened. */
+  readonly extraSchemas: readonly string[]
+  /** Schemas that should follow as well, but in which a token's role can create objects. */
+  readonly unsafeSchemas: readonly UnsafeSchema[]
   /** When it is to be replaced, as a time of performance.now(). */
   readonly expires: number
   readonly state: {
@@ -67,6 +72,8 @@ export interface OpenOptions {
   readonly lifetimeMs?: number | undefined
   /** Whether to read the settings of roles, which batches need. */
   readonly roleSettings?: boolean | undefined
+  /** Schemas of which those that are safe are read with the settings of roles. */
+  readonly extraSchemas?: readonly string[] | undefined
   /** Whether statements may be prepared: not behind a pooler that gives each transaction another connection. */
   readonly prepares?: boolean | undefined
   /** Aborted when the lane is not wanted any more: opening it fails at once then. A lane that is open is not concerned. */
@@ -148,7 +155,10 @@ export function breakLane (lane: Lane): void {
 /** Number of the host that is to be tried next; all were tried when it is their number. */
 interface Hosts { next: number }
 
-async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs = LIFETIME_MS, roleSettings = true, prepares = true, signal = NEVER }: OpenOptions): Promise<{ lane: Lane, fits: boolean }> {
+async function connectLane (
+  target: DatabaseTarget, hosts: Hosts, options: OpenOptions
+): Promise<{ lane: Lane, fits: boolean }> {
+  const { lifetimeMs = LIFETIME_MS, prepares = true, signal = NEVER } = options
   const start = hosts.next
   hosts.next = target.hosts.length
   const end = performance.now() + target.connectTimeoutMs
@@ -198,7 +208,8 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
   signal.addEventListener('abort', aborted)
   // postgres.js says nothing of queries that were waiting when their connection ended.
   const lost = new Promise<never>((_resolve, reject) => { state.onLost = () => reject(new Error(reason)) })
-  const { fits, ...found } = await Promise.race([inspect(client, target, roleSettings), lost]).catch(async (error: unknown) => {
+  const inspected = inspect(client, target, options)
+  const { fits, ...found } = await Promise.race([inspected, lost]).catch(async (error: unknown) => {
     socket?.destroy()
     await client.end({ timeout: 0 })
     throw error
@@ -213,19 +224,31 @@ async function connectLane (target: DatabaseTarget, hosts: Hosts, { lifetimeMs =
   return { lane: { ...open, prepared: new Set(), prepares, ...found, expires, state }, fits }
 }
 
-/** Whether the server is what the URL asks for, which of its processes it is, whether the login role is above the policies of tables, and the settings of roles. */
-async function inspect (client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget, withRoleSettings: boolean): Promise<Pick<Lane, 'backend' | 'privileged' | 'roleSettings'> & { fits: boolean }> {
+interface Findings
+  extends Pick<Lane, 'backend' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'> {
+  /** Whether the server is what the URL asks for. */
+  readonly fits: boolean
+}
+
+/** Reads what a lane tells of its server. */
+async function inspect (
+  client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget, options: OpenOptions
+): Promise<Findings> {
+  const { roleSettings: forBatches = true, extraSchemas: names = [] } = options
   const rows = await client.unsafe<Server[]>(`
     select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly, current_setting('server_version_num') as version,
       pg_backend_pid()::text as pid, (select extract(epoch from backend_start)::text from pg_stat_get_activity(pg_backend_pid())) as started,
       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`)
   const server = rows[0] as Server
   const fits = isFit(server, targetSessionAttrs)
-  const roleSettings: RoleSettings = fits && withRoleSettings ? await readRoleSettings(client, Number(server.version)) : new Map()
+  const wanted = fits && forBatches
+  const version = Number(server.version)
+  const roleSettings: RoleSettings = wanted ? await readRoleSettings(client, version) : new Map()
+  const schemas = await readExtraSchemas(client, wanted ? names : [])
   // A pooler names a process of its own in the start-up.
   const { pid, started } = server
   const backend = String(rows.state.pid) === pid ? { pid, started } : undefined
-  return { fits, backend, privileged: server.privileged === 't', roleSettings }
+  return { fits, backend, privileged: server.privileged === 't', roleSettings, ...schemas }
 }
 
 interface Server extends Backend { readonly standby: string, readonly readonly: string, readonly version: string, readonly privileged: string }

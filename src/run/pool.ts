@@ -19,6 +19,8 @@ export interface PoolOptions {
   readonly queueTimeoutMs: number
   /** Whether statements may be prepared; true unless said otherwise. */
   readonly prepares?: boolean | undefined
+  /** Schemas that follow DB_SCHEMAS on search_path where they are safe; none by default. */
+  readonly extraSchemas?: readonly string[] | undefined
   /** Age at which a lane is replaced; about half an hour unless said otherwise. */
   readonly lifetimeMs?: number | undefined
   /** Hears of every lane that was opened. */
@@ -70,7 +72,9 @@ const ASIDES = 2
 const REAP_MS = 1000
 
 /** Makes the pool; no connection is opened before one is asked for. */
-export function createPool ({ target, size, queueSize, queueTimeoutMs, prepares, lifetimeMs, onOpened, onOpenFailed }: PoolOptions): LanePool {
+export function createPool (options: PoolOptions): LanePool {
+  const { target, size, queueSize, queueTimeoutMs, prepares, extraSchemas, lifetimeMs } = options
+  const { onOpened, onOpenFailed } = options
   const open = new Set<Lane>()
   const busy = new Set<Lane>()
   const waiting = new Set<{ abort (): void }>()
@@ -96,7 +100,8 @@ export function createPool ({ target, size, queueSize, queueTimeoutMs, prepares,
     propagateCreateError: true
   })
   const pool = makePool(size, async () => {
-    const lane = await openLane(target, { lifetimeMs, prepares, signal: unwanted.signal })
+    const { signal } = unwanted
+    const lane = await openLane(target, { lifetimeMs, prepares, extraSchemas, signal })
     open.add(lane)
     onOpened?.(lane)
     return lane

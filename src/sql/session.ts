@@ -23,6 +23,15 @@ export interface Session {
  */
 export type RoleSettings = ReadonlyMap<string, ReadonlyArray<readonly [name: string, value: string]>>
 
+/** What the settings of a transaction depend on; read when its connection was opened. */
+export interface ConnectionFacts {
+  readonly roleSettings: RoleSettings
+  /** Schemas that follow DB_SCHEMAS on search_path and that no operation can name. */
+  readonly extraSchemas: readonly string[]
+}
+
+const NO_FACTS: ConnectionFacts = { roleSettings: new Map(), extraSchemas: [] }
+
 /** What is the same for every transaction of the service. Times in milliseconds. */
 export interface SessionDefaults {
   readonly schemas: readonly string[]
@@ -40,10 +49,14 @@ export const checkConnection: Fragment = sql`pg_catalog.set_config('client_conne
  * other one, so it is prepared on each lane; roles with settings of their own have one by the number of these. Names are written in full, for it may
  * have to put right a search_path.
  */
-export function sessionStatement (session: Session, defaults: SessionDefaults, roleSettings: RoleSettings = new Map()): Statement {
+export function sessionStatement (
+  session: Session, defaults: SessionDefaults, connection: ConnectionFacts = NO_FACTS
+): Statement {
+  const { roleSettings, extraSchemas } = connection
+  const schemas = [...defaults.schemas, ...extraSchemas].map(name => render(identifier(name)).text)
   // pg_temp at the end: where it is not named it comes first, and a temporary table would stand
   // before the real one.
-  const path = constant(defaults.schemas.map(schema => `${render(identifier(schema)).text}, `).join('') + 'pg_temp')
+  const path = constant([...schemas, 'pg_temp'].join(', '))
   // Of a name that comes twice the last one counts: settings of the role take the place of the timeouts, and the others that of theirs.
   const settings = [
     setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),

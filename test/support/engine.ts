@@ -37,7 +37,7 @@ export function alterSession (flight: Flight, from: string, to: string): Flight 
     if (!session.text.includes(from)) throw new Error(`no "${from}" in the session scope`)
     return { ...session, text: session.text.replace(from, to) }
   }
-  return { ...flight, session: roleSettings => change(flight.session(roleSettings)) }
+  return { ...flight, session: connection => change(flight.session(connection)) }
 }
 
 /** A flight of statements without parameters, in a session that asks for the transaction's id. */
