@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { RoleSettings } from '../sql/session.ts'
+import { recognizeEngine } from './engine.ts'
 import { hearFarewell, type Farewell } from './farewell.ts'
 import { readRoleSettings } from './role-settings.ts'
 import { readExtraSchemas, type UnsafeSchema } from './search-path.ts'
@@ -230,11 +231,13 @@ interface Findings
   readonly fits: boolean
 }
 
-/** Reads what a lane tells of its server. */
+/** Reads what a lane tells of its server. Throws when policies are not kept on such a server. */
 async function inspect (
   client: postgres.Sql, { targetSessionAttrs }: DatabaseTarget, options: OpenOptions
 ): Promise<Findings> {
   const { roleSettings: forBatches = true, extraSchemas: names = [] } = options
+  const engine = await recognizeEngine(client)
+  if (engine !== undefined) throw new Error(engine.refusal)
   const rows = await client.unsafe<Server[]>(`
     select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly, current_setting('server_version_num') as version,
       pg_backend_pid()::text as pid, (select extract(epoch from backend_start)::text from pg_stat_get_activity(pg_backend_pid())) as started,

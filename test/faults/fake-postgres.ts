@@ -14,7 +14,9 @@ import {
 } from './messages.ts'
 
 /** What a client asks for; `end` is the COMMIT or ROLLBACK of the chained transaction. */
-export type Kind = 'startup' | 'inspect' | 'settings' | 'begin' | 'session' | 'operation' | 'commit' | 'reset' | 'end' | 'inquiry' | KeyKind | 'other'
+export type Kind =
+  'startup' | 'engine' | 'inspect' | 'settings' | 'begin' | 'session' | 'operation' | 'commit' |
+  'reset' | 'end' | 'inquiry' | KeyKind | 'other'
 
 /** What is asked about an idempotency key: in the flight, and by another connection when the flight was lost. */
 type KeyKind = 'claim' | 'check' | 'release' | 'store' | 'terminate' | 'wait' | 'stored'
@@ -54,6 +56,7 @@ export interface FakePostgres {
 
 /** Words of which one stands in each kind of statement; the first that is found counts. */
 const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
+  ['engine', 'pg_extension as e'],
   ['inspect', 'pg_is_in_recovery() as standby'],
   ['inquiry', 'pg_xact_status'],
   ['settings', 'pg_db_role_setting'],
@@ -172,6 +175,7 @@ function answerTo (text: string, state: 'I' | 'T' | 'E'): readonly Buffer[] {
   if (state === 'E') return [errorResponse('25P02'), ready('E')]
   switch (kind) {
     case 'inspect': return rows(['standby', 'readonly', 'version', 'pid', 'started', 'privileged'], ['f', 'off', '180000', String(process.pid), '1.5', 'f'])
+    case 'engine': return rows(['engine'])
     case 'settings': return rows(['role', 'name', 'value'])
     case 'begin': return [complete('BEGIN'), ready('T')]
     case 'session': return rows(['xid', 'pid', 'server', 'at', 'set'], [XID, String(process.pid), '1.5', '2.5', ''])
