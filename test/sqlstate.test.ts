@@ -1,6 +1,7 @@
 /** Every row of the table SQLSTATE → status, raised by triggers: inside an operation and at COMMIT. */
 import t from 'tap'
 import { statusOf, withoutValues } from '../src/errors/postgres.ts'
+import { useDatabase } from './support/database.ts'
 import { useService } from './support/service.ts'
 
 const schema = `
@@ -29,8 +30,9 @@ const schema = `
 
 /** SQLSTATE, status, code (the SQLSTATE itself when PostgreSQL has no name for it). */
 type Row = readonly [state: string, status: number, code: string]
-const unavailable = ['08000', '08001', '08003', '08004', '08006', '08007', '08P01', '08XYZ', '53000', '53100', '53200', '53300', '53400', '57P01', '57P02', '57P03']
+const unavailable = ['08000', '08001', '08003', '08004', '08006', '08007', '08P01', '08XYZ', '53000', '53100', '53200', '53300', '57P01', '57P02', '57P03']
 const rows: readonly Row[] = [
+  ['53400', 400, 'configuration_limit_exceeded'],
   ...unavailable.map((state): Row => [state, 503, 'database_unavailable']),
   ['40001', 409, 'serialization_failure'], ['40P01', 409, 'deadlock_detected'], ['55P03', 409, 'lock_not_available'],
   ['23503', 409, 'foreign_key_violation'], ['23505', 409, 'unique_violation'], ['23P01', 409, 'exclusion_violation'], ['23001', 409, 'restrict_violation'],
@@ -123,6 +125,34 @@ t.test('what PostgreSQL itself raises', async t => {
     const { status, body } = await service.post([{ id: 'o', op: 'select', table: 'parents' }])
     t.match({ status, error: body.error }, { status: 409, error: { code: 'lock_not_available', retryable: true, op: 'o' } })
   })
+})
+
+t.test('a request that exceeds temp_file_limit is refused for good', async t => {
+  const database = await useDatabase(t, {
+    schema: `
+      create table big (id int primary key, word text);
+      insert into big select i, md5(i::text) from generate_series(1, 5000) as i;
+      grant select on big to oneflight_user`
+  })
+  // Settings of a database apply to connections opened later, so the service starts after this.
+  for (const setting of ['temp_file_limit', 'work_mem']) {
+    await database.sql.unsafe(`alter database ${database.name} set ${setting} = '64kB'`)
+  }
+  const { post } = await useService(t, { databaseUrl: () => database.loginUrl })
+  const select = { id: 'o', op: 'select', table: 'big', limit: 5000 }
+  const { status, body: { error } } = await post([{ ...select, order: [{ word: 'asc' }] }])
+  t.match({ status, ...error }, {
+    status: 400,
+    type: 'execution_error',
+    code: 'configuration_limit_exceeded',
+    sqlstate: '53400',
+    op: 'o',
+    index: 0,
+    committed: false,
+    retryable: false
+  })
+  const small = await post([{ ...select, limit: 10, order: [{ word: 'asc' }] }])
+  t.equal(small.status, 200, 'a sort that fits into memory')
 })
 
 t.test('lack of privilege is 401 for nobody but the anonymous', async t => {

@@ -25,10 +25,12 @@ const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
   ['42', 400], ['44', 400], ['54', 400], ['0A', 400], ['21', 400], ['P0', 400],
   // Among others an insert into a view that takes none: the client alone chose the table.
   ['55000', 400],
+  // temp_file_limit is exceeded: the same request would need as many temporary files again.
+  ['53400', 400],
   ['57014', 504]
 ]
 
-const unavailable = /^(?:08|53|57P0[123])/
+const unavailable = /^(?:08|53(?!400)|57P0[123])/
 const retryable = new Set(['40001', '40P01', '55P03'])
 
 /** What the caller knows about the place of an error; `op` null: at COMMIT. */
