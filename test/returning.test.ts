@@ -291,9 +291,9 @@ t.test('columns that are not there are refused by PostgreSQL, whatever else may 
       [{ op: 'update', set: { n: 1 }, all: true, returning: [name] }, 400, 'undefined_column'],
       [{ op: 'delete', all: true, returning: [name] }, 400, 'undefined_column']
     ] as const),
-    [{ op: 'select', columns: ['status->x'] }, 404, 'undefined_function'],
-    [{ op: 'select', columns: ['tags->0'] }, 404, 'undefined_function'],
-    [{ op: 'select', order: [{ doc: 'asc' }] }, 404, 'undefined_function'],
+    [{ op: 'select', columns: ['status->x'] }, 400, 'undefined_function'],
+    [{ op: 'select', columns: ['tags->0'] }, 400, 'undefined_function'],
+    [{ op: 'select', order: [{ doc: 'asc' }] }, 400, 'undefined_function'],
     [{ op: 'select', columns: ['status', { fn: 'count' }] }, 400, 'grouping_error'],
     [{ op: 'select', columns: ['status', 'n'], group_by: ['status'] }, 400, 'grouping_error'],
     [{ op: 'select', columns: ['status'], group_by: ['status'], order: [{ n: 'asc' }] }, 400, 'grouping_error'],

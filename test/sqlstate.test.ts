@@ -106,7 +106,7 @@ t.test('what PostgreSQL itself raises', async t => {
     [{ op: 'delete', table: 'nope', all: true }, 404, { code: 'undefined_table' }],
     [insert('parents', { nope: 1 }), 400, { code: 'undefined_column' }],
     [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, { code: 'undefined_column' }],
-    [{ op: 'select', table: 'parents', where: { id: { like: 'x' } } }, 404, { code: 'undefined_function' }],
+    [{ op: 'select', table: 'parents', where: { id: { like: 'x' } } }, 400, { code: 'undefined_function' }],
     [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, { code: 'invalid_regular_expression' }],
     [{ op: 'select', table: 'forbidden' }, 403, { code: 'insufficient_privilege' }],
     [{ op: 'select', table: 'failing' }, 400, { code: 'division_by_zero', op: 'o' }]
@@ -125,6 +125,66 @@ t.test('what PostgreSQL itself raises', async t => {
     const { status, body } = await service.post([{ id: 'o', op: 'select', table: 'parents' }])
     t.match({ status, error: body.error }, { status: 409, error: { code: 'lock_not_available', retryable: true, op: 'o' } })
   })
+})
+
+t.test('an operator that a type does not have is 400, a missing function 404', async t => {
+  const { post } = await useService(t, {
+    schema: `
+      create type pair as (n int, doc json);
+      create table kinds (
+        n int, txt text, doc json, docs json[], pair pair, place point,
+        other_docs json[], other_pair pair
+      );
+      insert into kinds (docs, pair, other_docs, other_pair)
+        select array['{}']::json[], row(1, '{}')::pair, array['{}']::json[], row(1, '{}')::pair
+        from generate_series(1, 2);
+      create view broken as select array_position(docs, '{}') as at from kinds;
+      create function gone() returns int language plpgsql as 'begin return missing(1); end';
+      create view calling as select gone() as n;
+      grant select on kinds, broken, calling to oneflight_user`
+  })
+  const where = (column: string, filter: object): object => ({ where: { [column]: filter } })
+  const count = { fn: 'count' }
+  const cases: ReadonlyArray<readonly [select: object, status: number]> = [
+    [where('n', { like: '1%' }), 400],
+    [where('n', { has_key: 'a' }), 400],
+    [where('n', { eq: { $col: 'txt' } }), 400],
+    [where('doc', { eq: { $value: {} } }), 400],
+    [where('doc', { in: ['{}', '[]'] }), 400],
+    [where('doc', { isdistinct: { $value: {} } }), 400],
+    [where('place', { eq: '(1,2)' }), 400],
+    [where('docs', { eq: { $value: [{}] } }), 400],
+    [where('docs', { gt: { $col: 'other_docs' } }), 400],
+    [where('docs', { cs: [{}] }), 400],
+    [where('docs', { cd: [{}] }), 400],
+    [where('docs', { ov: [{}] }), 400],
+    [where('pair', { eq: { $col: 'other_pair' } }), 400],
+    [where('pair', { lt: { $col: 'other_pair' } }), 400],
+    ...['doc', 'docs', 'pair', 'place'].flatMap(name => [
+      [{ order: [{ [name]: 'asc' }] }, 400],
+      [{ columns: [name, count], group_by: [name] }, 400]
+    ] as const),
+    [{ columns: [{ fn: 'max', column: 'docs' }] }, 400],
+    [{ columns: ['txt->0'] }, 400],
+    [{ columns: [{ fn: 'sum', column: 'txt' }] }, 404],
+    [{ columns: [{ fn: 'max', column: 'doc' }] }, 404],
+    // These name no operator: the database itself fails in a function.
+    [{ table: 'broken' }, 404],
+    [{ table: 'calling' }, 404]
+  ]
+  for (const [select, status] of cases) {
+    const answer = await post([{ id: 'o', op: 'select', table: 'kinds', ...select }])
+    const expected = {
+      type: 'execution_error',
+      code: 'undefined_function',
+      sqlstate: '42883',
+      op: 'o',
+      committed: false,
+      retryable: false
+    }
+    const text = `${JSON.stringify(select)} ${answer.body.error?.message}`
+    t.match({ status: answer.status, ...answer.body.error }, { status, ...expected }, text)
+  }
 })
 
 t.test('a request that exceeds temp_file_limit is refused for good', async t => {
@@ -156,9 +216,9 @@ t.test('a request that exceeds temp_file_limit is refused for good', async t => 
 })
 
 t.test('lack of privilege is 401 for nobody but the anonymous', async t => {
-  t.equal(statusOf('42501', true), 401)
-  t.equal(statusOf('42501', false), 403)
-  t.equal(statusOf('28000', true), 403)
+  t.equal(statusOf({ code: '42501' }, true), 401)
+  t.equal(statusOf({ code: '42501' }, false), 403)
+  t.equal(statusOf({ code: '28000' }, true), 403)
 })
 
 t.test('messages do not repeat values unless they were asked for', async t => {

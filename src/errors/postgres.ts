@@ -1,5 +1,6 @@
 /**
- * SQLSTATE → failure: the one table of how a PostgreSQL error is answered. It reads codes only, never the text of a message.
+ * SQLSTATE → failure: the one table of how a PostgreSQL error is answered. It reads codes and the
+ * names of routines, never the text of a message.
  */
 import { conditions } from './conditions.ts'
 import { Failure, failure, type FailureDetails } from './catalogue.ts'
@@ -15,6 +16,9 @@ export interface DatabaseError {
   readonly constraint_name?: string
 }
 
+/** What an error is, and which function of PostgreSQL's sources reported it. */
+type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine'>
+
 /** Status by SQLSTATE or class prefix; the first match wins, no match is 500. */
 const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
   ['40001', 409], ['40P01', 409], ['55P03', 409],
@@ -29,6 +33,18 @@ const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
   ['53400', 400],
   ['57014', 504]
 ]
+
+/**
+ * Routines of PostgreSQL that raise 42883 (undefined_function) because a type has no operator: the
+ * types in the request do not fit each other. Other routines raise it for a missing function.
+ */
+const missingOperator: ReadonlySet<string | undefined> = new Set([
+  'op_error',
+  // ORDER BY, GROUP BY, DISTINCT
+  'get_sort_group_operators',
+  // elements of arrays and members of composite values
+  'array_eq', 'array_cmp', 'array_contain_compare', 'record_eq', 'record_cmp'
+])
 
 const unavailable = /^(?:08|53(?!400)|57P0[123])/
 const retryable = new Set(['40001', '40P01', '55P03'])
@@ -50,7 +66,7 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
   return new Failure({
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
-    status: statusOf(error.code, place.anonymous),
+    status: statusOf(error, place.anonymous),
     // PostgreSQL names the kind of statement, and here every operation is a query around what it changes.
     message: error.routine === 'PreventCommandIfReadOnly' ? 'The transaction is read-only.' : place.verbose ? error.message : withoutValues(error),
     details: { ...details, retryable: retryable.has(error.code) },
@@ -59,7 +75,9 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
 }
 
 /** HTTP status of an SQLSTATE. `PTxyz` is PostgREST's way for a function to choose a status itself. */
-export function statusOf (sqlstate: string, anonymous: boolean): number {
+export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
+  const { code: sqlstate, routine } = error
+  if (sqlstate === '42883' && missingOperator.has(routine)) return 400
   if (sqlstate === '42501' && anonymous) return 401
   if (/^PT[45]\d\d$/.test(sqlstate)) return Number(sqlstate.slice(2))
   return statuses.find(([prefix]) => sqlstate.startsWith(prefix))?.[1] ?? 500
