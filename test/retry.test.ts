@@ -6,11 +6,13 @@ import type { Test } from 'tap'
 import { explain } from '../src/run/explain.ts'
 import { fly } from '../src/run/fly.ts'
 import { report } from '../src/run/report.ts'
+import { isConflicting } from '../src/run/retry.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import { useDatabase } from './support/database.ts'
 import { alterSession, plainFlight, useEngine } from './support/engine.ts'
 import { holdRow } from './support/hold.ts'
-import { useService } from './support/service.ts'
+import { useProxy } from './support/proxy.ts'
+import { ask, useService } from './support/service.ts'
 import { until } from './support/until.ts'
 
 const schema = `
@@ -46,6 +48,51 @@ t.test('deadlocks are flown again until everybody got through', async t => {
   // Backends report what they counted when they end.
   await service.stop()
   await until(async () => (await service.database.sql`select from pg_stat_database where datname = ${service.database.name} and deadlocks > 0`).length > 0)
+})
+
+t.test('a deadlock that an extension reports is retried', async t => {
+  const database = await useDatabase(t, { schema })
+  const proxy = await useProxy(t, database.loginUrl)
+  const databaseUrl = proxy.through(database.loginUrl)
+  const { post, adminUrl } = await useService(t, { databaseUrl: () => databaseUrl })
+  const row = await holdRow(database, 'select from hot where id = 1')
+  // As in Citus: its deadlock detection cancels a transaction, and its log hook changes the code.
+  proxy.deliver = ({ held }) => {
+    const at = held.indexOf('C57014\0')
+    if (at !== -1) held.write('C40P01', at, 'latin1')
+    return held.length
+  }
+  const answer = post(move(1, 2))
+  await row.awaited()
+  await database.sql`select pg_cancel_backend(pid) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`
+  const retried = 'service_txn_retry_count{reason="deadlock_detected"} 1\n'
+  const isRetried = async (): Promise<boolean> =>
+    (await ask(`${adminUrl}/metrics`)).text.includes(retried)
+  await Promise.race([answer, until(isRetried)])
+  await row.free()
+  t.equal((await answer).status, 200)
+  t.ok(await isRetried())
+})
+
+t.test('which deadlocks and serialization failures are retried', async t => {
+  type Row = readonly [code: string, routine: string | undefined, retried: boolean]
+  const rows: readonly Row[] = [
+    ['40P01', 'DeadLockReport', true],
+    ['40P01', 'ProcessInterrupts', true],
+    ['40P01', undefined, true],
+    ['40P01', 'CheckRecoveryConflictDeadlock', false],
+    ['40001', 'CheckForSerializableConflictOut', true],
+    ['40001', undefined, true],
+    ['40001', 'ProcessInterrupts', false],
+    ['40001', 'ProcessRecoveryConflictInterrupt', false],
+    ['23505', '_bt_check_unique', false]
+  ]
+  for (const [code, routine, retried] of rows) {
+    const error = { code, message: '', ...routine === undefined ? {} : { routine } }
+    const landing = { kind: 'failed', error, at: 0, times: [] } as const
+    t.equal(isConflicting(landing), retried, `${code} ${routine}`)
+  }
 })
 
 t.test('serialization failures are flown again, fifteen times at most', async t => {

@@ -77,10 +77,18 @@ export function isDoubted (landing: Landing, { operations, careful }: Flight): b
   return marker === undefined ? /^(?:22|42601)/.test(landing.error.code) : marker.kind === 'inspect'
 }
 
-/** Where a standby gives up what is in the way of recovery (PostgreSQL 17 and later, before that, and for a deadlock with it): it would only repeat itself. */
-const OF_RECOVERY: ReadonlySet<string | undefined> = new Set(['ProcessRecoveryConflictInterrupt', 'ProcessInterrupts', 'CheckRecoveryConflictDeadlock'])
+/**
+ * Routines that report a conflict with recovery on a standby, by SQLSTATE. Such a batch would meet
+ * the same conflict again, so it is not retried. 40001 comes from ProcessInterrupts until
+ * PostgreSQL 16. The same routine reports 40P01 when an extension makes a deadlock of a cancel
+ * request (Citus, multi_log_hook): that one is retried.
+ */
+const OF_RECOVERY: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
+  40001: new Set(['ProcessRecoveryConflictInterrupt', 'ProcessInterrupts']),
+  '40P01': new Set(['CheckRecoveryConflictDeadlock'])
+}
 
 /** Deadlock or serialization failure: PostgreSQL's advice is to try again. */
 export function isConflicting ({ error: { code, routine } }: Extract<Landing, { kind: 'failed' }>): boolean {
-  return (code === '40001' || code === '40P01') && !OF_RECOVERY.has(routine)
+  return OF_RECOVERY[code]?.has(routine) === false
 }
