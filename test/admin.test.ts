@@ -4,11 +4,15 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { configItems } from '../schemas/config.ts'
+import { startPostgres } from '../src/dev/postgres.ts'
+import { embeddedMajor } from './faults/own-server.ts'
+import { stopClock } from './support/clock.ts'
 import { answering, ask, SECRET, useService, type Answer } from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial } from './support/wire.ts'
 
 const schema = readFileSync(new URL('support/shop.sql', import.meta.url), 'utf8')
+const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
 const brief = ({ status, text }: Answer): unknown => [status, text]
 
 t.test('a database that answers', async t => {
@@ -32,6 +36,21 @@ t.test('a database that cannot be reached', async t => {
   t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
   t.equal((await ask(`${adminUrl}/metrics`)).status, 200)
   t.equal((await ask(`${adminUrl}/config`)).status, 200)
+})
+
+t.test('a database that ends is noticed at the next question', { skip }, async t => {
+  const server = await startPostgres({ major: embeddedMajor as number })
+  t.teardown(() => server.stop())
+  const { url, adminUrl } = await useService(t, { databaseUrl: () => server.url })
+  await answering(`${adminUrl}/ready`)
+  stopClock(t)
+  t.same(brief(await ask(`${adminUrl}/ready`)), [200, '{"ok":true}'])
+  t.same(brief(await ask(`${url}/health`)), [200, '{"ok":true}'])
+  await server.stop()
+  // The end of a connection is an event of its own, which may come a moment later.
+  await until(async () => (await ask(`${adminUrl}/ready`)).status !== 200)
+  t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
+  t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
 })
 
 t.test('liveness does not ask the database', async t => {

@@ -7,6 +7,7 @@ import t from 'tap'
 import { parseDatabaseUrl } from '../src/config/database-url.ts'
 import { closeLane, openLane } from '../src/run/lane.ts'
 import { createProbe } from '../src/run/probe.ts'
+import { stopClock } from './support/clock.ts'
 import { useDatabase, type Database } from './support/database.ts'
 import { useEngine } from './support/engine.ts'
 import { holdRow } from './support/hold.ts'
@@ -340,4 +341,26 @@ t.test('the probe', async t => {
   const never = createProbe(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'))
   t.equal(await never.reachable(), false)
   await never.close()
+})
+
+t.test('the probe asks anew when its connection has ended', async t => {
+  const { loginUrl, sql, name } = await useDatabase(t)
+  const probe = createProbe(parseDatabaseUrl(loginUrl))
+  t.teardown(() => probe.close())
+  const backends = async (): Promise<readonly number[]> => (await sql<Array<{ pid: number }>>`
+    select pid from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'
+  `).map(({ pid }) => pid)
+  stopClock(t)
+  t.equal(await probe.reachable(), true)
+  const [first] = await backends()
+  t.equal(await probe.reachable(), true)
+  t.same(await backends(), [first], 'remembered')
+  await sql`select pg_terminate_backend(${first as number})`
+  const [second] = await until(async () => {
+    if (!await probe.reachable()) throw new Error('the server is there')
+    const found = await backends()
+    return found.length === 1 && found[0] !== first ? found : undefined
+  })
+  t.equal(await probe.reachable(), true)
+  t.same(await backends(), [second], 'remembered')
 })
