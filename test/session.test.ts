@@ -26,7 +26,7 @@ const schema = `
   alter table t enable row level security;
   create policy t on t using (id < 10);
   create view seen with (security_barrier) as select current_user::text as role, session_user::text as login, name, current_setting(name, true) as value
-    from unnest('{role,search_path,statement_timeout,lock_timeout,row_security,datestyle,intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,default_transaction_isolation,default_transaction_deferrable,transaction_read_only,transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
+    from unnest('{role,search_path,statement_timeout,lock_timeout,idle_in_transaction_session_timeout,row_security,datestyle,intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,default_transaction_isolation,default_transaction_deferrable,transaction_read_only,transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
   alter view seen owner to oneflight_user;
   create sequence s;
   create view kept as
@@ -56,6 +56,7 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
     search_path: '"public", pg_temp',
     statement_timeout: '15s',
     lock_timeout: '5s',
+    idle_in_transaction_session_timeout: '5s',
     row_security: 'on',
     datestyle: 'ISO, YMD',
     timezone: 'UTC',
@@ -63,11 +64,14 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
     transaction_isolation: 'read committed',
     'request.jwt.claims': /"role":"oneflight_other"/
   })
+  // Timeouts are so long that they never fire: what is left of the batch runs under them.
   const rows: ReadonlyArray<readonly [string, string]> = [
-    ['search_path', 'other'], ['statement_timeout', '1'], ['lock_timeout', '1'], ['row_security', 'off'], ['DateStyle', 'German'], ['IntervalStyle', 'iso_8601'],
+    ['statement_timeout', '59min'], ['lock_timeout', '59min'],
+    ['idle_in_transaction_session_timeout', '59min'],
+    ['search_path', 'other'], ['row_security', 'off'], ['DateStyle', 'German'], ['IntervalStyle', 'iso_8601'],
     ['TimeZone', 'Asia/Tokyo'], ['bytea_output', 'escape'], ['extra_float_digits', '-10'], ['client_encoding', 'LATIN1'], ['default_transaction_read_only', 'on'],
     ['default_transaction_isolation', 'serializable'], ['default_transaction_deferrable', 'on'], ['role', 'oneflight_user'], ['role', 'none'], ['app.setting', 'left'], ['work_mem', '64kB'],
-    ['request.jwt.claims', '{"role":"left"}'], ['idle_in_transaction_session_timeout', '1']
+    ['request.jwt.claims', '{"role":"left"}']
   ]
   for (const [name, value] of rows) {
     await leave(`select set_config('${name}', '${value}', false)`)
@@ -159,6 +163,9 @@ t.test('the connection is its login role\'s between two batches', async t => {
   const commands = [
     "select set_config('role', 'oneflight_other', false)", "select set_config('role', 'none', false)", `select set_config('session_authorization', '${LOGIN_ROLE}', false)`,
     "select set_config('search_path', 'other, pg_catalog', false)", "select set_config('request.jwt.claims', 'left', false)", "select set_config('default_transaction_read_only', 'on', false)",
+    "select set_config('statement_timeout', '59min', false)",
+    "select set_config('lock_timeout', '59min', false)",
+    "select set_config('idle_in_transaction_session_timeout', '59min', false)",
     "select set_config('role', 'oneflight_other', false) from (select 1 / 0) as failing"
   ]
   for (const command of commands) {
