@@ -111,7 +111,7 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 1],
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 2],
   // a reference to NULL adds nothing and takes nothing away
-  ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1], ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 1], ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3], ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
+  ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1], ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3], ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
   ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 1], ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 2],
   ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 1],
   ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 2],
@@ -132,8 +132,11 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
 t.test('each change equals the one written in SQL, in update and in on_conflict', async t => {
   const service = await useService(t, { schema })
   const keys = [1, 2, 3, 4]
-  // Rows 3 and 4 hold JSON that is no object.
-  for (const [set, sql] of changes) await compare(t, service, { set, sql, keys: set.includes('$merge') ? [1, 2] : keys })
+  // Rows 3 and 4 hold JSON that is no object, rows 1 and 4 JSON that is no array.
+  for (const [set, sql] of changes) {
+    const fitting = set.includes('$merge') ? [1, 2] : set.startsWith('{"j":{"$append"') ? [2, 3] : keys
+    await compare(t, service, { set, sql, keys: fitting })
+  }
   for (const [set, sql, k] of single) await compare(t, service, { set, sql, keys: [k] })
 })
 
@@ -170,8 +173,8 @@ t.test('what a column cannot take is PostgreSQL\'s error in that operation, and 
     ['{"i4":{"$col":"i8->x"}}', 400, 'undefined_function'], ['{"nope":{"$inc":1}}', 400, 'undefined_column'], ['{"nope":{"$now":true}}', 400, 'undefined_column'], ['{"name":{"$inc":1}}', 400, 'undefined_column'],
     ['{"js":{"$merge":{}}}', 404, 'undefined_function'], ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'], ['{"arr":{"$append":[1.5]}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'], ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'], ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
-    // Text has || as well, and jsonb || makes an array of what is no object.
-    ['{"txt":{"$append":["z"]}}', 400, 'undefined_function'], ['{"txt":{"$merge":{"a":1}}}', 404, 'undefined_function'], ['{"j":{"$merge":"$src.0.scalar"}}', 400, 'invalid_parameter_value'], ['{"j":{"$merge":{"a":1}}}', 400, 'invalid_parameter_value'],
+    // Text has || as well, and jsonb || makes an array of what is none.
+    ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'], ['{"j":{"$append":[1]}}', 422, 'value_invalid'], ['{"txt":{"$merge":{"a":1}}}', 404, 'undefined_function'], ['{"j":{"$merge":"$src.0.scalar"}}', 400, 'invalid_parameter_value'], ['{"j":{"$merge":{"a":1}}}', 400, 'invalid_parameter_value'],
     ['{"gen":{"$inc":1}}', 400, 'generated_always'], ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
     ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'], ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'], ['{"j":{"$merge":"$src.9"}}', 422, 'reference_row_missing']
   ]

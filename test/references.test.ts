@@ -35,7 +35,7 @@ t.test('forms, and what only looks like one', async t => {
   const rows: ReadonlyArray<readonly [sent: string, txt: unknown]> = [
     ['$src.0.txt', full.txt], ['$src.txt', full.txt], ['$src.1.txt', 'second'], ['$src.2.txt', null],
     ['$src.0.big', '9223372036854775807'], ['$src.num', '12345678901234567890.1234567890'], ['$src.ts', '2024-01-01T00:00:00.000001+00:00'], ['$src.b', '\\x00ff'],
-    ['$src.j', '{"k": [1, null]}'], ['$src.arr', '[1,null,3]'], ['$src.flag', 'true'],
+    ['$src.flag', 'true'],
     ['$src.0.Weird "Col', 'w'], ['$src.with space', 's'], ['$src.0.1', 'one'], ['$src.0.*', 'star'], ['$src.é😀', 'u'], ['$src.__proto__', 'p'], ['$src.0.constructor', 'c'],
     ['$$src.0.txt', '$src.0.txt'], ['$$src', '$src'], ['$$$src.txt', '$$src.txt'], ['$$nope.', '$nope.'], ['$$_', '$_'],
     data('$5.00'), data('$2b$10$abc'), data('$'), data('$$'), data('$$ off'), data('$$5'), data('$ src.txt'), data('$src txt'), data('$src-x.txt'), data('$src,txt'), data(' $src.txt'), data('x$src.txt'),
@@ -162,13 +162,15 @@ t.test('as operands they compare as literals do, whatever length, precision or d
   t.same(body.data.ref, [], 'NULL meets no row of a NOT NULL domain')
 })
 
-t.test('a computed column takes a reference, a system column does not', async t => {
+t.test('a computed column and a system column take a reference', async t => {
   const service = await useService(t, { schema })
   const { body } = await service.post([source, { id: 's', op: 'select', table: 'a', where: { a_label: { eq: '$src.1.txt' } } }])
   t.match(body.data.s, [{ id: 2, txt: 'second' }])
-  for (const column of ['ctid', 'xmin', 'cmin', 'xmax', 'cmax', 'tableoid']) {
-    const { status, body } = await service.post([source, { id: 'd', op: 'delete', table: 'a', where: { [column]: { eq: '$src.id' } } }])
-    t.match({ status, error: body.error }, { status: 400, error: { code: 'undefined_column', op: 'd' } }, column)
+  const system = ['ctid', 'xmin', 'cmin', 'xmax', 'cmax', 'tableoid']
+  const look = { id: 'l', op: 'select', table: 'a', columns: ['id', ...system], order: [{ id: 'desc' }], limit: 1 }
+  for (const column of system) {
+    const { body: { data } } = await service.post([look, { id: 's', op: 'select', table: 'a', where: { id: { eq: '$l.0.id' }, [column]: { eq: `$l.0.${column}` } } }])
+    t.strictSame(data.s.map(({ id }: { id: number }) => id), [data.l[0].id], column)
   }
   const literal = await service.post([{ id: 'n', op: 'insert', table: 'a', values: [{}] }, { id: 's', op: 'select', table: 'a', where: { ctid: { eq: '(0,1)' } } }])
   t.equal(literal.body.data.s.length, 1, 'a literal may meet one')

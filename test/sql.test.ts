@@ -1,6 +1,7 @@
 /**
- * What an operation becomes in SQL, and that this SQL does it: each row states the text and parameters of its statements and the rows
- * that the service answers on a database.
+ * What an operation becomes in SQL, by what it does: the rows that the service answers on a database,
+ * exactly as they come. What the statements look like is not held, but that a request never becomes
+ * their text is.
  */
 import t from 'tap'
 import { parseJson } from '../src/json/parse.ts'
@@ -19,343 +20,133 @@ function statements (batch: string, minimal = false): ReadonlyArray<readonly [te
     .map(({ text, parameters }) => [text.replace(/\s+/g, ' '), ...parameters.map(value => value.replace(/^oneflight-[0-9a-f-]{36}:$/, 'marker:'))])
 }
 
-/** How a failure of ours is raised; the secret of the marker is one parameter in all of a statement. */
-const raised = (secret: number, kind: string, value: string): string => `cast(cast($${secret}::pg_catalog.text operator(pg_catalog.||) E'${kind}:' operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
-/** Every statement fails when role, claims, encoding and digits are not those that its batch began with. */
-const sameSession = (parameter: number, secret: number): string => ` where case when pg_catalog.current_setting('role') operator(pg_catalog.=) $${parameter} and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) $${parameter + 1} and pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8' and pg_catalog.current_setting('extra_float_digits') operator(pg_catalog.=) '1' then true else ${raised(secret, 'session', 'pg_backend_pid()')} is null end`
-/** What every statement ends with when nobody reads its rows; `from` is the number of its first parameter. */
-const counted = (from: number): string => ', j as ( select coalesce(json_agg(r.row), \'[]\') as rows, count(*) as n from (select * from r limit 601) as r )' +
-  ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')}::json else j.rows end from j${sameSession(from + 1, from)}`
-/** The same when later operations read some of the columns of its rows; `needed`: up to one of them, or (false) all there are, of which there has to be one. */
-const published = (from: number, { columns = 1, needed = true } = {}): string => {
-  const setting = from + 2 + columns
-  const lookups = Array.from({ length: columns }, (_, i) => ` when j.n > 0 and (select to_json(r.row) -> $${from + 2 + i}::text from (select * from r limit 1) as r) is null then ${raised(from, 'column', `j.n * 0 + ${i + 1}`)}::json`)
-  const kept = needed ? `case when j.n = $${from + 1}::bigint then j.rows else (select coalesce(json_agg(r.row), '[]') from (select * from r limit $${from + 1}::bigint) as r) end` : 'j.rows'
-  return ', j as ( select coalesce(json_agg(r.row), \'[]\') as rows, count(*) as n from (select * from r limit 601) as r )' +
-    ` select case when j.n > 600 then ${raised(from, 'rows', 'j.n')}::json when j.n < $${from + 1}::bigint then ${raised(from, 'row', 'j.n')}::json${lookups.join('')}` +
-    ` when set_config($${setting}, (${kept})::text, true) is null then null::json else j.rows end from j${sameSession(setting + 1, from)}`
-}
-const count = ['marker:', 'oneflight_user', '{}'] as const
-const nulls = (table: string): string => `(select x.*::${table} from (select (null::${table}).*) as x)`
-
 interface Case {
   readonly name: string
   /** JSON text of the operations without the brackets around them. */
   readonly batch: string
-  readonly sql: ReadonlyArray<readonly [text: string, ...parameters: unknown[]]>
   /** `data` of the answer, as text. */
   readonly data: string
 }
 
-const items = '"public"."items"'
-const returning = `returning t.*::${items} as row`
 const cases: readonly Case[] = [
   {
     name: 'select without conditions',
     batch: '{"id":"s","op":"select","table":"items"}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t)${counted(1)}`,
-        ...count
-      ]
-    ],
     data: '{"s":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}]}'
   },
   {
     name: 'select with every operator; operands are text',
     batch: '{"id":"s","op":"select","table":"public.items","where":{"id":{"eq":1,"neq":2,"gt":0,"gte":1,"lt":9,"lte":-0},"name":{"like":"o%","ilike":"O%","match":"^o","imatch":"^O"},"n":{"eq":1.10}}}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1 and t."id" <> $2 and t."id" > $3 and t."id" >= $4 and t."id" < $5 and t."id" <= $6 and t."name" like $7 and t."name" ilike $8 and t."name" ~ $9 and t."name" ~* $10 and t."n" = $11)${counted(12)}`,
-        '1', '2', '0', '1', '9', '-0', 'o%', 'O%', '^o', '^O', '1.10', ...count
-      ]
-    ],
     data: '{"s":[]}'
   },
   {
     name: 'insert of rows that name the same columns, in whatever order',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"n":2.50,"name":"x"},{"name":"y","n":9007199254740993}]}',
-    sql: [
-      [
-        `with r as (insert into ${items} as t ("n", "name") select "n", "name" from json_populate_recordset(${nulls(items)}, $1::json) as x ${returning})${counted(2)}`,
-        '[{"n":2.50,"name":"x"},{"name":"y","n":9007199254740993}]', ...count
-      ]
-    ],
     data: '{"i":[{"id":3,"name":"x","n":2.50,"data":null}, \n {"id":4,"name":"y","n":9007199254740993,"data":null}]}'
   },
   {
     name: 'insert of defaults alone',
     batch: '{"id":"i","op":"insert","table":"items","values":[{},{}]}',
-    sql: [
-      [
-        `with r as (insert into ${items} as t select from generate_series(1, $1::int) ${returning})${counted(2)}`,
-        '2', ...count
-      ]
-    ],
     data: '{"i":[{"id":3,"name":"none","n":null,"data":null}, \n {"id":4,"name":"none","n":null,"data":null}]}'
   },
   {
     name: 'insert of rows that name different columns: one insert for rows in a row, answered in their order',
     batch: '{"id":"i","op":"insert","table":"items","values":[{},{"name":"a"},{"name":null},{"n":1},{}]}',
-    sql: [
-      [
-        `with "g0" as (insert into ${items} as t select from generate_series(1, $1::int) ${returning}), "g1" as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $2::json) as x ${returning}), "g2" as (insert into ${items} as t ("n") select "n" from json_populate_recordset(${nulls(items)}, $3::json) as x ${returning}), "g3" as (insert into ${items} as t select from generate_series(1, $4::int) ${returning}), r as (select row from (select row, ($5::int[])[row_number() over ()] as position from "g0" union all select row, ($6::int[])[row_number() over ()] as position from "g1" union all select row, ($7::int[])[row_number() over ()] as position from "g2" union all select row, ($8::int[])[row_number() over ()] as position from "g3") as placed order by position)${counted(9)}`,
-        '1', '[{"name":"a"},{"name":null}]', '[{"n":1}]', '1', '{0}', '{1,2}', '{3}', '{4}', ...count
-      ]
-    ],
     data: '{"i":[{"id":3,"name":"none","n":null,"data":null}, \n {"id":4,"name":"a","n":null,"data":null}, \n {"id":5,"name":null,"n":null,"data":null}, \n {"id":6,"name":"none","n":1,"data":null}, \n {"id":7,"name":"none","n":null,"data":null}]}'
   },
   {
     name: 'update',
     batch: '{"id":"u","op":"update","table":"items","set":{"n":-0.0,"data":{"b":1.0}},"where":{"id":{"eq":"2"}}}',
-    sql: [
-      [
-        `with r as (update ${items} as t set "n" = x."n", "data" = x."data" from json_populate_record(${nulls(items)}, $1::json) as x where t."id" = $2 ${returning})${counted(3)}`,
-        '{"n":-0.0,"data":{"b":1.0}}', '2', ...count
-      ]
-    ],
     data: '{"u":[{"id":2,"name":"two","n":0.0,"data":{"b": 1.0}}]}'
   },
   {
     name: 'delete answers the rows as they were; all of them when that is said',
     batch: '{"id":"d","op":"delete","table":"items","where":{"id":{"gt":1}}},{"id":"e","op":"delete","table":"items","all":true}',
-    sql: [
-      [
-        `with r as (delete from ${items} as t where t."id" > $1 ${returning})${counted(2)}`,
-        '1', ...count
-      ],
-      [
-        `with r as (delete from ${items} as t ${returning})${counted(1)}`,
-        ...count
-      ]
-    ],
     data: '{"d":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"e":[{"id":1,"name":"one","n":1.10,"data":null}]}'
   },
   {
     name: 'a reference as operand',
     batch: '{"id":"a","op":"select","table":"items","where":{"id":{"eq":2}}},{"id":"b","op":"select","table":"items","where":{"n":{"lt":"$a.0.n"}}}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2)}`,
-        '2', 'marker:', '1', 'n', 'oneflight.r0', 'oneflight_user', '{}'
-      ],
-      [
-        `with "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."n")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (current_setting($1)::json -> $2::int -> $3::text)))) as x), r as (select t.*::${items} as row from ${items} as t where t."n" < (select "v0"."f1" from "v0"))${counted(4)}`,
-        'oneflight.r0', '0', 'n', ...count
-      ]
-    ],
     data: '{"a":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
   },
   {
     name: 'references in values',
     batch: '{"id":"a","op":"select","table":"items"},{"id":"b","op":"insert","table":"items","values":[{"name":"$a.1.name","data":["$a.0.n",{"\\"":"$$a"}]}]}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t)${published(1, { columns: 2 })}`,
-        'marker:', '2', 'name', 'n', 'oneflight.r0', 'oneflight_user', '{}'
-      ],
-      [
-        `with r as (insert into ${items} as t ("data", "name") select "data", "name" from json_populate_recordset(${nulls(items)}, concat($1::text, (current_setting($2)::json -> $3::int -> $4::text)::text, $5::text, (current_setting($2)::json -> $6::int -> $7::text)::text, $8::text)::json) as x ${returning})${counted(9)}`,
-        '[{"name":', 'oneflight.r0', '1', 'name', ',"data":[', '0', 'n', ',{"\\"":"$a"}]}]', ...count
-      ]
-    ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":3,"name":"two","n":null,"data":[1.10, {"\\"": "$a"}]}]}'
   },
   {
     name: 'lists: literals as one array, references as another',
     batch: '{"id":"a","op":"select","table":"items","where":{"id":{"in":[1,2]}}},{"id":"c","op":"select","table":"items","where":{"id":{"eq":2}}},{"id":"b","op":"select","table":"items","where":{"id":{"in":[9,"$a.0.id"],"nin":"$c.*.id","eq":{"any":[1,2]},"neq":{"all":["7"]}}}}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = any ($1))${published(2)}`,
-        '{"1","2"}', 'marker:', '1', 'id', 'oneflight.r0', 'oneflight_user', '{}'
-      ],
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" = $1)${published(2, { needed: false })}`,
-        '2', 'marker:', '1', 'id', 'oneflight.r1', 'oneflight_user', '{}'
-      ],
-      [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(array[coalesce(null, n."id")]) over (), first_value(array[coalesce(null, n."id")]) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', concat($2::text, (current_setting($3)::json -> $4::int -> $5::text)::text, $6::text)::json, E'f2', (select coalesce(json_agg(element -> $7::text), '[]') from "s0" as s, unnest(s.rows) as element)))) as x), r as (select t.*::${items} as row from ${items} as t where (t."id" = any ($8) or t."id" = any (coalesce((select "v0"."f1" from "v0")))) and t."id" <> all (coalesce((select "v0"."f2" from "v0"))) and t."id" = any ($9) and t."id" <> all ($10))${counted(11)}`,
-        'oneflight.r1', '[', 'oneflight.r0', '0', 'id', ']', 'id', '{"9"}', '{"1","2"}', '{"7"}', ...count
-      ]
-    ],
     data: '{"a":[{"id":1,"name":"one","n":1.10,"data":null}, \n {"id":2,"name":"two","n":5,"data":{"a": [1]}}],"c":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
   },
   {
     name: 'references to a row further down, and many: the rows taken apart',
     batch: '{"id":"a","op":"insert","table":"items","values":[{"name":"1"},{"name":"2"},{"name":"3"},{"name":"4"},{"name":"5"}],"returning":["name"]},{"id":"b","op":"select","table":"items","columns":["name"],"where":{"name":{"like":"$a.4.name"}}},{"id":"c","op":"select","table":"items","columns":["name"],"where":{"or":[{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}},{"name":{"like":"$b.0.name"}}]}}',
-    sql: [
-      [
-        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."name" as "name"), r as (select p.*::record as row from p)${published(2)}`,
-        '[{"name":"1"},{"name":"2"},{"name":"3"},{"name":"4"},{"name":"5"}]', 'marker:', '5', 'name', 'oneflight.r0', 'oneflight_user', '{}'
-      ],
-      [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."name")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (select s.rows[$2::int] -> $3::text from "s0" as s)))) as x), r as (select p.*::record as row from (select t."name" as "name" from ${items} as t cross join lateral (select t."name" as "0") as c where t."name" like (select "v0"."f1" from "v0")) as p)${published(4)}`,
-        'oneflight.r0', '5', 'name', 'marker:', '1', 'name', 'oneflight.r1', 'oneflight_user', '{}'
-      ],
-      [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over (), first_value(coalesce(null, n."name")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', (current_setting($2)::json -> $3::int -> $4::text), E'f2', (current_setting($2)::json -> $5::int -> $6::text), E'f3', (current_setting($2)::json -> $7::int -> $8::text), E'f4', (current_setting($2)::json -> $9::int -> $10::text), E'f5', (select s.rows[$11::int] -> $12::text from "s0" as s)))) as x), r as (select p.*::record as row from (select t."name" as "name" from ${items} as t cross join lateral (select t."name" as "0") as c where (t."name" like (select "v0"."f1" from "v0") or t."name" like (select "v0"."f2" from "v0") or t."name" like (select "v0"."f3" from "v0") or t."name" like (select "v0"."f4" from "v0") or t."name" like (select "v0"."f5" from "v0"))) as p)${counted(13)}`,
-        'oneflight.r1', 'oneflight.r1', '0', 'name', '0', 'name', '0', 'name', '0', 'name', '1', 'name', ...count
-      ]
-    ],
     data: '{"a":[{"name":"1"}, \n {"name":"2"}, \n {"name":"3"}, \n {"name":"4"}, \n {"name":"5"}],"b":[{"name":"5"}],"c":[{"name":"5"}]}'
   },
   {
     name: 'between, is, is distinct from',
     batch: '{"id":"s","op":"select","table":"items","where":{"id":{"between":[1,{"$col":"n"}]},"name":{"is":"not_null","isdistinct":null},"n":{"is":null}}}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where t."id" between $1 and t."n" and t."name" is not null and t."name" is distinct from null and t."n" is null)${counted(2)}`,
-        '1', ...count
-      ]
-    ],
     data: '{"s":[]}'
   },
   {
     name: 'combinators, not, and a place in jsonb',
     batch: '{"id":"s","op":"select","table":"items","where":{"or":[{"id":{"eq":1},"name":{"not":{"eq":"x"}}},{"not":{"and":[{"data->a->0":{"eq":1}},{"data->>b":{"like":"x%"}}]}}]}}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where ((t."id" = $1 and not (t."name" = $2)) or not (((t."data" -> $3::text -> $4::int)::jsonb = $5::jsonb and (t."data" ->> $6::text) like $7))))${counted(8)}`,
-        '1', 'x', 'a', '0', '1', 'b', 'x%', ...count
-      ]
-    ],
     data: '{"s":[{"id":1,"name":"one","n":1.10,"data":null}]}'
   },
   {
     name: 'jsonb operators',
     batch: '{"id":"s","op":"select","table":"items","where":{"data":{"cs":{"a":[1]},"has_key":"a","has_keys_any":["a","b"],"has_keys_all":["a"]}}}',
-    sql: [
-      [
-        `with "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."data")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', $1::json))) as x), r as (select t.*::${items} as row from ${items} as t where t."data" @> (select "v0"."f1" from "v0") and t."data" ? $2::text and t."data" ?| ($3)::text[] and t."data" ?& ($4)::text[])${counted(5)}`,
-        '{"a":[1]}', 'a', '{"a","b"}', '{"a"}', ...count
-      ]
-    ],
     data: '{"s":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}]}'
   },
   {
     name: 'full text',
     batch: '{"id":"s","op":"select","table":"items","where":{"name":{"fts":"two","plfts":{"query":"Two","config":"english"}},"data->a":{"wfts":"x"},"data->>b":{"phfts":"x"}}}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t where case when coalesce((null::${items})."name", '1 ')::text = '''1''' then t."name"::tsvector else to_tsvector(t."name"::text) end @@ to_tsquery($1::text) and case when coalesce((null::${items})."name", '1 ')::text = '''1''' then t."name"::tsvector else to_tsvector($2::regconfig, t."name"::text) end @@ plainto_tsquery($3::regconfig, $4::text) and to_tsvector((t."data" -> $5::text)::jsonb) @@ websearch_to_tsquery($6::text) and to_tsvector(t."data" ->> $7::text) @@ phraseto_tsquery($8::text))${counted(9)}`,
-        'two', 'english', 'english', 'Two', 'a', 'x', 'b', 'x', ...count
-      ]
-    ],
     data: '{"s":[]}'
   },
   {
     name: 'columns, aggregates, groups, order, limit',
     batch: '{"id":"s","op":"select","table":"items","columns":["data->>k",{"column":"name","as":"title"},{"fn":"count"},{"fn":"sum","column":"n","as":"total"}],"group_by":["data->>k","name"],"order":[{"total":{"direction":"desc","nulls":"last"}},{"data->>k":"asc"}],"limit":5,"offset":1}',
-    sql: [
-      [
-        `with r as (select p.*::record as row from (select c."0" as "k", t."name" as "title", count(*) as "count", sum(t."n") as "total" from ${items} as t cross join lateral (select t."data" ->> $1::text as "0", t."name" as "1", t."n" as "2") as c group by c."0", t."name" order by "total" desc nulls last, c."0" asc limit $2 offset $3) as p)${counted(4)}`,
-        'k', '5', '1', ...count
-      ]
-    ],
     data: '{"s":[{"k":null,"title":"one","count":1,"total":1.10}]}'
   },
   {
     name: 'lock',
     batch: '{"id":"s","op":"select","table":"items","lock":{"mode":"no_key_update","wait":"skip_locked"},"order":[{"id":"desc"}],"limit":1}',
-    sql: [
-      [
-        `with r as (select t.*::${items} as row from ${items} as t order by t."id" desc limit $1 for no key update of t skip locked)${counted(2)}`,
-        '1', ...count
-      ]
-    ],
     data: '{"s":[{"id":2,"name":"two","n":5,"data":{"a": [1]}}]}'
   },
   {
     name: 'returning of some columns, of none, and expectations',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"name":"a"}],"returning":["id",{"column":"name","as":"row"}],"expect":1},{"id":"d","op":"delete","table":"items","all":true,"returning":[],"expect":{"min":2,"max":9}}',
-    sql: [
-      [
-        `with p as (insert into ${items} as t ("name") select "name" from json_populate_recordset(${nulls(items)}, $1::json) as x returning t."id" as "id", t."name" as "row"), r as (select p.*::record as row from p), j as ( select coalesce(json_agg(r.row), '[]') as rows, count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(2, 'rows', 'j.n')}::json when j.n < $3 then ${raised(2, 'expect', 'j.n')}::json when j.n > $4 then ${raised(2, 'expect', 'j.n')}::json else j.rows end from j${sameSession(5, 2)}`,
-        '[{"name":"a"}]', 'marker:', '1', '1', 'oneflight_user', '{}'
-      ],
-      [
-        `with p as (delete from ${items} as t returning null), r as (select row() as row from p), j as ( select count(*) as n from (select * from r limit 601) as r ) select case when j.n > 600 then ${raised(1, 'rows', 'j.n')}::json when j.n < $2 then ${raised(1, 'expect', 'j.n')}::json when j.n > $3 then ${raised(1, 'expect', 'j.n')}::json else '[]' end from j${sameSession(4, 1)}`,
-        'marker:', '2', '9', 'oneflight_user', '{}'
-      ]
-    ],
     data: '{"i":[{"id":3,"row":"a"}],"d":[]}'
   },
   {
     name: 'computed values',
     batch: '{"id":"u","op":"update","table":"items","set":{"n":{"$inc":1.5},"data":{"$merge":{"b":1}},"name":"z"},"where":{"id":{"eq":2}}},{"id":"v","op":"update","table":"items","set":{"n":{"$mul":2},"name":{"$default":true},"data":{"$remove":"b"}},"where":{"id":{"eq":2}}}',
-    sql: [
-      [
-        `with "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."data")) over (), first_value(coalesce(null, n."data")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', $1::json, E'f2', $2::json))) as x), r as (update ${items} as t set "name" = x."name", "n" = t."n" + $3, "data" = case when jsonb_typeof(coalesce(t."data", (select "v0"."f2" from "v0"))) = 'object' and jsonb_typeof(coalesce((select "v0"."f1" from "v0"), (select "v0"."f2" from "v0"))) = 'object' then coalesce(t."data", (select "v0"."f2" from "v0")) || coalesce((select "v0"."f1" from "v0"), (select "v0"."f2" from "v0")) else (select jsonb_object_agg(key, value) from jsonb_each(t."data" || (select "v0"."f1" from "v0"))) end from json_populate_record(${nulls(items)}, $4::json) as x where t."id" = $5 ${returning})${counted(6)}`,
-        '{"b":1}', '{}', '1.5', '{"name":"z"}', '2', ...count
-      ],
-      [
-        `with r as (update ${items} as t set "n" = t."n" * $1, "name" = default, "data" = coalesce(t."data" - $2::text, t."data") where t."id" = $3 ${returning})${counted(4)}`,
-        '2', 'b', '2', ...count
-      ]
-    ],
     data: '{"u":[{"id":2,"name":"z","n":6.5,"data":{"a": [1], "b": 1}}],"v":[{"id":2,"name":"none","n":13.0,"data":{"a": [1]}}]}'
   },
   {
     name: 'a conflict on a partial index, updated under a condition',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"name":"two","n":9}],"on_conflict":{"columns":["name"],"index_where":{"n":{"gt":0},"name":{"in":["two","o\'\\\\"]}},"do":"update","set":{"n":{"$inc":2},"name":{"$excluded":"name"},"data":{"x":1}},"where":{"n":{"lt":{"$excluded":"n"}}}}}',
-    sql: [
-      [
-        `with "v0" as materialized (select (x.value).* from json_populate_record(${nulls(items)}, '{}') as n cross join lateral (select row(first_value(coalesce(null, n."data")) over ()) as value) as example cross join lateral (select example.value where false union all select json_populate_record(example.value, json_build_object(E'f1', $1::json))) as x), r as (insert into ${items} as t ("n", "name") select "n", "name" from json_populate_recordset(${nulls(items)}, $2::json) as x on conflict ("name") where "n" > E'0' and "name" = any (E'{"two","o''\\\\\\\\"}') do update set "n" = t."n" + $3, "name" = excluded."name", "data" = (select "v0"."f1" from "v0") where t."n" < excluded."n" ${returning})${counted(4)}`,
-        '{"x":1}', '[{"name":"two","n":9}]', '2', ...count
-      ]
-    ],
     data: '{"i":[{"id":2,"name":"two","n":7,"data":{"x": 1}}]}'
   },
   {
     name: 'a conflict on a constraint, left alone',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"id":1},{"id":7}],"on_conflict":{"constraint":"items_pkey","do":"nothing"}}',
-    sql: [
-      [
-        `with r as (insert into ${items} as t ("id") select "id" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict on constraint "items_pkey" do nothing ${returning})${counted(2)}`,
-        '[{"id":1},{"id":7}]', ...count
-      ]
-    ],
     data: '{"i":[{"id":7,"name":"none","n":null,"data":null}]}'
   },
   {
     name: 'a conflict that takes over every column',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"id":1,"n":9}],"on_conflict":{"columns":["id"],"do":"update"}}',
-    sql: [
-      [
-        `with r as (insert into ${items} as t ("id", "n") select "id", "n" from json_populate_recordset(${nulls(items)}, $1::json) as x on conflict ("id") do update set "id" = excluded."id", "n" = excluded."n" ${returning})${counted(2)}`,
-        '[{"id":1,"n":9}]', ...count
-      ]
-    ],
     data: '{"i":[{"id":1,"name":"one","n":9,"data":null}]}'
   },
   {
     name: 'whole rows and lists in documents',
     batch: '{"id":"a","op":"select","table":"items","columns":["id","n"]},{"id":"b","op":"insert","table":"items","values":[{"data":["$a","$a.1","$a.*.id"]}]}',
-    sql: [
-      [
-        `with r as (select p.*::record as row from (select t."id" as "id", t."n" as "n" from ${items} as t cross join lateral (select t."id" as "0", t."n" as "1") as c) as p)${published(1, { needed: false })}`,
-        'marker:', '2', 'id', 'oneflight.r0', 'oneflight_user', '{}'
-      ],
-      [
-        `with "s0" as materialized (select array(select element from json_array_elements(current_setting($1)::json) as elements (element)) as rows), r as (insert into ${items} as t ("data") select "data" from json_populate_recordset(${nulls(items)}, concat($2::text, (select s.rows[$3::int] from "s0" as s)::text, $4::text, (select s.rows[$5::int] from "s0" as s)::text, $6::text, (select coalesce(json_agg(element -> $7::text), '[]') from "s0" as s, unnest(s.rows) as element)::text, $8::text)::json) as x ${returning})${counted(9)}`,
-        'oneflight.r0', '[{"data":[', '1', ',', '2', ',', 'id', ']}]', ...count
-      ]
-    ],
     data: '{"a":[{"id":1,"n":1.10}, \n {"id":2,"n":5}],"b":[{"id":3,"name":"none","n":null,"data":[{"n": 1.10, "id": 1}, {"n": 5, "id": 2}, [1, 2]]}]}'
   },
   {
     name: 'names are quoted, whatever they are',
     batch: '{"id":"i","op":"insert","table":"Other Schema.Weird \\"Name\\" ; --","values":[{"a\\"b":1,"select":2,"$1":3}]},{"id":"s","op":"select","table":"Other Schema.Weird \\"Name\\" ; --","where":{"a\\"b":{"eq":1}}}',
-    sql: [
-      [
-        `with r as (insert into "Other Schema"."Weird ""Name"" ; --" as t ("$1", "a""b", "select") select "$1", "a""b", "select" from json_populate_recordset((select x.*::"Other Schema"."Weird ""Name"" ; --" from (select (null::"Other Schema"."Weird ""Name"" ; --").*) as x), $1::json) as x returning t.*::"Other Schema"."Weird ""Name"" ; --" as row)${counted(2)}`,
-        '[{"a\\"b":1,"select":2,"$1":3}]', ...count
-      ],
-      [
-        `with r as (select t.*::"Other Schema"."Weird ""Name"" ; --" as row from "Other Schema"."Weird ""Name"" ; --" as t where t."a""b" = $1)${counted(2)}`,
-        '1', ...count
-      ]
-    ],
     data: '{"i":[{"a\\"b":1,"select":2,"$1":3}],"s":[{"a\\"b":1,"select":2,"$1":3}]}'
   }
 ]
@@ -371,10 +162,9 @@ const schema = `
 `
 const env = { DB_SCHEMAS: 'public,Other Schema', MAX_ROWS: String(MAX_ROWS) }
 
-t.test('text, parameters and rows', async t => {
-  for (const { name, batch, sql, data } of cases) {
+t.test('rows', async t => {
+  for (const { name, batch, data } of cases) {
     t.test(name, async t => {
-      t.strictSame(statements(`[${batch}]`), sql)
       const service = await useService(t, { schema, env })
       t.equal((await service.post(`[${batch}]`)).text, `{"error":null,"data":${data}}`)
     })

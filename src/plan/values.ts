@@ -32,7 +32,7 @@ export function readRows (values: Json, { findings, limits }: PlanOptions): Inse
   if (rows.length === 0) return findings.fault('values_empty', ['values'], 'values must hold at least one row.')
   if (rows.length > limits.maxRows) return findings.fault('rows_limit', ['values'], `values holds ${rows.length} rows, at most ${limits.maxRows} are allowed.`)
   if (checkRows(rows, findings)) return { rows, runs: groupRuns(rows) }
-  for (const [i, row] of rows.entries()) if (isObject(row)) planRows([row], [i], findings)
+  for (const [i, row] of rows.entries()) if (isObject(row)) planRows([row], [], [i], findings)
   return undefined
 }
 
@@ -55,7 +55,7 @@ export function planGroups (
   // A single group is the array as it was sent, which need not be written again.
   return groups.map(({ columns, positions }) => {
     const own = groups.length === 1 ? rows : positions.map(i => rows[i] as JsonObject)
-    return { columns, positions, rows: planRows(own, positions, findings) }
+    return { columns, positions, rows: planRows(own, columns, positions, findings) }
   })
 }
 

@@ -6,7 +6,7 @@ import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { InsertNode, Plan, PlanNode, Reading, RowGroup } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
-import { arrayText, empty, identifier, integer, join, parameter, render, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
+import { arrayText, empty, fixed, identifier, integer, join, parameter, render, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
 import { conflictClause, insertStatement, rowNumber, unusedName } from './insert.ts'
 import { formatsKept, raise, sameSession, searchPathKept, writeAsSet, type Bearings } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
@@ -48,7 +48,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
   return plan.operations.map((node, i) => {
     const scope = createScope(node.table, plan.readings, { careful: options.careful, exposed: valuesRead(plan.readings.get(node.index) ?? []) })
     const last = i === plan.operations.length - 1 && options.careful !== true
-    const kept = !last ? [] : i === 0 ? [formatsKept] : [formatsKept, searchPathKept]
+    const kept = !last ? [] : i === 0 ? keptAlone : keptLast
     const body = answering(node, scope, { ...options, everyReading: plan.readings, kept })
     const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
     const recurs = node.kind !== 'insert' || node.groups.length === 1
@@ -107,8 +107,8 @@ export function listsRead (readings: readonly Reading[]): readonly Reading[] {
 
 interface AnsweringOptions extends CompileOptions {
   readonly everyReading: Plan['readings']
-  /** Conditions about the session that must hold when the rows are written. */
-  readonly kept: readonly Fragment[]
+  /** Whether the session is still as it was set when the rows are written. */
+  readonly kept: readonly Check[]
 }
 
 /**
@@ -124,7 +124,7 @@ function answering (node: PlanNode, scope: Scope, { maxRows, minimal = false, ke
   const rendered = renderedRows(scope)
   const rows = hidden ? empty : sql`${rendered} as rows, `
   const checks = [
-    ...kept.length === 0 ? [] : [{ when: sql`not (${join(kept, sql` and `)})`, then: raise('session', sql`j.n`) }],
+    ...kept,
     { when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) },
     ...expecting(node),
     ...checkOrder(node, shape),
@@ -149,6 +149,11 @@ function renderedRows ({ careful }: Scope): Fragment {
 
 /** Of two conditions the first one counts; `then` fails, or is null. */
 interface Check { readonly when: Fragment, readonly then: Fragment }
+
+/** What the last operation of a batch checks, and the only one, behind which no search_path counts. */
+const sessionChanged = raise('session', sql`j.n`)
+const keptAlone: readonly Check[] = [{ when: fixed(sql`not (${formatsKept})`), then: sessionChanged }]
+const keptLast: readonly Check[] = [{ when: fixed(sql`not (${formatsKept} and ${searchPathKept})`), then: sessionChanged }]
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */
 type Shape = 'whole' | 'columns' | 'nothing'

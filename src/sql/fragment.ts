@@ -65,6 +65,11 @@ export function constant (value: string): Fragment {
   return verbatim(`E'${value.replaceAll(/[\\']/g, '$&$&')}'`)
 }
 
+/** The same fragment, which has no parameters, as one text: what stands in every statement is then put together once. */
+export function fixed (fragment: Fragment): Fragment {
+  return verbatim(render(fragment).text)
+}
+
 /** SQL text of one of the tables in schemas/, which is source code, with fragments in its `<holes>`. */
 export function fill (text: string, holes: Readonly<Record<string, Fragment>>): Fragment {
   let parts = cut.get(text)

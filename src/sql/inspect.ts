@@ -8,10 +8,11 @@
  * into the type by the catalogue, and names the first place that does not fit.
  */
 import type { JsonShape } from '../plan/nodes.ts'
-import { arrayText, constant, empty, join, parameter, sql, type Fragment } from './fragment.ts'
+import { arrayText, constant, empty, fixed, join, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseInspection, raiseText } from './marker.ts'
 
-const oids = (...types: readonly number[]): Fragment => sql`${constant(arrayText(types))}::pg_catalog.oid[]`
+const oids = (...types: readonly number[]): Fragment =>
+  fixed(sql`${constant(arrayText(types))}::pg_catalog.oid[]`)
 
 /** jsonb and json (numbers of pg_type.dat): they hold JSON as it is. */
 const json = [3802, 114]

@@ -3,7 +3,7 @@
  * no request can know. They are recognised by this marker alone.
  */
 import { randomUUID } from 'node:crypto'
-import { constant, join, parameter, sharedParameter, sql, type Fragment } from './fragment.ts'
+import { constant, fixed, join, parameter, sharedParameter, sql, type Fragment } from './fragment.ts'
 
 const secret = `oneflight-${randomUUID()}`
 const secretText = sql`${sharedParameter(`${secret}:`)}::pg_catalog.text`
@@ -79,9 +79,10 @@ const formats = [
 const isSet = ([name, value]: readonly [string, string]): Fragment =>
   sql`pg_catalog.current_setting(${constant(name)}) operator(pg_catalog.=) ${constant(value)}`
 const both = sql` and `
-const formatsAreSet = join(formats.map(isSet), both)
-const setFormats = join(formats.map(([name, value]) =>
-  sql`pg_catalog.set_config(${constant(name)}, ${constant(value)}, true) is not null`), both)
+const formatsAreSet = fixed(join(formats.map(isSet), both))
+const readingIsSet = fixed(sql`${isSet(formats[0])} and ${isSet(formats[1])}`)
+const setFormats = fixed(join(formats.map(([name, value]) =>
+  sql`pg_catalog.set_config(${constant(name)}, ${constant(value)}, true) is not null`), both))
 
 /** Setting of a transaction with the search_path that its session was given. */
 export const SEARCH_PATH = 'oneflight.search_path'
@@ -105,7 +106,7 @@ export const SEARCH_PATH = 'oneflight.search_path'
 export function sameSession ({ role, claims }: Bearings): Fragment {
   const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
     and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
-    and ${isSet(formats[0])} and ${isSet(formats[1])}`
+    and ${readingIsSet}`
   return sql`case when ${same} then true else ${raise('session', sql`pg_catalog.pg_backend_pid()`)} is null end`
 }
 
@@ -113,8 +114,9 @@ export function sameSession ({ role, claims }: Bearings): Fragment {
 export const formatsKept: Fragment = formatsAreSet
 
 /** Whether the search_path is still the one of the session. */
-export const searchPathKept: Fragment =
-  sql`pg_catalog.current_setting('search_path') operator(pg_catalog.=) pg_catalog.current_setting(${constant(SEARCH_PATH)}, true) is true`
+export const searchPathKept: Fragment = fixed(
+  sql`(pg_catalog.current_setting('search_path') operator(pg_catalog.=) pg_catalog.current_setting(${constant(SEARCH_PATH)}, true)) is true`
+)
 
 /** A value, after the settings that decide how it is written were set again where they had changed. */
 export function writeAsSet (value: Fragment): Fragment {
