@@ -22,6 +22,8 @@ interface Case {
   /** How often another connection is asked what became of the transaction; none unless said otherwise. */
   readonly inquiries?: number
   readonly deadlineMs?: number
+  /** What postgres.js writes to the console about it. */
+  readonly printed?: string
 }
 
 const operations = ['--operation 0', '--operation 1']
@@ -79,6 +81,9 @@ async function tell (landed: Promise<Landed>): Promise<string> {
   }, (error: { code?: string }) => String(error.code))
 }
 
+const zeros = [Buffer.alloc(12)]
+const ZERO_PRINTED = 'Postgres.js : Unknown Message: 0'
+
 const COMMITTED = 'committed [0] [1]'
 
 const cases: readonly Case[] = [
@@ -133,11 +138,24 @@ const cases: readonly Case[] = [
   { name: 'an error behind ReadyForQuery, which is none of the next operation\'s; committed', script: all(at('operation', ({ answer }) => ({ bytes: [...answer, errorResponse('XX000')] })), status('committed')), told: /^(gone|unknown|committed \[0\] \[1\])$/, lane: 'replaced' },
 
   // what no server says
-  { name: 'a message of an unknown type', script: at('operation', ({ answer }) => ({ bytes: [message('~', 'what'), ...answer] })), told: COMMITTED, lane: 'kept' },
+  {
+    name: 'a message of an unknown type',
+    script: at('operation', ({ answer }) => ({ bytes: [message('~', 'what'), ...answer] })),
+    told: COMMITTED,
+    lane: 'kept',
+    printed: 'Postgres.js : Unknown Message: 126'
+  },
   { name: 'a message of 2 GiB that does not come; committed', script: all(at('operation', ({ answer }) => ({ bytes: [message('D', 'x', 2 ** 31), ...answer] })), status('committed')), told: 'gone', lane: 'replaced', inquiries: 1, deadlineMs: 4000 },
   { name: 'a message of length 0; rolled back', script: all(at('operation', () => ({ bytes: [message('D', '', 0)], then: 'close' })), status('aborted')), told: 'failed at 0 08006', lane: 'replaced', inquiries: 1 },
   { name: 'HTTP; rolled back', script: all(at('operation', () => ({ bytes: [Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')], then: 'close' })), status('aborted')), told: 'failed at 0 08006', lane: 'replaced', inquiries: 1 },
-  { name: 'zeros; rolled back', script: all(at('operation', () => ({ bytes: [Buffer.alloc(12)], then: 'close' })), status('aborted')), told: 'failed at 0 08006', lane: 'replaced', inquiries: 1 },
+  {
+    name: 'zeros; rolled back',
+    script: all(at('operation', () => ({ bytes: zeros, then: 'close' })), status('aborted')),
+    told: 'failed at 0 08006',
+    lane: 'replaced',
+    inquiries: 1,
+    printed: ZERO_PRINTED
+  },
   { name: 'noise; rolled back', script: all(at('operation', () => ({ bytes: [Buffer.from(Array.from({ length: 500 }, (_, i) => (i * 7919 + (i >> 3)) % 256))], then: 'close' })), status('aborted')), told: 'failed at 0 08006', lane: 'replaced', inquiries: 1 },
   { name: 'no row; rolled back', script: all(at('operation', ({ answer }) => ({ bytes: answer.filter(bytes => bytes[0] !== 0x44) })), status('aborted')), told: /^failed at [01] 08006$/, lane: 'replaced' },
   { name: 'a row without columns; rolled back', script: all(at('operation', ({ answer }) => ({ bytes: answer.map(bytes => bytes[0] === 0x44 ? dataRow([]) : bytes) })), status('aborted')), told: /^failed at [01] 08006$/, lane: 'replaced' },
@@ -153,8 +171,20 @@ const cases: readonly Case[] = [
   { name: 'a ReadyForQuery too many', script: all(at('operation', ({ answer }) => ({ bytes: [...answer, ready('T')] })), status('committed')), told: /^(gone|unknown|committed \[0\] \[1\])$/, lane: 'replaced', deadlineMs: 4000 }
 ]
 
-for (const { name, script, told, lane, inquiries = 0, deadlineMs = 5000 } of cases) {
+/**
+ * Keeps off the console what postgres.js writes there about a message that it does not know. The
+ * result checks that it wrote this line, as often as it likes, and no other. Without a line nothing
+ * is kept off.
+ */
+function hearConsole (t: Test, line: string | undefined): () => void {
+  if (line === undefined) return () => {}
+  const written = t.capture(console, 'error')
+  return () => t.same([...new Set(written().map(({ args }) => args.join(' ')))], [line])
+}
+
+for (const { name, script, told, lane, inquiries = 0, deadlineMs = 5000, printed } of cases) {
   t.test(name, async t => {
+    const checkConsole = hearConsole(t, printed)
     const { fake, engine } = await useScene(t)
     fake.script = script
     const started = performance.now()
@@ -173,6 +203,7 @@ for (const { name, script, told, lane, inquiries = 0, deadlineMs = 5000 } of cas
     // One for batches, and two for questions.
     await until(() => engine.pool.count().busy === 0 && fake.open() <= 3)
     t.same(engine.pool.count(), { busy: 0, idle: 1, waiting: 0 }, 'the pool is whole')
+    checkConsole()
   })
 }
 
@@ -215,20 +246,27 @@ t.test('with a key, when the connection is lost', async t => {
 })
 
 t.test('start-up', async t => {
-  const rows: ReadonlyArray<readonly [name: string, reply: Reply, reason: RegExp]> = [
+  type Row = readonly [name: string, reply: Reply, reason: RegExp, printed?: string]
+  const rows: readonly Row[] = [
     ['57P03, the server is starting', { bytes: [errorResponse('57P03', { severity: 'FATAL', text: 'the database system is starting up' })], then: 'close' }, /starting up/],
     ['53300, too many connections', { bytes: [authenticationOk, errorResponse('53300', { severity: 'FATAL', text: 'too many clients' })], then: 'close' }, /too many clients/],
     ['the end behind authentication', { bytes: [authenticationOk], then: 'close' }, /closed the connection/],
     ['the end at once', { bytes: [], then: 'close' }, /closed the connection/],
     ['a RST at once', { bytes: [], then: 'reset' }, /ECONNRESET|closed the connection/],
-    ['an authentication that is unknown', { bytes: [message('R', Buffer.from([0, 0, 0, 99]))], then: 'silence' }, /./],
+    [
+      'an authentication that is unknown',
+      { bytes: [message('R', Buffer.from([0, 0, 0, 99]))], then: 'silence' },
+      /./,
+      'Postgres.js : Unknown Auth: 99'
+    ],
     ['silence', { bytes: [], then: 'silence' }, /no session within 1000 ms/],
     ['HTTP', { bytes: [Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')], then: 'silence' }, /no session within 1000 ms/],
-    ['zeros', { bytes: [Buffer.alloc(12)], then: 'close' }, /./],
+    ['zeros', { bytes: zeros, then: 'close' }, /./, ZERO_PRINTED],
     ['a later protocol', { bytes: [message('v', Buffer.from([0, 3, 0, 2, 0, 0, 0, 0]))], then: 'silence' }, /./]
   ]
-  for (const [name, reply, reason] of rows) {
+  for (const [name, reply, reason, printed] of rows) {
     await t.test(name, async t => {
+      const checkConsole = hearConsole(t, printed)
       const fake = await useFakePostgres(t)
       const engine = useEngine(t, `${fake.url}?connect_timeout=1`, { queueTimeoutMs: 3000 })
       fake.script = ({ kind }) => kind === 'startup' ? reply : undefined
@@ -237,6 +275,7 @@ t.test('start-up', async t => {
       fake.script = () => undefined
       t.equal(await tell(engine.run(operations)), COMMITTED, 'the next batch is served')
       await until(() => engine.pool.count().busy === 0 && fake.open() === 1)
+      checkConsole()
     })
   }
 })
