@@ -1,7 +1,8 @@
 /**
  * `npm test`: a database, tap on it, and a verdict in one last line, `N passed, N failed`.
  *
- * In charge of: the cluster's life around the run, the counts (tap's own: test points), and full coverage.
+ * In charge of: the cluster's life around the run, the counts (tap's own: test points), the tests
+ * that were not run with their reasons, and full coverage.
  * Refuses to: judge coverage when arguments name single test files.
  *
  * Arguments go to tap as they are: `npm test -- test/batch.test.ts`, `npm test -- --grep=insert`.
@@ -43,8 +44,9 @@ async function run (): Promise<{ passed: number, failed: number }> {
   try {
     console.log(`# database: ${cluster.kind}, ${withoutSecrets(cluster.url)}`)
     if (interrupted) return { passed: 0, failed: 1 }
-    const { code, counts } = await runTap(cluster.url)
+    const { code, counts, omissions } = await runTap(cluster.url)
     if (counts === undefined) return { passed: 0, failed: 1 }
+    for (const omission of omissions) console.log(`# ${omission}`)
     if (counts.left > 0) console.log(`# ${counts.left} skipped or to do`)
     const gaps = partial ? [] : coverageGaps(root)
     if (gaps.length > 0) console.log(`# coverage is below 100 %, which counts as one failure; not covered:\n${gaps.map(gap => `#   ${gap}`).join('\n')}`)
@@ -55,8 +57,14 @@ async function run (): Promise<{ passed: number, failed: number }> {
   }
 }
 
-/** tap's exit code (1 when a signal ended it) and its totals. */
-function runTap (url: string): Promise<{ code: number, counts: Counts | undefined }> {
+interface TapRun {
+  /** 1 when a signal ended it. */
+  readonly code: number
+  readonly counts: Counts | undefined
+  readonly omissions: readonly string[]
+}
+
+function runTap (url: string): Promise<TapRun> {
   const options = ['--reporter=tap', ...partial ? ['--disable-coverage'] : []]
   const child = spawn(process.execPath, [join(root, 'node_modules/.bin/tap'), ...options, ...args], {
     cwd: root,
@@ -71,7 +79,11 @@ function runTap (url: string): Promise<{ code: number, counts: Counts | undefine
   })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', code => resolve({ code: interrupted ? 1 : code ?? 1, counts: reader.counts() }))
+    child.once('close', code => resolve({
+      code: interrupted ? 1 : code ?? 1,
+      counts: reader.counts(),
+      omissions: reader.omissions()
+    }))
   })
 }
 

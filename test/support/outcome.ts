@@ -1,7 +1,8 @@
 /**
  * What a tap run came to: its raw TAP read line by line, shown short, and counted.
  *
- * In charge of: one line per passed file, the failures of the others in full, and tap's own totals.
+ * In charge of: one line per passed file, the failures of the others in full, the tests that were
+ * not run with their reasons, and tap's own totals.
  * Refuses to: judge; the caller decides what an outcome means.
  */
 
@@ -18,6 +19,8 @@ export interface Reader {
   take(line: string): string | undefined
   /** tap's totals; `undefined` when it ended without any. */
   counts(): Counts | undefined
+  /** One text for each test that was skipped or is to do: which it is, its file, its name, why. */
+  omissions(): readonly string[]
 }
 
 /** Passed points, plans, timings and blank lines say nothing about a failure. */
@@ -31,9 +34,14 @@ export function tapReader (): Reader {
   let block: string[] = []
   let details = false // inside the YAML that follows a file's own test point
   let counts: Counts | undefined
+  /** Names of the subtests that the line is in, the file first. */
+  let path: readonly string[] = []
+  const omissions: string[] = []
   return {
     take (line) {
       counts = totals(line) ?? counts
+      path = subtestPath(path, line)
+      omissions.push(...omission(path, line))
       if (line === '  ---' || line === '  ...') details = line === '  ---'
       if (details) return ending.test(line) ? line : undefined
       if (line.startsWith('# Subtest: ') || line.startsWith('    ')) {
@@ -45,8 +53,35 @@ export function tapReader (): Reader {
       if (/^not ok \d/.test(line)) return [...failures, line].join('\n')
       return /^(ok \d|# (?!\{|time=)|Bail out!)/.test(line) ? line : undefined
     },
-    counts: () => counts
+    counts: () => counts,
+    omissions: () => omissions
   }
+}
+
+/** tap indents a subtest by four spaces and names it first: `    # Subtest: a name`. */
+function subtestPath (path: readonly string[], line: string): readonly string[] {
+  const [, indent = '', name] = /^((?: {4})*)# Subtest: (.*)$/.exec(line) ?? []
+  return name === undefined ? path : [...path.slice(0, indent.length / 4), plainText(name)]
+}
+
+/**
+ * Of a line like `    ok 2 - a name # SKIP a reason`; nothing of any other line, nor of a test that
+ * `--grep` left out. Some names repeat the reason.
+ */
+function omission (path: readonly string[], line: string): readonly string[] {
+  const point = /^((?: {4})*)(?:not )?ok \d+ - (.*?) # (SKIP|TODO)(?: (.*))?$/.exec(line)
+  if (point === null) return []
+  const [, indent = '', name = '', directive, given = ''] = point
+  if (/^filter(?: out)?: /.test(given)) return []
+  const reason = plainText(given)
+  const title = plainText(name).replace(` (skipped: ${reason})`, '')
+  const names = [...path.slice(0, indent.length / 4), title].join(' > ')
+  return [`${directive === 'SKIP' ? 'skipped' : 'to do'}: ${names}: ${reason || 'no reason given'}`]
+}
+
+/** In names and reasons tap writes `\#` for `#`, and two backslashes for one. */
+function plainText (text: string): string {
+  return text.replace(/\\([#\\])/g, '$1')
 }
 
 /** tap closes a run with a comment like `# { total: 4, pass: 2, fail: 1, skip: 1 }`, zeros left out. */
