@@ -144,3 +144,38 @@ t.test('statements are deallocated: each batch that meets it is run again once',
   await holdAgainst(t, service.database.sql, acknowledged)
   t.same(await service.database.sql`select id from forget order by id`, [0, 1, 2, 3, 4].map(id => ({ id })))
 })
+
+t.test('a prepared statement does not keep the types that its columns no longer have', async t => {
+  const service = await useService(t, {
+    schema: `create table days (id int primary key, d date, n int);
+      create function later(days) returns date language sql immutable as 'select $1.d + 1';
+      insert into days values (1, '2020-01-01', 1), (2, '2020-01-02', 2); grant all on days to oneflight_user`,
+    env: { POOL_SIZE: '1', LOG_LEVEL: 'error' }
+  })
+  const { database: { sql } } = service
+  const at = '2020-01-01T10:00'
+  const wheres = [{ d: { eq: at } }, { d: { in: [at] } }, { d: { between: [at, at] } }, { d: { eq: { any: [at, '1999-01-01'] } } }, { not: { d: { neq: at } } }, { d: { isdistinct: at } }, { n: { eq: 1 }, d: { gte: at } }]
+  const found = async (): Promise<unknown[]> => {
+    const ids = []
+    for (const where of wheres) {
+      const { body, text } = await service.post([{ id: 's', op: 'select', table: 'days', where, order: [{ id: 'asc' }], columns: ['id'] }])
+      ids.push(body.data?.s.map(({ id }: { id: number }) => id) ?? text)
+    }
+    return ids
+  }
+  const dates = [[1], [1], [1], [1], [1], [2], [1]]
+  for (let i = 0; i < 3; i++) t.strictSame(await found(), dates)
+  await sql`alter table days alter column d type timestamp`
+  await sql`update days set d = ${at} where id = 2`
+  // As a date, the time of day would be cut and midnight be found.
+  t.strictSame(await found(), [[2], [2], [2], [2], [2], [1], []])
+  t.same(Object.keys(await retriesOf(service)), ['stale_plan'])
+  await sql`alter table days alter column d type date`
+  t.strictSame(await found(), [[1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [], [1]])
+
+  const inc = [{ id: 'u', op: 'update', table: 'days', set: { n: { $inc: 3_000_000_000 } }, where: { id: { eq: 1 } }, returning: ['n'] }]
+  const small = [{ ...inc[0], set: { n: { $inc: 1 } } }]
+  for (let i = 0; i < 3; i++) t.equal((await service.post(small)).status, 200)
+  await sql`alter table days alter column n type bigint`
+  t.strictSame((await service.post(inc)).body.data?.u, [{ n: 3_000_000_004 }])
+})

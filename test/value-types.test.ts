@@ -22,7 +22,7 @@ const stored = async ({ database: { sql } }: ServiceUnderTest): Promise<unknown>
 let id = 100
 
 /** A value as it is inserted, set and set by on_conflict. */
-function* writing (column: string, value: unknown): Generator<{ readonly op: object, readonly way: string }> {
+function * writing (column: string, value: unknown): Generator<{ readonly op: object, readonly way: string }> {
   yield { way: 'insert', op: { id: 'w', op: 'insert', table: 't', values: [{ id: ++id, [column]: value }] } }
   yield { way: 'rows', op: { id: 'w', op: 'insert', table: 't', values: [{ id: ++id }, { id: ++id, [column]: value }] } }
   yield { way: 'set', op: { id: 'w', op: 'update', table: 't', set: { [column]: value }, where: { id: { eq: 1 } } } }

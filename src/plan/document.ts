@@ -3,6 +3,7 @@
  * types of columns are PostgreSQL's business.
  */
 import { randomUUID } from 'node:crypto'
+import { referenceAttempt } from '../../schemas/filter.ts'
 import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Doubt, Findings, JsonDocument, JsonShape, Literal, Path, Reference, StoredJson } from './nodes.ts'
 
@@ -68,11 +69,11 @@ export function planRows (rows: readonly JsonObject[], columns: readonly string[
 /** The JSON array of references alone. */
 export function referenceDocument (references: readonly Reference[]): JsonDocument {
   const pieces = ['[', ...references.slice(1).map(() => ','), ']']
-  return { kind: 'document', pieces, references, shape: 'nested' }
+  return { kind: 'document', pieces, references, shape: 'array' }
 }
 
 /** Shapes by certainty, the most certain first. */
-const shapes: readonly JsonShape[] = ['scalar', 'list', 'nested', 'reference']
+const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'reference']
 
 function collectDoubts () {
   const doubts = new Map<string, { column: string, shape: Doubt['shape'], places: Array<Doubt['places'][number]> }>()
@@ -94,24 +95,31 @@ function collectDoubts () {
       if (reference === undefined || replaced !== `${placeholder}${references.length - 1}`) return
       const shape = shapeOfReference(reference)
       note(column, shape)
-      if (shape === 'reference') doubts.get(column)?.places.push({ row, reference })
+      if (isValue(reference)) doubts.get(column)?.places.push({ row, reference })
     },
     all: (): readonly Doubt[] => [...doubts.values()]
   }
 }
 
-function shapeOfReference ({ row, column }: Reference): JsonShape {
-  return row === '*' || column === undefined ? 'nested' : 'reference'
+/** Whether a reference means one value, and neither a list nor a row. */
+export function isValue ({ row, column }: Reference): boolean {
+  return row !== '*' && column !== undefined
+}
+
+/** What a reference may mean. */
+export function shapeOfReference ({ row, column }: Reference): JsonShape {
+  if (row === '*') return 'array'
+  return column === undefined ? 'object' : 'reference'
 }
 
 /** The shape of JSON that is no reference itself. */
 function shapeOf (value: Json): JsonShape {
-  if (isObject(value)) return 'nested'
+  if (isObject(value)) return 'object'
   if (!Array.isArray(value)) return 'scalar'
-  const items = value as readonly Json[]
-  const holds = (item: Json): boolean =>
-    typeof item === 'string' ? item.startsWith('$') : shapeOf(item) === 'nested'
-  return items.some(holds) ? 'nested' : 'list'
+  const inside = (value as readonly Json[]).map(item =>
+    typeof item === 'string' && referenceAttempt.test(item) ? 'reference' : shapeOf(item))
+  if (inside.includes('reference') || inside.includes('array')) return 'array'
+  return inside.includes('object') ? 'object' : 'list'
 }
 
 /** `replace` is asked only when there may be a reference. */

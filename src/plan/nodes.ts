@@ -38,9 +38,10 @@ export interface Literal { readonly kind: 'literal', readonly text: string, read
 
 /**
  * What a JSON value is, as far as the request tells: one value · an array of values, however deep ·
- * anything in which an object or a reference stands · a reference to one value, which may be any JSON.
+ * an object, or an array with one in it · an array with references in it, or a reference to a list ·
+ * a reference to one value, which may be any JSON.
  */
-export type JsonShape = 'scalar' | 'list' | 'nested' | 'reference'
+export type JsonShape = 'scalar' | 'list' | 'object' | 'array' | 'reference'
 
 /**
  * JSON text cut where references stand: pieces[0] references[0] pieces[1] … There is one piece more

@@ -5,6 +5,7 @@
  */
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import type { Statement } from '../sql/compile.ts'
+import { readMarker } from '../sql/marker.ts'
 import { carefully, launch, mayCommit, type Flight, type Landing, type Lost, type Place } from './flight.ts'
 import { explainKey } from './key.ts'
 import { breakLane, isUsable } from './lane.ts'
@@ -66,6 +67,7 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
       if (ended === undefined && (told === undefined || !LANELESS.has((error as Failure).code))) throw error
     })
     if (next === undefined) return told as Landed
+    if (flown.doubted && !tellsMore(next.landing, flown.landing)) return flown.landing as Landed
     // It was what the lane held, and not what the batch said.
     if (isDoubtful(flown.landing) && codeOf(next.landing) !== codeOf(flown.landing)) flown.lane.state.retired = true
     flown = next
@@ -126,8 +128,14 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
   const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
   if (stale) lane.state.retired = true
   const doubted = !disturbed && flight.restoring !== true && isDoubted(landing, flight)
-  if (doubted) rememberDoubt(flight, landing)
+  if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') rememberDoubt(flight, landing.at as number)
   return { landing, stale, disturbed, doubted, lane }
+}
+
+/** Whether a careful attempt that failed says which value does not fit; if not, the failure before it says what is wrong. */
+function tellsMore (landing: Flown['landing'], before: Flown['landing']): boolean {
+  if (landing.kind !== 'failed' || before.kind !== 'failed' || readMarker(before.error) !== undefined) return true
+  return readMarker(landing.error)?.kind === 'value'
 }
 
 /**
@@ -135,17 +143,17 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
  * always is (a composite, a list in text[]), so a batch of them is careful from the start. A batch
  * with references is not: what it reads may be missing, which the first attempt tells.
  */
-const doubted = new Set<string>()
+const doubtedTexts = new Set<string>()
 const MAX_DOUBTED = 1000
 
-function rememberDoubt ({ operations }: Flight, landing: Flown['landing']): void {
-  const { text } = operations[(landing as Extract<Landing, { kind: 'failed' }>).at as number] as Statement
-  doubted.add(text)
-  if (doubted.size > MAX_DOUBTED) doubted.delete(doubted.values().next().value as string)
+function rememberDoubt ({ operations }: Flight, index: number): void {
+  const { text } = operations[index] as Statement
+  doubtedTexts.add(text)
+  if (doubtedTexts.size > MAX_DOUBTED) doubtedTexts.delete(doubtedTexts.values().next().value as string)
 }
 
 function isKnownToDoubt ({ operations, refers }: Flight): boolean {
-  return refers !== true && operations.some(({ text, doubtful }) => doubtful === true && doubted.has(text))
+  return refers !== true && operations.some(({ text, doubtful }) => doubtful === true && doubtedTexts.has(text))
 }
 
 /** What the loss of a connection after the end was sent comes to; `again`: it may be flown again. */

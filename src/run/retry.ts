@@ -56,14 +56,19 @@ export function isDoubtful (landing: Flown['landing']): boolean {
 const OF_TYPES: ReadonlySet<string> = new Set(['22P02', '22003', '22007', '22008'])
 
 /**
- * The operation found the session changed, or lacked a privilege, which another role may lack that a trigger before it took: PostgreSQL looks at
- * privileges first. Not done for every batch, for it costs a statement with each operation (measured: 12 to 17 % of the throughput).
+ * The operation found the session changed, or failed for what a trigger before it may have changed:
+ * the role (42501: PostgreSQL looks at privileges first), the search_path (42883, 42704), how times are
+ * read (22007, 22008). Not looked at before every operation, for that costs a statement with each of
+ * them (measured: 12 to 17 % of the throughput).
  */
 export function isDisturbed (landing: Landing): boolean {
   if (landing.kind !== 'failed') return false
   const { error, at } = landing
-  return readMarker(error)?.kind === 'session' || (error.code === '42501' && typeof at === 'number' && at > 0)
+  const marker = readMarker(error)
+  return marker?.kind === 'session' || (marker === undefined && typeof at === 'number' && at > 0 && OF_SESSION.has(error.code))
 }
+
+const OF_SESSION: ReadonlySet<string> = new Set(['42501', '42883', '42704', '22007', '22008'])
 
 /**
  * Whether a careful attempt can tell more: an operation found a value that may not be what the JSON

@@ -46,7 +46,7 @@ export interface CompileOptions {
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const inSession = sql` where ${sameSession(options.session)}`
   return plan.operations.map((node, i) => {
-    const scope = createScope(node.table, plan.readings, { careful: options.careful, exposed: valuesRead(plan.readings.get(node.index) ?? []) })
+    const scope = createScope(node.table, plan.readings, { careful: options.careful, exposed: exposedBy(node, plan.readings) })
     const last = i === plan.operations.length - 1 && options.careful !== true
     const kept = !last ? [] : i === 0 ? keptAlone : keptLast
     const body = answering(node, scope, { ...options, everyReading: plan.readings, kept })
@@ -210,20 +210,28 @@ function valuesRead (readings: readonly Reading[]): readonly string[] {
   return columnsRead(readings.filter(({ reference }) => reference.row !== '*'))
 }
 
-/**
- * Publishes the columns of each row that are the JSON null: `[["data"], []]`. In JSON they look like
- * NULL.
- */
-function publishingNulls (node: PlanNode, readings: readonly Reading[], needed: Fragment): readonly Check[] {
-  const names = valuesRead(readings)
-  const nulls = names.map((name, i) =>
-    sql`case when to_json(${valueOfRow(node, name, i)})::text = 'null' then ${parameter(name)}::text end`)
-  const rows = sql`(select coalesce(json_agg(array_remove(array[${join(nulls, sql`, `)}], null)), '[]')::text from (select * from r limit ${needed}) as r)`
-  return [{ when: sql`set_config(${parameter(nullsName(node.index))}, ${rows}, true) is null`, then: sql`null` }]
+/** Those of them that the operation answers by name, with their places among all. */
+function exposedBy ({ index, output = [] }: PlanNode, everyReading: Plan['readings']): ReadonlyArray<readonly [column: string, place: number]> {
+  return valuesRead(everyReading.get(index) ?? []).map((name, i) => [name, i] as const)
+    .filter(([name]) => output.some(column => column.name === name))
 }
 
-function valueOfRow ({ output }: PlanNode, name: string, position: number): Fragment {
-  return output === undefined ? sql`(r.row).${identifier(name)}` : sql`r.${identifier(`n${position}`)}`
+/**
+ * Publishes the columns of each row that are the JSON null: `[["data"], []]`. In JSON they look like
+ * NULL. A name that the rows do not have means the column of `f`, which is NULL.
+ */
+function publishingNulls ({ index, output }: PlanNode, readings: readonly Reading[], needed: Fragment): readonly Check[] {
+  const names = valuesRead(readings)
+  const columns = output === undefined
+    ? sql`(r.row).*`
+    : sql`${join(names.flatMap((name, i) =>
+    output.some(column => column.name === name) ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`] : []), sql`, `)}`
+  const nulls = names.map(name =>
+    sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null' then ${parameter(name)}::text end`)
+  const none = join(names.map(name => sql`null as ${identifier(name)}`), sql`, `)
+  const rows = sql`(select coalesce(json_agg(array_remove(array[${join(nulls, sql`, `)}], null)), '[]')::text
+    from (select ${none}) as f, (select * from r limit ${needed}) as r)`
+  return [{ when: sql`set_config(${parameter(nullsName(index))}, ${rows}, true) is null`, then: sql`null` }]
 }
 
 /** Checks that the first row has the columns that are read. */

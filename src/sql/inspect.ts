@@ -17,22 +17,30 @@ const oids = (...types: readonly number[]): Fragment =>
 /** jsonb and json (numbers of pg_type.dat): they hold JSON as it is. */
 const json = [3802, 114]
 
-/**
- * Types in which arrays and objects are what they were, or refused: json, and arrays of int4, int8,
- * uuid and numeric; for arrays of plain values those of text and varchar, too. Whatever else there is
- * goes the careful way. No more than eight: of a longer list PostgreSQL makes a hash table first.
- */
-const certain = {
-  list: oids(...json, 1007, 1016, 2951, 1231, 1009, 1015),
-  nested: oids(...json, 1007, 1016, 2951, 1231)
-}
 const jsonTypes = oids(...json)
 
 /**
- * How a value begins, as text, that may have been an array or an object: `[` and `{` where it became
- * JSON text, also in the digits of bytea; `{` of an array, `(` of a composite, `'` of a tsvector.
+ * Types in which an array of plain values is what it was: json, and arrays of int4, int8, uuid,
+ * numeric, text and varchar. Whatever else there is goes the careful way. No more than eight: of a
+ * longer list PostgreSQL makes a hash table first.
  */
-const signs = constant("^([[{(']|\\\\x[57]b)")
+const listTypes = oids(...json, 1007, 1016, 2951, 1231, 1009, 1015)
+
+/**
+ * How values look, as text, that may not be what a reference meant.
+ * - In json and jsonb only NULL, which may have been the JSON null.
+ * - In text[] an element that begins like an array or an object.
+ * - Elsewhere JSON text of an array or an object, also in the digits of bytea, a composite `(…)`, an
+ *   array of composites, a tsvector `'…'`. An array of PostgreSQL, `{…}`, has no `:` after its first
+ *   string.
+ * - Elsewhere, where it was an array: whatever is no array of PostgreSQL. `[1,2,3]` is a date, too.
+ */
+const patterns = {
+  json: constant('^NULL$'),
+  textArray: constant('[{,]"?[[{]'),
+  reference: constant(String.raw`^(\[|\(|'|\{\}|\{"([^"\\]|\\.)*" *:|\{"?\(|\\x[57]b)`),
+  array: constant(String.raw`^([^{]|\{"([^"\\]|\\.)*" *:|\{"?\()`)
+}
 
 /** `oid` of the type of an expression, of a domain that of what it is made of. The expression is not computed. */
 function typeOf (value: Fragment): Fragment {
@@ -49,13 +57,15 @@ export interface Doubted { readonly value: Fragment, readonly shape: Exclude<Jso
 
 /**
  * A condition that is true, or fails with the marker `inspect`: one of the values may not be what the
- * JSON was. A reference may mean any JSON; the JSON null and NULL look the same when they are published.
+ * JSON was.
  */
 export function undoubted (values: readonly Doubted[]): Fragment {
-  const conditions = values.map(({ value, shape }) => shape === 'reference'
-    ? sql`case ${typeOf(value)} when 3802 then ${value} is not null when 114 then ${value} is not null
-        else (${value}::pg_catalog.text operator(pg_catalog.~) ${signs}) is not true end`
-    : sql`${typeOf(value)} operator(pg_catalog.=) any (${certain[shape]})`)
+  const conditions = values.map(({ value, shape }) => {
+    if (shape === 'object') return isJson(value)
+    if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${listTypes})`
+    return sql`coalesce(${value}::pg_catalog.text, 'NULL') operator(pg_catalog.!~) case ${typeOf(value)}
+      when 3802 then ${patterns.json} when 114 then ${patterns.json} when 1009 then ${patterns.textArray} else ${patterns[shape]} end`
+  })
   return sql`case when ${join(conditions, sql` and `)} then true else ${raiseInspection} is null end`
 }
 

@@ -2,6 +2,7 @@
  * Operands → SQL. A literal is a parameter without a type, so PostgreSQL reads it as the column's own type; only for places in jsonb,
  * whose type is known, it is written.
  */
+import { isValue, shapeOfReference } from '../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Reference, Single } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
 import { arrayText, constant, empty, identifier, parameter, sql, type Fragment } from './fragment.ts'
@@ -29,7 +30,7 @@ export function single (operand: Single, meeting: Meeting): Fragment {
     case 'document': {
       if (operand.pieces[0] === 'null') return scope.jsonNull(path, { refused: !stored })
       const { references: [reference], shape } = operand
-      if (reference !== undefined && shape === 'reference') return typedReference(reference, meeting)
+      if (reference !== undefined && operand.pieces.every(piece => piece === '')) return typedReference(reference, meeting)
       return scope.typed(documentJson(operand, scope), path, 'value', shape)
     }
     case 'column': return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
@@ -49,9 +50,9 @@ export function difference (operand: Single, meeting: Meeting): Fragment {
  * nothing of it is kept. The JSON null and NULL are published alike.
  */
 function typedReference (reference: Reference, { scope, path, stored = false }: Meeting): Fragment {
-  const shape = reference.row === '*' || reference.column === undefined ? 'nested' : 'reference'
-  const value = scope.typed(referenceJson(reference, scope), path, 'value', shape === 'nested' || stored ? shape : 'scalar')
-  if (!scope.careful || shape === 'nested') return value
+  const shape = isValue(reference) && !stored ? 'scalar' : shapeOfReference(reference)
+  const value = scope.typed(referenceJson(reference, scope), path, 'value', shape)
+  if (!scope.careful || !isValue(reference) || path.gives === 'text') return value
   return sql`coalesce(${value}, ${scope.jsonNull(path, { when: isJsonNull(reference) })})`
 }
 

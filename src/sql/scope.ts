@@ -71,7 +71,7 @@ export interface ScopeOptions {
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful?: boolean | undefined
   /** Columns of the answer of which later operations read single values. */
-  readonly exposed?: readonly string[]
+  readonly exposed?: ReadonlyArray<readonly [column: string, place: number]>
   /** Whether doubts are left out: a plan that clients see would show the secret of markers. */
   readonly explained?: boolean
 }
@@ -102,7 +102,7 @@ export function createScope (table: TableName, readings: Plan['readings'], { car
       settings.set(source, setting)
       return sql`current_setting(${setting})::json`
     },
-    exposed: from => join((careful ? exposed : []).map((column, i) => {
+    exposed: from => join((careful ? exposed : []).map(([column, i]) => {
       const name = identifier(`n${i}`)
       return from === undefined ? sql`, ${name}` : sql`, ${from}.${identifier(column)} as ${name}`
     }), empty),

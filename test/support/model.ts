@@ -26,7 +26,7 @@ export type Outcome =
 
 /** A connection of its own for one transaction. */
 interface Session { ask (text: string): Promise<readonly string[]> }
-interface Context { readonly session: Session, readonly results: readonly Rows[], readonly table: Table }
+interface Context { readonly session: Session, readonly results: readonly Rows[], readonly table: Table, readonly readOnly: boolean }
 
 /** Thrown where the batch ends. */
 interface Ending extends Error { readonly ending: Outcome }
@@ -35,7 +35,8 @@ const refuse = (code: string, index: number | null): Ending => ends({ kind: 'ref
 
 const refusedAt = (index: number | null) => (error: unknown): never => {
   if ('ending' in (error as object)) throw error
-  throw refuse(String((error as { code?: unknown }).code), index)
+  const { code } = error as { code?: unknown }
+  throw refuse(code === 'NOARR' ? 'value_invalid' : String(code), index)
 }
 
 /** Runs a batch on `sql`, in one transaction that is committed unless the batch says otherwise or fails. */
@@ -48,7 +49,7 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
     const results: Rows[] = []
     for (const [index, operation] of operations.entries()) {
       const table = modelTables[operation.table.replace('public.', '')] as Table
-      const context = { session, results, table }
+      const context = { session, results, table, readOnly: prefer['access'] === 'read-only' }
       await session.ask('savepoint before')
       const rows = await runOperation(operation, context).catch(refusedAt(index)).catch(async error => alsoRefused(error, operations, index, context))
       results.push(rows)
@@ -71,7 +72,9 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
 async function alsoRefused (error: Ending, operations: readonly Operation[], index: number, context: Context): Promise<never> {
   const { ending } = error
   if (ending.kind !== 'refused') throw error
-  const others = [...await refusedRows(operations[index] as Operation, index, context), ...ending.refusals[0]?.code === '23503' ? await refusedAnswer(operations, index, context) : []]
+  // Whether a value or the access is looked at first is open.
+  const forbidden = context.readOnly && operations[index]?.op !== 'select' ? [{ code: '25006', index }] : []
+  const others = [...forbidden, ...await refusedRows(operations[index] as Operation, index, context), ...ending.refusals[0]?.code === '23503' ? await refusedAnswer(operations, index, context) : []]
   throw ends({ kind: 'refused', refusals: [...ending.refusals, ...others] })
 }
 
@@ -172,6 +175,13 @@ function resolve (node: unknown, results: readonly Rows[]): unknown {
   if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) return node
   if (Array.isArray(node)) return node.map(one => resolve(one, results))
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolve(value, results)]))
+}
+
+/** A value that is stored. To tell the JSON null from NULL a batch may run twice, and then sequences are ahead. */
+function given (node: unknown, results: readonly Rows[], kind: Kind): unknown {
+  const value = resolve(node, results)
+  if (kind === 'doc' && value === null && readReference(node) !== undefined) throw ends({ kind: 'open' })
+  return value
 }
 
 function lookUp ({ source, row, column }: Reference, results: readonly Rows[]): unknown {
@@ -301,7 +311,7 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
   const { table, results } = context
   const columns = Object.keys(table.columns)
   const rows = (operation['values'] as ReadonlyArray<Record<string, unknown>>).map(row =>
-    `(${columns.map(column => Object.hasOwn(row, column) ? literal(resolve(row[column], results), table.columns[column] as Kind) : 'default').join(', ')})`)
+    `(${columns.map(column => Object.hasOwn(row, column) ? literal(given(row[column], results, table.columns[column] as Kind), table.columns[column] as Kind) : 'default').join(', ')})`)
   const statement = (rows: readonly string[]): string => `insert into public.${bare(operation)} as t (${columns.map(name).join(', ')}) values ${rows.join(', ')}${conflict(operation, context)}`
   return { texts: await answer(operation, statement(rows), context), ordered: true }
 }
@@ -327,11 +337,11 @@ function assigned (column: string, value: unknown, { results, kind }: { readonly
   const members = typeof value === 'object' && value !== null && !Array.isArray(value) && digitsOf(value) === undefined ? Object.entries(value) : []
   const [modifier, operand] = members.length === 1 && members[0]?.[0].startsWith('$') === true ? members[0] : ['$value', value]
   const before = `t.${name(column)}`
-  const resolved = resolve(operand, results)
-  const given = literal(resolved, kind)
+  const resolved = given(operand, results, kind)
+  const text = literal(resolved, kind)
   switch (modifier) {
-    case '$inc': return kind === 'at' ? `${before} + make_interval(secs => ${textOf(operand) as string})` : `${before} + ${given}`
-    case '$mul': return `${before} * ${given}`
+    case '$inc': return kind === 'at' ? `${before} + make_interval(secs => ${textOf(operand) as string})` : `${before} + ${text}`
+    case '$mul': return `${before} * ${text}`
     case '$now': return 'now()'
     case '$default': return 'default'
     case '$col': return `t.${name(operand as string)}`
@@ -339,7 +349,7 @@ function assigned (column: string, value: unknown, { results, kind }: { readonly
     case '$remove': return `${before} - ${quote(resolved as string)}`
     case '$append': return append(before, resolved, kind)
     case '$merge': return merge(before, resolved)
-    default: return late(given, kind, column === 'price' ? 'numeric(10, 2)' : types[kind])
+    default: return late(text, kind, column === 'price' ? 'numeric(10, 2)' : types[kind])
   }
 }
 
@@ -348,9 +358,11 @@ function late (given: string, kind: Kind, type: string): string {
   return given.startsWith("'") && kind !== 'text' && kind !== 'doc' ? `(select ${given}::text)::${type}` : given
 }
 
-/** NULL counts as empty; what is appended to jsonb is an array's elements, or one value. */
+/** NULL counts as empty, what is no array is refused; what is appended to jsonb is an array's elements, or one value. */
 function append (before: string, value: unknown, kind: Kind): string {
-  const base = kind === 'tags' ? `coalesce(${before}, '{}')` : `coalesce(${before}, '[]')`
+  const base = kind === 'tags'
+    ? `coalesce(${before}, '{}')`
+    : `case when jsonb_typeof(coalesce(${before}, '[]')) = 'array' then coalesce(${before}, '[]') else no_array() end`
   return value === null || value === undefined ? base : `${base} || ${literal(value, kind)}`
 }
 
