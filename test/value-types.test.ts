@@ -174,6 +174,25 @@ t.test('only batches with such values run twice, and those of one type once', as
   t.equal(await again(), 2)
 })
 
+t.test('a batch that runs again fails as it would have', async t => {
+  const { post } = await useService(t, { schema })
+  const again = { id: 'again', op: 'insert', table: 't', values: [{ id: 60, kind: '$src.1.kind' }] }
+  for (const columns of [undefined, ['id', 'kind']]) {
+    const read = { id: 'read', op: 'select', table: 't', where: { id: { eq: 1 } }, ...columns === undefined ? {} : { columns } }
+    for (const column of ['nope', 'row', 'count']) {
+      const reader = { id: 'reader', op: 'select', table: 't', where: { kind: { eq: `$read.0.${column}` } } }
+      t.match(await post([source, again, read, reader]), { status: 422, body: { error: { code: 'reference_column_missing', op: 'reader' } } }, `${column} ${String(columns)}`)
+    }
+    t.match(await post([source, again, { ...read, where: { id: { eq: 99 } } }, { id: 'reader', op: 'select', table: 't', where: { 'data->a': { eq: '$read.0.kind' } } }]),
+      { status: 422, body: { error: { code: 'reference_row_missing', op: 'reader' } } })
+    const works = await post([source, again, read, { id: 'reader', op: 'select', table: 't', where: { 'data->>a': { neq: '$read.0.kind' }, 'data->n': { isdistinct: '$read.0.kind' } }, columns: ['id'] }], { headers: { prefer: 'tx=rollback' } })
+    t.strictSame(works.body.data?.reader, [{ id: 1 }])
+  }
+  // A value that PostgreSQL refuses, beside one that might be at fault.
+  const refused = { id: 'w', op: 'insert', table: 't', values: [{ id: 'x', tags: ['a'] }] }
+  t.match(await post([refused]), { status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } } })
+})
+
 t.test('references to system columns', async t => {
   const { post } = await useService(t, { schema })
   const first = { id: 'f', op: 'select', table: 't', columns: ['id', 'ctid', 'xmin', 'tableoid'], order: [{ id: 'asc' }], limit: 2 }

@@ -11,6 +11,7 @@ import { explainKey } from './key.ts'
 import { breakLane, isUsable } from './lane.ts'
 import type { Flown, Landed, RetryReason } from './landed.ts'
 import type { LanePool } from './pool.ts'
+import { rememberTexts } from './recent.ts'
 import { isConflicting, isDisturbed, isDoubted, isDoubtful, isStale, MAX_ATTEMPTS, mayRetry, type Tries } from './retry.ts'
 import { settle } from './settle.ts'
 import { millisecondsUntil } from './timer.ts'
@@ -128,7 +129,7 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
   const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
   if (stale) lane.state.retired = true
   const doubted = !disturbed && flight.restoring !== true && isDoubted(landing, flight)
-  if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') rememberDoubt(flight, landing.at as number)
+  if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') doubtedTexts.note((flight.operations[landing.at as number] as Statement).text)
   return { landing, stale, disturbed, doubted, lane }
 }
 
@@ -139,18 +140,11 @@ function tellsMore (landing: Flown['landing'], before: Flown['landing']): boolea
 }
 
 /**
- * Texts of statements whose values were in doubt, oldest first: what they store is of a type that
- * always is (a composite, a list in text[]), so a batch of them is careful from the start. A batch
- * with references is not: what it reads may be missing, which the first attempt tells.
+ * Texts of statements whose values were in doubt: what they store is of a type that always is, such
+ * as a composite, so a batch of them is careful from the start. A batch with references is not: what
+ * it reads may be missing, which the first attempt tells.
  */
-const doubtedTexts = new Set<string>()
-const MAX_DOUBTED = 1000
-
-function rememberDoubt ({ operations }: Flight, index: number): void {
-  const { text } = operations[index] as Statement
-  doubtedTexts.add(text)
-  if (doubtedTexts.size > MAX_DOUBTED) doubtedTexts.delete(doubtedTexts.values().next().value as string)
-}
+const doubtedTexts = rememberTexts(1000)
 
 function isKnownToDoubt ({ operations, refers }: Flight): boolean {
   return refers !== true && operations.some(({ text, doubtful }) => doubtful === true && doubtedTexts.has(text))

@@ -4,14 +4,14 @@
  */
 import type { Statement } from '../sql/compile.ts'
 import type { Lane } from './lane.ts'
+import { rememberTexts } from './recent.ts'
 
 const MAX_PER_LANE = 250
 const MAX_REMEMBERED = 2000
 /** Longer texts (a filter of hundreds of conditions) hardly recur, and 2000 of them would be hundreds of megabytes here. */
 const MAX_LENGTH = 8192
 
-// Texts seen lately, oldest first. A Map keeps the order of insertion, which is all that a least-recently-used list needs.
-const seen = new Map<string, true>()
+const seen = rememberTexts(MAX_REMEMBERED)
 
 /** For each statement of a flight, whether to send it as a prepared one; the second time a text is seen, it recurs. */
 export function choosePrepared (lane: Lane, statements: readonly Statement[]): readonly boolean[] {
@@ -20,7 +20,7 @@ export function choosePrepared (lane: Lane, statements: readonly Statement[]): r
   const fresh = new Set<string>()
   const chosen = statements.map(({ text, prepare }) => {
     if (!lane.prepares || !prepare || text.length > MAX_LENGTH) return false
-    const recurs = remember(text)
+    const recurs = seen.note(text)
     if (lane.prepared.has(text)) return !fresh.has(text)
     if (!recurs || lane.prepared.size >= MAX_PER_LANE) return false
     fresh.add(text)
@@ -29,11 +29,4 @@ export function choosePrepared (lane: Lane, statements: readonly Statement[]): r
   })
   if (lane.prepared.size >= MAX_PER_LANE) lane.state.retired = true
   return chosen
-}
-
-function remember (text: string): boolean {
-  const recurs = seen.delete(text)
-  seen.set(text, true)
-  if (seen.size > MAX_REMEMBERED) seen.delete(seen.keys().next().value as string)
-  return recurs
 }

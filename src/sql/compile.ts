@@ -222,15 +222,15 @@ function exposedBy ({ index, output = [] }: PlanNode, everyReading: Plan['readin
  */
 function publishingNulls ({ index, output }: PlanNode, readings: readonly Reading[], needed: Fragment): readonly Check[] {
   const names = valuesRead(readings)
-  const columns = output === undefined
-    ? sql`(r.row).*`
-    : sql`${join(names.flatMap((name, i) =>
-    output.some(column => column.name === name) ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`] : []), sql`, `)}`
+  const exposed = names.flatMap((name, i) => output?.some(column => column.name === name) === true
+    ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`]
+    : [])
+  const columns = output === undefined ? sql`(r.row).*` : join(exposed, sql`, `)
   const nulls = names.map(name =>
     sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null' then ${parameter(name)}::text end`)
   const none = join(names.map(name => sql`null as ${identifier(name)}`), sql`, `)
-  const rows = sql`(select coalesce(json_agg(array_remove(array[${join(nulls, sql`, `)}], null)), '[]')::text
-    from (select ${none}) as f, (select * from r limit ${needed}) as r)`
+  const rows = sql`(select coalesce(json_agg(n.nulls), '[]')::text from (select * from r limit ${needed}) as r
+    cross join lateral (select array_remove(array[${join(nulls, sql`, `)}], null) as nulls from (select ${none}) as f) as n)`
   return [{ when: sql`set_config(${parameter(nullsName(index))}, ${rows}, true) is null`, then: sql`null` }]
 }
 

@@ -38,7 +38,7 @@ const listTypes = oids(...json, 1007, 1016, 2951, 1231, 1009, 1015)
 const patterns = {
   json: constant('^NULL$'),
   textArray: constant('[{,]"?[[{]'),
-  reference: constant(String.raw`^(\[|\(|'|\{\}|\{"([^"\\]|\\.)*" *:|\{"?\(|\\x[57]b)`),
+  reference: constant(String.raw`^(\[.*\]$|\(.*\)$|'|\{\}|\{"([^"\\]|\\.)*" *:|\{"?\(|\\x[57]b)`),
   array: constant(String.raw`^([^{]|\{"([^"\\]|\\.)*" *:|\{"?\()`)
 }
 
