@@ -65,10 +65,13 @@ export function isDisturbed (landing: Landing): boolean {
   if (landing.kind !== 'failed') return false
   const { error, at } = landing
   const marker = readMarker(error)
-  return marker?.kind === 'session' || (marker === undefined && typeof at === 'number' && at > 0 && OF_SESSION.has(error.code))
+  if (marker !== undefined) return marker.kind === 'session'
+  if (typeof at !== 'number' || at === 0) return false
+  // What a prepared statement says of types may be stale; see isDoubtful.
+  return error.code === '42501' || (landing.held !== true && OF_SESSION.has(error.code))
 }
 
-const OF_SESSION: ReadonlySet<string> = new Set(['42501', '42883', '42704', '22007', '22008'])
+const OF_SESSION: ReadonlySet<string> = new Set(['42883', '42704', '22007', '22008'])
 
 /**
  * Whether a careful attempt can tell more: an operation found a value that may not be what the JSON
