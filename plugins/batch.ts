@@ -68,11 +68,18 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     const writes = lasting && (key !== undefined || plan.operations.some(({ kind }) => kind !== 'select'))
     const maxRows = config.MAX_ROWS
     const settings = explaining ? emptyPublications(plan) : []
-    const options = { session: identity, maxRows, minimal: preferences.return === 'minimal', keep: key !== undefined }
+    const options = {
+      session: identity,
+      maxRows,
+      minimal: preferences.return === 'minimal',
+      keep: key !== undefined
+    }
     const flight: Flight = {
       role: identity.role,
       session: connection =>
-        sessionStatement({ ...identity, requestId: request.id, writes, settings }, defaults, connection),
+        sessionStatement(
+          { ...identity, requestId: request.id, writes, settings }, defaults, connection
+        ),
       operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, options),
       careful: explaining ? undefined : () => compile(plan, { ...options, careful: true }),
       refers: plan.readings.size > 0,

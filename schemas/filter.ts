@@ -6,7 +6,8 @@
  * too few items or members; `unknown`, the same for a member that is not named; `closed`: an object that is wrong as a whole when
  * one member is missing or too many; `nests`: members inside which a filter is one level deeper; `reference`: which references strings may
  * be; `name`: a string, `keys`: the keys of an object, that name a column (`column`), one that may not have a path (`plain`) or one that
- * may (`path`); `expected`: the value in words. For readers of the API's description alone: `title`, under which a schema is
+ * may (`path`); `expected`: the value in words. Only for readers of the API's description:
+ * `title`, under which a schema is
  * described once; `meaning`, what it stands for at its place; `described`, a schema that says more; and JSON Schema's `not`, `if`, `then`,
  * `else`, `dependentRequired` and `dependentSchemas`, for what is checked elsewhere.
  */
@@ -38,7 +39,11 @@ const anything = Type.Unknown({ reference: 'any' })
 const scalar = scalarOf('value', 'Scalar')
 const column = Type.Object({ $col: Type.String({ name: 'path' }) }, { ...closed, title: 'Column', description: 'another column of the row' })
 const excluded = Type.Object({ $excluded: Type.String({ name: 'path' }) }, { ...closed, title: 'ExcludedColumn', description: 'a column of the row that was to be inserted' })
-const value = Type.Object({ $value: Type.Unknown({ reference: 'any' }) }, { ...closed, title: 'Json', description: 'JSON that takes the type of the column, whatever it looks like' })
+const value = Type.Object({ $value: Type.Unknown({ reference: 'any' }) }, {
+  ...closed,
+  title: 'Json',
+  description: 'JSON that takes the type of the column, whatever it looks like'
+})
 const listOf = (item: TSchema) => Type.Union([Type.Array(item, { minItems: 1 }), string('list')], { expected: 'a non-empty array or a reference $op.*.column' })
 const any = Type.Object({ any: listOf(scalar) }, { ...closed, title: 'AnyOf', description: 'true for one of the list, or several' })
 const all = Type.Object({ all: listOf(scalar) }, { ...closed, title: 'AllOf', description: 'true for all of the list' })
@@ -85,7 +90,10 @@ export interface Operator {
  */
 type OperatorRow = Operator & (
   | { readonly takes: 'bounds' | 'keyword' | 'search' | 'key' }
-  | { readonly takes: 'comparand' | 'distinct' | 'json' | 'list' | 'keys', readonly emptyMeets: boolean }
+  | {
+    readonly takes: 'comparand' | 'distinct' | 'json' | 'list' | 'keys'
+    readonly emptyMeets: boolean
+  }
 )
 
 export const operators = {
@@ -99,8 +107,19 @@ export const operators = {
   ilike: { takes: 'comparand', sql: '<column> ilike <operand>', meaning: 'SQL pattern, case ignored', emptyMeets: false },
   match: { takes: 'comparand', sql: '<column> ~ <operand>', meaning: 'POSIX regular expression, case matters', emptyMeets: false },
   imatch: { takes: 'comparand', sql: '<column> ~* <operand>', meaning: 'POSIX regular expression, case ignored', emptyMeets: false },
-  in: { takes: 'list', sql: '<column> = any (<operand>)', meaning: 'equal to one of the list', emptyMeets: false, constant: true },
-  nin: { takes: 'list', sql: '<column> <> all (<operand>)', meaning: 'equal to none of the list', emptyMeets: true },
+  in: {
+    takes: 'list',
+    sql: '<column> = any (<operand>)',
+    meaning: 'equal to one of the list',
+    emptyMeets: false,
+    constant: true
+  },
+  nin: {
+    takes: 'list',
+    sql: '<column> <> all (<operand>)',
+    meaning: 'equal to none of the list',
+    emptyMeets: true
+  },
   between: { takes: 'bounds', sql: '<column> between <operand>', meaning: 'from low to high, both included' },
   is: { takes: 'keyword', sql: '<column> is <operand>', meaning: 'null or not, or the truth of a boolean', constant: true },
   isdistinct: { takes: 'distinct', sql: '<column> is distinct from <operand>', meaning: 'not equal, where null equals null', emptyMeets: true },
@@ -117,8 +136,18 @@ export const operators = {
   nxl: { takes: 'json', sql: '<column> &> <operand>', meaning: 'range does not extend to the left of', emptyMeets: false },
   adj: { takes: 'json', sql: '<column> -|- <operand>', meaning: 'range is adjacent to', emptyMeets: false },
   has_key: { takes: 'key', sql: '<column> ? <operand>', meaning: 'jsonb has the key' },
-  has_keys_any: { takes: 'keys', sql: '<column> ?| <operand>', meaning: 'jsonb has one of the keys', emptyMeets: false },
-  has_keys_all: { takes: 'keys', sql: '<column> ?& <operand>', meaning: 'jsonb has all of the keys', emptyMeets: true }
+  has_keys_any: {
+    takes: 'keys',
+    sql: '<column> ?| <operand>',
+    meaning: 'jsonb has one of the keys',
+    emptyMeets: false
+  },
+  has_keys_all: {
+    takes: 'keys',
+    sql: '<column> ?& <operand>',
+    meaning: 'jsonb has all of the keys',
+    emptyMeets: true
+  }
 } as const satisfies Record<string, OperatorRow>
 
 export type OperatorName = keyof typeof operators

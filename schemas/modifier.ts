@@ -5,12 +5,18 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import { referenceAttempt, special, type ReferenceKind } from './filter.ts'
 
-/** `sql` has holes for the column as it is, for the operand, for what is `empty` in the type of the column and for what fails when it is `refused`; `conflict`: it has a meaning in `on_conflict` alone. */
+/**
+ * `sql` has holes for the column as it is, for the operand, for what is `empty` in the type of the
+ * column and for what fails when it is `refused`; `conflict`: allowed only in `on_conflict`.
+ */
 export interface Modifier {
   readonly operand: TSchema
   /** The operand in words. */
   readonly takes: string
-  /** How the operand is read: in the type of the column or of the difference of two of its values, as text, as the name of a column, or not at all. */
+  /**
+   * How the operand is read: in the type of the column or of the difference of two of its values,
+   * as text, as the name of a column, or not at all.
+   */
   readonly reads: 'value' | 'difference' | 'json' | 'text' | 'column' | 'nothing'
   readonly sql: string
   readonly meaning: string
@@ -28,14 +34,24 @@ const yes = Type.Literal(true)
 // Objects alone, on both sides: jsonb || would make an array of anything else, and jsonb_each refuses it.
 const mergeSql = "case when jsonb_typeof(coalesce(<column>, <empty>)) = 'object' and jsonb_typeof(coalesce(<operand>, <empty>)) = 'object'" +
   ' then coalesce(<column>, <empty>) || coalesce(<operand>, <empty>) else (select jsonb_object_agg(key, value) from jsonb_each(<column> || <operand>)) end'
-// What there is must be an array, or jsonb that holds one: texts have || too, and jsonb || would make
-// an array of anything else. No operator tells arrays apart, for json[] has none; the name of a type does.
-const appendSql = "case when case when pg_typeof(coalesce(<column>, <empty>))::text like '%[]' then true" +
-  " when pg_typeof(coalesce(<column>, <empty>))::oid = 3802 and jsonb_typeof(to_jsonb(coalesce(<column>, <empty>))) = 'array' then true" +
-  ' else <refused> is null end then coalesce(coalesce(<column>, <empty>) || <operand>, <column>, <empty>) end'
+// The current value must be an array, or jsonb that holds one: texts have || too, and jsonb ||
+// would make an array of anything else. No operator tells arrays apart, because json[] has none;
+// the name of a type does.
+const appendSql =
+  "case when case when pg_typeof(coalesce(<column>, <empty>))::text like '%[]' then true" +
+  ' when pg_typeof(coalesce(<column>, <empty>))::oid = 3802 and' +
+  " jsonb_typeof(to_jsonb(coalesce(<column>, <empty>))) = 'array' then true" +
+  ' else <refused> is null end' +
+  ' then coalesce(coalesce(<column>, <empty>) || <operand>, <column>, <empty>) end'
 
 export const modifiers = {
-  $inc: { operand: number, takes: 'a number or a reference', reads: 'difference', sql: '<column> + <operand>', meaning: 'adds a number, to a date as days; NULL stays NULL' },
+  $inc: {
+    operand: number,
+    takes: 'a number or a reference',
+    reads: 'difference',
+    sql: '<column> + <operand>',
+    meaning: 'adds a number, to a date as days; NULL stays NULL'
+  },
   $mul: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> * <operand>', meaning: 'multiplies by a number; NULL stays NULL' },
   $now: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'now()', meaning: 'the time at which the transaction began' },
   $default: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
@@ -55,7 +71,8 @@ export const modifiers = {
     reads: 'json',
     sql: appendSql,
     empty: '[]',
-    meaning: 'adds these elements to an array or a jsonb array; NULL counts as empty, anything else is refused'
+    meaning: 'adds these elements to an array or a jsonb array; NULL counts as empty, ' +
+      'anything else is refused'
   },
   $remove: {
     operand: Type.String({ reference: 'value' }),

@@ -22,7 +22,8 @@ export type ServiceErrorCode =
   | 'idempotency_key_reused' | 'http_malformed' | 'auth_required' | 'token_invalid' | 'token_expired' | 'token_not_active' | 'token_claims_invalid'
   | 'role_missing' | 'not_found' | 'method_not_allowed' | 'request_timeout' | 'body_too_large' | 'too_many_ops' | 'content_type_unsupported'
   | 'client_closed_request' | 'expectation_unsupported' | 'headers_too_large' | 'validation_failed' | 'role_denied' | 'reference_row_missing'
-  | 'reference_column_missing' | 'expectation_failed' | 'value_invalid' | 'rows_limit' | 'overloaded' | 'database_unavailable' | 'keys_unavailable' | 'shutting_down'
+  | 'reference_column_missing' | 'expectation_failed' | 'value_invalid' | 'rows_limit'
+  | 'overloaded' | 'database_unavailable' | 'keys_unavailable' | 'shutting_down'
   | 'deadline_exceeded' | 'commit_unknown' | 'internal'
 
 /** Conditions of PostgreSQL that are met most; every other one has its own name as code, too. */

@@ -36,7 +36,12 @@ export const catalogue = {
   reference_row_missing: { type: 'execution_error', status: 422, meaning: 'A reference names a row that the earlier operation did not return.' },
   reference_column_missing: { type: 'execution_error', status: 422, meaning: 'A reference names a column that the earlier operation did not return.' },
   expectation_failed: { type: 'execution_error', status: 412, meaning: 'An operation affected or returned another number of rows than `expect` says.' },
-  value_invalid: { type: 'execution_error', status: 422, meaning: 'A value does not fit its column: the composite type has no such member, a column that takes one value was given an array or an object, or `$append` meets no array.' },
+  value_invalid: {
+    type: 'execution_error',
+    status: 422,
+    meaning: 'A value does not fit its column: the composite type has no such member, a column ' +
+      'that takes one value was given an array or an object, or `$append` meets no array.'
+  },
   rows_limit: { type: 'execution_error', status: 422, meaning: 'An operation returned or changed more than `MAX_ROWS` rows.' },
   overloaded: { type: 'service_error', status: 503, meaning: 'Every connection is busy and the queue is full or its time is over.' },
   database_unavailable: { type: 'service_error', status: 503, meaning: 'The database cannot be reached or is shutting down.' },

@@ -5,7 +5,9 @@
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/filter.ts'
 import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Doubt, Findings, JsonDocument, JsonShape, Literal, Path, Reference, StoredJson } from './nodes.ts'
+import type {
+  Doubt, Findings, JsonDocument, JsonShape, Literal, Path, Reference, StoredJson
+} from './nodes.ts'
 
 // Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
 const placeholder = `reference-${randomUUID()}-`
@@ -28,7 +30,8 @@ export function planScalar (value: Json, path: Path, findings: Findings): Litera
 
 /** `value` as it stands at `path`. `rows`: how many rows a list in it must have at least. */
 export function planDocument (value: Json, path: Path, findings: Findings, rows = 0): JsonDocument {
-  const cut = cutDocument(value, references => replaceStrings(value, path, { findings, rows, references }))
+  const cut = cutDocument(value, references =>
+    replaceStrings(value, path, { findings, rows, references }))
   const whole = cut.pieces.every(piece => piece === '') ? cut.references[0] : undefined
   return { ...cut, shape: whole === undefined ? shapeOf(value) : shapeOfReference(whole) }
 }
@@ -36,20 +39,28 @@ export function planDocument (value: Json, path: Path, findings: Findings, rows 
 /** An object of members that stand at paths of their own. */
 export function planObject (members: readonly Member[], findings: Findings): StoredJson {
   const doubts = collectDoubts()
-  const replaceAll = (references: Reference[]): Json => Object.fromEntries(members.map(({ key, value, path }) => {
-    const replaced = replaceStrings(value, path, { findings, rows: 0, references })
-    if (typeof value === 'string') doubts.reference(key, 0, references, replaced)
-    return [key, replaced]
-  }))
+  const replaceAll = (references: Reference[]): Json =>
+    Object.fromEntries(members.map(({ key, value, path }) => {
+      const replaced = replaceStrings(value, path, { findings, rows: 0, references })
+      if (typeof value === 'string') doubts.reference(key, 0, references, replaced)
+      return [key, replaced]
+    }))
   for (const { key, value } of members) doubts.value(key, value)
-  const document = cutDocument(Object.fromEntries(members.map(({ key, value }) => [key, value])), replaceAll)
+  const document = cutDocument(
+    Object.fromEntries(members.map(({ key, value }) => [key, value])), replaceAll
+  )
   return { document, doubts: doubts.all() }
 }
 
 interface Member { readonly key: string, readonly value: Json, readonly path: Path }
 
 /** Rows of `values` that name these `columns`; `positions` are their places there. */
-export function planRows (rows: readonly JsonObject[], columns: readonly string[], positions: readonly number[], findings: Findings): StoredJson {
+export function planRows (
+  rows: readonly JsonObject[],
+  columns: readonly string[],
+  positions: readonly number[],
+  findings: Findings
+): StoredJson {
   const doubts = collectDoubts()
   const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
     Object.fromEntries(Object.entries(row).map(([column, value]) => {
@@ -60,9 +71,12 @@ export function planRows (rows: readonly JsonObject[], columns: readonly string[
     }))
   // By number: an iterator makes an object for each of many thousand values.
   for (const column of columns) {
-    for (let i = 0; i < rows.length; i++) doubts.value(column, (rows[i] as JsonObject)[column] as Json)
+    for (let i = 0; i < rows.length; i++) {
+      doubts.value(column, (rows[i] as JsonObject)[column] as Json)
+    }
   }
-  const document = cutDocument(rows, references => rows.map((row, i) => replaceRow(row, i, references)))
+  const document = cutDocument(rows, references =>
+    rows.map((row, i) => replaceRow(row, i, references)))
   return { document, doubts: doubts.all() }
 }
 
@@ -76,7 +90,11 @@ export function referenceDocument (references: readonly Reference[]): JsonDocume
 const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'reference']
 
 function collectDoubts () {
-  const doubts = new Map<string, { column: string, shape: Doubt['shape'], places: Array<Doubt['places'][number]> }>()
+  const doubts = new Map<string, {
+    column: string
+    shape: Doubt['shape']
+    places: Array<Doubt['places'][number]>
+  }>()
   const note = (column: string, shape: JsonShape): Doubt | undefined => {
     if (shape === 'scalar') return undefined
     const known = doubts.get(column)
@@ -90,7 +108,12 @@ function collectDoubts () {
       if (typeof value === 'object' && value !== null) note(column, shapeOf(value))
     },
     /** A string that was replaced; it is the last of the references when it was one. */
-    reference (column: string, row: number, references: readonly Reference[], replaced: Json): void {
+    reference (
+      column: string,
+      row: number,
+      references: readonly Reference[],
+      replaced: Json
+    ): void {
       const reference = references.at(-1)
       if (reference === undefined || replaced !== `${placeholder}${references.length - 1}`) return
       const shape = shapeOfReference(reference)
@@ -125,7 +148,9 @@ function shapeOf (value: Json): JsonShape {
 /** `replace` is asked only when there may be a reference. */
 function cutDocument (value: Json, replace: (references: Reference[]) => Json): JsonDocument {
   const text = writeJson(value)
-  if (!text.includes('"$')) return { kind: 'document', pieces: [text], references: [], shape: 'scalar' }
+  if (!text.includes('"$')) {
+    return { kind: 'document', pieces: [text], references: [], shape: 'scalar' }
+  }
   const references: Reference[] = []
   const cut = JSON.stringify(replace(references))
   return { kind: 'document', pieces: cut.split(placeholders), references, shape: 'scalar' }

@@ -83,7 +83,9 @@ const planners: Record<OperandKind, (operand: Json, place: Place, rows: number) 
 function planSingle (operand: Json, { path, gives, findings }: Place, rows: number): Single {
   if (!isObject(operand)) return planScalar(operand, path, findings)
   if (gives === 'text' && operand['$value'] === null) {
-    findings.fault('operand_invalid', [...path, '$value'], '->> gives text, which is never the JSON null; {"is": null} asks for NULL, and -> gives JSON.')
+    findings.fault('operand_invalid', [...path, '$value'],
+      '->> gives text, which is never the JSON null; ' +
+      '{"is": null} asks for NULL, and -> gives JSON.')
   }
   if (has(operand, '$value')) return planDocument(operand['$value'] as Json, [...path, '$value'], findings, rows)
   return { kind: 'column', path: readPath(Object.values(operand)[0] as string), of: has(operand, '$excluded') ? 'excluded' : 'row' }

@@ -38,14 +38,14 @@ export interface Literal { readonly kind: 'literal', readonly text: string, read
 
 /**
  * What a JSON value is, as far as the request tells: one value · an array of values, however deep ·
- * an object, or an array with one in it · an array with references in it, or a reference to a list ·
- * a reference to one value, which may be any JSON.
+ * an object, or an array with one in it · an array with references in it, or a reference to a
+ * list · a reference to one value, which may be any JSON.
  */
 export type JsonShape = 'scalar' | 'list' | 'object' | 'array' | 'reference'
 
 /**
- * JSON text cut where references stand: pieces[0] references[0] pieces[1] … There is one piece more
- * than references.
+ * JSON text cut at its references: pieces[0] references[0] pieces[1] … There is one piece more than
+ * references.
  */
 export interface JsonDocument {
   readonly kind: 'document'
@@ -55,8 +55,9 @@ export interface JsonDocument {
 }
 
 /**
- * A column that is given JSON which its type may not be able to hold. `shape` is the least certain of
- * its rows; `places` are its values that are references as a whole, `row` counted from 0 in the document.
+ * A column that is given JSON which its type may not be able to hold. `shape` is the least certain
+ * of its rows; `places` are its values that are references as a whole, `row` counted from 0 in the
+ * document.
  */
 export interface Doubt {
   readonly column: string
@@ -64,7 +65,9 @@ export interface Doubt {
   readonly places: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
-/** Rows, or the new values of one, as a document, with what has to be looked at when it is stored. */
+/**
+ * Rows, or the new values of one, as a document, with what has to be looked at when it is stored.
+ */
 export interface StoredJson { readonly document: JsonDocument, readonly doubts: readonly Doubt[] }
 
 /** A column of the row that is looked at, or of the row that was to be inserted. */
@@ -73,7 +76,10 @@ export interface ColumnOperand { readonly kind: 'column', readonly path: ColumnP
 /** `references` is a JSON array of those members of the list that are references, or a list by itself. */
 export interface List { readonly kind: 'list', readonly literals: readonly Literal[], readonly references: JsonDocument | undefined }
 
-/** SQL's NULL. The document `null` is not the same: it is the JSON null, which jsonb and json can hold. */
+/**
+ * SQL's NULL. The document `null` is not the same: it is the JSON null, which jsonb and json can
+ * hold.
+ */
 export interface Null { readonly kind: 'null' }
 
 export type Single = Literal | Reference | ColumnOperand | JsonDocument | Null
@@ -116,7 +122,11 @@ interface OperationNode {
  * Rows of an insert that name the same columns; what they do not name takes its default. `positions` are their places in `values`,
  * ascending, the document of `rows` is one JSON array of row objects.
  */
-export interface RowGroup { readonly columns: readonly string[], readonly positions: readonly number[], readonly rows: StoredJson }
+export interface RowGroup {
+  readonly columns: readonly string[]
+  readonly positions: readonly number[]
+  readonly rows: StoredJson
+}
 
 /** A new value that is computed. Without an operand the modifier has none. */
 export interface Assignment { readonly column: string, readonly modifier: ModifierName, readonly operand: Single | undefined }

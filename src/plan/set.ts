@@ -10,7 +10,11 @@ import { columnFault, readPath } from './name.ts'
 import type { Assignment, Findings, Path, Single, StoredJson } from './nodes.ts'
 
 /** New values of an update: `columns` take theirs from one document. Undefined when a fault was found. */
-export function planSet (set: Json, findings: Findings): { columns: readonly string[], set: StoredJson, computed: readonly Assignment[] } | undefined {
+export function planSet (set: Json, findings: Findings): {
+  columns: readonly string[]
+  set: StoredJson
+  computed: readonly Assignment[]
+} | undefined {
   const path = ['set']
   const entries = readSet(set, path, findings)
   if (entries === undefined) return undefined
@@ -21,13 +25,17 @@ export function planSet (set: Json, findings: Findings): { columns: readonly str
     const at = [...path, column]
     if (modifier === undefined) plain.push({ key: column, value, path: at })
     // A member that is null becomes NULL, which the JSON null is not.
-    else if (modifier[0] === '$value' && modifier[1] !== null) plain.push({ key: column, value: modifier[1], path: [...at, '$value'] })
-    else computed.push(...planModifier(column, modifier, { path: at, findings, conflict: false }))
+    else if (modifier[0] === '$value' && modifier[1] !== null) {
+      plain.push({ key: column, value: modifier[1], path: [...at, '$value'] })
+    } else computed.push(...planModifier(column, modifier, { path: at, findings, conflict: false }))
   }
   return { columns: plain.map(({ key }) => key), set: planObject(plain, findings), computed }
 }
 
-/** New values of a row that is there already; a plain one that is not null is as good as `$value`. Undefined when a fault was found. */
+/**
+ * New values of a row that is there already; a plain one that is not null is as good as `$value`.
+ * Undefined when a fault was found.
+ */
 export function planConflictSet (set: Json, path: Path, findings: Findings): readonly Assignment[] | undefined {
   return readSet(set, path, findings)?.flatMap(([column, value]): readonly Assignment[] => {
     const modifier = specialMember(value)

@@ -23,7 +23,10 @@ export const maxGroups = 200
 export const maxRepetition = 5000
 
 /** Checked rows of `values`. `runs` are the rows next to each other that name the same columns. */
-export interface InsertRows { readonly rows: readonly JsonObject[], readonly runs: readonly Group[] }
+export interface InsertRows {
+  readonly rows: readonly JsonObject[]
+  readonly runs: readonly Group[]
+}
 
 /** Checks `values` of an insert; undefined when a fault was found. */
 export function readRows (values: Json, { findings, limits }: PlanOptions): InsertRows | undefined {

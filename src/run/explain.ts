@@ -31,7 +31,12 @@ function explainMarker (marker: Marker, at: number, plan: Plan, { maxRows }: Exp
     const message = `The operation returned or changed more than ${maxRows} rows.`
     return { failure: failure('rows_limit', message, final(plan, at)), operation: at }
   }
-  if (marker.kind === 'value') return { failure: failure('value_invalid', describeFault(marker.fault as ValueFault), final(plan, at)), operation: at }
+  if (marker.kind === 'value') {
+    return {
+      failure: failure('value_invalid', describeFault(marker.fault as ValueFault), final(plan, at)),
+      operation: at
+    }
+  }
   if (marker.kind === 'session') return { failure: failure('internal', 'An earlier operation changed the session, and it could not be put back.', placeOf(plan, at)), operation: at }
   if (marker.kind === 'order') {
     const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
@@ -78,9 +83,12 @@ function describeFault ({ problem, path, type = '' }: ValueFault): string {
   const place = `${row === '' ? 'Column' : `Row ${row} of values, column`} "${column}"${inside}`
   switch (problem) {
     case 'member': return `${place}: the type ${type} has no member "${missing}".`
-    case 'list': return `${place}: the type ${type} takes one value, not an array or an object. To store JSON text, send it as a string.`
-    case 'null': return `${place}: only json and jsonb hold the JSON null. To ask for NULL, write {"is": null}.`
-    case 'append': return `${place}: $append needs an array, and there is none. To replace what is there, set the value itself.`
+    case 'list': return `${place}: the type ${type} takes one value, not an array or an object. ` +
+      'To store JSON text, send it as a string.'
+    case 'null': return `${place}: only json and jsonb hold the JSON null. ` +
+      'To ask for NULL, write {"is": null}.'
+    case 'append': return `${place}: $append needs an array, and there is none. ` +
+      'To replace what is there, set the value itself.'
   }
 }
 

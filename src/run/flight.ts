@@ -32,7 +32,10 @@ export interface Flight {
   /** Made for the connection of the attempt, from what was read when that was opened. */
   readonly session: (connection: ConnectionFacts) => Statement
   readonly operations: readonly Statement[]
-  /** The same operations for an attempt that must be careful; see compile.ts. Absent once they are used. */
+  /**
+   * The same operations for an attempt that must be careful; see compile.ts. Absent once they are
+   * used.
+   */
   readonly careful?: (() => readonly Statement[]) | undefined
   /** Whether operations read rows of earlier ones. */
   readonly refers?: boolean
@@ -49,7 +52,9 @@ export interface Flight {
 
 /** The attempt with the operations that are careful. */
 export function carefully (flight: Flight): Flight {
-  return flight.careful === undefined ? flight : { ...flight, operations: flight.careful(), careful: undefined }
+  return flight.careful === undefined
+    ? flight
+    : { ...flight, operations: flight.careful(), careful: undefined }
 }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */

@@ -6,13 +6,17 @@
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import type { Statement } from '../sql/compile.ts'
 import { readMarker } from '../sql/marker.ts'
-import { carefully, launch, mayCommit, type Flight, type Landing, type Lost, type Place } from './flight.ts'
+import {
+  carefully, launch, mayCommit, type Flight, type Landing, type Lost, type Place
+} from './flight.ts'
 import { explainKey } from './key.ts'
 import { breakLane, isUsable } from './lane.ts'
 import type { Flown, Landed, RetryReason } from './landed.ts'
 import type { LanePool } from './pool.ts'
 import { rememberTexts } from './recent.ts'
-import { isConflicting, isDisturbed, isDoubted, isDoubtful, isStale, MAX_ATTEMPTS, mayRetry, type Tries } from './retry.ts'
+import {
+  isConflicting, isDisturbed, isDoubted, isDoubtful, isStale, MAX_ATTEMPTS, mayRetry, type Tries
+} from './retry.ts'
 import { settle } from './settle.ts'
 import { millisecondsUntil } from './timer.ts'
 
@@ -64,7 +68,9 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
     // Who has something to tell tells that: a conflict that found no lane for another try is still a conflict.
     const told = ended?.landed ?? (flown.landing.kind === 'failed' && (isConflicting(flown.landing) || isDoubtful(flown.landing)) ? flown.landing : undefined)
     const again = { ...careful || restoring ? carefully(flight) : flight, restoring, fresh }
-    const next = await flyOnce(pool, again, { landBy, abandoned, onRetry, reason }).catch((error: unknown) => {
+    const next = await flyOnce(pool, again, {
+      landBy, abandoned, onRetry, reason
+    }).catch((error: unknown) => {
       if (ended === undefined && (told === undefined || !LANELESS.has((error as Failure).code))) throw error
     })
     if (next === undefined) return told as Landed
@@ -129,25 +135,32 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
   const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
   if (stale) lane.state.retired = true
   const doubted = !disturbed && flight.restoring !== true && isDoubted(landing, flight)
-  if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') doubtedTexts.note((flight.operations[landing.at as number] as Statement).text)
+  if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') {
+    doubtedTexts.note((flight.operations[landing.at as number] as Statement).text)
+  }
   return { landing, stale, disturbed, doubted, lane }
 }
 
-/** Whether a careful attempt that failed says which value does not fit; if not, the failure before it says what is wrong. */
+/**
+ * Whether a careful attempt that failed says which value does not fit; if not, the failure before
+ * it says what is wrong.
+ */
 function tellsMore (landing: Flown['landing'], before: Flown['landing']): boolean {
-  if (landing.kind !== 'failed' || before.kind !== 'failed' || readMarker(before.error) !== undefined) return true
+  if (landing.kind !== 'failed' || before.kind !== 'failed' ||
+    readMarker(before.error) !== undefined) return true
   return readMarker(landing.error)?.kind === 'value'
 }
 
 /**
  * Texts of statements whose values were in doubt: what they store is of a type that always is, such
- * as a composite, so a batch of them is careful from the start. A batch with references is not: what
- * it reads may be missing, which the first attempt tells.
+ * as a composite, so a batch of them is careful from the start. A batch with references is not:
+ * what it reads may be missing, which the first attempt tells.
  */
 const doubtedTexts = rememberTexts(1000)
 
 function isKnownToDoubt ({ operations, refers }: Flight): boolean {
-  return refers !== true && operations.some(({ text, doubtful }) => doubtful === true && doubtedTexts.has(text))
+  return refers !== true && operations.some(({ text, doubtful }) =>
+    doubtful === true && doubtedTexts.has(text))
 }
 
 /** What the loss of a connection after the end was sent comes to; `again`: it may be flown again. */

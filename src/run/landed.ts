@@ -14,12 +14,14 @@ export type Landed =
   | { readonly kind: 'unknown', readonly gone: boolean, readonly times: readonly number[] }
 
 /** Why a batch was flown again. */
-export type RetryReason = 'serialization_failure' | 'deadlock_detected' | 'stale_plan' | 'session' | 'values' | 'lane' | 'lost'
+export type RetryReason =
+  | 'serialization_failure' | 'deadlock_detected' | 'stale_plan' | 'session' | 'values' | 'lane'
+  | 'lost'
 
 /**
  * One try. `stale`: it failed for what its lane was, and the lane is not used again. `disturbed`: for what an operation did to the session of
- * those behind it, and the lane could not be used for a second run, which sets it anew after each operation. `doubted`: values have to be
- * looked at more closely.
+ * those behind it, and the lane could not be used for a second run, which sets it anew after each
+ * operation. `doubted`: values have to be looked at more closely.
  */
 export interface Flown {
   readonly landing: Landed & Landing | Lost

@@ -1,5 +1,6 @@
 /**
- * Texts that were seen lately, a bounded number of them: the least recently used one is forgotten first.
+ * Texts that were seen lately, a bounded number of them: the least recently used one is forgotten
+ * first.
  */
 
 export interface RecentTexts {

@@ -13,7 +13,11 @@ export const MAX_ATTEMPTS = 15
 export interface Tries { lanes: number, losses: number, conflicts: number }
 
 /** Why another try can succeed, of a flight that committed nothing; waits a moment where that helps. undefined: it cannot, or there is no time. */
-export async function mayRetry ({ landing, stale, disturbed, doubted }: Flown, tries: Tries, landBy: number): Promise<RetryReason | undefined> {
+export async function mayRetry (
+  { landing, stale, disturbed, doubted }: Flown,
+  tries: Tries,
+  landBy: number
+): Promise<RetryReason | undefined> {
   if (landing.kind === 'committed') return undefined
   const late = performance.now() >= landBy
   if (landing.kind === 'lost' && landing.sent) return --tries.losses > 0 && !late ? 'lost' : undefined
@@ -57,9 +61,9 @@ const OF_TYPES: ReadonlySet<string> = new Set(['22P02', '22003', '22007', '22008
 
 /**
  * The operation found the session changed, or failed for what a trigger before it may have changed:
- * the role (42501: PostgreSQL looks at privileges first), the search_path (42883, 42704), how times are
- * read (22007, 22008). Not looked at before every operation, for that costs a statement with each of
- * them (measured: 12 to 17 % of the throughput).
+ * the role (42501: PostgreSQL looks at privileges first), the search_path (42883, 42704), how
+ * times are read (22007, 22008). This is not checked before every operation, because that costs a
+ * statement with each of them (measured: 12 to 17 % of the throughput).
  */
 export function isDisturbed (landing: Landing): boolean {
   if (landing.kind !== 'failed') return false
@@ -75,11 +79,12 @@ const OF_SESSION: ReadonlySet<string> = new Set(['42883', '42704', '22007', '220
 
 /**
  * Whether a careful attempt can tell more: an operation found a value that may not be what the JSON
- * was, or PostgreSQL refused one (class 22, or a syntax error of a tsvector) without saying of which
- * column.
+ * was, or PostgreSQL refused one (class 22, or a syntax error of a tsvector) without saying of
+ * which column.
  */
 export function isDoubted (landing: Landing, { operations, careful }: Flight): boolean {
-  if (careful === undefined || landing.kind !== 'failed' || typeof landing.at !== 'number') return false
+  if (careful === undefined || landing.kind !== 'failed' ||
+    typeof landing.at !== 'number') return false
   if (operations[landing.at]?.doubtful !== true) return false
   const marker = readMarker(landing.error)
   return marker === undefined ? /^(?:22|42601)/.test(landing.error.code) : marker.kind === 'inspect'

@@ -16,7 +16,9 @@ export function assignment ({ column, modifier: name, operand }: Assignment, sco
   const value = fill(modifier.sql, {
     column: sql`t.${identifier(column)}`,
     operand: operand === undefined ? empty : read(operand, modifier, { scope, path, stored: true }),
-    empty: modifier.empty === undefined ? empty : scope.typed(sql`${parameter(modifier.empty)}::json`, path),
+    empty: modifier.empty === undefined
+      ? empty
+      : scope.typed(sql`${parameter(modifier.empty)}::json`, path),
     refused: raiseText('value', parameter(JSON.stringify(fault)))
   })
   return sql`${identifier(column)} = ${value}`

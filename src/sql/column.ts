@@ -13,7 +13,9 @@ import { empty, identifier, join, sharedParameter, sql, type Fragment } from './
 export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
   const steps = keys.map((key, i) => {
     const arrow = gives === 'text' && i === keys.length - 1 ? sql` ->> ` : sql` -> `
-    return typeof key === 'number' ? sql`${arrow}${sharedParameter(String(key))}::int` : sql`${arrow}${sharedParameter(key)}::text`
+    return typeof key === 'number'
+      ? sql`${arrow}${sharedParameter(String(key))}::int`
+      : sql`${arrow}${sharedParameter(key)}::text`
   })
   return sql`${row}.${identifier(column)}${join(steps, empty)}`
 }

@@ -6,19 +6,27 @@ import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { InsertNode, Plan, PlanNode, Reading, RowGroup } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
-import { arrayText, empty, fixed, identifier, integer, join, parameter, render, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
+import {
+  arrayText, empty, fixed, identifier, integer, join, parameter, render, sharedParameter, sql,
+  type Fragment, type RenderedSql
+} from './fragment.ts'
 import { conflictClause, insertStatement, rowNumber, unusedName } from './insert.ts'
-import { formatsKept, raise, sameSession, searchPathKept, writeAsSet, type Bearings } from './marker.ts'
+import {
+  formatsKept, raise, sameSession, searchPathKept, writeAsSet, type Bearings
+} from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
 import { answerSetting, createScope, nullsName, settingName, type Scope } from './scope.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 
 /**
- * `prepare`: the text does not depend on the amount of data, so it may recur and is worth a prepared
- * statement. `doubtful`: it stores JSON that may not fit its column; see inspect.ts.
+ * `prepare`: the text does not depend on the amount of data, so it may recur and is worth a
+ * prepared statement. `doubtful`: it stores JSON that may not fit its column; see inspect.ts.
  */
-export interface Statement extends RenderedSql { readonly prepare: boolean, readonly doubtful?: boolean }
+export interface Statement extends RenderedSql {
+  readonly prepare: boolean
+  readonly doubtful?: boolean
+}
 
 /** The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when there are as many. */
 const maxParameters = 65_533
@@ -33,8 +41,8 @@ export interface CompileOptions {
   /** Whether answers are kept in the transaction as well, for storeStatement. */
   readonly keep?: boolean
   /**
-   * For a batch that runs again: values are followed into their types (see inspect.ts), the JSON null
-   * is told from NULL, and rows are written as they have to be whatever a trigger set.
+   * For a batch that runs again: values are followed into their types (see inspect.ts), the JSON
+   * null is told from NULL, and rows are written as they have to be whatever a trigger set.
    */
   readonly careful?: boolean
 }
@@ -46,13 +54,20 @@ export interface CompileOptions {
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const inSession = sql` where ${sameSession(options.session)}`
   return plan.operations.map((node, i) => {
-    const scope = createScope(node.table, plan.readings, { careful: options.careful, exposed: exposedBy(node, plan.readings) })
+    const scope = createScope(node.table, plan.readings, {
+      careful: options.careful,
+      exposed: exposedBy(node, plan.readings)
+    })
     const last = i === plan.operations.length - 1 && options.careful !== true
     const kept = !last ? [] : i === 0 ? keptAlone : keptLast
     const body = answering(node, scope, { ...options, everyReading: plan.readings, kept })
     const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
     const recurs = node.kind !== 'insert' || node.groups.length === 1
-    return { ...statement, prepare: recurs && scope.types() !== undefined, doubtful: scope.doubtful() }
+    return {
+      ...statement,
+      prepare: recurs && scope.types() !== undefined,
+      doubtful: scope.doubtful()
+    }
   })
 }
 
@@ -115,7 +130,11 @@ interface AnsweringOptions extends CompileOptions {
  * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read them, published.
  * The caller adds the condition that it runs in the session as it was set or not at all.
  */
-function answering (node: PlanNode, scope: Scope, { maxRows, minimal = false, keep = false, everyReading, kept }: AnsweringOptions): Fragment {
+function answering (
+  node: PlanNode,
+  scope: Scope,
+  { maxRows, minimal = false, keep = false, everyReading, kept }: AnsweringOptions
+): Fragment {
   const hidden = minimal || node.output?.length === 0
   const readings = everyReading.get(node.index) ?? []
   const columns = columnsRead(readings)
@@ -139,7 +158,9 @@ function answering (node: PlanNode, scope: Scope, { maxRows, minimal = false, ke
   const types = (scope.types() ?? []).map(type => sql`, ${type}`)
   return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
     select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
-  )${many ? missingColumn(columns) : empty} select case${join(cases, empty)} else ${answer} end${join(types, empty)} from j${many ? sql`, m` : empty}`
+  )${many ? missingColumn(columns) : empty}
+  select case${join(cases, empty)} else ${answer} end${join(types, empty)}
+  from j${many ? sql`, m` : empty}`
 }
 
 /** Rows as one JSON array. */
@@ -150,10 +171,17 @@ function renderedRows ({ careful }: Scope): Fragment {
 /** Of two conditions the first one counts; `then` fails, or is null. */
 interface Check { readonly when: Fragment, readonly then: Fragment }
 
-/** What the last operation of a batch checks, and the only one, behind which no search_path counts. */
+/**
+ * What the last operation of a batch checks. The only operation of a batch does not check the
+ * search_path: no other operation can depend on a change of it.
+ */
 const sessionChanged = raise('session', sql`j.n`)
-const keptAlone: readonly Check[] = [{ when: fixed(sql`not (${formatsKept})`), then: sessionChanged }]
-const keptLast: readonly Check[] = [{ when: fixed(sql`not (${formatsKept} and ${searchPathKept})`), then: sessionChanged }]
+const keptAlone: readonly Check[] = [
+  { when: fixed(sql`not (${formatsKept})`), then: sessionChanged }
+]
+const keptLast: readonly Check[] = [
+  { when: fixed(sql`not (${formatsKept} and ${searchPathKept})`), then: sessionChanged }
+]
 
 /** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */
 type Shape = 'whole' | 'columns' | 'nothing'
@@ -187,7 +215,10 @@ const fewColumns = 4
  * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
  * never look when no row of its own needs the value, and a missing row would pass silently.
  */
-function publishing (node: PlanNode, { readings, columns, maxRows, hidden, rendered, careful }: Published): readonly Check[] {
+function publishing (
+  node: PlanNode,
+  { readings, columns, maxRows, hidden, rendered, careful }: Published
+): readonly Check[] {
   if (readings.length === 0) return []
   const most = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const needed = sql`${sharedParameter(String(most))}::bigint`
@@ -205,33 +236,48 @@ function publishing (node: PlanNode, { readings, columns, maxRows, hidden, rende
   ]
 }
 
-/** Columns of which later operations read single values, by which `r` has them beside its rows; see asRow. */
+/**
+ * Columns of which later operations read single values; `r` has them beside its rows, see asRow.
+ */
 function valuesRead (readings: readonly Reading[]): readonly string[] {
   return columnsRead(readings.filter(({ reference }) => reference.row !== '*'))
 }
 
 /** Those of them that the operation answers by name, with their places among all. */
-function exposedBy ({ index, output = [] }: PlanNode, everyReading: Plan['readings']): ReadonlyArray<readonly [column: string, place: number]> {
+function exposedBy (
+  { index, output = [] }: PlanNode,
+  everyReading: Plan['readings']
+): ReadonlyArray<readonly [column: string, place: number]> {
   return valuesRead(everyReading.get(index) ?? []).map((name, i) => [name, i] as const)
     .filter(([name]) => output.some(column => column.name === name))
 }
 
 /**
- * Publishes the columns of each row that are the JSON null: `[["data"], []]`. In JSON they look like
- * NULL. A name that the rows do not have means the column of `f`, which is NULL.
+ * Publishes the columns of each row that are the JSON null: `[["data"], []]`. In JSON they look
+ * like NULL. A name that the rows do not have means the column of `f`, which is NULL.
  */
-function publishingNulls ({ index, output }: PlanNode, readings: readonly Reading[], needed: Fragment): readonly Check[] {
+function publishingNulls (
+  { index, output }: PlanNode,
+  readings: readonly Reading[],
+  needed: Fragment
+): readonly Check[] {
   const names = valuesRead(readings)
   const exposed = names.flatMap((name, i) => output?.some(column => column.name === name) === true
     ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`]
     : [])
   const columns = output === undefined ? sql`(r.row).*` : join(exposed, sql`, `)
   const nulls = names.map(name =>
-    sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null' then ${parameter(name)}::text end`)
+    sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null'
+      then ${parameter(name)}::text end`)
   const none = join(names.map(name => sql`null as ${identifier(name)}`), sql`, `)
-  const rows = sql`(select coalesce(json_agg(n.nulls), '[]')::text from (select * from r limit ${needed}) as r
-    cross join lateral (select array_remove(array[${join(nulls, sql`, `)}], null) as nulls from (select ${none}) as f) as n)`
-  return [{ when: sql`set_config(${parameter(nullsName(index))}, ${rows}, true) is null`, then: sql`null` }]
+  const rows = sql`(select coalesce(json_agg(n.nulls), '[]')::text
+    from (select * from r limit ${needed}) as r
+    cross join lateral (select array_remove(array[${join(nulls, sql`, `)}], null) as nulls
+      from (select ${none}) as f) as n)`
+  return [{
+    when: sql`set_config(${parameter(nullsName(index))}, ${rows}, true) is null`,
+    then: sql`null`
+  }]
 }
 
 /** Checks that the first row has the columns that are read. */
@@ -267,7 +313,8 @@ function changing (node: PlanNode, scope: Scope, shape: Shape): Fragment {
 
 function returning (node: PlanNode, statement: Fragment, shape: Shape, scope: Scope): Fragment {
   if (shape === 'whole') return sql`r as (${statement} returning ${returned(node, shape)})`
-  return sql`p as (${statement} returning ${returned(node, shape)}), r as (select ${asRow(sql`p`, shape, scope)} from p)`
+  return sql`p as (${statement} returning ${returned(node, shape)}),
+    r as (select ${asRow(sql`p`, shape, scope)} from p)`
 }
 
 /** What follows `returning`, where something has to. */
@@ -279,7 +326,9 @@ function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
 /** What was returned, in `from`, as one value `row`. */
 function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
   if (shape === 'whole') return sql`row`
-  return shape === 'nothing' ? sql`row() as row` : sql`${from}.*::record as row${scope.exposed(from)}`
+  return shape === 'nothing'
+    ? sql`row() as row`
+    : sql`${from}.*::record as row${scope.exposed(from)}`
 }
 
 /**
@@ -289,7 +338,9 @@ function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
 function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
   const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
-  if (group !== undefined && more.length === 0) return returning(node, insertStatement(group, conflict, scope), shape, scope)
+  if (group !== undefined && more.length === 0) {
+    return returning(node, insertStatement(group, conflict, scope), shape, scope)
+  }
   const groups = nameGroups(node, shape)
   const inserts = join(groups.map(({ group, name, number }) => {
     const noted = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
@@ -297,7 +348,8 @@ function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
     return sql`${name} as (${statement} returning ${returned(node, shape)}${noted})`
   }), sql`, `)
   const placed = join(groups.map(group => placeRows(node, group, shape, scope)), sql` union all `)
-  return sql`${inserts}, r as (select row${shape === 'columns' ? scope.exposed() : empty} from (${placed}) as placed order by position)`
+  return sql`${inserts}, r as (select row${shape === 'columns' ? scope.exposed() : empty}
+    from (${placed}) as placed order by position)`
 }
 
 /** One of several groups of an insert. */
@@ -327,7 +379,12 @@ function hasGaps ({ positions }: RowGroup): boolean {
 }
 
 /** The rows of a group as `row`, with their `position` in `values`. */
-function placeRows ({ output = [] }: InsertNode, named: NamedGroup, shape: Shape, scope: Scope): Fragment {
+function placeRows (
+  { output = [] }: InsertNode,
+  named: NamedGroup,
+  shape: Shape,
+  scope: Scope
+): Fragment {
   const { group, name, number } = named
   const positions = sql`(${parameter(arrayText(group.positions))}::int[])`
   const next = sql`row_number() over ()`

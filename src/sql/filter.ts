@@ -5,15 +5,24 @@ import { operators, type Operator } from '../../schemas/filter.ts'
 import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
-import { array, keyword, searchArguments, searchDocument, single, singleText, type Meeting } from './operand.ts'
+import {
+  array, keyword, searchArguments, searchDocument, single, singleText, type Meeting
+} from './operand.ts'
 import type { Scope } from './scope.ts'
 
 /**
- * ` where …` over the columns of `t`; empty without conditions. `constants`: for the predicate of a
- * partial index, where neither parameters nor the name of the table are allowed. `also`: further
- * conditions.
+ * ` where …` over the columns of `t`; empty without conditions. `constants`: for the predicate of
+ * a partial index, where neither parameters nor the name of the table are allowed. `also`:
+ * further conditions.
  */
-export function whereClause (where: readonly Predicate[], scope: Scope, { constants = false, also = [] }: { readonly constants?: boolean, readonly also?: readonly Fragment[] } = {}): Fragment {
+export function whereClause (
+  where: readonly Predicate[],
+  scope: Scope,
+  { constants = false, also = [] }: {
+    readonly constants?: boolean
+    readonly also?: readonly Fragment[]
+  } = {}
+): Fragment {
   const conditions = [...where.map(predicate => compare(predicate, { scope, constants })), ...also]
   return conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
 }
@@ -46,7 +55,9 @@ function right (operand: Operand, { takes }: Operator, meeting: Meeting): Fragme
   switch (operand.kind) {
     case 'list': {
       if (takes !== 'keys') return array(operand, meeting)
-      return sql`(${array(operand, { ...meeting, path: { ...meeting.path, gives: 'text' } })})::text[]`
+      return sql`(${array(operand, {
+        ...meeting, path: { ...meeting.path, gives: 'text' }
+      })})::text[]`
     }
     case 'quantified': {
       const list = array(operand.list, meeting)

@@ -65,7 +65,10 @@ export function constant (value: string): Fragment {
   return verbatim(`E'${value.replaceAll(/[\\']/g, '$&$&')}'`)
 }
 
-/** The same fragment, which has no parameters, as one text: what stands in every statement is then put together once. */
+/**
+ * The same fragment, which has no parameters, as one text, so that what every statement contains
+ * is put together only once.
+ */
 export function fixed (fragment: Fragment): Fragment {
   return verbatim(render(fragment).text)
 }

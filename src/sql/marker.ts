@@ -3,7 +3,9 @@
  * no request can know. They are recognised by this marker alone.
  */
 import { randomUUID } from 'node:crypto'
-import { constant, fixed, join, parameter, sharedParameter, sql, type Fragment } from './fragment.ts'
+import {
+  constant, fixed, join, parameter, sharedParameter, sql, type Fragment
+} from './fragment.ts'
 
 const secret = `oneflight-${randomUUID()}`
 const secretText = sql`${sharedParameter(`${secret}:`)}::pg_catalog.text`
@@ -25,22 +27,26 @@ const words = {
 
 /**
  * `rows`: more rows than allowed · `expect`: another number than expected · `row`: a row that is
- * referred to is missing · `lists`: too many lists are read of so many rows; the value is the number
- * of rows. `column`: one that is referred to is missing; the value is its position in the
- * publisher's list. `session`: it was changed, see sameSession. `order`: the order of inserted rows
- * is lost, see checkOrder. `inspect`: values have to be looked at more closely, `value`: one does
- * not fit, see inspect.ts. `busy`, `taken`: the idempotency key, see claimStatement.
+ * referred to is missing · `lists`: too many lists are read of so many rows; the value is the
+ * number of rows. `column`: one that is referred to is missing; the value is its position in the
+ * publisher's list. `session`: it was changed, see sameSession. `order`: the order of inserted
+ * rows is lost, see checkOrder. `inspect`: values have to be looked at more closely, `value`: one
+ * does not fit, see inspect.ts. `busy`, `taken`: the idempotency key, see claimStatement.
  */
 export type MarkerKind = keyof typeof words | 'inspect'
 
 /** `value` is a number where the kind says so; `fault` says which value does not fit, and why. */
-export interface Marker { readonly kind: MarkerKind, readonly value: number, readonly fault?: ValueFault }
+export interface Marker {
+  readonly kind: MarkerKind
+  readonly value: number
+  readonly fault?: ValueFault
+}
 
 /**
  * A value that does not fit its column. `member`: the composite `type` has no such member ·
- * `list`: `type` takes one value, and this is an array or an object · `null`: `type` is neither json
- * nor jsonb, and the JSON null is meant · `append`: what is there is no array. `path`: the row in
- * `values` ('' elsewhere), the column, and the way into the value.
+ * `list`: `type` takes one value, and this is an array or an object · `null`: `type` is neither
+ * json nor jsonb, and the JSON null is meant · `append`: the current value is not an array. `path`:
+ * the row in `values` ('' elsewhere), the column, and the way into the value.
  */
 export interface ValueFault {
   readonly problem: 'member' | 'list' | 'null' | 'append'
@@ -56,7 +62,10 @@ export function raise (kind: keyof typeof words, value: Fragment): Fragment {
   return sql`cast(cast(${secretText} operator(pg_catalog.||) ${words[kind]} operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
 }
 
-/** The same with a text, the JSON of a `ValueFault`: in hexadecimal digits, so that no language of messages can end it. */
+/**
+ * The same with a text, the JSON of a `ValueFault`: in hexadecimal digits, so that no translation
+ * of the message can end it.
+ */
 export function raiseText (kind: 'value', text: Fragment): Fragment {
   return raise(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
 }
@@ -64,8 +73,12 @@ export function raiseText (kind: 'value', text: Fragment): Fragment {
 /** No such setting exists, and nobody can know its name to make it. */
 const missingSetting = `oneflight.inspect_${randomUUID().replaceAll('-', '')}`
 
-/** Fails with the marker `inspect`. It stands in statements that hardly ever fail, so it is one function. */
-export const raiseInspection: Fragment = sql`pg_catalog.current_setting(${sharedParameter(missingSetting)})`
+/**
+ * Fails with the marker `inspect`. It is part of statements that hardly ever fail, so it is one
+ * function.
+ */
+export const raiseInspection: Fragment =
+  sql`pg_catalog.current_setting(${sharedParameter(missingSetting)})`
 
 /** What every operation of a batch must find in its session. */
 export interface Bearings { readonly role: string, readonly claims: string }
@@ -91,23 +104,25 @@ export const SEARCH_PATH = 'oneflight.search_path'
  * What an operation checks of its session, for which a look at a setting costs about 1.3 us, two or
  * three percent of a plain operation. So not everything is looked at each time:
  * - Before every operation but the first, which follows the session scope: what must never be
- *   wrong, not even until a later trigger puts it right (the role, the claims), and what decides how
- *   most values are read (the encoding, the time zone).
+ *   wrong, not even until a later trigger puts it right (the role, the claims), and what decides
+ *   how most values are read (the encoding, the time zone).
  * - At the end of the last operation (`formatsKept`, `searchPathKept`): whatever else decides how
  *   values were read and written.
  */
 
 /**
- * A condition that is true, or fails with the marker `session`: a trigger or function can have taken
- * another role, or changed the claims or how text and times are read. No column stands in it, so it
- * is looked at before any row is. Role and claims are held against parameters, for settings could be
- * changed along, and all of it by operators that no search_path can replace.
+ * A condition that is true, or fails with the marker `session`: a trigger or function can have
+ * taken another role, or changed the claims or how text and times are read. It contains no column,
+ * so it is evaluated before any row is. Role and claims are compared with parameters, because
+ * settings could be changed too, and everything is compared by operators that no search_path can
+ * replace.
  */
 export function sameSession ({ role, claims }: Bearings): Fragment {
   const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
     and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
     and ${readingIsSet}`
-  return sql`case when ${same} then true else ${raise('session', sql`pg_catalog.pg_backend_pid()`)} is null end`
+  return sql`case when ${same} then true
+    else ${raise('session', sql`pg_catalog.pg_backend_pid()`)} is null end`
 }
 
 /** Whether values are still written as they have to be. */
@@ -115,17 +130,23 @@ export const formatsKept: Fragment = formatsAreSet
 
 /** Whether the search_path is still the one of the session. */
 export const searchPathKept: Fragment = fixed(
-  sql`(pg_catalog.current_setting('search_path') operator(pg_catalog.=) pg_catalog.current_setting(${constant(SEARCH_PATH)}, true)) is true`
+  sql`(pg_catalog.current_setting('search_path') operator(pg_catalog.=)
+    pg_catalog.current_setting(${constant(SEARCH_PATH)}, true)) is true`
 )
 
-/** A value, after the settings that decide how it is written were set again where they had changed. */
+/**
+ * A value, after the settings that decide how it is written were set again where they had changed.
+ */
 export function writeAsSet (value: Fragment): Fragment {
-  return sql`case when case when ${formatsAreSet} then true else ${setFormats} end then ${value} end`
+  return sql`case when case when ${formatsAreSet} then true else ${setFormats} end
+    then ${value} end`
 }
 
 /** The marker in the message of a PostgreSQL error, if it is one of ours. */
 export function readMarker (error: { readonly code: string, readonly message: string }): Marker | undefined {
-  if (error.code === '42704' && error.message.includes(missingSetting)) return { kind: 'inspect', value: 0 }
+  if (error.code === '42704' && error.message.includes(missingSetting)) {
+    return { kind: 'inspect', value: 0 }
+  }
   const found = error.code === '22P02' ? raised.exec(error.message) : null
   if (found === null) return undefined
   const [, kind, text = ''] = found

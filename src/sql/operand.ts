@@ -5,13 +5,15 @@
 import { isValue, shapeOfReference } from '../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Reference, Single } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
-import { arrayText, constant, empty, identifier, parameter, sql, type Fragment } from './fragment.ts'
+import {
+  arrayText, constant, empty, identifier, parameter, sql, type Fragment
+} from './fragment.ts'
 import { documentJson, isJsonNull, referenceJson, referenceText } from './reference.ts'
 import type { Scope } from './scope.ts'
 
 /**
- * Where an operand stands: what it is compared with, or (`stored`) assigned to, and whether it must be
- * written as a constant (see `constant`).
+ * Where an operand is used: what it is compared with, or (`stored`) assigned to, and whether it
+ * must be written as a constant (see `constant`).
  */
 export interface Meeting {
   readonly scope: Scope
@@ -30,7 +32,9 @@ export function single (operand: Single, meeting: Meeting): Fragment {
     case 'document': {
       if (operand.pieces[0] === 'null') return scope.jsonNull(path, { refused: !stored })
       const { references: [reference], shape } = operand
-      if (reference !== undefined && operand.pieces.every(piece => piece === '')) return typedReference(reference, meeting)
+      if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
+        return typedReference(reference, meeting)
+      }
       return scope.typed(documentJson(operand, scope), path, 'value', shape)
     }
     case 'column': return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
@@ -40,14 +44,16 @@ export function single (operand: Single, meeting: Meeting): Fragment {
 /** A number that is added to what it meets. */
 export function difference (operand: Single, meeting: Meeting): Fragment {
   const { scope, path } = meeting
-  if (operand.kind === 'reference') return scope.typed(referenceJson(operand, scope), path, 'difference')
+  if (operand.kind === 'reference') {
+    return scope.typed(referenceJson(operand, scope), path, 'difference')
+  }
   const column = sql`t.${identifier(path.column)}`
   return sql`coalesce(case when false then ${column} - ${column} end, ${single(operand, meeting)})`
 }
 
 /**
- * The value, row or list that a reference means. A value that is only compared is taken as it is, for
- * nothing of it is kept. The JSON null and NULL are published alike.
+ * The value, row or list that a reference means. A value that is only compared is taken as it is,
+ * because it is not stored. The JSON null and NULL are published alike.
  */
 function typedReference (reference: Reference, { scope, path, stored = false }: Meeting): Fragment {
   const shape = isValue(reference) && !stored ? 'scalar' : shapeOfReference(reference)
@@ -103,7 +109,8 @@ export function searchDocument (path: ColumnPath, config: string | undefined): F
   if (path.gives === 'json') return sql`to_tsvector(${as}(${value})::jsonb)`
   if (path.gives === 'text') return sql`to_tsvector(${as}${value})`
   const isVector = sql`coalesce(case when false then ${value} end, '1 ')::text = '''1'''`
-  return sql`case when ${isVector} then ${value}::tsvector else to_tsvector(${as}${value}::text) end`
+  return sql`case when ${isVector} then ${value}::tsvector
+    else to_tsvector(${as}${value}::text) end`
 }
 
 function configuration (config: string | undefined): Fragment {
@@ -116,7 +123,10 @@ function literal ({ text, json }: Literal, { scope, path, constants = false }: M
   return path.gives === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
 
-function literalArray (literals: readonly Literal[], { scope, path, constants = false }: Meeting): Fragment {
+function literalArray (
+  literals: readonly Literal[],
+  { scope, path, constants = false }: Meeting
+): Fragment {
   if (path.gives === 'json') return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   const texts = arrayText(literals.map(({ text }) => text))
   if (constants) return constant(texts)

@@ -4,7 +4,9 @@
  * (compile.ts): a subselect in the reader is not evaluated when no row needs it.
  */
 import type { Doubt, JsonDocument, Reference, StoredJson } from '../plan/nodes.ts'
-import { arrayText, constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import {
+  arrayText, constant, empty, identifier, join, parameter, sql, type Fragment
+} from './fragment.ts'
 import { inspected } from './inspect.ts'
 import { nullRow, nullsName, type Scope } from './scope.ts'
 
@@ -28,12 +30,20 @@ export function isJsonNull ({ source, row, column }: Reference): Fragment {
   return sql`(${nulls} -> ${parameter(String(row))}::int) ? ${parameter(column as string)}::text`
 }
 
-/** Of a column in a document, as an array: the rows, from 1, in which a reference means the JSON null. */
+/**
+ * Of a column in a document, as an array: the rows, from 1, in which a reference means the JSON
+ * null.
+ */
 export function jsonNullRows (places: Doubt['places']): Fragment {
-  const list = (items: ReadonlyArray<string | number | null>): Fragment => parameter(arrayText(items))
+  const list = (items: ReadonlyArray<string | number | null>): Fragment =>
+    parameter(arrayText(items))
   const references = places.map(({ reference }) => reference)
-  return sql`array(select p.row + 1 from unnest(${list(places.map(({ row }) => row))}::int[], ${list(references.map(({ source }) => source))}::int[],
-    ${list(references.map(({ row }) => row))}::int[], ${list(references.map(({ column }) => column as string))}::text[]) as p (row, source, at, key)
+  return sql`array(select p.row + 1
+    from unnest(${list(places.map(({ row }) => row))}::int[],
+      ${list(references.map(({ source }) => source))}::int[],
+      ${list(references.map(({ row }) => row))}::int[],
+      ${list(references.map(({ column }) => column as string))}::text[])
+      as p (row, source, at, key)
     where (current_setting(${constant(nullsName(''))} || p.source)::jsonb -> p.at) ? p.key)`
 }
 
@@ -62,8 +72,13 @@ export function documentJson ({ pieces, references }: JsonDocument, scope: Scope
 }
 
 /** The same, followed into the types of the columns; `positions` are those of its rows. */
-export function inspectedDocument ({ document, doubts }: StoredJson, scope: Scope, positions?: readonly number[]): Fragment {
-  const members = doubts.map(({ column }) => ({ member: column, example: sql`n.${identifier(column)}`, label: column }))
+export function inspectedDocument (
+  { document, doubts }: StoredJson,
+  scope: Scope,
+  positions?: readonly number[]
+): Fragment {
+  const members = doubts.map(({ column }) =>
+    ({ member: column, example: sql`n.${identifier(column)}`, label: column }))
   const source = sql`, json_populate_record(${nullRow(scope.table)}, '{}') as n`
   return inspected(documentJson(document, scope), members, { positions, source })
 }

@@ -5,11 +5,16 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { ColumnPath, Doubt, JsonShape, Plan, TableName } from '../plan/nodes.ts'
-import { constant, empty, identifier, join, parameter, render, sharedParameter, sql, type Fragment } from './fragment.ts'
+import {
+  constant, empty, identifier, join, parameter, render, sharedParameter, sql, type Fragment
+} from './fragment.ts'
 import { inspected, isJson, undoubted, type Doubted } from './inspect.ts'
 import { raiseText, type ValueFault } from './marker.ts'
 
-/** The scope of the statement of one operation. It collects: `queries` and `types` are asked when the statement is written. */
+/**
+ * The scope of the statement of one operation. It collects: `queries` and `types` are asked when
+ * the statement is written.
+ */
 export interface Scope {
   readonly table: TableName
   /** Whether values are followed into their types; see inspect.ts. */
@@ -24,19 +29,28 @@ export interface Scope {
    * The JSON null in the type of a column. Where that is neither json nor jsonb: NULL, or with
    * `refused` the failure `value`. `when`: NULL unless this is true.
    */
-  jsonNull (path: ColumnPath, options?: { readonly refused?: boolean, readonly when?: Fragment }): Fragment
-  /** Where that is to be known: `, <from>."<column>" as "n0", …`, the values that later operations read, beside the row; without `from` by those names alone. */
+  jsonNull (
+    path: ColumnPath,
+    options?: { readonly refused?: boolean, readonly when?: Fragment }
+  ): Fragment
+  /**
+   * Where that is to be known: `, <from>."<column>" as "n0", …`, the values that later operations
+   * read, beside the row; without `from` only those names.
+   */
   exposed (from?: Fragment): Fragment
-  /** Notes that the row `x` is stored, of which these columns may not be what the JSON was, and answers the condition that finds out. */
+  /**
+   * Notes that the row `x` is stored, of which these columns may not be what the JSON was, and
+   * returns the condition that finds out.
+   */
   undoubted (doubts: readonly Doubt[]): readonly Fragment[]
   /** Whether there was any doubt. */
   doubtful (): boolean
   /** Notes that a parameter takes its type from a column. */
   meets (column: string): void
   /**
-   * A NULL of the type of each column that a parameter meets. PostgreSQL refuses a prepared statement
-   * whose result has another type than before, so none is run with parameters of a type that a column
-   * no longer has. undefined: too many, do not prepare.
+   * A NULL of the type of each column that a parameter meets. PostgreSQL refuses a prepared
+   * statement whose result has another type than before, so no statement is run with parameters of
+   * a type that a column no longer has. undefined: too many, do not prepare.
    */
   types (): readonly Fragment[] | undefined
   /** `s0 as (…), v0 as (…), …`. */
@@ -76,7 +90,11 @@ export interface ScopeOptions {
   readonly explained?: boolean
 }
 
-export function createScope (table: TableName, readings: Plan['readings'], { careful = false, exposed = [], explained = false }: ScopeOptions = {}): Scope {
+export function createScope (
+  table: TableName,
+  readings: Plan['readings'],
+  { careful = false, exposed = [], explained = false }: ScopeOptions = {}
+): Scope {
   let doubted = false
   const met = new Set<string>()
   const sources = new Map<number, string>()
@@ -109,19 +127,26 @@ export function createScope (table: TableName, readings: Plan['readings'], { car
     undoubted (doubts) {
       doubted ||= doubts.length > 0
       if (explained || careful || doubts.length === 0) return []
-      return [undoubted(doubts.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape })))]
+      return [undoubted(doubts.map(({ column, shape }) =>
+        ({ value: sql`x.${identifier(column)}`, shape })))]
     },
     doubtful: () => doubted,
     typed (json, path, as = 'value', shape = 'scalar') {
       doubted ||= shape !== 'scalar'
-      return add({ json, example: exampleOf(path, table, as), shape: explained ? 'scalar' : shape, label: labelOf(path) })
+      return add({
+        json,
+        example: exampleOf(path, table, as),
+        shape: explained ? 'scalar' : shape,
+        label: labelOf(path)
+      })
     },
     jsonNull (path, { refused = false, when } = {}) {
       if (path.gives === 'json') return sql`case when ${when ?? sql`true`} then 'null'::jsonb end`
       const fault: ValueFault = { problem: 'null', path: ['', labelOf(path)] }
       const failing = sql` else ${raiseText('value', parameter(JSON.stringify(fault)))}::json`
       const is = isJson(exampleOf(path, table, 'value'))
-      const json = sql`case when ${when === undefined ? empty : sql`${when} and `}${is} then to_json(${rowOfJsonNull(table, path.column)})${refused ? failing : empty} end`
+      const json = sql`case when ${when === undefined ? empty : sql`${when} and `}${is}
+        then to_json(${rowOfJsonNull(table, path.column)})${refused ? failing : empty} end`
       const row = add({ json, example: sql`null::${tableName(table)}`, shape: 'scalar', label: '' })
       return sql`(${row}).${identifier(path.column)}`
     },
@@ -130,14 +155,16 @@ export function createScope (table: TableName, readings: Plan['readings'], { car
     },
     types () {
       if (met.size > maxTypes) return undefined
-      return [...met].map(column => sql`case when false then (null::${tableName(table)}).${identifier(column)} end`)
+      return [...met].map(column =>
+        sql`case when false then (null::${tableName(table)}).${identifier(column)} end`)
     },
     queries () {
       if (sources.size + values.length === 0) return []
       const chunks = Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) => values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
       return [
         ...[...sources].map(([source, name]) => sql`${identifier(name)} as materialized (${publishedRows(source)})`),
-        ...chunks.map((chunk, i) => sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table, careful)})`)
+        ...chunks.map((chunk, i) =>
+          sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table, careful)})`)
       ]
     }
   }
@@ -155,7 +182,10 @@ export function answerSetting (index: number): string {
 
 const answers = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
 
-/** Name of the setting that says which values of operation `index` are the JSON null; see compile.ts. */
+/**
+ * Name of the setting that says which values of operation `index` are the JSON null; see
+ * compile.ts.
+ */
 export function nullsName (index: number | ''): string {
   return `oneflight.n${index}`
 }
@@ -180,22 +210,29 @@ function publishedRows (source: number): Fragment {
 }
 
 /**
- * A NULL of the type that JSON is to take. It must compare as a literal would, so it has the type of
- * the column without its length, precision or domain: as numeric(4,2), 1.234 would become 1.23 and
- * then equal what it does not equal. CASE takes all of that away, and what can never be chosen is
- * never computed: a computed column is not called for its type.
+ * A NULL of the type that JSON is to take. It must compare as a literal would, so it has the type
+ * of the column without its length, precision or domain: as numeric(4,2), 1.234 would become 1.23
+ * and then equal what it does not equal. CASE takes all of that away, and what can never be chosen
+ * is never computed: a computed column is not called for its type.
  */
 function exampleOf ({ column, gives }: ColumnPath, table: TableName, as: TypedAs): Fragment {
-  if (gives !== 'column') return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}${as === 'list' ? sql`[]` : empty}`
+  if (gives !== 'column') {
+    return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}${as === 'list' ? sql`[]` : empty}`
+  }
   const name = identifier(column)
   // Rows that are no table's have no system columns.
-  const value = systemColumns.has(column) ? sql`(select t.${name} from ${tableName(table)} as t)` : sql`n.${name}`
-  const one = sql`case when false then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
+  const value = systemColumns.has(column)
+    ? sql`(select t.${name} from ${tableName(table)} as t)`
+    : sql`n.${name}`
+  const one = sql`case when false
+    then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
   return as === 'list' ? sql`case when false then array[${one}] end` : one
 }
 
 /** Every table has them (docs: "System Columns"). */
-const systemColumns: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'])
+const systemColumns: ReadonlySet<string> = new Set([
+  'tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'
+])
 
 /**
  * Only json_populate_record turns JSON into a type that is not named, and only by example: a row of NULLs of those types. The branch that is
@@ -212,16 +249,22 @@ function typedValues (values: readonly TypedValue[], table: TableName, careful: 
   const where = careful || doubts.length === 0 ? empty : sql` where ${undoubted(doubts)}`
   return sql`select (x.value).* from json_populate_record(${nullRow(table)}, '{}') as n
     cross join lateral (select row(${join(values.map(({ example }) => example), sql`, `)}) as value) as example
-    cross join lateral (select example.value where false union all select json_populate_record(example.value, ${json})) as x${where}`
+    cross join lateral (select example.value where false union all
+      select json_populate_record(example.value, ${json})) as x${where}`
 }
 
 /**
- * A row of the table as PostgreSQL writes it, in which a column is the JSON null and every other one
- * NULL. For json_populate_record null is always NULL, but a text in the place of a row is read as one.
+ * A row of the table as PostgreSQL writes it, in which a column is the JSON null and every other
+ * one NULL. For json_populate_record null is always NULL, but it reads a text where it expects a
+ * row as that row.
  */
 function rowOfJsonNull (table: TableName, column: string): Fragment {
-  return sql`(select '(' || string_agg(case when a.attname = ${parameter(column)} then 'null' else '' end, ',' order by a.attnum) || ')'
-    from pg_catalog.pg_attribute as a where a.attrelid = ${constant(render(tableName(table)).text)}::regclass and a.attnum > 0 and not a.attisdropped)`
+  return sql`(select '(' ||
+      string_agg(case when a.attname = ${parameter(column)} then 'null' else '' end, ','
+        order by a.attnum) || ')'
+    from pg_catalog.pg_attribute as a
+    where a.attrelid = ${constant(render(tableName(table)).text)}::regclass and a.attnum > 0
+      and not a.attisdropped)`
 }
 
 function labelOf ({ column, keys }: ColumnPath): string {

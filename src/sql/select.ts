@@ -15,13 +15,16 @@ export function selectStatement (node: SelectNode, scope: Scope): Fragment {
   const columns = collectColumns()
   if (output === undefined) {
     const end = ending(node, columns.comparable)
-    return sql`select ${wholeRow(scope.table)} ${from}${columns.guard()}${whereClause(where, scope)}${end}`
+    return sql`select ${wholeRow(scope.table)} ${from}${columns.guard()}${
+      whereClause(where, scope)}${end}`
   }
   const grouped = node.groupBy.length > 0
   const answered = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
   const groups = grouped ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}` : empty
   const end = ending(node, columns.comparable)
-  return sql`select p.*::record as row${scope.exposed(sql`p`)} from (select ${answered} ${from}${columns.guard()}${whereClause(where, scope)}${groups}${end}) as p`
+  return sql`select p.*::record as row${scope.exposed(sql`p`)}
+    from (select ${answered} ${from}${columns.guard()}${
+      whereClause(where, scope)}${groups}${end}) as p`
 }
 
 const row = sql`t`

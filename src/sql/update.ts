@@ -16,15 +16,21 @@ export function updateStatement ({ table, columns, set, computed, where }: Updat
   const plain = columns.map(column => sql`${identifier(column)} = ${newValue(column, set, scope)}`)
   const assignments = join([...plain, ...computed.map(value => assignment(value, scope))], sql`, `)
   const document = scope.careful ? inspectedDocument(set, scope) : documentJson(set.document, scope)
-  const from = columns.length === 0 ? empty : sql` from json_populate_record(${nullRow(table)}, ${document}) as x`
+  const from = columns.length === 0
+    ? empty
+    : sql` from json_populate_record(${nullRow(table)}, ${document}) as x`
   const also = scope.undoubted(set.doubts)
-  return sql`update ${tableName(table)} as t set ${assignments}${from}${whereClause(where, scope, { also })}`
+  return sql`update ${tableName(table)} as t set ${assignments}${from}${
+    whereClause(where, scope, { also })}`
 }
 
 function newValue (column: string, { doubts }: UpdateNode['set'], scope: Scope): Fragment {
   const value = sql`x.${identifier(column)}`
   const [place] = doubts.find(doubt => doubt.column === column)?.places ?? []
   if (!scope.careful || place === undefined) return value
-  const jsonNull = scope.jsonNull({ column, keys: [], gives: 'column' }, { when: isJsonNull(place.reference) })
+  const jsonNull = scope.jsonNull(
+    { column, keys: [], gives: 'column' },
+    { when: isJsonNull(place.reference) }
+  )
   return sql`coalesce(${value}, ${jsonNull})`
 }
