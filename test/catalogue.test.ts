@@ -22,7 +22,10 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   },
   validation_error: { 422: ['validation_failed'] },
   session_error: { 403: ['role_denied'] },
-  execution_error: { 412: ['expectation_failed'], 422: ['reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit'] },
+  execution_error: {
+    412: ['expectation_failed'],
+    422: ['reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit']
+  },
   service_error: { 500: ['commit_unknown', 'internal'], 503: ['overloaded', 'database_unavailable', 'keys_unavailable', 'shutting_down'], 504: ['deadline_exceeded'] }
 }
 

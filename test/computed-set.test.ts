@@ -111,7 +111,9 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 1],
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 2],
   // a reference to NULL adds nothing and takes nothing away
-  ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1], ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3], ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
+  ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1],
+  ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3],
+  ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
   ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 1], ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 2],
   ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 1],
   ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 2],
@@ -134,7 +136,9 @@ t.test('each change equals the one written in SQL, in update and in on_conflict'
   const keys = [1, 2, 3, 4]
   // Rows 3 and 4 hold JSON that is no object, rows 1 and 4 JSON that is no array.
   for (const [set, sql] of changes) {
-    const fitting = set.includes('$merge') ? [1, 2] : set.startsWith('{"j":{"$append"') ? [2, 3] : keys
+    const fitting = set.includes('$merge')
+      ? [1, 2]
+      : set.startsWith('{"j":{"$append"') ? [2, 3] : keys
     await compare(t, service, { set, sql, keys: fitting })
   }
   for (const [set, sql, k] of single) await compare(t, service, { set, sql, keys: [k] })
@@ -166,15 +170,27 @@ t.test('what a column cannot take is PostgreSQL\'s error in that operation, and 
     // An integer would be rounded.
     ['{"i4":{"$inc":1.5}}', 400, 'invalid_text_representation'], ['{"i4":{"$mul":0.5}}', 400, 'invalid_text_representation'], ['{"i4":{"$inc":"$src.0.num"}}', 400, 'numeric_value_out_of_range'],
     ['{"i4":{"$inc":"$src.0.word"}}', 400, 'invalid_text_representation'], ['{"i4":{"$inc":"$src.0.big"}}', 400, 'numeric_value_out_of_range'],
-    ['{"txt":{"$inc":1}}', 400, 'undefined_function'], ['{"b":{"$inc":1}}', 400, 'undefined_function'], ['{"j":{"$inc":1}}', 400, 'undefined_function'], ['{"txt":{"$mul":1}}', 400, 'undefined_function'],
+    ['{"txt":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"b":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"j":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"txt":{"$mul":1}}', 400, 'undefined_function'],
     ['{"pos":{"$inc":-10}}', 400, 'check_violation'],
     ['{"j":{"$now":true}}', 400, 'datatype_mismatch'], ['{"i4":{"$now":true}}', 400, 'datatype_mismatch'],
     ['{"i4":{"$col":"txt"}}', 400, 'datatype_mismatch'], ['{"short":{"$col":"num"}}', 400, 'string_data_right_truncation'], ['{"i4":{"$col":"nope"}}', 400, 'undefined_column'], ['{"i4":{"$col":"name"}}', 400, 'undefined_column'],
-    ['{"i4":{"$col":"i8->x"}}', 400, 'undefined_function'], ['{"nope":{"$inc":1}}', 400, 'undefined_column'], ['{"nope":{"$now":true}}', 400, 'undefined_column'], ['{"name":{"$inc":1}}', 400, 'undefined_column'],
+    ['{"i4":{"$col":"i8->x"}}', 400, 'undefined_function'],
+    ['{"nope":{"$inc":1}}', 400, 'undefined_column'],
+    ['{"nope":{"$now":true}}', 400, 'undefined_column'],
+    ['{"name":{"$inc":1}}', 400, 'undefined_column'],
     ['{"js":{"$merge":{}}}', 404, 'undefined_function'], ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'], ['{"arr":{"$append":[1.5]}}', 400, 'invalid_text_representation'],
-    ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'], ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'], ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
+    ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'],
+    ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
+    ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
     // Text has || as well, and jsonb || makes an array of what is none.
-    ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'], ['{"j":{"$append":[1]}}', 422, 'value_invalid'], ['{"txt":{"$merge":{"a":1}}}', 404, 'undefined_function'], ['{"j":{"$merge":"$src.0.scalar"}}', 400, 'invalid_parameter_value'], ['{"j":{"$merge":{"a":1}}}', 400, 'invalid_parameter_value'],
+    ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'],
+    ['{"j":{"$append":[1]}}', 422, 'value_invalid'],
+    ['{"txt":{"$merge":{"a":1}}}', 404, 'undefined_function'],
+    ['{"j":{"$merge":"$src.0.scalar"}}', 400, 'invalid_parameter_value'],
+    ['{"j":{"$merge":{"a":1}}}', 400, 'invalid_parameter_value'],
     ['{"gen":{"$inc":1}}', 400, 'generated_always'], ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
     ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'], ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'], ['{"j":{"$merge":"$src.9"}}', 422, 'reference_row_missing']
   ]

@@ -149,16 +149,23 @@ t.test('a prepared statement does not keep the types that its columns no longer 
   const service = await useService(t, {
     schema: `create table days (id int primary key, d date, n int);
       create function later(days) returns date language sql immutable as 'select $1.d + 1';
-      insert into days values (1, '2020-01-01', 1), (2, '2020-01-02', 2); grant all on days to oneflight_user`,
+      insert into days values (1, '2020-01-01', 1), (2, '2020-01-02', 2);
+      grant all on days to oneflight_user`,
     env: { POOL_SIZE: '1', LOG_LEVEL: 'error' }
   })
   const { database: { sql } } = service
   const at = '2020-01-01T10:00'
-  const wheres = [{ d: { eq: at } }, { d: { in: [at] } }, { d: { between: [at, at] } }, { d: { eq: { any: [at, '1999-01-01'] } } }, { not: { d: { neq: at } } }, { d: { isdistinct: at } }, { n: { eq: 1 }, d: { gte: at } }]
+  const wheres = [
+    { d: { eq: at } }, { d: { in: [at] } }, { d: { between: [at, at] } },
+    { d: { eq: { any: [at, '1999-01-01'] } } }, { not: { d: { neq: at } } },
+    { d: { isdistinct: at } }, { n: { eq: 1 }, d: { gte: at } }
+  ]
   const found = async (): Promise<unknown[]> => {
     const ids = []
     for (const where of wheres) {
-      const { body, text } = await service.post([{ id: 's', op: 'select', table: 'days', where, order: [{ id: 'asc' }], columns: ['id'] }])
+      const { body, text } = await service.post([
+        { id: 's', op: 'select', table: 'days', where, order: [{ id: 'asc' }], columns: ['id'] }
+      ])
       ids.push(body.data?.s.map(({ id }: { id: number }) => id) ?? text)
     }
     return ids
@@ -173,7 +180,14 @@ t.test('a prepared statement does not keep the types that its columns no longer 
   await sql`alter table days alter column d type date`
   t.strictSame(await found(), [[1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [], [1]])
 
-  const inc = [{ id: 'u', op: 'update', table: 'days', set: { n: { $inc: 3_000_000_000 } }, where: { id: { eq: 1 } }, returning: ['n'] }]
+  const inc = [{
+    id: 'u',
+    op: 'update',
+    table: 'days',
+    set: { n: { $inc: 3_000_000_000 } },
+    where: { id: { eq: 1 } },
+    returning: ['n']
+  }]
   const small = [{ ...inc[0], set: { n: { $inc: 1 } } }]
   for (let i = 0; i < 3; i++) t.equal((await service.post(small)).status, 200)
   await sql`alter table days alter column n type bigint`

@@ -92,7 +92,8 @@ t.test('columns and values as operands', async t => {
   const long = 'x'.repeat(64)
   await refused(t, service, [
     ...[1, null, true, [], ['n'], {}, '', long, 'jb->', '->a', 'jb->>a->b'].map((column): FaultRow => [{ id: { eq: { $col: column } } }, invalid('id', 'eq', '$col')]),
-    [{ 'jb->>a': { eq: { $value: null } } }, invalid('jb->>a', 'eq', '$value')], [{ 'jb->>a': { isdistinct: { $value: null } } }, invalid('jb->>a', 'isdistinct', '$value')]
+    [{ 'jb->>a': { eq: { $value: null } } }, invalid('jb->>a', 'eq', '$value')],
+    [{ 'jb->>a': { isdistinct: { $value: null } } }, invalid('jb->>a', 'isdistinct', '$value')]
   ])
 })
 
@@ -135,8 +136,18 @@ t.test('faults that a list of rules finds and faults that need the batch come to
   const service = await useService(t, { schema })
   const deep = JSON.parse('{"not":'.repeat(11) + '{"n":{"eq":1}}' + '}'.repeat(11)) as object
   await refused(t, service, [
-    [{ id: { in: [1, null, '$src.*.n'], eq: { $excluded: 'n' }, nope: 1 }, n: { gt: '$nope.x', lt: '$src.' }, jb: { eq: { $value: 1, more: 1 } }, or: [{}, deep] },
-      invalid('id', 'in', 1), invalid('id', 'in', 2), invalid('id', 'eq'), unknown('id', 'nope'), ['reference_unknown', ['n', 'gt']], ['reference_malformed', ['n', 'lt']], invalid('jb', 'eq'), nothing('or', 0), ['depth_exceeded', ['or', 1, ...Array(10).fill('not')]]]
+    [
+      {
+        id: { in: [1, null, '$src.*.n'], eq: { $excluded: 'n' }, nope: 1 },
+        n: { gt: '$nope.x', lt: '$src.' },
+        jb: { eq: { $value: 1, more: 1 } },
+        or: [{}, deep]
+      },
+      invalid('id', 'in', 1), invalid('id', 'in', 2), invalid('id', 'eq'), unknown('id', 'nope'),
+      ['reference_unknown', ['n', 'gt']], ['reference_malformed', ['n', 'lt']],
+      invalid('jb', 'eq'), nothing('or', 0),
+      ['depth_exceeded', ['or', 1, ...Array(10).fill('not')]]
+    ]
   ])
 })
 

@@ -66,7 +66,10 @@ t.test('each operator and each modifier takes what its schema says', async t => 
     keys: [['x'], '$a.*.name']
   }
   const refused: Readonly<Record<keyof typeof operands, readonly unknown[]>> = {
-    comparand: [null, [], [1], {}, { $col: 1 }, { any: [] }, { any: [null] }, { any: 1 }, { all: [[1]] }, { x: 1 }, '$a.*.id', { $excluded: 'b' }],
+    comparand: [
+      null, [], [1], {}, { $col: 1 }, { any: [] }, { any: [null] }, { any: 1 }, { all: [[1]] },
+      { x: 1 }, '$a.*.id', { $excluded: 'b' }
+    ],
     distinct: [[], { any: [1] }],
     list: [null, 1, 'x', [], [null], [{}], [['x']], '$a.id', ['$a.*.id']],
     bounds: [1, [], [1], [1, 2, 3], [1, null], [1, '$a.*.id']],

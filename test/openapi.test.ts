@@ -264,7 +264,9 @@ t.test('its schemas and the planner judge alike', async t => {
     [update({})], [update({ a: { $inc: 'x' } })], [update({ a: { $up: 1 } })], [update({ a: { $excluded: 'a' } })], [update({ a: { $now: false } })], [update({ a: { $merge: [] } })],
     [{ id: 'o', op: 'update', table: 't', set: { a: 1 } }], [{ id: 'o', op: 'delete', table: 't', where: {} }], [{ id: 'o', op: 'delete', table: 't', where: { a: { eq: 1 } }, all: true }], [{ id: 'o', op: 'delete', table: 't', all: false }],
     ...[{ a: 1 }, { a: {} }, { a: { equals: 1 } }, { a: { eq: null } }, { a: { eq: [] } }, { a: { in: [] } }, { a: { in: ['x', null] } }, { a: { between: [1] } }, { a: { is: 'null' } }, { a: { eq: { $col: 1 } } }, { a: { cs: { $cool: 1 } } },
-      { a: { any: [1] } }, { and: [] }, { and: {} }, { not: {} }, { or: [{}] }, { '': { eq: 1 } }, { a: { fts: { config: 'x' } } }, { a: { has_key: 1 } }, { a: { in: '$a.0.id' } }, { a: { eq: '$a.*.id' } }].map(where => [first, select({ where })]),
+      { a: { any: [1] } }, { and: [] }, { and: {} }, { not: {} }, { or: [{}] }, { '': { eq: 1 } },
+      { a: { fts: { config: 'x' } } }, { a: { has_key: 1 } }, { a: { in: '$a.0.id' } },
+      { a: { eq: '$a.*.id' } }].map(where => [first, select({ where })]),
     [select({ columns: [] })], [select({ columns: [{ fn: 'sum' }] })], [select({ columns: [{ column: '' }] })], [select({ group_by: ['a'] })], [select({ order: [{ a: 'up' }] })], [select({ order: [{ a: 'asc', b: 'asc' }] })], [select({ limit: 1.5 })], [select({ lock: 'all' })]
   ]
   for (const batch of refused) {

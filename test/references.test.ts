@@ -167,9 +167,21 @@ t.test('a computed column and a system column take a reference', async t => {
   const { body } = await service.post([source, { id: 's', op: 'select', table: 'a', where: { a_label: { eq: '$src.1.txt' } } }])
   t.match(body.data.s, [{ id: 2, txt: 'second' }])
   const system = ['ctid', 'xmin', 'cmin', 'xmax', 'cmax', 'tableoid']
-  const look = { id: 'l', op: 'select', table: 'a', columns: ['id', ...system], order: [{ id: 'desc' }], limit: 1 }
+  const look = {
+    id: 'l',
+    op: 'select',
+    table: 'a',
+    columns: ['id', ...system],
+    order: [{ id: 'desc' }],
+    limit: 1
+  }
   for (const column of system) {
-    const { body: { data } } = await service.post([look, { id: 's', op: 'select', table: 'a', where: { id: { eq: '$l.0.id' }, [column]: { eq: `$l.0.${column}` } } }])
+    const { body: { data } } = await service.post([look, {
+      id: 's',
+      op: 'select',
+      table: 'a',
+      where: { id: { eq: '$l.0.id' }, [column]: { eq: `$l.0.${column}` } }
+    }])
     t.strictSame(data.s.map(({ id }: { id: number }) => id), [data.l[0].id], column)
   }
   const literal = await service.post([{ id: 'n', op: 'insert', table: 'a', values: [{}] }, { id: 's', op: 'select', table: 'a', where: { ctid: { eq: '(0,1)' } } }])

@@ -1,19 +1,28 @@
 /**
- * How values are read and written stays as the session of a batch was set, whatever a trigger does to
- * it: after the operation that set it off, in the same one, and at the end of the batch.
+ * Values are read and written in the formats that the batch set for its session, even if a trigger
+ * sets others: in the operation that fires it, in later operations and at the end of the batch.
  */
 import t from 'tap'
 import { useService, type ServiceUnderTest } from './support/service.ts'
 
 const schema = `
-  create table plain (id int primary key, at timestamptz, span interval, raw bytea, float float8, day date, text text);
+  create table plain (
+    id int primary key, at timestamptz, span interval, raw bytea, float float8, day date, text text
+  );
   create table after_row (command text);
-  create table before_row (command text, at timestamptz default '2024-01-01T00:00:00Z', span interval default '1 day 2 hours', raw bytea default '\\x00ff', float float8 default 0.1, text text default 'é');
-  create function act() returns trigger language plpgsql as $$ begin execute new.command; return new; end $$;
+  create table before_row (
+    command text, at timestamptz default '2024-01-01T00:00:00Z',
+    span interval default '1 day 2 hours', raw bytea default '\\x00ff',
+    float float8 default 0.1, text text default 'é'
+  );
+  create function act() returns trigger language plpgsql as $$
+    begin execute new.command; return new; end $$;
   create trigger act after insert on after_row for each row execute function act();
   create trigger act before insert on before_row for each row execute function act();
-  create function in_tokyo() returns int language plpgsql as $$ begin perform set_config('TimeZone', 'Asia/Tokyo', true); return 1; end $$;
-  create view tokyo as select in_tokyo() as n, '2024-01-01T00:00:00Z'::timestamptz as at from generate_series(1, 3);
+  create function in_tokyo() returns int language plpgsql as $$
+    begin perform set_config('TimeZone', 'Asia/Tokyo', true); return 1; end $$;
+  create view tokyo as select in_tokyo() as n, '2024-01-01T00:00:00Z'::timestamptz as at
+    from generate_series(1, 3);
   create schema other;
   create function other.answer(plain) returns int language sql as 'select 2';
   create function public.answer(plain) returns int language sql as 'select 1';
@@ -23,16 +32,27 @@ const schema = `
   grant all on all tables in schema public to oneflight_user`
 
 const commands: readonly string[] = [
-  'local timezone = \'Asia/Tokyo\'', 'timezone = \'America/St_Johns\'', 'local datestyle = \'German, DMY\'', 'local intervalstyle = \'iso_8601\'', 'local bytea_output = \'escape\'',
-  'local extra_float_digits = -10', 'local client_encoding = \'LATIN1\'', 'local search_path = other, pg_catalog, public', 'local role none'
+  'local timezone = \'Asia/Tokyo\'', 'timezone = \'America/St_Johns\'',
+  'local datestyle = \'German, DMY\'', 'local intervalstyle = \'iso_8601\'',
+  'local bytea_output = \'escape\'',
+  'local extra_float_digits = -10', 'local client_encoding = \'LATIN1\'',
+  'local search_path = other, pg_catalog, public', 'local role none'
 ].map(text => `set ${text}`)
 
-const row = { at: '2024-01-01T00:00:00+00:00', span: '1 day 02:00:00', raw: '\\x00ff', float: 0.1, text: 'é' }
+const row = {
+  at: '2024-01-01T00:00:00+00:00',
+  span: '1 day 02:00:00',
+  raw: '\\x00ff',
+  float: 0.1,
+  text: 'é'
+}
 let id = 0
 
 /** How often batches were run again. */
 async function again ({ adminUrl }: ServiceUnderTest): Promise<number> {
-  return Number(/service_txn_retry_count\{reason="session"\} (\d+)/.exec(await (await fetch(`${adminUrl}/metrics`)).text())?.[1] ?? 0)
+  return Number(/service_txn_retry_count\{reason="session"\} (\d+)/.exec(
+    await (await fetch(`${adminUrl}/metrics`)).text()
+  )?.[1] ?? 0)
 }
 
 t.test('what a trigger sets does not change what later operations read and answer', async t => {
@@ -41,13 +61,38 @@ t.test('what a trigger sets does not change what later operations read and answe
     const before = await again(service)
     const { body, text } = await service.post([
       { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
-      { id: 'i', op: 'insert', table: 'plain', values: [{ id: ++id, at: '2024-01-01 00:00', span: '1 day 2 hours', raw: '\\x00ff', float: 0.1, day: '24/02/03', text: 'é' }] },
-      { id: 's', op: 'select', table: 'plain', where: { id: { eq: id }, at: { eq: '2024-01-01 00:00' }, text: { eq: 'é' } } },
+      {
+        id: 'i',
+        op: 'insert',
+        table: 'plain',
+        values: [{
+          id: ++id,
+          at: '2024-01-01 00:00',
+          span: '1 day 2 hours',
+          raw: '\\x00ff',
+          float: 0.1,
+          day: '24/02/03',
+          text: 'é'
+        }]
+      },
+      {
+        id: 's',
+        op: 'select',
+        table: 'plain',
+        where: { id: { eq: id }, at: { eq: '2024-01-01 00:00' }, text: { eq: 'é' } }
+      },
       { id: 'none', op: 'select', table: 'plain', where: { text: { eq: 'e' } } }
     ])
-    t.strictSame(body.data, { spoil: [], i: [{ id, ...row, day: '2024-02-03' }], s: [{ id, ...row, day: '2024-02-03' }], none: [] }, `${command} ${body.error === null ? '' : text}`)
+    t.strictSame(body.data, {
+      spoil: [],
+      i: [{ id, ...row, day: '2024-02-03' }],
+      s: [{ id, ...row, day: '2024-02-03' }],
+      none: []
+    }, `${command} ${body.error === null ? '' : text}`)
     t.equal(await again(service) - before, 1, 'the batch was run once more')
-    const [stored] = await service.database.sql`select at = '2024-01-01T00:00:00Z' as at, day = '2024-02-03' as day, text from plain where id = ${id}`
+    const [stored] = await service.database.sql`
+      select at = '2024-01-01T00:00:00Z' as at, day = '2024-02-03' as day, text
+      from plain where id = ${id}`
     t.same(stored, { at: true, day: true, text: 'é' })
   }
 })
@@ -55,22 +100,50 @@ t.test('what a trigger sets does not change what later operations read and answe
 t.test('nor what the operation itself answers', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   for (const command of commands) {
-    const insert = { id: 'i', op: 'insert', table: 'before_row', values: [{ command }, { command }] }
-    for (const batch of [[insert], [{ id: 'f', op: 'select', table: 'plain' }, insert], [insert, { id: 'f', op: 'select', table: 'plain' }]]) {
+    const insert = {
+      id: 'i',
+      op: 'insert',
+      table: 'before_row',
+      values: [{ command }, { command }]
+    }
+    for (const batch of [
+      [insert],
+      [{ id: 'f', op: 'select', table: 'plain' }, insert],
+      [insert, { id: 'f', op: 'select', table: 'plain' }]
+    ]) {
       for (const headers of [{}, { prefer: 'tx=rollback' }]) {
         const { body, text } = await service.post(batch, { headers })
-        t.strictSame(body.data?.i, [{ command, ...row }, { command, ...row }], `${command} ${body.error === null ? '' : text}`)
+        t.strictSame(
+          body.data?.i,
+          [{ command, ...row }, { command, ...row }],
+          `${command} ${body.error === null ? '' : text}`
+        )
       }
     }
-    const { body: { data } } = await service.post([insert, { id: 's', op: 'select', table: 'before_row', where: { at: { eq: '$i.1.at' } }, columns: [{ fn: 'count' }] }])
+    const { body: { data } } = await service.post([insert, {
+      id: 's',
+      op: 'select',
+      table: 'before_row',
+      where: { at: { eq: '$i.1.at' } },
+      columns: [{ fn: 'count' }]
+    }])
     t.ok(data.s[0].count >= 2, 'a reference reads the same instant')
   }
-  t.strictSame((await service.post([{ id: 's', op: 'select', table: 'tokyo', columns: ['at'] }])).body.data.s, Array(3).fill({ at: row.at }), 'a function of a view')
+  t.strictSame(
+    (await service.post([{ id: 's', op: 'select', table: 'tokyo', columns: ['at'] }])).body.data.s,
+    Array(3).fill({ at: row.at }),
+    'a function of a view'
+  )
 })
 
 t.test('a batch whose triggers leave the session alone is run once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const command = 'set local work_mem = \'8MB\''
-  for (const table of ['after_row', 'before_row']) t.equal((await service.post([{ id: 'i', op: 'insert', table, values: [{ command }] }, { id: 's', op: 'select', table: 'plain' }])).status, 200)
+  for (const table of ['after_row', 'before_row']) {
+    t.equal((await service.post([
+      { id: 'i', op: 'insert', table, values: [{ command }] },
+      { id: 's', op: 'select', table: 'plain' }
+    ])).status, 200)
+  }
   t.equal(await again(service), 0)
 })

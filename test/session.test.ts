@@ -26,7 +26,11 @@ const schema = `
   alter table t enable row level security;
   create policy t on t using (id < 10);
   create view seen with (security_barrier) as select current_user::text as role, session_user::text as login, name, current_setting(name, true) as value
-    from unnest('{role,search_path,statement_timeout,lock_timeout,idle_in_transaction_session_timeout,row_security,datestyle,intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,default_transaction_isolation,default_transaction_deferrable,transaction_read_only,transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
+    from unnest('{role,search_path,statement_timeout,lock_timeout,'
+      'idle_in_transaction_session_timeout,row_security,datestyle,intervalstyle,timezone,'
+      'client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,'
+      'default_transaction_isolation,default_transaction_deferrable,transaction_read_only,'
+      'transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
   alter view seen owner to oneflight_user;
   create sequence s;
   create view kept as
@@ -68,7 +72,8 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
   const rows: ReadonlyArray<readonly [string, string]> = [
     ['statement_timeout', '59min'], ['lock_timeout', '59min'],
     ['idle_in_transaction_session_timeout', '59min'],
-    ['search_path', 'other'], ['row_security', 'off'], ['DateStyle', 'German'], ['IntervalStyle', 'iso_8601'],
+    ['search_path', 'other'], ['row_security', 'off'], ['DateStyle', 'German'],
+    ['IntervalStyle', 'iso_8601'],
     ['TimeZone', 'Asia/Tokyo'], ['bytea_output', 'escape'], ['extra_float_digits', '-10'], ['client_encoding', 'LATIN1'], ['default_transaction_read_only', 'on'],
     ['default_transaction_isolation', 'serializable'], ['default_transaction_deferrable', 'on'], ['role', 'oneflight_user'], ['role', 'none'], ['app.setting', 'left'], ['work_mem', '64kB'],
     ['request.jwt.claims', '{"role":"left"}']

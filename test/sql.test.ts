@@ -1,7 +1,6 @@
 /**
- * What an operation becomes in SQL, by what it does: the rows that the service answers on a database,
- * exactly as they come. What the statements look like is not held, but that a request never becomes
- * their text is.
+ * Tests the SQL of an operation by its effect: the exact rows that the service returns from a
+ * database. The text of a statement is not fixed, but text from a request never becomes part of it.
  */
 import t from 'tap'
 import { parseJson } from '../src/json/parse.ts'

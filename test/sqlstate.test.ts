@@ -30,7 +30,10 @@ const schema = `
 
 /** SQLSTATE, status, code (the SQLSTATE itself when PostgreSQL has no name for it). */
 type Row = readonly [state: string, status: number, code: string]
-const unavailable = ['08000', '08001', '08003', '08004', '08006', '08007', '08P01', '08XYZ', '53000', '53100', '53200', '53300', '57P01', '57P02', '57P03']
+const unavailable = [
+  '08000', '08001', '08003', '08004', '08006', '08007', '08P01', '08XYZ',
+  '53000', '53100', '53200', '53300', '57P01', '57P02', '57P03'
+]
 const rows: readonly Row[] = [
   ['53400', 400, 'configuration_limit_exceeded'],
   ...unavailable.map((state): Row => [state, 503, 'database_unavailable']),
@@ -106,7 +109,10 @@ t.test('what PostgreSQL itself raises', async t => {
     [{ op: 'delete', table: 'nope', all: true }, 404, { code: 'undefined_table' }],
     [insert('parents', { nope: 1 }), 400, { code: 'undefined_column' }],
     [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, { code: 'undefined_column' }],
-    [{ op: 'select', table: 'parents', where: { id: { like: 'x' } } }, 400, { code: 'undefined_function' }],
+    [
+      { op: 'select', table: 'parents', where: { id: { like: 'x' } } },
+      400, { code: 'undefined_function' }
+    ],
     [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, { code: 'invalid_regular_expression' }],
     [{ op: 'select', table: 'forbidden' }, 403, { code: 'insufficient_privilege' }],
     [{ op: 'select', table: 'failing' }, 400, { code: 'division_by_zero', op: 'o' }]

@@ -1,9 +1,9 @@
 /**
- * The clock of this process for what is measured with `performance.now()`. Refuses to: touch timers.
+ * Controls the time that `performance.now()` returns in this process. Timers are not affected.
  */
 import type { Test } from 'tap'
 
-/** Until the end of `t` no time passes, so nothing that is remembered for a while becomes too old. */
+/** Stops the time of `performance.now()` until the end of `t`, so cached entries stay valid. */
 export function stopClock (t: Pick<Test, 'teardown'>): void {
   const { now } = performance
   const stopped = performance.now()

@@ -26,7 +26,12 @@ export type Outcome =
 
 /** A connection of its own for one transaction. */
 interface Session { ask (text: string): Promise<readonly string[]> }
-interface Context { readonly session: Session, readonly results: readonly Rows[], readonly table: Table, readonly readOnly: boolean }
+interface Context {
+  readonly session: Session
+  readonly results: readonly Rows[]
+  readonly table: Table
+  readonly readOnly: boolean
+}
 
 /** Thrown where the batch ends. */
 interface Ending extends Error { readonly ending: Outcome }
@@ -73,8 +78,14 @@ async function alsoRefused (error: Ending, operations: readonly Operation[], ind
   const { ending } = error
   if (ending.kind !== 'refused') throw error
   // Whether a value or the access is looked at first is open.
-  const forbidden = context.readOnly && operations[index]?.op !== 'select' ? [{ code: '25006', index }] : []
-  const others = [...forbidden, ...await refusedRows(operations[index] as Operation, index, context), ...ending.refusals[0]?.code === '23503' ? await refusedAnswer(operations, index, context) : []]
+  const forbidden = context.readOnly && operations[index]?.op !== 'select'
+    ? [{ code: '25006', index }]
+    : []
+  const others = [
+    ...forbidden,
+    ...await refusedRows(operations[index] as Operation, index, context),
+    ...ending.refusals[0]?.code === '23503' ? await refusedAnswer(operations, index, context) : []
+  ]
   throw ends({ kind: 'refused', refusals: [...ending.refusals, ...others] })
 }
 
@@ -177,10 +188,15 @@ function resolve (node: unknown, results: readonly Rows[]): unknown {
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolve(value, results)]))
 }
 
-/** A value that is stored. To tell the JSON null from NULL a batch may run twice, and then sequences are ahead. */
+/**
+ * Returns a value to store. The outcome is open for a document whose reference yields null: the
+ * batch may run twice to tell the JSON null from NULL, which advances sequences a second time.
+ */
 function given (node: unknown, results: readonly Rows[], kind: Kind): unknown {
   const value = resolve(node, results)
-  if (kind === 'doc' && value === null && readReference(node) !== undefined) throw ends({ kind: 'open' })
+  if (kind === 'doc' && value === null && readReference(node) !== undefined) {
+    throw ends({ kind: 'open' })
+  }
   return value
 }
 
@@ -311,7 +327,12 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
   const { table, results } = context
   const columns = Object.keys(table.columns)
   const rows = (operation['values'] as ReadonlyArray<Record<string, unknown>>).map(row =>
-    `(${columns.map(column => Object.hasOwn(row, column) ? literal(given(row[column], results, table.columns[column] as Kind), table.columns[column] as Kind) : 'default').join(', ')})`)
+    `(${columns.map(column => Object.hasOwn(row, column)
+      ? literal(
+        given(row[column], results, table.columns[column] as Kind),
+        table.columns[column] as Kind
+      )
+      : 'default').join(', ')})`)
   const statement = (rows: readonly string[]): string => `insert into public.${bare(operation)} as t (${columns.map(name).join(', ')}) values ${rows.join(', ')}${conflict(operation, context)}`
   return { texts: await answer(operation, statement(rows), context), ordered: true }
 }
@@ -340,7 +361,9 @@ function assigned (column: string, value: unknown, { results, kind }: { readonly
   const resolved = given(operand, results, kind)
   const text = literal(resolved, kind)
   switch (modifier) {
-    case '$inc': return kind === 'at' ? `${before} + make_interval(secs => ${textOf(operand) as string})` : `${before} + ${text}`
+    case '$inc': return kind === 'at'
+      ? `${before} + make_interval(secs => ${textOf(operand) as string})`
+      : `${before} + ${text}`
     case '$mul': return `${before} * ${text}`
     case '$now': return 'now()'
     case '$default': return 'default'
@@ -358,11 +381,15 @@ function late (given: string, kind: Kind, type: string): string {
   return given.startsWith("'") && kind !== 'text' && kind !== 'doc' ? `(select ${given}::text)::${type}` : given
 }
 
-/** NULL counts as empty, what is no array is refused; what is appended to jsonb is an array's elements, or one value. */
+/**
+ * NULL counts as empty. JSON that is not an array is refused. An array adds its elements to jsonb,
+ * any other value adds itself.
+ */
 function append (before: string, value: unknown, kind: Kind): string {
   const base = kind === 'tags'
     ? `coalesce(${before}, '{}')`
-    : `case when jsonb_typeof(coalesce(${before}, '[]')) = 'array' then coalesce(${before}, '[]') else no_array() end`
+    : `case when jsonb_typeof(coalesce(${before}, '[]')) = 'array'
+        then coalesce(${before}, '[]') else no_array() end`
   return value === null || value === undefined ? base : `${base} || ${literal(value, kind)}`
 }
 
