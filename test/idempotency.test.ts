@@ -868,7 +868,8 @@ t.test('statements of its own under the names of the service\'s: none of them ru
     const before = await backends(service.database)
     t.match(await post(`${i}-replaced`, [leave(replace), ...entry()]), { status: 200, body: { data: { e: [{ n: 1 }] } } })
     for (let j = 0; j < 3; j++) t.equal((await post(`${i}-${j}-after`, entry())).status, 200)
-    t.same((await backends(service.database)).filter(pid => before.includes(pid)), [], 'the connection was given up for it')
+    // What postgres.js makes of an answer of another shape is known when the connection has rested.
+    await until(async () => !(await backends(service.database)).some(pid => before.includes(pid)))
   }
   t.same(await callers(service.database), [], 'not one that was committed')
   t.equal(await applied(service.database), 21)

@@ -28,7 +28,7 @@ t.test('as values they are what the earlier row holds', async t => {
     ['num', '$s.num', of(0, 'num')], ['txt', '$s.with space', of(0, '"with space"')], ['txt', '$s.1.We"ird', of(1, '"We""ird"')], ['txt', '$s.0.*', of(0, '"*"')], ['txt', '$s.1.1', of(1, '"1"')], ['jb', '$s.nil', 'null::jsonb'],
     ['jb', '$s.txt', `to_jsonb(${of(0, 'txt')})`], ['jb', '$s.1.txt', `to_jsonb(${of(1, 'txt')})`], ['jb', '$s.2.num', `to_jsonb(${of(2, 'num')})`], ['doc', '$s.2.num', `to_json(${of(2, 'num')})`],
     // a row
-    ...['$s', '$s.0'].flatMap(sent => [['jb', sent, of(0, 'to_jsonb(src)')], ['doc', sent, of(0, 'to_json(src)')], ['txt', sent, of(0, 'to_json(src)')], ['rec', sent, of(0, 'src')]] as const), ['jb', '$s.2', of(2, 'to_jsonb(src)')], ['rec', '$s.1', of(1, 'src')],
+    ...['$s', '$s.0'].flatMap(sent => [['jb', sent, of(0, 'to_jsonb(src)')], ['doc', sent, of(0, 'to_json(src)')], ['rec', sent, of(0, 'src')]] as const), ['jb', '$s.2', of(2, 'to_jsonb(src)')], ['rec', '$s.1', of(1, 'src')],
     ['jb', '$one', '\'{"n": 7}\'::jsonb'],
     // a list
     ['ints', '$s.*.n', "'{2,8,NULL}'"], ['nums', '$s.*.num', '(select array_agg(num order by id) from src)'], ['texts', '$s.*.txt', '(select array_agg(txt order by id) from src)'], ['jb', '$s.*.txt', '(select jsonb_agg(txt order by id) from src)'],

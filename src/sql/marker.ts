@@ -70,7 +70,7 @@ export function raiseText (kind: 'value', text: Fragment): Fragment {
   return raise(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
 }
 
-/** No such setting exists, and nobody can know its name to make it. */
+/** No such setting exists, and its name cannot be guessed. */
 const missingSetting = `oneflight.inspect_${randomUUID().replaceAll('-', '')}`
 
 /**
