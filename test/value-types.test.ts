@@ -211,6 +211,15 @@ t.test('types that are written like a list, arrays and JSON take what they took'
   }
 })
 
+t.test('rows of which some hold a list and others a reference', async t => {
+  const { post } = await useService(t, { schema })
+  const values = [{ id: 71, tags: ['a'] }, { id: 72, tags: '$src.0.tags' }, { id: 73, tags: null }]
+  const insert = { id: 'w', op: 'insert', table: 't', values, returning: ['tags'] }
+  t.strictSame((await post([source, insert])).body.data?.w, [{ tags: ['a'] }, { tags: ['a'] }, { tags: null }])
+  const mixed = [{ id: 74, kind: 'x' }, { id: 75, kind: ['a'] }, { id: 76, kind: '$src.0.kind' }]
+  refusal(t, await post([source, { ...insert, values: mixed }]), /^Row 1 of values, column "kind": /, 'mixed')
+})
+
 t.test('the JSON null is not NULL', async t => {
   const service = await useService(t, { schema })
   const look = async (id: number): Promise<unknown> => (await service.database.sql.unsafe(
