@@ -869,7 +869,10 @@ t.test('statements of its own under the names of the service\'s: none of them ru
     t.match(await post(`${i}-replaced`, [leave(replace), ...entry()]), { status: 200, body: { data: { e: [{ n: 1 }] } } })
     for (let j = 0; j < 3; j++) t.equal((await post(`${i}-${j}-after`, entry())).status, 200)
     // What postgres.js makes of an answer of another shape is known when the connection has rested.
-    await until(async () => !(await backends(service.database)).some(pid => before.includes(pid)))
+    const left = async (): Promise<readonly number[]> =>
+      (await backends(service.database)).filter(pid => before.includes(pid))
+    await until(async () => (await left()).length === 0)
+    t.same(await left(), [], 'the connection was given up for it')
   }
   t.same(await callers(service.database), [], 'not one that was committed')
   t.equal(await applied(service.database), 21)
