@@ -672,6 +672,35 @@ t.test('cut after COMMIT was carried out: the rows come from the key', async t =
   t.equal(await metric(service, /^service_txn_retry_count\{reason="lost"\}/), 0)
 })
 
+t.test('a batch that never reached the server, behind a pooler', async t => {
+  const database = await useDatabase(t, { schema })
+  await makeKeyTable(database)
+  const proxy = await useProxy(t, database.loginUrl)
+  const keyData = Buffer.from([0x4b, 0, 0, 0, 12])
+  proxy.deliver = ({ held }) => {
+    // Like a pooler: the process id at the start of a session is not that of the backend.
+    const at = held.indexOf(keyData)
+    if (at >= 0) held.writeInt32BE(2 ** 30, at + keyData.length)
+    return held.length
+  }
+  const service = await useService(t, {
+    schema,
+    databaseUrl: () => proxy.through(database.loginUrl),
+    env: { POOL_SIZE: '1' }
+  })
+  const post = poster(service)
+  proxy.forward = ({ client, sent }) => {
+    if (!sent.includes(CLAIMS)) return true
+    proxy.forward = () => true
+    client.destroy()
+    return false
+  }
+  const answer = await post('lost', entry(5))
+  t.match([answer.status, isReplay(answer), answer.body.data?.e?.[0]?.n], [200, false, 5])
+  t.equal(await applied(database), 1)
+  t.equal(await metric(service, /^service_txn_retry_count\{reason="lost"\}/), 1)
+})
+
 t.test('two round trips, with a key as without', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)

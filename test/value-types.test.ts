@@ -220,6 +220,28 @@ t.test('rows of which some hold a list and others a reference', async t => {
   refusal(t, await post([source, { ...insert, values: mixed }]), /^Row 1 of values, column "kind": /, 'mixed')
 })
 
+t.test('the JSON null of rows that are inserted in groups', async t => {
+  const { post, database: { sql } } = await useService(t, { schema })
+  const groups = {
+    id: 'w',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 81, data: '$src.2.data' }, { id: 82, tags: ['a'] }, { id: 83, tags: '$src.0.tags' }],
+    returning: ['id', 'data']
+  }
+  const reader = {
+    id: 'r',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 84, data: '$w.0.data' }, { id: 85, data: '$w.1.data' }]
+  }
+  t.equal((await post([source, groups, reader])).status, 200)
+  t.strictSame(
+    [...await sql`select data::text from t where id > 80 order by id`],
+    ['null', null, null, 'null', null].map(data => ({ data }))
+  )
+})
+
 t.test('the JSON null is not NULL', async t => {
   const service = await useService(t, { schema })
   const look = async (id: number): Promise<unknown> => (await service.database.sql.unsafe(
