@@ -21,7 +21,8 @@ const schema = `
     id int primary key, price money_amount, paid paid, entries entry[], kind text, name varchar(50),
     code char(4), short short, n int, m numeric, flag bool, day date, at timestamptz, mood mood,
     raw bytea, xml xml, words tsvector, tags text[], moods mood[], ints int[], docs json[],
-    data jsonb, plain json, document document, span int4range, place point
+    data jsonb, plain json, document document, span int4range, place point,
+    names varchar[], raws bytea[], vectors tsvector[], prices money_amount[], query tsquery
   );
   ${seeds};
   grant all on t to oneflight_user`
@@ -220,6 +221,71 @@ t.test('rows of which some hold a list and others a reference', async t => {
   refusal(t, await post([source, { ...insert, values: mixed }]), /^Row 1 of values, column "kind": /, 'mixed')
 })
 
+t.test('an array in an array is a dimension of its own, or refused', async t => {
+  const { post } = await useService(t, { schema })
+  const insert = (row: object): object =>
+    ({ id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }], returning: ['tags', 'ints'] })
+  const matrix = { tags: [['a'], ['b']], ints: [[1, 2], [3, 4]] }
+  t.strictSame((await post([insert(matrix)])).body.data?.w, [matrix])
+  for (const [row, place] of [
+    [{ tags: ['a', ['b']] }, 1],
+    [{ tags: ['a', '$src.0.ints'] }, 1], [{ tags: ['$src.0.data'] }, 0],
+    [{ names: ['$src.0.data'] }, 0], [{ names: ['$src.1.n', { a: 1 }] }, 1],
+    [{ raws: ['$src.0.data'] }, 0], [{ vectors: ['$src.0.data'] }, 0]
+  ] as const) {
+    const [column] = Object.keys(row)
+    const answer = await post([source, insert(row)])
+    refusal(t, answer, new RegExp(`^Row 0 of values, column "${column}", at ${place}`), 'nested')
+  }
+  refusal(
+    t, await post([source, insert({ prices: ['$src.1.n', { amount: 1, currr: 'X' }] })]),
+    /^Row 0 of values, column "prices", at 1: the type money_amount has no member "currr"/, 'member'
+  )
+  const query = await post([insert({ query: ['a'] })])
+  refusal(t, query, /^Row 0 of values, column "query": /, 'tsquery')
+})
+
+t.test('a list of references holds each value as it is', async t => {
+  const { post, database: { sql } } = await useService(t, { schema })
+  await sql.unsafe(`
+    create table lists (id int primary key, data jsonb, ints int[], n int);
+    insert into lists values (1, '[]', '{}', 1), (2, '[1, 2]', '{1,2}', 2), (3, '1', null, 3),
+      (4, '{"a": [1]}', null, null), (5, '{"a": 1}', null, 5), (6, null, null, 6);
+    grant all on lists to oneflight_user`)
+  const read = (...ids: readonly number[]): object => ({
+    id: 'src',
+    op: 'select',
+    table: 'lists',
+    where: { id: { in: ids } },
+    order: [{ id: 'asc' }],
+    columns: ['data', 'ints', 'n', 'data->a']
+  })
+  const meets = async (ids: readonly number[], where: object): Promise<unknown> => (await post([
+    read(...ids),
+    { id: 's', op: 'select', table: 'lists', where, columns: ['id'], order: [{ id: 'asc' }] }
+  ])).body.data?.s.map(({ id }: { id: number }) => id)
+  t.same(await meets([1], { data: { in: '$src.*.data' } }), [1])
+  t.same(await meets([1], { data: { nin: '$src.*.data' } }), [2, 3, 4, 5])
+  t.same(await meets([2], { data: { in: ['$src.0.data'] } }), [2])
+  t.same(await meets([1, 2, 3, 6], { data: { in: '$src.*.data' } }), [1, 2, 3])
+  t.same(await meets([4, 5], { data: { eq: { any: '$src.*.data' } } }), [4, 5])
+  t.same(await meets([4], { 'data->a': { in: '$src.*.a' } }), [4])
+  t.same(await meets([4, 6], { 'data->a': { nin: '$src.*.a' } }), [], 'NULL is among them')
+  t.same(await meets([2, 4], { 'data->>a': { in: '$src.*.a' } }), [4], 'as text')
+  t.same(await meets([2, 3], { n: { in: ['$src.0.n', 1, '$src.1.n'] } }), [1, 2, 3])
+  const none = {
+    id: 'src', op: 'select', table: 'lists', where: { id: { eq: 0 } }, columns: ['data', 'n']
+  }
+  for (const list of ['data', 'n']) {
+    t.same((await post([none, {
+      id: 's', op: 'select', table: 'lists', where: { [list]: { in: `$src.*.${list}` } }
+    }])).body.data?.s, [])
+  }
+  t.same((await post([
+    read(1), { id: 's', op: 'select', table: 't', where: { kind: { in: '$src.*.ints' } } }
+  ])).body.data?.s, [], 'an array is no text')
+})
+
 t.test('the JSON null of rows that are inserted in groups', async t => {
   const { post, database: { sql } } = await useService(t, { schema })
   const groups = {
@@ -235,7 +301,8 @@ t.test('the JSON null of rows that are inserted in groups', async t => {
     table: 't',
     values: [{ id: 84, data: '$w.0.data' }, { id: 85, data: '$w.1.data' }]
   }
-  t.equal((await post([source, groups, reader])).status, 200)
+  const answer = await post([source, groups, reader])
+  t.equal(answer.status, 200, answer.text)
   t.strictSame(
     [...await sql`select data::text from t where id > 80 order by id`],
     ['null', null, null, 'null', null].map(data => ({ data }))
@@ -321,6 +388,16 @@ t.test('the JSON null is not NULL', async t => {
     { id: 's', op: 'select', table: 't', where, columns: ['id'], order: [{ id: 'asc' }] }
   ])).body.data?.s.map(({ id }: { id: number }) => id)
   await service.database.sql`update t set data = null where id = 2`
+  const careful = {
+    id: 'c', op: 'update', table: 't', set: { price: { amount: 1 } }, where: { id: { eq: 1 } }
+  }
+  for (const also of [[], [careful]]) {
+    t.same((await service.post([
+      source,
+      { id: 's', op: 'select', table: 't', where: { data: { eq: '$src.2.data' } } },
+      ...also
+    ])).body.data?.s, [], 'by reference it counts as NULL, also in a careful attempt')
+  }
   t.same(await meets({ 'data->n': { eq: { $value: null } } }), [1])
   t.same(await meets({ data: { eq: { $value: null } } }), [3])
   t.same(await meets({ document: { neq: { $value: null } } }), [1])

@@ -142,7 +142,9 @@ function shapeOf (value: Json): JsonShape {
   const inside = (value as readonly Json[]).map(item =>
     typeof item === 'string' && referenceAttempt.test(item) ? 'reference' : shapeOf(item))
   if (inside.includes('reference') || inside.includes('array')) return 'array'
-  return inside.includes('object') ? 'object' : 'list'
+  if (inside.includes('object')) return 'object'
+  // A list beside a value is no dimension of an array.
+  return inside.includes('list') && inside.includes('scalar') ? 'array' : 'list'
 }
 
 /** `replace` is asked only when there may be a reference. */

@@ -38,8 +38,8 @@ export interface Literal { readonly kind: 'literal', readonly text: string, read
 
 /**
  * What a JSON value is, as far as the request tells: one value · an array of values, however deep ·
- * an object, or an array with one in it · an array with references in it, or a reference to a
- * list · a reference to one value, which may be any JSON.
+ * an object, or an array with one in it · an array with references in it, or with values beside
+ * arrays, or a reference to a list · a reference to one value, which may be any JSON.
  */
 export type JsonShape = 'scalar' | 'list' | 'object' | 'array' | 'reference'
 

@@ -32,16 +32,21 @@ const listTypes = oids(...json, 1007, 1016, 2951, 1231, 1009, 1015)
  * How values look, as text, that may not be what a reference meant.
  * - In json and jsonb only NULL, which may have been the JSON null.
  * - In text[] an element that begins like an array or an object.
- * - Elsewhere JSON text of an array or an object, also in the digits of bytea, a composite `(…)`,
- *   an array of composites, a tsvector `'…'`. An array of PostgreSQL, `{…}`, has no `:` after its
- *   first string.
- * - Elsewhere, where it was an array: whatever is no array of PostgreSQL. `[1,2,3]` is a date, too.
+ * - Elsewhere JSON text of an array or an object, also in the digits of bytea, a composite `(…)`, a
+ *   tsvector or tsquery `'…'`; and the same in an element of an array, `{…}`. An array has no `:`
+ *   after its first string.
+ * - Elsewhere, where it was an array: also whatever is no array of PostgreSQL. `[1,2,3]` is a date,
+ *   too.
  */
+const element = String.raw`\{(.*[{,])?"?([[{(']|\\\\x[57]b)`
+const object = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
 const patterns = {
   json: constant('^NULL$'),
   textArray: constant('[{,]"?[[{]'),
-  reference: constant(String.raw`^(\[.*\]$|\(.*\)$|'|\{\}|\{"([^"\\]|\\.)*" *:|\{"?\(|\\x[57]b)`),
-  array: constant(String.raw`^([^{]|\{"([^"\\]|\\.)*" *:|\{"?\()`)
+  reference: constant(
+    String.raw`^(\[(.*\])?$|\{(\s*\})?$|\(.*\)$|'|\\x[57]b|${object}|${element})`
+  ),
+  array: constant(`^([^{]|${object}|${element})`)
 }
 
 /**
@@ -127,11 +132,14 @@ export function inspected (
           and a.attname = e.key and a.attnum > 0 and not a.attisdropped
         where a.atttypid is null or json_typeof(e.value) in ('array', 'object')
         union all
-        select e.value, case json_typeof(e.value) when 'array' then w.type else t.typelem end,
+        select e.value, case when e.nested then w.type else t.typelem end,
           array[(e.position - 1)::text]
-        from json_array_elements(case when t.typtype = 'b' and t.typcategory = 'A'
-          and json_typeof(w.value) = 'array' then w.value else '[]' end)
-          with ordinality as e (value, position)
+        from (
+          select e.value, e.position, bool_and(json_typeof(e.value) = 'array') over () as nested
+          from json_array_elements(case when t.typtype = 'b' and t.typcategory = 'A'
+            and json_typeof(w.value) = 'array' then w.value else '[]' end)
+            with ordinality as e (value, position)
+        ) as e
         where json_typeof(e.value) in ('array', 'object')
       ) as n
     ), f as (
@@ -151,5 +159,5 @@ export function inspected (
  */
 const scalarCategories = join([...'SNBDTIEVZ'].map(letter => constant(letter)), sql`, `)
 
-/** bytea, char, xml, uuid, tsvector: the same outside of these categories. */
-const scalarTypes = oids(17, 18, 142, 2950, 3614)
+/** bytea, char, xml, refcursor, uuid, tsvector, tsquery: the same outside of these categories. */
+const scalarTypes = oids(17, 18, 142, 1790, 2950, 3614, 3615)

@@ -52,13 +52,14 @@ export function difference (operand: Single, meeting: Meeting): Fragment {
 }
 
 /**
- * The value, row or list that a reference means. A value that is only compared is taken as it is,
- * because it is not stored. The JSON null and NULL are published alike.
+ * The value, row or list that a reference means. A value that is only compared may be any JSON,
+ * because it is not stored, and the JSON null counts as NULL: both are published alike.
  */
 function typedReference (reference: Reference, { scope, path, stored = false }: Meeting): Fragment {
-  const shape = isValue(reference) && !stored ? 'scalar' : shapeOfReference(reference)
+  const compared = isValue(reference) && !stored
+  const shape = compared ? 'scalar' : shapeOfReference(reference)
   const value = scope.typed(referenceJson(reference, scope), path, 'value', shape)
-  if (!scope.careful || !isValue(reference) || path.gives === 'text') return value
+  if (!scope.careful || compared || !isValue(reference)) return value
   return sql`coalesce(${value}, ${scope.jsonNull(path, { when: isJsonNull(reference) })})`
 }
 
@@ -75,7 +76,7 @@ export function array ({ literals, references }: List, meeting: Meeting): Fragme
   const written = literals.length === 0 ? undefined : literalArray(literals, meeting)
   if (references === undefined) return written as Fragment
   const { scope, path } = meeting
-  const read = scope.typed(documentJson(references, scope), path, 'list')
+  const read = scope.list(documentJson(references, scope), path)
   // Without `coalesce` it would be a query after `any`, whose rows are compared.
   if (written === undefined) return sql`coalesce(${read})`
   // In a query of its own, which runs once: as a filter it would be computed for each row.

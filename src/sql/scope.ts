@@ -25,6 +25,8 @@ export interface Scope {
   short (source: number): Fragment | undefined
   /** JSON of this shape in the type of a column or of a place in its jsonb; see `TypedAs`. */
   typed (json: Fragment, path: ColumnPath, as?: TypedAs, shape?: JsonShape): Fragment
+  /** A JSON array as an array of the type of a column or of a place in its jsonb. */
+  list (json: Fragment, path: ColumnPath): Fragment
   /**
    * The JSON null in the type of a column. Where that is neither json nor jsonb: NULL, or with
    * `refused` the failure `value`. `when`: NULL unless this is true.
@@ -58,10 +60,10 @@ export interface Scope {
 }
 
 /**
- * In which type JSON is read: of one value, of an array of such values, or of the difference of two
- * (what can be added: a number of days to a date).
+ * In which type JSON is read: of one value, or of the difference of two (what can be added: a
+ * number of days to a date).
  */
-export type TypedAs = 'value' | 'list' | 'difference'
+export type TypedAs = 'value' | 'difference'
 
 interface TypedValue {
   readonly json: Fragment
@@ -101,6 +103,7 @@ export function createScope (
   const settings = new Map<number, Fragment>()
   let looks = 0
   const values: TypedValue[] = []
+  const lists: Array<Pick<TypedValue, 'json' | 'example'>> = []
   const add = (value: TypedValue): Fragment => {
     const position = values.push(value) - 1
     const query = identifier(`v${Math.floor(position / valuesPerQuery)}`)
@@ -140,6 +143,12 @@ export function createScope (
         label: labelOf(path)
       })
     },
+    list (json, path) {
+      if (path.gives !== 'column') return elements(json, path.gives)
+      const position = lists.push({ json, example: exampleOf(path, table, 'value') }) - 1
+      const query = identifier(`l${position}`)
+      return sql`(select ${query}.f1 from ${query})`
+    },
     jsonNull (path, { refused = false, when } = {}) {
       if (path.gives === 'json') return sql`case when ${when ?? sql`true`} then 'null'::jsonb end`
       const fault: ValueFault = { problem: 'null', path: ['', labelOf(path)] }
@@ -159,12 +168,14 @@ export function createScope (
         sql`case when false then (null::${tableName(table)}).${identifier(column)} end`)
     },
     queries () {
-      if (sources.size + values.length === 0) return []
+      if (sources.size + values.length + lists.length === 0) return []
       const chunks = Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) => values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
       return [
         ...[...sources].map(([source, name]) => sql`${identifier(name)} as materialized (${publishedRows(source)})`),
         ...chunks.map((chunk, i) =>
-          sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table, careful)})`)
+          sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table, careful)})`),
+        ...lists.map((list, i) =>
+          sql`${identifier(`l${i}`)} as materialized (${typedList(list, table)})`)
       ]
     }
   }
@@ -217,16 +228,15 @@ function publishedRows (source: number): Fragment {
  */
 function exampleOf ({ column, gives }: ColumnPath, table: TableName, as: TypedAs): Fragment {
   if (gives !== 'column') {
-    return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}${as === 'list' ? sql`[]` : empty}`
+    return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}`
   }
   const name = identifier(column)
   // Rows that are no table's have no system columns.
   const value = systemColumns.has(column)
     ? sql`(select t.${name} from ${tableName(table)} as t)`
     : sql`n.${name}`
-  const one = sql`case when false
+  return sql`case when false
     then ${as === 'difference' ? sql`${value} - ${value}` : value} end`
-  return as === 'list' ? sql`case when false then array[${one}] end` : one
 }
 
 /** Every table has them (docs: "System Columns"). */
@@ -240,17 +250,49 @@ const systemColumns: ReadonlySet<string> = new Set([
  * `(null::"table")."column"`, for which PostgreSQL copies the description of the row each time (measured: 750 MB for 1500 columns).
  */
 function typedValues (values: readonly TypedValue[], table: TableName, careful: boolean): Fragment {
-  const object = sql`json_build_object(${join(values.map(({ json }, i) => sql`${constant(fieldName(i))}, ${json}`), sql`, `)})`
+  const members = values.map(({ json }, i) => sql`${constant(fieldName(i))}, ${json}`)
+  const object = sql`json_build_object(${join(members, sql`, `)})`
   const looked = values.flatMap(({ shape, example, label }, i) =>
     shape === 'scalar' ? [] : [{ shape, example, label, member: fieldName(i) }])
   const doubts = looked.map(({ shape, member }): Doubted =>
     ({ value: sql`(x.value).${identifier(member)}`, shape: shape as Doubted['shape'] }))
   const json = careful ? inspected(object, looked) : object
   const where = careful || doubts.length === 0 ? empty : sql` where ${undoubted(doubts)}`
-  return sql`select (x.value).* from json_populate_record(${nullRow(table)}, '{}') as n
-    cross join lateral (select row(${join(values.map(({ example }) => example), sql`, `)}) as value) as example
+  return sql`select (x.value).* from ${examples(values, table)}
     cross join lateral (select example.value where false union all
       select json_populate_record(example.value, ${json})) as x${where}`
+}
+
+/**
+ * Each element by itself: read as an array, an array in it would be another dimension, and an empty
+ * one would be gone. Measured: 10 000 numbers take 31 ms instead of 13.
+ */
+function typedList (
+  { json, example }: Pick<TypedValue, 'json' | 'example'>, table: TableName
+): Fragment {
+  return sql`select coalesce(array_agg((x.value).f1), '{}') as f1
+    from ${examples([{ example }], table)}
+    cross join lateral (select example.value where false union all
+      select json_populate_record(example.value, json_build_object('f1', e.value))
+      from json_array_elements(${json}) as e) as x`
+}
+
+/** `example`: a row of the types that JSON is to take. */
+function examples (
+  values: ReadonlyArray<Pick<TypedValue, 'example'>>, table: TableName
+): Fragment {
+  return sql`json_populate_record(${nullRow(table)}, '{}') as n
+    cross join lateral (
+      select row(${join(values.map(({ example }) => example), sql`, `)}) as value
+    ) as example`
+}
+
+/** A JSON array as jsonb[] or text[]. */
+function elements (json: Fragment, gives: 'json' | 'text'): Fragment {
+  const value = gives === 'text'
+    ? sql`e.value #>> '{}'`
+    : sql`case json_typeof(e.value) when 'null' then null else e.value::jsonb end`
+  return sql`(select coalesce(array_agg(${value}), '{}') from json_array_elements(${json}) as e)`
 }
 
 /**
