@@ -224,7 +224,8 @@ t.test('rows of which some hold a list and others a reference', async t => {
 t.test('an array in an array is a dimension of its own, or refused', async t => {
   const { post } = await useService(t, { schema })
   const insert = (row: object): object =>
-    ({ id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }], returning: ['tags', 'ints'] })
+    ({ id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }], returning: pair })
+  const pair = ['tags', 'ints']
   const matrix = { tags: [['a'], ['b']], ints: [[1, 2], [3, 4]] }
   t.strictSame((await post([insert(matrix)])).body.data?.w, [matrix])
   for (const [row, place] of [
