@@ -81,7 +81,9 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
           { ...identity, requestId: request.id, writes, settings }, defaults, connection
         ),
       operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, options),
-      careful: explaining ? undefined : () => compile(plan, { ...options, careful: true }),
+      compileCarefully: explaining
+        ? undefined
+        : restoring => compile(plan, { ...options, careful: true, restoring }),
       refers: plan.readings.size > 0,
       mode,
       key,

@@ -80,6 +80,33 @@ t.test('operators and functions of extensions', async t => {
   t.same((await without.post([people('p')])).body.data.p, [])
 })
 
+t.test('they stay the same after a trigger, beside values that have to be looked at', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: `${schema}
+      create type api.price as (amount int, currency text);
+      create table api.orders (id int primary key, price api.price);
+      create table api.commands (command text);
+      create function api.act() returns trigger language plpgsql as $$
+        begin execute new.command; return new; end $$;
+      create trigger act after insert on api.commands for each row execute function api.act();
+      create table api.names (name extensions.citext);
+      insert into api.names values ('Ada'), ('Bob'), ('Cy');
+      grant all on all tables in schema api to oneflight_user;`,
+    env: extended
+  })
+  const values = [{ command: 'set local search_path = \'\'' }]
+  for (const id of [1, 2, 3]) {
+    const { status, body, text } = await post([
+      { id: 'c', op: 'insert', table: 'commands', values, returning: [] },
+      { id: 'd', op: 'delete', table: 'names', where: { name: { nin: ['ADA', 'BOB', 'CY'] } } },
+      { id: 'o', op: 'insert', table: 'orders', values: [{ id, price: { amount: id } }] }
+    ])
+    t.equal(status, 200, text)
+    t.same(body.data?.d, [])
+  }
+  t.same(await sql`select count(*)::int from api.names`, [{ count: 3 }])
+})
+
 t.test('no request can name an extra schema', async t => {
   const { post } = await useService(t, { schema, env: extended })
   const batch = (table: string): object[] => [{ id: 's', op: 'select', table }]

@@ -9,6 +9,8 @@ const schema = `
   create table plain (
     id int primary key, at timestamptz, span interval, raw bytea, float float8, day date, text text
   );
+  create type price as (amount int, currency text);
+  create table priced (id int primary key, day date, price price);
   create table after_row (command text);
   create table before_row (
     command text, at timestamptz default '2024-01-01T00:00:00Z',
@@ -136,12 +138,36 @@ t.test('nor what the operation itself answers', async t => {
   )
 })
 
+t.test('nor what is stored beside values that have to be looked at', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const command = 'set local datestyle = \'ISO, DMY\''
+  const price = { amount: 5, currency: 'EUR' }
+  const batch = (id: number): object[] => [
+    { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
+    { id: 'i', op: 'insert', table: 'priced', values: [{ id, day: '02/03/04', price }] }
+  ]
+  // From the second time on it is known that a composite is among them.
+  for (const id of [1, 2, 3]) {
+    const { body, text } = await service.post(batch(id))
+    t.strictSame(body.data?.i, [{ id, day: '2002-03-04', price }], text)
+    t.equal(await again(service), id)
+  }
+  t.same(await service.database.sql`select distinct day::text from priced`, [{ day: '2002-03-04' }])
+})
+
 t.test('a batch whose triggers leave the session alone is run once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const command = 'set local work_mem = \'8MB\''
   for (const table of ['after_row', 'before_row']) {
     t.equal((await service.post([
       { id: 'i', op: 'insert', table, values: [{ command }] },
+      { id: 's', op: 'select', table: 'plain' }
+    ])).status, 200)
+  }
+  const price = { amount: 5, currency: 'EUR' }
+  for (const id of [1, 2, 3]) {
+    t.equal((await service.post([
+      { id: 'i', op: 'insert', table: 'priced', values: [{ id, price }] },
       { id: 's', op: 'select', table: 'plain' }
     ])).status, 200)
   }

@@ -32,11 +32,10 @@ export interface Flight {
   /** Made for the connection of the attempt, from what was read when that was opened. */
   readonly session: (connection: ConnectionFacts) => Statement
   readonly operations: readonly Statement[]
-  /**
-   * The same operations for an attempt that must be careful; see compile.ts. Absent once they are
-   * used.
-   */
-  readonly careful?: (() => readonly Statement[]) | undefined
+  /** Writes the operations for a careful attempt, or for one that is `restoring`; see compile.ts. */
+  readonly compileCarefully?: ((restoring: boolean) => readonly Statement[]) | undefined
+  /** Whether `operations` are those. */
+  readonly careful?: boolean
   /** Whether operations read rows of earlier ones. */
   readonly refers?: boolean
   readonly mode: Mode
@@ -50,11 +49,10 @@ export interface Flight {
   readonly comment?: string
 }
 
-/** The attempt with the operations that are careful. */
-export function carefully (flight: Flight): Flight {
-  return flight.careful === undefined
-    ? flight
-    : { ...flight, operations: flight.careful(), careful: undefined }
+/** The flight for a careful attempt, which with `restoring` sets the session anew. */
+export function carefully (flight: Flight, restoring: boolean): Flight {
+  const operations = flight.compileCarefully?.(restoring) ?? flight.operations
+  return { ...flight, operations, careful: true, restoring }
 }
 
 /** Whether something of a transaction may be in the database when it is over; if not, it may be flown again whatever became of it. */

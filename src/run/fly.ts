@@ -55,7 +55,7 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
   const times = { landBy, deadline }
   // Every lane of the pool may have died in a restart of the server: each is found out by one try.
   const tries: Tries = { lanes: pool.size + 1, losses: mayCommit(flight.mode) && flight.key === undefined ? 1 : MAX_LOSSES, conflicts: MAX_ATTEMPTS }
-  const first = isKnownToDoubt(flight) ? carefully(flight) : flight
+  const first = isKnownToDoubt(flight) ? carefully(flight, false) : flight
   let flown = await flyOnce(pool, first, { landBy, abandoned, onRetry })
   let restoring = flown.disturbed
   let careful = first !== flight || flown.doubted
@@ -67,7 +67,7 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
     if (reason === undefined) return ended?.landed ?? conclude(flown.landing, landBy)
     // Who has something to tell tells that: a conflict that found no lane for another try is still a conflict.
     const told = ended?.landed ?? (flown.landing.kind === 'failed' && (isConflicting(flown.landing) || isDoubtful(flown.landing)) ? flown.landing : undefined)
-    const again = { ...careful || restoring ? carefully(flight) : flight, restoring, fresh }
+    const again = { ...careful || restoring ? carefully(flight, restoring) : flight, fresh }
     const next = await flyOnce(pool, again, {
       landBy, abandoned, onRetry, reason
     }).catch((error: unknown) => {
@@ -108,15 +108,17 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
   const lane = await pool.acquire(landBy, { again: reason !== undefined, abandoned })
   if (reason !== undefined) onRetry(reason)
   const timer = setTimeout(breakLane, millisecondsUntil(landBy), lane)
-  let { landed, over } = launch(lane, flight, abandoned)
+  let attempt = flight
+  let { landed, over } = launch(lane, attempt, abandoned)
   let landing: Flown['landing'] = await landed
-  let disturbed = flight.restoring !== true && isDisturbed(landing)
+  let disturbed = attempt.restoring !== true && isDisturbed(landing)
   if (disturbed) {
     // On the same lane: the pool may be full, and this batch has its place in it. When the time is over, the lane is broken.
     await over
     if (isUsable(lane)) {
-      onRetry('session');
-      ({ landed, over } = launch(lane, { ...carefully(flight), restoring: true }, abandoned))
+      onRetry('session')
+      attempt = carefully(flight, true);
+      ({ landed, over } = launch(lane, attempt, abandoned))
       landing = await landed
       disturbed = false
     }
@@ -134,9 +136,9 @@ async function flyOnce (pool: LanePool, flight: Flight, { landBy, abandoned, onR
   })
   const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
   if (stale) lane.state.retired = true
-  const doubted = !disturbed && flight.restoring !== true && isDoubted(landing, flight)
+  const doubted = !disturbed && isDoubted(landing, attempt)
   if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') {
-    doubtedTexts.note((flight.operations[landing.at as number] as Statement).text)
+    doubtedTexts.note((attempt.operations[landing.at as number] as Statement).text)
   }
   return { landing, stale, disturbed, doubted, lane }
 }

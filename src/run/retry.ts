@@ -83,11 +83,10 @@ const OF_SESSION: ReadonlySet<string> = new Set(['42883', '42704', '22007', '220
  * which column.
  */
 export function isDoubted (landing: Landing, { operations, careful }: Flight): boolean {
-  if (careful === undefined || landing.kind !== 'failed' ||
-    typeof landing.at !== 'number') return false
+  if (careful === true || landing.kind !== 'failed' || typeof landing.at !== 'number') return false
+  if (operations[landing.at]?.doubtful !== true) return false
   const marker = readMarker(landing.error)
-  if (marker !== undefined) return marker.kind === 'inspect'
-  return operations[landing.at]?.doubtful === true && /^(?:22|42601)/.test(landing.error.code)
+  return marker === undefined ? /^(?:22|42601)/.test(landing.error.code) : marker.kind === 'inspect'
 }
 
 /**

@@ -41,10 +41,15 @@ export interface CompileOptions {
   /** Whether answers are kept in the transaction as well, for storeStatement. */
   readonly keep?: boolean
   /**
-   * For a batch that runs again: values are followed into their types (see inspect.ts), the JSON
-   * null is told from NULL, and rows are written as they have to be whatever a trigger set.
+   * For a batch whose values may not fit: values are followed into their types (see inspect.ts),
+   * and the JSON null is told from NULL.
    */
   readonly careful?: boolean
+  /**
+   * For a batch that runs again because its session was changed, and that sets the session anew
+   * after each operation: rows are written as they have to be whatever a trigger set.
+   */
+  readonly restoring?: boolean
 }
 
 /**
@@ -56,9 +61,10 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
   return plan.operations.map((node, i) => {
     const scope = createScope(node.table, plan.readings, {
       careful: options.careful,
+      restoring: options.restoring,
       exposed: exposedBy(node, plan.readings)
     })
-    const last = i === plan.operations.length - 1 && options.careful !== true
+    const last = i === plan.operations.length - 1 && options.restoring !== true
     const kept = !last ? [] : i === 0 ? keptAlone : keptLast
     const body = answering(node, scope, { ...options, everyReading: plan.readings, kept })
     const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
@@ -164,8 +170,8 @@ function answering (
 }
 
 /** Rows as one JSON array. */
-function renderedRows ({ careful }: Scope): Fragment {
-  return sql`coalesce(json_agg(${careful ? writeAsSet(sql`r.row`) : sql`r.row`}), '[]')`
+function renderedRows ({ restoring }: Scope): Fragment {
+  return sql`coalesce(json_agg(${restoring ? writeAsSet(sql`r.row`) : sql`r.row`}), '[]')`
 }
 
 /** Of two conditions the first one counts; `then` fails, or is null. */

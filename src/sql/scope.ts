@@ -19,6 +19,8 @@ export interface Scope {
   readonly table: TableName
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful: boolean
+  /** Whether triggers may change how values are read and written; see compile.ts. */
+  readonly restoring: boolean
   /** Name of the query whose one row has the published rows of operation `source` as `rows`, of type json[]. */
   published (source: number): Fragment
   /** The published rows of operation `source` as one JSON array, where that is short and was not asked for often; else undefined. */
@@ -86,6 +88,8 @@ const maxTypes = 16
 export interface ScopeOptions {
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful?: boolean | undefined
+  /** Whether triggers may change how values are read and written; see compile.ts. */
+  readonly restoring?: boolean | undefined
   /** Columns of the answer of which later operations read single values. */
   readonly exposed?: ReadonlyArray<readonly [column: string, place: number]>
   /** Whether doubts are left out: a plan that clients see would show the secret of markers. */
@@ -95,7 +99,7 @@ export interface ScopeOptions {
 export function createScope (
   table: TableName,
   readings: Plan['readings'],
-  { careful = false, exposed = [], explained = false }: ScopeOptions = {}
+  { careful = false, restoring = false, exposed = [], explained = false }: ScopeOptions = {}
 ): Scope {
   let doubted = false
   const met = new Set<string>()
@@ -112,6 +116,7 @@ export function createScope (
   return {
     table,
     careful,
+    restoring,
     published (source) {
       const name = sources.get(source) ?? `s${sources.size}`
       sources.set(source, name)
