@@ -21,10 +21,26 @@ const schema = `
     begin execute new.command; return new; end $$;
   create trigger act after insert on after_row for each row execute function act();
   create trigger act before insert on before_row for each row execute function act();
+  create table times (
+    id int primary key, at timestamptz, many timestamptz[], a int, b int, c int, d int,
+    born timestamptz default '2024-01-01 00:00'
+  );
+  create table bare (id int generated always as identity, at timestamptz);
+  create table texts (text text);
+  insert into texts values ('2024-01-01 00:00');
+  create function to_tokyo() returns trigger language plpgsql as $$
+    begin perform set_config('TimeZone', 'Asia/Tokyo', true); return null; end $$;
+  create trigger tokyo before insert or update or delete on times
+    for each statement execute function to_tokyo();
+  create trigger tokyo before insert on bare for each statement execute function to_tokyo();
+  create table guarded (id int primary key, at timestamptz);
+  insert into guarded values (1, '2024-01-01T00:00:00Z');
+  alter table guarded enable row level security;
   create function in_tokyo() returns int language plpgsql as $$
     begin perform set_config('TimeZone', 'Asia/Tokyo', true); return 1; end $$;
   create view tokyo as select in_tokyo() as n, '2024-01-01T00:00:00Z'::timestamptz as at
     from generate_series(1, 3);
+  create policy tokyo on guarded using (in_tokyo() = 1);
   create schema other;
   create function other.answer(plain) returns int language sql as 'select 2';
   create function public.answer(plain) returns int language sql as 'select 1';
@@ -136,6 +152,61 @@ t.test('nor what the operation itself answers', async t => {
     Array(3).fill({ at: row.at }),
     'a function of a view'
   )
+})
+
+t.test('nor what the operation itself reads, after its own triggers and policies', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const { sql } = service.database
+  const [at, instant] = ['2024-01-01 00:00', row.at]
+  const insert = (values: object[], more: object = {}): object =>
+    ({ id: 'i', op: 'insert', table: 'times', values, expect: values.length, ...more })
+  const conflict = (set: object): object =>
+    insert([{ id: 1 }], { on_conflict: { columns: ['id'], do: 'update', set } })
+  const change = (set: object, more: object = {}): object =>
+    ({ id: 'u', op: 'update', table: 'times', where: { id: { eq: 1 } }, set, expect: 1, ...more })
+  const texts = { id: 't', op: 'select', table: 'texts' }
+  const same = { at: { eq: '$t.0.text' } }
+  const read = (where: object): object => ({ id: 's', op: 'select', table: 'times', where })
+  const batches: ReadonlyArray<readonly object[]> = [
+    [insert([{ id: 3, at }, { id: 4, at }])],
+    [insert([{ id: 3, at }, { id: 4, at, a: 1 }, { id: 5, at }, { id: 6, many: [at] }])],
+    [texts, insert([{ id: 3, at: '$t.0.text' }, { id: 4, at, a: 1 }])],
+    [insert([{ id: 3, at }], { returning: [] })],
+    [insert([{ id: 3, at }, { id: 4, many: [at] }], { returning: ['at'] }), read({})],
+    [
+      insert([{ id: 3, at }]),
+      read({
+        at: { eq: '$i.0.at' },
+        a: { isdistinct: '$i.0.id' },
+        and: ['b', 'c', 'd'].map(column => ({ id: { neq: `$i.0.${column}` } }))
+      })
+    ],
+    [conflict({ at })],
+    [conflict({ many: [at, at] })],
+    [texts, conflict({ at: '$t.0.text' })],
+    [texts, conflict({ many: '$t.*.text' })],
+    [insert([{ id: 3 }]), change({ at })],
+    [texts, change({ at: '$t.0.text', many: [at] })],
+    [change({ a: { $inc: 1 }, at }, { returning: [] })],
+    [texts, { id: 'd', op: 'delete', table: 'times', where: same, expect: 2 }],
+    [texts, change({ at }, { table: 'guarded', where: same })],
+    [texts, { id: 's', op: 'select', table: 'guarded', where: same, expect: 1 }],
+    [texts, { id: 's', op: 'select', table: 'tokyo', where: same, expect: 3 }],
+    [{ id: 'i', op: 'insert', table: 'bare', values: [{}, {}], expect: 2 }]
+  ]
+  for (const batch of batches) {
+    for (const headers of [{}, { prefer: 'return=minimal' }]) {
+      await sql`truncate times`
+      await sql`insert into times (id, at) values (1, ${instant}), (2, ${instant})`
+      const { status, text } = await service.post(batch, { headers })
+      t.equal(status, 200, `${JSON.stringify(batch)} ${text}`)
+      t.notMatch(text, /\+09/)
+      t.same(await sql`
+        select id, at, many, born from times where born <> ${instant} or at <> ${instant}
+          or ${instant} <> any (many)
+        union all select id, at, null, null from guarded where at <> ${instant}`, [], text)
+    }
+  }
 })
 
 t.test('nor what is stored beside values that have to be looked at', async t => {

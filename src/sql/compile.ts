@@ -47,7 +47,8 @@ export interface CompileOptions {
   readonly careful?: boolean
   /**
    * For a batch that runs again because its session was changed, and that sets the session anew
-   * after each operation: rows are written as they have to be whatever a trigger set.
+   * after each operation. Whatever a trigger sets, an operation reads and writes as it has to: its
+   * values are computed before it begins, and its rows are written when it is over.
    */
   readonly restoring?: boolean
 }
@@ -85,7 +86,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
 export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
   return plan.operations.map(node => {
     const scope = createScope(node.table, plan.readings, { explained: true })
-    const change = changing(node, scope, shapeOf(node, false))
+    const change = changing(node, scope, shapeOf(node, false), read)
     const statement = sql`explain (format json) with ${join([...scope.queries(), change], sql`, `)} select row from r limit ${integer(maxRows + 1)}`
     return { ...renderNode(node, statement), prepare: false }
   })
@@ -145,7 +146,7 @@ function answering (
   const readings = everyReading.get(node.index) ?? []
   const columns = columnsRead(readings)
   const shape = shapeOf(node, hidden && readings.length === 0)
-  const change = changing(node, scope, shape)
+  const change = changing(node, scope, shape, scope.restoring ? changed : read)
   const rendered = renderedRows(scope)
   const rows = hidden ? empty : sql`${rendered} as rows, `
   const checks = [
@@ -162,12 +163,23 @@ function answering (
   const many = columns.length > fewColumns
   // Written last: everything that the statement meets is known by then.
   const types = (scope.types() ?? []).map(type => sql`, ${type}`)
-  return sql`with ${join([...scope.queries(), change], sql`, `)}, j as (
-    select ${rows}count(*) as n from (select * from r limit ${integer(maxRows + 1)}) as r
+  // An operation begins, with its triggers before statements, when the first of its rows is read.
+  // All are read before one is written: writing sets settings that triggers may depend on.
+  const counted = sql`(select * from r limit ${integer(maxRows + 1)}) as r`
+  const inOrder = scope.restoring
+    ? sql`, r as (select * from ${changed} where ${scope.computed()})`
+    : empty
+  const whole = scope.restoring ? sql` where (select count(*) from ${counted}) is not null` : empty
+  return sql`with ${join([...scope.queries(), change], sql`, `)}${inOrder}, j as (
+    select ${rows}count(*) as n from ${counted}${whole}
   )${many ? missingColumn(columns) : empty}
   select case${join(cases, empty)} else ${answer} end${join(types, empty)}
   from j${many ? sql`, m` : empty}`
 }
+
+/** Names of the query with the rows of an operation: as it is read, and behind that one. */
+const read = sql`r`
+const changed = sql`c`
 
 /** Rows as one JSON array. */
 function renderedRows ({ restoring }: Scope): Fragment {
@@ -307,20 +319,22 @@ function missingColumn (columns: readonly string[]): Fragment {
   )`
 }
 
-/** `r as (…)`: the rows of the operation, each as one value `row`. */
-function changing (node: PlanNode, scope: Scope, shape: Shape): Fragment {
+/** `<name> as (…)`: the rows of the operation, each as one value `row`. */
+function changing (node: PlanNode, scope: Scope, shape: Shape, name: Fragment): Fragment {
   switch (node.kind) {
-    case 'insert': return inserting(node, scope, shape)
-    case 'update': return returning(node, updateStatement(node, scope), shape, scope)
-    case 'delete': return returning(node, deleteStatement(node, scope), shape, scope)
-    case 'select': return sql`r as (${selectStatement(node, scope)})`
+    case 'insert': return inserting(node, scope, shape, name)
+    case 'update': return returning(node, scope, shape, name, updateStatement(node, scope))
+    case 'delete': return returning(node, scope, shape, name, deleteStatement(node, scope))
+    case 'select': return sql`${name} as (${selectStatement(node, scope)})`
   }
 }
 
-function returning (node: PlanNode, statement: Fragment, shape: Shape, scope: Scope): Fragment {
-  if (shape === 'whole') return sql`r as (${statement} returning ${returned(node, shape)})`
+function returning (
+  node: PlanNode, scope: Scope, shape: Shape, name: Fragment, statement: Fragment
+): Fragment {
+  if (shape === 'whole') return sql`${name} as (${statement} returning ${returned(node, shape)})`
   return sql`p as (${statement} returning ${returned(node, shape)}),
-    r as (select ${asRow(sql`p`, shape, scope)} from p)`
+    ${name} as (select ${asRow(sql`p`, shape, scope)} from p)`
 }
 
 /** What follows `returning`, where something has to. */
@@ -338,14 +352,14 @@ function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
 }
 
 /**
- * Groups are inserted in their order, because `r` reads them in that order, and answered in the
+ * Groups are inserted in their order, because they are read in that order, and answered in the
  * order of `values`.
  */
-function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
+function inserting (node: InsertNode, scope: Scope, shape: Shape, name: Fragment): Fragment {
   const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
-    return returning(node, insertStatement(group, conflict, scope), shape, scope)
+    return returning(node, scope, shape, name, insertStatement(group, conflict, scope))
   }
   const groups = nameGroups(node, shape)
   const inserts = join(groups.map(({ group, name, number }) => {
@@ -354,7 +368,7 @@ function inserting (node: InsertNode, scope: Scope, shape: Shape): Fragment {
     return sql`${name} as (${statement} returning ${returned(node, shape)}${noted})`
   }), sql`, `)
   const placed = join(groups.map(group => placeRows(node, group, shape, scope)), sql` union all `)
-  return sql`${inserts}, r as (select row${shape === 'columns' ? scope.exposed() : empty}
+  return sql`${inserts}, ${name} as (select row${shape === 'columns' ? scope.exposed() : empty}
     from (${placed}) as placed order by position)`
 }
 

@@ -67,11 +67,13 @@ function carefulValues (
   }), sql`, `)
 }
 
-function recordset ({ positions, rows }: RowGroup, scope: Scope): Fragment {
+function recordset ({ columns, positions, rows }: RowGroup, scope: Scope): Fragment {
   const document = scope.careful
     ? inspectedDocument(rows, scope, positions)
     : documentJson(rows.document, scope)
-  return sql`json_populate_recordset(${nullRow(scope.table)}, ${document}) as x`
+  return scope.stored(
+    sql`json_populate_recordset(${nullRow(scope.table)}, ${document})`, columns
+  )
 }
 
 const numberSetting = constant('oneflight.number')

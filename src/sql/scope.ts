@@ -19,7 +19,7 @@ export interface Scope {
   readonly table: TableName
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful: boolean
-  /** Whether triggers may change how values are read and written; see compile.ts. */
+  /** Whether triggers change how values are read and written; see compile.ts. */
   readonly restoring: boolean
   /** Name of the query whose one row has the published rows of operation `source` as `rows`, of type json[]. */
   published (source: number): Fragment
@@ -57,8 +57,18 @@ export interface Scope {
    * a type that a column no longer has. undefined: too many, do not prepare.
    */
   types (): readonly Fragment[] | undefined
-  /** `s0 as (…), v0 as (…), …`. */
+  /**
+   * `<rows> as x`: rows with these columns that the operation stores. When it is `restoring`, they
+   * are a query (`x0`, `x1`, …) that is computed once, like the values.
+   */
+  stored (rows: Fragment, columns: readonly string[]): Fragment
+  /** `s0 as (…), v0 as (…), …, l0 as (…), …, x0 as (…), …`. */
   queries (): readonly Fragment[]
+  /**
+   * A condition that is true, and computes all values and stored rows when it is evaluated. It
+   * contains no column, so PostgreSQL evaluates it before any row is read.
+   */
+  computed (): Fragment
 }
 
 /**
@@ -88,7 +98,7 @@ const maxTypes = 16
 export interface ScopeOptions {
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful?: boolean | undefined
-  /** Whether triggers may change how values are read and written; see compile.ts. */
+  /** Whether triggers change how values are read and written; see compile.ts. */
   readonly restoring?: boolean | undefined
   /** Columns of the answer of which later operations read single values. */
   readonly exposed?: ReadonlyArray<readonly [column: string, place: number]>
@@ -108,6 +118,10 @@ export function createScope (
   let looks = 0
   const values: TypedValue[] = []
   const lists: Array<Pick<TypedValue, 'json' | 'example'>> = []
+  const stored: Fragment[] = []
+  const chunks = (): ReadonlyArray<readonly TypedValue[]> =>
+    Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) =>
+      values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
   const add = (value: TypedValue): Fragment => {
     const position = values.push(value) - 1
     const query = identifier(`v${Math.floor(position / valuesPerQuery)}`)
@@ -172,16 +186,30 @@ export function createScope (
       return [...met].map(column =>
         sql`case when false then (null::${tableName(table)}).${identifier(column)} end`)
     },
+    stored (rows, columns) {
+      if (!restoring) return sql`${rows} as x`
+      const names = join(columns.map(identifier), sql`, `)
+      return sql`${identifier(`x${stored.push(sql`select ${names} from ${rows} as x`) - 1}`)} as x`
+    },
     queries () {
-      if (sources.size + values.length + lists.length === 0) return []
-      const chunks = Array.from({ length: Math.ceil(values.length / valuesPerQuery) }, (_, i) => values.slice(i * valuesPerQuery, (i + 1) * valuesPerQuery))
+      if (sources.size + values.length + lists.length + stored.length === 0) return []
       return [
         ...[...sources].map(([source, name]) => sql`${identifier(name)} as materialized (${publishedRows(source)})`),
-        ...chunks.map((chunk, i) =>
+        ...chunks().map((chunk, i) =>
           sql`${identifier(`v${i}`)} as materialized (${typedValues(chunk, table, careful)})`),
         ...lists.map((list, i) =>
-          sql`${identifier(`l${i}`)} as materialized (${typedList(list, table)})`)
+          sql`${identifier(`l${i}`)} as materialized (${typedList(list, table)})`),
+        ...stored.map((query, i) => sql`${identifier(`x${i}`)} as materialized (${query})`)
       ]
+    },
+    computed () {
+      const names = [
+        ...chunks().map((_, i) => `v${i}`), ...lists.map((_, i) => `l${i}`),
+        ...stored.map((_, i) => `x${i}`)
+      ]
+      return join([
+        sql`true`, ...names.map(name => sql`(select count(*) from ${identifier(name)}) is not null`)
+      ], sql` and `)
     }
   }
 }

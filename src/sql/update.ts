@@ -18,7 +18,9 @@ export function updateStatement ({ table, columns, set, computed, where }: Updat
   const document = scope.careful ? inspectedDocument(set, scope) : documentJson(set.document, scope)
   const from = columns.length === 0
     ? empty
-    : sql` from json_populate_record(${nullRow(table)}, ${document}) as x`
+    : sql` from ${scope.stored(
+      sql`json_populate_record(${nullRow(table)}, ${document})`, columns
+    )}`
   const also = scope.undoubted(set.doubts)
   return sql`update ${tableName(table)} as t set ${assignments}${from}${
     whereClause(where, scope, { also })}`
