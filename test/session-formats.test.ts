@@ -42,6 +42,17 @@ const schema = `
     from generate_series(1, 3);
   create policy tokyo on guarded using (in_tokyo() = 1);
   create schema other;
+  create table other.plain (id int);
+  create table classes (id int primary key, class regclass, note text);
+  create function note() returns text language sql as $$ select 'public' $$;
+  create function other.note() returns text language sql as $$ select 'other' $$;
+  create function to_other() returns trigger language plpgsql as $$
+    begin perform set_config('search_path', 'other, public', true); return null; end $$;
+  create trigger other before insert on classes for each statement execute function to_other();
+  create function take_note() returns trigger language plpgsql as $$
+    begin execute 'select note()' into new.note; return new; end $$;
+  create trigger take_note before insert on classes
+    for each row execute function take_note();
   create function other.answer(plain) returns int language sql as 'select 2';
   create function public.answer(plain) returns int language sql as 'select 1';
   create function eq_other(text, text) returns boolean language sql immutable as 'select true';
@@ -207,6 +218,19 @@ t.test('nor what the operation itself reads, after its own triggers and policies
         union all select id, at, null, null from guarded where at <> ${instant}`, [], text)
     }
   }
+})
+
+t.test('nor which tables values name, while triggers keep their search_path', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const values = [{ id: 1, class: 'plain' }, { id: 2, class: 'plain' }]
+  t.strictSame((await service.post([
+    { id: 'i', op: 'insert', table: 'classes', values },
+    { id: 's', op: 'select', table: 'plain' }
+  ])).body.data?.i, values.map(row => ({ ...row, note: 'other' })))
+  t.same(
+    await service.database.sql`select distinct class = 'public.plain'::regclass as x from classes`,
+    [{ x: true }]
+  )
 })
 
 t.test('nor what is stored beside values that have to be looked at', async t => {

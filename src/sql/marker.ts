@@ -136,11 +136,17 @@ export const searchPathKept: Fragment = fixed(
 
 /**
  * A value, after the settings that decide how it is written were set again where they had changed.
+ * The names of tables and functions in it depend on search_path, which stays as it is after
+ * RESET ALL: that also forgets which one the session was given.
  */
 export function writeAsSet (value: Fragment): Fragment {
-  return sql`case when case when ${formatsAreSet} then true else ${setFormats} end
-    then ${value} end`
+  return sql`case when case when ${formatsAreSet} and ${searchPathKept} then true
+    else ${setFormats} and ${setSearchPath} end then ${value} end`
 }
+
+const setSearchPath = fixed(sql`pg_catalog.set_config('search_path', coalesce(
+  nullif(pg_catalog.current_setting(${constant(SEARCH_PATH)}, true), ''),
+  pg_catalog.current_setting('search_path')), true) is not null`)
 
 /** The marker in the message of a PostgreSQL error, if it is one of ours. */
 export function readMarker (error: { readonly code: string, readonly message: string }): Marker | undefined {
