@@ -48,16 +48,15 @@ export function isStale ({ error: { code, routine }, at }: Extract<Landing, { ki
 
 /**
  * A statement that was prepared keeps the types of its parameters, and what ALTER TABLE made of the columns since may not go with them: no such operator or
- * column (class 42), or a value that the former type cannot hold. The same statement prepared anew tells.
+ * column (class 42), or a value that the former type cannot hold (class 22, or the check of a
+ * domain that reads it). The same statement prepared anew tells.
  */
 export function isDoubtful (landing: Flown['landing']): boolean {
   if (landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined) return false
-  const { code } = landing.error
-  return (code.startsWith('42') && code !== '42501') || OF_TYPES.has(code)
+  const { code, routine } = landing.error
+  return (code.startsWith('42') && code !== '42501') || code.startsWith('22') ||
+    routine === 'domain_check_input'
 }
-
-/** invalid_text_representation, numeric_value_out_of_range, invalid_datetime_format, datetime_field_overflow. */
-const OF_TYPES: ReadonlySet<string> = new Set(['22P02', '22003', '22007', '22008'])
 
 /**
  * The operation found the session changed, or failed for what a trigger before it may have changed:
