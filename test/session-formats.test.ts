@@ -126,6 +126,23 @@ t.test('what a trigger sets does not change what later operations read and answe
   }
 })
 
+t.test('nor does an encoding in which the texts of later operations are none', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const text = 'é€ü日本語'
+  for (const encoding of ['SJIS', 'EUC_KR', 'BIG5', 'GBK']) {
+    const values = [{ command: `set local client_encoding = '${encoding}'` }]
+    // From the third time on its statements are prepared.
+    for (let i = 0; i < 4; i++) {
+      const answer = await service.post([
+        { id: 'spoil', op: 'insert', table: 'after_row', values, returning: [] },
+        { id: 'i', op: 'insert', table: 'plain', values: [{ id: ++id, text }], returning: ['text'] },
+        { id: 's', op: 'select', table: 'plain', where: { text: { eq: text }, id: { eq: id } } }
+      ])
+      t.match(answer.body.data, { i: [{ text }], s: [{ id, text }] }, encoding)
+    }
+  }
+})
+
 t.test('nor what the operation itself answers', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   for (const command of commands) {

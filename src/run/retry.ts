@@ -61,8 +61,9 @@ export function isDoubtful (landing: Flown['landing']): boolean {
 /**
  * The operation found the session changed, or failed for what a trigger before it may have changed:
  * the role (42501: PostgreSQL looks at privileges first), the search_path (42883, 42704), how
- * times are read (22007, 22008). This is not checked before every operation, because that costs a
- * statement with each of them (measured: 12 to 17 % of the throughput).
+ * times are read (22007, 22008), the encoding (22021, 22P05). This is not checked before every
+ * operation, because that costs a statement with each of them (measured: 12 to 17 % of the
+ * throughput).
  */
 export function isDisturbed (landing: Landing): boolean {
   if (landing.kind !== 'failed') return false
@@ -74,7 +75,9 @@ export function isDisturbed (landing: Landing): boolean {
   return error.code === '42501' || (landing.held !== true && OF_SESSION.has(error.code))
 }
 
-const OF_SESSION: ReadonlySet<string> = new Set(['42883', '42704', '22007', '22008'])
+const OF_SESSION: ReadonlySet<string> = new Set([
+  '42883', '42704', '22007', '22008', '22021', '22P05'
+])
 
 /**
  * Whether a careful attempt can tell more: an operation found a value that may not be what the JSON
