@@ -251,6 +251,17 @@ t.test('who may create objects in a schema decides', async t => {
       `${give(admin)} with grant option; set role ${admin}; ${give(token)}; reset role`,
       `SET ROLE "${admin}"; ${revoke(`"${token}"`)}; RESET ROLE`
     ],
+    // So is what the holder has granted, with his own privilege.
+    [
+      `${give(granted)} with grant option; set role ${granted}; ${give(`${stranger}, ${token}`)};
+        reset role`,
+      `${revoke(`"${granted}"`)} CASCADE`
+    ],
+    [
+      `${give(admin)} with grant option; set role ${admin}; ${give(granted)} with grant option;
+        set role ${granted}; ${give(token)}; reset role`,
+      `SET ROLE "${admin}"; ${revoke(`"${granted}"`)} CASCADE; RESET ROLE`
+    ],
     // No token may name a predefined role, but its privileges can be granted to a token's role.
     [give('pg_stat_scan_tables'), undefined],
     [give('pg_signal_backend'), revoke('"pg_signal_backend"')],

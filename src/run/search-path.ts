@@ -24,6 +24,8 @@ interface Row {
   readonly holder: string | null
   /** Who granted it; null for the owner. */
   readonly grantor: string | null
+  /** Whether `holder` may grant it to others. */
+  readonly grantable: 'true' | 'false' | null
 }
 
 /**
@@ -40,14 +42,21 @@ export async function readExtraSchemas (
   return {
     extraSchemas: names.filter(name => safe.has(name)),
     unsafeSchemas: Array.from(unsafe, ([schema, holders]) =>
-      ({ schema, remedy: holders.map(remedyFor).join('; ') }))
+      ({ schema, remedy: originsOf(holders).map(remedyFor).join('; ') }))
   }
 }
 
-function remedyFor ({ schema, owns, holder, grantor }: Row): string {
+/** Without what was granted by other holders: it is revoked together with their own privilege. */
+function originsOf (holders: readonly Row[]): readonly Row[] {
+  return holders.filter(({ grantor }) =>
+    grantor === null || holders.every(({ holder }) => holder !== grantor))
+}
+
+function remedyFor ({ schema, owns, holder, grantor, grantable }: Row): string {
   const [place, role, granting] = [schema, holder, grantor].map(quote)
   if (owns === 'true') return `ALTER SCHEMA ${place} OWNER TO <a role that no token may name>`
-  const revoke = `REVOKE CREATE ON SCHEMA ${place} FROM ${role}`
+  const cascade = grantable === 'true' ? ' CASCADE' : ''
+  const revoke = `REVOKE CREATE ON SCHEMA ${place} FROM ${role}${cascade}`
   // PostgreSQL revokes what the current role granted, and a superuser counts as the owner.
   return grantor === null ? revoke : `SET ROLE ${granting}; ${revoke}; RESET ROLE`
 }
@@ -69,11 +78,12 @@ function question (names: readonly string[]): Fragment {
       select n.oid, n.nspname, n.nspowner, n.nspacl from pg_catalog.pg_namespace as n
       where n.nspname operator(pg_catalog.=) any (array[${list}]::pg_catalog.name[])
     ), holders as materialized (
-      select w.oid as schema, true as owns, w.nspowner as holder, null::pg_catalog.oid as grantor
+      select w.oid as schema, true as owns, w.nspowner as holder,
+        null::pg_catalog.oid as grantor, false as grantable
       from wanted as w
       union all
       select w.oid, false, a.grantee,
-        case when a.grantor operator(pg_catalog.<>) w.nspowner then a.grantor end
+        case when a.grantor operator(pg_catalog.<>) w.nspowner then a.grantor end, a.is_grantable
       from wanted as w
       cross join lateral pg_catalog.aclexplode(
         coalesce(w.nspacl, pg_catalog.acldefault('n', w.nspowner))
@@ -102,6 +112,7 @@ function question (names: readonly string[]): Fragment {
         and pg_catalog.pg_has_role(session_user, n.member, ${privilege})
     )
     select w.nspname as schema, h.owns::pg_catalog.text as owns,
+      h.grantable::pg_catalog.text as grantable,
       (select r.rolname from pg_catalog.pg_roles as r
         where r.oid operator(pg_catalog.=) h.holder) as holder,
       (select r.rolname from pg_catalog.pg_roles as r
