@@ -68,6 +68,14 @@ t.test('what would be refused is refused', async t => {
     const { body } = await service.post([operation], { role: 'oneflight_other', headers: { prefer } })
     t.match(body.error, { ...error, committed: false }, name)
   }
+  // The plans are asked for once more, because a trigger could have changed search_path.
+  const later = [
+    { id: 's', op: 'select', table: 'orders' },
+    { id: 'l', op: 'select', table: 'orders', where: { id: { like: 'a' } } }
+  ]
+  t.match((await service.post(later, { headers: { prefer } })).body, {
+    error: { code: 'undefined_function', op: 'l', index: 1, committed: false }
+  })
 })
 
 t.test('off, it is refused and never run instead', async t => {
