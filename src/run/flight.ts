@@ -32,7 +32,7 @@ export interface Flight {
   /** Made for the connection of the attempt, from what was read when that was opened. */
   readonly session: (connection: ConnectionFacts) => Statement
   readonly operations: readonly Statement[]
-  /** Writes the operations for a careful attempt, or for one that is `restoring`; see compile.ts. */
+  /** Writes the operations for a careful attempt, or one that is `restoring`; see compile.ts. */
   readonly compileCarefully?: ((restoring: boolean) => readonly Statement[]) | undefined
   /** Whether `operations` are those. */
   readonly careful?: boolean
