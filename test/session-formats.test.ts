@@ -110,13 +110,21 @@ t.test('what a trigger sets does not change what later operations read and answe
         table: 'plain',
         where: { id: { eq: id }, at: { eq: '2024-01-01 00:00' }, text: { eq: 'é' } }
       },
-      { id: 'none', op: 'select', table: 'plain', where: { text: { eq: 'e' } } }
+      { id: 'none', op: 'select', table: 'plain', where: { text: { eq: 'e' } } },
+      {
+        id: 'list',
+        op: 'select',
+        table: 'plain',
+        where: { day: { in: '$i.*.day' }, id: { eq: id } },
+        columns: ['id']
+      }
     ])
     t.strictSame(body.data, {
       spoil: [],
       i: [{ id, ...row, day: '2024-02-03' }],
       s: [{ id, ...row, day: '2024-02-03' }],
-      none: []
+      none: [],
+      list: [{ id }]
     }, `${command} ${body.error === null ? '' : text}`)
     t.equal(await again(service) - before, 1, 'the batch was run once more')
     const [stored] = await service.database.sql`
