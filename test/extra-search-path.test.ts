@@ -107,6 +107,36 @@ t.test('they stay the same after a trigger, beside values that have to be looked
   t.same(await sql`select count(*)::int from api.names`, [{ count: 3 }])
 })
 
+t.test('a path is one into json and jsonb, whatever else extensions call ->', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: `${schema}
+      create extension hstore schema extensions;
+      create table api.bags (id int, bag extensions.hstore, doc json);
+      insert into api.bags values (1, 'b=>1', '{"b":"1"}'), (2, 'b=>2', '{"b":"2"}');
+      grant all on api.bags to oneflight_user`,
+    env: extended
+  })
+  const uses = (column: string): object[] => [
+    { op: 'delete', where: { [column]: { neq: '2' } } },
+    { op: 'update', set: { id: 3 }, where: { [column]: { in: ['2'] } } },
+    { op: 'update', set: { doc: { $col: column } }, all: true },
+    { op: 'select', columns: [column] },
+    { op: 'select', columns: ['id'], order: [{ [column]: 'asc' }] }
+  ]
+  for (const use of ['bag->b', 'bag->>b'].flatMap(uses)) {
+    t.match(await post([{ id: 'o', table: 'bags', ...use }]), {
+      status: 400, body: { error: { code: 'undefined_function', message: /hstore/ } }
+    }, JSON.stringify(use))
+  }
+  const select = { op: 'select', table: 'bags', columns: ['id'] }
+  const { body } = await post([
+    { id: 'json', ...select, where: { 'doc->b': { neq: '2' } } },
+    { id: 'key', ...select, where: { bag: { cs: 'b=>2' } } }
+  ])
+  t.same(body.data, { json: [{ id: 1 }], key: [{ id: 2 }] })
+  t.same(await sql`select id from api.bags order by id`, [{ id: 1 }, { id: 2 }])
+})
+
 t.test('no request can name an extra schema', async t => {
   const { post } = await useService(t, { schema, env: extended })
   const batch = (table: string): object[] => [{ id: 's', op: 'select', table }]

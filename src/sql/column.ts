@@ -9,10 +9,15 @@
 import type { ColumnPath } from '../plan/nodes.ts'
 import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'
 
-/** A column, or a place in its jsonb, of the row that `row` names. */
+/**
+ * A column, or a place in its json or jsonb, of the row that `row` names. The operators are those of
+ * PostgreSQL itself: extensions have others of the same name, and `->` of hstore answers text.
+ */
 export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
   const steps = keys.map((key, i) => {
-    const arrow = gives === 'text' && i === keys.length - 1 ? sql` ->> ` : sql` -> `
+    const arrow = gives === 'text' && i === keys.length - 1
+      ? sql` operator(pg_catalog.->>) `
+      : sql` operator(pg_catalog.->) `
     return typeof key === 'number'
       ? sql`${arrow}${sharedParameter(String(key))}::int`
       : sql`${arrow}${sharedParameter(key)}::text`
