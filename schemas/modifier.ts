@@ -7,7 +7,8 @@ import { referenceAttempt, special, type ReferenceKind } from './filter.ts'
 
 /**
  * `sql` has holes for the column as it is, for the operand, for what is `empty` in the type of the
- * column and for what fails when it is `refused`; `conflict`: allowed only in `on_conflict`.
+ * column and for what fails with the marker `value` when it is `refused`; `conflict`: allowed only
+ * in `on_conflict`.
  */
 export interface Modifier {
   readonly operand: TSchema
@@ -31,9 +32,25 @@ const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })
 const yes = Type.Literal(true)
 
-// Objects alone, on both sides: jsonb || would make an array of anything else, and jsonb_each refuses it.
-const mergeSql = "case when jsonb_typeof(coalesce(<column>, <empty>)) = 'object' and jsonb_typeof(coalesce(<operand>, <empty>)) = 'object'" +
-  ' then coalesce(<column>, <empty>) || coalesce(<operand>, <empty>) else (select jsonb_object_agg(key, value) from jsonb_each(<column> || <operand>)) end'
+// Whether a value may be computed depends on the type of the column, and no operator tells arrays
+// apart, because json[] has none; the name of a type does. CASE takes a domain for its base type,
+// and a branch that is never run tells a type without computing anything.
+const type = 'pg_typeof(case when false then <column> end)'
+const isJsonb = `${type}::oid = 3802`
+const current = 'coalesce(<column>, <empty>)'
+// Read as jsonb also where it is not, because the statement must be valid for every type.
+const kindOf = (value: string): string => `jsonb_typeof(to_jsonb(${value}))`
+// A type that has no such operator fails before anything is evaluated: marker.ts reads in the
+// statement which modifier of which column the error is about.
+const joined = (name: string, operand: string): string =>
+  `${current} operator(pg_catalog.||) /* ${name} */ case when false then <column> else ${operand} end`
+
+// Only objects, on both sides: jsonb || would make an array of anything else.
+const added = 'coalesce(<operand>, <empty>)'
+const mergeSql =
+  `case when case when ${isJsonb} and ${kindOf(current)} = 'object' and` +
+  ` ${kindOf(added)} = 'object' then true else <refused> is null end` +
+  ` then ${joined('$merge', added)} end`
 // The current value must be an array, or jsonb that holds one: texts have || too, and jsonb ||
 // would make an array of anything else. No operator tells arrays apart, because json[] has none;
 // the name of a type does.

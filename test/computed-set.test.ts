@@ -181,16 +181,17 @@ t.test('what a column cannot take is PostgreSQL\'s error in that operation, and 
     ['{"nope":{"$inc":1}}', 400, 'undefined_column'],
     ['{"nope":{"$now":true}}', 400, 'undefined_column'],
     ['{"name":{"$inc":1}}', 400, 'undefined_column'],
-    ['{"js":{"$merge":{}}}', 404, 'undefined_function'], ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'], ['{"arr":{"$append":[1.5]}}', 400, 'invalid_text_representation'],
+    ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'], ['{"arr":{"$append":[1.5]}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
     ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
     // Text has || as well, and jsonb || makes an array of what is none.
     ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'],
     ['{"j":{"$append":[1]}}', 422, 'value_invalid'],
-    ['{"txt":{"$merge":{"a":1}}}', 404, 'undefined_function'],
-    ['{"j":{"$merge":"$src.0.scalar"}}', 400, 'invalid_parameter_value'],
-    ['{"j":{"$merge":{"a":1}}}', 400, 'invalid_parameter_value'],
+    ['{"txt":{"$merge":{"a":1}}}', 422, 'value_invalid'],
+    ['{"js":{"$merge":{}}}', 422, 'value_invalid'],
+    ['{"j":{"$merge":"$src.0.scalar"}}', 422, 'value_invalid'],
+    ['{"j":{"$merge":{"a":1}}}', 422, 'value_invalid'],
     ['{"gen":{"$inc":1}}', 400, 'generated_always'], ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
     ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'], ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'], ['{"j":{"$merge":"$src.9"}}', 422, 'reference_row_missing']
   ]
@@ -206,6 +207,87 @@ t.test('what a column cannot take is PostgreSQL\'s error in that operation, and 
     }
   }
   t.equal(await contents(service, 't'), before)
+})
+
+t.test('$merge takes objects, NULL counts as one without members', async t => {
+  const values = [null, '{"a": 1}', '[1]', '"text"', 'null']
+  const service = await useService(t, {
+    schema: `
+      create table kept (k int primary key, j jsonb);
+      create table given (k int primary key, j jsonb);
+      insert into kept select k, (array[${values.map(quoted)}]::jsonb[])[k + 1]
+        from generate_series(0, 4) as k;
+      insert into given select k, jsonb_set(j, '{a}', '2', false) from kept where k < 2
+        union all select k, j from kept where k > 1;
+      grant all on kept, given to oneflight_user`
+  })
+  const given = { id: 'given', op: 'select', table: 'given', order: [{ k: 'asc' }] }
+  for (const k of [0, 1, 2, 3, 4]) {
+    for (const [row, operand] of ['$given.0.j', '$given.1.j', '$given.2.j', '$given.3.j',
+      '$given.4.j', '$given.1', { b: 1 }].entries()) {
+      const set = { j: { $merge: operand } }
+      for (const operation of [
+        { op: 'update', set, where: { k: { eq: k } } },
+        { op: 'insert', values: [{ k }], on_conflict: { columns: ['k'], do: 'update', set } }
+      ]) {
+        const { status, body, text } = await service.post(
+          [given, { id: 'o', table: 'kept', ...operation, returning: ['j'] }],
+          { headers: { prefer: 'tx=rollback' } }
+        )
+        const name = encodeURI(`${k} ${JSON.stringify(operand)} ${text}`)
+        if (k > 1 || (row > 1 && row < 5)) {
+          t.match({ status, ...body.error }, {
+            status: 422, code: 'value_invalid', op: 'o', message: /^Column "j": \$merge needs a jsonb/
+          }, name)
+          continue
+        }
+        const members = [{}, { a: 2 }, {}, {}, {}, { k: 1, j: { a: 2 } }, { b: 1 }][row]
+        t.same(body.data?.o, [{ j: { ...k === 1 ? { a: 1 } : {}, ...members } }], name)
+      }
+    }
+  }
+})
+
+/** Types that take neither `$append` nor `$merge`: with and without an operator || of their own. */
+const others = [
+  'int', 'numeric', 'date', 'interval', 'timestamptz', 'bool', 'uuid', 'xml', 'inet', 'money', 'box',
+  'point', 'json', 'int4range', 'int4multirange', 'kind', 'pair', 'whole', 'regclass', '"char"',
+  'text', 'varchar(5)', 'char(3)', 'name', 'bytea', 'bit(3)', 'varbit', 'tsvector', 'tsquery'
+]
+
+t.test('a type that $merge does not fit is named, whatever operators it has', async t => {
+  const service = await useService(t, {
+    schema: `
+      create type kind as enum ('a'); create type pair as (a int, b text);
+      create domain whole as int;
+      create table wide (
+        "a 𝄞""b" int, ${others.map((type, i) => `c${i} ${type}`).join()}, list int[]
+      );
+      insert into wide default values;
+      create table given (j jsonb);
+      insert into given values (null), ('{"a": 1}'), ('[1]');
+      grant all on wide, given to oneflight_user`
+  })
+  const given = { id: 'given', op: 'select', table: 'given' }
+  const columns = ['a 𝄞"b', ...others.map((_, i) => `c${i}`), 'list']
+  for (const [i, column] of columns.entries()) {
+    for (const operand of [{ a: 1 }, '$given.0.j', '$given.1.j']) {
+      const set = { [column]: { $merge: operand } }
+      const { status, body } = await service.post(
+        [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
+      )
+      t.match({ status, ...body.error }, {
+        status: 422,
+        type: 'execution_error',
+        code: 'value_invalid',
+        message: `Column "${column}": $merge needs`,
+        op: 'o',
+        index: 1,
+        committed: false,
+        retryable: false
+      }, encodeURI(`${others[i - 1]} ${JSON.stringify(operand)}`))
+    }
+  }
 })
 
 t.test('values of an insert are data, also when they are proposed again by on_conflict', async t => {
@@ -288,6 +370,10 @@ async function compare (t: Test, service: ServiceUnderTest, { set, sql, keys }: 
 /** Rows of operation `o`, the last of its batch, as text and sorted: an update has no order. */
 function rowsOf ({ text }: Answer): string[] {
   return splitRows(text.slice(text.lastIndexOf('"o":[') + 4, -2))
+}
+
+function quoted (value: string | null): string {
+  return value === null ? 'null' : `'${value}'`
 }
 
 function splitRows (array: string): string[] {

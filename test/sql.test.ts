@@ -181,6 +181,7 @@ t.test('the text of a statement does not depend on the amount of data', async t 
 t.test('only our own marker is read as one', async t => {
   t.equal(readMarker({ code: '22P02', message: 'invalid input syntax for type integer: "oneflight-x:rows:5"' }), undefined)
   t.equal(readMarker({ code: 'P0001', message: 'x' }), undefined)
+  t.equal(readMarker({ code: '42883', message: 'x', position: '1' }), undefined)
 })
 
 t.test('hostile names', async t => {

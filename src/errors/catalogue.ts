@@ -40,7 +40,8 @@ export const catalogue = {
     type: 'execution_error',
     status: 422,
     meaning: 'A value does not fit its column: the composite type has no such member, a column ' +
-      'that takes one value was given an array or an object, or `$append` meets no array.'
+      'that takes one value was given an array or an object, `$append` meets no array, or ' +
+      '`$merge` no jsonb object.'
   },
   rows_limit: { type: 'execution_error', status: 422, meaning: 'An operation returned or changed more than `MAX_ROWS` rows.' },
   overloaded: { type: 'service_error', status: 503, meaning: 'Every connection is busy and the queue is full or its time is over.' },

@@ -14,6 +14,10 @@ export interface DatabaseError {
   readonly detail?: string
   readonly hint?: string
   readonly constraint_name?: string
+  /** Where the error is in the text of the statement. Missing when it is inside of a function. */
+  readonly position?: string
+  /** The text of the statement; postgres.js adds it. */
+  readonly query?: string
 }
 
 /** What an error is, and which function of PostgreSQL's sources reported it. */

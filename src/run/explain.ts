@@ -87,8 +87,10 @@ function describeFault ({ problem, path, type = '' }: ValueFault): string {
       'To store JSON text, send it as a string.'
     case 'null': return `${place}: only json and jsonb hold the JSON null. ` +
       'To ask for NULL, write {"is": null}.'
-    case 'append': return `${place}: $append needs an array, and there is none. ` +
+    case '$append': return `${place}: $append needs an array, and there is none. ` +
       'To replace what is there, set the value itself.'
+    case '$merge': return `${place}: $merge needs a jsonb column that holds an object, ` +
+      'and an object to merge. To replace what is there, set the value itself.'
   }
 }
 

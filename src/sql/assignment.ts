@@ -12,16 +12,21 @@ import type { Scope } from './scope.ts'
 export function assignment ({ column, modifier: name, operand }: Assignment, scope: Scope): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], gives: 'column' } as const
-  const fault: ValueFault = { problem: 'append', path: ['', column] }
   const value = fill(modifier.sql, {
     column: sql`t.${identifier(column)}`,
     operand: operand === undefined ? empty : read(operand, modifier, { scope, path, stored: true }),
     empty: modifier.empty === undefined
       ? empty
       : scope.typed(sql`${parameter(modifier.empty)}::json`, path),
-    refused: raiseText('value', parameter(JSON.stringify(fault)))
+    refused: name === '$append' || name === '$merge' ? refusal(name, column) : empty
   })
   return sql`${identifier(column)} = ${value}`
+}
+
+/** Fails when it is evaluated. */
+function refusal (problem: ValueFault['problem'], column: string): Fragment {
+  const fault: ValueFault = { problem, path: ['', column] }
+  return raiseText('value', parameter(JSON.stringify(fault)))
 }
 
 function read (operand: Single, { reads }: Modifier, meeting: Meeting): Fragment {

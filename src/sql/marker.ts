@@ -45,11 +45,12 @@ export interface Marker {
 /**
  * A value that does not fit its column. `member`: the composite `type` has no such member ·
  * `list`: `type` takes one value, and this is an array or an object · `null`: `type` is neither
- * json nor jsonb, and the JSON null is meant · `append`: the current value is not an array. `path`:
- * the row in `values` ('' elsewhere), the column, and the way into the value.
+ * json nor jsonb, and the JSON null is meant · `$append`: the current value is not an array ·
+ * `$merge`: the current value or the operand is not a jsonb object. `path`: the row in `values` (''
+ * elsewhere), the column, and the way into the value.
  */
 export interface ValueFault {
-  readonly problem: 'member' | 'list' | 'null' | 'append'
+  readonly problem: 'member' | 'list' | 'null' | '$append' | '$merge'
   readonly path: readonly string[]
   readonly type?: string
 }
@@ -148,8 +149,19 @@ const setSearchPath = fixed(sql`pg_catalog.set_config('search_path', coalesce(
   nullif(pg_catalog.current_setting(${constant(SEARCH_PATH)}, true), ''),
   pg_catalog.current_setting('search_path')), true) is not null`)
 
-/** The marker in the message of a PostgreSQL error, if it is one of ours. */
-export function readMarker (error: { readonly code: string, readonly message: string }): Marker | undefined {
+/** What is read of an error to find a marker. */
+export interface MarkedError {
+  readonly code: string
+  readonly message: string
+  /** Where in the text of the statement the error is, in characters from 1. */
+  readonly position?: string
+  /** The text of the statement; postgres.js adds it. */
+  readonly query?: string
+}
+
+/** The marker in a PostgreSQL error, if it is one of ours. */
+export function readMarker (error: MarkedError): Marker | undefined {
+  if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
   if (error.code === '42704' && error.message.includes(missingSetting)) {
     return { kind: 'inspect', value: 0 }
   }
@@ -158,4 +170,22 @@ export function readMarker (error: { readonly code: string, readonly message: st
   const [, kind, text = ''] = found
   if (kind !== 'value') return { kind: kind as MarkerKind, value: Number(text) }
   return { kind, value: 0, fault: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueFault }
+}
+
+/** The operator of $append and $merge, as modifier.ts writes it. */
+const joining =
+  /^operator\(pg_catalog\.\|\|\) \/\* (\$append|\$merge) \*\/ case when false then t\."((?:""|[^"])+)"/
+
+/**
+ * The type of a column that is computed by $append or $merge does not have their operator, or ("char")
+ * could be cast to several that do.
+ */
+function readMissingOperator ({ position, query = '' }: MarkedError): Marker | undefined {
+  if (position === undefined) return undefined
+  // Characters of PostgreSQL, some of which are two of JavaScript.
+  const found = joining.exec([...query].slice(Number(position) - 1).join(''))
+  if (found === null) return undefined
+  const [, problem, column = ''] = found
+  const path = ['', column.replaceAll('""', '"')]
+  return { kind: 'value', value: 0, fault: { problem: problem as '$append' | '$merge', path } }
 }
