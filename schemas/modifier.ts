@@ -52,14 +52,11 @@ const mergeSql =
   ` ${kindOf(added)} = 'object' then true else <refused> is null end` +
   ` then ${joined('$merge', added)} end`
 // The current value must be an array, or jsonb that holds one: texts have || too, and jsonb ||
-// would make an array of anything else. No operator tells arrays apart, because json[] has none;
-// the name of a type does.
+// would make an array of anything else.
 const appendSql =
-  "case when case when pg_typeof(coalesce(<column>, <empty>))::text like '%[]' then true" +
-  ' when pg_typeof(coalesce(<column>, <empty>))::oid = 3802 and' +
-  " jsonb_typeof(to_jsonb(coalesce(<column>, <empty>))) = 'array' then true" +
-  ' else <refused> is null end' +
-  ' then coalesce(coalesce(<column>, <empty>) || <operand>, <column>, <empty>) end'
+  `case when case when ${type}::text like '%[]' then true` +
+  ` when ${isJsonb} and ${kindOf(current)} = 'array' then true else <refused> is null end` +
+  ` then coalesce(${joined('$append', '<operand>')}, ${current}) end`
 
 export const modifiers = {
   $inc: {

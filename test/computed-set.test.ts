@@ -290,6 +290,41 @@ t.test('a type that $merge does not fit is named, whatever operators it has', as
   }
 })
 
+t.test('a type that $append does not fit is named, whatever operators it has', async t => {
+  const service = await useService(t, {
+    schema: `
+      create type kind as enum ('a'); create type pair as (a int, b text);
+      create domain whole as int;
+      create table wide (
+        "a 𝄞""b" int, ${others.map((type, i) => `c${i} ${type}`).join()}, list int[]
+      );
+      insert into wide default values;
+      create table given (j jsonb);
+      insert into given values (null), ('{"a": 1}'), ('[1]');
+      grant all on wide, given to oneflight_user`
+  })
+  const given = { id: 'given', op: 'select', table: 'given' }
+  const columns = ['a 𝄞"b', ...others.map((_, i) => `c${i}`)]
+  for (const [i, column] of columns.entries()) {
+    for (const operand of [[1], '$given.0.j', '$given.2.j']) {
+      const set = { [column]: { $append: operand } }
+      const { status, body } = await service.post(
+        [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
+      )
+      t.match({ status, ...body.error }, {
+        status: 422,
+        type: 'execution_error',
+        code: 'value_invalid',
+        message: `Column "${column}": $append needs`,
+        op: 'o',
+        index: 1,
+        committed: false,
+        retryable: false
+      }, encodeURI(`${others[i - 1]} ${JSON.stringify(operand)}`))
+    }
+  }
+})
+
 t.test('values of an insert are data, also when they are proposed again by on_conflict', async t => {
   const service = await useService(t, { schema: 'create table v (k int primary key, j jsonb); grant all on v to oneflight_user' })
   for (const data of [{ $inc: 1 }, { $now: true }, { $nope: 1 }, { $value: { $inc: 1 } }, { $excluded: 'k' }]) {
