@@ -35,12 +35,17 @@ t.test('queries', async t => {
 })
 
 t.test('what PostgreSQL refuses', async t => {
-  const service = await useService(t, { schema: thingsSchema })
+  const schema = `${thingsSchema};
+    alter table things add class regclass, add kind regtype, add role regrole`
+  const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [where: object, status: number, code: string]> = [
     [{ tsv: { fts: 'a &' } }, 400, 'syntax_error'], [{ txt: { fts: 'a b' } }, 400, 'syntax_error'], [{ txt: { fts: { query: 'a', config: 'klingon' } } }, 400, 'undefined_object'], [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, 400, ''],
     [{ txt: { wfts: { query: 'a', config: '' } } }, 400, ''],
     // Nothing but the catalogue could tell that a column is jsonb; a place in it is known to be.
-    [{ jb: { fts: 'foxes' } }, 400, 'cannot_coerce']
+    [{ jb: { fts: 'foxes' } }, 400, 'cannot_coerce'],
+    [{ class: { fts: 'things' } }, 400, 'cannot_coerce'],
+    [{ kind: { fts: 'text' } }, 400, 'cannot_coerce'],
+    [{ role: { fts: 'postgres' } }, 400, 'cannot_coerce']
   ]
   for (const [where, status, code] of rows) {
     const { body, ...answer } = await service.post([{ id: 'o', op: 'select', table: 'things', where }])

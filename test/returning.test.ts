@@ -297,9 +297,9 @@ t.test('columns that are not there are refused by PostgreSQL, whatever else may 
     [{ op: 'select', columns: ['status', { fn: 'count' }] }, 400, 'grouping_error'],
     [{ op: 'select', columns: ['status', 'n'], group_by: ['status'] }, 400, 'grouping_error'],
     [{ op: 'select', columns: ['status'], group_by: ['status'], order: [{ n: 'asc' }] }, 400, 'grouping_error'],
-    [{ op: 'select', columns: [{ fn: 'sum', column: 'status' }] }, 404, 'undefined_function'],
-    [{ op: 'select', columns: [{ fn: 'max', column: 'data' }] }, 404, 'undefined_function'],
-    [{ op: 'select', columns: [{ fn: 'sum', column: 'data->n' }] }, 404, 'undefined_function']
+    [{ op: 'select', columns: [{ fn: 'sum', column: 'status' }] }, 400, 'undefined_function'],
+    [{ op: 'select', columns: [{ fn: 'max', column: 'data' }] }, 400, 'undefined_function'],
+    [{ op: 'select', columns: [{ fn: 'sum', column: 'data->n' }] }, 400, 'undefined_function']
   ]
   for (const [operation, status, code] of rows) {
     const answer = await service.post([{ id: 'o', table: 's', ...operation }])

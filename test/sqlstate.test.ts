@@ -133,7 +133,7 @@ t.test('what PostgreSQL itself raises', async t => {
   })
 })
 
-t.test('an operator that a type does not have is 400, a missing function 404', async t => {
+t.test('an operator or aggregate that a type does not have is 400, a missing function 404', async t => {
   const { post } = await useService(t, {
     schema: `
       create type pair as (n int, doc json);
@@ -145,13 +145,36 @@ t.test('an operator that a type does not have is 400, a missing function 404', a
         select array['{}']::json[], row(1, '{}')::pair, array['{}']::json[], row(1, '{}')::pair
         from generate_series(1, 2);
       create view broken as select array_position(docs, '{}') as at from kinds;
+      set check_function_bodies = off;
       create function gone() returns int language plpgsql as 'begin return missing(1); end';
+      create function gone(int) returns int language sql immutable as 'select missing($1)';
+      create function gone(kinds) returns boolean language sql stable as 'select max(true)';
+      create function said(kinds) returns int language plpgsql as
+        'begin raise undefined_function; end';
+      create function run(kinds) returns boolean language plpgsql as
+        'begin execute ''select max(true)''; end';
+      create function stop() returns trigger language plpgsql as
+        'begin perform missing(1); return null; end';
+      create domain gone_domain as int check (gone(value) > 0);
       create view calling as select gone() as n;
-      grant select on kinds, broken, calling to oneflight_user`
+      create view inlined as select gone(n) as n from kinds;
+      create table hidden (n int);
+      insert into hidden values (1);
+      alter table hidden enable row level security;
+      create policy calling on hidden using (gone(n) = 1);
+      create table stored (
+        a int default gone(1), b gone_domain, c int check (gone(c) > 0), d int
+      );
+      create table stopped (n int);
+      create trigger stop before insert on stopped for each row execute function stop();
+      create table stopped_late (n int);
+      create constraint trigger stop after insert on stopped_late
+        deferrable initially deferred for each row execute function stop();
+      grant all on all tables in schema public to oneflight_user`
   })
   const where = (column: string, filter: object): object => ({ where: { [column]: filter } })
   const count = { fn: 'count' }
-  const cases: ReadonlyArray<readonly [select: object, status: number]> = [
+  const cases: ReadonlyArray<readonly [operation: object, status: number, op?: null]> = [
     [where('n', { like: '1%' }), 400],
     [where('n', { has_key: 'a' }), 400],
     [where('n', { eq: { $col: 'txt' } }), 400],
@@ -172,23 +195,29 @@ t.test('an operator that a type does not have is 400, a missing function 404', a
     ] as const),
     [{ columns: [{ fn: 'max', column: 'docs' }] }, 400],
     [{ columns: ['txt->0'] }, 400],
-    [{ columns: [{ fn: 'sum', column: 'txt' }] }, 404],
-    [{ columns: [{ fn: 'max', column: 'doc' }] }, 404],
-    // These name no operator: the database itself fails in a function.
-    [{ table: 'broken' }, 404],
-    [{ table: 'calling' }, 404]
+    [{ columns: [{ fn: 'sum', column: 'txt' }] }, 400],
+    [{ columns: [{ fn: 'avg', column: 'doc->a' }] }, 400],
+    [{ columns: [{ fn: 'max', column: 'doc' }] }, 400],
+    // These name no operator or aggregate: the database itself fails in a function.
+    ...['gone', 'said', 'run'].map(name => [{ columns: [name] }, 404] as const),
+    [where('gone', { is: true }), 404],
+    ...['broken', 'calling', 'inlined', 'hidden'].map(table => [{ table }, 404] as const),
+    ...[{ d: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }].map(row =>
+      [{ op: 'insert', table: 'stored', values: [row] }, 404] as const),
+    [{ op: 'insert', table: 'stopped', values: [{ n: 1 }] }, 404],
+    [{ op: 'insert', table: 'stopped_late', values: [{ n: 1 }] }, 404, null]
   ]
-  for (const [select, status] of cases) {
-    const answer = await post([{ id: 'o', op: 'select', table: 'kinds', ...select }])
+  for (const [operation, status, op = 'o'] of cases) {
+    const answer = await post([{ id: 'o', op: 'select', table: 'kinds', ...operation }])
     const expected = {
       type: 'execution_error',
       code: 'undefined_function',
       sqlstate: '42883',
-      op: 'o',
+      op,
       committed: false,
       retryable: false
     }
-    const text = `${JSON.stringify(select)} ${answer.body.error?.message}`
+    const text = `${JSON.stringify(operation)} ${answer.body.error?.message}`
     t.match({ status: answer.status, ...answer.body.error }, { status, ...expected }, text)
   }
 })

@@ -20,8 +20,8 @@ export interface DatabaseError {
   readonly query?: string
 }
 
-/** What an error is, and which function of PostgreSQL's sources reported it. */
-type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine'>
+/** What an error is, which function of PostgreSQL's sources reported it, and where. */
+type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine' | 'position'>
 
 /** Status by SQLSTATE or class prefix; the first match wins, no match is 500. */
 const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
@@ -40,7 +40,10 @@ const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
 
 /**
  * Routines of PostgreSQL that raise 42883 (undefined_function) because a type has no operator: the
- * types in the request do not fit each other. Other routines raise it for a missing function.
+ * types in the request do not fit each other. Other routines raise it for a function: for one in the
+ * statement itself the error has a position, and then it is an aggregate that the type of a column
+ * does not have. Within a function, trigger, view, policy or default it has none: PostgreSQL tells
+ * the position in the text of the function apart (internal_position).
  */
 const missingOperator: ReadonlySet<string | undefined> = new Set([
   'op_error',
@@ -80,8 +83,8 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
 
 /** HTTP status of an SQLSTATE. `PTxyz` is PostgREST's way for a function to choose a status itself. */
 export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
-  const { code: sqlstate, routine } = error
-  if (sqlstate === '42883' && missingOperator.has(routine)) return 400
+  const { code: sqlstate, routine, position } = error
+  if (sqlstate === '42883' && (missingOperator.has(routine) || position !== undefined)) return 400
   if (sqlstate === '42501' && anonymous) return 401
   if (/^PT[45]\d\d$/.test(sqlstate)) return Number(sqlstate.slice(2))
   return statuses.find(([prefix]) => sqlstate.startsWith(prefix))?.[1] ?? 500

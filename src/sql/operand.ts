@@ -101,7 +101,7 @@ export function searchArguments ({ query, config }: Extract<Operand, { kind: 'se
 /**
  * What full text searches of a column: a tsvector itself, anything else as text in the given
  * configuration. Which of the two it is the planner finds out, so that an index on the column or on
- * to_tsvector(…) is used: as a tsvector `1 ` reads `'1'`. The column stands where nothing is ever
+ * to_tsvector(…) is used: as a tsvector `1` reads `'1'`. The column stands where nothing is ever
  * computed, so a computed column is called once for each row.
  */
 export function searchDocument (path: ColumnPath, config: string | undefined): Fragment {
@@ -109,7 +109,7 @@ export function searchDocument (path: ColumnPath, config: string | undefined): F
   const as = configuration(config)
   if (path.gives === 'json') return sql`to_tsvector(${as}(${value})::jsonb)`
   if (path.gives === 'text') return sql`to_tsvector(${as}${value})`
-  const isVector = sql`coalesce(case when false then ${value} end, '1 ')::text = '''1'''`
+  const isVector = sql`coalesce(case when false then ${value} end, '1')::text = '''1'''`
   return sql`case when ${isVector} then ${value}::tsvector
     else to_tsvector(${as}${value}::text) end`
 }
