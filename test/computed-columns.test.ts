@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import { useService, type ServiceUnderTest } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const schema = `
   create table t (id int primary key, a int, data jsonb);
@@ -13,6 +14,10 @@ const schema = `
     begin perform nextval('calls'); return $1.a * 2; end $$;
   create function doc(t) returns jsonb language plpgsql volatile as $$
     begin perform nextval('calls'); return $1.data; end $$;
+  create function text_doc(t) returns json language plpgsql volatile as $$
+    begin
+      perform nextval('calls');
+      return format('{"x":{"b" : 1.10,"a":%s}}', ($1.data ->> 'x'))::json; end $$;
   create function note(t) returns text language plpgsql volatile as $$
     begin perform nextval('calls'); return 'red fox ' || $1.id; end $$;
   create function words(t) returns setof text language sql as $$
@@ -79,6 +84,22 @@ t.test('a volatile function is called once for each row', async t => {
       group_by: ['doc->>x'],
       order: [{ 'doc->>x': 'asc' }]
     }, 12],
+    [{ columns: ['doc->x'], order: [{ 'doc->x': 'asc' }] }, 12],
+    [{ columns: ['text_doc->x'] }, 12],
+    [{ columns: ['text_doc->x'], order: [{ 'text_doc->x': 'asc' }] }, 12],
+    [{
+      columns: ['id', 'text_doc->x', { column: 'text_doc->x', as: 'again' }, 'text_doc->x->a'],
+      where: { id: { gt: 6 } },
+      order: [{ 'text_doc->x->a': 'asc' }, { 'text_doc->x': 'desc' }, { id: 'asc' }],
+      limit: 2
+    }, 12],
+    [{ columns: ['text_doc->>x'], order: [{ 'text_doc->>x': 'asc' }] }, 12],
+    [{
+      columns: ['text_doc->x', { fn: 'count' }],
+      group_by: ['text_doc->x'],
+      order: [{ 'text_doc->x': 'asc' }]
+    }, 12],
+    [{ columns: [{ fn: 'count', column: 'text_doc->x' }], order: [{ count: 'asc' }] }, 12],
     [{ columns: ['id'], where: { price: { gt: 2 } } }, 12],
     [{ columns: ['id'], where: { note: { fts: 'fox' } } }, 12],
     [{ columns: ['id'], where: { strict_id: { eq: '$f.0.id' } } }, 12, first],
@@ -110,10 +131,46 @@ t.test('a volatile function is called once for each row', async t => {
   t.same(await service.database.sql`select last_value::int from calls`, [{ last_value: 2 }])
 })
 
+t.test('a place in json is answered as it is and ordered as jsonb', async t => {
+  const service = await useService(t, { schema })
+  const { text } = await service.post([{
+    id: 's',
+    op: 'select',
+    table: 't',
+    columns: ['id', 'text_doc->x'],
+    order: [{ 'text_doc->x': 'desc' }, { id: 'asc' }],
+    offset: 3,
+    limit: 2
+  }])
+  t.match(text.replaceAll(/,\s*\n\s*/g, ','),
+    '[{"id":11,"x":{"b" : 1.10,"a":2}},{"id":1,"x":{"b" : 1.10,"a":1}}]')
+})
+
+t.test('a row that was locked late is answered as it is then', async t => {
+  const { post, database: { sql, name } } = await useService(t, { schema })
+  const answer = await sql.begin(async sql => {
+    await sql`update t set data = '{"x": 7}' where id = 1`
+    const waiting = post([{
+      id: 's',
+      op: 'select',
+      table: 't',
+      columns: ['data->x', { column: 'text_doc->x->a', as: 'a' }],
+      where: { id: { eq: 1 } },
+      order: [{ 'text_doc->x->a': 'asc' }],
+      lock: 'update'
+    }])
+    await until(async () => (await sql`
+      select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`).length === 1)
+    return { waiting }
+  })
+  t.same((await answer.waiting).body.data, { s: [{ x: 7, a: 7 }] })
+})
+
 t.test('no aggregate is read as a column', async t => {
   const { post } = await useService(t, { schema })
   const queries = [
     { columns: ['count'] }, { columns: ['id', 'count'] }, { columns: ['jsonb_agg->0'] },
+    { columns: ['jsonb_agg->0'], order: [{ 'jsonb_agg->0': 'asc' }] },
     { order: [{ count: 'asc' }] },
     { columns: [{ fn: 'count' }], order: [{ 'jsonb_agg->>0': 'asc' }] },
     { columns: [{ fn: 'count' }], group_by: ['count'] }, { where: { count: { gt: 0 } } }

@@ -56,6 +56,33 @@ t.test('the plan of each operation, and nothing is run', async t => {
   t.notMatch(text, /^service_(txn|op)_count\{/m, 'what is not run is not counted')
 })
 
+t.test('a path finds the index on its expression, in conditions and for the order', async t => {
+  const { post } = await useService(t, {
+    schema: `
+      create table many (id int primary key, data jsonb);
+      insert into many select i, jsonb_build_object('n', i, 'word', 'w' || i)
+        from generate_series(1, 2000) as i;
+      create index many_n on many ((data -> 'n'));
+      create index many_word on many ((data ->> 'word'));
+      analyze many;
+      grant select on many to oneflight_user`,
+    env: { EXPLAIN: 'on' }
+  })
+  const cases: ReadonlyArray<readonly [select: object, index: string]> = [
+    [{ columns: ['id'], where: { 'data->n': { eq: 7 } } }, 'many_n'],
+    [{ columns: ['id'], where: { 'data->>word': { in: ['w7', 'w8'] } } }, 'many_word'],
+    [{ columns: ['id'], order: [{ 'data->n': 'asc' }], limit: 1 }, 'many_n'],
+    [{ columns: ['id', 'data->n'], order: [{ 'data->n': 'asc' }], limit: 1 }, 'many_n'],
+    [{ columns: ['id', 'data->>word'], order: [{ 'data->>word': 'asc' }], limit: 1 }, 'many_word']
+  ]
+  for (const [select, index] of cases) {
+    const batch = [{ id: 's', op: 'select', table: 'many', ...select }]
+    const { body } = await post(batch, { headers: { prefer } })
+    const nodes = nodesOf(body.data.s[0].Plan)
+    t.ok(nodes.some(node => node['Index Name'] === index), JSON.stringify(select))
+  }
+})
+
 t.test('what would be refused is refused', async t => {
   const service = await useService(t, { schema, env: { EXPLAIN: 'on', MAX_ROWS: '10' } })
   const rows: ReadonlyArray<readonly [string, object, object]> = [

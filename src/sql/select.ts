@@ -12,7 +12,7 @@ import { tableName, type Scope } from './scope.ts'
 export function selectStatement (node: SelectNode, scope: Scope): Fragment {
   const { output, where } = node
   const from = sql`from ${tableName(scope.table)} as t`
-  const columns = collectColumns()
+  const columns = collectColumns(orderedPlaces(node))
   if (output === undefined) {
     const end = ending(node, columns.comparable)
     return sql`select ${wholeRow(scope.table)} ${from}${columns.guard()}${
@@ -44,17 +44,45 @@ interface Columns {
 }
 
 /**
+ * Places in json or jsonb that a select both answers and orders by. None where groups are made,
+ * which answer what is compared. None where rows are locked: when another transaction changed a row
+ * meanwhile, PostgreSQL reads the row again, but not a query beside the table.
+ */
+function orderedPlaces ({ output = [], groupBy, order, lock }: SelectNode): readonly ColumnPath[] {
+  if (groupBy.length > 0 || lock !== undefined) return []
+  const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
+  const places = new Map<string, ColumnPath>()
+  for (const { path, aggregate } of output) {
+    const key = JSON.stringify(path)
+    if (path?.gives === 'json' && aggregate === undefined && ordered.has(key)) places.set(key, path)
+  }
+  return [...places.values()]
+}
+
+/**
  * The same place in a column is always the same fragment, so its keys are the same parameters and
  * GROUP BY, ORDER BY and the answer mean one expression: PostgreSQL computes it once for each row.
+ * In json they mean two, because json is answered as it is and compared as jsonb. Places that are
+ * `shared` are therefore computed in a query beside the table. Unless the place is volatile,
+ * PostgreSQL merges that query into the one around it, so an index can still give the order.
  *
  * `t."count"` means count(t) where the table has no such column, which would turn the select into
  * an aggregate. The guard names every column once more in a query of its own, where PostgreSQL
  * refuses aggregates. It joins on false, so nothing in it is ever evaluated: a computed column that
  * is volatile or returns a set is called once, and an index can still give the order.
  */
-function collectColumns (): Columns {
+function collectColumns (shared: readonly ColumnPath[]): Columns {
   const values = new Map<string, Fragment>()
   const names = new Set<string>()
+  const places = shared.map((path, i) => {
+    const name = identifier(String(i))
+    values.set(JSON.stringify(path), sql`c.${name}`)
+    values.set(`comparable ${JSON.stringify(path)}`, sql`(c.${name})::jsonb`)
+    return sql`${columnValue(path, row)} as ${name}`
+  })
+  const computed = places.length === 0
+    ? empty
+    : sql` cross join lateral (select ${join(places, sql`, `)}) as c`
   const remember = (key: string, path: ColumnPath, make: typeof columnValue): Fragment => {
     names.add(path.column)
     const value = values.get(key) ?? make(path, row)
@@ -68,7 +96,7 @@ function collectColumns (): Columns {
       const named = [...names].map((name, i) =>
         sql`t.${identifier(name)} as ${identifier(String(i))}`)
       if (named.length === 0) return empty
-      return sql` left join lateral (select ${join(named, sql`, `)}) as g on false`
+      return sql`${computed} left join lateral (select ${join(named, sql`, `)}) as g on false`
     }
   }
 }
