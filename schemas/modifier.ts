@@ -43,7 +43,8 @@ const kindOf = (value: string): string => `jsonb_typeof(to_jsonb(${value}))`
 // A type that has no such operator fails before anything is evaluated: marker.ts reads in the
 // statement which modifier of which column the error is about.
 const joined = (name: string, operand: string): string =>
-  `${current} operator(pg_catalog.||) /* ${name} */ case when false then <column> else ${operand} end`
+  `${current} operator(pg_catalog.||) /* ${name} */` +
+  ` case when false then <column> else ${operand} end`
 
 // Only objects, on both sides: jsonb || would make an array of anything else.
 const added = 'coalesce(<operand>, <empty>)'

@@ -160,7 +160,8 @@ t.test('a row that was locked late is answered as it is then', async t => {
       lock: 'update'
     }])
     await until(async () => (await sql`
-      select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`).length === 1)
+      select from pg_stat_activity
+      where datname = ${name} and wait_event_type = 'Lock'`).length === 1)
     return { waiting }
   })
   t.same((await answer.waiting).body.data, { s: [{ x: 7, a: 7 }] })

@@ -237,7 +237,7 @@ t.test('$merge takes objects, NULL counts as one without members', async t => {
         const name = encodeURI(`${k} ${JSON.stringify(operand)} ${text}`)
         if (k > 1 || (row > 1 && row < 5)) {
           t.match({ status, ...body.error }, {
-            status: 422, code: 'value_invalid', op: 'o', message: /^Column "j": \$merge needs a jsonb/
+            status: 422, code: 'value_invalid', op: 'o', message: /^Column "j": \$merge needs/
           }, name)
           continue
         }
@@ -250,8 +250,9 @@ t.test('$merge takes objects, NULL counts as one without members', async t => {
 
 /** Types that take neither `$append` nor `$merge`: with and without an operator || of their own. */
 const others = [
-  'int', 'numeric', 'date', 'interval', 'timestamptz', 'bool', 'uuid', 'xml', 'inet', 'money', 'box',
-  'point', 'json', 'int4range', 'int4multirange', 'kind', 'pair', 'whole', 'regclass', '"char"',
+  'int', 'numeric', 'date', 'interval', 'timestamptz', 'bool', 'uuid', 'xml', 'inet', 'money',
+  'box', 'point', 'json', 'int4range', 'int4multirange', 'kind', 'pair',
+  'whole', 'regclass', '"char"',
   'text', 'varchar(5)', 'char(3)', 'name', 'bytea', 'bit(3)', 'varbit', 'tsvector', 'tsquery'
 ]
 

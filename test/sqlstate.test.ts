@@ -133,7 +133,7 @@ t.test('what PostgreSQL itself raises', async t => {
   })
 })
 
-t.test('an operator or aggregate that a type does not have is 400, a missing function 404', async t => {
+t.test('what a type does not have is 400, a missing function 404', async t => {
   const { post } = await useService(t, {
     schema: `
       create type pair as (n int, doc json);

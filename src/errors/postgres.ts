@@ -40,10 +40,10 @@ const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
 
 /**
  * Routines of PostgreSQL that raise 42883 (undefined_function) because a type has no operator: the
- * types in the request do not fit each other. Other routines raise it for a function: for one in the
- * statement itself the error has a position, and then it is an aggregate that the type of a column
- * does not have. Within a function, trigger, view, policy or default it has none: PostgreSQL tells
- * the position in the text of the function apart (internal_position).
+ * types in the request do not fit each other. Other routines raise it for a function: for one in
+ * the statement itself the error has a position, and then it is an aggregate that the type of a
+ * column does not have. Within a function, trigger, view, policy or default it has none:
+ * PostgreSQL tells the position in the text of the function apart (internal_position).
  */
 const missingOperator: ReadonlySet<string | undefined> = new Set([
   'op_error',

@@ -10,8 +10,8 @@ import type { ColumnPath } from '../plan/nodes.ts'
 import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'
 
 /**
- * A column, or a place in its json or jsonb, of the row that `row` names. The operators are those of
- * PostgreSQL itself: extensions have others of the same name, and `->` of hstore answers text.
+ * A column, or a place in its json or jsonb, of the row that `row` names. The operators are those
+ * of PostgreSQL itself: extensions have others of the same name, and `->` of hstore answers text.
  */
 export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
   const steps = keys.map((key, i) => {

@@ -174,11 +174,11 @@ export function readMarker (error: MarkedError): Marker | undefined {
 
 /** The operator of $append and $merge, as modifier.ts writes it. */
 const joining =
-  /^operator\(pg_catalog\.\|\|\) \/\* (\$append|\$merge) \*\/ case when false then t\."((?:""|[^"])+)"/
+  /^operator\(pg_catalog\.\|\|\) \/\* (\$append|\$merge) \*\/ [a-z ]+ t\."((?:""|[^"])+)"/
 
 /**
- * The type of a column that is computed by $append or $merge does not have their operator, or ("char")
- * could be cast to several that do.
+ * The type of a column that is computed by $append or $merge does not have their operator, or
+ * ("char") could be cast to several that do.
  */
 function readMissingOperator ({ position, query = '' }: MarkedError): Marker | undefined {
   if (position === undefined) return undefined
