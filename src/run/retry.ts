@@ -53,9 +53,10 @@ export function isStale ({ error: { code, routine }, at }: Extract<Landing, { ki
  */
 export function isDoubtful (landing: Flown['landing']): boolean {
   if (landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined) return false
-  const { code, routine } = landing.error
-  return (code.startsWith('42') && code !== '42501') || code.startsWith('22') ||
-    routine === 'domain_check_input'
+  const { error: { code, routine }, at } = landing
+  if (code.startsWith('42')) return code !== '42501'
+  // An unknown role is of class 22, too, but the session scope reads no column.
+  return typeof at === 'number' && (code.startsWith('22') || routine === 'domain_check_input')
 }
 
 /**

@@ -78,8 +78,8 @@ export const modelSchema = `
     a int references shelves deferrable initially deferred, b int, n int constraint links_n unique deferrable initially deferred, note text default 'none',
     primary key (a, b), check (n <> 13)
   );
-  create function no_array() returns jsonb language plpgsql as $$
-    begin raise exception using errcode = 'NOARR'; end $$;
+  create function unfit() returns jsonb language plpgsql as $$
+    begin raise exception using errcode = 'UNFIT'; end $$;
   grant all on shelves, boxes, links to oneflight_user;
 `
 

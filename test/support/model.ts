@@ -41,7 +41,7 @@ const refuse = (code: string, index: number | null): Ending => ends({ kind: 'ref
 const refusedAt = (index: number | null) => (error: unknown): never => {
   if ('ending' in (error as object)) throw error
   const { code } = error as { code?: unknown }
-  throw refuse(code === 'NOARR' ? 'value_invalid' : String(code), index)
+  throw refuse(code === 'UNFIT' ? 'value_invalid' : String(code), index)
 }
 
 /** Runs a batch on `sql`, in one transaction that is committed unless the batch says otherwise or fails. */
@@ -389,16 +389,16 @@ function append (before: string, value: unknown, kind: Kind): string {
   const base = kind === 'tags'
     ? `coalesce(${before}, '{}')`
     : `case when jsonb_typeof(coalesce(${before}, '[]')) = 'array'
-        then coalesce(${before}, '[]') else no_array() end`
+        then coalesce(${before}, '[]') else unfit() end`
   return value === null || value === undefined ? base : `${base} || ${literal(value, kind)}`
 }
 
-/** Objects alone: whatever else stands there is 22023, as in jsonb_each. */
+/** NULL counts as empty. Anything but an object is refused, on either side. */
 function merge (before: string, value: unknown): string {
-  const added = value === null || value === undefined ? '{}' : JSON.stringify(value)
-  const joined = `coalesce(${before}, '{}') || ${quote(added)}::jsonb`
-  const objects = `jsonb_typeof(coalesce(${before}, '{}')) = 'object' and jsonb_typeof(${quote(added)}::jsonb) = 'object'`
-  return `case when ${objects} then ${joined} else (select min(key)::jsonb from jsonb_each('1'::jsonb || case when t is null then '2' else '3' end::jsonb || '0')) end`
+  const added = quote(value === null || value === undefined ? '{}' : JSON.stringify(value))
+  const base = `coalesce(${before}, '{}')`
+  const objects = `jsonb_typeof(${base}) = 'object' and jsonb_typeof(${added}::jsonb) = 'object'`
+  return `case when ${objects} then ${base} || ${added}::jsonb else unfit() end`
 }
 
 async function select (operation: Operation, context: Context): Promise<Rows> {
