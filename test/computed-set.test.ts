@@ -256,7 +256,7 @@ const others = [
   'text', 'varchar(5)', 'char(3)', 'name', 'bytea', 'bit(3)', 'varbit', 'tsvector', 'tsquery'
 ]
 
-t.test('a type that $merge does not fit is named, whatever operators it has', async t => {
+t.test('a type that $merge or $append does not fit is named, whatever its operators', async t => {
   const service = await useService(t, {
     schema: `
       create type kind as enum ('a'); create type pair as (a int, b text);
@@ -270,58 +270,28 @@ t.test('a type that $merge does not fit is named, whatever operators it has', as
       grant all on wide, given to oneflight_user`
   })
   const given = { id: 'given', op: 'select', table: 'given' }
-  const columns = ['a 𝄞"b', ...others.map((_, i) => `c${i}`), 'list']
-  for (const [i, column] of columns.entries()) {
-    for (const operand of [{ a: 1 }, '$given.0.j', '$given.1.j']) {
-      const set = { [column]: { $merge: operand } }
-      const { status, body } = await service.post(
-        [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
-      )
-      t.match({ status, ...body.error }, {
-        status: 422,
-        type: 'execution_error',
-        code: 'value_invalid',
-        message: `Column "${column}": $merge needs`,
-        op: 'o',
-        index: 1,
-        committed: false,
-        retryable: false
-      }, encodeURI(`${others[i - 1]} ${JSON.stringify(operand)}`))
-    }
-  }
-})
-
-t.test('a type that $append does not fit is named, whatever operators it has', async t => {
-  const service = await useService(t, {
-    schema: `
-      create type kind as enum ('a'); create type pair as (a int, b text);
-      create domain whole as int;
-      create table wide (
-        "a 𝄞""b" int, ${others.map((type, i) => `c${i} ${type}`).join()}, list int[]
-      );
-      insert into wide default values;
-      create table given (j jsonb);
-      insert into given values (null), ('{"a": 1}'), ('[1]');
-      grant all on wide, given to oneflight_user`
-  })
-  const given = { id: 'given', op: 'select', table: 'given' }
-  const columns = ['a 𝄞"b', ...others.map((_, i) => `c${i}`)]
-  for (const [i, column] of columns.entries()) {
-    for (const operand of [[1], '$given.0.j', '$given.2.j']) {
-      const set = { [column]: { $append: operand } }
-      const { status, body } = await service.post(
-        [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
-      )
-      t.match({ status, ...body.error }, {
-        status: 422,
-        type: 'execution_error',
-        code: 'value_invalid',
-        message: `Column "${column}": $append needs`,
-        op: 'o',
-        index: 1,
-        committed: false,
-        retryable: false
-      }, encodeURI(`${others[i - 1]} ${JSON.stringify(operand)}`))
+  const scalars = ['a 𝄞"b', ...others.map((_, i) => `c${i}`)]
+  for (const [modifier, columns, operands] of [
+    ['$merge', [...scalars, 'list'], [{ a: 1 }, '$given.0.j', '$given.1.j']],
+    ['$append', scalars, [[1], '$given.0.j', '$given.2.j']]
+  ] as const) {
+    for (const [i, column] of columns.entries()) {
+      for (const operand of operands) {
+        const set = { [column]: { [modifier]: operand } }
+        const { status, body } = await service.post(
+          [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
+        )
+        t.match({ status, ...body.error }, {
+          status: 422,
+          type: 'execution_error',
+          code: 'value_invalid',
+          message: `Column "${column}": ${modifier} needs`,
+          op: 'o',
+          index: 1,
+          committed: false,
+          retryable: false
+        }, encodeURI(`${modifier} ${others[i - 1]} ${JSON.stringify(operand)}`))
+      }
     }
   }
 })
