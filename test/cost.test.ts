@@ -270,8 +270,8 @@ t.test('allocations', t => {
       return (process.memoryUsage().heapUsed - before) / times
     }
     const batches = JSON.parse(readFileSync(0, 'utf8')).map(batch => Buffer.from(JSON.stringify(batch)))
-    // The first time is to compile the functions and to find the texts. After ten batches Node still
-    // allocates for itself now and then: 430 kB at once, in one of four measurements.
+    // The first time is to compile the functions and to find the texts. After ten batches Node
+    // still allocates for itself now and then: 430 kB at once, in one of four measurements.
     console.log(JSON.stringify(batches.map(bytes => [perBatch(bytes, 40), perBatch(bytes, 10)][1])))`
   const { status, stdout, stderr } = spawnSync(process.execPath, [...FLAGS, '--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script], {
     input: JSON.stringify(allocations.map(({ batch }) => batch)),

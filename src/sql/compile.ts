@@ -42,7 +42,7 @@ export interface CompileOptions {
   readonly keep?: boolean
   /**
    * For a batch whose values may not fit: values are followed into their types (see inspect.ts),
-   * and the JSON null is told from NULL.
+   * and the JSON null is distinguished from NULL.
    */
   readonly careful?: boolean
   /**

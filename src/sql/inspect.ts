@@ -28,18 +28,19 @@ const jsonTypes = oids(...json)
  */
 const listTypes = oids(...json, 1007, 1016, 2951, 1231, 1009, 1015)
 
+/** An element of an array, `{…}`, and a JSON object. An array has no `:` after its first string. */
+const element = String.raw`\{(.*[{,])?"?([[{(']|\\\\x[57]b)`
+const object = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
+
 /**
  * How values look, as text, that may not be what a reference meant.
  * - In json and jsonb only NULL, which may have been the JSON null.
  * - In text[] an element that begins like an array or an object.
- * - Elsewhere JSON text of an array or an object, also in the digits of bytea, a composite `(…)`, a
- *   tsvector or tsquery `'…'`; and the same in an element of an array, `{…}`. An array has no `:`
- *   after its first string.
+ * - Elsewhere JSON text of an array or an object, also in the digits of bytea, a composite `(…)`,
+ *   a tsvector or tsquery `'…'`; and the same in an element of an array.
  * - Elsewhere, where it was an array: also whatever is no array of PostgreSQL. `[1,2,3]` is a date,
  *   too.
  */
-const element = String.raw`\{(.*[{,])?"?([[{(']|\\\\x[57]b)`
-const object = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
 const patterns = {
   json: constant('^NULL$'),
   textArray: constant('[{,]"?[[{]'),
