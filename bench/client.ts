@@ -1,26 +1,36 @@
 /**
  * One client of one connection, for what is asked one at a time.
  *
- * In charge of: bytes there and bytes back. Refuses to: read an answer, which would take its own time and memory.
+ * In charge of: bytes there and bytes back. Refuses to: read an answer, which would take its own
+ * time and memory.
  */
 import { once } from 'node:events'
 import { Agent, request as httpRequest } from 'node:http'
 import { tokens } from './database.ts'
 import type { Stage } from '../src/dev/stage.ts'
 
-/** Posts bodies on a connection that is kept; what it returns resolves with the bytes of the answer, and throws unless that is 200. */
+/**
+ * Posts bodies on a connection that is kept; what it returns resolves with the bytes of the answer,
+ * and throws unless that is 200.
+ */
 export function useClient (stage: Stage, url: string): (body: string) => Promise<Buffer> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   stage.teardown(() => agent.destroy())
   return async body => {
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), authorization: `Bearer ${tokens[0]}` }
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      authorization: `Bearer ${tokens[0]}`
+    }
     const request = httpRequest(url, { method: 'POST', agent, headers })
     request.end(body)
     const [response] = await once(request, 'response')
     const parts: Buffer[] = []
     for await (const part of response) parts.push(part)
     const bytes = Buffer.concat(parts)
-    if (response.statusCode !== 200) throw new Error(`${url} answered ${response.statusCode} ${bytes.toString().slice(0, 1000)}`)
+    if (response.statusCode !== 200) {
+      throw new Error(`${url} answered ${response.statusCode} ${bytes.toString().slice(0, 1000)}`)
+    }
     return bytes
   }
 }

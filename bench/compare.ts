@@ -1,8 +1,9 @@
 /**
  * Contenders under the same load, in turns.
  *
- * In charge of: warming up, slices of about equal length (A B A B A B), processor time beside each, and that all did the same work.
- * Refuses to: go on after a contender that did less, or other, work than it was asked for.
+ * In charge of: warming up, slices of about equal length (A B A B A B), processor time beside each,
+ * and that all did the same work. Refuses to: go on after a contender that did less, or other, work
+ * than it was asked for.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Sql } from 'postgres'
@@ -30,19 +31,34 @@ export interface Ground {
 const STEP = CONNECTIONS * 25
 
 /**
- * Code is compiled as it is used: each side does the same number of batches first. A round trip would only draw that out. Throws when
- * sides answer differently.
+ * Code is compiled as it is used: each side does the same number of batches first. A round trip
+ * would only draw that out. Throws when sides answer differently.
  */
-export async function warmUp (sides: readonly Side[], work: Work, sql: Sql, { warmUp: { batches, seconds } }: Measure): Promise<void> {
+export async function warmUp (
+  sides: readonly Side[],
+  work: Work,
+  sql: Sql,
+  { warmUp: { batches, seconds } }: Measure
+): Promise<void> {
   compareGists(sides)
   for (const side of sides) {
     const start = performance.now()
-    for (let done = 0; done < batches && performance.now() - start < seconds * 1000; done += STEP) await audited(side, work, sql, Math.min(STEP, batches))
+    for (let done = 0; done < batches && performance.now() - start < seconds * 1000; done += STEP) {
+      await audited(side, work, sql, Math.min(STEP, batches))
+    }
   }
 }
 
-/** Takes slices of all sides in turns. Throws when one fails, or when what is in the database is not what was answered. */
-export async function takeTurns (sides: readonly Side[], work: Work, ground: Ground, { slices, seconds }: Measure): Promise<Comparison['contenders']> {
+/**
+ * Takes slices of all sides in turns. Throws when one fails, or when what is in the database is not
+ * what was answered.
+ */
+export async function takeTurns (
+  sides: readonly Side[],
+  work: Work,
+  ground: Ground,
+  { slices, seconds }: Measure
+): Promise<Comparison['contenders']> {
   const lengths: number[] = []
   for (const side of sides) {
     // Two steps, for a few batches do not tell how many a fast one does in a whole slice.
@@ -52,7 +68,9 @@ export async function takeTurns (sides: readonly Side[], work: Work, ground: Gro
   }
   const taken: Slice[][] = sides.map(() => [])
   for (let turn = 0; turn < slices; turn++) {
-    for (const [i, side] of sides.entries()) taken[i]?.push(await takeSlice(side, work, ground, lengths[i] as number))
+    for (const [i, side] of sides.entries()) {
+      taken[i]?.push(await takeSlice(side, work, ground, lengths[i] as number))
+    }
   }
   return sides.map(({ name }, i) => ({ name, slices: taken[i] as Slice[] }))
 }
@@ -62,15 +80,31 @@ function batchesFor ({ batches, seconds }: Pace, wanted: number): number {
   return Math.max(1, Math.round(batches / seconds * wanted / CONNECTIONS)) * CONNECTIONS
 }
 
-async function takeSlice (side: Side, work: Work, { sql, pid }: Ground, batches: number): Promise<Slice> {
-  const cpu = () => ({ node: side.pid === undefined ? undefined : cpuOf(side.pid), postgres: cpuOfServer(pid) })
+async function takeSlice (
+  side: Side,
+  work: Work,
+  { sql, pid }: Ground,
+  batches: number
+): Promise<Slice> {
+  const cpu = () => ({
+    node: side.pid === undefined ? undefined : cpuOf(side.pid),
+    postgres: cpuOfServer(pid)
+  })
   const before = await traceOf(work, sql)
   const start = cpu()
   const pace = await side.run(batches)
   const end = cpu()
   compareTraces(side, work, before, await traceOf(work, sql), batches)
-  const spent = (from: number | undefined, to: number | undefined): number | null => from === undefined || to === undefined ? null : to - from
-  return { batches, seconds: pace.seconds, p50Ms: pace.p50Ms ?? null, p99Ms: pace.p99Ms ?? null, nodeCpuMs: spent(start.node, end.node), postgresCpuMs: spent(start.postgres, end.postgres) }
+  const spent = (from: number | undefined, to: number | undefined): number | null =>
+    from === undefined || to === undefined ? null : to - from
+  return {
+    batches,
+    seconds: pace.seconds,
+    p50Ms: pace.p50Ms ?? null,
+    p99Ms: pace.p99Ms ?? null,
+    nodeCpuMs: spent(start.node, end.node),
+    postgresCpuMs: spent(start.postgres, end.postgres)
+  }
 }
 
 async function audited (side: Side, work: Work, sql: Sql, batches: number): Promise<Pace> {
@@ -87,17 +121,33 @@ async function traceOf (work: Work, sql: Sql): Promise<Trace> {
   return Object.fromEntries(Object.entries(row).map(([name, count]) => [name, Number(count)]))
 }
 
-function compareTraces ({ name }: Side, work: Work, before: Trace, after: Trace, batches: number): void {
+function compareTraces (
+  { name }: Side,
+  work: Work,
+  before: Trace,
+  after: Trace,
+  batches: number
+): void {
   const wrong = Object.entries(traces[work]).flatMap(([what, perBatch]) => {
     const [found, wanted] = [(after[what] ?? 0) - (before[what] ?? 0), perBatch * batches]
     return found === wanted ? [] : [`${what}: ${found} instead of ${wanted}`]
   })
-  if (wrong.length > 0) throw new Error(`${name} did not do the work of ${batches} batches (${work}): ${wrong.join(', ')}`)
+  if (wrong.length > 0) {
+    throw new Error(
+      `${name} did not do the work of ${batches} batches (${work}): ${wrong.join(', ')}`
+    )
+  }
 }
 
 function compareGists (sides: readonly Side[]): void {
   const speaking = sides.filter(({ gist }) => gist !== undefined)
   const [first] = speaking
   const other = speaking.find(({ gist }) => !isDeepStrictEqual(gist, first?.gist))
-  if (other !== undefined) throw new Error(`${other.name} answers ${JSON.stringify(other.gist)}, ${first?.name} ${JSON.stringify(first?.gist)}`)
+  if (other !== undefined) {
+    throw new Error(
+      `${other.name} answers ${JSON.stringify(other.gist)}, ${first?.name} ${
+        JSON.stringify(first?.gist)
+      }`
+    )
+  }
 }

@@ -1,11 +1,14 @@
 /**
- * A TCP proxy in front of PostgreSQL that gives a round trip, as a process of its own; started by `fork`.
+ * A TCP proxy in front of PostgreSQL that gives a round trip, as a process of its own; started by
+ * `fork`.
  *
- * In charge of: delaying both directions by half the round trip, in order, and keeping what clients sent when it is asked to record.
- * Refuses to: understand what goes through it (bench/wire.ts does).
+ * In charge of: delaying both directions by half the round trip, in order, and keeping what clients
+ * sent when it is asked to record. Refuses to: understand what goes through it (bench/wire.ts
+ * does).
  *
- * argv: host:port of the server, round trip in ms, `record` or nothing. Messages: {url} once it listens; to {} or {roundTripMs}, which changes it, it
- * answers {bursts}: what clients sent, base64, one element for each time that a client spoke after it had heard something.
+ * argv: host:port of the server, round trip in ms, `record` or nothing. Messages: {url} once it
+ * listens; to {} or {roundTripMs}, which changes it, it answers {bursts}: what clients sent,
+ * base64, one element for each time that a client spoke after it had heard something.
  */
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
@@ -17,7 +20,8 @@ const bursts: Buffer[] = []
 
 const listener = createServer({ noDelay: true }, client => {
   const server = connect({ host, port, noDelay: true })
-  // Whoever has heard nothing since it last spoke is still in the same burst, in however many pieces it arrives.
+  // Whoever has heard nothing since it last spoke is still in the same burst, in however many
+  // pieces it arrives.
   const spoken = { heard: true }
   const toServer = createLine(server)
   const toClient = createLine(client)
@@ -25,16 +29,23 @@ const listener = createServer({ noDelay: true }, client => {
     if (mode === 'record') keep(bytes, spoken)
     toServer(() => server.write(bytes))
   })
-  server.on('data', bytes => toClient(() => {
-    spoken.heard = true
-    client.write(bytes)
-  }))
-  for (const [one, other, line] of [[client, server, toServer], [server, client, toClient]] as const) {
+  server.on('data', bytes =>
+    toClient(() => {
+      spoken.heard = true
+      client.write(bytes)
+    }))
+  for (
+    const [one, other, line] of [[client, server, toServer], [server, client, toClient]] as const
+  ) {
     one.on('error', () => {}).on('close', () => line(() => other.destroySoon()))
   }
 })
 
-listener.listen(0, '127.0.0.1', () => process.send?.({ url: `127.0.0.1:${(listener.address() as AddressInfo).port}` }))
+listener.listen(
+  0,
+  '127.0.0.1',
+  () => process.send?.({ url: `127.0.0.1:${(listener.address() as AddressInfo).port}` })
+)
 process.on('message', (message: { readonly roundTripMs?: number }) => {
   if (message.roundTripMs !== undefined) delay.oneWayMs = message.roundTripMs / 2
   process.send?.({ bursts: bursts.map(bytes => bytes.toString('base64')) })
@@ -58,7 +69,9 @@ function createLine (target: Socket): (work: () => void) => void {
     while ((queue[0]?.due ?? Infinity) <= performance.now() + SLACK) queue.shift()?.work()
     if (queue.length > 0) wait()
   }
-  const wait = (): void => { setTimeout(run, Math.max(1, Math.round((queue[0]?.due ?? 0) - performance.now()))) }
+  const wait = (): void => {
+    setTimeout(run, Math.max(1, Math.round((queue[0]?.due ?? 0) - performance.now())))
+  }
   return work => {
     if (target.destroyed) return
     if (delay.oneWayMs === 0 && queue.length === 0) return work()

@@ -1,10 +1,21 @@
 /**
  * What the bench is to show, and whether it did.
  *
- * In charge of: each figure from the slices, its goal, and the verdict. Refuses to: hide one that was missed, or not measured.
+ * In charge of: each figure from the slices, its goal, and the verdict. Refuses to: hide one that
+ * was missed, or not measured.
  */
 import { contenders } from './contenders.ts'
-import { cpuPerBatch, ratioOf, ROUND_TRIPS, spreadOf, throughputOf, type BenchRecord, type Comparison, type Cost, type Spread } from './record.ts'
+import {
+  cpuPerBatch,
+  ratioOf,
+  ROUND_TRIPS,
+  spreadOf,
+  throughputOf,
+  type BenchRecord,
+  type Comparison,
+  type Cost,
+  type Spread
+} from './record.ts'
 
 export interface Goal {
   readonly work: string
@@ -17,9 +28,20 @@ export interface Goal {
   readonly atMost?: number
 }
 
-const { oneflight, awaits, 'function in begin': inBegin, 'bare function': bare, 'postgres.js': postgresJs, pg, postgraphile } = contenders
+const {
+  oneflight,
+  awaits,
+  'function in begin': inBegin,
+  'bare function': bare,
+  'postgres.js': postgresJs,
+  pg,
+  postgraphile
+} = contenders
 
-/** How much dearer an operation may be in a larger batch before that counts as growth: as much as slices differ. */
+/**
+ * How much dearer an operation may be in a larger batch before that counts as growth: as much as
+ * slices differ.
+ */
 const NOISE = 1.15
 
 /** All of them, in the order of the page. */
@@ -28,26 +50,112 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
   const order = find(record, 'order', 0)
   const own = record.wire.filter(({ name }) => name === oneflight.name)
   return [
-    { work: 'one hot row, 4 operations, 2 ms round trip', against: awaits.name, figure: paceRatio(hot(2), awaits.name), unit: '×', atLeast: 8 },
-    { work: 'the same', against: inBegin.name, figure: paceRatio(hot(2), inBegin.name), unit: '×', atLeast: 2 },
-    { work: 'the same', against: `${bare.name} (the limit)`, figure: paceRatio(hot(2), bare.name), unit: '×' },
-    ...ROUND_TRIPS.filter(ms => ms !== 2).flatMap(ms => [awaits, inBegin, bare].map(({ name }): Goal => ({ work: `one hot row, ${ms} ms`, against: name, figure: paceRatio(hot(ms), name), unit: '×' }))),
-    { work: 'order of 5 operations, 0 ms', against: postgresJs.name, figure: paceRatio(order, postgresJs.name), unit: '×', atLeast: 1.3 },
-    { work: 'the same, Node CPU of a batch', against: postgresJs.name, figure: cpuRatio(order, postgresJs.name), unit: '×', atMost: 1 },
-    { work: 'order of 5 operations, 0 ms', against: pg.name, figure: paceRatio(order, pg.name), unit: '×' },
-    { work: 'the same, Node CPU of a batch', against: pg.name, figure: cpuRatio(order, pg.name), unit: '×' },
-    { work: 'order of 5 operations, ids by the client', against: postgraphile.name, figure: paceRatio(find(record, 'order with ids', 0), postgraphile.name), unit: '×', atLeast: 4 },
-    { work: 'order of 5 operations, 0 ms', against: 'pgbench -M prepared', figure: paceRatio(order, 'pgbench -M prepared'), unit: '×', atLeast: 0.5 },
-    { work: 'round trips of a batch, 1 to 100 operations', against: '–', figure: spreadOf(own.map(({ roundTrips }) => roundTrips)), unit: '', atMost: 3 },
-    { work: 'of them while a lock is held', against: '–', figure: spreadOf(own.map(({ underLock }) => underLock)), unit: '', atMost: 0 },
+    {
+      work: 'one hot row, 4 operations, 2 ms round trip',
+      against: awaits.name,
+      figure: paceRatio(hot(2), awaits.name),
+      unit: '×',
+      atLeast: 8
+    },
+    {
+      work: 'the same',
+      against: inBegin.name,
+      figure: paceRatio(hot(2), inBegin.name),
+      unit: '×',
+      atLeast: 2
+    },
+    {
+      work: 'the same',
+      against: `${bare.name} (the limit)`,
+      figure: paceRatio(hot(2), bare.name),
+      unit: '×'
+    },
+    ...ROUND_TRIPS.filter(ms => ms !== 2).flatMap(ms =>
+      [awaits, inBegin, bare].map(({ name }): Goal => ({
+        work: `one hot row, ${ms} ms`,
+        against: name,
+        figure: paceRatio(hot(ms), name),
+        unit: '×'
+      }))
+    ),
+    {
+      work: 'order of 5 operations, 0 ms',
+      against: postgresJs.name,
+      figure: paceRatio(order, postgresJs.name),
+      unit: '×',
+      atLeast: 1.3
+    },
+    {
+      work: 'the same, Node CPU of a batch',
+      against: postgresJs.name,
+      figure: cpuRatio(order, postgresJs.name),
+      unit: '×',
+      atMost: 1
+    },
+    {
+      work: 'order of 5 operations, 0 ms',
+      against: pg.name,
+      figure: paceRatio(order, pg.name),
+      unit: '×'
+    },
+    {
+      work: 'the same, Node CPU of a batch',
+      against: pg.name,
+      figure: cpuRatio(order, pg.name),
+      unit: '×'
+    },
+    {
+      work: 'order of 5 operations, ids by the client',
+      against: postgraphile.name,
+      figure: paceRatio(find(record, 'order with ids', 0), postgraphile.name),
+      unit: '×',
+      atLeast: 4
+    },
+    {
+      work: 'order of 5 operations, 0 ms',
+      against: 'pgbench -M prepared',
+      figure: paceRatio(order, 'pgbench -M prepared'),
+      unit: '×',
+      atLeast: 0.5
+    },
+    {
+      work: 'round trips of a batch, 1 to 100 operations',
+      against: '–',
+      figure: spreadOf(own.map(({ roundTrips }) => roundTrips)),
+      unit: '',
+      atMost: 3
+    },
+    {
+      work: 'of them while a lock is held',
+      against: '–',
+      figure: spreadOf(own.map(({ underLock }) => underLock)),
+      unit: '',
+      atMost: 0
+    },
     ...record.bulk.map(({ what, rows, reference, oneflight, other }): Goal => ({
-      work: `${what} of ${show(rows)} rows in one operation`, against: reference, figure: between(spreadOf(other), spreadOf(oneflight)), unit: '×', atLeast: 0.8
+      work: `${what} of ${show(rows)} rows in one operation`,
+      against: reference,
+      figure: between(spreadOf(other), spreadOf(oneflight)),
+      unit: '×',
+      atLeast: 0.8
     })),
     ...record.memory.map(({ answerBytes, before, peak }): Goal => ({
-      work: 'growth of memory by one answer, in answers', against: `an answer of ${(answerBytes / 1e6).toFixed(0)} MB`, figure: spreadOf(peak.flatMap((most, i) => most === null ? [] : [(most - (before[i] ?? 0)) / answerBytes])), unit: '×', atMost: 3
+      work: 'growth of memory by one answer, in answers',
+      against: `an answer of ${(answerBytes / 1e6).toFixed(0)} MB`,
+      figure: spreadOf(
+        peak.flatMap((most, i) => most === null ? [] : [(most - (before[i] ?? 0)) / answerBytes])
+      ),
+      unit: '×',
+      atMost: 3
     })),
-    ...([['operation', record.perOperation], ['row', record.perRow]] as const).map(([what, costs]): Goal => ({
-      work: `cost of one ${what}, most growth from any size to a larger one`, against: `${show(costs[0]?.size ?? 0)} to ${show(costs.at(-1)?.size ?? 0)} ${what}s`, figure: steepest(costs), unit: '×', atMost: NOISE
+    ...([['operation', record.perOperation], ['row', record.perRow]] as const).map((
+      [what, costs]
+    ): Goal => ({
+      work: `cost of one ${what}, most growth from any size to a larger one`,
+      against: `${show(costs[0]?.size ?? 0)} to ${show(costs.at(-1)?.size ?? 0)} ${what}s`,
+      figure: steepest(costs),
+      unit: '×',
+      atMost: NOISE
     }))
   ]
 }
@@ -60,27 +168,51 @@ export function isReached ({ figure, atLeast, atMost }: Goal): boolean | undefin
 
 /** The verdicts as lines of text. */
 export function renderGoals (record: BenchRecord): string {
-  return goalsOf(record).filter(({ figure }) => figure !== undefined).map(goal => `${showFigure(goal).padStart(24)}  ${showGoal(goal).padEnd(8)} ${showVerdict(goal).padEnd(8)} ${goal.work}; ${goal.against}`).join('\n')
+  return goalsOf(record).filter(({ figure }) => figure !== undefined).map(goal =>
+    `${showFigure(goal).padStart(24)}  ${showGoal(goal).padEnd(8)} ${
+      showVerdict(goal).padEnd(8)
+    } ${goal.work}; ${goal.against}`
+  ).join('\n')
 }
 
-/** What the README shows: the chart that matters, the ratios that it comes to, and where the rest is. */
+/**
+ * What the README shows: the chart that matters, the ratios that it comes to, and where the rest
+ * is.
+ */
 export function renderSummary (record: BenchRecord): string {
-  const times = ({ name }: { readonly name: string }): string => ROUND_TRIPS.map(ms => `${showFigure({ figure: paceRatio(find(record, 'invoice', ms), name), unit: '×' })} at ${ms} ms`).join(', ')
-  return `![Batches a second on one hot row, by round trip between service and PostgreSQL](docs/benchmarks/hot-row.svg)
+  const times = ({ name }: { readonly name: string }): string =>
+    ROUND_TRIPS.map(ms =>
+      `${
+        showFigure({ figure: paceRatio(find(record, 'invoice', ms), name), unit: '×' })
+      } at ${ms} ms`
+    ).join(', ')
+  return '![Batches a second on one hot row, by round trip between service and ' +
+    `PostgreSQL](docs/benchmarks/hot-row.svg)
 
-Against a hand-written endpoint that awaits each statement: ${times(awaits)}. Against a PL/pgSQL function called in a transaction: ${times(inBegin)}. Measured by
-\`npm run bench\` on ${record.date.slice(0, 10)} at commit ${record.commit.slice(0, 7)}, ${record.machine.cores} cores. [docs/benchmarks.md](docs/benchmarks.md) has all figures, what was missed, and how it is measured.`
+Against a hand-written endpoint that awaits each statement: ${
+    times(awaits)
+  }. Against a PL/pgSQL function called in a transaction: ${times(inBegin)}. Measured by
+\`npm run bench\` on ${record.date.slice(0, 10)} at commit ${
+    record.commit.slice(0, 7)
+  }, ${record.machine.cores} cores. [docs/benchmarks.md](docs/benchmarks.md) has all figures, ` +
+    'what was missed, and how it is measured.'
 }
 
 /** `8.1× (7.9–8.4)`. */
 export function showFigure ({ figure, unit }: Pick<Goal, 'figure' | 'unit'>): string {
   if (figure === undefined) return 'not measured'
   const { median, least, most } = figure
-  return least === most ? `${show(median)}${unit}` : `${show(median)}${unit} (${show(least)}–${show(most)})`
+  return least === most
+    ? `${show(median)}${unit}`
+    : `${show(median)}${unit} (${show(least)}–${show(most)})`
 }
 
 export function showGoal ({ unit, atLeast, atMost }: Goal): string {
-  return atLeast !== undefined ? `≥ ${atLeast}${unit}` : atMost !== undefined ? `≤ ${atMost}${unit}` : '–'
+  return atLeast !== undefined
+    ? `≥ ${atLeast}${unit}`
+    : atMost !== undefined
+      ? `≤ ${atMost}${unit}`
+      : '–'
 }
 
 export function showVerdict (goal: Goal): string {
@@ -90,21 +222,35 @@ export function showVerdict (goal: Goal): string {
 
 /** Three digits; whole numbers from 100 on. */
 export function show (value: number): string {
-  return Math.abs(value) >= 100 ? value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ' ') : String(Number(value.toPrecision(3)))
+  return Math.abs(value) >= 100
+    ? value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ' ')
+    : String(Number(value.toPrecision(3)))
 }
 
-export function find (record: BenchRecord, work: string, roundTripMs: number): Comparison | undefined {
-  return record.comparisons.find(comparison => comparison.work === work && comparison.roundTripMs === roundTripMs)
+export function find (
+  record: BenchRecord,
+  work: string,
+  roundTripMs: number
+): Comparison | undefined {
+  return record.comparisons.find(comparison =>
+    comparison.work === work && comparison.roundTripMs === roundTripMs
+  )
 }
 
 /** How many times as many batches a second Oneflight did. */
 export function paceRatio (comparison: Comparison | undefined, other: string): Spread | undefined {
-  return between(throughputOf(slicesOf(comparison, oneflight.name)), throughputOf(slicesOf(comparison, other)))
+  return between(
+    throughputOf(slicesOf(comparison, oneflight.name)),
+    throughputOf(slicesOf(comparison, other))
+  )
 }
 
 /** How many times as much processor time of Node one batch took with Oneflight. */
 function cpuRatio (comparison: Comparison | undefined, other: string): Spread | undefined {
-  return between(cpuPerBatch(slicesOf(comparison, oneflight.name), 'nodeCpuMs'), cpuPerBatch(slicesOf(comparison, other), 'nodeCpuMs'))
+  return between(
+    cpuPerBatch(slicesOf(comparison, oneflight.name), 'nodeCpuMs'),
+    cpuPerBatch(slicesOf(comparison, other), 'nodeCpuMs')
+  )
 }
 
 function slicesOf (comparison: Comparison | undefined, name: string) {
@@ -117,6 +263,8 @@ function between (one: Spread | undefined, other: Spread | undefined): Spread | 
 
 /** The most that a unit costs more at one size than at a smaller one; undefined of no sizes. */
 function steepest (costs: readonly Cost[]): Spread | undefined {
-  const growths = costs.flatMap((larger, i) => costs.slice(0, i).flatMap(smaller => between(spreadOf(larger.ms), spreadOf(smaller.ms)) ?? []))
+  const growths = costs.flatMap((larger, i) =>
+    costs.slice(0, i).flatMap(smaller => between(spreadOf(larger.ms), spreadOf(smaller.ms)) ?? [])
+  )
   return growths.toSorted((a, b) => b.median - a.median)[0]
 }

@@ -1,8 +1,10 @@
 /**
- * The load, as a process of its own: a closed loop of connections that are kept, by autocannon; started by `fork`.
+ * The load, as a process of its own: a closed loop of connections that are kept, by autocannon;
+ * started by `fork`.
  *
- * In charge of: sending exactly so many requests, each with a fresh body and one of many tokens, and what came of them.
- * Refuses to: end before every request was answered: what is in the database can be compared with the answers then.
+ * In charge of: sending exactly so many requests, each with a fresh body and one of many tokens,
+ * and what came of them. Refuses to: end before every request was answered: what is in the database
+ * can be compared with the answers then.
  *
  * Takes messages LoadOrder, answers with LoadResult.
  */
@@ -38,7 +40,9 @@ process.on('message', (order: LoadOrder) => {
 })
 process.on('disconnect', () => process.exit())
 
-async function fire ({ url, dialect, work, connections, requests, tokens, headers }: LoadOrder): Promise<LoadResult> {
+async function fire (
+  { url, dialect, work, connections, requests, tokens, headers }: LoadOrder
+): Promise<LoadResult> {
   let good = 0
   let complaint: string | undefined
   let sent = 0
@@ -58,12 +62,17 @@ async function fire ({ url, dialect, work, connections, requests, tokens, header
       method: 'POST',
       setupRequest: request => ({
         ...request,
-        headers: { ...headers, 'content-type': 'application/json', authorization: `Bearer ${tokens[sent++ % tokens.length]}` },
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          authorization: `Bearer ${tokens[sent++ % tokens.length]}`
+        },
         body: makeBody(dialect, work)
       }),
       onResponse (status, body) {
-        if (status !== 200 || !succeeded(dialect, body)) complaint ??= `${status} ${body.slice(0, 1000)}`
-        else good += 1
+        if (status !== 200 || !succeeded(dialect, body)) {
+          complaint ??= `${status} ${body.slice(0, 1000)}`
+        } else good += 1
       }
     }]
   }, (error, result) => error === null ? over.resolve(result) : over.reject(error))
@@ -73,7 +82,8 @@ async function fire ({ url, dialect, work, connections, requests, tokens, header
   })
   const { errors, timeouts } = await over.promise
   latencies.sort((a, b) => a - b)
-  const at = (part: number): number => latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * part))] ?? 0
+  const at = (part: number): number =>
+    latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * part))] ?? 0
   return {
     succeeded: good,
     failed: latencies.length - good + errors + timeouts,

@@ -1,7 +1,8 @@
 /**
  * What a run leaves in `bench/results.json`, and the figures that are made of it.
  *
- * In charge of: the shape, medians and spreads. Refuses to: round anything; what is shown is the report's affair.
+ * In charge of: the shape, medians and spreads. Refuses to: round anything; what is shown is the
+ * report's affair.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +32,10 @@ export interface Comparison {
 }
 
 /** Ms of one unit of work at each size, one element for each slice. */
-export interface Cost { readonly size: number, readonly ms: readonly number[] }
+export interface Cost {
+  readonly size: number
+  readonly ms: readonly number[]
+}
 
 /** One operation with many rows: seconds of each repetition. */
 export interface Bulk {
@@ -46,7 +50,10 @@ export interface Bulk {
 
 export interface Memory {
   readonly answerBytes: number
-  /** Resident memory (bytes) before the answer and at its peak; null where there is no /proc. One element for each fresh process. */
+  /**
+   * Resident memory (bytes) before the answer and at its peak; null where there is no /proc. One
+   * element for each fresh process.
+   */
   readonly before: ReadonlyArray<number | null>
   readonly peak: ReadonlyArray<number | null>
 }
@@ -66,12 +73,25 @@ export interface BenchRecord {
   readonly commit: string
   /** Whether the tree differed from the commit in what is measured. */
   readonly changed: boolean
-  /** `loadBefore`: processes that wanted to run in the minute before; anything but about 0 is somebody else. */
-  readonly machine: { readonly cpu: string, readonly cores: number, readonly memoryGiB: number, readonly os: string, readonly loadBefore: number }
+  /**
+   * `loadBefore`: processes that wanted to run in the minute before; anything but about 0 is
+   * somebody else.
+   */
+  readonly machine: {
+    readonly cpu: string,
+    readonly cores: number,
+    readonly memoryGiB: number,
+    readonly os: string,
+    readonly loadBefore: number
+  }
   readonly versions: Readonly<Record<string, string>>
   readonly database: { readonly kind: string, readonly settings: Readonly<Record<string, string>> }
   readonly connections: number
-  readonly slices: { readonly count: number, readonly seconds: number, readonly warmUpBatches: number }
+  readonly slices: {
+    readonly count: number,
+    readonly seconds: number,
+    readonly warmUpBatches: number
+  }
   readonly comparisons: readonly Comparison[]
   readonly wire: readonly Wire[]
   readonly bulk: readonly Bulk[]
@@ -86,14 +106,21 @@ export function readRecord (file = resultsFile): BenchRecord {
 }
 
 /** Median with the least and the most. */
-export interface Spread { readonly median: number, readonly least: number, readonly most: number }
+export interface Spread {
+  readonly median: number
+  readonly least: number
+  readonly most: number
+}
 
 /** Undefined of no values. */
 export function spreadOf (values: readonly number[]): Spread | undefined {
   const sorted = values.toSorted((a, b) => a - b)
   const [least, most] = [sorted[0], sorted.at(-1)]
   if (least === undefined || most === undefined) return undefined
-  const [low, high] = [sorted[Math.floor((sorted.length - 1) / 2)] as number, sorted[Math.ceil((sorted.length - 1) / 2)] as number]
+  const [low, high] = [
+    sorted[Math.floor((sorted.length - 1) / 2)] as number,
+    sorted[Math.ceil((sorted.length - 1) / 2)] as number
+  ]
   return { median: (low + high) / 2, least, most }
 }
 
@@ -103,11 +130,21 @@ export function throughputOf (slices: readonly Slice[]): Spread | undefined {
 }
 
 /** Processor time (ms) of one batch; undefined where it was not measured. */
-export function cpuPerBatch (slices: readonly Slice[], of: 'nodeCpuMs' | 'postgresCpuMs'): Spread | undefined {
+export function cpuPerBatch (
+  slices: readonly Slice[],
+  of: 'nodeCpuMs' | 'postgresCpuMs'
+): Spread | undefined {
   return spreadOf(slices.flatMap(slice => slice[of] === null ? [] : [slice[of] / slice.batches]))
 }
 
-/** How many times `mine` is as much as `other`, with the least and the most that their spreads allow. */
+/**
+ * How many times `mine` is as much as `other`, with the least and the most that their spreads
+ * allow.
+ */
 export function ratioOf (mine: Spread, other: Spread): Spread {
-  return { median: mine.median / other.median, least: mine.least / other.most, most: mine.most / other.least }
+  return {
+    median: mine.median / other.median,
+    least: mine.least / other.most,
+    most: mine.most / other.least
+  }
 }

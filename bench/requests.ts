@@ -1,26 +1,50 @@
 /**
- * The work that is compared, in the words of each contender, and what has to be in the database afterwards.
+ * The work that is compared, in the words of each contender, and what has to be in the database
+ * afterwards.
  *
- * In charge of: bodies with fresh values, what of an answer must be the same for all, and rows per batch.
- * Refuses to: send anything.
+ * In charge of: bodies with fresh values, what of an answer must be the same for all, and rows per
+ * batch. Refuses to: send anything.
  */
 import { randomUUID } from 'node:crypto'
 
-/** `invoice`: one hot row, 4 operations with references. `order`: 5 operations, no contention. `order with ids`: the same with ids chosen by the client. */
+/**
+ * `invoice`: one hot row, 4 operations with references. `order`: 5 operations, no contention.
+ * `order with ids`: the same with ids chosen by the client.
+ */
 export type Work = 'invoice' | 'order' | 'order with ids'
 /** The language that a contender is spoken to in. */
 export type Dialect = 'oneflight' | 'endpoint' | 'graphql'
 
-const items = [{ sku: 'apple', qty: 4, price: 0.3 }, { sku: 'pear', qty: 1, price: 0.45 }, { sku: 'quince', qty: 2, price: 1.2 }] as const
+const items = [{ sku: 'apple', qty: 4, price: 0.3 }, { sku: 'pear', qty: 1, price: 0.45 }, {
+  sku: 'quince',
+  qty: 2,
+  price: 1.2
+}] as const
 const invoice = { note: 'Corner Shop', article: 'apple', qty: 4 } as const
 const name = 'Corner Shop'
 
 const bodies: Readonly<Record<Dialect, Partial<Record<Work, () => unknown>>>> = {
   oneflight: {
     invoice: () => [
-      { id: 'counter', op: 'update', table: 'counters', set: { n: { $inc: 1 } }, where: { id: { eq: 1 } } },
-      { id: 'invoice', op: 'insert', table: 'invoices', values: [{ number: '$counter.0.n', note: invoice.note }] },
-      { id: 'line', op: 'insert', table: 'invoice_lines', values: [{ invoice_id: '$invoice.0.id', article: invoice.article, qty: invoice.qty }] },
+      {
+        id: 'counter',
+        op: 'update',
+        table: 'counters',
+        set: { n: { $inc: 1 } },
+        where: { id: { eq: 1 } }
+      },
+      {
+        id: 'invoice',
+        op: 'insert',
+        table: 'invoices',
+        values: [{ number: '$counter.0.n', note: invoice.note }]
+      },
+      {
+        id: 'line',
+        op: 'insert',
+        table: 'invoice_lines',
+        values: [{ invoice_id: '$invoice.0.id', article: invoice.article, qty: invoice.qty }]
+      },
       { id: 'made', op: 'select', table: 'invoices', where: { id: { eq: '$invoice.0.id' } } }
     ],
     order: () => [
@@ -30,7 +54,11 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, () => unknown>>>> = 
     'order with ids': () => {
       const [customer, order] = [randomUUID(), randomUUID()]
       const [made, ...rest] = orderOf({ customer, order })
-      return [{ id: 'customer', op: 'insert', table: 'customers', values: [{ id: customer, name }] }, { ...made, values: [{ id: order, customer_id: customer }] }, ...rest]
+      return [
+        { id: 'customer', op: 'insert', table: 'customers', values: [{ id: customer, name }] },
+        { ...made, values: [{ id: order, customer_id: customer }] },
+        ...rest
+      ]
     }
   },
   endpoint: { invoice: () => invoice, order: () => ({ name, items }) },
@@ -38,30 +66,62 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, () => unknown>>>> = 
     'order with ids': () => {
       const [customer, order] = [randomUUID(), randomUUID()]
       // Decimals are strings in the GraphQL of PostGraphile.
-      const lines = items.map(({ price, ...item }, i) => [`item${i}`, { ...item, orderId: order, price: String(price) }] as const)
-      return { query: mutation, variables: { customer: { id: customer, name }, order: { id: order, customerId: customer }, id: order, ...Object.fromEntries(lines) } }
+      const lines = items.map(({ price, ...item }, i) =>
+        [`item${i}`, { ...item, orderId: order, price: String(price) }] as const
+      )
+      return {
+        query: mutation,
+        variables: {
+          customer: { id: customer, name },
+          order: { id: order, customerId: customer },
+          id: order,
+          ...Object.fromEntries(lines)
+        }
+      }
     }
   }
 }
 
 /** The four operations after the customer's. */
-function orderOf ({ customer, order }: { readonly customer: string, readonly order: string }): readonly object[] {
+function orderOf (
+  { customer, order }: { readonly customer: string, readonly order: string }
+): readonly object[] {
   return [
     { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: customer }] },
-    { id: 'items', op: 'insert', table: 'order_items', values: items.map(item => ({ order_id: order, ...item })) },
-    { id: 'paid', op: 'update', table: 'orders', set: { status: 'paid' }, where: { id: { eq: order } } },
+    {
+      id: 'items',
+      op: 'insert',
+      table: 'order_items',
+      values: items.map(item => ({ order_id: order, ...item }))
+    },
+    {
+      id: 'paid',
+      op: 'update',
+      table: 'orders',
+      set: { status: 'paid' },
+      where: { id: { eq: order } }
+    },
     { id: 'left', op: 'select', table: 'order_items', where: { order_id: { eq: order } } }
   ]
 }
 
-/** PostGraphile inserts one row in one mutation, so three lines are three; the last one answers them, which is its select. */
-const mutation = `mutation Order($customer: CustomerInput!, $order: OrderInput!, $id: UUID!, $item0: OrderItemInput!, $item1: OrderItemInput!, $item2: OrderItemInput!) {
+/**
+ * PostGraphile inserts one row in one mutation, so three lines are three; the last one answers
+ * them, which is its select.
+ */
+const mutation =
+  `mutation Order(
+  $customer: CustomerInput!, $order: OrderInput!, $id: UUID!,
+  $item0: OrderItemInput!, $item1: OrderItemInput!, $item2: OrderItemInput!
+) {
   createCustomer(input: { customer: $customer }) { customer { id } }
   createOrder(input: { order: $order }) { order { id } }
   item0: createOrderItem(input: { orderItem: $item0 }) { orderItem { sku } }
   item1: createOrderItem(input: { orderItem: $item1 }) { orderItem { sku } }
   item2: createOrderItem(input: { orderItem: $item2 }) { orderItem { sku } }
-  updateOrderById(input: { id: $id, orderPatch: { status: "paid" } }) { order { orderItemsByOrderId { nodes { orderId sku qty price } } } }
+  updateOrderById(input: { id: $id, orderPatch: { status: "paid" } }) {
+    order { orderItemsByOrderId { nodes { orderId sku qty price } } }
+  }
 }`
 
 /** A fresh body, as JSON text. Throws when this is never asked of the dialect. */
@@ -71,20 +131,34 @@ export function makeBody (dialect: Dialect, work: Work): string {
   return JSON.stringify(make())
 }
 
-/** Whether an answer with status 200 says that nothing failed; GraphQL says so in the body alone. */
+/**
+ * Whether an answer with status 200 says that nothing failed; GraphQL says so in the body alone.
+ */
 export function succeeded (dialect: Dialect, body: string): boolean {
   return dialect !== 'graphql' || !body.includes('"errors"')
 }
 
-/** What of an answer has to be the same whoever gives it: numbers as numbers, without ids, times and the contender's own form. */
+/**
+ * What of an answer has to be the same whoever gives it: numbers as numbers, without ids, times and
+ * the contender's own form.
+ */
 export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
-  const at = (...path: readonly (string | number)[]): any => path.reduce<any>((value, step) => value?.[step], answer)
+  const at = (...path: readonly (string | number)[]): any =>
+    path.reduce<any>((value, step) => value?.[step], answer)
   if (work === 'invoice') {
     const made = dialect === 'oneflight' ? at('data', 'made', 0) : answer
     return { note: made?.note, owner: made?.owner, numbered: Number(made?.number) > 0 }
   }
-  const lines = dialect === 'oneflight' ? at('data', 'left') : dialect === 'endpoint' ? at('items') : at('data', 'updateOrderById', 'order', 'orderItemsByOrderId', 'nodes')
-  return lines?.map((line: Record<string, unknown>) => ({ sku: line['sku'], qty: Number(line['qty']), price: Number(line['price']) }))
+  const lines = dialect === 'oneflight'
+    ? at('data', 'left')
+    : dialect === 'endpoint'
+      ? at('items')
+      : at('data', 'updateOrderById', 'order', 'orderItemsByOrderId', 'nodes')
+  return lines?.map((line: Record<string, unknown>) => ({
+    sku: line['sku'],
+    qty: Number(line['qty']),
+    price: Number(line['price'])
+  }))
 }
 
 /** Rows that a batch leaves behind, by what they are; `counted` asks for all of them at once. */
@@ -94,11 +168,16 @@ export const traces: Readonly<Record<Work, Readonly<Record<string, number>>>> = 
   'order with ids': { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 }
 }
 
-const orderTraces = `select (select count(*) from customers) as customers, (select count(*) from orders where status = 'paid') as "orders paid",
-  (select count(*) from order_items) as items, (select count(*) from order_items where (sku, qty, price) in (('apple', 4, 0.30), ('pear', 1, 0.45), ('quince', 2, 1.20))) as "items of the right articles"`
+const orderTraces =
+  `select (select count(*) from customers) as customers, (select count(*) from orders
+    where status = 'paid') as "orders paid",
+  (select count(*) from order_items) as items, (select count(*) from order_items where (sku, qty,
+    price) in (('apple', 4, 0.30), ('pear', 1, 0.45), ('quince', 2, 1.20)))
+    as "items of the right articles"`
 
 export const traceQueries: Readonly<Record<Work, string>> = {
-  invoice: 'select (select n from counters) as counted, (select count(*) from invoices) as invoices, (select count(*) from invoice_lines) as lines',
+  invoice: 'select (select n from counters) as counted, (select count(*) from invoices) as ' +
+    'invoices, (select count(*) from invoice_lines) as lines',
   order: orderTraces,
   'order with ids': orderTraces
 }

@@ -1,8 +1,10 @@
 /**
- * `npm run bench [part …] [-- --quick]`: measures, side by side, what bench/report.ts makes a page of.
+ * `npm run bench [part …] [-- --quick]`: measures, side by side, what bench/report.ts makes a page
+ * of.
  *
- * In charge of: the parts and their order, what the run is on, `bench/results.json`, and exit code 1 when a contender did other work than it was asked for.
- * Refuses to: judge figures, and to write down those of a quick run.
+ * In charge of: the parts and their order, what the run is on, `bench/results.json`, and exit code
+ * 1 when a contender did other work than it was asked for. Refuses to: judge figures, and to write
+ * down those of a quick run.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -23,16 +25,29 @@ import { endAll } from './stage.ts'
 
 const root = join(import.meta.dirname, '..')
 
-type Measured = Pick<BenchRecord, 'comparisons' | 'wire' | 'bulk' | 'memory' | 'perOperation' | 'perRow'>
+type Measured = Pick<
+  BenchRecord,
+  'comparisons' | 'wire' | 'bulk' | 'memory' | 'perOperation' | 'perRow'
+>
 
 /** The parts by name, each with what it measures. */
-const parts: Readonly<Record<string, (database: Database, measure: Measure) => Promise<Partial<Measured>>>> = {
+const parts: Readonly<
+  Record<string, (database: Database, measure: Measure) => Promise<Partial<Measured>>>
+> = {
   hot: async (database, measure) => ({ comparisons: await playAll(hotMatches, database, measure) }),
-  order: async (database, measure) => ({ comparisons: await playAll(orderMatches, database, measure) }),
+  order: async (database, measure) => ({
+    comparisons: await playAll(orderMatches, database, measure)
+  }),
   wire: async database => ({ wire: await countAll(database) }),
-  bulk: async (database, { slices }) => ({ bulk: await compareBulk(database, slices * 8), memory: await measureMemory(database, slices) }),
+  bulk: async (database, { slices }) => ({
+    bulk: await compareBulk(database, slices * 8),
+    memory: await measureMemory(database, slices)
+  }),
   cost: async (database, { slices, seconds }) => ({
-    perOperation: await measureCost(database, scales.perOperation, { slices, seconds: seconds / 5 }),
+    perOperation: await measureCost(database, scales.perOperation, {
+      slices,
+      seconds: seconds / 5
+    }),
     perRow: await measureCost(database, scales.perRow, { slices, seconds: seconds / 5 })
   })
 }
@@ -40,8 +55,13 @@ const parts: Readonly<Record<string, (database: Database, measure: Measure) => P
 const args = process.argv.slice(2)
 const quick = args.includes('--quick')
 const names = args.filter(arg => !arg.startsWith('--'))
-const unknown = [...names.filter(name => !(name in parts)), ...args.filter(arg => arg.startsWith('--') && arg !== '--quick')]
-const measure: Measure = quick ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } } : { slices: 3, seconds: 2.5, warmUp: { batches: 8000, seconds: 10 } }
+const unknown = [
+  ...names.filter(name => !(name in parts)),
+  ...args.filter(arg => arg.startsWith('--') && arg !== '--quick')
+]
+const measure: Measure = quick
+  ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } }
+  : { slices: 3, seconds: 2.5, warmUp: { batches: 8000, seconds: 10 } }
 
 /** What the stages need to be cleared (ms). */
 const CLEARING_MS = 10_000
@@ -54,13 +74,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 
 if (unknown.length > 0) {
-  console.error(`no part ${unknown.join(', ')}; there are ${Object.keys(parts).join(', ')}, and --quick`)
+  console.error(
+    `no part ${unknown.join(', ')}; there are ${Object.keys(parts).join(', ')}, and --quick`
+  )
   process.exitCode = 1
 } else {
-  await runParts(Object.keys(parts).filter(name => names.length === 0 || names.includes(name))).catch((error: unknown) => {
-    console.error(error)
-    process.exitCode = 1
-  })
+  await runParts(Object.keys(parts).filter(name => names.length === 0 || names.includes(name)))
+    .catch((error: unknown) => {
+      console.error(error)
+      process.exitCode = 1
+    })
 }
 
 async function runParts (chosen: readonly string[]): Promise<void> {
@@ -82,11 +105,21 @@ async function runParts (chosen: readonly string[]): Promise<void> {
     date: new Date().toISOString(),
     seconds: Math.round((performance.now() - start) / 1000),
     ...tree,
-    machine: { cpu: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), memoryGiB: Math.round(totalmem() / 2 ** 30), os: `${platform()} ${release()} ${arch()}`, loadBefore },
+    machine: {
+      cpu: cpus()[0]?.model ?? 'unknown',
+      cores: availableParallelism(),
+      memoryGiB: Math.round(totalmem() / 2 ** 30),
+      os: `${platform()} ${release()} ${arch()}`,
+      loadBefore
+    },
     versions: readVersions(database),
     database: { kind: database.kind, settings: database.settings },
     connections: CONNECTIONS,
-    slices: { count: measure.slices, seconds: measure.seconds, warmUpBatches: measure.warmUp.batches },
+    slices: {
+      count: measure.slices,
+      seconds: measure.seconds,
+      warmUpBatches: measure.warmUp.batches
+    },
     comparisons: measured.flatMap(({ comparisons = [] }) => comparisons),
     wire: measured.flatMap(({ wire = [] }) => wire),
     bulk: measured.flatMap(({ bulk = [] }) => bulk),
@@ -102,12 +135,20 @@ async function runParts (chosen: readonly string[]): Promise<void> {
   console.log('written: bench/results.json, docs/benchmarks.md, docs/benchmarks/')
 }
 
-async function playAll (matches: typeof hotMatches, database: Database, measure: Measure): Promise<BenchRecord['comparisons']> {
+async function playAll (
+  matches: typeof hotMatches,
+  database: Database,
+  measure: Measure
+): Promise<BenchRecord['comparisons']> {
   const played = []
   for (const match of matches) {
     const comparison = await play(match, database, measure)
-    const figures = comparison.contenders.map(({ name, slices }) => `${name} ${throughputOf(slices)?.median.toFixed(0)}`)
-    console.log(`#   ${comparison.work}, ${comparison.roundTripMs} ms, batches/s: ${figures.join(', ')}`)
+    const figures = comparison.contenders.map(({ name, slices }) =>
+      `${name} ${throughputOf(slices)?.median.toFixed(0)}`
+    )
+    console.log(
+      `#   ${comparison.work}, ${comparison.roundTripMs} ms, batches/s: ${figures.join(', ')}`
+    )
     played.push(comparison)
   }
   return played
@@ -116,16 +157,47 @@ async function playAll (matches: typeof hotMatches, database: Database, measure:
 /** What is measured: the commit, and whether the tree differs from it. */
 function readTree (): Pick<BenchRecord, 'commit' | 'changed'> {
   try {
-    const git = (...args: readonly string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
-    return { commit: git('rev-parse', 'HEAD'), changed: git('status', '--porcelain', '--', 'src', 'plugins', 'schemas', 'package.json', 'bench', ':!bench/results.json') !== '' }
+    const git = (...args: readonly string[]): string =>
+      execFileSync('git', args, {
+        cwd: root,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore']
+      }).trim()
+    return {
+      commit: git('rev-parse', 'HEAD'),
+      changed: git(
+        'status',
+        '--porcelain',
+        '--',
+        'src',
+        'plugins',
+        'schemas',
+        'package.json',
+        'bench',
+        ':!bench/results.json'
+      ) !== ''
+    }
   } catch {
     return { commit: 'unknown', changed: false }
   }
 }
 
 function readVersions ({ settings }: Database): Readonly<Record<string, string>> {
-  const installed = ['fastify', 'postgres', 'pg', 'postgraphile', 'postgraphile-plugin-atomic-mutations', 'autocannon'].map(name => [name, versionOf(name)])
-  return { node: process.version, postgresql: settings['server_version'] ?? '', psql: findProgram('psql') ?? 'none', pgbench: findProgram('pgbench') ?? 'none', ...Object.fromEntries(installed) }
+  const installed = [
+    'fastify',
+    'postgres',
+    'pg',
+    'postgraphile',
+    'postgraphile-plugin-atomic-mutations',
+    'autocannon'
+  ].map(name => [name, versionOf(name)])
+  return {
+    node: process.version,
+    postgresql: settings['server_version'] ?? '',
+    psql: findProgram('psql') ?? 'none',
+    pgbench: findProgram('pgbench') ?? 'none',
+    ...Object.fromEntries(installed)
+  }
 }
 
 function versionOf (name: string): string {

@@ -1,8 +1,8 @@
 /**
  * The processes of the bench, from start to end.
  *
- * In charge of: starting them, waiting until they are ready, and ending each by its id, whatever becomes of the bench.
- * Refuses to: know what they do.
+ * In charge of: starting them, waiting until they are ready, and ending each by its id, whatever
+ * becomes of the bench. Refuses to: know what they do.
  */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,21 +14,31 @@ import type { Stage } from '../src/dev/stage.ts'
 const running = new Set<ChildProcess>()
 const halt = { called: false }
 
-/** Ends everything that runs, so that whoever waits for it fails and clears its stage; nothing is started any more. */
+/**
+ * Ends everything that runs, so that whoever waits for it fails and clears its stage; nothing is
+ * started any more.
+ */
 export function endAll (): void {
   halt.called = true
   for (const child of running) child.kill('SIGTERM')
 }
 
-// Not one of them outlives the bench when it ends without clearing its stage, by process.exit() for example.
-process.on('exit', () => { for (const child of running) child.kill('SIGKILL') })
+// Not one of them outlives the bench when it ends without clearing its stage, by process.exit() for
+// example.
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
 
 /** Longest time (ms) for a process to start, and to end after SIGTERM. */
 const START_MS = 30_000
 const STOP_MS = 10_000
 
 const bench = import.meta.dirname
-const quiet = ['--disable-warning=ExperimentalWarning', '--disable-warning=DEP0169', '--disable-warning=DEP0040']
+const quiet = [
+  '--disable-warning=ExperimentalWarning',
+  '--disable-warning=DEP0169',
+  '--disable-warning=DEP0040'
+]
 
 /** What the peers and the proxy are started with, and nothing else of the environment. */
 export type Environment = Readonly<Record<string, string>>
@@ -36,17 +46,31 @@ export type Environment = Readonly<Record<string, string>>
 export interface Talker {
   readonly pid: number
   /** Sends a message and waits for the next one. Throws when the process ends instead. */
-  ask (message: unknown): Promise<any>
+  ask(message: unknown): Promise<any>
 }
 
 /** Starts a script of the bench; `hello` is its first message when it `greets`. */
-export async function useScript (stage: Stage, script: string, { args = [], env = {}, greets = true }: { readonly args?: readonly string[], readonly env?: Environment, readonly greets?: boolean } = {}): Promise<Talker & { readonly hello: any }> {
-  const child = fork(join(bench, script), [...args], { execArgv: quiet, env: { PATH: process.env['PATH'], NODE_ENV: 'production', ...env }, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+export async function useScript (
+  stage: Stage,
+  script: string,
+  { args = [], env = {}, greets = true }: {
+    readonly args?: readonly string[],
+    readonly env?: Environment,
+    readonly greets?: boolean
+  } = {}
+): Promise<Talker & { readonly hello: any }> {
+  const child = fork(join(bench, script), [...args], {
+    execArgv: quiet,
+    env: { PATH: process.env['PATH'], NODE_ENV: 'production', ...env },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc']
+  })
   keep(stage, child)
   const hear = async (): Promise<any> => {
     const gone = new AbortController()
     const message = once(child, 'message', { signal: gone.signal }).then(([message]) => message)
-    const end = once(child, 'exit', { signal: gone.signal }).then(([code]) => { throw new Error(`${script} ended (${code})`) })
+    const end = once(child, 'exit', { signal: gone.signal }).then(([code]) => {
+      throw new Error(`${script} ended (${code})`)
+    })
     return Promise.race([message, end]).finally(() => gone.abort())
   }
   const hello = greets ? await withTimeout(hear(), `${script} to start`) : undefined
@@ -62,16 +86,28 @@ export async function useScript (stage: Stage, script: string, { args = [], env 
 }
 
 /** Starts Oneflight as `npm start` does, and waits until it answers. */
-export async function useService (stage: Stage, env: Environment): Promise<{ readonly pid: number, readonly url: string }> {
+export async function useService (
+  stage: Stage,
+  env: Environment
+): Promise<{ readonly pid: number, readonly url: string }> {
   const port = await freePort()
   const child = spawn(process.execPath, [...quiet, join(bench, '../src/main.ts')], {
-    env: { PATH: process.env['PATH'], NODE_ENV: 'production', HTTP_PORT: String(port), ADMIN_HTTP_PORT: '0', LOG_LEVEL: 'warn', ...env },
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      HTTP_PORT: String(port),
+      ADMIN_HTTP_PORT: '0',
+      LOG_LEVEL: 'warn',
+      ...env
+    },
     stdio: ['ignore', 'inherit', 'inherit']
   })
   keep(stage, child)
   const deadline = Date.now() + START_MS
   while (!await accepts(port)) {
-    if (child.exitCode !== null || Date.now() > deadline) throw new Error('the service did not start')
+    if (child.exitCode !== null || Date.now() > deadline) {
+      throw new Error('the service did not start')
+    }
     await sleep(20)
   }
   return { pid: child.pid as number, url: `http://127.0.0.1:${port}` }
@@ -80,7 +116,9 @@ export async function useService (stage: Stage, env: Environment): Promise<{ rea
 function keep (stage: Stage, child: ChildProcess): void {
   running.add(child)
   if (halt.called) child.kill('SIGTERM')
-  const ended = once(child, 'exit').then(() => { running.delete(child) })
+  const ended = once(child, 'exit').then(() => {
+    running.delete(child)
+  })
   stage.teardown(async () => {
     child.kill('SIGTERM')
     const killing = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
@@ -91,7 +129,9 @@ function keep (stage: Stage, child: ChildProcess): void {
 
 async function withTimeout<T> (promise: Promise<T>, what: string): Promise<T> {
   const gone = new AbortController()
-  const late = sleep(START_MS, undefined, { signal: gone.signal }).then(() => { throw new Error(`waited ${START_MS} ms for ${what}`) })
+  const late = sleep(START_MS, undefined, { signal: gone.signal }).then(() => {
+    throw new Error(`waited ${START_MS} ms for ${what}`)
+  })
   return Promise.race([promise, late]).finally(() => {
     late.catch(() => {})
     gone.abort()

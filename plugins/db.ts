@@ -1,5 +1,6 @@
 /**
- * The database: the pools of lanes and the probe, opened with the app and closed with it. Nothing of a batch is known here.
+ * The database: the pools of lanes and the probe, opened with the app and closed with it. Nothing
+ * of a batch is known here.
  */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -23,13 +24,19 @@ export interface DbOptions {
 /** How often expired idempotency keys are deleted. */
 const PRUNE_MS = 60_000
 
-async function db (app: FastifyInstance, { config, database, replica: replicaTarget }: DbOptions): Promise<void> {
+async function db (
+  app: FastifyInstance,
+  { config, database, replica: replicaTarget }: DbOptions
+): Promise<void> {
   const warnOfSchemas = makeSchemaWarning(app)
   const pool = openPool(app, { config, target: database, warnOfSchemas })
   const replica = replicaTarget === undefined
     ? undefined
     : openPool(app, { config, target: replicaTarget, warnOfSchemas, which: { server: 'replica' } })
-  const pools = new Map<Server, LanePool>([['primary', pool], ...replica === undefined ? [] : [['replica', replica] as const]])
+  const pools = new Map<Server, LanePool>([
+    ['primary', pool],
+    ...replica === undefined ? [] : [['replica', replica] as const]
+  ])
   const probe = createProbe(database)
   let pruner: Pruner | undefined
   app.getDecorator<Observer>('observer').pools(pools)
@@ -40,13 +47,18 @@ async function db (app: FastifyInstance, { config, database, replica: replicaTar
     pruner = startPruner({
       target: database,
       everyMs: PRUNE_MS,
-      onRefused: ({ code }) => app.log.warn({ sqlstate: code }, 'expired idempotency keys cannot be deleted')
+      onRefused: ({ code }) =>
+        app.log.warn({ sqlstate: code }, 'expired idempotency keys cannot be deleted')
     })
     done()
   })
   // onClose runs when the server has answered its last request.
   app.addHook('onClose', async () => {
-    await Promise.all([...[...pools.values()].map(one => one.close()), probe.close(), pruner?.close()])
+    await Promise.all([
+      ...[...pools.values()].map(one => one.close()),
+      probe.close(),
+      pruner?.close()
+    ])
   })
 }
 
@@ -74,7 +86,8 @@ interface OpenPoolOptions {
 
 /** A pool that tells the log of its troubles. */
 function openPool (
-  { log }: FastifyInstance, { config, target, warnOfSchemas, which = {} }: OpenPoolOptions
+  { log }: FastifyInstance,
+  { config, target, warnOfSchemas, which = {} }: OpenPoolOptions
 ): LanePool {
   let warned = false
   /** Why there is no connection, as far as it was told. */
@@ -89,12 +102,19 @@ function openPool (
     onOpened: ({ privileged, unsafeSchemas }) => {
       if (told.size > 0) log.info(which, 'the database is reachable again')
       told.clear()
-      if (privileged && !warned) log.warn({ ...which, role: target.user }, 'the login role is superuser or BYPASSRLS: a fault in the service would not be held back by any right or policy')
+      if (privileged && !warned) {
+        log.warn(
+          { ...which, role: target.user },
+          'the login role is superuser or BYPASSRLS: a fault in the service would not be ' +
+            'held back by any right or policy'
+        )
+      }
       warned ||= privileged
       warnOfSchemas(unsafeSchemas)
     },
-    // Every request asks for a connection: each reason is told once until there is one. The message alone, without the values that options of
-    // DATABASE_URL may hold: the error objects of postgres.js carry even more.
+    // Every request asks for a connection: each reason is told once until there is one. The message
+    // alone, without the values that options of DATABASE_URL may hold: the error objects of
+    // postgres.js carry even more.
     onOpenFailed: error => {
       const reason = withoutValues(error as DatabaseError)
       if (!told.has(reason)) log.warn({ ...which, reason }, 'no connection to the database')

@@ -1,6 +1,7 @@
 /**
- * Whether requests are welcome: whether the database answers, until the service stops. `GET /health` of the main server says it to load balancers, without
- * authentication and in its own shape; the admin server asks the same by the decorator.
+ * Whether requests are welcome: whether the database answers, until the service stops. `GET
+ * /health` of the main server says it to load balancers, without authentication and in its own
+ * shape; the admin server asks the same by the decorator.
  */
 import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'

@@ -1,7 +1,8 @@
 /**
- * The edge of HTTP itself: what Node's server would answer in its own words, or not at all. In charge of bytes that are no HTTP, too
- * many or too late, of requests that Node keeps from Fastify (CONNECT, Expect), and of connections whose request was answered before
- * its body had arrived. What a request means is not known here.
+ * The edge of HTTP itself: what Node's server would answer in its own words, or not at all. In
+ * charge of bytes that are no HTTP, too many or too late, of requests that Node keeps from Fastify
+ * (CONNECT, Expect), and of connections whose request was answered before its body had arrived.
+ * What a request means is not known here.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -16,14 +17,23 @@ export interface HttpOptions {
   readonly requestId: (request: IncomingMessage) => string
   /** Most bytes that are read of a body after its request was answered. */
   readonly maxBodyBytes: number
-  /** How long, in milliseconds, a connection is kept for nothing but the client reading the last answer. */
+  /**
+   * How long, in milliseconds, a connection is kept for nothing but the client reading the last
+   * answer.
+   */
   readonly patienceMs: number
 }
 
-/** How long, in milliseconds, a closing server waits for a request on a connection that is kept alive. */
+/**
+ * How long, in milliseconds, a closing server waits for a request on a connection that is kept
+ * alive.
+ */
 const GRACE_MS = 1000
 
-interface Exchange { readonly request: IncomingMessage, readonly response: ServerResponse }
+interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+}
 
 interface Connection {
   /** Requests that are not answered yet; several when the client pipelines. */
@@ -31,18 +41,27 @@ interface Connection {
   last?: Exchange
   /** Nothing that comes after the last request is understood. */
   broken: boolean
-  /** The last answer is announced as such: what comes after it must not run (RFC 9112 §9.6), for nobody would hear of it. */
+  /**
+   * The last answer is announced as such: what comes after it must not run (RFC 9112 §9.6), for
+   * nobody would hear of it.
+   */
   closing: boolean
 }
 
-/** The request-target in origin form (RFC 9112 §3.2.2): what a client sends to a proxy may begin with scheme and host. */
+/**
+ * The request-target in origin form (RFC 9112 §3.2.2): what a client sends to a proxy may begin
+ * with scheme and host.
+ */
 export function originForm ({ url = '' }: { readonly url?: string | undefined }): string {
   const path = url.replace(/^https?:\/\/[^/?#]+/i, '')
   // `*` too: the router would take its one character for that of `/`.
   return path.startsWith('/') ? path : `/${path}`
 }
 
-async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs }: HttpOptions): Promise<void> {
+async function http (
+  app: FastifyInstance,
+  { requestId, maxBodyBytes, patienceMs }: HttpOptions
+): Promise<void> {
   const { server } = app
   const connections = new Map<Socket, Connection>()
   const refusals = new WeakMap<IncomingMessage, Failure>()
@@ -52,8 +71,8 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
   let stopping = false
 
   /**
-   * Ends a connection that has nothing to answer, while the service stops. Not at once: the next request may be on its way already,
-   * and would be lost. It is served, as the last one.
+   * Ends a connection that has nothing to answer, while the service stops. Not at once: the next
+   * request may be on its way already, and would be lost. It is served, as the last one.
    */
   const retire = (socket: Socket, { open }: Connection): void => {
     setTimeout(() => {
@@ -62,8 +81,16 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
   }
 
   /** Refuses what Fastify never hears of. */
-  const refuse = (socket: Socket, refused: Failure, id: string, headers: Readonly<Record<string, string>> = {}): void => {
-    app.log.info({ request_id: id, status: refused.status, code: refused.code }, 'request completed')
+  const refuse = (
+    socket: Socket,
+    refused: Failure,
+    id: string,
+    headers: Readonly<Record<string, string>> = {}
+  ): void => {
+    app.log.info(
+      { request_id: id, status: refused.status, code: refused.code },
+      'request completed'
+    )
     writeFailure(socket, refused, id, headers)
     hangUp(socket, patienceMs)
   }
@@ -86,7 +113,8 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     const exchange = { request, response }
     connection.open.add(exchange)
     connection.last = exchange
-    // Before Node's own listener, which would read the rest of the body without bound or reset the connection.
+    // Before Node's own listener, which would read the rest of the body without bound or reset the
+    // connection.
     response.prependOnceListener('finish', () => {
       if (!request.complete) drain(request, maxBodyBytes, patienceMs)
     })
@@ -96,12 +124,14 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
       if (stopping && connection.open.size === 0) retire(socket, connection)
     })
   })
-  // With a listener Node leaves it to us. A batch may run longer than that: then nothing is written, and nothing is wrong.
+  // With a listener Node leaves it to us. A batch may run longer than that: then nothing is
+  // written, and nothing is wrong.
   server.on('timeout', (socket: Socket) => {
     const [first] = (connections.get(socket) as Connection).open
     if (first === undefined || first.response.headersSent) socket.destroy()
   })
-  // Node takes a connection for idle whose answer is still being written, and would cut it when the server closes.
+  // Node takes a connection for idle whose answer is still being written, and would cut it when the
+  // server closes.
   server.closeIdleConnections = () => {}
   // Fastify's listener would answer in its own words.
   server.removeAllListeners('clientError')
@@ -109,7 +139,8 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     const connection = connections.get(socket)
     if (connection === undefined || !socket.writable) return
     connection.broken = true
-    // Complete requests are being answered: a 400 now would deny a batch that may well commit. Their answers are the last ones here.
+    // Complete requests are being answered: a 400 now would deny a batch that may well commit.
+    // Their answers are the last ones here.
     if (isOwed(connection)) return
     const { last } = connection
     const refused = clientFailure(error.code)
@@ -122,12 +153,15 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
       hangUp(socket, patienceMs)
     }
   })
-  // Without a listener Node closes the connection of a CONNECT without a word, and with one it leaves the socket's errors to us.
+  // Without a listener Node closes the connection of a CONNECT without a word, and with one it
+  // leaves the socket's errors to us.
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
     socket.on('error', () => {}).resume()
     const connection = connections.get(socket) as Connection
     connection.broken = true
-    if (socket.writable && !isOwed(connection)) refuse(socket, failure('method_not_allowed'), requestId(request), { allow: 'POST' })
+    if (socket.writable && !isOwed(connection)) {
+      refuse(socket, failure('method_not_allowed'), requestId(request), { allow: 'POST' })
+    }
   })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     refusals.set(request, failure('expectation_unsupported'))
@@ -139,15 +173,20 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
     server.emit('request', request, response)
   })
 
-  // From then on an answer is the last one of its connection. Connections are taken as before, until the server closes.
-  app.decorate('announceStop', () => { stopping = true })
+  // From then on an answer is the last one of its connection. Connections are taken as before,
+  // until the server closes.
+  app.decorate('announceStop', () => {
+    stopping = true
+  })
   app.decorate('isStopping', () => stopping)
   app.decorate('refusalOf', (request: IncomingMessage) => refusals.get(request))
   app.addHook('onRequest', async ({ raw }, reply) => {
     if (dropped.has(raw)) reply.hijack()
   })
   app.addHook('preParsing', async ({ raw, headers }, reply) => {
-    if (awaiting.has(raw) && !(Number(headers['content-length']) > maxBodyBytes)) reply.raw.writeContinue()
+    if (awaiting.has(raw) && !(Number(headers['content-length']) > maxBodyBytes)) {
+      reply.raw.writeContinue()
+    }
   })
   app.addHook('onSend', async ({ raw, headers }, reply) => {
     const connection = connections.get(raw.socket)
@@ -160,15 +199,21 @@ async function http (app: FastifyInstance, { requestId, maxBodyBytes, patienceMs
   })
   app.addHook('preClose', async () => {
     stopping = true
-    for (const [socket, connection] of connections) if (connection.open.size === 0) retire(socket, connection)
+    for (const [socket, connection] of connections) {
+      if (connection.open.size === 0) retire(socket, connection)
+    }
     // Node looks after its timeouts no longer when it closes.
     setTimeout(() => {
-      for (const [socket, { last }] of connections) if (last?.request.complete !== true) server.emit('clientError', late, socket)
+      for (const [socket, { last }] of connections) {
+        if (last?.request.complete !== true) server.emit('clientError', late, socket)
+      }
     }, graceMs + patienceMs).unref()
   })
 }
 
-const late = Object.assign(new Error('the request did not arrive in time'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+const late = Object.assign(new Error('the request did not arrive in time'), {
+  code: 'ERR_HTTP_REQUEST_TIMEOUT'
+})
 
 /** Whether a request that arrived completely is still to be answered. */
 function isOwed ({ open }: Connection): boolean {
@@ -177,21 +222,34 @@ function isOwed ({ open }: Connection): boolean {
 
 function clientFailure (code: string | undefined): Failure {
   switch (code) {
-    case 'HPE_HEADER_OVERFLOW': return failure('headers_too_large')
-    case 'ERR_HTTP_REQUEST_TIMEOUT': return failure('request_timeout')
-    default: return failure('http_malformed')
+    case 'HPE_HEADER_OVERFLOW':
+      return failure('headers_too_large')
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return failure('request_timeout')
+    default:
+      return failure('http_malformed')
   }
 }
 
-function writeFailure (socket: Socket, refused: Failure, id: string, more: Readonly<Record<string, string>> = {}): void {
+function writeFailure (
+  socket: Socket,
+  refused: Failure,
+  id: string,
+  more: Readonly<Record<string, string>> = {}
+): void {
   const { status, headers, body } = answerFailure(refused, id)
-  const lines = Object.entries({ ...headers, ...more, 'content-length': String(Buffer.byteLength(body)), connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`)
+  const lines = Object.entries({
+    ...headers,
+    ...more,
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close'
+  }).map(([name, value]) => `${name}: ${value}\r\n`)
   socket.write(`HTTP/1.1 ${status} ${refused.code}\r\n${lines.join('')}\r\n${body}`)
 }
 
 /**
- * Ends a connection after what was written. What the client still sends is read for a while: a connection that is closed with unread
- * bytes is reset, and the reset can overtake the answer.
+ * Ends a connection after what was written. What the client still sends is read for a while: a
+ * connection that is closed with unread bytes is reset, and the reset can overtake the answer.
  */
 function hangUp (socket: Socket, patienceMs: number): void {
   socket.end()
@@ -199,7 +257,10 @@ function hangUp (socket: Socket, patienceMs: number): void {
   socket.once('close', () => clearTimeout(timer))
 }
 
-/** Throws away what is left of the body of an answered request: then the connection goes on with the next one. Endless ones are cut off. */
+/**
+ * Throws away what is left of the body of an answered request: then the connection goes on with the
+ * next one. Endless ones are cut off.
+ */
 function drain (request: IncomingMessage, maxBytes: number, patienceMs: number): void {
   const { socket } = request
   let left = maxBytes
@@ -207,7 +268,8 @@ function drain (request: IncomingMessage, maxBytes: number, patienceMs: number):
     left -= chunk.length
     if (left < 0) request.pause()
   })
-  // Node's way to close the connection after this answer; here it has to wait for the client, as in hangUp.
+  // Node's way to close the connection after this answer; here it has to wait for the client, as in
+  // hangUp.
   socket.destroySoon = () => socket.end()
   const timer = setTimeout(() => socket.destroy(), patienceMs).unref()
   request.once('end', () => {

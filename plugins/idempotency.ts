@@ -1,6 +1,7 @@
 /**
- * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): read from the headers alone. What is kept under it, and when, is the engine's business. The
- * decorator `readIdempotencyKey` is a hook for routes that keep keys.
+ * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): read from the headers alone. What
+ * is kept under it, and when, is the engine's business. The decorator `readIdempotencyKey` is a
+ * hook for routes that keep keys.
  */
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
@@ -25,7 +26,9 @@ async function idempotency (app: FastifyInstance): Promise<void> {
   }
   app.decorate('readIdempotencyKey', readIdempotencyKey)
   app.decorate('digestBody', (request: FastifyRequest, bytes: Buffer) => {
-    if (request.idempotencyKey !== undefined) request.bodyDigest = createHash('sha256').update(bytes).digest()
+    if (request.idempotencyKey !== undefined) {
+      request.bodyDigest = createHash('sha256').update(bytes).digest()
+    }
   })
 }
 
@@ -34,7 +37,11 @@ function readKey ({ raw }: FastifyRequest): string | undefined {
   if (sent === undefined) return undefined
   const key = bareKey.test(sent) ? sent : quotedKey.exec(sent)?.[1]?.replace(/\\(.)/g, '$1')
   if (more.length > 0 || key === undefined || key === '' || key.length > maxKeyLength) {
-    throw failure('idempotency_key_invalid', `Idempotency-Key must be one key of 1 to ${maxKeyLength} visible ASCII characters, or such a text in quotes.`)
+    throw failure(
+      'idempotency_key_invalid',
+      `Idempotency-Key must be one key of 1 to ${maxKeyLength} visible ASCII characters, ` +
+        'or such a text in quotes.'
+    )
   }
   return key
 }

@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics: the names, labels and units of the contract. Labels are bounded: what only a client claims is `other`.
- * The text is served by the admin server; nothing is served here.
+ * Prometheus metrics: the names, labels and units of the contract. Labels are bounded: what only a
+ * client claims is `other`. The text is served by the admin server; nothing is served here.
  */
 import type { FastifyInstance } from 'fastify'
 import metricsModule, { type IFastifyMetrics } from 'fastify-metrics'
@@ -28,24 +28,42 @@ async function metrics (app: FastifyInstance): Promise<void> {
     defaultMetrics: { enabled: true, register },
     routeMetrics: {
       enabled: { histogram: true, summary: false },
-      overrides: { histogram: { registers: [register] }, summary: { registers: [new client.Registry()] } }
+      overrides: {
+        histogram: { registers: [register] },
+        summary: { registers: [new client.Registry()] }
+      }
     }
   })
   app.decorate('observer', createObserver(client, register))
-  const errors = new client.Counter({ name: 'service_error_count', help: 'Answers other than 2xx, by code; those to bytes that are no HTTP and to clients that went away are not among them', labelNames: ['code'], registers: [register] })
+  const errors = new client.Counter({
+    name: 'service_error_count',
+    help: 'Answers other than 2xx, by code; those to bytes that are no HTTP and to clients ' +
+      'that went away are not among them',
+    labelNames: ['code'],
+    registers: [register]
+  })
   app.addHook('onResponse', async ({ access: { failure } }) => {
-    if (failure !== undefined) errors.inc({ code: codes.has(failure.code) ? failure.code : 'other' })
+    if (failure !== undefined) {
+      errors.inc({ code: codes.has(failure.code) ? failure.code : 'other' })
+    }
   })
 }
 
 /** A function of the database can raise any SQLSTATE; one without a name is its own code. */
 const codes: ReadonlySet<string> = new Set([...Object.keys(catalogue), ...conditions.values()])
 
-/** The client library, by way of any app. It is a dependency of fastify-metrics, which hands it out only after it was registered. */
+/**
+ * The client library, by way of any app. It is a dependency of fastify-metrics, which hands it out
+ * only after it was registered.
+ */
 export async function borrowClient (app: FastifyInstance): Promise<Client> {
   let client: Client | undefined
   await app.register(async child => {
-    await child.register(fastifyMetrics, { endpoint: null, defaultMetrics: { enabled: false }, routeMetrics: { enabled: false } })
+    await child.register(fastifyMetrics, {
+      endpoint: null,
+      defaultMetrics: { enabled: false },
+      routeMetrics: { enabled: false }
+    })
     client = child.getDecorator<IFastifyMetrics>('metrics').client
   })
   return client as Client
@@ -62,12 +80,44 @@ function createObserver (client: Client, register: Registry): Observer {
     return table
   }
   const registers = [register]
-  const transactions = new client.Counter({ name: 'service_txn_count', help: 'Transactions that reached BEGIN', labelNames: ['role', 'outcome'], registers })
-  const transactionTimes = new client.Histogram({ name: 'service_txn_duration_milliseconds', help: 'From BEGIN to the answer of COMMIT or the failure, in milliseconds', labelNames: ['role', 'outcome'], buckets: BUCKETS_MS, registers })
-  const operations = new client.Counter({ name: 'service_op_count', help: 'Operations that were answered or failed', labelNames: ['op', 'outcome'], registers })
-  const operationTimes = new client.Histogram({ name: 'service_op_duration_milliseconds', help: 'From the answer before to the answer of the operation, in milliseconds', labelNames: ['op', 'outcome'], buckets: BUCKETS_MS, registers })
-  const exceptions = new client.Counter({ name: 'service_op_exceptions', help: 'Operations that failed', labelNames: ['op', 'table'], registers })
-  const retries = new client.Counter({ name: 'service_txn_retry_count', help: 'Further flights of transactions, by what had become of the one before', labelNames: ['reason'], registers })
+  const transactions = new client.Counter({
+    name: 'service_txn_count',
+    help: 'Transactions that reached BEGIN',
+    labelNames: ['role', 'outcome'],
+    registers
+  })
+  const transactionTimes = new client.Histogram({
+    name: 'service_txn_duration_milliseconds',
+    help: 'From BEGIN to the answer of COMMIT or the failure, in milliseconds',
+    labelNames: ['role', 'outcome'],
+    buckets: BUCKETS_MS,
+    registers
+  })
+  const operations = new client.Counter({
+    name: 'service_op_count',
+    help: 'Operations that were answered or failed',
+    labelNames: ['op', 'outcome'],
+    registers
+  })
+  const operationTimes = new client.Histogram({
+    name: 'service_op_duration_milliseconds',
+    help: 'From the answer before to the answer of the operation, in milliseconds',
+    labelNames: ['op', 'outcome'],
+    buckets: BUCKETS_MS,
+    registers
+  })
+  const exceptions = new client.Counter({
+    name: 'service_op_exceptions',
+    help: 'Operations that failed',
+    labelNames: ['op', 'table'],
+    registers
+  })
+  const retries = new client.Counter({
+    name: 'service_txn_retry_count',
+    help: 'Further flights of transactions, by what had become of the one before',
+    labelNames: ['reason'],
+    registers
+  })
   return {
     retry (reason) {
       retries.inc({ reason })
@@ -83,18 +133,27 @@ function createObserver (client: Client, register: Registry): Observer {
       }
     },
     pools (pools) {
-      const gauge = (name: string, help: string, read: (count: LaneCount) => number) => new client.Gauge({
-        name,
-        help,
-        labelNames: ['server'],
-        registers,
-        collect () {
-          for (const [server, { count }] of pools) this.set({ server }, read(count()))
-        }
-      })
-      gauge('service_pool_lanes_busy', 'Database connections that carry a transaction', ({ busy }) => busy)
+      const gauge = (name: string, help: string, read: (count: LaneCount) => number) =>
+        new client.Gauge({
+          name,
+          help,
+          labelNames: ['server'],
+          registers,
+          collect () {
+            for (const [server, { count }] of pools) this.set({ server }, read(count()))
+          }
+        })
+      gauge(
+        'service_pool_lanes_busy',
+        'Database connections that carry a transaction',
+        ({ busy }) => busy
+      )
       gauge('service_pool_lanes_idle', 'Database connections that are idle', ({ idle }) => idle)
-      gauge('service_pool_waiting', 'Batches that wait for a database connection', ({ waiting }) => waiting)
+      gauge(
+        'service_pool_waiting',
+        'Batches that wait for a database connection',
+        ({ waiting }) => waiting
+      )
     },
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }

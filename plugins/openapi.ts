@@ -1,6 +1,7 @@
 /**
- * `GET /openapi.json`: the description of the API, without a token, on the main server and on the admin server. What it says is written in
- * src/openapi/; it is put together when somebody asks for the first time, and no request is ever held against it.
+ * `GET /openapi.json`: the description of the API, without a token, on the main server and on the
+ * admin server. What it says is written in src/openapi/; it is put together when somebody asks for
+ * the first time, and no request is ever held against it.
  */
 import { createHash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
@@ -9,7 +10,10 @@ import { describeApi, type DescribedConfig } from '../src/openapi/document.ts'
 
 export interface OpenApiOptions {
   readonly config: DescribedConfig
-  /** Where the document says that the main server is: an URL, may be relative to that of the document. */
+  /**
+   * Where the document says that the main server is: an URL, may be relative to that of the
+   * document.
+   */
   readonly server: string
 }
 
@@ -24,7 +28,10 @@ async function openapi (app: FastifyInstance, { config, server }: OpenApiOptions
   })
 }
 
-async function make (config: DescribedConfig, server: string): Promise<{ readonly bytes: Buffer, readonly etag: string }> {
+async function make (
+  config: DescribedConfig,
+  server: string
+): Promise<{ readonly bytes: Buffer, readonly etag: string }> {
   const bytes = Buffer.from(JSON.stringify(await describeApi(config, server)))
   return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
 }

@@ -1,8 +1,19 @@
 /**
- * Traces (W3C Trace Context, OpenTelemetry): where a request stands in one, and spans of what it does. Without a provider no span is made; a `traceparent` that
- * the client sent stands in the log all the same. In charge of what a trace may hold: as in the log, nothing that a client or the database said.
+ * Traces (W3C Trace Context, OpenTelemetry): where a request stands in one, and spans of what it
+ * does. Without a provider no span is made; a `traceparent` that the client sent stands in the log
+ * all the same. In charge of what a trace may hold: as in the log, nothing that a client or the
+ * database said.
  */
-import { SpanKind, SpanStatusCode, trace, type Attributes, type Context, type Span, type SpanOptions, type TracerProvider } from '@opentelemetry/api'
+import {
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+  type SpanOptions,
+  type TracerProvider
+} from '@opentelemetry/api'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { readTraceparent, renderTraceparent, type Trace } from '../schemas/trace.ts'
@@ -24,20 +35,32 @@ declare module 'fastify' {
   }
 }
 
-async function telemetry (app: FastifyInstance, { tracerProvider, database }: TelemetryOptions): Promise<void> {
+async function telemetry (
+  app: FastifyInstance,
+  { tracerProvider, database }: TelemetryOptions
+): Promise<void> {
   app.decorateRequest('trace', undefined)
-  const spans = tracerProvider === undefined ? { batch () {}, retry () {} } : await traceRequests(app, tracerProvider, database)
+  const spans = tracerProvider === undefined
+    ? { batch () {}, retry () {} }
+    : await traceRequests(app, tracerProvider, database)
   app.decorate('spans', spans satisfies Spans)
   app.addHook('onRequest', async (request, reply) => {
     const span = tracerProvider === undefined ? null : spanOf(request)
     request.trace = span === null ? readTraceparent(request.headers['traceparent']) : placeOf(span)
     if (request.trace === undefined) return
     if (span !== null) reply.header('traceparent', renderTraceparent(request.trace))
-    request.log = request.log.child({ trace_id: request.trace.traceId, ...span === null ? {} : { span_id: request.trace.spanId } })
+    request.log = request.log.child({
+      trace_id: request.trace.traceId,
+      ...span === null ? {} : { span_id: request.trace.spanId }
+    })
   })
 }
 
-async function traceRequests (app: FastifyInstance, provider: TracerProvider, database: DatabaseTarget): Promise<Spans> {
+async function traceRequests (
+  app: FastifyInstance,
+  provider: TracerProvider,
+  database: DatabaseTarget
+): Promise<Spans> {
   // Loaded where it is used alone.
   const { default: FastifyOtel } = await import('@fastify/otel')
   const instrumentation = new FastifyOtel.FastifyOtelInstrumentation({
@@ -61,11 +84,26 @@ async function traceRequests (app: FastifyInstance, provider: TracerProvider, da
     batch (request, { role, since, ms, operations }, failure) {
       const context = recording(request)
       if (context === null) return
-      const span = tracer.startSpan('batch', { startTime: since, attributes: { ...system, 'oneflight.operations': operations.length, ...role === undefined ? {} : { 'oneflight.role': role } } }, context)
+      const span = tracer.startSpan('batch', {
+        startTime: since,
+        attributes: {
+          ...system,
+          'oneflight.operations': operations.length,
+          ...role === undefined ? {} : { 'oneflight.role': role }
+        }
+      }, context)
       const inside = trace.setSpan(context, span)
       for (const [index, operation] of operations.entries()) {
         const failed = operation.outcome === 'error' ? failure : undefined
-        endSpan(tracer.startSpan(nameOf(operation), describeOperation(operation, { ...system, 'oneflight.operation.index': index }), inside), failed, operation.since + operation.ms)
+        endSpan(
+          tracer.startSpan(
+            nameOf(operation),
+            describeOperation(operation, { ...system, 'oneflight.operation.index': index }),
+            inside
+          ),
+          failed,
+          operation.since + operation.ms
+        )
       }
       endSpan(span, failure, since + ms)
     },
@@ -80,14 +118,30 @@ function nameOf ({ op, table }: OperationReport): string {
 }
 
 /** Names by the semantic conventions of OpenTelemetry for database clients. */
-function describeOperation ({ op, table, since }: OperationReport, attributes: Attributes): SpanOptions {
-  return { kind: SpanKind.CLIENT, startTime: since, attributes: { ...attributes, 'db.operation.name': op.toUpperCase(), ...table === undefined ? {} : { 'db.collection.name': table } } }
+function describeOperation (
+  { op, table, since }: OperationReport,
+  attributes: Attributes
+): SpanOptions {
+  return {
+    kind: SpanKind.CLIENT,
+    startTime: since,
+    attributes: {
+      ...attributes,
+      'db.operation.name': op.toUpperCase(),
+      ...table === undefined ? {} : { 'db.collection.name': table }
+    }
+  }
 }
 
 function endSpan (span: Span, failure: Failure | undefined, end: number): void {
   if (failure !== undefined) {
     span.setStatus({ code: SpanStatusCode.ERROR, message: failure.code })
-    span.setAttributes({ 'error.type': failure.code, ...failure.details.sqlstate === undefined ? {} : { 'db.response.status_code': failure.details.sqlstate } })
+    span.setAttributes({
+      'error.type': failure.code,
+      ...failure.details.sqlstate === undefined
+        ? {}
+        : { 'db.response.status_code': failure.details.sqlstate }
+    })
   }
   span.end(end)
 }
@@ -95,7 +149,10 @@ function endSpan (span: Span, failure: Failure | undefined, end: number): void {
 /** What the library made of an error is its message; in its place stands the code. */
 function describeEnd (span: Span | null, request: FastifyRequest): void {
   const { failure, role } = request.access
-  span?.setAttributes({ 'oneflight.request_id': request.id, ...role === undefined ? {} : { 'oneflight.role': role } })
+  span?.setAttributes({
+    'oneflight.request_id': request.id,
+    ...role === undefined ? {} : { 'oneflight.role': role }
+  })
   if (failure === undefined) return
   span?.setStatus({ code: SpanStatusCode.ERROR, message: failure.code })
   span?.setAttribute('error.type', failure.code)

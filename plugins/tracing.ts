@@ -1,6 +1,6 @@
 /**
- * The request id: in every answer, in every log line. In charge of the one access line of a request; bodies, tokens, query strings
- * and messages of the database never go into a log.
+ * The request id: in every answer, in every log line. In charge of the one access line of a
+ * request; bodies, tokens, query strings and messages of the database never go into a log.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -11,7 +11,10 @@ import type { Failure } from '../src/errors/catalogue.ts'
 const accepted = /^[A-Za-z0-9._:/+=@-]{1,128}$/
 const ids = new WeakMap<IncomingMessage, string>()
 
-/** The client's `X-Request-Id` when it sent exactly one that is safe to print, else a fresh UUID; the same for every call. */
+/**
+ * The client's `X-Request-Id` when it sent exactly one that is safe to print, else a fresh UUID;
+ * the same for every call.
+ */
 export function requestId (request: IncomingMessage): string {
   const known = ids.get(request)
   if (known !== undefined) return known
@@ -30,7 +33,9 @@ export interface AccessFacts {
 }
 
 declare module 'fastify' {
-  interface FastifyRequest { access: AccessFacts }
+  interface FastifyRequest {
+    access: AccessFacts
+  }
 }
 
 async function tracing (app: FastifyInstance): Promise<void> {
@@ -38,7 +43,8 @@ async function tracing (app: FastifyInstance): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     request.access = {}
     reply.header('x-request-id', request.id)
-    // Not onResponse, which never comes when the client has gone away: its batch may be committed all the same.
+    // Not onResponse, which never comes when the client has gone away: its batch may be committed
+    // all the same.
     reply.raw.once('close', () => {
       // Not reply.sent: that is said of a large answer only when its last piece was handed over.
       if (reply.raw.headersSent) writeLine(request, reply)

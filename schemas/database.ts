@@ -1,6 +1,6 @@
 /**
- * What a database URL says, as values. In charge of the shape alone: `src/config/database-url.ts` reads it from text,
- * `src/run/socket.ts` connects by it.
+ * What a database URL says, as values. In charge of the shape alone: `src/config/database-url.ts`
+ * reads it from text, `src/run/socket.ts` connects by it.
  */
 
 /** A TCP port on a host name or address (IPv6 without brackets), or a Unix socket. */
@@ -10,14 +10,23 @@ export type HostAddress =
 
 /** How a TCP connection is protected. Unix sockets never are, as in libpq. */
 export interface DatabaseTls {
-  /** As libpq's `sslmode`. `require` with a root certificate has become `verify-ca` already, as libpq has it. */
+  /**
+   * As libpq's `sslmode`. `require` with a root certificate has become `verify-ca` already, as
+   * libpq has it.
+   */
   readonly mode: 'disable' | 'allow' | 'prefer' | 'require' | 'verify-ca' | 'verify-full'
-  /** File of the trusted root certificates in PEM, or `system`: the trust store of the operating system. */
+  /**
+   * File of the trusted root certificates in PEM, or `system`: the trust store of the operating
+   * system.
+   */
   readonly rootCertPath: string | undefined
   /** Files of the client's certificate and its key in PEM: both or none. */
   readonly certPath: string | undefined
   readonly keyPath: string | undefined
-  /** Whether TLS is asked for with PostgreSQL's SSLRequest or begins at once (PostgreSQL 17 and later). */
+  /**
+   * Whether TLS is asked for with PostgreSQL's SSLRequest or begins at once (PostgreSQL 17 and
+   * later).
+   */
   readonly negotiation: 'postgres' | 'direct'
 }
 
@@ -28,10 +37,18 @@ export interface DatabaseTarget {
   readonly password: string | undefined
   readonly database: string
   readonly tls: DatabaseTls
-  readonly targetSessionAttrs: 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby'
+  readonly targetSessionAttrs:
+    | 'any'
+    | 'read-write'
+    | 'read-only'
+    | 'primary'
+    | 'standby'
+    | 'prefer-standby'
   /** Longest time, in milliseconds, from the first byte to a usable session. */
   readonly connectTimeoutMs: number
   readonly applicationName: string
-  /** Command line options of the session (`-c name=value`), sent as the startup parameter `options`. */
+  /**
+   * Command line options of the session (`-c name=value`), sent as the startup parameter `options`.
+   */
   readonly options: string | undefined
 }

@@ -2,7 +2,10 @@
  * The words of the header `Idempotency-Key`: what a key is, and how long it is kept.
  */
 
-/** A key as it stands in the header (visible ASCII), and one in quotes (a string of RFC 9651, §3.3.3), whose escapes are `\"` and `\\`. */
+/**
+ * A key as it stands in the header (visible ASCII), and one in quotes (a string of RFC 9651,
+ * §3.3.3), whose escapes are `\"` and `\\`.
+ */
 export const bareKey = /^[!\x23-\x7e][\x21-\x7e]*$/
 export const quotedKey = /^"((?:[ !\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 

@@ -1,6 +1,7 @@
 /**
- * The grammar of computed values in `set`: an object with exactly one key that begins with `$`. One row of `modifiers` is all that a
- * modifier needs. The words of schemas beside TypeBox's own are those of filter.ts.
+ * The grammar of computed values in `set`: an object with exactly one key that begins with `$`. One
+ * row of `modifiers` is all that a modifier needs. The words of schemas beside TypeBox's own are
+ * those of filter.ts.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
 import { referenceAttempt, special, type ReferenceKind } from './filter.ts'
@@ -26,7 +27,8 @@ export interface Modifier {
   readonly conflict?: boolean
 }
 
-const referenceTo = (reference: ReferenceKind) => Type.String({ reference, pattern: referenceAttempt.source, expected: 'a reference' })
+const referenceTo = (reference: ReferenceKind) =>
+  Type.String({ reference, pattern: referenceAttempt.source, expected: 'a reference' })
 const number = Type.Union([Type.Number(), referenceTo('value')])
 const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })
@@ -48,14 +50,12 @@ const joined = (name: string, operand: string): string =>
 
 // Only objects, on both sides: jsonb || would make an array of anything else.
 const added = 'coalesce(<operand>, <empty>)'
-const mergeSql =
-  `case when case when ${isJsonb} and ${kindOf(current)} = 'object' and` +
+const mergeSql = `case when case when ${isJsonb} and ${kindOf(current)} = 'object' and` +
   ` ${kindOf(added)} = 'object' then true else <refused> is null end` +
   ` then ${joined('$merge', added)} end`
 // The current value must be an array, or jsonb that holds one: texts have || too, and jsonb ||
 // would make an array of anything else.
-const appendSql =
-  `case when case when ${type}::text like '%[]' then true` +
+const appendSql = `case when case when ${type}::text like '%[]' then true` +
   ` when ${isJsonb} and ${kindOf(current)} = 'array' then true else <refused> is null end` +
   ` then coalesce(${joined('$append', '<operand>')}, ${current}) end`
 
@@ -67,18 +67,50 @@ export const modifiers = {
     sql: '<column> + <operand>',
     meaning: 'adds a number, to a date as days; NULL stays NULL'
   },
-  $mul: { operand: number, takes: 'a number or a reference', reads: 'value', sql: '<column> * <operand>', meaning: 'multiplies by a number; NULL stays NULL' },
-  $now: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'now()', meaning: 'the time at which the transaction began' },
-  $default: { operand: yes, takes: '`true`', reads: 'nothing', sql: 'default', meaning: 'the default of the column' },
-  $col: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row as it is' },
-  $excluded: { operand: path, takes: 'a column', reads: 'column', sql: '<operand>', meaning: 'a column of the row that was to be inserted', conflict: true },
+  $mul: {
+    operand: number,
+    takes: 'a number or a reference',
+    reads: 'value',
+    sql: '<column> * <operand>',
+    meaning: 'multiplies by a number; NULL stays NULL'
+  },
+  $now: {
+    operand: yes,
+    takes: '`true`',
+    reads: 'nothing',
+    sql: 'now()',
+    meaning: 'the time at which the transaction began'
+  },
+  $default: {
+    operand: yes,
+    takes: '`true`',
+    reads: 'nothing',
+    sql: 'default',
+    meaning: 'the default of the column'
+  },
+  $col: {
+    operand: path,
+    takes: 'a column',
+    reads: 'column',
+    sql: '<operand>',
+    meaning: 'a column of the row as it is'
+  },
+  $excluded: {
+    operand: path,
+    takes: 'a column',
+    reads: 'column',
+    sql: '<operand>',
+    meaning: 'a column of the row that was to be inserted',
+    conflict: true
+  },
   $merge: {
     operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]),
     takes: 'an object or a reference',
     reads: 'json',
     sql: mergeSql,
     empty: '{}',
-    meaning: 'sets these members of a jsonb object; NULL counts as empty, anything but an object is refused'
+    meaning: 'sets these members of a jsonb object; NULL counts as empty, anything but an object ' +
+      'is refused'
   },
   $append: {
     operand: Type.Union([Type.Array(anything), referenceTo('any')]),
@@ -96,17 +128,39 @@ export const modifiers = {
     sql: 'coalesce(<column> - <operand>, <column>)',
     meaning: 'takes a key out of a jsonb object'
   },
-  $value: { operand: anything, takes: 'any JSON', reads: 'json', sql: '<operand>', meaning: 'the JSON itself, whatever it looks like' }
+  $value: {
+    operand: anything,
+    takes: 'any JSON',
+    reads: 'json',
+    sql: '<operand>',
+    meaning: 'the JSON itself, whatever it looks like'
+  }
 } as const satisfies Record<string, Modifier>
 
 export type ModifierName = keyof typeof modifiers
 
-const plain = Type.Unknown({ not: special, title: 'PlainValue', description: 'any JSON: the value itself. Strings in it may be references' })
+const plain = Type.Unknown({
+  not: special,
+  title: 'PlainValue',
+  description: 'any JSON: the value itself. Strings in it may be references'
+})
 
-/** A new value as the description of the API has it; what is checked are the modifiers, each by its row. */
+/**
+ * A new value as the description of the API has it; what is checked are the modifiers, each by its
+ * row.
+ */
 function newValueOf (names: ReadonlyArray<readonly [string, Modifier]>, title: string): TSchema {
-  const computed = names.map(([name, { operand, meaning }]) => Type.Object({ [name]: operand }, { additionalProperties: false, title: `${name.charAt(1).toUpperCase()}${name.slice(2)}Modifier`, description: meaning }))
-  return Type.Union([plain, ...computed], { title, description: 'the value itself, or a modifier that computes it' })
+  const computed = names.map(([name, { operand, meaning }]) =>
+    Type.Object({ [name]: operand }, {
+      additionalProperties: false,
+      title: `${name.charAt(1).toUpperCase()}${name.slice(2)}Modifier`,
+      description: meaning
+    })
+  )
+  return Type.Union([plain, ...computed], {
+    title,
+    description: 'the value itself, or a modifier that computes it'
+  })
 }
 
 const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)

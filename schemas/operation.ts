@@ -1,5 +1,6 @@
 /**
- * The grammar of one operation: its members by kind. The words of schemas beside TypeBox's own are those of filter.ts.
+ * The grammar of one operation: its members by kind. The words of schemas beside TypeBox's own are
+ * those of filter.ts.
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
@@ -8,7 +9,10 @@ import { ConflictNewValue, NewValue } from './modifier.ts'
 /** Deepest nesting of arrays and objects in a body, the batch's own array counted. */
 export const maxDepth = 100
 
-/** PostgreSQL's NAMEDATALEN - 1: a longer identifier would be cut silently, and could then name something else. */
+/**
+ * PostgreSQL's NAMEDATALEN - 1: a longer identifier would be cut silently, and could then name
+ * something else.
+ */
 export const maxIdentifierBytes = 63
 
 /** PostgreSQL's largest int4: no row and no element of an array has a number beyond it. */
@@ -19,39 +23,108 @@ export const maxColumns = 1600
 
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-const id = Type.String({ pattern: operationId.source, description: 'unique in the batch; key of the result and target of references' })
-const table = Type.String({ description: '`<table>` (in the first of `DB_SCHEMAS`) or `<schema>.<table>`; a view is fine' })
-const row = Type.Record(Type.String(), Type.Unknown(), { title: 'Row', description: 'column → value' })
-const setOf = (described: TSchema) => Type.Record(Type.String(), Type.Unknown({ described }), { minProperties: 1, empty: 'set_empty', description: 'column → new value, or a modifier that computes it' })
-const all = Type.Optional(Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' }))
+const id = Type.String({
+  pattern: operationId.source,
+  description: 'unique in the batch; key of the result and target of references'
+})
+const table = Type.String({
+  description: '`<table>` (in the first of `DB_SCHEMAS`) or `<schema>.<table>`; a view is fine'
+})
+const row = Type.Record(Type.String(), Type.Unknown(), {
+  title: 'Row',
+  description: 'column → value'
+})
+const setOf = (described: TSchema) =>
+  Type.Record(Type.String(), Type.Unknown({ described }), {
+    minProperties: 1,
+    empty: 'set_empty',
+    description: 'column → new value, or a modifier that computes it'
+  })
+const all = Type.Optional(
+  Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' })
+)
 const count = Type.Integer({ minimum: 0 })
 /** Which rows are meant: update and delete are told, one way or the other. */
-const rowsAreNamed = { if: { required: ['all'] }, then: { properties: { where: { maxProperties: 0 } } }, else: { required: ['where'], properties: { where: { minProperties: 1 } } } }
+const rowsAreNamed = {
+  if: { required: ['all'] },
+  then: { properties: { where: { maxProperties: 0 } } },
+  else: { required: ['where'], properties: { where: { minProperties: 1 } } }
+}
 const columnName = Type.String({ name: 'column' })
 const columnPath = Type.String({ name: 'path' })
-const oneOf = <T extends string>(...words: readonly T[]) => Type.Union(words.map(word => Type.Literal(word)))
+const oneOf = <T extends string>(...words: readonly T[]) =>
+  Type.Union(words.map(word => Type.Literal(word)))
 
-const output = Type.Union([columnPath, Type.Object({ column: columnPath, as: Type.Optional(columnName) }, { additionalProperties: false })], { title: 'Output' })
-const aggregate = Type.Object({ fn: oneOf('count', 'sum', 'avg', 'min', 'max'), column: Type.Optional(columnPath), as: Type.Optional(columnName) }, { additionalProperties: false, title: 'Aggregate', if: { properties: { fn: { const: 'count' } } }, else: { required: ['column'] } })
+const output = Type.Union([
+  columnPath,
+  Type.Object({ column: columnPath, as: Type.Optional(columnName) }, {
+    additionalProperties: false
+  })
+], { title: 'Output' })
+const aggregate = Type.Object({
+  fn: oneOf('count', 'sum', 'avg', 'min', 'max'),
+  column: Type.Optional(columnPath),
+  as: Type.Optional(columnName)
+}, {
+  additionalProperties: false,
+  title: 'Aggregate',
+  if: { properties: { fn: { const: 'count' } } },
+  else: { required: ['column'] }
+})
 const direction = oneOf('asc', 'desc')
-const ordering = Type.Union([direction, Type.Object({ direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) }, { additionalProperties: false, minProperties: 1 })], { title: 'Ordering' })
+const ordering = Type.Union([
+  direction,
+  Type.Object(
+    { direction: Type.Optional(direction), nulls: Type.Optional(oneOf('first', 'last')) },
+    { additionalProperties: false, minProperties: 1 }
+  )
+], { title: 'Ordering' })
 const lockMode = oneOf('update', 'no_key_update', 'share', 'key_share')
 const lockWait = oneOf('nowait', 'skip_locked')
-const lock = Type.Union([lockMode, Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, { additionalProperties: false })], {
+const lock = Type.Union([
+  lockMode,
+  Type.Object({ mode: Type.Optional(lockMode), wait: Type.Optional(lockWait) }, {
+    additionalProperties: false
+  })
+], {
   title: 'Lock',
-  description: 'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, `"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`'
+  description:
+    'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, ' +
+    '`"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`'
 })
 
-const returning = Type.Optional(Type.Array(output, { maxItems: maxColumns, description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (an insert then needs no SELECT privilege)' }))
+const returning = Type.Optional(
+  Type.Array(output, {
+    maxItems: maxColumns,
+    description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (an insert then ' +
+      'needs no SELECT privilege)'
+  })
+)
 const expect = Type.Optional(Type.Union([
   count,
-  Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, { additionalProperties: false, minProperties: 1 })
-], { title: 'Expect', description: 'number of rows the operation must affect or return, or `{"min", "max"}`; else nothing happens, 412' }))
+  Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
+    additionalProperties: false,
+    minProperties: 1
+  })
+], {
+  title: 'Expect',
+  description:
+    'number of rows the operation must affect or return, or `{"min", "max"}`; else nothing ' +
+    'happens, 412'
+}))
 
 /** What an insert does with a row that is there already. */
 export const OnConflict = Type.Object({
-  columns: Type.Optional(Type.Array(columnName, { minItems: 1, maxItems: maxColumns, description: 'the columns of a unique index' })),
-  constraint: Type.Optional(Type.String({ name: 'column', description: 'or the name of a constraint' })),
+  columns: Type.Optional(
+    Type.Array(columnName, {
+      minItems: 1,
+      maxItems: maxColumns,
+      description: 'the columns of a unique index'
+    })
+  ),
+  constraint: Type.Optional(
+    Type.String({ name: 'column', description: 'or the name of a constraint' })
+  ),
   do: Type.Union([Type.Literal('nothing'), Type.Literal('update')]),
   set: Type.Optional(setOf(ConflictNewValue)),
   where: Type.Optional(ConflictFilter),
@@ -62,15 +135,23 @@ export const OnConflict = Type.Object({
   if: { required: ['constraint'] },
   then: { not: { anyOf: [{ required: ['columns'] }, { required: ['index_where'] }] } },
   else: { required: ['columns'] },
-  dependentSchemas: { set: { properties: { do: { const: 'update' } } }, where: { properties: { do: { const: 'update' }, where: { minProperties: 1 } } } },
-  description: 'what to do with a row that is there already: `columns` or `constraint`, `do`, and `set`, `where`, `index_where`'
+  dependentSchemas: {
+    set: { properties: { do: { const: 'update' } } },
+    where: { properties: { do: { const: 'update' }, where: { minProperties: 1 } } }
+  },
+  description:
+    'what to do with a row that is there already: `columns` or `constraint`, `do`, and ' +
+    '`set`, `where`, `index_where`'
 })
 
 export const Insert = Type.Object({
   id,
   op: Type.Literal('insert'),
   table,
-  values: Type.Array(row, { minItems: 1, description: 'rows to insert; a column that a row does not name takes its default, null is NULL' }),
+  values: Type.Array(row, {
+    minItems: 1,
+    description: 'rows to insert; a column that a row does not name takes its default, null is NULL'
+  }),
   on_conflict: Type.Optional(OnConflict),
   returning,
   expect
@@ -85,7 +166,11 @@ export const Update = Type.Object({
   all,
   returning,
   expect
-}, { title: 'Update', ...rowsAreNamed, description: 'Changes the rows that meet `where`; answers them as they are afterwards.' })
+}, {
+  title: 'Update',
+  ...rowsAreNamed,
+  description: 'Changes the rows that meet `where`; answers them as they are afterwards.'
+})
 
 export const Delete = Type.Object({
   id,
@@ -95,7 +180,11 @@ export const Delete = Type.Object({
   all,
   returning,
   expect
-}, { title: 'Delete', ...rowsAreNamed, description: 'Removes the rows that meet `where`; answers them as they were.' })
+}, {
+  title: 'Delete',
+  ...rowsAreNamed,
+  description: 'Removes the rows that meet `where`; answers them as they were.'
+})
 
 export const Select = Type.Object({
   id,
@@ -105,21 +194,43 @@ export const Select = Type.Object({
   columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), {
     minItems: 1,
     maxItems: maxColumns,
-    description: 'columns to answer: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "as"}`'
+    description: 'columns to answer: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
+      '"avg" | "min" | "max", "column", "as"}`'
   })),
-  group_by: Type.Optional(Type.Array(columnPath, { maxItems: maxColumns, description: 'columns whose values make a group' })),
-  order: Type.Optional(Type.Array(Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }), {
-    maxItems: maxColumns,
-    description: '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a column or the `as` of one'
-  })),
+  group_by: Type.Optional(
+    Type.Array(columnPath, {
+      maxItems: maxColumns,
+      description: 'columns whose values make a group'
+    })
+  ),
+  order: Type.Optional(
+    Type.Array(
+      Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }),
+      {
+        maxItems: maxColumns,
+        description:
+          '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a ' +
+          'column or the `as` of one'
+      }
+    )
+  ),
   limit: Type.Optional(Type.Integer({ minimum: 0, description: 'most rows' })),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'rows to leave out first' })),
   lock: Type.Optional(lock),
   expect
-}, { title: 'Select', dependentRequired: { group_by: ['columns'] }, description: 'Answers the rows that meet `where`, all of them without one.' })
+}, {
+  title: 'Select',
+  dependentRequired: { group_by: ['columns'] },
+  description: 'Answers the rows that meet `where`, all of them without one.'
+})
 
 /** The schema of each kind of operation. */
-export const operations = { insert: Insert, update: Update, delete: Delete, select: Select } as const satisfies Record<string, TObject>
+export const operations = {
+  insert: Insert,
+  update: Update,
+  delete: Delete,
+  select: Select
+} as const satisfies Record<string, TObject>
 
 export type OperationKind = keyof typeof operations
 
@@ -131,11 +242,21 @@ export type LockMode = Static<typeof lockMode>
 export type LockWait = Static<typeof lockWait>
 export type Expect = Static<typeof expect>
 
-/** Members that a kind of operation ignores when another one uses them; any other that it does not have is refused. */
+/**
+ * Members that a kind of operation ignores when another one uses them; any other that it does not
+ * have is refused.
+ */
 export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])
 
 /** Kinds of operation by member: `limit` → [`select`]. */
 export const memberKinds: ReadonlyMap<string, readonly OperationKind[]> = new Map(
   [...new Set(Object.values(operations).flatMap(({ properties }) => Object.keys(properties)))]
-    .map(name => [name, (Object.keys(operations) as OperationKind[]).filter(kind => Object.hasOwn(operations[kind].properties as Record<string, TSchema>, name))])
+    .map(
+      name => [
+        name,
+        (Object.keys(operations) as OperationKind[]).filter(kind =>
+          Object.hasOwn(operations[kind].properties as Record<string, TSchema>, name)
+        )
+      ]
+    )
 )

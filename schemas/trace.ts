@@ -1,5 +1,6 @@
 /**
- * W3C Trace Context: the header `traceparent` (https://www.w3.org/TR/trace-context/#traceparent-header), in and out.
+ * W3C Trace Context: the header `traceparent`
+ * (https://www.w3.org/TR/trace-context/#traceparent-header), in and out.
  */
 
 /** A place in a trace: hexadecimal digits, in lower case. */
@@ -13,11 +14,17 @@ export interface Trace {
 }
 
 // A later version may have more behind the flags; version ff is forbidden.
-const pattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+const pattern =
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
-/** Reads the header; undefined when there is none or it is not understood, which then means nothing, as the standard has it. */
+/**
+ * Reads the header; undefined when there is none or it is not understood, which then means nothing,
+ * as the standard has it.
+ */
 export function readTraceparent (text: string | readonly string[] | undefined): Trace | undefined {
-  const [, version, traceId, spanId, flags, more] = typeof text === 'string' ? pattern.exec(text) ?? [] : []
+  const [, version, traceId, spanId, flags, more] = typeof text === 'string'
+    ? pattern.exec(text) ?? []
+    : []
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined
   return version === '00' && more !== undefined ? undefined : { traceId, spanId, flags }
 }

@@ -1,24 +1,35 @@
 /**
- * Writes src/errors/conditions.ts from PostgreSQL's own list of error codes (errcodes.txt of the embedded server).
- * Run by hand when a new major version of PostgreSQL is taken in: `npm run conditions`.
+ * Writes src/errors/conditions.ts from PostgreSQL's own list of error codes (errcodes.txt of the
+ * embedded server). Run by hand when a new major version of PostgreSQL is taken in: `npm run
+ * conditions`.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 
-const source = new URL(`../node_modules/postgres-18-${process.platform}-${process.arch}/native/share/postgresql/errcodes.txt`, import.meta.url)
+const source = new URL(
+  `../node_modules/postgres-18-${process.platform}-${process.arch}/` +
+    'native/share/postgresql/errcodes.txt',
+  import.meta.url
+)
 const target = new URL('../src/errors/conditions.ts', import.meta.url)
 
 const names = new Map<string, string>()
 for (const line of readFileSync(source, 'utf8').split('\n')) {
   const found = /^([0-9A-Z]{5})\s+[ESW]\s+\S+\s+(\S+)$/.exec(line)
   // The first name of a code is the one PL/pgSQL raises and reports; later ones are synonyms.
-  if (found?.[1] !== undefined && found[2] !== undefined && !names.has(found[1])) names.set(found[1], found[2])
+  if (found?.[1] !== undefined && found[2] !== undefined && !names.has(found[1])) {
+    names.set(found[1], found[2])
+  }
 }
 
-writeFileSync(target, `/**
- * PostgreSQL's condition names by SQLSTATE. Generated from errcodes.txt of PostgreSQL 18 by \`npm run conditions\`; not edited by hand.
- * Source: https://www.postgresql.org/docs/18/errcodes-appendix.html
+writeFileSync(
+  target,
+  `/**
+ * PostgreSQL's condition names by SQLSTATE. Generated from errcodes.txt of PostgreSQL 18 by \`npm
+ * run conditions\`; not edited by hand. Source:
+ * https://www.postgresql.org/docs/18/errcodes-appendix.html
  */
 export const conditions: ReadonlyMap<string, string> = new Map([
 ${[...names].map(([code, name]) => `  ['${code}', '${name}']`).join(',\n')}
 ])
-`)
+`
+)

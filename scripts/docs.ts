@@ -1,8 +1,8 @@
 /**
- * Keeps the generated parts of the documentation equal to what they are generated from: `npm run docs` writes them,
- * `npm run docs -- --check` changes nothing and fails when something would change.
- * In charge of the text between `<!-- name:begin -->` and `<!-- name:end -->`, for every entry of `blocks`; refuses to touch
- * anything else. Files are taken from the working directory.
+ * Keeps the generated parts of the documentation equal to what they are generated from: `npm run
+ * docs` writes them, `npm run docs -- --check` changes nothing and fails when something would
+ * change. In charge of the text between `<!-- name:begin -->` and `<!-- name:end -->`, for every
+ * entry of `blocks`; refuses to touch anything else. Files are taken from the working directory.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
@@ -16,7 +16,13 @@ import { describeValue, preferenceItems } from '../schemas/prefer.ts'
 import { commands, describeOption, writeOption, type CommandName } from '../src/cli/commands.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { isReached, type Figure } from '../test/faults/scenario.ts'
-import { figuresFile, promises, readFigures, type Evidence, type FaultRecord } from '../test/promises.ts'
+import {
+  figuresFile,
+  promises,
+  readFigures,
+  type Evidence,
+  type FaultRecord
+} from '../test/promises.ts'
 
 interface Block {
   readonly file: string
@@ -65,11 +71,16 @@ function replaceBlock (text: string, { file, name, render }: Block): string {
 }
 
 function renderConfig (): string {
-  const rows = configItems.map(([name, item]) => [`\`${name}\``, renderDefault(isRequired(name, item), item), renderMeaning(item)])
+  const rows = configItems.map((
+    [name, item]
+  ) => [`\`${name}\``, renderDefault(isRequired(name, item), item), renderMeaning(item)])
   return renderTable(['Variable', 'Default', 'Meaning'], rows)
 }
 
-function renderDefault (required: boolean, { default: value, defaultText, unit }: ConfigItem): string {
+function renderDefault (
+  required: boolean,
+  { default: value, defaultText, unit }: ConfigItem
+): string {
   if (required) return '**required**'
   if (value === undefined) return defaultText ?? '–'
   return `\`${String(value)}\`${unit === undefined ? '' : ` ${unit}`}`
@@ -81,13 +92,18 @@ function renderMeaning (item: ConfigItem): string {
 }
 
 function renderMembers (): string {
-  return renderTable(['Member', 'On', 'Meaning'], [...memberKinds].map(([name, kinds]) => {
-    const schemas: readonly TObject[] = kinds.map(kind => operations[kind])
-    const on = kinds.length === Object.keys(operations).length ? 'all' : kinds.join(', ')
-    const required = schemas.every(schema => schema.required?.includes(name))
-    const meanings = new Set(schemas.map(({ properties }) => renderSchema(properties[name] as TSchema)))
-    return [`\`${name}\``, required ? `${on}; required` : on, [...meanings].join(', ')]
-  }))
+  return renderTable(
+    ['Member', 'On', 'Meaning'],
+    [...memberKinds].map(([name, kinds]) => {
+      const schemas: readonly TObject[] = kinds.map(kind => operations[kind])
+      const on = kinds.length === Object.keys(operations).length ? 'all' : kinds.join(', ')
+      const required = schemas.every(schema => schema.required?.includes(name))
+      const meanings = new Set(
+        schemas.map(({ properties }) => renderSchema(properties[name] as TSchema))
+      )
+      return [`\`${name}\``, required ? `${on}; required` : on, [...meanings].join(', ')]
+    })
+  )
 }
 
 /** What a schema says of itself; a constant says which it is. */
@@ -96,35 +112,54 @@ function renderSchema ({ description, const: constant }: TSchema): string {
 }
 
 function renderOperators (): string {
-  const rows = Object.entries(operators).map(([name, { sql, takes, meaning }]) => [`\`${name}\``, renderSql(sql), takes, meaning])
+  const rows = Object.entries(operators).map((
+    [name, { sql, takes, meaning }]
+  ) => [`\`${name}\``, renderSql(sql), takes, meaning])
   return renderTable(['Operator', 'SQL', 'Takes', 'Meaning'], rows)
 }
 
 function renderOperands (): string {
-  return renderTable(['Takes', 'Which is'], Object.entries(operands).map(([name, { description }]) => [name, description]))
+  return renderTable(
+    ['Takes', 'Which is'],
+    Object.entries(operands).map(([name, { description }]) => [name, description])
+  )
 }
 
 function renderModifiers (): string {
   const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
-  const rows = all.map(([name, { takes, meaning, conflict }]) => [`\`${name}\``, takes, conflict === true ? `${meaning}; in \`on_conflict\` alone` : meaning])
+  const rows = all.map((
+    [name, { takes, meaning, conflict }]
+  ) => [`\`${name}\``, takes, conflict === true ? `${meaning}; in \`on_conflict\` alone` : meaning])
   return renderTable(['Modifier', 'Takes', 'Meaning'], rows)
 }
 
 function renderPreferences (): string {
-  const rows = [...preferenceItems].map(([name, { anyOf, description }]) => [`\`${name}\``, anyOf.map(({ const: value }) => describeValue(value)).join(', '), description])
+  const rows = [...preferenceItems].map((
+    [name, { anyOf, description }]
+  ) => [
+    `\`${name}\``,
+    anyOf.map(({ const: value }) => describeValue(value)).join(', '),
+    description
+  ])
   return renderTable(['Preference', 'Values', 'Meaning'], rows)
 }
 
 function renderCommands (): string {
-  const rows = Object.entries(commands).map(([name, { operands, summary }]) => [`\`oneflight ${`${name} ${operands}`.trim()}\``, summary])
+  const rows = Object.entries(commands).map((
+    [name, { operands, summary }]
+  ) => [`\`oneflight ${`${name} ${operands}`.trim()}\``, summary])
   return renderTable(['Command', 'What it does'], rows)
 }
 
 /** What `--help` says of it; every command has that option itself. */
 function renderCommand (name: CommandName): string {
   const { notes, options } = commands[name]
-  const rows = Object.entries(options).filter(([option]) => option !== 'help').map(([option, item]) => [`\`${writeOption(option, item)}\``, describeOption(item)])
-  return [...notes, ...rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]].join('\n\n')
+  const rows = Object.entries(options).filter(([option]) => option !== 'help').map((
+    [option, item]
+  ) => [`\`${writeOption(option, item)}\``, describeOption(item)])
+  return [...notes, ...rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]].join(
+    '\n\n'
+  )
 }
 
 /** Without the brackets around its holes. */
@@ -133,28 +168,49 @@ function renderSql (sql: string): string {
 }
 
 function renderErrors (): string {
-  const rows = Object.entries(catalogue).map(([code, { type, status, meaning }]) => [`\`${type}\``, `\`${code}\``, String(status), meaning])
+  const rows = Object.entries(catalogue).map((
+    [code, { type, status, meaning }]
+  ) => [`\`${type}\``, `\`${code}\``, String(status), meaning])
   return renderTable(['Type', 'Code', 'Status', 'Meaning'], rows)
 }
 
 function renderPromises (): string {
   const record = findRecord()
-  const rows = promises.map(({ number, text, tests }) => [String(number), text, tests.map(renderEvidence).join(', '), renderGoals(record, number)])
+  const rows = promises.map((
+    { number, text, tests }
+  ) => [String(number), text, tests.map(renderEvidence).join(', '), renderGoals(record, number)])
   return `${renderTable(['', 'Promise', 'Tests', 'Measured'], rows)}\n\n${describeRecord(record)}`
 }
 
-/** Figures that speak of one promise, as far as they have a goal; each scenario's behind its name. */
+/**
+ * Figures that speak of one promise, as far as they have a goal; each scenario's behind its name.
+ */
 function renderGoals (record: FaultRecord | undefined, number: number): string {
-  const figures = record?.figures.filter(({ promises, goal }) => goal !== undefined && promises.includes(number)) ?? []
+  const figures =
+    record?.figures.filter(({ promises, goal }) =>
+      goal !== undefined && promises.includes(number)
+    ) ?? []
   const scenarios = [...Map.groupBy(figures, ({ scenario }) => scenario)]
-  return scenarios.map(([scenario, own]) => `${scenario}: ${own.map(figure => `${figure.name} ${renderValue(figure)}`).join(', ')}`).join('; ') || '–'
+  return scenarios.map(([scenario, own]) =>
+    `${scenario}: ${own.map(figure => `${figure.name} ${renderValue(figure)}`).join(', ')}`
+  ).join('; ') || '–'
 }
 
 function renderFigures (): string {
   const record = findRecord()
   if (record === undefined) return describeRecord(record)
-  const rows = record.figures.map(figure => [figure.scenario, figure.name, renderValue(figure), renderGoal(figure), figure.promises.join(', ')])
-  return `${renderTable(['Scenario', 'Figure', 'Measured', 'Goal', 'Promises'], rows)}\n\n${describeRecord(record)}`
+  const rows = record.figures.map(
+    figure => [
+      figure.scenario,
+      figure.name,
+      renderValue(figure),
+      renderGoal(figure),
+      figure.promises.join(', ')
+    ]
+  )
+  return `${renderTable(['Scenario', 'Figure', 'Measured', 'Goal', 'Promises'], rows)}\n\n${
+    describeRecord(record)
+  }`
 }
 
 /** The last figures; undefined before the harness has run for the first time. */
@@ -165,23 +221,31 @@ function findRecord (): FaultRecord | undefined {
 function describeRecord (record: FaultRecord | undefined): string {
   if (record === undefined) return 'Nothing was measured yet: `npm run test:faults` does.'
   const { date, commit, seed, node, postgres, cores } = record
-  return `Measured by \`npm run test:faults\` on ${date.slice(0, 10)} at commit ${commit.slice(0, 7)}: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`
+  return `Measured by \`npm run test:faults\` on ${date.slice(0, 10)} at commit ${
+    commit.slice(0, 7)
+  }: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`
 }
 
 function renderValue (figure: Figure): string {
-  return isReached(figure) ? renderNumber(figure.value, figure) : `**${renderNumber(figure.value, figure)}, goal missed**`
+  return isReached(figure)
+    ? renderNumber(figure.value, figure)
+    : `**${renderNumber(figure.value, figure)}, goal missed**`
 }
 
 function renderGoal (figure: Figure): string {
   const { atLeast, atMost, exactly } = figure.goal ?? {}
   const bounds = [['=', exactly], ['≥', atLeast], ['≤', atMost]] as const
-  return bounds.flatMap(([sign, bound]) => bound === undefined ? [] : [`${sign} ${renderNumber(bound, figure)}`]).join(', ')
+  return bounds.flatMap(([sign, bound]) =>
+    bound === undefined ? [] : [`${sign} ${renderNumber(bound, figure)}`]
+  ).join(', ')
 }
 
 /** Ratios are per cent; what is large enough to be measured has no decimals. */
 function renderNumber (value: number, { unit }: Figure): string {
   const shown = unit === '%' ? value * 100 : value
-  const text = Number.isInteger(shown) || Math.abs(shown) >= 100 ? shown.toFixed(0) : String(Number(shown.toFixed(2)))
+  const text = Number.isInteger(shown) || Math.abs(shown) >= 100
+    ? shown.toFixed(0)
+    : String(Number(shown.toFixed(2)))
   return `${text.replace(/\B(?=(\d{3})+$)/g, ' ')}${unit === '' ? '' : ` ${unit}`}`
 }
 
@@ -191,6 +255,7 @@ function renderEvidence ([file, what]: Evidence): string {
 }
 
 function renderTable (head: readonly string[], rows: ReadonlyArray<readonly string[]>): string {
-  const line = (cells: readonly string[]): string => `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }

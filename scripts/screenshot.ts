@@ -1,6 +1,6 @@
 /**
- * `docs/reference.png`: the reference page after its batch was sent, on the shop of `npm run dev`. Starts all it needs and ends it.
- * Run by `node scripts/screenshot.ts`; needs Chromium.
+ * `docs/reference.png`: the reference page after its batch was sent, on the shop of `npm run dev`.
+ * Starts all it needs and ends it. Run by `node scripts/screenshot.ts`; needs Chromium.
  */
 import { readFile } from 'node:fs/promises'
 import { pino } from 'pino'
@@ -17,7 +17,10 @@ const secret = 'a secret of this script, more than 32 bytes'
 const server = await startPostgres({ major: availableMajors().at(-1) as number })
 try {
   await load('create database shop', server.url)
-  await load(await readFile(new URL('../deploy/shop.sql', import.meta.url), 'utf8'), server.url.replace(/[^/]*$/, 'shop'))
+  await load(
+    await readFile(new URL('../deploy/shop.sql', import.meta.url), 'utf8'),
+    server.url.replace(/[^/]*$/, 'shop')
+  )
   const settings = readConfig({
     DATABASE_URL: `postgres://oneflight:oneflight@127.0.0.1:${server.port}/shop`,
     JWT_SECRET: secret,
@@ -28,11 +31,23 @@ try {
   const browser = await openBrowser()
   try {
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
-    await tryBatch(page, service.adminUrl, signToken({ role: 'shop_customer', sub: 'corner-shop', exp: Math.floor(Date.now() / 1000) + 3600 }, secret))
+    await tryBatch(
+      page,
+      service.adminUrl,
+      signToken({
+        role: 'shop_customer',
+        sub: 'corner-shop',
+        exp: Math.floor(Date.now() / 1000) + 3600
+      }, secret)
+    )
     await page.getByText('"corner-shop"').last().waitFor()
     // So that the batch can be seen.
-    for (const name of ['Cookies', 'Headers', 'Query Parameters']) await page.getByRole('dialog').getByRole('button', { name, exact: true }).first().click()
-    await page.waitForFunction('document.getAnimations().every(({ playState }) => playState !== "running")')
+    for (const name of ['Cookies', 'Headers', 'Query Parameters']) {
+      await page.getByRole('dialog').getByRole('button', { name, exact: true }).first().click()
+    }
+    await page.waitForFunction(
+      'document.getAnimations().every(({ playState }) => playState !== "running")'
+    )
     await page.mouse.move(0, 0)
     await page.screenshot({ path: 'docs/reference.png', animations: 'disabled', caret: 'hide' })
   } finally {

@@ -1,8 +1,9 @@
 /**
- * Draws docs/how-it-works/timeline.svg: a transaction of four operations, each awaited, above the same in one flight, on one scale of time.
- * `node scripts/timeline.ts` writes it.
- * In charge of: where a message leaves and arrives, and how long the first lock is held. Refuses to: claim figures; the round trips it draws are those that
- * docs/benchmarks.md counts on the wire (held by test/how-it-works.test.ts).
+ * Draws docs/how-it-works/timeline.svg: a transaction of four operations, each awaited, above the
+ * same in one flight, on one scale of time. `node scripts/timeline.ts` writes it. In charge of:
+ * where a message leaves and arrives, and how long the first lock is held. Refuses to: claim
+ * figures; the round trips it draws are those that docs/benchmarks.md counts on the wire (held by
+ * test/how-it-works.test.ts).
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -10,18 +11,31 @@ import { dirname } from 'node:path'
 /** What is written at once, and then waited for. */
 type Burst = readonly string[]
 
-interface Story { readonly title: string, readonly bursts: readonly Burst[] }
+interface Story {
+  readonly title: string
+  readonly bursts: readonly Burst[]
+}
 
 export const file = 'docs/how-it-works/timeline.svg'
 
 const operations = ['operation 1', 'operation 2', 'operation 3', 'operation 4'] as const
 
-/** The first statement that locks a row is operation 1; the lock is free when COMMIT is carried out. */
-export const awaited: Story = { title: 'Each statement awaited', bursts: [['BEGIN'], ['settings'], ...operations.map(name => [name]), ['COMMIT']] }
-export const flight: Story = { title: 'One flight', bursts: [['BEGIN'], ['settings', ...operations, 'COMMIT']] }
+/**
+ * The first statement that locks a row is operation 1; the lock is free when COMMIT is carried out.
+ */
+export const awaited: Story = {
+  title: 'Each statement awaited',
+  bursts: [['BEGIN'], ['settings'], ...operations.map(name => [name]), ['COMMIT']]
+}
+export const flight: Story = {
+  title: 'One flight',
+  bursts: [['BEGIN'], ['settings', ...operations, 'COMMIT']]
+}
 
 /** Round trips of a story in all, and those that begin while the lock is held. */
-export function countRoundTrips ({ bursts }: Story): { readonly roundTrips: number, readonly underLock: number } {
+export function countRoundTrips (
+  { bursts }: Story
+): { readonly roundTrips: number, readonly underLock: number } {
   const locked = bursts.findIndex(burst => burst.includes('operation 1'))
   return { roundTrips: bursts.length, underLock: bursts.length - 1 - locked }
 }
@@ -29,7 +43,10 @@ export function countRoundTrips ({ bursts }: Story): { readonly roundTrips: numb
 const WIDTH = 860
 const PANEL = 178
 const LEFT = 92
-/** Pixels of a way between service and database, of carrying out one statement, and between statements that are written at once. */
+/**
+ * Pixels of a way between service and database, of carrying out one statement, and between
+ * statements that are written at once.
+ */
 const WAY = 42
 const WORK = 9
 const STEP = 3
@@ -37,14 +54,21 @@ const STEP = 3
 export function drawTimeline (): string {
   const panels = [awaited, flight].map((story, i) => drawStory(story, 12 + i * (PANEL + 12)))
   const height = 2 * PANEL + 36
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title">
-<title id="title">A transaction of four operations: awaited one by one its first lock is held for four round trips, in one flight for none.</title>
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}"
+    height="${height}" role="img" aria-labelledby="title">
+<title id="title">A transaction of four operations: awaited one by one its first lock is held
+  for four round trips, in one flight for none.</title>
 <style>
-  svg { --ground: #ffffff; --text: #1f2328; --faint: #59636e; --line: #8c959f; --way: #0072b2; --lock: #d55e00; font: 13px system-ui, sans-serif }
-  @media (prefers-color-scheme: dark) { svg { --ground: #15191f; --text: #e6edf3; --faint: #9198a1; --line: #6e7681; --way: #56b4e9; --lock: #f0883e } }
-  .ground { fill: var(--ground) } .title { fill: var(--text); font-weight: 600; font-size: 14px } .text { fill: var(--text) } .faint { fill: var(--faint); font-size: 12px }
-  .line { stroke: var(--line); stroke-width: 1 } .way { stroke: var(--way); stroke-width: 1.5; fill: none } .back { stroke-dasharray: 4 3 }
-  .work { fill: var(--way) } .lock { fill: var(--lock) } .locked { fill: var(--lock); font-weight: 600 }
+  svg { --ground: #ffffff; --text: #1f2328; --faint: #59636e; --line: #8c959f; --way: #0072b2;
+    --lock: #d55e00; font: 13px system-ui, sans-serif }
+  @media (prefers-color-scheme: dark) { svg { --ground: #15191f; --text: #e6edf3; --faint: #9198a1;
+    --line: #6e7681; --way: #56b4e9; --lock: #f0883e } }
+  .ground { fill: var(--ground) } .title { fill: var(--text); font-weight: 600; font-size: 14px }
+    .text { fill: var(--text) } .faint { fill: var(--faint); font-size: 12px }
+  .line { stroke: var(--line); stroke-width: 1 } .way { stroke: var(--way); stroke-width: 1.5;
+    fill: none } .back { stroke-dasharray: 4 3 }
+  .work { fill: var(--way) } .lock { fill: var(--lock) } .locked { fill: var(--lock);
+    font-weight: 600 }
 </style>
 <rect class="ground" width="${WIDTH}" height="${height}" rx="6"/>
 ${panels.join('\n')}
@@ -63,21 +87,33 @@ function drawStory (story: Story, top: number): string {
     const arrival = x + WAY
     let end = arrival
     for (const [i, statement] of burst.entries()) {
-      shapes.push(`<path class="way" d="M${x + i * STEP} ${service}L${arrival + i * STEP} ${database}"/>`)
+      shapes.push(
+        `<path class="way" d="M${x + i * STEP} ${service}L${arrival + i * STEP} ${database}"/>`
+      )
       const start = arrival + i * WORK
-      shapes.push(`<rect class="work" x="${start}" y="${database}" width="${WORK - 2}" height="7"/>`)
+      shapes.push(
+        `<rect class="work" x="${start}" y="${database}" width="${WORK - 2}" height="7"/>`
+      )
       if (statement === 'operation 1') locked = start
       if (statement === 'COMMIT') free = start + WORK - 2
       end = start + WORK - 2
     }
-    shapes.push(`<text class="faint" x="${x}" y="${service - 8}">${burst.length === 1 ? burst[0]?.replace('operation ', 'op ') : 'settings, op 1 … op 4, COMMIT'}</text>`)
+    shapes.push(
+      `<text class="faint" x="${x}" y="${service - 8}">${
+        burst.length === 1
+          ? burst[0]?.replace('operation ', 'op ')
+          : 'settings, op 1 … op 4, COMMIT'
+      }</text>`
+    )
     shapes.push(`<path class="way back" d="M${end} ${database}L${end + WAY} ${service}"/>`)
     x = end + WAY + 4
   }
   const from = locked as number
   const held = `lock held: ${underLock === 0 ? 'no round trip' : `${underLock} round trips`}`
   const wide = free - from > 120
-  return `<text class="title" x="20" y="${top + 22}">${story.title}: ${roundTrips} round trips</text>
+  return `<text class="title" x="20" y="${
+    top + 22
+  }">${story.title}: ${roundTrips} round trips</text>
 <text class="text" x="20" y="${service + 4}">service</text>
 <text class="text" x="20" y="${database + 4}">database</text>
 <path class="line" d="M${LEFT} ${service}H${WIDTH - 20}M${LEFT} ${database}H${WIDTH - 20}"/>

@@ -1,5 +1,6 @@
 /**
- * The admin server: metrics, liveness, readiness, the running configuration, and a page to try batches. Never public; without authentication.
+ * The admin server: metrics, liveness, readiness, the running configuration, and a page to try
+ * batches. Never public; without authentication.
  */
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import openapi from '../plugins/openapi.ts'
@@ -19,8 +20,13 @@ export interface AdminOptions extends Pick<ReferenceOptions, 'main'> {
   readonly hindrance: () => Promise<Hindrance | undefined>
 }
 
-/** Builds the admin server; what is asked of it is answered by whoever made `scrape`, `hindrance` and `main`. */
-export function buildAdmin ({ config, logger, scrape, hindrance, main }: AdminOptions): FastifyInstance {
+/**
+ * Builds the admin server; what is asked of it is answered by whoever made `scrape`, `hindrance`
+ * and `main`.
+ */
+export function buildAdmin (
+  { config, logger, scrape, hindrance, main }: AdminOptions
+): FastifyInstance {
   const admin = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -36,14 +42,22 @@ export function buildAdmin ({ config, logger, scrape, hindrance, main }: AdminOp
     const error = await hindrance()
     return error === undefined ? { ok: true } : reply.code(503).send({ ok: false, error })
   })
-  admin.setNotFoundHandler(async (_request, reply) => reply.code(404).send({ ok: false, error: 'not found' }))
+  admin.setNotFoundHandler(async (_request, reply) =>
+    reply.code(404).send({ ok: false, error: 'not found' })
+  )
   admin.get('/config', async () => printableConfig(config))
   admin.register(openapi, { config, server: tryUrl })
   admin.register(reference, { config, main })
   return admin
 }
 
-/** Listens where the configuration says; answers the URL, e.g. `http://127.0.0.1:9568`. Throws when it cannot. */
-export function listenAdmin (admin: FastifyInstance, { ADMIN_HTTP_HOST: host, ADMIN_HTTP_PORT: port }: Config): Promise<string> {
+/**
+ * Listens where the configuration says; answers the URL, e.g. `http://127.0.0.1:9568`. Throws when
+ * it cannot.
+ */
+export function listenAdmin (
+  admin: FastifyInstance,
+  { ADMIN_HTTP_HOST: host, ADMIN_HTTP_PORT: port }: Config
+): Promise<string> {
   return admin.listen({ host, port, listenTextResolver: address => `admin server: ${address}` })
 }

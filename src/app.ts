@@ -1,5 +1,6 @@
 /**
- * The main server: composition of the plugins, in the order of what they need. Nothing else happens here; it does not listen.
+ * The main server: composition of the plugins, in the order of what they need. Nothing else happens
+ * here; it does not listen.
  */
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http'
 import type { TracerProvider } from '@opentelemetry/api'
@@ -29,24 +30,40 @@ export interface AppOptions extends Settings {
 /** A client that was refused has this long to read the answer before its connection is cut. */
 const PATIENCE_MS = 5000
 
-/** Longer than the minute after which most load balancers give up an idle connection: the side that closes must not be this one. */
+/**
+ * Longer than the minute after which most load balancers give up an idle connection: the side that
+ * closes must not be this one.
+ */
 const KEEP_ALIVE_MS = 72_000
 
-/** Builds the main server. When it is ready a first connection to the database is opened; it starts without one, too. */
-export async function buildApp ({ config, database, replica, keys, logger, tracerProvider }: AppOptions): Promise<FastifyInstance> {
+/**
+ * Builds the main server. When it is ready a first connection to the database is opened; it starts
+ * without one, too.
+ */
+export async function buildApp (
+  { config, database, replica, keys, logger, tracerProvider }: AppOptions
+): Promise<FastifyInstance> {
   const app = Fastify({
     loggerInstance: logger,
     // One line a request, written by the tracing plugin.
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    logController: new LogController({
+      disableRequestLogging: true,
+      requestIdLogLabel: 'request_id'
+    }),
     genReqId: requestId,
     rewriteUrl: originForm,
     // A request on a connection that is still open while the service stops is served, not refused.
     return503OnClosing: false,
     frameworkErrors: sendFrameworkError,
-    // For the name localhost Fastify would open further servers of its own, out of reach for the http plugin.
+    // For the name localhost Fastify would open further servers of its own, out of reach for the
+    // http plugin.
     serverFactory: handler => createServer(handler, config.REQUEST_TIMEOUT_MS)
   })
-  await app.register(http, { requestId, maxBodyBytes: config.MAX_BODY_BYTES, patienceMs: Math.min(PATIENCE_MS, config.REQUEST_TIMEOUT_MS) })
+  await app.register(http, {
+    requestId,
+    maxBodyBytes: config.MAX_BODY_BYTES,
+    patienceMs: Math.min(PATIENCE_MS, config.REQUEST_TIMEOUT_MS)
+  })
   await app.register(tracing)
   await app.register(telemetry, { tracerProvider, database })
   await app.register(cors, { config })
@@ -74,7 +91,8 @@ function createServer (handler: RequestListener, timeoutMs: number): Server {
   }, handler)
   // For clients that do not read their answer: longer than any other wait for a client.
   server.timeout = KEEP_ALIVE_MS + timeoutMs
-  // 0 stands for no limit: Node drops headers past the limit silently. Their size is bounded all the same (16 KiB).
+  // 0 stands for no limit: Node drops headers past the limit silently. Their size is bounded all
+  // the same (16 KiB).
   server.maxHeadersCount = 0
   return server
 }

@@ -1,11 +1,15 @@
 #!/usr/bin/env node
 /**
- * The entry of the package's program. What an older Node cannot even parse is imported when the version of Node is known, and signals are heard as soon as by
- * `npm start`: the service's own entry is the first thing to be loaded.
+ * The entry of the package's program. What an older Node cannot even parse is imported when the
+ * version of Node is known, and signals are heard as soon as by `npm start`: the service's own
+ * entry is the first thing to be loaded.
  */
 import { createRequire } from 'node:module'
 
-const { version, engines } = createRequire(import.meta.url)('oneflight/package.json') as { version: string, engines: { node: string } }
+const { version, engines } = createRequire(import.meta.url)('oneflight/package.json') as {
+  version: string,
+  engines: { node: string }
+}
 const [command = 'start', ...rest] = process.argv.slice(2)
 
 if (isOlder(process.version, engines.node)) {
@@ -21,7 +25,10 @@ if (isOlder(process.version, engines.node)) {
 }
 
 function isOlder (running: string, required: string): boolean {
-  const [[major = 0, minor = 0], [needed = 0, atLeast = 0]] = [numbersOf(running), numbersOf(required)] as const
+  const [[major = 0, minor = 0], [needed = 0, atLeast = 0]] = [
+    numbersOf(running),
+    numbersOf(required)
+  ] as const
   return major < needed || (major === needed && minor < atLeast)
 }
 

@@ -1,5 +1,6 @@
 /**
- * One of several workers, seen from the first process: its life from fork to end, and questions to it. Whether it is replaced is not decided here.
+ * One of several workers, seen from the first process: its life from fork to end, and questions to
+ * it. Whether it is replaced is not decided here.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { Question, ToPrimary, ToWorker } from './cluster-words.ts'
@@ -15,14 +16,23 @@ export interface Member {
   readonly left: Promise<unknown>
   /** Resolves when nothing is left of it and everything that it said was heard. */
   readonly ended: Promise<End>
-  /** Resolves when it has answered: whether the database answers it, for `metrics` true; undefined when there is no answer in time. */
-  ask (question: Question): Promise<boolean | undefined>
-  /** Tells it to finish its batches and end. It may be told again, or by others: a signal often goes to all processes of a group. */
-  stop (): void
+  /**
+   * Resolves when it has answered: whether the database answers it, for `metrics` true; undefined
+   * when there is no answer in time.
+   */
+  ask(question: Question): Promise<boolean | undefined>
+  /**
+   * Tells it to finish its batches and end. It may be told again, or by others: a signal often goes
+   * to all processes of a group.
+   */
+  stop(): void
 }
 
 /** How a process ended; both are null when it could not even be made. */
-export interface End { readonly code: number | null, readonly signal: string | null }
+export interface End {
+  readonly code: number | null
+  readonly signal: string | null
+}
 
 /** Longest wait for an answer. Less than a scrape is given, and long enough for a busy worker. */
 const PATIENCE_MS = 2000
@@ -80,7 +90,8 @@ export function forkMember (onMetrics: (member: number, metrics: Snapshot) => vo
 }
 
 async function endOf (worker: Worker): Promise<End> {
-  // Told when it could not be made, and when a connection cannot be handed to it because it has just ended.
+  // Told when it could not be made, and when a connection cannot be handed to it because it has
+  // just ended.
   worker.on('error', () => {})
   const { pid } = worker.process
   if (pid === undefined) return { code: null, signal: null }
@@ -95,5 +106,7 @@ async function endOf (worker: Worker): Promise<End> {
 
 /** Ends what is left of all workers, at once. */
 export function killMembers (): void {
-  for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) worker.kill('SIGKILL')
+  for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
+    worker.kill('SIGKILL')
+  }
 }

@@ -1,10 +1,14 @@
 /**
- * What the processes of one service say to each other when there are several (`WORKERS`), beside signals. Nothing is sent or decided here.
+ * What the processes of one service say to each other when there are several (`WORKERS`), beside
+ * signals. Nothing is sent or decided here.
  */
 import type { Snapshot } from './run/observer.ts'
 
 /** The first process to a worker. */
-export interface ToWorker { readonly word: Question, readonly id: number }
+export interface ToWorker {
+  readonly word: Question
+  readonly id: number
+}
 
 /** What has it counted; does the database answer it. */
 export type Question = 'metrics' | 'reachable'

@@ -1,6 +1,7 @@
 /**
- * One of several workers, seen from inside: it serves the main port, which it shares with the others, and tells the first process how it is.
- * It has no admin server, and does not end the process.
+ * One of several workers, seen from inside: it serves the main port, which it shares with the
+ * others, and tells the first process how it is. It has no admin server, and does not end the
+ * process.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { AppOptions } from './app.ts'
@@ -9,14 +10,21 @@ import type { Database } from './run/database.ts'
 import type { Observer } from './run/observer.ts'
 import { startMain, type Service } from './service.ts'
 
-/** Starts the main server and answers the questions of the first process. Throws when it cannot listen. */
+/**
+ * Starts the main server and answers the questions of the first process. Throws when it cannot
+ * listen.
+ */
 export async function startWorker (options: AppOptions): Promise<Pick<Service, 'stop'>> {
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const { probe } = app.getDecorator<Database>('database')
   self().on('message', async (message: ToWorker) => {
-    if (message.word === 'metrics') tell({ word: 'metrics', id: message.id, metrics: await snapshot() })
-    if (message.word === 'reachable') tell({ word: 'reachable', id: message.id, reachable: await probe.reachable() })
+    if (message.word === 'metrics') {
+      tell({ word: 'metrics', id: message.id, metrics: await snapshot() })
+    }
+    if (message.word === 'reachable') {
+      tell({ word: 'reachable', id: message.id, reachable: await probe.reachable() })
+    }
   })
   await tell({ word: 'serving' })
   return {

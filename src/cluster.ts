@@ -1,6 +1,7 @@
 /**
- * The first of several processes (`WORKERS` from 2 on): it makes the workers, replaces them, stops them, and has the one admin server. It runs no batch
- * and knows no database. How it hears of signals, and how it ends, is not known here.
+ * The first of several processes (`WORKERS` from 2 on): it makes the workers, replaces them, stops
+ * them, and has the one admin server. It runs no batch and knows no database. How it hears of
+ * signals, and how it ends, is not known here.
  */
 import cluster, { type Address } from 'node:cluster'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,15 +11,26 @@ import { forkMember, type Member } from './cluster-member.ts'
 import { createTotals } from './cluster-totals.ts'
 import type { Service } from './service.ts'
 
-/** Connections of a worker beside POOL_SIZE: the probe, the deletion of expired keys, two to ask what became of lost batches. */
+/**
+ * Connections of a worker beside POOL_SIZE: the probe, the deletion of expired keys, two to ask
+ * what became of lost batches.
+ */
 const BESIDE_POOL = 4
 
-/** From a worker that ended without ever having served to the next; it doubles each time, up to the longest. */
+/**
+ * From a worker that ended without ever having served to the next; it doubles each time, up to the
+ * longest.
+ */
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 10_000
 
-/** Starts the admin server and the workers; resolves when one of them serves. Throws when the admin server or the first worker cannot start. */
-export async function startPrimary ({ config, logger }: AppOptions): Promise<Pick<Service, 'stop'>> {
+/**
+ * Starts the admin server and the workers; resolves when one of them serves. Throws when the admin
+ * server or the first worker cannot start.
+ */
+export async function startPrimary (
+  { config, logger }: AppOptions
+): Promise<Pick<Service, 'stop'>> {
   const totals = await createTotals()
   const members = new Set<Member>()
   const halt = new AbortController()
@@ -26,7 +38,9 @@ export async function startPrimary ({ config, logger }: AppOptions): Promise<Pic
   let failed = false
   /** Of the last worker that listens: all of them share it. */
   let main: Address | undefined
-  cluster.on('listening', (_worker, address) => { main = address })
+  cluster.on('listening', (_worker, address) => {
+    main = address
+  })
 
   const employ = (): Member => {
     const member = forkMember(totals.take)
@@ -37,7 +51,12 @@ export async function startPrimary ({ config, logger }: AppOptions): Promise<Pic
       // One that has not served yet ends in any way, and has left nothing undone.
       const well = halted.aborted && (end.code === 0 || !member.state.served)
       failed ||= halted.aborted && !well
-      if (!well) logger.error({ worker: member.id, ...end }, halted.aborted ? 'a worker did not stop as it should' : 'a worker has ended')
+      if (!well) {
+        logger.error(
+          { worker: member.id, ...end },
+          halted.aborted ? 'a worker did not stop as it should' : 'a worker has ended'
+        )
+      }
     })
     return member
   }
@@ -68,9 +87,12 @@ export async function startPrimary ({ config, logger }: AppOptions): Promise<Pic
     // Structured clones: JSON has no NaN, which a metric may be.
     cluster.setupPrimary({ serialization: 'advanced' })
     const first = employ()
-    // When it cannot start, neither can the others; it has said why. Had it been ended by a signal, this process will hear of it, too.
+    // When it cannot start, neither can the others; it has said why. Had it been ended by a signal,
+    // this process will hear of it, too.
     const end = await first.started
-    if (end !== undefined && end.code !== 0 && end.signal === null) throw new Error('the first worker cannot start')
+    if (end !== undefined && end.code !== 0 && end.signal === null) {
+      throw new Error('the first worker cannot start')
+    }
     const others = Array.from({ length: config.WORKERS - 1 }, employ)
     for (const member of [first, ...others]) keep(member)
   } catch (error) {
@@ -78,7 +100,10 @@ export async function startPrimary ({ config, logger }: AppOptions): Promise<Pic
     throw error
   }
   const connections = config.WORKERS * (config.POOL_SIZE + BESIDE_POOL)
-  logger.info({ workers: config.WORKERS, pool_size: config.POOL_SIZE, connections }, 'limits are those of each worker; connections is what the database has to allow')
+  logger.info(
+    { workers: config.WORKERS, pool_size: config.POOL_SIZE, connections },
+    'limits are those of each worker; connections is what the database has to allow'
+  )
   return {
     async stop () {
       halt.abort()
@@ -96,11 +121,18 @@ function serving (members: ReadonlySet<Member>): readonly Member[] {
   return [...members].filter(({ state }) => state.serves)
 }
 
-/** Nothing, as long as one worker has a database. One that hangs does not delay the answer of the others. */
+/**
+ * Nothing, as long as one worker has a database. One that hangs does not delay the answer of the
+ * others.
+ */
 async function hindranceOf (workers: readonly Member[]): Promise<Hindrance | undefined> {
   const { promise, resolve } = Promise.withResolvers<Hindrance | undefined>()
   const answers = workers.map(member => member.ask('reachable'))
-  for (const answer of answers) answer.then(reachable => { if (reachable === true) resolve(undefined) })
+  for (const answer of answers) {
+    answer.then(reachable => {
+      if (reachable === true) resolve(undefined)
+    })
+  }
   Promise.all(answers).then(all => resolve(all.includes(false) ? 'database' : 'workers'))
   return promise
 }

@@ -1,6 +1,7 @@
 /**
- * `npm run dev`: a real PostgreSQL, the sample shop, both servers, and one batch sent over HTTP to show that it works.
- * For development alone: everything listens on 127.0.0.1 and the token secret lies in a file.
+ * `npm run dev`: a real PostgreSQL, the sample shop, both servers, and one batch sent over HTTP to
+ * show that it works. For development alone: everything listens on 127.0.0.1 and the token secret
+ * lies in a file.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -11,7 +12,12 @@ import postgres from 'postgres'
 import { exampleBatch as batch } from '../schemas/example.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config.ts'
-import { availableMajors, reachableDataDirectory, startPostgres, type Postgres } from './dev/postgres.ts'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres,
+  type Postgres
+} from './dev/postgres.ts'
 import { signToken } from './dev/token.ts'
 import { createLogger, loadPretty } from './logger.ts'
 import { migrate } from './run/migrate.ts'
@@ -34,13 +40,20 @@ async function start (): Promise<void> {
   const state = await reachableDataDirectory('.data')
   await mkdir(state, { recursive: true })
   say('starting PostgreSQL …')
-  const server = await startPostgres({ major: [18, ...availableMajors()].at(-1) as number, dataDir: join(state, 'postgres') })
-  const started: Array<{ stop (): Promise<void> }> = [server]
+  const server = await startPostgres({
+    major: [18, ...availableMajors()].at(-1) as number,
+    dataDir: join(state, 'postgres')
+  })
+  const started: Array<{ stop(): Promise<void> }> = [server]
   closeWithGrace({ delay: 15_000, logger: false }, async () => {
     for (const part of started.toReversed()) await part.stop()
   })
   await prepareDatabase(server)
-  await migrate(parseDatabaseUrl(databaseUrl(server)), await readFile(join(root, 'deploy/migrate.sql'), 'utf8'), LOGIN_ROLE)
+  await migrate(
+    parseDatabaseUrl(databaseUrl(server)),
+    await readFile(join(root, 'deploy/migrate.sql'), 'utf8'),
+    LOGIN_ROLE
+  )
   const secret = await developmentSecret(join(state, 'jwt-secret'))
   const settings = readConfig({
     LOG_LEVEL: 'warn',
@@ -53,15 +66,27 @@ async function start (): Promise<void> {
     JWT_SECRET: secret,
     ANON_ROLE: 'shop_anonymous'
   })
-  const service = await startService({ ...settings, logger: createLogger(settings.config.LOG_LEVEL, process.stdout, await loadPretty(process.stdout)) })
+  const service = await startService({
+    ...settings,
+    logger: createLogger(
+      settings.config.LOG_LEVEL,
+      process.stdout,
+      await loadPretty(process.stdout)
+    )
+  })
   started.push(service)
-  const token = signToken({ role: 'shop_customer', sub: 'corner-shop', exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS }, secret)
+  const token = signToken({
+    role: 'shop_customer',
+    sub: 'corner-shop',
+    exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS
+  }, secret)
   await demonstrate(service, token)
   say(`
 main server    ${service.url}
 admin server   ${service.adminUrl}   /metrics /live /ready /config
 reference      ${service.adminUrl}/reference   try batches in the browser
-database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   PostgreSQL, data in ${server.dataDir}
+database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   PostgreSQL,
+  data in ${server.dataDir}
 
 A token for development (role shop_customer, for 30 days):
 
@@ -93,7 +118,9 @@ async function prepareDatabase (server: Postgres): Promise<void> {
     await admin.unsafe(`drop database if exists ${DATABASE}_new`)
     await admin.unsafe(`create database ${DATABASE}_new`)
     const fresh = postgres(databaseUrl(server, `${DATABASE}_new`), { max: 1 })
-    await fresh.unsafe(await readFile(join(root, 'deploy/shop.sql'), 'utf8')).finally(() => fresh.end())
+    await fresh.unsafe(await readFile(join(root, 'deploy/shop.sql'), 'utf8')).finally(() =>
+      fresh.end()
+    )
     await admin.unsafe(`alter database ${DATABASE}_new rename to ${DATABASE}`)
   } finally {
     await admin.end()
@@ -107,7 +134,9 @@ function databaseUrl ({ url }: Postgres, database = DATABASE): string {
 
 /** The same secret at every start, so that a token outlives a restart. */
 async function developmentSecret (file: string): Promise<string> {
-  if (!existsSync(file)) await writeFile(file, randomBytes(32).toString('base64url'), { mode: 0o600 })
+  if (!existsSync(file)) {
+    await writeFile(file, randomBytes(32).toString('base64url'), { mode: 0o600 })
+  }
   return readFile(file, 'utf8')
 }
 
@@ -119,7 +148,11 @@ async function demonstrate (service: Service, token: string): Promise<void> {
     body: JSON.stringify(batch)
   })
   const answer = await response.text()
-  say(`\n${response.status} ${response.statusText}\n${answer.replace(/\],"/g, '],\n"').replace('{"error":null,"data":{', '{"error":null,"data":{\n')}`)
+  say(
+    `\n${response.status} ${response.statusText}\n${
+      answer.replace(/\],"/g, '],\n"').replace('{"error":null,"data":{', '{"error":null,"data":{\n')
+    }`
+  )
 }
 
 /** One operation a line. */

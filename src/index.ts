@@ -1,6 +1,7 @@
 /**
- * The door of the package for programs that bring the service up themselves. What is named here is stable within a major version; everything else in the
- * package may change with any. It re-exports and does nothing.
+ * The door of the package for programs that bring the service up themselves. What is named here is
+ * stable within a major version; everything else in the package may change with any. It re-exports
+ * and does nothing.
  *
  * ```ts
  * import { readConfig, startService } from 'oneflight'

@@ -1,43 +1,65 @@
 /**
- * Where the log is written. In charge of: that it holds up no batch and ends no process, whatever becomes of its reader; the order of lines; that those which
- * are lost are counted. The writing is sonic-boom's, as in pino; left to pino alone, a full disc ends or hangs the process.
+ * Where the log is written. In charge of: that it holds up no batch and ends no process, whatever
+ * becomes of its reader; the order of lines; that those which are lost are counted. The writing is
+ * sonic-boom's, as in pino; left to pino alone, a full disc ends or hangs the process.
  */
 import sonicBoom from 'sonic-boom'
 
-/** UTF-8 bytes that wait for a reader who takes nothing, or for room on a disc; what comes then is lost. */
+/**
+ * UTF-8 bytes that wait for a reader who takes nothing, or for room on a disc; what comes then is
+ * lost.
+ */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024
 
-/** Written to a pipe at once, whoever else writes to it (PIPE_BUF of Linux): the lines of several processes do not mix. A longer line may be torn. */
+/**
+ * Written to a pipe at once, whoever else writes to it (PIPE_BUF of Linux): the lines of several
+ * processes do not mix. A longer line may be torn.
+ */
 const WHOLE_BYTES = 4096
 
-/** A write that is under way for so many ticks has a reader who takes nothing. Counted, for a process that is itself paused shall blame nobody. */
+/**
+ * A write that is under way for so many ticks has a reader who takes nothing. Counted, for a
+ * process that is itself paused shall blame nobody.
+ */
 const STUCK_TICKS = 20
 const TICK_MS = 100
 
 export interface LogOutput {
   /** Takes a line, with its end. Neither waits nor throws. */
-  write (line: string): void
+  write(line: string): void
   /** Resolves when everything is written, or cannot be. */
-  flush (): Promise<void>
+  flush(): Promise<void>
   /**
-   * For the very end of a process: writes what waits. A write that is stuck would keep the process from ending, for its thread is waited for: then `force` has
-   * to end it.
+   * For the very end of a process: writes what waits. A write that is stuck would keep the process
+   * from ending, for its thread is waited for: then `force` has to end it.
    */
-  finish (force: () => void): void
+  finish(force: () => void): void
 }
 
 /** Opens `fd`. `onLost` hears how many lines are lost, as soon as there is room again. */
 export function openLogOutput (fd: number, onLost: (lines: number) => void): LogOutput {
-  const stream = new sonicBoom.SonicBoom({ fd, maxLength: MAX_WAITING_BYTES, maxWrite: WHOLE_BYTES })
+  const stream = new sonicBoom.SonicBoom({
+    fd,
+    maxLength: MAX_WAITING_BYTES,
+    maxWrite: WHOLE_BYTES
+  })
   let lost = 0
   /** A write is under way, and for how long without a byte. */
   let writing = false
   let ticks = 0
-  setInterval(() => { ticks++ }, TICK_MS).unref()
-  stream.on('write', () => { ticks = 0 })
+  setInterval(() => {
+    ticks++
+  }, TICK_MS).unref()
+  stream.on('write', () => {
+    ticks = 0
+  })
   // What was not written stays the first of what waits, and is tried again with the next line.
-  stream.on('error', () => { writing = false })
-  stream.on('drop', () => { lost++ })
+  stream.on('error', () => {
+    writing = false
+  })
+  stream.on('drop', () => {
+    lost++
+  })
   stream.on('drain', () => {
     writing = false
     if (lost === 0) return
@@ -59,7 +81,9 @@ export function openLogOutput (fd: number, onLost: (lines: number) => void): Log
     async flush () {
       const { promise, resolve } = Promise.withResolvers<void>()
       stream.flush(() => resolve())
-      const timer = setInterval(() => { if (isStuck()) resolve() }, TICK_MS)
+      const timer = setInterval(() => {
+        if (isStuck()) resolve()
+      }, TICK_MS)
       return promise.finally(() => clearInterval(timer))
     },
     finish (force) {

@@ -1,6 +1,6 @@
 /**
- * The entry. To load the service takes most of a second, in which a signal would end the process as a failure or, where this is the first
- * process of a container, do nothing.
+ * The entry. To load the service takes most of a second, in which a signal would end the process as
+ * a failure or, where this is the first process of a container, do nothing.
  */
 
 /** Nothing was started that had to be stopped. */

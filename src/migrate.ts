@@ -1,6 +1,7 @@
 /**
- * `npm run migrate`, `oneflight migrate`: makes in the database what the service keeps there, for the login role of DATABASE_URL. It connects by MIGRATE_DATABASE_URL
- * where that is set, since a login role should not be allowed to create schemas. Exit code 1 with one line when it cannot.
+ * `npm run migrate`, `oneflight migrate`: makes in the database what the service keeps there, for
+ * the login role of DATABASE_URL. It connects by MIGRATE_DATABASE_URL where that is set, since a
+ * login role should not be allowed to create schemas. Exit code 1 with one line when it cannot.
  */
 import { readFile } from 'node:fs/promises'
 import { parseDatabaseUrl } from './config/database-url.ts'
@@ -14,7 +15,9 @@ delete process.env['PGTARGETSESSIONATTRS']
 
 try {
   const { user } = readUrl('DATABASE_URL')
-  const target = readUrl(process.env['MIGRATE_DATABASE_URL'] ? 'MIGRATE_DATABASE_URL' : 'DATABASE_URL')
+  const target = readUrl(
+    process.env['MIGRATE_DATABASE_URL'] ? 'MIGRATE_DATABASE_URL' : 'DATABASE_URL'
+  )
   await migrate(target, await readFile(file, 'utf8'), user)
   process.stdout.write(`oneflight: the schema oneflight is there, and ${user} may use it\n`)
 } catch (error) {

@@ -1,5 +1,6 @@
 /**
- * Both servers as one service: started together, stopped in order. It neither reads the environment nor ends the process.
+ * Both servers as one service: started together, stopped in order. It neither reads the environment
+ * nor ends the process.
  */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -13,10 +14,10 @@ export interface Service {
   readonly url: string
   readonly adminUrl: string
   /**
-   * Not ready from now on. Connections are taken for `SHUTDOWN_DELAY_MS` more, or with `now` no longer; batches that run are finished, then every
-   * database connection is closed.
+   * Not ready from now on. Connections are taken for `SHUTDOWN_DELAY_MS` more, or with `now` no
+   * longer; batches that run are finished, then every database connection is closed.
    */
-  stop (now?: 'now'): Promise<void>
+  stop(now?: 'now'): Promise<void>
 }
 
 /** Starts both servers. Throws when one of them cannot listen; then neither does. */
@@ -50,18 +51,25 @@ export async function startService (options: AppOptions): Promise<Service> {
 }
 
 /** Starts the main server alone. Throws when it cannot listen; nothing is left of it then. */
-export async function startMain (options: AppOptions): Promise<{ readonly app: FastifyInstance } & Pick<Service, 'url' | 'stop'>> {
+export async function startMain (
+  options: AppOptions
+): Promise<{ readonly app: FastifyInstance } & Pick<Service, 'url' | 'stop'>> {
   const { HTTP_HOST: host, HTTP_PORT: port, SHUTDOWN_DELAY_MS: delayMs } = options.config
   const app = await buildApp(options)
   await app.ready()
   try {
-    const url = await app.listen({ host, port, listenTextResolver: address => `main server: ${address}` })
+    const url = await app.listen({
+      host,
+      port,
+      listenTextResolver: address => `main server: ${address}`
+    })
     return {
       app,
       url,
       async stop (now) {
         app.getDecorator<() => void>('announceStop')()
-        // A connection that the system has taken and we have not is reset when we stop to listen: whoever makes them has to look away first.
+        // A connection that the system has taken and we have not is reset when we stop to listen:
+        // whoever makes them has to look away first.
         if (now === undefined) await delay(delayMs)
         await app.close()
       }

@@ -1,5 +1,6 @@
 /**
- * The admin server: whether the process lives, whether it can serve, and how it is configured, without its secrets.
+ * The admin server: whether the process lives, whether it can serve, and how it is configured,
+ * without its secrets.
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
@@ -26,11 +27,20 @@ t.test('a database that answers', async t => {
     t.equal((await ask(url + path)).status, 404, 'not on the main server')
   }
   t.equal((await ask(`${adminUrl}/health`)).status, 404)
-  t.equal((await ask(adminUrl, { method: 'POST', body: '[]', headers: { 'content-type': 'application/json' } })).status, 404)
+  t.equal(
+    (await ask(adminUrl, {
+      method: 'POST',
+      body: '[]',
+      headers: { 'content-type': 'application/json' }
+    })).status,
+    404
+  )
 })
 
 t.test('a database that cannot be reached', async t => {
-  const { url, adminUrl } = await useService(t, { databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1') })
+  const { url, adminUrl } = await useService(t, {
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
   t.same(brief(await ask(`${adminUrl}/live`)), [200, '{"ok":true}'])
   t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
   t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
@@ -56,7 +66,11 @@ t.test('a database that ends is noticed at the next question', { skip }, async t
 t.test('liveness does not ask the database', async t => {
   const { adminUrl, database } = await useService(t, { schema })
   // The probe has a connection of its own, which is opened when it is first asked.
-  const asked = async (): Promise<number> => (await database.sql`select from pg_stat_activity where usename = 'oneflight_login' and datname = current_database() and query = 'select 1'`).length
+  const asked = async (): Promise<number> =>
+    (await database
+      .sql`select from pg_stat_activity where usename = 'oneflight_login'
+        and datname = current_database() and query = 'select 1'`)
+      .length
   for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
   t.equal(await asked(), 0)
   await answering(`${adminUrl}/ready`)
@@ -71,7 +85,12 @@ t.test('a service that stops is not ready, and says so to the end', async t => {
   await sql.begin(async sql => {
     await sql`update stock set qty = qty`
     batch = service.post([{ id: 'u', op: 'update', table: 'stock', set: { qty: 3 }, all: true }])
-    await until(async () => (await service.database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length > 0)
+    await until(async () =>
+      (await service.database
+        .sql`select from pg_stat_activity where datname = current_database()
+          and wait_event_type = 'Lock'`)
+        .length > 0
+    )
     stopped = service.stop()
     t.same(brief(await ask(`${service.adminUrl}/ready`)), [503, '{"ok":false,"error":"stopping"}'])
     t.same(brief(await ask(`${service.adminUrl}/live`)), [200, '{"ok":true}'])
@@ -108,10 +127,27 @@ t.test('/config shows what runs, and no secret', async t => {
   t.equal(status, 200)
   t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
   const { hostname, port } = new URL(database.loginUrl)
-  t.same(body.DATABASE_URL, { user: 'oneflight_login', hosts: [{ host: hostname, port: Number(port) }], database: database.name })
-  t.match(body, { JWT_SECRET: '[redacted]', ANON_ROLE: 'oneflight_anon', MAX_OPS: 7, DB_SCHEMAS: ['public', 'private'], JWT_AUD: ['a', 'b'], JWT_ISS: null, MAX_BODY_BYTES: 1_048_576, LOG_LEVEL: 'info' })
+  t.same(body.DATABASE_URL, {
+    user: 'oneflight_login',
+    hosts: [{ host: hostname, port: Number(port) }],
+    database: database.name
+  })
+  t.match(body, {
+    JWT_SECRET: '[redacted]',
+    ANON_ROLE: 'oneflight_anon',
+    MAX_OPS: 7,
+    DB_SCHEMAS: ['public', 'private'],
+    JWT_AUD: ['a', 'b'],
+    JWT_ISS: null,
+    MAX_BODY_BYTES: 1_048_576,
+    LOG_LEVEL: 'info'
+  })
   t.same(body.DB_EXTRA_SEARCH_PATH, ['ext'])
-  t.same(Object.keys(body).sort(), configItems.map(([name]) => name).sort(), 'every variable, and nothing of the environment beside them')
+  t.same(
+    Object.keys(body).sort(),
+    configItems.map(([name]) => name).sort(),
+    'every variable, and nothing of the environment beside them'
+  )
   for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo', '"PATH"']) {
     t.notOk(text.includes(secret), secret)
   }

@@ -1,5 +1,6 @@
 /**
- * The import direction of CONTRIBUTING.md, and who may do what. Reads the sources as text; needs no database.
+ * The import direction of CONTRIBUTING.md, and who may do what. Reads the sources as text; needs no
+ * database.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -7,7 +8,10 @@ import t from 'tap'
 
 const root = resolve(import.meta.dirname, '..')
 
-/** Rooms by path, the more special path first, and the rooms that each may import from (beside itself). */
+/**
+ * Rooms by path, the more special path first, and the rooms that each may import from (beside
+ * itself).
+ */
 const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readonly string[]]> = [
   ['schemas', /^schemas\//, []],
   ['errors', /^src\/errors\//, ['schemas']],
@@ -20,20 +24,52 @@ const rooms: ReadonlyArray<readonly [room: string, path: RegExp, imports: readon
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config(\.ts$|\/)/, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
-  ['plugins', /^plugins\//, ['auth', 'openapi', 'reply', 'run', 'sql', 'plan', 'json', 'errors', 'schemas']],
-  ['app', /^src\/(app|admin|service|index|logger|log-output|telemetry|cluster(-\w+)?)\.ts$/, ['plugins', 'run', 'config', 'schemas']],
+  ['plugins', /^plugins\//, [
+    'auth',
+    'openapi',
+    'reply',
+    'run',
+    'sql',
+    'plan',
+    'json',
+    'errors',
+    'schemas'
+  ]],
+  ['app', /^src\/(app|admin|service|index|logger|log-output|telemetry|cluster(-\w+)?)\.ts$/, [
+    'plugins',
+    'run',
+    'config',
+    'schemas'
+  ]],
   ['cli', /^src\/cli\//, ['config', 'plan', 'json', 'errors', 'schemas']],
-  ['process', /^src\/(main|process|dev|migrate|cli)\.ts$/, ['app', 'cli', 'config', 'dev', 'run', 'schemas']]
+  ['process', /^src\/(main|process|dev|migrate|cli)\.ts$/, [
+    'app',
+    'cli',
+    'config',
+    'dev',
+    'run',
+    'schemas'
+  ]]
 ]
 
-interface Source { readonly file: string, readonly text: string, readonly imports: readonly string[] }
+interface Source {
+  readonly file: string
+  readonly text: string
+  readonly imports: readonly string[]
+}
 
 const sources: readonly Source[] = ['schemas', 'src', 'plugins']
-  .flatMap(folder => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(file => join(folder, file)))
+  .flatMap(folder =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(file =>
+      join(folder, file)
+    )
+  )
   .filter(file => file.endsWith('.ts'))
   .map(file => {
     const text = readFileSync(join(root, file), 'utf8')
-    const imports = [...text.matchAll(/(?:from|import\()\s*'(\.[^']*)'/g)].map(([, path]) => relative(root, resolve(root, dirname(file), path as string)))
+    const imports = [...text.matchAll(/(?:from|import\()\s*'(\.[^']*)'/g)].map(([, path]) =>
+      relative(root, resolve(root, dirname(file), path as string))
+    )
     return { file, text, imports }
   })
 
@@ -64,13 +100,19 @@ t.test('no file imports itself through others', async t => {
 })
 
 t.test('plugins meet by decorators, not by imports', async t => {
-  const wrong = sources.filter(({ file }) => roomOf(file) === 'plugins').flatMap(({ file, imports }) => imports.filter(path => roomOf(path) === 'plugins').map(path => `${file} → ${path}`))
+  const wrong = sources.filter(({ file }) => roomOf(file) === 'plugins').flatMap((
+    { file, imports }
+  ) => imports.filter(path => roomOf(path) === 'plugins').map(path => `${file} → ${path}`))
   t.same(wrong, [])
 })
 
 const privileges: ReadonlyArray<readonly [what: string, sign: RegExp, who: RegExp]> = [
   // The queue of the next tick is the event loop's, wherever it is called from.
-  ['touches the process', /\bprocess\b\.(?!nextTick\()/, /^src\/(main|process|dev|migrate|cli)\.ts$|^src\/dev\//],
+  [
+    'touches the process',
+    /\bprocess\b\.(?!nextTick\()/,
+    /^src\/(main|process|dev|migrate|cli)\.ts$|^src\/dev\//
+  ],
   ['begins a transaction', /\.begin\(/, /^src\/run\/flight\.ts$/],
   ['imports the database driver', /from 'postgres'/, /^src\/run\/|^src\/dev(\.ts$|\/)/],
   ['re-exports everything (a barrel)', /export \*/, /^$/]
@@ -78,7 +120,9 @@ const privileges: ReadonlyArray<readonly [what: string, sign: RegExp, who: RegEx
 
 for (const [what, sign, who] of privileges) {
   t.test(`who ${what}`, async t => {
-    const found = sources.filter(({ text }) => sign.test(text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, ''))).map(({ file }) => file)
+    const found = sources.filter(({ text }) =>
+      sign.test(text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, ''))
+    ).map(({ file }) => file)
     t.same(found.filter(file => !who.test(file)), [])
   })
 }

@@ -16,7 +16,10 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 t.test('every command line, in its order', async t => {
   const service = await useShopService(t, { keys: true })
   // By its name, as where it is installed.
-  const directory = t.testdir({ oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning '${program}' "$@"\n` })
+  const directory = t.testdir({
+    oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning ` +
+      `'${program}' "$@"\n`
+  })
   chmodSync(join(directory, 'oneflight'), 0o755)
   const env = childEnvironment({
     PATH: `${directory}${delimiter}${process.env['PATH'] ?? ''}`,
@@ -25,10 +28,16 @@ t.test('every command line, in its order', async t => {
   })
   const page = read('docs/cli.md')
   const blocks = codeBlocks(page)
-  const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter(([{ language, lead }]) => language === 'sh' && lead === '<!-- run by: test/cli-docs.test.ts -->')
+  const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter((
+    [{ language, lead }]
+  ) => language === 'sh' && lead === '<!-- run by: test/cli-docs.test.ts -->')
   t.equal(own.length, page.match(/run by: test\/cli-docs/g)?.length)
   for (const [{ text: line }, expected] of own) {
-    const child = spawn('sh', ['-c', `exec 2>&1\n${line}`], { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn('sh', ['-c', `exec 2>&1\n${line}`], {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
     t.equal((await text(child.stdout)).trimEnd(), expected, line)
   }
 })

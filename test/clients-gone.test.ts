@@ -1,8 +1,10 @@
 /**
- * Clients that go away, at every moment of a batch: what was not sent is given up, what was sent completes, the log says which, and nothing is held afterwards.
+ * Clients that go away, at every moment of a batch: what was not sent is given up, what was sent
+ * completes, the log says which, and nothing is held afterwards.
  *
- * In charge of: log line and ledger agreeing, connections and locks being free again.
- * Refuses to: count the bytes they held (test/admission.test.ts does), or to kill the service (test/stop.test.ts does).
+ * In charge of: log line and ledger agreeing, connections and locks being free again. Refuses to:
+ * count the bytes they held (test/admission.test.ts does), or to kill the service
+ * (test/stop.test.ts does).
  */
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
@@ -13,7 +15,15 @@ import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
 import { ledgerSchema, pair } from './support/ledger.ts'
 import { useProxy, type Proxy } from './support/proxy.ts'
-import { ask, gauge, makeKeyTable, token, useService, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
+import {
+  ask,
+  gauge,
+  makeKeyTable,
+  token,
+  useService,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from './support/service.ts'
 import { until } from './support/until.ts'
 import { request } from './support/wire.ts'
 
@@ -23,57 +33,121 @@ const schema = `
   create table entries (id int generated always as identity primary key, note text);
   create sequence tries;
   create table moody (code text);
-  create function moody() returns trigger language plpgsql as $$ begin perform nextval('tries'); raise exception using errcode = new.code, message = 'not now'; end $$;
+  create function moody() returns trigger language plpgsql as $$ begin perform nextval('tries');
+    raise exception using errcode = new.code, message = 'not now'; end $$;
   create trigger moody before insert on moody for each row execute function moody();
   create view here as select pg_backend_pid()::text as pid;
   create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
   grant all on all tables in schema public to oneflight_user;
   grant all on tries to oneflight_user;`
 
-const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({ authorization: `Bearer ${token({ role: 'oneflight_user' })}`, 'content-type': 'application/json', ...more })
-const add = (note = 'gone'): object[] => [{ id: 'a', op: 'insert', table: 'entries', values: [{ note }] }]
-const touch = (note = 'gone'): object[] => [...add(note), { id: 't', op: 'update', table: 'slots', set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } }]
+const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
+  'content-type': 'application/json',
+  ...more
+})
+const add = (
+  note = 'gone'
+): object[] => [{ id: 'a', op: 'insert', table: 'entries', values: [{ note }] }]
+const touch = (
+  note = 'gone'
+): object[] => [...add(note), {
+  id: 't',
+  op: 'update',
+  table: 'slots',
+  set: { n: { $inc: 1 } },
+  where: { id: { eq: 0 } }
+}]
 
 /** A client that has sent its batch; `leave` ends it by force, or (`politely`) with a FIN. */
-interface Client { leave (how?: 'by force' | 'politely'): void }
+interface Client {
+  leave(how?: 'by force' | 'politely'): void
+}
 
-async function send (service: ServiceUnderTest, batch: unknown, id: string, more: Readonly<Record<string, string>> = {}): Promise<Client> {
+async function send (
+  service: ServiceUnderTest,
+  batch: unknown,
+  id: string,
+  more: Readonly<Record<string, string>> = {}
+): Promise<Client> {
   const { hostname, port } = new URL(service.url)
   const socket: Socket = connect(Number(port), hostname)
   socket.on('error', () => {})
   await once(socket, 'connect')
-  socket.write(request('POST', '/', headers({ 'x-request-id': id, ...more }), JSON.stringify(batch)))
-  return { leave: how => { how === 'politely' ? socket.end() : socket.resetAndDestroy() } }
+  socket.write(
+    request('POST', '/', headers({ 'x-request-id': id, ...more }), JSON.stringify(batch))
+  )
+  return {
+    leave: how => {
+      how === 'politely' ? socket.end() : socket.resetAndDestroy()
+    }
+  }
 }
 
-const logged = ({ log }: ServiceUnderTest, id: string): ReadonlyArray<Readonly<Record<string, unknown>>> => log.filter(({ request_id: of }) => of === id)
+const logged = (
+  { log }: ServiceUnderTest,
+  id: string
+): ReadonlyArray<Readonly<Record<string, unknown>>> => log.filter(({ request_id: of }) => of === id)
 
 /** The one line about a request. */
-async function line (t: Test, service: ServiceUnderTest, id: string, expected: object): Promise<void> {
+async function line (
+  t: Test,
+  service: ServiceUnderTest,
+  id: string,
+  expected: object
+): Promise<void> {
   await until(() => logged(service, id).length > 0)
   t.match(logged(service, id), [expected], id)
   t.equal(logged(service, id).length, 1, `${id}: one line`)
 }
 
 /** Nothing runs, nobody waits, no transaction is open, no lock is held. */
-async function quiet (t: Test, service: ServiceUnderTest, { sql, name }: Database = service.database): Promise<void> {
-  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0 && await gauge(service, 'service_pool_waiting') === 0)
-  await until(async () => (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE} and state <> 'idle'`).length === 0)
-  t.same(await sql`select locktype from pg_locks as l join pg_stat_activity as a using (pid) where a.datname = ${name} and a.usename = ${LOGIN_ROLE} and locktype in ('transactionid', 'tuple', 'advisory')`, [], 'no lock is held')
+async function quiet (
+  t: Test,
+  service: ServiceUnderTest,
+  { sql, name }: Database = service.database
+): Promise<void> {
+  await until(async () =>
+    await gauge(service, 'service_pool_lanes_busy') === 0 &&
+    await gauge(service, 'service_pool_waiting') === 0
+  )
+  await until(async () =>
+    (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
+      and state <> 'idle'`)
+      .length === 0
+  )
+  t.same(
+    await sql`select locktype from pg_locks as l join pg_stat_activity as a using (pid)
+      where a.datname = ${name} and a.usename = ${LOGIN_ROLE}
+      and locktype in ('transactionid', 'tuple', 'advisory')`,
+    [],
+    'no lock is held'
+  )
 }
 
-const notes = async ({ sql }: Database): Promise<readonly string[]> => (await sql`select note from entries order by id`).map(({ note }) => note as string)
+const notes = async ({ sql }: Database): Promise<readonly string[]> =>
+  (await sql`select note from entries order by id`).map(({ note }) => note as string)
 
 /** With a proxy between service and database. */
-async function useProxied (t: Test, options: UseServiceOptions = {}): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
+async function useProxied (
+  t: Test,
+  options: UseServiceOptions = {}
+): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
-  const service = await useService(t, { schema, databaseUrl: () => proxy.through(database.loginUrl), ...options })
+  const service = await useService(t, {
+    schema,
+    databaseUrl: () => proxy.through(database.loginUrl),
+    ...options
+  })
   return { service, database, proxy }
 }
 
-/** Until the service knows of what happened on other connections before: it takes events in their order. */
+/**
+ * Until the service knows of what happened on other connections before: it takes events in their
+ * order.
+ */
 async function heard ({ url }: ServiceUnderTest): Promise<void> {
   for (let i = 0; i < 3; i++) await ask(`${url}/nothing`)
 }
@@ -91,12 +165,18 @@ function release (proxy: Proxy): void {
 const given = { status: 499, code: 'client_closed_request', level: 30 }
 
 t.test('in the queue: given up', async t => {
-  const service = await useService(t, { schema, keys: true, env: { POOL_SIZE: '1', QUEUE_SIZE: '10', QUEUE_TIMEOUT_MS: '60000' } })
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '10', QUEUE_TIMEOUT_MS: '60000' }
+  })
   const slot = await holdRow(service.database)
   const running = service.post(touch('stays'))
   await slot.awaited()
   const all = ['by force', 'politely', 'by force'] as const
-  const clients = await Promise.all(all.map((_, i) => send(service, add(), `q${i}`, i === 2 ? { 'idempotency-key': 'k' } : {})))
+  const clients = await Promise.all(
+    all.map((_, i) => send(service, add(), `q${i}`, i === 2 ? { 'idempotency-key': 'k' } : {}))
+  )
   await until(async () => await gauge(service, 'service_pool_waiting') === 3)
   for (const [i, client] of clients.entries()) client.leave(all[i])
   for (const i of all.keys()) await line(t, service, `q${i}`, given)
@@ -107,14 +187,22 @@ t.test('in the queue: given up', async t => {
   t.equal((await running).status, 200)
   await quiet(t, service)
   t.same(await notes(service.database), ['stays'])
-  t.equal((await service.post(add('next'), { headers: { 'idempotency-key': 'k' } })).status, 200, 'its key is free')
+  t.equal(
+    (await service.post(add('next'), { headers: { 'idempotency-key': 'k' } })).status,
+    200,
+    'its key is free'
+  )
 })
 
 t.test('while a connection is being opened: given up', async t => {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   proxy.forward = () => false
-  const service = await useService(t, { schema, env: { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' }, databaseUrl: () => `${proxy.through(database.loginUrl)}?connect_timeout=600` })
+  const service = await useService(t, {
+    schema,
+    env: { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' },
+    databaseUrl: () => `${proxy.through(database.loginUrl)}?connect_timeout=600`
+  })
   const client = await send(service, add(), 'opening')
   await until(async () => await gauge(service, 'service_pool_waiting') === 1)
   client.leave()
@@ -127,11 +215,18 @@ t.test('in the pause before another try: given up', async t => {
   const { sql } = service.database
   // The longest pauses there are: a second in all.
   const { random } = Math
-  t.teardown(() => { Math.random = random })
+  t.teardown(() => {
+    Math.random = random
+  })
   Math.random = () => 0.99
   for (const [id, more] of [['pause', {}], ['pause-key', { 'idempotency-key': 'k' }]] as const) {
     await sql`select setval('tries', 1, false)`
-    const client = await send(service, [...add(), { id: 'm', op: 'insert', table: 'moody', values: [{ code: '40001' }] }], id, more)
+    const client = await send(
+      service,
+      [...add(), { id: 'm', op: 'insert', table: 'moody', values: [{ code: '40001' }] }],
+      id,
+      more
+    )
     await until(async () => (await sql`select from tries where last_value >= 5`).length === 1)
     client.leave()
     await line(t, service, id, given)
@@ -144,12 +239,15 @@ t.test('in the pause before another try: given up', async t => {
 
 t.test('at BEGIN: given up, and the connection goes on', async t => {
   const { service, database, proxy } = await useProxied(t, { env: { POOL_SIZE: '1' } })
-  const where = async (note: string): Promise<unknown> => (await service.post([...add(note), { id: 'here', op: 'select', table: 'here' }])).body.data.here
+  const where = async (note: string): Promise<unknown> =>
+    (await service.post([...add(note), { id: 'here', op: 'select', table: 'here' }])).body.data.here
   const before = await where('before')
   await quiet(t, service, database)
   proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
   const client = await send(service, add(), 'begin')
-  await until(() => [...proxy.links].some(({ sent, held }) => sent.includes('begin isolation') && held.length > 0))
+  await until(() =>
+    [...proxy.links].some(({ sent, held }) => sent.includes('begin isolation') && held.length > 0)
+  )
   client.leave()
   await heard(service)
   t.same(logged(service, 'begin'), [], 'the connection is not free yet')
@@ -160,27 +258,43 @@ t.test('at BEGIN: given up, and the connection goes on', async t => {
   t.same(await where('after'), before, 'the same connection')
 })
 
-t.test('while it waits for a lock: it completes, and who comes back with the key is answered', async t => {
+t.test('while it waits for a lock: it completes, and the key answers who comes back', async t => {
   const service = await useService(t, { schema, keys: true })
   const slot = await holdRow(service.database)
   const key = { 'idempotency-key': 'k' }
   const client = await send(service, touch('sent'), 'lock', key)
   await slot.awaited()
   client.leave()
-  t.match(await service.post(touch('sent'), { headers: key }), { status: 409, body: { error: { code: 'idempotency_key_in_progress' } } }, 'it still runs')
+  t.match(await service.post(touch('sent'), { headers: key }), {
+    status: 409,
+    body: { error: { code: 'idempotency_key_in_progress' } }
+  }, 'it still runs')
   await slot.free()
   await line(t, service, 'lock', { status: 200, operations: 2 })
   const again = await service.post(touch('sent'), { headers: key })
-  t.match([again.status, again.headers.get('idempotent-replayed'), again.body.data?.t], [200, 'true', [{ id: 0, n: 1 }]])
+  t.match([again.status, again.headers.get('idempotent-replayed'), again.body.data?.t], [
+    200,
+    'true',
+    [{ id: 0, n: 1 }]
+  ])
   await quiet(t, service)
   t.same(await notes(service.database), ['sent'])
 })
 
 t.test('while it waits for a lock that is not given: its deadlines hold all the same', async t => {
-  for (const [id, env, expected] of [
-    ['timeout', { LOCK_TIMEOUT_MS: '3000' }, { status: 409, code: 'lock_not_available', index: 1 }],
-    ['deadline', { REQUEST_TIMEOUT_MS: '10000', LOCK_TIMEOUT_MS: '60000' }, { status: 504, code: 'deadline_exceeded' }]
-  ] as const) {
+  for (
+    const [id, env, expected] of [
+      ['timeout', { LOCK_TIMEOUT_MS: '3000' }, {
+        status: 409,
+        code: 'lock_not_available',
+        index: 1
+      }],
+      ['deadline', { REQUEST_TIMEOUT_MS: '10000', LOCK_TIMEOUT_MS: '60000' }, {
+        status: 504,
+        code: 'deadline_exceeded'
+      }]
+    ] as const
+  ) {
     const service = await useService(t, { schema, env })
     const slot = await holdRow(service.database)
     const client = await send(service, touch(), id)
@@ -198,7 +312,8 @@ t.test('while it waits for a lock that is not given: its deadlines hold all the 
 t.test('when COMMIT was carried out and its answer is on its way: it counts', async t => {
   const { service, database, proxy } = await useProxied(t)
   t.equal((await service.post(add('before'))).status, 200)
-  proxy.deliver = ({ held }) => held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
+  proxy.deliver = ({ held }) =>
+    held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
   const client = await send(service, add('committed'), 'commit')
   await until(async () => (await notes(database)).length === 2)
   client.leave()
@@ -211,7 +326,11 @@ t.test('when COMMIT was carried out and its answer is on its way: it counts', as
 
 t.test('in the middle of a large answer: it was committed', async t => {
   const service = await useService(t, { schema })
-  const asked = httpRequest(service.url, { method: 'POST', agent: false, headers: headers({ 'x-request-id': 'large' }) }).on('error', () => {})
+  const asked = httpRequest(service.url, {
+    method: 'POST',
+    agent: false,
+    headers: headers({ 'x-request-id': 'large' })
+  }).on('error', () => {})
   asked.end(JSON.stringify([...add('large'), { id: 'b', op: 'select', table: 'big' }]))
   const [answer] = await once(asked, 'response') as [IncomingMessage]
   answer.on('error', () => {})
@@ -228,7 +347,9 @@ t.test('in the middle of a body: nothing is begun', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   const { hostname, port } = new URL(service.url)
   const text = request('POST', '/', headers({ 'x-request-id': 'body' }), JSON.stringify(add()))
-  for (const part of [text.length - 1, text.indexOf('\r\n\r\n') + 4, text.indexOf('\r\n\r\n') + 10]) {
+  for (
+    const part of [text.length - 1, text.indexOf('\r\n\r\n') + 4, text.indexOf('\r\n\r\n') + 10]
+  ) {
     const socket = connect(Number(port), hostname)
     socket.on('error', () => {})
     await once(socket, 'connect')
@@ -242,8 +363,11 @@ t.test('in the middle of a body: nothing is begun', async t => {
   t.same(await notes(service.database), ['next'])
 })
 
-t.test('two hundred at random moments: the log tells the truth about each, and nothing is left', async t => {
-  const service = await useService(t, { schema: ledgerSchema, env: { QUEUE_SIZE: '30', QUEUE_TIMEOUT_MS: '5000' } })
+t.test('two hundred at random moments: the log is true of each, and nothing is left', async t => {
+  const service = await useService(t, {
+    schema: ledgerSchema,
+    env: { QUEUE_SIZE: '30', QUEUE_TIMEOUT_MS: '5000' }
+  })
   const { sql } = service.database
   const { hostname, port } = new URL(service.url)
   const one = async (id: number): Promise<void> => {
@@ -251,28 +375,63 @@ t.test('two hundred at random moments: the log tells the truth about each, and n
     const socket = connect(Number(port), hostname)
     socket.on('error', () => {}).resume()
     await once(socket, 'connect')
-    const text = request('POST', '/', headers({ 'x-request-id': `c${id}` }), JSON.stringify(pair(id)))
+    const text = request(
+      'POST',
+      '/',
+      headers({ 'x-request-id': `c${id}` }),
+      JSON.stringify(pair(id))
+    )
     socket.write(id % 10 === 0 ? text.slice(0, Math.random() * text.length) : text)
     await delay(Math.random() * 60)
     id % 3 === 0 ? socket.destroy() : socket.resetAndDestroy()
   }
   await Promise.all(Array.from({ length: 200 }, (_, id) => one(id)))
   await quiet(t, service)
-  const rows = async (side: string): Promise<readonly number[]> => (await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number)
+  const rows = async (side: string): Promise<readonly number[]> =>
+    (await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number)
   const left = new Set(await rows('left_side'))
   t.same([...left].sort(), [...await rows('right_side')].sort(), 'no batch is there by half')
-  const lines = (): ServiceUnderTest['log'] => service.log.filter(({ request_id: id, msg }) => msg === 'request completed' && /^c\d+$/.test(String(id)))
+  const lines = (): ServiceUnderTest['log'] =>
+    service.log.filter(({ request_id: id, msg }) =>
+      msg === 'request completed' && /^c\d+$/.test(String(id))
+    )
   await until(() => lines().filter(({ status }) => status === 200).length >= left.size)
-  const wrong = lines().filter(({ status, request_id: id }) => (status === 200) !== left.has(Number(String(id).slice(1))))
+  const wrong = lines().filter(({ status, request_id: id }) =>
+    (status === 200) !== left.has(Number(String(id).slice(1)))
+  )
   t.same(wrong, [], 'a line says 200 when the batch is there, and only then')
-  t.equal(new Set(lines().map(({ request_id: id }) => id)).size, lines().length, 'no request has two lines')
+  t.equal(
+    new Set(lines().map(({ request_id: id }) => id)).size,
+    lines().length,
+    'no request has two lines'
+  )
   const statuses = new Map<unknown, number>()
-  for (const { status, code } of lines()) statuses.set(`${String(status)} ${String(code)}`, (statuses.get(`${String(status)} ${String(code)}`) ?? 0) + 1)
+  for (const { status, code } of lines()) {
+    statuses.set(
+        `${String(status)} ${String(code)}`,
+        (statuses.get(`${String(status)} ${String(code)}`) ?? 0) + 1
+    )
+  }
   t.comment(Object.fromEntries(statuses))
-  t.same([...statuses.keys()].filter(key => !['200 undefined', '499 client_closed_request', '503 overloaded', '400 http_malformed'].includes(String(key))), [])
+  t.same(
+    [...statuses.keys()].filter(key =>
+      !['200 undefined', '499 client_closed_request', '503 overloaded', '400 http_malformed']
+        .includes(String(key))
+    ),
+    []
+  )
   t.ok(left.size > 0)
   t.ok(statuses.has('499 client_closed_request'), 'some were given up')
-  t.same(service.log.filter(({ level, status }) => Number(level) > 30 && status !== 503), [], 'nothing else was worth a warning')
-  t.same((await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))).map(({ status }) => status), Array(4).fill(200))
+  t.same(
+    service.log.filter(({ level, status }) => Number(level) > 30 && status !== 503),
+    [],
+    'nothing else was worth a warning'
+  )
+  t.same(
+    (await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))).map((
+      { status }
+    ) => status),
+    Array(4).fill(200)
+  )
   await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
 })

@@ -142,8 +142,10 @@ t.test('a place in json is answered as it is and ordered as jsonb', async t => {
     offset: 3,
     limit: 2
   }])
-  t.match(text.replaceAll(/,\s*\n\s*/g, ','),
-    '[{"id":11,"x":{"b" : 1.10,"a":2}},{"id":1,"x":{"b" : 1.10,"a":1}}]')
+  t.match(
+    text.replaceAll(/,\s*\n\s*/g, ','),
+    '[{"id":11,"x":{"b" : 1.10,"a":2}},{"id":1,"x":{"b" : 1.10,"a":1}}]'
+  )
 })
 
 t.test('a row that was locked late is answered as it is then', async t => {
@@ -159,9 +161,11 @@ t.test('a row that was locked late is answered as it is then', async t => {
       order: [{ 'text_doc->x->a': 'asc' }],
       lock: 'update'
     }])
-    await until(async () => (await sql`
+    await until(async () =>
+      (await sql`
       select from pg_stat_activity
-      where datname = ${name} and wait_event_type = 'Lock'`).length === 1)
+      where datname = ${name} and wait_event_type = 'Lock'`).length === 1
+    )
     return { waiting }
   })
   t.same((await answer.waiting).body.data, { s: [{ x: 7, a: 7 }] })
@@ -170,11 +174,14 @@ t.test('a row that was locked late is answered as it is then', async t => {
 t.test('no aggregate is read as a column', async t => {
   const { post } = await useService(t, { schema })
   const queries = [
-    { columns: ['count'] }, { columns: ['id', 'count'] }, { columns: ['jsonb_agg->0'] },
+    { columns: ['count'] },
+    { columns: ['id', 'count'] },
+    { columns: ['jsonb_agg->0'] },
     { columns: ['jsonb_agg->0'], order: [{ 'jsonb_agg->0': 'asc' }] },
     { order: [{ count: 'asc' }] },
     { columns: [{ fn: 'count' }], order: [{ 'jsonb_agg->>0': 'asc' }] },
-    { columns: [{ fn: 'count' }], group_by: ['count'] }, { where: { count: { gt: 0 } } }
+    { columns: [{ fn: 'count' }], group_by: ['count'] },
+    { where: { count: { gt: 0 } } }
   ]
   for (const query of queries) {
     t.match(

@@ -1,6 +1,6 @@
 /**
- * Tables change their shape while batches run on them: every batch is answered 200, is there once, and finds rows of one shape or the other. What was run
- * again for it is counted as `stale_plan`.
+ * Tables change their shape while batches run on them: every batch is answered 200, is there once,
+ * and finds rows of one shape or the other. What was run again for it is counted as `stale_plan`.
  */
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
@@ -23,24 +23,43 @@ const schema = `
   create policy every on wide using (true);
   create view seen as select id, name from wide;
   create table told (id int, by text);
-  create function tell() returns trigger language plpgsql as $$ begin new.by := 'one'; return new; end $$;
+  create function tell() returns trigger language plpgsql as $$ begin new.by := 'one'; return new;
+    end $$;
   create trigger tell before insert on told for each row execute function tell();
   create table forget (id int);
-  create function forget() returns trigger language plpgsql as $$ begin deallocate all; return new; end $$;
+  create function forget() returns trigger language plpgsql as $$ begin deallocate all; return new;
+    end $$;
   create trigger forget before insert on forget for each row execute function forget();
   grant all on all tables in schema public to oneflight_user;`
 
 /** One kind of change: what is done to the tables again and again, and undone. */
 const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> = [
-  ['columns come and go', ['alter table wide add column more text default \'x\'', 'alter table wide drop column more', 'alter table last add column more int', 'alter table last drop column more']],
-  ['columns are renamed', ['alter table wide rename column n to m', 'alter table wide rename column m to n']],
-  ['columns change their type', [
-    'alter table typed alter column amount type text', 'alter table typed alter column amount type numeric using amount::numeric',
-    'alter table typed alter column code type bigint', 'alter table typed alter column code type int',
-    'alter table typed alter column code type text', 'alter table typed alter column code type int using code::int',
-    'alter table typed alter column day type timestamptz', 'alter table typed alter column day type date'
+  ['columns come and go', [
+    "alter table wide add column more text default 'x'",
+    'alter table wide drop column more',
+    'alter table last add column more int',
+    'alter table last drop column more'
   ]],
-  ['indexes are made and dropped', ['create index by_name on wide (name)', 'create index concurrently by_n on wide (n)', 'drop index by_name', 'drop index by_n']],
+  ['columns are renamed', [
+    'alter table wide rename column n to m',
+    'alter table wide rename column m to n'
+  ]],
+  ['columns change their type', [
+    'alter table typed alter column amount type text',
+    'alter table typed alter column amount type numeric using amount::numeric',
+    'alter table typed alter column code type bigint',
+    'alter table typed alter column code type int',
+    'alter table typed alter column code type text',
+    'alter table typed alter column code type int using code::int',
+    'alter table typed alter column day type timestamptz',
+    'alter table typed alter column day type date'
+  ]],
+  ['indexes are made and dropped', [
+    'create index by_name on wide (name)',
+    'create index concurrently by_n on wide (n)',
+    'drop index by_name',
+    'drop index by_n'
+  ]],
   // Statements that are sent together are one transaction.
   ['a table is dropped and made again', [`
     drop table swapped;
@@ -48,22 +67,58 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
     insert into swapped select i, 'row ' || i from generate_series(1, 20) as i;
     grant all on swapped to oneflight_user`]],
   ['views and functions are replaced', [
-    'create or replace view seen as select id, name, n from wide', 'drop view seen; create view seen as select id, name from wide; grant all on seen to oneflight_user',
-    "create or replace function tell() returns trigger language plpgsql as $$ begin new.by := 'two'; return new; end $$",
-    "create or replace function tell() returns trigger language plpgsql as $$ begin new.by := 'one'; return new; end $$"
+    'create or replace view seen as select id, name, n from wide',
+    'drop view seen; create view seen as select id, name from wide; grant all on seen to ' +
+    'oneflight_user',
+    'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
+    ":= 'two'; return new; end $$",
+    'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
+    ":= 'one'; return new; end $$"
   ]],
-  ['statistics, storage and rights change', ['analyze wide', 'vacuum full typed', 'alter table wide set (fillfactor = 70)', 'alter table wide enable row level security', 'alter table wide disable row level security', 'cluster swapped using swapped_pkey']]
+  ['statistics, storage and rights change', [
+    'analyze wide',
+    'vacuum full typed',
+    'alter table wide set (fillfactor = 70)',
+    'alter table wide enable row level security',
+    'alter table wide disable row level security',
+    'cluster swapped using swapped_pkey'
+  ]]
 ]
 
 const batch = (id: number): object[] => {
   const row = 1 + id % 20
   return [
     { id: 'first', op: 'insert', table: 'first', values: [{ id }] },
-    { id: 'wide', op: 'select', table: 'wide', columns: ['id', 'name'], where: { id: { eq: row } } },
+    {
+      id: 'wide',
+      op: 'select',
+      table: 'wide',
+      columns: ['id', 'name'],
+      where: { id: { eq: row } }
+    },
     { id: 'all', op: 'select', table: 'wide', where: { id: { eq: row } } },
-    { id: 'update', op: 'update', table: 'wide', set: { name: `row ${row}` }, where: { id: { eq: row } } },
-    { id: 'typed', op: 'select', table: 'typed', columns: ['id'], where: { code: { eq: String(row) }, amount: { eq: String(row) }, day: { gte: '2026-10-31' } } },
-    { id: 'set', op: 'update', table: 'typed', set: { code: String(row), amount: String(row) }, where: { id: { eq: row } }, returning: ['id'] },
+    {
+      id: 'update',
+      op: 'update',
+      table: 'wide',
+      set: { name: `row ${row}` },
+      where: { id: { eq: row } }
+    },
+    {
+      id: 'typed',
+      op: 'select',
+      table: 'typed',
+      columns: ['id'],
+      where: { code: { eq: String(row) }, amount: { eq: String(row) }, day: { gte: '2026-10-31' } }
+    },
+    {
+      id: 'set',
+      op: 'update',
+      table: 'typed',
+      set: { code: String(row), amount: String(row) },
+      where: { id: { eq: row } },
+      returning: ['id']
+    },
     { id: 'swapped', op: 'select', table: 'swapped', where: { id: { eq: '$wide.0.id' } } },
     { id: 'seen', op: 'select', table: 'seen', columns: ['name'], where: { id: { in: [row] } } },
     { id: 'told', op: 'insert', table: 'told', values: [{ id: '$first.0.id' }], returning: ['id'] },
@@ -74,21 +129,43 @@ const batch = (id: number): object[] => {
 /** Whether the rows are those that there are in each shape of the tables. */
 function fits (id: number, { data }: Answer['body']): boolean {
   const row = { id: 1 + id % 20, name: `row ${1 + id % 20}` }
-  const { all: [{ n, m, more, ...all }], update: [{ n: _n, m: _m, more: _more, ...updated }], ...rest } = data
-  return (n ?? m) === 0 && (more === undefined || more === 'x') && isDeepStrictEqual(all, row) && isDeepStrictEqual(updated, row) && isDeepStrictEqual(rest, {
-    first: [{ id }], wide: [row], typed: [{ id: row.id }], set: [{ id: row.id }], swapped: [row], seen: [{ name: row.name }], told: [{ id }], last: [{ id }]
+  const {
+    all: [{ n, m, more, ...all }],
+    update: [{ n: _n, m: _m, more: _more, ...updated }],
+    ...rest
+  } = data
+  return (n ?? m) === 0 && (more === undefined || more === 'x') && isDeepStrictEqual(all, row) &&
+    isDeepStrictEqual(updated, row) && isDeepStrictEqual(rest, {
+    first: [{ id }],
+    wide: [row],
+    typed: [{ id: row.id }],
+    set: [{ id: row.id }],
+    swapped: [row],
+    seen: [{ name: row.name }],
+    told: [{ id }],
+    last: [{ id }]
   })
 }
 
 async function retriesOf ({ adminUrl }: ServiceUnderTest): Promise<Record<string, number>> {
   const text = (await ask(`${adminUrl}/metrics`)).text
-  return Object.fromEntries([...text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)].map(([, reason, count]) => [reason as string, Number(count)]))
+  return Object.fromEntries(
+    [...text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)].map((
+      [, reason, count]
+    ) => [reason as string, Number(count)])
+  )
 }
 
 async function holdAgainst (t: Test, sql: Sql, ids: readonly number[]): Promise<void> {
   for (const table of ['first', 'last', 'told']) {
-    const there = (await sql.unsafe(`select id from ${table} order by id`)).map(({ id }) => id as number)
-    t.same(there, ids.toSorted((a, b) => a - b), `${table}: what was acknowledged is there once, and nothing else`)
+    const there = (await sql.unsafe(`select id from ${table} order by id`)).map(({ id }) =>
+      id as number
+    )
+    t.same(
+      there,
+      ids.toSorted((a, b) => a - b),
+      `${table}: what was acknowledged is there once, and nothing else`
+    )
   }
 }
 
@@ -117,7 +194,11 @@ for (const [name, work] of changes) {
     }
     end.abort()
     await clients
-    t.same(wrong.slice(0, 2), [], `${wrong.length} of ${next} batches were not answered as if nothing had been`)
+    t.same(
+      wrong.slice(0, 2),
+      [],
+      `${wrong.length} of ${next} batches were not answered as if nothing had been`
+    )
     await holdAgainst(t, sql, acknowledged)
     const retries = await retriesOf(service)
     t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
@@ -137,12 +218,19 @@ t.test('statements are deallocated: each batch that meets it is run again once',
     // The second time a text is seen it is prepared, on each connection anew.
     for (let j = 0; j < 3; j++) await post(i * 4 + j)
     t.same(await retriesOf(service), i === 0 ? {} : { stale_plan: i })
-    t.equal((await service.post([{ id: 'f', op: 'insert', table: 'forget', values: [{ id: i }] }])).status, 200)
+    t.equal(
+      (await service.post([{ id: 'f', op: 'insert', table: 'forget', values: [{ id: i }] }]))
+        .status,
+      200
+    )
     await post(i * 4 + 3)
     t.same(await retriesOf(service), { stale_plan: i + 1 })
   }
   await holdAgainst(t, service.database.sql, acknowledged)
-  t.same(await service.database.sql`select id from forget order by id`, [0, 1, 2, 3, 4].map(id => ({ id })))
+  t.same(
+    await service.database.sql`select id from forget order by id`,
+    [0, 1, 2, 3, 4].map(id => ({ id }))
+  )
 })
 
 t.test('a prepared statement does not keep the types that its columns no longer have', async t => {
@@ -156,9 +244,13 @@ t.test('a prepared statement does not keep the types that its columns no longer 
   const { database: { sql } } = service
   const at = '2020-01-01T10:00'
   const wheres = [
-    { d: { eq: at } }, { d: { in: [at] } }, { d: { between: [at, at] } },
-    { d: { eq: { any: [at, '1999-01-01'] } } }, { not: { d: { neq: at } } },
-    { d: { isdistinct: at } }, { n: { eq: 1 }, d: { gte: at } }
+    { d: { eq: at } },
+    { d: { in: [at] } },
+    { d: { between: [at, at] } },
+    { d: { eq: { any: [at, '1999-01-01'] } } },
+    { not: { d: { neq: at } } },
+    { d: { isdistinct: at } },
+    { n: { eq: 1 }, d: { gte: at } }
   ]
   const found = async (): Promise<unknown[]> => {
     const ids = []
@@ -203,13 +295,16 @@ t.test('a value is not refused for the type that its column no longer has', asyn
     env: { POOL_SIZE: '1', LOG_LEVEL: 'error' }
   })
   const columns: ReadonlyArray<readonly [column: string, former: string, now: string]> = [
-    ['r', '[1,5)', '[5,1]'], ['i', '1 day', '1000000000000 years'], ['b', '101', '2'],
+    ['r', '[1,5)', '[5,1]'],
+    ['i', '1 day', '1000000000000 years'],
+    ['b', '101', '2'],
     ['g', '{a}', '{NULL}']
   ]
   for (const [column, former, now] of columns) {
-    const find = async (text: string): Promise<Answer> => post([
-      { id: 's', op: 'select', table: 'kinds', columns: ['r'], where: { [column]: { eq: text } } }
-    ])
+    const find = async (text: string): Promise<Answer> =>
+      post([
+        { id: 's', op: 'select', table: 'kinds', columns: ['r'], where: { [column]: { eq: text } } }
+      ])
     for (let i = 0; i < 3; i++) t.equal((await find(former)).status, 200)
     t.equal((await find(now)).status, 400, 'the type does not hold it')
     await sql.unsafe(`alter table kinds alter ${column} type text`)

@@ -1,15 +1,26 @@
 /**
- * Nothing waits without an end: each wait of a request over HTTP, the answer at its end, and that nothing is held afterwards.
+ * Nothing waits without an end: each wait of a request over HTTP, the answer at its end, and that
+ * nothing is held afterwards.
  *
- * In charge of: which deadline ends what, and that all of them are within REQUEST_TIMEOUT_MS, counted from the first byte of the request.
- * Refuses to: measure precisely. Bounds from below are the contract's; those from above are generous, and far from the next longer deadline.
- * Late headers and bodies are in test/wire.test.ts, what becomes of a lost COMMIT in test/faults.test.ts, stopping in test/stop.test.ts.
+ * In charge of: which deadline ends what, and that all of them are within REQUEST_TIMEOUT_MS,
+ * counted from the first byte of the request. Refuses to: measure precisely. Bounds from below are
+ * the contract's; those from above are generous, and far from the next longer deadline. Late
+ * headers and bodies are in test/wire.test.ts, what becomes of a lost COMMIT in
+ * test/faults.test.ts, stopping in test/stop.test.ts.
  */
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from './support/database.ts'
 import { holdRow } from './support/hold.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from './support/proxy.ts'
-import { ask, gauge, makeKeyTable, token, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import {
+  ask,
+  gauge,
+  makeKeyTable,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request } from './support/wire.ts'
 
@@ -23,11 +34,25 @@ const schema = `
   create view nap as select pg_sleep(60)::text as slept;
   grant all on all tables in schema public to oneflight_user;`
 
-const add = (note = 'x'): object => ({ id: 'a', op: 'insert', table: 'entries', values: [{ note }], returning: ['id'] })
-const touch = { id: 't', op: 'update', table: 'slots', set: { n: { $inc: 1 } }, where: { id: { eq: 0 } } }
+const add = (note = 'x'): object => ({
+  id: 'a',
+  op: 'insert',
+  table: 'entries',
+  values: [{ note }],
+  returning: ['id']
+})
+const touch = {
+  id: 't',
+  op: 'update',
+  table: 'slots',
+  set: { n: { $inc: 1 } },
+  where: { id: { eq: 0 } }
+}
 const nap = { id: 'n', op: 'select', table: 'nap' }
 
-async function timed<T> (work: () => Promise<T>): Promise<{ readonly answer: T, readonly ms: number }> {
+async function timed<T> (
+  work: () => Promise<T>
+): Promise<{ readonly answer: T, readonly ms: number }> {
   const start = performance.now()
   const answer = await work()
   return { answer, ms: performance.now() - start }
@@ -38,15 +63,29 @@ function between (t: Test, ms: number, low: number, high: number, name: string):
   t.ok(ms >= low - 5 && ms < high, `${name}: ${Math.round(ms)} ms, from ${low} to ${high}`)
 }
 
-const entries = async ({ sql }: Database): Promise<number> => (await sql`select from entries`).length
+const entries = async ({ sql }: Database): Promise<number> =>
+  (await sql`select from entries`).length
 
-/** A batch whose body begins now; `finish` sends the rest of it when it is so many milliseconds old. */
-async function sendSlowly (service: ServiceUnderTest, batch: readonly object[], headers: Readonly<Record<string, string>> = {}): Promise<{ finish (ms: number): Promise<void>, answered (): Promise<unknown>, ms (): number }> {
+/**
+ * A batch whose body begins now; `finish` sends the rest of it when it is so many milliseconds old.
+ */
+async function sendSlowly (
+  service: ServiceUnderTest,
+  batch: readonly object[],
+  headers: Readonly<Record<string, string>> = {}
+): Promise<{ finish(ms: number): Promise<void>, answered(): Promise<unknown>, ms(): number }> {
   const body = JSON.stringify(batch)
   const line = await dial(service.url)
   const start = performance.now()
   const ms = (): number => performance.now() - start
-  line.send(request('POST', '/', { authorization: `Bearer ${token({ role: 'oneflight_user' })}`, 'content-type': 'application/json', 'content-length': String(body.length), ...headers }) + body.slice(0, 10))
+  line.send(
+    request('POST', '/', {
+      authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
+      'content-type': 'application/json',
+      'content-length': String(body.length),
+      ...headers
+    }) + body.slice(0, 10)
+  )
   return {
     ms,
     async finish (age) {
@@ -63,18 +102,66 @@ async function sendSlowly (service: ServiceUnderTest, batch: readonly object[], 
 
 /** No backend of the service is in a transaction. */
 const idle = ({ sql, name }: Database): Promise<unknown> =>
-  until(async () => (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE} and state <> 'idle'`).length === 0)
+  until(async () =>
+    (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
+      and state <> 'idle'`)
+      .length === 0
+  )
 
-const refused = (status: number, code: string): object => ({ status, body: { error: { code, committed: false }, data: null } })
+const refused = (status: number, code: string): object => ({
+  status,
+  body: { error: { code, committed: false }, data: null }
+})
 
 t.test('each wait in a transaction has its own deadline, and its own answer', async t => {
-  const long = { LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' }
-  const rows: ReadonlyArray<readonly [name: string, env: Readonly<Record<string, string>>, waits: object, status: number, code: string, retryable: boolean | undefined]> = [
+  const long = {
+    LOCK_TIMEOUT_MS: '60000',
+    STATEMENT_TIMEOUT_MS: '60000',
+    REQUEST_TIMEOUT_MS: '60000'
+  }
+  const rows: ReadonlyArray<
+    readonly [
+      name: string,
+      env: Readonly<Record<string, string>>,
+      waits: object,
+      status: number,
+      code: string,
+      retryable: boolean | undefined
+    ]
+  > = [
     ['a lock', { LOCK_TIMEOUT_MS: '300' }, touch, 409, 'lock_not_available', true],
-    ['a statement that waits', { STATEMENT_TIMEOUT_MS: '1500' }, touch, 504, 'query_canceled', undefined],
-    ['a statement that works', { STATEMENT_TIMEOUT_MS: '1500' }, nap, 504, 'query_canceled', undefined],
-    ['the request, waiting', { REQUEST_TIMEOUT_MS: '6000' }, touch, 504, 'deadline_exceeded', undefined],
-    ['the request, working', { REQUEST_TIMEOUT_MS: '6000' }, nap, 504, 'deadline_exceeded', undefined]
+    [
+      'a statement that waits',
+      { STATEMENT_TIMEOUT_MS: '1500' },
+      touch,
+      504,
+      'query_canceled',
+      undefined
+    ],
+    [
+      'a statement that works',
+      { STATEMENT_TIMEOUT_MS: '1500' },
+      nap,
+      504,
+      'query_canceled',
+      undefined
+    ],
+    [
+      'the request, waiting',
+      { REQUEST_TIMEOUT_MS: '6000' },
+      touch,
+      504,
+      'deadline_exceeded',
+      undefined
+    ],
+    [
+      'the request, working',
+      { REQUEST_TIMEOUT_MS: '6000' },
+      nap,
+      504,
+      'deadline_exceeded',
+      undefined
+    ]
   ]
   await Promise.all(rows.map(async ([name, env, waits, status, code, retryable]) => {
     const service = await useService(t, { schema, keys: true, env: { ...long, ...env } })
@@ -90,14 +177,24 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
     }
     t.equal(await entries(service.database), 0, name)
     await slot.free()
-    t.equal((await service.post([add(), touch], { headers: { 'idempotency-key': 'k' } })).status, 200, name)
+    t.equal(
+      (await service.post([add(), touch], { headers: { 'idempotency-key': 'k' } })).status,
+      200,
+      name
+    )
   }))
 })
 
 t.test('a request ends in time, however many statements and locks it waits for', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '5000' } })
-  await service.database.sql.unsafe('create view short as select pg_sleep(0.3)::text as slept; grant select on short to oneflight_user')
-  const batch = [add(), ...Array.from({ length: 30 }, (_, i) => ({ id: `s${i}`, op: 'select', table: 'short' }))]
+  await service.database.sql.unsafe(
+    'create view short as select pg_sleep(0.3)::text as slept; grant select on short to ' +
+      'oneflight_user'
+  )
+  const batch = [
+    add(),
+    ...Array.from({ length: 30 }, (_, i) => ({ id: `s${i}`, op: 'select', table: 'short' }))
+  ]
   const { answer, ms } = await timed(() => service.post(batch))
   t.match(answer, refused(504, 'deadline_exceeded'), 'none of them takes long')
   between(t, ms, 4500, 8500, 'nine seconds of work')
@@ -105,7 +202,7 @@ t.test('a request ends in time, however many statements and locks it waits for',
   t.equal(await entries(service.database), 0)
 })
 
-t.test('the time of a body that comes slowly is the request\'s', async t => {
+t.test("the time of a body that comes slowly is the request's", async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '4000' } })
   const slot = await holdRow(service.database)
   // What becomes of a dry run is known without asking.
@@ -131,8 +228,17 @@ t.test('in the queue', async t => {
   await slot.free()
   t.equal((await first).status, 200)
 
-  // The request's own time is over first: it began two seconds before the one that has the connection.
-  const other = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', LOCK_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '6000' } })
+  // The request's own time is over first: it began two seconds before the one that has the
+  // connection.
+  const other = await useService(t, {
+    schema,
+    env: {
+      POOL_SIZE: '1',
+      QUEUE_TIMEOUT_MS: '60000',
+      LOCK_TIMEOUT_MS: '60000',
+      REQUEST_TIMEOUT_MS: '6000'
+    }
+  })
   const row = await holdRow(other.database)
   const slow = await sendSlowly(other, [add()])
   await until(() => slow.ms() > 2000)
@@ -150,34 +256,82 @@ t.test('for a new connection', async t => {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   proxy.forward = () => false
-  const rows: ReadonlyArray<readonly [name: string, query: string, env: Readonly<Record<string, string>>, status: number, code: string, least: number]> = [
-    ['connect_timeout', '?connect_timeout=1', { QUEUE_TIMEOUT_MS: '60000' }, 503, 'database_unavailable', 0],
-    ['QUEUE_TIMEOUT_MS', '?connect_timeout=600', { QUEUE_TIMEOUT_MS: '400' }, 503, 'database_unavailable', 400],
-    ['REQUEST_TIMEOUT_MS', '?connect_timeout=600', { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '1000' }, 504, 'deadline_exceeded', 900]
+  const rows: ReadonlyArray<
+    readonly [
+      name: string,
+      query: string,
+      env: Readonly<Record<string, string>>,
+      status: number,
+      code: string,
+      least: number
+    ]
+  > = [
+    [
+      'connect_timeout',
+      '?connect_timeout=1',
+      { QUEUE_TIMEOUT_MS: '60000' },
+      503,
+      'database_unavailable',
+      0
+    ],
+    [
+      'QUEUE_TIMEOUT_MS',
+      '?connect_timeout=600',
+      { QUEUE_TIMEOUT_MS: '400' },
+      503,
+      'database_unavailable',
+      400
+    ],
+    [
+      'REQUEST_TIMEOUT_MS',
+      '?connect_timeout=600',
+      { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '1000' },
+      504,
+      'deadline_exceeded',
+      900
+    ]
   ]
   for (const [name, query, env, status, code, least] of rows) {
     await t.test(name, async t => {
-      const service = await useService(t, { schema, env, databaseUrl: () => `${proxy.through(database.loginUrl)}${query}` })
+      const service = await useService(t, {
+        schema,
+        env,
+        databaseUrl: () => `${proxy.through(database.loginUrl)}${query}`
+      })
       const { answer, ms } = await timed(() => service.post([add()]))
       t.match(answer, refused(status, code))
       between(t, ms, least, 9000, name)
-      if (name === 'connect_timeout') t.match(service.log.filter(({ msg }) => msg === 'no connection to the database'), [{ reason: /no session within 1000 ms|1000/ }])
+      if (name === 'connect_timeout') {
+        t.match(service.log.filter(({ msg }) => msg === 'no connection to the database'), [{
+          reason: /no session within 1000 ms|1000/
+        }])
+      }
     })
   }
 })
 
 /** With a proxy between service and database; a lane was used and is idle. */
-async function useProxied (t: Test, env: Readonly<Record<string, string>>): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
+async function useProxied (
+  t: Test,
+  env: Readonly<Record<string, string>>
+): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
-  const service = await useService(t, { schema, databaseUrl: () => proxy.through(database.loginUrl), env: { POOL_SIZE: '1', ...env } })
+  const service = await useService(t, {
+    schema,
+    databaseUrl: () => proxy.through(database.loginUrl),
+    env: { POOL_SIZE: '1', ...env }
+  })
   t.equal((await service.post([touch])).status, 200)
   await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
   return { service, database, proxy }
 }
 
-/** Lets the next flight through up to its `count`th message of this type (`S` ends a statement), on one connection; what follows is lost. */
+/**
+ * Lets the next flight through up to its `count`th message of this type (`S` ends a statement), on
+ * one connection; what follows is lost.
+ */
 function loseRest (proxy: Proxy, type: string, count: number): void {
   let victim: Link | undefined
   proxy.forward = link => {
@@ -200,19 +354,30 @@ function endOf (bytes: Buffer, type: string, count: number): number {
   throw new Error(`fewer than ${count} messages ${type}`)
 }
 
-t.test('a flight of which only a part arrives is ended by the database, and its locks are free', async t => {
-  const { service, database, proxy } = await useProxied(t, { IDLE_TRANSACTION_TIMEOUT_MS: '3000', REQUEST_TIMEOUT_MS: '30000', STATEMENT_TIMEOUT_MS: '60000' })
+t.test('a flight of which a part arrives is ended by the database, its locks are free', async t => {
+  const { service, database, proxy } = await useProxied(t, {
+    IDLE_TRANSACTION_TIMEOUT_MS: '3000',
+    REQUEST_TIMEOUT_MS: '30000',
+    STATEMENT_TIMEOUT_MS: '60000'
+  })
   // The session, with a key the claim before it, and the first operation.
   for (const [headers, statements] of [[{}, 2], [{ 'idempotency-key': 'k' }, 3]] as const) {
     loseRest(proxy, 'S', statements)
     const flight = timed<Answer>(() => service.post([touch, add()], { headers }))
-    await until(async () => (await database.sql`select from pg_stat_activity where datname = ${database.name} and usename = ${LOGIN_ROLE} and state = 'idle in transaction' and backend_xid is not null`).length === 1)
+    await until(async () =>
+      (await database
+        .sql`select from pg_stat_activity where datname = ${database.name}
+          and usename = ${LOGIN_ROLE} and state = 'idle in transaction' and backend_xid is not
+            null`)
+        .length === 1
+    )
     // Its lock is given to who waits for it.
     const freed = await timed(async () => await database.sql`update slots set n = n where id = 0`)
     between(t, freed.ms, 0, 8000, 'the lock')
     const { answer, ms } = await flight
-    if ('idempotency-key' in headers) t.match(answer, { status: 200 }, 'with a key it is flown again')
-    else t.match(answer, refused(503, 'database_unavailable'))
+    if ('idempotency-key' in headers) {
+      t.match(answer, { status: 200 }, 'with a key it is flown again')
+    } else t.match(answer, refused(503, 'database_unavailable'))
     between(t, ms, 3000, 15_000, 'IDLE_TRANSACTION_TIMEOUT_MS')
     await idle(database)
   }
@@ -220,9 +385,13 @@ t.test('a flight of which only a part arrives is ended by the database, and its 
   t.same(await database.sql`select n from slots where id = 0`, [{ n: 2 }])
 })
 
-t.test('a flight that breaks off inside of a statement is ended by the request\'s deadline', async t => {
-  // PostgreSQL has no deadline of its own for the rest of a statement: the timer of the idle session runs between statements alone.
-  const { service, database, proxy } = await useProxied(t, { IDLE_TRANSACTION_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '6000' })
+t.test("a flight broken off inside a statement is ended by the request's deadline", async t => {
+  // PostgreSQL has no deadline of its own for the rest of a statement: the timer of the idle
+  // session runs between statements alone.
+  const { service, database, proxy } = await useProxied(t, {
+    IDLE_TRANSACTION_TIMEOUT_MS: '400',
+    REQUEST_TIMEOUT_MS: '6000'
+  })
   for (const [headers, statements] of [[{}, 3], [{ 'idempotency-key': 'k' }, 4]] as const) {
     // Bound, and not executed; the operation before has its lock.
     loseRest(proxy, 'B', statements)
@@ -239,17 +408,42 @@ t.test('a flight that breaks off inside of a statement is ended by the request\'
 
 t.test('a database that is silent: answered in time, wherever it falls silent', async t => {
   const late = 'deadline_exceeded'
-  /** Without a key, with one, and in a dry run; of several it is one, by how long it takes to ask. */
-  const falls: ReadonlyArray<readonly [name: string, silence: (proxy: Proxy) => void, codes: ReadonlyArray<readonly string[]>]> = [
-    ['nothing is answered to BEGIN', proxy => { proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length }, [[late], [late], [late]]],
-    ['BEGIN does not arrive', proxy => { proxy.forward = ({ sent }) => !sent.includes('begin isolation') }, [[late], [late], [late]]],
-    ['the flight does not arrive', proxy => { proxy.forward = ({ sent }) => !sent.includes(CLAIMS) }, [['commit_unknown'], [late, 'commit_unknown'], [late]]],
-    ['nothing is answered to the flight', proxy => { proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length }, [['commit_unknown'], ['ok', 'commit_unknown'], [late]]],
-    ['nothing goes any more, nor comes', proxy => Object.assign(proxy, { forward: () => false, deliver: () => 0 }), [[late], [late], [late]]]
+  /**
+   * Without a key, with one, and in a dry run; of several it is one, by how long it takes to ask.
+   */
+  const falls: ReadonlyArray<
+    readonly [
+      name: string,
+      silence: (proxy: Proxy) => void,
+      codes: ReadonlyArray<readonly string[]>
+    ]
+  > = [
+    ['nothing is answered to BEGIN', proxy => {
+      proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
+    }, [[late], [late], [late]]],
+    ['BEGIN does not arrive', proxy => {
+      proxy.forward = ({ sent }) => !sent.includes('begin isolation')
+    }, [[late], [late], [late]]],
+    ['the flight does not arrive', proxy => {
+      proxy.forward = ({ sent }) => !sent.includes(CLAIMS)
+    }, [['commit_unknown'], [late, 'commit_unknown'], [late]]],
+    ['nothing is answered to the flight', proxy => {
+      proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length
+    }, [['commit_unknown'], ['ok', 'commit_unknown'], [late]]],
+    [
+      'nothing goes any more, nor comes',
+      proxy => Object.assign(proxy, { forward: () => false, deliver: () => 0 }),
+      [[late], [late], [late]]
+    ]
   ]
   await Promise.all(falls.map(async ([name, silence, codes]) => {
-    const { service, database, proxy } = await useProxied(t, { REQUEST_TIMEOUT_MS: '2000', QUEUE_TIMEOUT_MS: '60000' })
-    for (const [i, headers] of [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }].entries()) {
+    const { service, database, proxy } = await useProxied(t, {
+      REQUEST_TIMEOUT_MS: '2000',
+      QUEUE_TIMEOUT_MS: '60000'
+    })
+    for (
+      const [i, headers] of [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }].entries()
+    ) {
       await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
       silence(proxy)
       const { answer, ms } = await timed(() => service.post([add()], { headers }))
@@ -261,7 +455,9 @@ t.test('a database that is silent: answered in time, wherever it falls silent', 
       // It serves again, with connections that are new.
       await until(async () => (await service.post([touch])).status === 200)
       await idle(database)
-      if (code === late) t.equal(await entries(database), 0, 'nothing was committed, as it was told')
+      if (code === late) {
+        t.equal(await entries(database), 0, 'nothing was committed, as it was told')
+      }
       if (code === 'ok') t.equal(await entries(database), 1, 'it was committed, as it was told')
       await database.sql`truncate entries, oneflight.idempotency_keys`
     }
@@ -269,9 +465,34 @@ t.test('a database that is silent: answered in time, wherever it falls silent', 
 })
 
 t.test('a key that somebody else takes and never gives back', async t => {
-  const ways: ReadonlyArray<readonly [name: string, lose: (database: Database, proxy: Proxy) => unknown, status: number, code: string, committed: unknown, least: number]> = [
-    ['the database says that it ends the batch', ({ sql, name }) => sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE} and wait_event = 'transactionid'`, 409, 'idempotency_key_in_progress', false, 0],
-    ['nobody says anything', (_database, proxy) => proxy.cut(), 500, 'commit_unknown', 'unknown', 5400]
+  const ways: ReadonlyArray<
+    readonly [
+      name: string,
+      lose: (database: Database, proxy: Proxy) => unknown,
+      status: number,
+      code: string,
+      committed: unknown,
+      least: number
+    ]
+  > = [
+    [
+      'the database says that it ends the batch',
+      ({ sql, name }) =>
+        sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
+          and usename = ${LOGIN_ROLE} and wait_event = 'transactionid'`,
+      409,
+      'idempotency_key_in_progress',
+      false,
+      0
+    ],
+    [
+      'nobody says anything',
+      (_database, proxy) => proxy.cut(),
+      500,
+      'commit_unknown',
+      'unknown',
+      5400
+    ]
   ]
   for (const [name, lose, status, code, committed, least] of ways) {
     await t.test(name, async t => {
@@ -281,7 +502,10 @@ t.test('a key that somebody else takes and never gives back', async t => {
       const slot = await holdRow(database)
       const sent = timed(() => service.post([add(), touch], { headers }))
       await slot.awaited()
-      const [lock] = await sql`select ((classid::bigint << 32) | objid::bigint)::text as key from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = ${database.name})`
+      const [lock] =
+        await sql`select ((classid::bigint << 32) | objid::bigint)::text as key from pg_locks
+          where locktype = 'advisory' and database = (select oid from pg_database
+          where datname = ${database.name})`
       const holder = await sql.reserve()
       const held = holder.unsafe(`select pg_advisory_lock(${String(lock?.['key'])})`).execute()
       await slot.awaited(2)
@@ -291,7 +515,10 @@ t.test('a key that somebody else takes and never gives back', async t => {
       t.match(answer, { status, body: { error: { code, committed } } }, answer.text)
       between(t, ms, least, 12_000, 'REQUEST_TIMEOUT_MS')
       t.equal(await entries(database), 0)
-      t.match(await service.post([add(), touch], { headers }), { status: 409, body: { error: { code: 'idempotency_key_in_progress' } } }, 'no one waits for it')
+      t.match(await service.post([add(), touch], { headers }), {
+        status: 409,
+        body: { error: { code: 'idempotency_key_in_progress' } }
+      }, 'no one waits for it')
       await holder.unsafe('select pg_advisory_unlock_all()')
       holder.release()
       await slot.free()

@@ -17,13 +17,33 @@ async function place (t: Test): Promise<string> {
   return directory
 }
 
-/** A package whose programs are one-line scripts; mode 0600 makes them unfit to run where they are. */
-async function fakePackage (base: string, { mode = 0o755, script = 'exit 0', links = true } = {}): Promise<{ native: string, version: string }> {
+/**
+ * A package whose programs are one-line scripts; mode 0600 makes them unfit to run where they are.
+ */
+async function fakePackage (
+  base: string,
+  { mode = 0o755, script = 'exit 0', links = true } = {}
+): Promise<{ native: string, version: string }> {
   const native = join(base, 'native')
-  for (const directory of ['bin', 'lib', 'share/postgresql/timezonesets']) await mkdir(join(native, directory), { recursive: true })
-  for (const file of ['share/postgresql/postgres.bki', 'share/postgresql/timezonesets/Default', 'lib/libpq.so.5.18']) await writeFile(join(native, file), '')
-  for (const program of ['initdb', 'postgres']) await writeFile(join(native, 'bin', program), `#!/bin/sh\n${script}\n`, { mode })
-  if (links) await writeFile(join(native, 'pg-symlinks.json'), '[{"source":"native/lib/libpq.so.5.18","target":"native/lib/libpq.so.5"}]')
+  for (const directory of ['bin', 'lib', 'share/postgresql/timezonesets']) {
+    await mkdir(join(native, directory), { recursive: true })
+  }
+  for (
+    const file of [
+      'share/postgresql/postgres.bki',
+      'share/postgresql/timezonesets/Default',
+      'lib/libpq.so.5.18'
+    ]
+  ) await writeFile(join(native, file), '')
+  for (const program of ['initdb', 'postgres']) {
+    await writeFile(join(native, 'bin', program), `#!/bin/sh\n${script}\n`, { mode })
+  }
+  if (links) {
+    await writeFile(
+      join(native, 'pg-symlinks.json'),
+      '[{"source":"native/lib/libpq.so.5.18","target":"native/lib/libpq.so.5"}]'
+    )
+  }
   return { native, version: '18.0.0-test' }
 }
 
@@ -31,8 +51,16 @@ t.test('root lends the server an account, others run it themselves', async t => 
   const passwd = join(await place(t), 'passwd')
   const cases = [
     [1000, 'postgres:x:101:104:,,,:/:/bin/sh\n', undefined],
-    [0, 'nobody:x:65534:65533::/:/bin/sh\npostgres:x:101:104:,,,:/:/bin/sh\n', { name: 'postgres', uid: 101, gid: 104 }],
-    [0, 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n', { name: 'nobody', uid: 65534, gid: 65533 }]
+    [0, 'nobody:x:65534:65533::/:/bin/sh\npostgres:x:101:104:,,,:/:/bin/sh\n', {
+      name: 'postgres',
+      uid: 101,
+      gid: 104
+    }],
+    [0, 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n', {
+      name: 'nobody',
+      uid: 65534,
+      gid: 65533
+    }]
   ] as const
   for (const [uid, text, expected] of cases) {
     await writeFile(passwd, text)
@@ -56,10 +84,17 @@ t.test('places that the server cannot use are passed over', async t => {
   t.equal(await scratchDirectory(account, [closed, join(base, 'x'.repeat(60)), base]), base)
   await t.rejects(scratchDirectory(account, [closed]), { message: /set TMPDIR/ })
 
-  t.equal(await reachableDataDirectory(join(base, 'deep', 'data'), account), join(base, 'deep', 'data'))
+  t.equal(
+    await reachableDataDirectory(join(base, 'deep', 'data'), account),
+    join(base, 'deep', 'data')
+  )
   const elsewhere = await reachableDataDirectory(join(closed, 'data'), account, base)
   t.match(elsewhere, /oneflight-[0-9a-f]{12}$/)
-  t.equal(await reachableDataDirectory(join(closed, 'data'), account, base), elsewhere, 'the same place every time')
+  t.equal(
+    await reachableDataDirectory(join(closed, 'data'), account, base),
+    elsewhere,
+    'the same place every time'
+  )
 })
 
 t.test('programs that run where they are stay there, with their links restored', async t => {
@@ -67,15 +102,29 @@ t.test('programs that run where they are stay there, with their links restored',
   const installed = await fakePackage(base)
   t.equal(await runnableBinaries(installed, account, base), installed.native)
   t.equal(await readlink(join(installed.native, 'lib', 'libpq.so.5')), 'libpq.so.5.18')
-  t.equal(await runnableBinaries(installed, account, base), installed.native, 'links that exist are no fault')
-  await writeFile(join(installed.native, 'pg-symlinks.json'), '[{"source":"native/lib/a","target":"native/nowhere/a"}]')
-  t.equal(await runnableBinaries(installed, account, base), installed.native, 'links that cannot be made here may not be needed')
+  t.equal(
+    await runnableBinaries(installed, account, base),
+    installed.native,
+    'links that exist are no fault'
+  )
+  await writeFile(
+    join(installed.native, 'pg-symlinks.json'),
+    '[{"source":"native/lib/a","target":"native/nowhere/a"}]'
+  )
+  t.equal(
+    await runnableBinaries(installed, account, base),
+    installed.native,
+    'links that cannot be made here may not be needed'
+  )
 })
 
 t.test('other programs are copied once, whole, and again when the copy is broken', async t => {
   const base = await place(t)
   const installed = await fakePackage(join(base, 'package'), { mode: 0o600 })
-  const [copy, same] = await Promise.all([runnableBinaries(installed, account, base), runnableBinaries(installed, account, base)])
+  const [copy, same] = await Promise.all([
+    runnableBinaries(installed, account, base),
+    runnableBinaries(installed, account, base)
+  ])
   t.equal(copy, join(base, `oneflight-postgres-18.0.0-test-${process.getuid?.()}`))
   t.equal(same, copy, 'parallel starts share it')
   const { ino } = await stat(copy)
@@ -92,12 +141,16 @@ t.test('other programs are copied once, whole, and again when the copy is broken
 t.test('programs that do not run at all name the way out', async t => {
   const base = await place(t)
   const installed = await fakePackage(base, { script: 'exit 127', links: false })
-  await t.rejects(runnableBinaries(installed, account, base), { message: /does not run on this system.*TEST_DATABASE_URL/ })
+  await t.rejects(runnableBinaries(installed, account, base), {
+    message: /does not run on this system.*TEST_DATABASE_URL/
+  })
 })
 
 t.test('a port that is taken is not free', async t => {
   const { random } = Math
-  t.teardown(() => { Math.random = random })
+  t.teardown(() => {
+    Math.random = random
+  })
   const first = random()
   Math.random = () => first
   const taken = await freePort()

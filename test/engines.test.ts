@@ -33,12 +33,16 @@ t.test('an engine is recognized', async t => {
 })
 
 t.test('every connection to Citus is refused, and the log says why', async t => {
-  const { post, database, adminUrl, url, log } =
-    await useService(t, { schema: citus, replicaUrl: url => url, env: { POOL_SIZE: '1' } })
+  const { post, database, adminUrl, url, log } = await useService(t, {
+    schema: citus,
+    replicaUrl: url => url,
+    env: { POOL_SIZE: '1' }
+  })
   const target = parseDatabaseUrl(database.loginUrl)
   for (const prefer of ['', 'access=read-only']) {
     t.match(await post(batch, { headers: { prefer } }), {
-      status: 503, body: { error: { code: 'database_unavailable', committed: false } }
+      status: 503,
+      body: { error: { code: 'database_unavailable', committed: false } }
     })
   }
   t.equal((await ask(`${adminUrl}/ready`)).status, 503)
@@ -51,9 +55,11 @@ t.test('every connection to Citus is refused, and the log says why', async t => 
   for (const roleSettings of [true, false]) {
     await t.rejects(openLane(target, { roleSettings }), { message: reason })
   }
-  await until(async () => (await database.sql`
+  await until(async () =>
+    (await database.sql`
     select from pg_stat_activity where datname = ${database.name} and usename = 'oneflight_login'
-  `).length === 0)
+  `).length === 0
+  )
 
   await database.sql.unsafe(removeCitus)
   t.equal((await post(batch)).status, 200)

@@ -39,7 +39,8 @@ type Access = 'read-write' | 'read-only'
 const accesses = ['read-write', 'read-only'] as const
 
 async function readPath (
-  { post }: ServiceUnderTest, access: Access = 'read-write'
+  { post }: ServiceUnderTest,
+  access: Access = 'read-write'
 ): Promise<string> {
   const batch = [{ id: 'l', op: 'select', table: 'api.look' }]
   const { status, body, text } = await post(batch, { headers: { prefer: `access=${access}` } })
@@ -49,9 +50,11 @@ async function readPath (
 
 /** Ends the connections of a service, so that what they found out is found out again. */
 async function renewConnections ({ database: { sql, name } }: ServiceUnderTest): Promise<void> {
-  await until(async () => (await sql`
+  await until(async () =>
+    (await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = ${name} and application_name = 'oneflight'`).length === 0)
+    where datname = ${name} and application_name = 'oneflight'`).length === 0
+  )
 }
 
 function warningsOf ({ log }: ServiceUnderTest): unknown[] {
@@ -61,8 +64,13 @@ function warningsOf ({ log }: ServiceUnderTest): unknown[] {
 }
 
 t.test('operators and functions of extensions', async t => {
-  const people = (id: string): object =>
-    ({ id, op: 'select', table: 'people', columns: ['name'], where: { name: { eq: 'ADA' } } })
+  const people = (id: string): object => ({
+    id,
+    op: 'select',
+    table: 'people',
+    columns: ['name'],
+    where: { name: { eq: 'ADA' } }
+  })
   const values = [{ name: 'Ada' }]
   const insert = { id: 'i', op: 'insert', table: 'people', values, returning: ['digest'] }
   const { post } = await useService(t, { schema, env: extended })
@@ -94,7 +102,7 @@ t.test('they stay the same after a trigger, beside values that have to be looked
       grant all on all tables in schema api to oneflight_user;`,
     env: extended
   })
-  const values = [{ command: 'set local search_path = \'\'' }]
+  const values = [{ command: "set local search_path = ''" }]
   for (const id of [1, 2, 3]) {
     const { status, body, text } = await post([
       { id: 'c', op: 'insert', table: 'commands', values, returning: [] },
@@ -125,7 +133,8 @@ t.test('a path is one into json and jsonb, whatever else extensions call ->', as
   ]
   for (const use of ['bag->b', 'bag->>b'].flatMap(uses)) {
     t.match(await post([{ id: 'o', table: 'bags', ...use }]), {
-      status: 400, body: { error: { code: 'undefined_function', message: /hstore/ } }
+      status: 400,
+      body: { error: { code: 'undefined_function', message: /hstore/ } }
     }, JSON.stringify(use))
   }
   const select = { op: 'select', table: 'bags', columns: ['id'] }
@@ -145,7 +154,8 @@ t.test('no request can name an extra schema', async t => {
     body: { error: { code: 'validation_failed', errors: [{ code: 'schema_forbidden' }] } }
   })
   t.match(await post(batch('private')), {
-    status: 404, body: { error: { code: 'undefined_table' } }
+    status: 404,
+    body: { error: { code: 'undefined_table' } }
   })
 })
 
@@ -228,17 +238,24 @@ t.test('a schema that is created later is checked before it is used', async t =>
 
 /** Makes roles. They are dropped at the end of `t`, after databases that are made later. */
 async function makeRoles (t: Test, names: readonly string[]): Promise<void> {
-  t.teardown(() => withAdmin(async admin => {
-    for (const name of names) await admin.unsafe(`drop role if exists ${name}`)
-  }))
+  t.teardown(() =>
+    withAdmin(async admin => {
+      for (const name of names) await admin.unsafe(`drop role if exists ${name}`)
+    })
+  )
   await withRoles(async sql => {
     for (const name of names) await sql.unsafe(`create role ${name}`)
   })
 }
 
 const roleNames = [
-  `${prefix}_token`, `${prefix}_granted`, `${prefix}_group`, `${prefix}_stranger`,
-  `${prefix}_admin`, `${prefix}_above`, `${prefix}_listed`
+  `${prefix}_token`,
+  `${prefix}_granted`,
+  `${prefix}_group`,
+  `${prefix}_stranger`,
+  `${prefix}_admin`,
+  `${prefix}_above`,
+  `${prefix}_listed`
 ] as const
 
 t.test('who may create objects in a schema decides', async t => {
@@ -298,9 +315,11 @@ t.test('who may create objects in a schema decides', async t => {
     // From PostgreSQL 16 on, membership may come without SET ROLE and without the privileges.
     [give(listed), version < 160_000 ? revoke(`"${listed}"`) : undefined]
   ]
-  t.teardown(() => withAdmin(async admin => {
-    await admin.unsafe(`revoke pg_stat_scan_tables from ${LOGIN_ROLE}`)
-  }))
+  t.teardown(() =>
+    withAdmin(async admin => {
+      await admin.unsafe(`revoke pg_stat_scan_tables from ${LOGIN_ROLE}`)
+    })
+  )
   await sql.unsafe(`
     grant pg_stat_scan_tables to ${LOGIN_ROLE};
     grant pg_signal_backend to ${token};

@@ -1,12 +1,19 @@
 /**
- * A primary is lost under load and its standby promoted: every answer is true, nothing that was acknowledged is missing, and the service goes on by
- * itself. Standbys serve what only reads. On servers of this file's own.
+ * A primary is lost under load and its standby promoted: every answer is true, nothing that was
+ * acknowledged is missing, and the service goes on by itself. Standbys serve what only reads. On
+ * servers of this file's own.
  */
 import { randomUUID } from 'node:crypto'
 import postgres, { type Sql } from 'postgres'
 import tap, { type Test } from 'tap'
 import { audit, ledgerSchema, pair, startLoad } from './support/ledger.ts'
-import { ask, useService, type Answer, type ServiceUnderTest, type UseServiceOptions } from './support/service.ts'
+import {
+  ask,
+  useService,
+  type Answer,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from './support/service.ts'
 import { execute, skip, useServers, type Pair } from './support/standby.ts'
 import { until } from './support/until.ts'
 
@@ -22,24 +29,42 @@ const schema = `${ledgerSchema}
 const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
 
 /** The database of the service, on both servers. */
-function useFailover (t: Test, { primary, standby }: Pair, options: UseServiceOptions = {}): Promise<ServiceUnderTest> {
+function useFailover (
+  t: Test,
+  { primary, standby }: Pair,
+  options: UseServiceOptions = {}
+): Promise<ServiceUnderTest> {
   return useService(t, {
     // A text of its own, for another test's template is on other servers.
     schema: `${schema} -- ${randomUUID()}`,
-    databaseUrl: url => url.replace(`127.0.0.1:${primary.port}`, `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`) + '?target_session_attrs=primary&connect_timeout=2',
+    databaseUrl: url =>
+      url.replace(
+        `127.0.0.1:${primary.port}`,
+        `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`
+      ) + '?target_session_attrs=primary&connect_timeout=2',
     ...options
   })
 }
 
-/** A superuser's client of the service's database on the standby, which answers whatever became of the primary. */
+/**
+ * A superuser's client of the service's database on the standby, which answers whatever became of
+ * the primary.
+ */
 function connectTo (t: Test, { standby }: Pair, { database: { name } }: ServiceUnderTest): Sql {
   const sql = postgres(standby.url.replace(/\/postgres$/, `/${name}`), { max: 2, onnotice () {} })
   t.teardown(() => sql.end({ timeout: 1 }))
   return sql
 }
 
-/** Loses the primary, lets `failed` happen, promotes the standby; resolves with the time of the promotion. */
-async function failOver (servers: Pair, how: 'stop' | 'kill', failed: () => boolean): Promise<number> {
+/**
+ * Loses the primary, lets `failed` happen, promotes the standby; resolves with the time of the
+ * promotion.
+ */
+async function failOver (
+  servers: Pair,
+  how: 'stop' | 'kill',
+  failed: () => boolean
+): Promise<number> {
   await servers.losePrimary(how)
   await until(failed)
   await servers.promote()
@@ -54,7 +79,12 @@ for (const how of ['stop', 'kill'] as const) {
     const sql = connectTo(t, servers, service)
     const load = startLoad(service, 8)
     await until(() => load.answers.size > 60)
-    const promoted = await failOver(servers, how, () => [...load.answers.values()].some(({ body }) => body.error?.code === 'database_unavailable'))
+    const promoted = await failOver(
+      servers,
+      how,
+      () =>
+        [...load.answers.values()].some(({ body }) => body.error?.code === 'database_unavailable')
+    )
     const since = load.answers.size
     await until(() => [...load.answers].some(([id, { status }]) => id >= since && status === 200))
     const away = performance.now() - promoted
@@ -68,11 +98,17 @@ for (const how of ['stop', 'kill'] as const) {
     await t.test('the old primary, back as a standby, is not written to', async t => {
       const back = await servers.comeBack()
       t.match(await execute(back, 'select pg_is_in_recovery() as standby'), [{ standby: true }])
-      const sessions = async (): Promise<number> => (await sql`select from pg_stat_activity where usename = 'oneflight_login' and application_name = 'oneflight'`).length
+      const sessions = async (): Promise<number> =>
+        (await sql`select from pg_stat_activity where usename = 'oneflight_login'
+          and application_name = 'oneflight'`)
+          .length
       // Every connection is opened anew, and the old primary is the first of the URL.
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'oneflight_login'`
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where usename = 'oneflight_login'`
       await until(async () => await sessions() === 0)
-      const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => service.post(pair(1_000_000 + i))))
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, i) => service.post(pair(1_000_000 + i)))
+      )
       t.same(answers.map(({ status }) => status), Array(8).fill(200))
       t.same(await sql`select count(*)::int as n from right_side where id >= 1000000`, [{ n: 8 }])
       t.ok(await sessions() > 0)
@@ -80,47 +116,71 @@ for (const how of ['stop', 'kill'] as const) {
   })
 }
 
-tap.test('with a key every batch is applied exactly once, whichever server had it', { skip }, async t => {
-  const servers = await useServers(t)
-  const service = await useFailover(t, servers, { keys: true })
-  const sql = connectTo(t, servers, service)
-  const answers = new Map<number, Answer>()
-  const codes: Record<string, number> = {}
-  let next = 0
-  const end = new AbortController()
-  const client = async (): Promise<void> => {
-    while (!end.signal.aborted) {
-      const id = next++
-      const batch = [{ id: 'p', op: 'select', table: 'pause' }, { id: 'm', op: 'insert', table: 'moves', values: [{ id, slept: '$p.0.slept' }] }]
-      // Until there is an answer; a batch that was refused for good would keep the test waiting.
-      const answer = await until(async (): Promise<Answer | undefined> => {
-        const answer = await service.post(batch, { headers: { 'idempotency-key': `move-${id}` } })
-        const code = answer.status === 200 ? `ok${answer.headers.get('idempotent-replayed') === null ? '' : ' replayed'}` : String(answer.body.error.code)
-        codes[code] = (codes[code] ?? 0) + 1
-        return answer.status === 200 ? answer : undefined
-      })
-      answers.set(id, answer)
+tap.test(
+  'with a key every batch is applied exactly once, whichever server had it',
+  { skip },
+  async t => {
+    const servers = await useServers(t)
+    const service = await useFailover(t, servers, { keys: true })
+    const sql = connectTo(t, servers, service)
+    const answers = new Map<number, Answer>()
+    const codes: Record<string, number> = {}
+    let next = 0
+    const end = new AbortController()
+    const client = async (): Promise<void> => {
+      while (!end.signal.aborted) {
+        const id = next++
+        const batch = [{ id: 'p', op: 'select', table: 'pause' }, {
+          id: 'm',
+          op: 'insert',
+          table: 'moves',
+          values: [{ id, slept: '$p.0.slept' }]
+        }]
+        // Until there is an answer; a batch that was refused for good would keep the test waiting.
+        const answer = await until(async (): Promise<Answer | undefined> => {
+          const answer = await service.post(batch, { headers: { 'idempotency-key': `move-${id}` } })
+          const code = answer.status === 200
+            ? `ok${answer.headers.get('idempotent-replayed') === null ? '' : ' replayed'}`
+            : String(answer.body.error.code)
+          codes[code] = (codes[code] ?? 0) + 1
+          return answer.status === 200 ? answer : undefined
+        })
+        answers.set(id, answer)
+      }
     }
+    const clients = Promise.all(Array.from({ length: 8 }, client))
+    await until(() => answers.size > 60)
+    await failOver(servers, 'kill', () => (codes['database_unavailable'] ?? 0) > 0)
+    const since = next
+    await until(() => [...answers.keys()].filter(id => id >= since).length > 60)
+    end.abort()
+    await clients
+    t.comment(JSON.stringify(codes))
+    t.same(
+      Object.keys(codes).filter(code =>
+        ![...allowed, 'ok replayed', 'idempotency_key_in_progress'].includes(code)
+      ),
+      []
+    )
+    t.equal(answers.size, next, 'every batch was answered 200 in the end')
+    t.same(
+      await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
+      [],
+      'none was applied twice'
+    )
+    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'none is missing')
   }
-  const clients = Promise.all(Array.from({ length: 8 }, client))
-  await until(() => answers.size > 60)
-  await failOver(servers, 'kill', () => (codes['database_unavailable'] ?? 0) > 0)
-  const since = next
-  await until(() => [...answers.keys()].filter(id => id >= since).length > 60)
-  end.abort()
-  await clients
-  t.comment(JSON.stringify(codes))
-  t.same(Object.keys(codes).filter(code => ![...allowed, 'ok replayed', 'idempotency_key_in_progress'].includes(code)), [])
-  t.equal(answers.size, next, 'every batch was answered 200 in the end')
-  t.same(await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`, [], 'none was applied twice')
-  t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'none is missing')
-})
+)
 
 tap.test('a standby serves what only reads', { skip }, async t => {
   const servers = await useServers(t, { max_standby_streaming_delay: 0 })
   const { primary, standby } = servers
   const service = await useFailover(t, servers, {
-    databaseUrl: url => url.replace(`127.0.0.1:${primary.port}`, `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`) + '?target_session_attrs=standby'
+    databaseUrl: url =>
+      url.replace(
+        `127.0.0.1:${primary.port}`,
+        `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`
+      ) + '?target_session_attrs=standby'
   })
   const { post, database: { sql } } = service
   const reading = { headers: { prefer: 'access=read-only' } }
@@ -144,12 +204,32 @@ tap.test('a standby serves what only reads', { skip }, async t => {
   ]
   for (const [name, work] of conflicts) {
     await t.test(`a conflict with recovery about ${name} is answered at once`, async t => {
-      const retries = async (): Promise<readonly string[]> => (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line => line.startsWith('service_txn_retry_count'))
+      const retries = async (): Promise<readonly string[]> =>
+        (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
+          line.startsWith('service_txn_retry_count')
+        )
       const before = await retries()
       const answer = post([...rows, { id: 'n', op: 'select', table: 'nap' }], reading)
-      await until(async () => (await execute(standby, "select from pg_stat_activity where usename = 'oneflight_login' and wait_event = 'PgSleep'")).length > 0)
+      await until(async () =>
+        (await execute(
+          standby,
+          "select from pg_stat_activity where usename = 'oneflight_login' and wait_event = " +
+            "'PgSleep'"
+        )).length > 0
+      )
       for (const text of work.split('; ')) await sql.unsafe(text)
-      t.match(await answer, { status: 409, body: { error: { code: 'serialization_failure', retryable: true, committed: false, op: 'n', index: 1 } } })
+      t.match(await answer, {
+        status: 409,
+        body: {
+          error: {
+            code: 'serialization_failure',
+            retryable: true,
+            committed: false,
+            op: 'n',
+            index: 1
+          }
+        }
+      })
       t.same(await retries(), before, 'it was not tried again')
       t.equal((await post(rows, reading)).status, 200)
     })

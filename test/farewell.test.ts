@@ -1,5 +1,6 @@
 /**
- * The last word of a server, as it may come: in pieces, behind rows of any size, and not where only a row says so.
+ * The last word of a server, as it may come: in pieces, behind rows of any size, and not where only
+ * a row says so.
  */
 import { PassThrough } from 'node:stream'
 import type { Socket } from 'node:net'
@@ -11,8 +12,10 @@ const message = (type: string, body: Buffer): Buffer => {
   length.writeUInt32BE(body.length + 4)
   return Buffer.concat([Buffer.from(type), length, body])
 }
-const error = (severity: string, code = '57P01'): Buffer => message('E', Buffer.from(`STÖDLICH\0V${severity}\0C${code}\0Mterminating\0\0`))
-const row = (size: number): Buffer => message('D', Buffer.concat([error('FATAL'), Buffer.alloc(size, 'x')]))
+const error = (severity: string, code = '57P01'): Buffer =>
+  message('E', Buffer.from(`STÖDLICH\0V${severity}\0C${code}\0Mterminating\0\0`))
+const row = (size: number): Buffer =>
+  message('D', Buffer.concat([error('FATAL'), Buffer.alloc(size, 'x')]))
 const ready = message('Z', Buffer.from('T'))
 
 const hear = (...chunks: readonly Buffer[]): boolean => {
@@ -39,12 +42,23 @@ t.test('what is FATAL', async t => {
     ['for a transaction that was idle', error('FATAL', '25P03'), true],
     ['of a pooler that lost its server', error('FATAL', '08P01'), false],
     ['an error without a code', message('E', Buffer.from('VFATAL')), false],
-    ['an error of a megabyte', message('E', Buffer.concat([Buffer.from('VFATAL\0M'), Buffer.alloc(1_000_000, 'x'), Buffer.from('\0\0')])), false],
+    [
+      'an error of a megabyte',
+      message(
+        'E',
+        Buffer.concat([Buffer.from('VFATAL\0M'), Buffer.alloc(1_000_000, 'x'), Buffer.from('\0\0')])
+      ),
+      false
+    ],
     ['a length that is none', Buffer.concat([Buffer.from([69, 0, 0, 0, 0]), error('FATAL')]), true]
   ]
   for (const [name, whole, fatal] of rows) {
     t.equal(hear(whole), fatal, name)
-    t.equal(hear(whole.subarray(0, 3), whole.subarray(3, 9), whole.subarray(9)), fatal, `${name}, in three pieces`)
+    t.equal(
+      hear(whole.subarray(0, 3), whole.subarray(3, 9), whole.subarray(9)),
+      fatal,
+      `${name}, in three pieces`
+    )
     if (whole.length < 1000) t.equal(hear(...bytes(whole)), fatal, `${name}, byte by byte`)
   }
 })

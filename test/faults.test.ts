@@ -1,5 +1,6 @@
 /**
- * Connections that die, at every moment of a flight: what the caller is told is true, and the next batch works.
+ * Connections that die, at every moment of a flight: what the caller is told is true, and the next
+ * batch works.
  */
 import t from 'tap'
 import type { Test } from 'tap'
@@ -22,10 +23,15 @@ const schema = `
   insert into t values (0, 'free');
   grant all on t to oneflight_user;`
 
-const add = (n: number): string => `with r as (insert into t values (${n}) returning n) select n::text from r`
+const add = (n: number): string =>
+  `with r as (insert into t values (${n}) returning n) select n::text from r`
 const touch = "with r as (update t set word = 'mine' where n = 0 returning n) select n::text from r"
 
-interface Scene { readonly database: Database, readonly proxy: Proxy, readonly engine: Engine }
+interface Scene {
+  readonly database: Database
+  readonly proxy: Proxy
+  readonly engine: Engine
+}
 
 async function useScene (t: Test, { size = 1 } = {}): Promise<Scene> {
   const database = await useDatabase(t, { schema })
@@ -38,10 +44,12 @@ async function useScene (t: Test, { size = 1 } = {}): Promise<Scene> {
 }
 
 const terminateLanes = ({ sql, name }: Database): Promise<unknown> =>
-  sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`
+  sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
+    and usename = 'oneflight_login'`
 
 const lanes = async ({ sql, name }: Database): Promise<number> =>
-  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`).length
+  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
+    .length
 
 /** Whether the link carries a flight whose end was sent. */
 const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
@@ -63,7 +71,11 @@ t.test('lost inside an operation: known to be rolled back, whoever cut the conne
       t.match(await flight, { kind: 'failed', at: 1, error: { code: '08006' } })
       t.same(await database.sql`select n from t order by n`, [{ n: 0 }])
       await lock.free()
-      t.equal((await engine.run([touch])).kind, 'committed', 'the next one works at once, and the row is free')
+      t.equal(
+        (await engine.run([touch])).kind,
+        'committed',
+        'the next one works at once, and the row is free'
+      )
     })
   }
 })
@@ -71,8 +83,10 @@ t.test('lost inside an operation: known to be rolled back, whoever cut the conne
 t.test('lost at COMMIT: rolled back when the server says so', async t => {
   const { database, engine } = await useScene(t)
   await database.sql.unsafe(`
-    create function wait() returns trigger language plpgsql as $$ begin perform from t where n = 0 for update; return null; end $$;
-    create constraint trigger late after insert on t deferrable initially deferred for each row execute function wait()`)
+    create function wait() returns trigger language plpgsql as $$ begin perform from t where n = 0
+      for update; return null; end $$;
+    create constraint trigger late after insert on t deferrable initially deferred
+      for each row execute function wait()`)
   const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1)])
   await lock.awaited()
@@ -94,24 +108,49 @@ t.test('lost after COMMIT was carried out, before anything was answered: unknown
 
 t.test('lost after COMMIT was carried out, the id known: the server tells', async t => {
   const { database, proxy, engine } = await useScene(t)
-  /** Flies an insert of `n`, whose answers are delivered up to `mark`, and cuts the connection when it is there. */
-  const lose = async (n: number, change: (flight: Flight) => Flight, mark: string, before: number): Promise<Landed> => {
+  /**
+   * Flies an insert of `n`, whose answers are delivered up to `mark`, and cuts the connection when
+   * it is there.
+   */
+  const lose = async (
+    n: number,
+    change: (flight: Flight) => Flight,
+    mark: string,
+    before: number
+  ): Promise<Landed> => {
     proxy.deliver = ({ held }) => held.includes(mark) ? held.indexOf(mark) - before : held.length
-    const flight = fly(engine.pool, change(plainFlight([add(n), "select 'answer'"])), { deadline: performance.now() + 5000 })
+    const flight = fly(engine.pool, change(plainFlight([add(n), "select 'answer'"])), {
+      deadline: performance.now() + 5000
+    })
     await until(async () => (await database.sql`select from t where n = ${n}`).length === 1)
     await until(() => [...proxy.links].some(({ held }) => held.indexOf(mark) === before))
     proxy.deliver = ({ held }) => held.length
-    for (const { client, server } of proxy.links) for (const socket of [client, server]) socket.destroy()
+    for (const { client, server } of proxy.links) {
+      for (const socket of [client, server]) socket.destroy()
+    }
     return await flight
   }
   // CommandComplete begins five bytes before its tag.
   const same = (flight: Flight): Flight => flight
-  t.match(await lose(1, same, 'COMMIT\0', 5), { kind: 'committed', rows: [Buffer.from('1'), Buffer.from('answer')] }, 'every answer had arrived')
+  t.match(await lose(1, same, 'COMMIT\0', 5), {
+    kind: 'committed',
+    rows: [Buffer.from('1'), Buffer.from('answer')]
+  }, 'every answer had arrived')
   t.match(await lose(2, same, 'answer', 0), { kind: 'unknown', gone: true }, 'an answer is lost')
-  const restarted = (flight: Flight): Flight => alterSession(flight, 'pg_catalog.pg_postmaster_start_time()', "pg_catalog.to_timestamp('1')")
-  t.match(await lose(3, restarted, 'COMMIT\0', 5), { kind: 'unknown', gone: false }, 'the server was started since: the id may be another transaction\'s')
-  const crashed = (flight: Flight): Flight => alterSession(flight, 'pg_catalog.clock_timestamp()', "pg_catalog.to_timestamp('1')")
-  t.match(await lose(4, crashed, 'COMMIT\0', 5), { kind: 'unknown', gone: false }, 'the server crashed since')
+  const restarted = (flight: Flight): Flight =>
+    alterSession(flight, 'pg_catalog.pg_postmaster_start_time()', "pg_catalog.to_timestamp('1')")
+  t.match(
+    await lose(3, restarted, 'COMMIT\0', 5),
+    { kind: 'unknown', gone: false },
+    "the server was started since: the id may be another transaction's"
+  )
+  const crashed = (flight: Flight): Flight =>
+    alterSession(flight, 'pg_catalog.clock_timestamp()', "pg_catalog.to_timestamp('1')")
+  t.match(
+    await lose(4, crashed, 'COMMIT\0', 5),
+    { kind: 'unknown', gone: false },
+    'the server crashed since'
+  )
 })
 
 t.test('lost while every lane is taken: who asks does not wait behind batches', async t => {
@@ -123,7 +162,11 @@ t.test('lost while every lane is taken: who asks does not wait behind batches', 
   const others = [touch, touch].map(text => engine.run([text], 30_000))
   link.server.destroy()
   link.client.destroy()
-  t.match(await flight, { kind: 'failed', at: 1, error: { code: '08006' } }, 'known while the others wait for the lock')
+  t.match(
+    await flight,
+    { kind: 'failed', at: 1, error: { code: '08006' } },
+    'known while the others wait for the lock'
+  )
   await lock.free()
   t.same((await Promise.all(others)).map(({ kind }) => kind), ['committed', 'committed'])
 })
@@ -131,7 +174,11 @@ t.test('lost while every lane is taken: who asks does not wait behind batches', 
 t.test('the server says FATAL before the end: known to be rolled back, without asking', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = fly(engine.pool, alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'), { deadline: performance.now() + 5000 })
+  const flight = fly(
+    engine.pool,
+    alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'),
+    { deadline: performance.now() + 5000 }
+  )
   await lock.awaited()
   proxy.open = false
   await terminateLanes(database)
@@ -150,10 +197,14 @@ t.test('lost, and nobody to ask before the deadline: unknown', async t => {
   await lock.free()
 })
 
-t.test('lost, and the server has not heard of the transaction: it crashed, so nothing of it was durable', async t => {
+t.test('lost, unknown to the server: it crashed, so nothing of it was durable', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const strange = alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', "'999999999999'::text")
+  const strange = alterSession(
+    plainFlight([touch]),
+    'pg_catalog.pg_current_xact_id()::pg_catalog.text',
+    "'999999999999'::text"
+  )
   const flight = fly(engine.pool, strange, { deadline: performance.now() + 5000 })
   await lock.awaited()
   proxy.cut()
@@ -161,11 +212,15 @@ t.test('lost, and the server has not heard of the transaction: it crashed, so no
   await lock.free()
 })
 
-t.test('the deadline passes inside an operation: rolled back at once, and its locks are free', async t => {
+t.test('the deadline passes inside an operation: rolled back at once, its locks free', async t => {
   const { database, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1), touch], 5000)
-  t.match(await flight, { kind: 'failed', at: 1, error: { code: 'deadline_exceeded', status: 504 } })
+  t.match(await flight, {
+    kind: 'failed',
+    at: 1,
+    error: { code: 'deadline_exceeded', status: 504 }
+  })
   await lock.awaited(0)
   await lock.free()
   t.same(await database.sql`select n from t`, [{ n: 0 }])
@@ -174,7 +229,11 @@ t.test('the deadline passes inside an operation: rolled back at once, and its lo
 t.test('a network that swallows everything: answered before the deadline', async t => {
   const { proxy, engine } = await useScene(t)
   proxy.forward = () => false
-  await t.rejects(engine.run(["select 'never'"], 400), { code: 'deadline_exceeded', status: 504 }, 'BEGIN was not answered')
+  await t.rejects(
+    engine.run(["select 'never'"], 400),
+    { code: 'deadline_exceeded', status: 504 },
+    'BEGIN was not answered'
+  )
   proxy.forward = () => true
   t.equal((await engine.run(["select 'again'"])).kind, 'committed')
   await until(() => engine.pool.count().idle === 1)
@@ -189,7 +248,16 @@ t.test('lanes that died while idle are replaced, and no batch notices', async t 
     await until(async () => await lanes(database) === 3)
     await terminateLanes(database)
     if (moment === 'noticed') await until(() => engine.pool.count().idle === 0)
-    t.same(await Promise.all(Array.from({ length: 6 }, async () => (await engine.run(['select pg_sleep(0.05)::text'])).kind)), Array(6).fill('committed'), moment)
+    t.same(
+      await Promise.all(
+        Array.from(
+          { length: 6 },
+          async () => (await engine.run(['select pg_sleep(0.05)::text'])).kind
+        )
+      ),
+      Array(6).fill('committed'),
+      moment
+    )
   }
 })
 
@@ -222,7 +290,12 @@ t.test('nothing is sent on a lane that is being ended', async t => {
   const { landed, over } = launch(lane, plainFlight([add(1)]))
   lane.state.dead = true
   // BEGIN was answered when the server says so.
-  await until(async () => (await database.sql`select from pg_stat_activity where datname = ${database.name} and state = 'idle in transaction'`).length === 1)
+  await until(async () =>
+    (await database
+      .sql`select from pg_stat_activity where datname = ${database.name}
+        and state = 'idle in transaction'`)
+      .length === 1
+  )
   breakLane(lane)
   t.match(await landed, { kind: 'lost', sent: false })
   await over
@@ -249,9 +322,19 @@ t.test('a connection whose settings could not be reset is replaced', async t => 
   const { engine } = await useScene(t)
   const lane: Lane = await engine.pool.acquire(performance.now() + 1000)
   const { begin } = lane.client
-  type Begin = (options: string, work: (transaction: { unsafe (text: string, ...rest: unknown[]): unknown }) => unknown) => unknown
-  const spoilt: Begin = (options, work) => (begin as unknown as Begin)(options, transaction =>
-    work({ unsafe: (text, ...rest) => transaction.unsafe(text.includes('reset all') ? 'select 1 / 0' : text, ...rest) }))
+  type Begin = (
+    options: string,
+    work: (transaction: { unsafe(text: string, ...rest: unknown[]): unknown }) => unknown
+  ) => unknown
+  const spoilt: Begin = (options, work) =>
+    (begin as unknown as Begin)(
+      options,
+      transaction =>
+        work({
+          unsafe: (text, ...rest) =>
+            transaction.unsafe(text.includes('reset all') ? 'select 1 / 0' : text, ...rest)
+        })
+    )
   Object.assign(lane.client, { begin: spoilt })
   engine.pool.release(lane)
   t.equal((await engine.run([add(1)])).kind, 'committed', 'the batch is not concerned')
@@ -269,7 +352,8 @@ t.test('a storm of terminated connections', async t => {
   while (performance.now() < end) {
     const before = load.answers.size
     const killed = await service.database.sql`
-      select pg_terminate_backend(pid) from pg_stat_activity where datname = ${service.database.name} and usename = 'oneflight_login'
+      select pg_terminate_backend(pid) from pg_stat_activity where datname =
+        ${service.database.name} and usename = 'oneflight_login'
       order by random() limit 1`
     kills += killed.length
     await delay(20 + Math.random() * 40)
@@ -278,7 +362,12 @@ t.test('a storm of terminated connections', async t => {
   await load.stop()
   const codes = await audit(t, service.database.sql, load)
   t.comment(`${kills} terminated: ${JSON.stringify(codes)}`)
-  t.same(Object.keys(codes).filter(code => !['ok', 'database_unavailable', 'commit_unknown'].includes(code)), [])
+  t.same(
+    Object.keys(codes).filter(code =>
+      !['ok', 'database_unavailable', 'commit_unknown'].includes(code)
+    ),
+    []
+  )
   t.ok((codes['ok'] ?? 0) > kills, 'the service worked all the while')
   const row = await holdRow(service.database, 'lock table left_side; select')
   const batches = Array.from({ length: 4 }, (_, i) => service.post(pair(1_000_000 + i)))

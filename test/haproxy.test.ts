@@ -1,6 +1,7 @@
 /**
- * Three instances behind haproxy with the shipped configuration: one is killed and one is stopped under load, and every batch is applied exactly once;
- * a stop in order is not noticed at all; what haproxy answers by itself has the envelope of the service.
+ * Three instances behind haproxy with the shipped configuration: one is killed and one is stopped
+ * under load, and every batch is applied exactly once; a stop in order is not noticed at all; what
+ * haproxy answers by itself has the envelope of the service.
  */
 import { readFileSync } from 'node:fs'
 import { Value } from '@sinclair/typebox/value'
@@ -21,24 +22,45 @@ const schema = `
 const authorization = `Bearer ${token({ role: 'oneflight_user', sub: 'client' })}`
 
 /** Undefined: the connection ended before the answer, which means that nobody knows. */
-async function post (url: string, batch: readonly object[], headers: Readonly<Record<string, string>> = {}): Promise<Answer | undefined> {
-  return await ask(url, { method: 'POST', headers: { authorization, 'content-type': 'application/json', ...headers }, body: JSON.stringify(batch) }).catch(() => undefined)
+async function post (
+  url: string,
+  batch: readonly object[],
+  headers: Readonly<Record<string, string>> = {}
+): Promise<Answer | undefined> {
+  return await ask(url, {
+    method: 'POST',
+    headers: { authorization, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(batch)
+  }).catch(() => undefined)
 }
 
-const move = (id: number): object[] => [{ id: 'm', op: 'insert', table: 'moves', values: [{ id }] }, { id: 'p', op: 'select', table: 'pause' }]
+const move = (
+  id: number
+): object[] => [{ id: 'm', op: 'insert', table: 'moves', values: [{ id }] }, {
+  id: 'p',
+  op: 'select',
+  table: 'pause'
+}]
 
 /** By what the answer says itself. */
-const mayBeSentAgain = ({ body }: Answer): boolean => Value.Check(ErrorEnvelope, body) && (body.error.committed === 'unknown' || body.error.retryable === true)
+const mayBeSentAgain = ({ body }: Answer): boolean =>
+  Value.Check(ErrorEnvelope, body) &&
+  (body.error.committed === 'unknown' || body.error.retryable === true)
 
 interface Load {
-  /** How many requests were answered how: `200`, `200 replayed`, the code of the error, or `none`. */
+  /**
+   * How many requests were answered how: `200`, `200 replayed`, the code of the error, or `none`.
+   */
   readonly answers: Readonly<Record<string, number>>
   /** Batches with a final answer. */
   readonly done: ReadonlySet<number>
-  stop (): Promise<number>
+  stop(): Promise<number>
 }
 
-/** Clients that keep their connections and send a batch until it is answered 200, with a key, which begins with `name`. What is answered else, and may not be sent again, is `wrong`. */
+/**
+ * Clients that keep their connections and send a batch until it is answered 200, with a key, which
+ * begins with `name`. What is answered else, and may not be sent again, is `wrong`.
+ */
 function startClients (balancer: Balancer, clients: number, wrong: unknown[], name = 'move'): Load {
   const answers: Record<string, number> = {}
   const done = new Set<number>()
@@ -48,10 +70,19 @@ function startClients (balancer: Balancer, clients: number, wrong: unknown[], na
     while (!end.signal.aborted) {
       const id = next++
       await until(async () => {
-        const answer = await post(balancer.url, move(id), { connection: 'keep-alive', 'idempotency-key': `${name}-${id}` })
-        const code = answer === undefined ? 'none' : answer.status === 200 ? `200${answer.headers.has('idempotent-replayed') ? ' replayed' : ''}` : String(answer.body?.error?.code)
+        const answer = await post(balancer.url, move(id), {
+          connection: 'keep-alive',
+          'idempotency-key': `${name}-${id}`
+        })
+        const code = answer === undefined
+          ? 'none'
+          : answer.status === 200
+            ? `200${answer.headers.has('idempotent-replayed') ? ' replayed' : ''}`
+            : String(answer.body?.error?.code)
         answers[code] = (answers[code] ?? 0) + 1
-        if (answer !== undefined && answer.status !== 200 && !mayBeSentAgain(answer)) wrong.push(answer.text)
+        if (answer !== undefined && answer.status !== 200 && !mayBeSentAgain(answer)) {
+          wrong.push(answer.text)
+        }
         return answer?.status === 200
       })
       done.add(id)
@@ -77,7 +108,9 @@ const further = async (load: Load, n: number): Promise<void> => {
 t.test(...needs('one instance is killed and one is stopped under load', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
-  const instances = await Promise.all(Array.from({ length: 3 }, () => startInstance(t, database.loginUrl, { LOG_LEVEL: 'info' })))
+  const instances = await Promise.all(
+    Array.from({ length: 3 }, () => startInstance(t, database.loginUrl, { LOG_LEVEL: 'info' }))
+  )
   const [killed, stopped] = instances
   const balancer = await startBalancer(t, instances)
   const wrong: unknown[] = []
@@ -94,27 +127,51 @@ t.test(...needs('one instance is killed and one is stopped under load', { haprox
   await further(load, 300)
   const sent = await load.stop()
 
-  t.comment(`${sent} batches; a stop in order: ${JSON.stringify(calm)}; then SIGKILL: ${JSON.stringify(load.answers)}`)
+  t.comment(
+    `${sent} batches; a stop in order: ${JSON.stringify(calm)}; then SIGKILL: ${
+      JSON.stringify(load.answers)
+    }`
+  )
   t.same(Object.keys(calm), ['200'], 'of the instance that was stopped nobody noticed anything')
   t.same(wrong, [], 'what was not answered 200 may be sent again')
-  t.same(await database.sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`, [], 'none was applied twice')
+  t.same(
+    await database.sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
+    [],
+    'none was applied twice'
+  )
   t.same(await database.sql`select count(*)::int as n from moves`, [{ n: sent }], 'none is missing')
-  const served = instances.map(({ output }) => output().split('\n').filter(line => line.includes('"request completed"')).length)
+  const served = instances.map(({ output }) =>
+    output().split('\n').filter(line => line.includes('"request completed"')).length
+  )
   t.ok(served.every(n => n > 100), `each has served: ${served.join(', ')}`)
 })
 
 t.test(...needs('a rolling restart is not noticed', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
-  const [first, second] = await Promise.all([startInstance(t, database.loginUrl), startInstance(t, database.loginUrl)])
-  // One keeps its connections to instances, the other makes one for each request: those that the system has taken for an instance that is about to end.
+  const [first, second] = await Promise.all([
+    startInstance(t, database.loginUrl),
+    startInstance(t, database.loginUrl)
+  ])
+  // One keeps its connections to instances, the other makes one for each request: those that the
+  // system has taken for an instance that is about to end.
   const balancers = [
     await startBalancer(t, [first, second, first]),
-    await startBalancer(t, [first, second, first], config => config.replace(/^ +mode http$/m, '$&\n  option http-server-close'))
+    await startBalancer(
+      t,
+      [first, second, first],
+      config => config.replace(/^ +mode http$/m, '$&\n  option http-server-close')
+    )
   ]
   const loads = balancers.map((balancer, i) => startClients(balancer, 6, [], `client-${i}`))
-  const state = (name: string): Promise<unknown> => Promise.all(balancers.map(balancer => until(async () => (await balancer.states())['oneflight-2'] === name)))
-  const everyFurther = (n: number): Promise<unknown> => Promise.all(loads.map(load => further(load, n)))
+  const state = (name: string): Promise<unknown> =>
+    Promise.all(
+      balancers.map(balancer =>
+        until(async () => (await balancer.states())['oneflight-2'] === name)
+      )
+    )
+  const everyFurther = (n: number): Promise<unknown> =>
+    Promise.all(loads.map(load => further(load, n)))
   await everyFurther(200)
   // It comes back at its old address.
   const { port } = new URL(second.url)
@@ -131,7 +188,11 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   const instance = await startInstance(t, database.loginUrl)
   const balancer = await startBalancer(t, [instance, instance, instance])
-  const nap = [{ id: 'm', op: 'insert', table: 'moves', values: [{ id: 1 }] }, { id: 'p', op: 'select', table: 'nap' }]
+  const nap = [{ id: 'm', op: 'insert', table: 'moves', values: [{ id: 1 }] }, {
+    id: 'p',
+    op: 'select',
+    table: 'nap'
+  }]
   await database.sql`create view nap as select pg_sleep(60)::text as slept`
   await database.sql`grant select on nap to oneflight_user`
 
@@ -145,23 +206,41 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
     // The same in both logs.
     await until(() => instance.output().includes(`"request_id":"${id}"`))
     const refused = await post(balancer.url, [])
-    t.match(refused?.body.error, { code: 'body_empty', request_id: refused?.headers.get('x-request-id') })
+    t.match(refused?.body.error, {
+      code: 'body_empty',
+      request_id: refused?.headers.get('x-request-id')
+    })
   })
 
   await t.test('an answer of the service stays as it is', async t => {
     await database.sql.unsafe(`
-      create function choose() returns trigger language plpgsql as $$ begin raise exception sqlstate 'PT502' using message = 'chosen'; end $$;
+      create function choose() returns trigger language plpgsql as $$
+        begin raise exception sqlstate 'PT502' using message = 'chosen'; end $$;
       create table chosen (id int); grant all on chosen to oneflight_user;
       create trigger choose before insert on chosen for each row execute function choose()`)
-    t.match(await post(balancer.url, [{ id: 'c', op: 'insert', table: 'chosen', values: [{ id: 1 }] }]), { status: 502, body: { error: { message: 'chosen', committed: false } } })
+    t.match(
+      await post(balancer.url, [{ id: 'c', op: 'insert', table: 'chosen', values: [{ id: 1 }] }]),
+      { status: 502, body: { error: { message: 'chosen', committed: false } } }
+    )
   })
 
   await t.test('the instance dies with the batch', async t => {
     const answer = post(balancer.url, nap, { 'x-request-id': 'lost' })
-    await until(async () => (await database.sql`select from pg_stat_activity where datname = ${database.name} and wait_event = 'PgSleep'`).length === 1)
+    await until(async () =>
+      (await database
+        .sql`select from pg_stat_activity where datname = ${database.name}
+          and wait_event = 'PgSleep'`)
+        .length === 1
+    )
     await instance.end('SIGKILL')
     const told = await answer
-    t.match(told, { status: 500, body: { error: { code: 'commit_unknown', committed: 'unknown', request_id: 'lost' }, data: null } })
+    t.match(told, {
+      status: 500,
+      body: {
+        error: { code: 'commit_unknown', committed: 'unknown', request_id: 'lost' },
+        data: null
+      }
+    })
     t.equal(told?.headers.get('x-request-id'), 'lost')
     t.ok(Value.Check(ErrorEnvelope, told?.body))
   })
@@ -169,31 +248,63 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
   await t.test('nobody is there', async t => {
     await until(async () => Object.values(await balancer.states()).every(state => state === 'DOWN'))
     const told = await post(balancer.url, move(1), { 'x-request-id': 'nobody' })
-    t.match(told, { status: 503, body: { error: { code: 'database_unavailable', committed: false, retryable: true, request_id: 'nobody' }, data: null } })
+    t.match(told, {
+      status: 503,
+      body: {
+        error: {
+          code: 'database_unavailable',
+          committed: false,
+          retryable: true,
+          request_id: 'nobody'
+        },
+        data: null
+      }
+    })
     t.equal(told?.headers.get('retry-after'), '1')
     t.ok(Value.Check(ErrorEnvelope, told?.body))
   })
 
   await t.test('for Prometheus', async t => {
-    t.match((await ask(`${balancer.statsUrl}/metrics`)).text, /^haproxy_backend_active_servers\{proxy="instances"\} 0$/m)
+    t.match(
+      (await ask(`${balancer.statsUrl}/metrics`)).text,
+      /^haproxy_backend_active_servers\{proxy="instances"\} 0$/m
+    )
   })
 })
 
 t.test(...needs('an instance that does not answer in time', { haproxy }), async t => {
-  const database = await useDatabase(t, { schema: `${schema} create view nap as select pg_sleep(60)::text as slept; grant select on nap to oneflight_user;` })
+  const database = await useDatabase(t, {
+    schema: `${schema} create view nap as select pg_sleep(60)::text as slept; grant select on ` +
+      'nap to oneflight_user;'
+  })
   const instance = await startInstance(t, database.loginUrl)
-  const balancer = await startBalancer(t, [instance, instance, instance], config => config.replace('timeout server 35s', 'timeout server 300ms'))
-  const told = await post(balancer.url, [{ id: 'p', op: 'select', table: 'nap' }], { 'x-request-id': 'late' })
-  t.match(told, { status: 500, body: { error: { code: 'commit_unknown', committed: 'unknown', request_id: 'late' } } })
-  const served = instance.output().split('\n').filter(line => line.includes('"request_id":"late"')).length
+  const balancer = await startBalancer(
+    t,
+    [instance, instance, instance],
+    config => config.replace('timeout server 35s', 'timeout server 300ms')
+  )
+  const told = await post(balancer.url, [{ id: 'p', op: 'select', table: 'nap' }], {
+    'x-request-id': 'late'
+  })
+  t.match(told, {
+    status: 500,
+    body: { error: { code: 'commit_unknown', committed: 'unknown', request_id: 'late' } }
+  })
+  const served = instance.output().split('\n').filter(line =>
+    line.includes('"request_id":"late"')
+  ).length
   t.ok(served <= 1, 'it was sent once')
 })
 
 t.test('its patience is longer than the defaults of the service', async t => {
   const text = readFileSync(new URL('../deploy/haproxy/haproxy.cfg', import.meta.url), 'utf8')
-  const seconds = (name: string): number => Number(new RegExp(`^ +${name} (\\d+)s$`, 'm').exec(text)?.[1])
-  const request = Number(configItems.find(([name]) => name === 'REQUEST_TIMEOUT_MS')?.[1].default) / 1000
-  for (const name of ['timeout server', 'timeout client', 'hard-stop-after']) t.ok(seconds(name) > request, `${name}: ${seconds(name)} s`)
+  const seconds = (name: string): number =>
+    Number(new RegExp(`^ +${name} (\\d+)s$`, 'm').exec(text)?.[1])
+  const request = Number(configItems.find(([name]) => name === 'REQUEST_TIMEOUT_MS')?.[1].default) /
+    1000
+  for (const name of ['timeout server', 'timeout client', 'hard-stop-after']) {
+    t.ok(seconds(name) > request, `${name}: ${seconds(name)} s`)
+  }
   t.ok(seconds('timeout http-keep-alive') < 72)
   t.match(text, /^ +retry-on conn-failure$/m, 'nothing is sent twice')
   t.match(text, /^ +option redispatch 1$/m)

@@ -1,4 +1,7 @@
-/** docs/how-it-works.md: its diagram is drawn by its script and shows the round trips that were counted on the wire, and its SQL does on the sample shop what it is said to do. */
+/**
+ * docs/how-it-works.md: its diagram is drawn by its script and shows the round trips that were
+ * counted on the wire, and its SQL does on the sample shop what it is said to do.
+ */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +15,10 @@ const page = readPage('docs/how-it-works.md')
 
 t.test('the diagram', async t => {
   const directory = t.testdir()
-  t.equal(spawnSync(process.execPath, [join(root, 'scripts/timeline.ts')], { cwd: directory }).status, 0)
+  t.equal(
+    spawnSync(process.execPath, [join(root, 'scripts/timeline.ts')], { cwd: directory }).status,
+    0
+  )
   t.equal(readFileSync(join(directory, file), 'utf8'), drawTimeline())
   t.equal(readFileSync(join(root, file), 'utf8'), drawTimeline(), 'run "node scripts/timeline.ts"')
   const measured = (name: string): object | undefined => {
@@ -26,19 +32,29 @@ t.test('the diagram', async t => {
 
 t.test('the SQL', async t => {
   const { database: { sql } } = await useShop(t)
-  const [text = ''] = readBlocks(page).filter(({ language }) => language === 'sql').map(({ text }) => text)
+  const [text = ''] = readBlocks(page).filter(({ language }) => language === 'sql').map((
+    { text }
+  ) => text)
   const connection = await sql.reserve()
   await connection.unsafe(text)
-  const [left] = await connection`select current_setting('oneflight.r0', true) as rows, current_setting('role') as role`
+  const [left] =
+    await connection`select current_setting('oneflight.r0', true) as rows, current_setting('role')
+      as role`
   connection.release()
   t.same(left, { rows: '', role: 'none' }, 'nothing of it outlives the transaction')
-  t.same(await sql`select c.name, c.owner, o.status from orders as o join customers as c on c.id = o.customer_id order by o.id`, [
-    { name: 'Corner Shop', owner: 'corner-shop', status: 'open' }, { name: 'Bakery', owner: 'corner-shop', status: 'open' }
-  ].map((row, i) => i === 0 ? { ...row, status: 'paid' } : row))
+  t.same(
+    await sql`select c.name, c.owner, o.status from orders as o join customers as c
+      on c.id = o.customer_id order by o.id`,
+    [
+      { name: 'Corner Shop', owner: 'corner-shop', status: 'open' },
+      { name: 'Bakery', owner: 'corner-shop', status: 'open' }
+    ].map((row, i) => i === 0 ? { ...row, status: 'paid' } : row)
+  )
 })
 
 t.test('flights are drawn as CONTRIBUTING.md writes them down', async t => {
-  const drawings = (text: string): readonly string[] => readBlocks(text).filter(({ text }) => text.startsWith('BEGIN ')).map(({ text }) => text)
+  const drawings = (text: string): readonly string[] =>
+    readBlocks(text).filter(({ text }) => text.startsWith('BEGIN ')).map(({ text }) => text)
   t.equal(drawings(page).length, 2)
   t.same(drawings(page), drawings(readPage('CONTRIBUTING.md')))
 })

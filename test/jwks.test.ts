@@ -1,6 +1,6 @@
 /**
- * Keys at a URL: that they are found, change and die as the endpoint says, that nothing it does or leaves undone spoils them, and that the
- * service lives with an endpoint that is away.
+ * Keys at a URL: that they are found, change and die as the endpoint says, that nothing it does or
+ * leaves undone spoils them, and that the service lives with an endpoint that is away.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,9 +12,38 @@ import { algorithms, type Algorithm } from '../schemas/token.ts'
 import { readKeySet } from '../src/auth/key-set.ts'
 import { createRemoteKeys, type RemoteOptions } from '../src/auth/remote.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
-import { body, bytes, cut, hold, redirect, reset, set, silence, stall, trickle, useJwksServer, zipped, type Behaviour, type JwksServer } from './support/jwks-server.ts'
-import { jwks, keyPair, makeToken, privateJwk, publicJwk, publicPem, type KeyKind } from './support/keys.ts'
-import { answering, ask, useService, type Answer, type ServiceUnderTest } from './support/service.ts'
+import {
+  body,
+  bytes,
+  cut,
+  hold,
+  redirect,
+  reset,
+  set,
+  silence,
+  stall,
+  trickle,
+  useJwksServer,
+  zipped,
+  type Behaviour,
+  type JwksServer
+} from './support/jwks-server.ts'
+import {
+  jwks,
+  keyPair,
+  makeToken,
+  privateJwk,
+  publicJwk,
+  publicPem,
+  type KeyKind
+} from './support/keys.ts'
+import {
+  answering,
+  ask,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from './support/service.ts'
 import { certs } from './support/tls-server.ts'
 import { until } from './support/until.ts'
 
@@ -23,24 +52,40 @@ const NEVER_MS = 3_600_000
 const MIB = 1_048_576
 
 /** The public key of this name, and its kind. */
-const key = (kid: string, kind: KeyKind = 'ed25519', more: object = {}): object => publicJwk(keyPair(kind, kid), { kid, ...more })
+const key = (kid: string, kind: KeyKind = 'ed25519', more: object = {}): object =>
+  publicJwk(keyPair(kind, kid), { kid, ...more })
 
 interface Watched {
   readonly changes: ReadonlyArray<{ readonly failed?: string, readonly keys?: number }>
   /** The name of the key that a token means, `none`, or the code of the failure. */
-  look (kid?: string, alg?: Algorithm): Promise<string>
-  close (): void
+  look(kid?: string, alg?: Algorithm): Promise<string>
+  close(): void
 }
 
-function useRemote (t: Test, { url }: Pick<JwksServer, 'url'>, options: Partial<RemoteOptions> = {}): Watched {
+function useRemote (
+  t: Test,
+  { url }: Pick<JwksServer, 'url'>,
+  options: Partial<RemoteOptions> = {}
+): Watched {
   const changes: Array<{ readonly failed?: string, readonly keys?: number }> = []
   const remote = createRemoteKeys({
-    url: new URL(`${url}?key=canary`), algorithms, timeoutMs: NEVER_MS, refreshMs: NEVER_MS, cooldownMs: NEVER_MS, retryMs: NEVER_MS, onChange: change => changes.push(change), ...options
+    url: new URL(`${url}?key=canary`),
+    algorithms,
+    timeoutMs: NEVER_MS,
+    refreshMs: NEVER_MS,
+    cooldownMs: NEVER_MS,
+    retryMs: NEVER_MS,
+    onChange: change => changes.push(change),
+    ...options
   })
   t.teardown(() => remote.close())
   return {
     changes,
-    look: async (kid, alg = 'EdDSA') => remote.find({ alg, ...kid !== undefined && { kid } }).then(key => key === undefined ? 'none' : key.kid ?? 'unnamed', (error: Failure) => error.code),
+    look: async (kid, alg = 'EdDSA') =>
+      remote.find({ alg, ...kid !== undefined && { kid } }).then(
+        key => key === undefined ? 'none' : key.kid ?? 'unnamed',
+        (error: Failure) => error.code
+      ),
     close: () => remote.close()
   }
 }
@@ -66,8 +111,10 @@ t.test('a storm of unknown names is one fetch', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const { look } = useRemote(t, server)
-  const storm = (): Array<Promise<string>> => Array.from({ length: 200 }, (_, i) => look(i === 100 ? 'new' : `name ${i}`))
-  const outcome = async (looks: ReadonlyArray<Promise<string>>): Promise<ReadonlySet<string>> => new Set(await Promise.all(looks))
+  const storm = (): Array<Promise<string>> =>
+    Array.from({ length: 200 }, (_, i) => look(i === 100 ? 'new' : `name ${i}`))
+  const outcome = async (looks: ReadonlyArray<Promise<string>>): Promise<ReadonlySet<string>> =>
+    new Set(await Promise.all(looks))
   t.equal(await look('old'), 'old')
   const { behave, release } = hold(set(key('old'), key('new')))
   server.behave = behave
@@ -81,7 +128,7 @@ t.test('a storm of unknown names is one fetch', async t => {
   t.equal(server.asked.length, 2)
 })
 
-t.test('a storm is one fetch also when it fails, and another one only after the cooldown', async t => {
+t.test('a storm is one fetch also when it fails, and another only after the cooldown', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const calm = useRemote(t, server)
@@ -128,7 +175,7 @@ t.test('also after a failure', async t => {
   t.same(changes, [{ keys: 1 }, { failed: 'status 503' }, { keys: 2 }])
 })
 
-t.test('without a set it is tried again and again, and whoever comes meanwhile waits for the try that is under way', async t => {
+t.test('without a set it tries again and again; who comes waits for the try under way', async t => {
   const server = await useJwksServer(t)
   await server.leave()
   const { look, changes } = useRemote(t, server, { retryMs: 5 })
@@ -147,7 +194,8 @@ t.test('without a set it is tried again and again, and whoever comes meanwhile w
 /** What would be believed, were it not for how it is told. */
 const evil = jwks(key('evil'))
 const padded = (length: number): string => evil.padEnd(length)
-const raw = (head: string, text: string): Behaviour => bytes(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${text}`)
+const raw = (head: string, text: string): Behaviour =>
+  bytes(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${text}`)
 const inPieces = (text: string): Behaviour => response => {
   response.writeHead(200)
   response.write(text.slice(0, 10))
@@ -156,17 +204,49 @@ const inPieces = (text: string): Behaviour => response => {
 
 /** What is no good answer, and how it is called. */
 const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
-  ...[201, 203, 206, 300, 400, 401, 404, 410, 429, 500, 503].map(status => [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const),
+  ...[201, 203, 206, 300, 400, 401, 404, 410, 429, 500, 503].map(status =>
+    [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const
+  ),
   ['no content', body('', { status: 204 }), /^status 204$/],
   ['unchanged, without having been asked', body('', { status: 304 }), /^status 304$/],
-  ...['', ' ', '<!doctype html><title>Sign in</title>', '{', '{}', '[]', 'null', '1', '"keys"', `[${evil}]`, `${evil}${evil}`, `${evil},`, evil.slice(1), evil.slice(0, -1), JSON.stringify(evil), '{"keys":{}}', '{"keys":null}', '{"keys":"x"}', '{"Keys":[]}',
-    '{"keys":["x"]}', jwks(key('evil'), 'x'), jwks(key('evil'), null), jwks(key('evil'), []), jwks([key('evil')]), `{"jwks":${evil}}`, `\0${evil}`].map(text => [JSON.stringify(text), body(text), /^the answer is no set of keys$/] as const),
+  ...[
+    '',
+    ' ',
+    '<!doctype html><title>Sign in</title>',
+    '{',
+    '{}',
+    '[]',
+    'null',
+    '1',
+    '"keys"',
+    `[${evil}]`,
+    `${evil}${evil}`,
+    `${evil},`,
+    evil.slice(1),
+    evil.slice(0, -1),
+    JSON.stringify(evil),
+    '{"keys":{}}',
+    '{"keys":null}',
+    '{"keys":"x"}',
+    '{"Keys":[]}',
+    '{"keys":["x"]}',
+    jwks(key('evil'), 'x'),
+    jwks(key('evil'), null),
+    jwks(key('evil'), []),
+    jwks([key('evil')]),
+    `{"jwks":${evil}}`,
+    `\0${evil}`
+  ].map(text => [JSON.stringify(text), body(text), /^the answer is no set of keys$/] as const),
   ['in UTF-16', body(Buffer.from(evil, 'utf16le')), /no set/],
   ['a byte too long', body(padded(MIB + 1)), /^the answer is larger than 1048576 bytes$/],
   ['a byte too long, in pieces', inPieces(padded(MIB + 1)), /larger/],
   ['a few kB that unfold to more', zipped(padded(MIB + 1)), /larger/],
   ['a few kB that unfold to very much more', zipped(padded(100 * MIB)), /larger/],
-  ['not compressed as it says', body(evil, { headers: { 'content-encoding': 'gzip' } }), /^Z_DATA_ERROR$/],
+  [
+    'not compressed as it says',
+    body(evil, { headers: { 'content-encoding': 'gzip' } }),
+    /^Z_DATA_ERROR$/
+  ],
   ['shorter than it says', raw(`content-length: ${evil.length + 1}`, evil), /^\w+$/],
   ['longer than it says', raw(`content-length: ${evil.length - 1}`, evil), /^[\w ]+$/],
   ['of two lengths', raw(`content-length: ${evil.length}\r\ncontent-length: 1`, evil), /^\w+$/],
@@ -183,8 +263,16 @@ t.test('the last good set stays, whatever comes', async t => {
   server.behave = set(key('good'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('good'), 'good')
-  /** Three looks while it fails, then until it works; a fetch that began before may be waited for first. */
-  const check = async (name: string, reason: RegExp, begin: () => Promise<void> | void, end: () => Promise<void> | void): Promise<void> => {
+  /**
+   * Three looks while it fails, then until it works; a fetch that began before may be waited for
+   * first.
+   */
+  const check = async (
+    name: string,
+    reason: RegExp,
+    begin: () => Promise<void> | void,
+    end: () => Promise<void> | void
+  ): Promise<void> => {
     const before = changes.length
     await begin()
     t.equal(await look('evil'), 'none', name)
@@ -192,11 +280,18 @@ t.test('the last good set stays, whatever comes', async t => {
     t.equal(await look('evil'), 'none', name)
     server.behave = set(key('good'))
     await end()
-    await until(async () => { await look('evil'); return changes.at(-1)?.keys === 1 })
+    await until(async () => {
+      await look('evil')
+      return changes.at(-1)?.keys === 1
+    })
     t.match(changes.slice(before), [{ failed: reason }, { keys: 1 }], name)
     t.equal(changes.length, before + 2, name)
   }
-  for (const [name, behave, reason] of failures) await check(name, reason, () => { server.behave = behave }, () => {})
+  for (const [name, behave, reason] of failures) {
+    await check(name, reason, () => {
+      server.behave = behave
+    }, () => {})
+  }
   await check('nobody listens', /^ECONNREFUSED$/, () => server.leave(), () => server.comeBack())
   t.notMatch(JSON.stringify(changes), /canary|127\.0\.0\.1/)
 })
@@ -209,13 +304,19 @@ t.test('no answer is as good as an answer that does not end', async t => {
   for (const behave of [silence, stall(evil), trickle]) {
     const before = changes.length
     let request: IncomingMessage | undefined
-    server.behave = (response, ...more) => { request ??= more[0]; behave(response, ...more) }
+    server.behave = (response, ...more) => {
+      request ??= more[0]
+      behave(response, ...more)
+    }
     t.equal(await look('evil'), 'none')
     t.equal(await look('good'), 'good')
     t.same(changes.slice(before), [{ failed: 'no answer in time' }])
     await until(() => request?.socket.destroyed)
     server.behave = set(key('good'))
-    await until(async () => { await look('evil'); return changes.at(-1)?.keys === 1 })
+    await until(async () => {
+      await look('evil')
+      return changes.at(-1)?.keys === 1
+    })
   }
 })
 
@@ -225,7 +326,16 @@ t.test('no redirect is followed', async t => {
   target.behave = body(evil)
   const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
   for (const status of [301, 302, 303, 307, 308]) {
-    for (const location of [target.url, `//${new URL(target.url).host}/`, '/elsewhere', '', 'file:///etc/passwd', `data:application/json,${encodeURIComponent(evil)}`]) {
+    for (
+      const location of [
+        target.url,
+        `//${new URL(target.url).host}/`,
+        '/elsewhere',
+        '',
+        'file:///etc/passwd',
+        `data:application/json,${encodeURIComponent(evil)}`
+      ]
+    ) {
       server.behave = redirect(location, status, evil)
       const before = server.asked.length
       await until(() => server.asked.length > before)
@@ -267,14 +377,22 @@ const unusable: ReadonlyArray<readonly [name: string, jwk: unknown, alg?: Algori
   ['without n', { ...key('bad', 'rsa'), n: undefined }, 'RS256'],
   ['without e', { ...key('bad', 'rsa'), e: undefined }, 'RS256'],
   ['that anybody can sign for', { ...key('bad', 'rsa'), e: 'AQ' }, 'RS256'],
-  ['of very many bits', { ...key('bad', 'rsa'), n: Buffer.alloc(3000, 255).toString('base64url') }, 'RS256'],
+  [
+    'of very many bits',
+    { ...key('bad', 'rsa'), n: Buffer.alloc(3000, 255).toString('base64url') },
+    'RS256'
+  ],
   ['of an unknown kty', { ...key('bad'), kty: 'AKP' }],
   ['of an unknown crv', { ...key('bad'), crv: 'P-999' }],
   ['of a kty that is a list', { ...key('bad'), kty: ['OKP'] }],
   ['of a use that is a list', { ...key('bad'), use: ['sig'] }],
   ['of key_ops that are text', { ...key('bad'), key_ops: 'verify' }],
   ['of a kid that is a number', { ...key('bad'), kid: 1 }],
-  ['by certificate alone', { kty: 'RSA', kid: 'bad', x5c: ['AAAA'], x5u: 'http://127.0.0.1:1/' }, 'RS256'],
+  [
+    'by certificate alone',
+    { kty: 'RSA', kid: 'bad', x5c: ['AAAA'], x5u: 'http://127.0.0.1:1/' },
+    'RS256'
+  ],
   ['by prototype', `{"__proto__":${JSON.stringify(key('bad'))}}`],
   ['empty', {}]
 ]
@@ -288,10 +406,16 @@ t.test('keys that cannot be used are left out, one by one', async t => {
     t.equal(await look(`good ${index}`), `good ${index}`, name)
     t.equal(await look('bad', alg), 'none', name)
   }
-  const all = unusable.filter(([name]) => !/another alg|asked for/.test(name)).map(([, jwk]) => typeof jwk === 'string' ? jwk : JSON.stringify(jwk))
+  const all = unusable.filter(([name]) => !/another alg|asked for/.test(name)).map(([, jwk]) =>
+    typeof jwk === 'string' ? jwk : JSON.stringify(jwk)
+  )
   server.behave = body(`{"keys":[${all.join()}]}`)
   t.equal(await look('bad'), 'none')
-  t.equal(await look(`good ${unusable.length - 1}`), 'none', 'a set without a usable key is taken for what it is')
+  t.equal(
+    await look(`good ${unusable.length - 1}`),
+    'none',
+    'a set without a usable key is taken for what it is'
+  )
   t.same(changes.filter(({ failed }) => failed !== undefined), [], 'and no failure')
   t.ok(changes.some(({ keys }) => keys === 0), 'but told')
 })
@@ -308,7 +432,10 @@ t.test('what is good', async t => {
     ['1 MiB, unfolded', text => zipped(text.padEnd(MIB))],
     ['as text', text => body(text, { headers: { 'content-type': 'text/plain; charset=latin1' } })],
     ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })],
-    ['with a word before', text => response => { response.writeEarlyHints({ link: '</x>; rel=preload' }); body(text)(response, response.req) }],
+    ['with a word before', text => response => {
+      response.writeEarlyHints({ link: '</x>; rel=preload' })
+      body(text)(response, response.req)
+    }],
     ['with a byte order mark', text => body(`\ufeff${text}`)],
     ['without a length', text => raw('connection: close', text)]
   ]
@@ -330,18 +457,54 @@ t.test('what is good', async t => {
 
 t.test('which key a token means', async t => {
   const server = await useJwksServer(t)
-  const names = ['__proto__', 'constructor', 'toString', 'length', '0', '', ' ', 'é', 'x'.repeat(1000)]
+  const names = [
+    '__proto__',
+    'constructor',
+    'toString',
+    'length',
+    '0',
+    '',
+    ' ',
+    'é',
+    'x'.repeat(1000)
+  ]
   server.behave = body(jwks(
-    key('one'), key('P-256', 'p256'), key('P-384', 'p384'), key('RSA', 'rsa'), key('PS256', 'rsa', { alg: 'PS256' }),
-    key('twice'), key('twice', 'ed25519', { use: 'sig' }), key('both'), key('both', 'p521'),
-    { ...key('nobody'), kid: undefined }, ...names.slice(0, 4).map(name => key(name))
+    key('one'),
+    key('P-256', 'p256'),
+    key('P-384', 'p384'),
+    key('RSA', 'rsa'),
+    key('PS256', 'rsa', { alg: 'PS256' }),
+    key('twice'),
+    key('twice', 'ed25519', { use: 'sig' }),
+    key('both'),
+    key('both', 'p521'),
+    { ...key('nobody'), kid: undefined },
+    ...names.slice(0, 4).map(name => key(name))
   ))
   const { look } = useRemote(t, server)
   const rows: ReadonlyArray<readonly [kid: string | undefined, alg: Algorithm, found: string]> = [
-    ['one', 'EdDSA', 'one'], ['ONE', 'EdDSA', 'none'], ['one ', 'EdDSA', 'none'], ['one', 'ES256', 'none'], ['one', 'HS256', 'none'],
-    ['P-256', 'ES256', 'P-256'], ['P-256', 'ES384', 'none'], [undefined, 'ES256', 'P-256'], [undefined, 'ES384', 'P-384'],
-    ['RSA', 'PS512', 'RSA'], ['RSA', 'RS256', 'RSA'], [undefined, 'RS256', 'RSA'], [undefined, 'PS256', 'none'], ['PS256', 'PS256', 'PS256'], ['PS256', 'PS384', 'none'],
-    ['twice', 'EdDSA', 'none'], ['both', 'EdDSA', 'both'], ['both', 'ES512', 'both'], [undefined, 'ES512', 'both'], [undefined, 'EdDSA', 'none'], ['nobody', 'EdDSA', 'none'], ['undefined', 'EdDSA', 'none'],
+    ['one', 'EdDSA', 'one'],
+    ['ONE', 'EdDSA', 'none'],
+    ['one ', 'EdDSA', 'none'],
+    ['one', 'ES256', 'none'],
+    ['one', 'HS256', 'none'],
+    ['P-256', 'ES256', 'P-256'],
+    ['P-256', 'ES384', 'none'],
+    [undefined, 'ES256', 'P-256'],
+    [undefined, 'ES384', 'P-384'],
+    ['RSA', 'PS512', 'RSA'],
+    ['RSA', 'RS256', 'RSA'],
+    [undefined, 'RS256', 'RSA'],
+    [undefined, 'PS256', 'none'],
+    ['PS256', 'PS256', 'PS256'],
+    ['PS256', 'PS384', 'none'],
+    ['twice', 'EdDSA', 'none'],
+    ['both', 'EdDSA', 'both'],
+    ['both', 'ES512', 'both'],
+    [undefined, 'ES512', 'both'],
+    [undefined, 'EdDSA', 'none'],
+    ['nobody', 'EdDSA', 'none'],
+    ['undefined', 'EdDSA', 'none'],
     ...names.map((name, index) => [name, 'EdDSA', index < 4 ? name : 'none'] as const)
   ]
   for (const [kid, alg, found] of rows) t.equal(await look(kid, alg), found, `${kid} ${alg}`)
@@ -369,19 +532,44 @@ t.test('a certificate that nobody vouches for is a failure', async t => {
 
 t.test('that others can name keys of their own is told', async t => {
   const rows: ReadonlyArray<readonly [url: string, told: boolean]> = [
-    ['http://keys.invalid/jwks?hush', true], ['http://127.0.0.1.keys.invalid/', true], ['https://keys.invalid/', false], ['http://localhost:1/', false], ['http://127.9.9.9:1/', false], ['http://[::1]:1/', false]
+    ['http://keys.invalid/jwks?hush', true],
+    ['http://127.0.0.1.keys.invalid/', true],
+    ['https://keys.invalid/', false],
+    ['http://localhost:1/', false],
+    ['http://127.9.9.9:1/', false],
+    ['http://[::1]:1/', false]
   ]
   for (const [url, told] of rows) {
     const { log } = await useService(t, { env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
-    t.equal(log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL is not https')).length, told ? 1 : 0, url)
+    t.equal(
+      log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL is not https')).length,
+      told ? 1 : 0,
+      url
+    )
     t.notMatch(JSON.stringify(log), /hush/)
   }
 })
 
 t.test('a set that says a thing twice, or with huge numbers, is none of ours', async t => {
   const good = JSON.stringify(key('good'))
-  for (const text of [`{"keys":[],"keys":[${good}]}`, `{"keys":[${good}],"k\\u0065ys":[]}`, `{"keys":[{"kid":"x",${good.slice(1)}]}`]) t.equal(readKeySet(text), undefined, text)
-  t.match(readKeySet(JSON.stringify({ keys: [{ ...key('big', 'rsa'), e: 'A'.repeat(700_000) }, { ...key('big', 'rsa'), n: 'A'.repeat(900_000) }] })), [{ kind: 'faulty' }, { kind: 'faulty' }])
+  for (
+    const text of [
+      `{"keys":[],"keys":[${good}]}`,
+      `{"keys":[${good}],"k\\u0065ys":[]}`,
+      `{"keys":[{"kid":"x",${good.slice(1)}]}`
+    ]
+  ) t.equal(readKeySet(text), undefined, text)
+  t.match(
+    readKeySet(
+      JSON.stringify({
+        keys: [{ ...key('big', 'rsa'), e: 'A'.repeat(700_000) }, {
+          ...key('big', 'rsa'),
+          n: 'A'.repeat(900_000)
+        }]
+      })
+    ),
+    [{ kind: 'faulty' }, { kind: 'faulty' }]
+  )
 })
 
 t.test('closing ends what is under way', async t => {
@@ -406,20 +594,40 @@ t.test('closing ends what is under way', async t => {
   await until(() => server.connections.size === 0)
   t.equal(await later.look('new'), 'shutting_down')
   t.equal(await later.look('old'), 'old')
-  t.same([server.asked.length, ...first.changes, ...later.changes], [3, { keys: 1 }], 'nothing is fetched any more, and to be closed is no failure')
+  t.same(
+    [server.asked.length, ...first.changes, ...later.changes],
+    [3, { keys: 1 }],
+    'nothing is fetched any more, and to be closed is no failure'
+  )
 })
 
 t.test('a closed one does not hold the process, and leaves it no rejection', async t => {
   const server = await useJwksServer(t)
   const script = `
-    const { createRemoteKeys } = await import(${JSON.stringify(new URL('../src/auth/remote.ts', import.meta.url).href)})
-    const keys = createRemoteKeys({ url: new URL(${JSON.stringify(server.url)}), algorithms: ['EdDSA'], timeoutMs: ${NEVER_MS}, refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
+    const { createRemoteKeys } = await import(${
+    JSON.stringify(new URL('../src/auth/remote.ts', import.meta.url).href)
+  })
+    const keys = createRemoteKeys({ url: new URL(${
+    JSON.stringify(server.url)
+  }), algorithms: ['EdDSA'], timeoutMs: ${NEVER_MS},
+      refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
     if (process.argv[1] === 'looking') keys.find({ alg: 'EdDSA' }).catch(() => {})
     process.stdin.once('data', () => { keys.close(); process.stdin.destroy() })`
-  for (const [behave, word] of [[silence, 'silent'], [silence, 'looking'], [stall(evil), 'stalled'], [set(key('old')), 'refreshing'], [body('', { status: 500 }), 'failing']] as const) {
+  for (
+    const [behave, word] of [[silence, 'silent'], [silence, 'looking'], [stall(evil), 'stalled'], [
+      set(key('old')),
+      'refreshing'
+    ], [body('', { status: 500 }), 'failing']] as const
+  ) {
     const before = server.asked.length
     server.behave = behave
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script, word], { stdio: ['pipe', 'inherit', 'inherit'] })
+    const child = spawn(process.execPath, [
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+      '--eval',
+      script,
+      word
+    ], { stdio: ['pipe', 'inherit', 'inherit'] })
     t.teardown(() => child.kill('SIGKILL'))
     const ended = once(child, 'exit')
     await until(() => server.asked.length > before)
@@ -434,40 +642,120 @@ const schema = `${readFileSync(new URL('support/shop.sql', import.meta.url), 'ut
 const me = '[{"id":"me","op":"select","table":"me"}]'
 
 /** A token of the issuer's key of this name, unless `claims` and `header` say otherwise. */
-function tokenOf (kid: string, { claims = {}, header = {}, owner = kid }: { readonly claims?: object, readonly header?: object, readonly owner?: string } = {}): string {
-  const payload = { role: 'oneflight_user', exp: Math.floor(Date.now() / 1000) + 3600, hush: 'hush', ...claims }
-  return makeToken({ alg: 'EdDSA', key: keyPair('ed25519', owner), header: { alg: 'EdDSA', kid, ...header }, payload })
+function tokenOf (
+  kid: string,
+  { claims = {}, header = {}, owner = kid }: {
+    readonly claims?: object,
+    readonly header?: object,
+    readonly owner?: string
+  } = {}
+): string {
+  const payload = {
+    role: 'oneflight_user',
+    exp: Math.floor(Date.now() / 1000) + 3600,
+    hush: 'hush',
+    ...claims
+  }
+  return makeToken({
+    alg: 'EdDSA',
+    key: keyPair('ed25519', owner),
+    header: { alg: 'EdDSA', kid, ...header },
+    payload
+  })
 }
-const envOf = ({ url }: JwksServer, more: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> => ({ JWT_SECRET: '', JWT_JWKS_URL: `${url}?key=canary`, ...more })
-const post = (service: ServiceUnderTest, token: string, batch = me): Promise<Answer> => service.post(batch, { headers: { authorization: `Bearer ${token}`, cookie: 'hush=1', 'x-request-id': 'hush' } })
-const brief = ({ status, body }: Answer): unknown => [status, body.error?.code ?? body.data.me[0].role]
-const linesOf = ({ log }: ServiceUnderTest): unknown[] => log.filter(line => line['request_id'] === undefined && !/main server|admin server/.test(String(line['msg'])))
+const envOf = (
+  { url }: JwksServer,
+  more: Readonly<Record<string, string>> = {}
+): Readonly<Record<string, string>> => ({
+  JWT_SECRET: '',
+  JWT_JWKS_URL: `${url}?key=canary`,
+  ...more
+})
+const post = (service: ServiceUnderTest, token: string, batch = me): Promise<Answer> =>
+  service.post(batch, {
+    headers: { authorization: `Bearer ${token}`, cookie: 'hush=1', 'x-request-id': 'hush' }
+  })
+const brief = (
+  { status, body }: Answer
+): unknown => [status, body.error?.code ?? body.data.me[0].role]
+const linesOf = ({ log }: ServiceUnderTest): unknown[] =>
+  log.filter(line =>
+    line['request_id'] === undefined && !/main server|admin server/.test(String(line['msg']))
+  )
 
 t.test('the service starts without its keys, and serves when they come', async t => {
   const server = await useJwksServer(t)
   await server.leave()
-  const service = await useService(t, { schema, env: envOf(server, { ANON_ROLE: 'oneflight_anon', LOG_LEVEL: 'trace' }) })
-  for (const token of [tokenOf('new'), tokenOf('', { header: { kid: undefined } }), tokenOf('new', { owner: 'evil' }), tokenOf('new', { claims: { exp: 0 } })]) {
+  const service = await useService(t, {
+    schema,
+    env: envOf(server, { ANON_ROLE: 'oneflight_anon', LOG_LEVEL: 'trace' })
+  })
+  for (
+    const token of [
+      tokenOf('new'),
+      tokenOf('', { header: { kid: undefined } }),
+      tokenOf('new', { owner: 'evil' }),
+      tokenOf('new', { claims: { exp: 0 } })
+    ]
+  ) {
     const answer = await post(service, token, 'no JSON')
-    t.match(answer, { status: 503, body: { data: null, error: { type: 'service_error', code: 'keys_unavailable', committed: false, request_id: 'hush' } } })
+    t.match(answer, {
+      status: 503,
+      body: {
+        data: null,
+        error: {
+          type: 'service_error',
+          code: 'keys_unavailable',
+          committed: false,
+          request_id: 'hush'
+        }
+      }
+    })
     t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
     t.equal(answer.headers.get('www-authenticate'), null)
   }
-  for (const header of [{ alg: 'none' }, { alg: 'HS256' }, { alg: 'ES999' }, { kid: 1 }, { crit: ['exp'] }, { alg: undefined }]) {
+  for (
+    const header of [{ alg: 'none' }, { alg: 'HS256' }, { alg: 'ES999' }, { kid: 1 }, {
+      crit: ['exp']
+    }, { alg: undefined }]
+  ) {
     const answer = await post(service, tokenOf('new', { header }))
     t.same(brief(answer), [401, 'token_invalid'], JSON.stringify(header))
     t.equal(answer.headers.get('www-authenticate'), 'Bearer error="invalid_token"')
   }
-  for (const token of ['', 'x', 'a.b.c', `${tokenOf('new')}.x`, `${tokenOf('new')}=`]) t.same(brief(await post(service, token)), [401, 'token_invalid'], token.slice(-5))
+  for (const token of ['', 'x', 'a.b.c', `${tokenOf('new')}.x`, `${tokenOf('new')}=`]) {
+    t.same(brief(await post(service, token)), [401, 'token_invalid'], token.slice(-5))
+  }
   t.same(brief(await service.post(me, { role: null })), [200, 'oneflight_anon'])
-  for (const url of [`${service.url}/health`, `${service.adminUrl}/ready`, `${service.adminUrl}/live`, `${service.adminUrl}/metrics`]) t.equal((await ask(url)).status, 200)
+  for (
+    const url of [
+      `${service.url}/health`,
+      `${service.adminUrl}/ready`,
+      `${service.adminUrl}/live`,
+      `${service.adminUrl}/metrics`
+    ]
+  ) t.equal((await ask(url)).status, 200)
 
   server.behave = set(key('new'))
   await server.comeBack()
   await until(async () => (await post(service, tokenOf('new'))).status === 200)
   t.same(brief(await post(service, tokenOf('new'))), [200, 'oneflight_user'])
-  t.same(brief(await post(service, tokenOf('', { owner: 'new', header: { kid: undefined } }))), [200, 'oneflight_user'])
-  for (const token of [tokenOf('new', { owner: 'evil' }), tokenOf('old'), makeToken({ alg: 'HS256', key: publicPem(keyPair('ed25519', 'new')), header: { alg: 'HS256', kid: 'new' }, payload: { role: 'oneflight_user' } })]) {
+  t.same(brief(await post(service, tokenOf('', { owner: 'new', header: { kid: undefined } }))), [
+    200,
+    'oneflight_user'
+  ])
+  for (
+    const token of [
+      tokenOf('new', { owner: 'evil' }),
+      tokenOf('old'),
+      makeToken({
+        alg: 'HS256',
+        key: publicPem(keyPair('ed25519', 'new')),
+        header: { alg: 'HS256', kid: 'new' },
+        payload: { role: 'oneflight_user' }
+      })
+    ]
+  ) {
     t.same(brief(await post(service, token)), [401, 'token_invalid'])
   }
   t.same(brief(await post(service, tokenOf('new', { claims: { exp: 0 } }))), [401, 'token_expired'])
@@ -487,7 +775,10 @@ t.test('the service starts without its keys, and serves when they come', async t
 t.test('that keys are missing is told before the database is asked', async t => {
   const server = await useJwksServer(t)
   await server.leave()
-  const service = await useService(t, { env: envOf(server), databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1') })
+  const service = await useService(t, {
+    env: envOf(server),
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
   t.same(brief(await post(service, tokenOf('new'))), [503, 'keys_unavailable'])
   t.same(brief(await service.post(me, { role: null })), [401, 'auth_required'])
 })
@@ -499,12 +790,21 @@ t.test('keys rotate under traffic', async t => {
   t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'])
   const { behave, release } = hold(set(key('old'), key('new')))
   server.behave = behave
-  const waiting = Array.from({ length: 20 }, (_, i) => post(service, tokenOf(i % 2 === 0 ? 'new' : 'other')))
+  const waiting = Array.from(
+    { length: 20 },
+    (_, i) => post(service, tokenOf(i % 2 === 0 ? 'new' : 'other'))
+  )
   await until(() => server.asked.length === 2)
-  t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'], 'who has a key does not wait for the others')
+  t.same(
+    brief(await post(service, tokenOf('old'))),
+    [200, 'oneflight_user'],
+    'who has a key does not wait for the others'
+  )
   await answering(`${service.url}/health`)
   release()
-  for (const [i, answer] of (await Promise.all(waiting)).entries()) t.same(brief(answer), i % 2 === 0 ? [200, 'oneflight_user'] : [401, 'token_invalid'])
+  for (const [i, answer] of (await Promise.all(waiting)).entries()) {
+    t.same(brief(answer), i % 2 === 0 ? [200, 'oneflight_user'] : [401, 'token_invalid'])
+  }
   t.same(brief(await post(service, tokenOf('another'))), [401, 'token_invalid'])
   t.equal(server.asked.length, 2)
 })
@@ -512,7 +812,10 @@ t.test('keys rotate under traffic', async t => {
 t.test('an endpoint that says nothing holds no request beyond half of its time', async t => {
   const server = await useJwksServer(t)
   server.behave = silence
-  const service = await useService(t, { schema, env: envOf(server, { REQUEST_TIMEOUT_MS: '2000', ANON_ROLE: 'oneflight_anon' }) })
+  const service = await useService(t, {
+    schema,
+    env: envOf(server, { REQUEST_TIMEOUT_MS: '2000', ANON_ROLE: 'oneflight_anon' })
+  })
   const waiting = Array.from({ length: 20 }, () => post(service, tokenOf('new')))
   t.same(brief(await service.post(me, { role: null })), [200, 'oneflight_anon'])
   for (const answer of await Promise.all(waiting)) t.same(brief(answer), [503, 'keys_unavailable'])

@@ -1,4 +1,7 @@
-/** Every link of the documentation that stays in the project leads to a file that is there, and to a heading of it. */
+/**
+ * Every link of the documentation that stays in the project leads to a file that is there, and to a
+ * heading of it.
+ */
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import t from 'tap'
@@ -6,7 +9,10 @@ import { anchorsOf, linksOf, listPages, readPage, root } from './support/pages.t
 
 const anchors = new Map<string, ReadonlySet<string>>()
 
-/** Why a link of the page `path` leads nowhere; undefined when it leads somewhere, or out of the project. */
+/**
+ * Why a link of the page `path` leads nowhere; undefined when it leads somewhere, or out of the
+ * project.
+ */
 function faultOf (path: string, link: string): string | undefined {
   if (/^[a-z][a-z+.-]*:|^\/\//i.test(link)) return undefined
   const [file = '', anchor] = link.split('#')
@@ -14,19 +20,35 @@ function faultOf (path: string, link: string): string | undefined {
   if (target.startsWith('..')) return 'leaves the project'
   if (!existsSync(join(root, target))) return 'there is no such file'
   if (anchor === undefined) return undefined
-  if (!target.endsWith('.md') || statSync(join(root, target)).isDirectory()) return 'only a page has headings'
+  if (!target.endsWith('.md') || statSync(join(root, target)).isDirectory()) {
+    return 'only a page has headings'
+  }
   const known = anchors.get(target) ?? anchorsOf(readPage(target))
   anchors.set(target, known)
   return known.has(decodeURIComponent(anchor)) ? undefined : 'there is no such heading'
 }
 
 t.test('links are found, but not in blocks and code', async t => {
-  t.same(linksOf('[a](b.md) ![c](d.svg) [`e`](f.md#g "title") `[h](i)`\n```md\n[j](k)\n```\n[l]: m.md\n<!-- [n](o) -->\n<img src="p.svg">'), ['b.md', 'd.svg', 'f.md#g', 'm.md', 'p.svg'])
+  t.same(
+    linksOf(
+      '[a](b.md) ![c](d.svg) [`e`](f.md#g "title") `[h](i)`\n```md\n[j](k)\n```\n[l]: ' +
+        'm.md\n<!-- [n](o) -->\n<img src="p.svg">'
+    ),
+    ['b.md', 'd.svg', 'f.md#g', 'm.md', 'p.svg']
+  )
 })
 
 t.test('anchors are those of GitHub', async t => {
-  const page = '# One `two_three`\n## [Four](x.md), five & six!\n### One two_three\n# One two_three\n```sh\n# no heading\n```\n<a id="seven"></a>\n#### Über 0.5 ms'
-  t.same([...anchorsOf(page)], ['seven', 'one-two_three', 'four-five--six', 'one-two_three-1', 'one-two_three-2', 'über-05-ms'])
+  const page = '# One `two_three`\n## [Four](x.md), five & six!\n### One two_three\n# One ' +
+    'two_three\n```sh\n# no heading\n```\n<a id="seven"></a>\n#### Über 0.5 ms'
+  t.same([...anchorsOf(page)], [
+    'seven',
+    'one-two_three',
+    'four-five--six',
+    'one-two_three-1',
+    'one-two_three-2',
+    'über-05-ms'
+  ])
 })
 
 t.test('faults are seen', async t => {
@@ -42,7 +64,9 @@ t.test('faults are seen', async t => {
 
 for (const path of listPages()) {
   t.test(path, async t => {
-    const faults = linksOf(readPage(path)).map(link => [link, faultOf(path, link)]).filter(([, fault]) => fault !== undefined)
+    const faults = linksOf(readPage(path)).map(link => [link, faultOf(path, link)]).filter((
+      [, fault]
+    ) => fault !== undefined)
     t.same(faults, [])
   })
 }

@@ -1,8 +1,10 @@
 /**
- * `npm run test:matrix`: the whole suite on one embedded PostgreSQL after another, and a table at the end.
+ * `npm run test:matrix`: the whole suite on one embedded PostgreSQL after another, and a table at
+ * the end.
  *
- * In charge of: every supported major, or those named as arguments (`npm run test:matrix -- 14 18`).
- * Refuses to: pass when a major could not be tried, unless no binaries exist for it on this platform.
+ * In charge of: every supported major, or those named as arguments (`npm run test:matrix -- 14
+ * 18`). Refuses to: pass when a major could not be tried, unless no binaries exist for it on this
+ * platform.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
@@ -19,18 +21,27 @@ const installed = availableMajors()
 const rows = majors.map(major => {
   if (installed.includes(major)) return { major, ...tryMajor(major) }
   // Published for this one platform only; everywhere else there is nothing to install.
-  if (major === 14 && platform !== 'linux-x64') return { major, ok: true, text: `skipped: no binaries of PostgreSQL 14 exist for ${platform}` }
+  if (major === 14 && platform !== 'linux-x64') {
+    return { major, ok: true, text: `skipped: no binaries of PostgreSQL 14 exist for ${platform}` }
+  }
   return { major, ok: false, text: `not available: postgres-${major}-${platform} is not installed` }
 })
 
-console.log(`\nPostgreSQL  result\n${rows.map(({ major, text }) => `${String(major).padEnd(10)}  ${text}`).join('\n')}`)
+console.log(
+  `\nPostgreSQL  result\n${
+    rows.map(({ major, text }) => `${String(major).padEnd(10)}  ${text}`).join('\n')
+  }`
+)
 process.exitCode = rows.every(({ ok }) => ok) ? 0 : 1
 
 function tryMajor (major: number): { ok: boolean, text: string } {
   console.log(`\n# PostgreSQL ${major}`)
   rmSync(summaryFile, { force: true })
   const { TEST_DATABASE_URL: _, ...env } = process.env // a given database has one major only
-  const { status } = spawnSync(process.execPath, [...process.execArgv, join(root, 'test', 'run.ts')], { cwd: root, stdio: 'inherit', env: { ...env, PG_MAJOR: String(major) } })
+  const { status } = spawnSync(process.execPath, [
+    ...process.execArgv,
+    join(root, 'test', 'run.ts')
+  ], { cwd: root, stdio: 'inherit', env: { ...env, PG_MAJOR: String(major) } })
   try {
     return { ok: status === 0, text: readFileSync(summaryFile, 'utf8').trim() }
   } catch {

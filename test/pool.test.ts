@@ -1,5 +1,6 @@
 /**
- * Lanes and their pool: bounded in number, queue and wait; refusals come fast; nothing that died is handed out.
+ * Lanes and their pool: bounded in number, queue and wait; refusals come fast; nothing that died is
+ * handed out.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
@@ -18,16 +19,21 @@ import { until } from './support/until.ts'
 const soon = (ms = 5000): number => performance.now() + ms
 const NAP = 'select pg_sleep(0.3)::text'
 
-const slots = 'create table slots (id int primary key, n int); insert into slots values (0); grant all on slots to oneflight_user'
+const slots =
+  'create table slots (id int primary key, n int); insert into slots values (0); grant all ' +
+  'on slots to oneflight_user'
 const touch = [{ id: 'u', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 0 } } }]
 const env = { POOL_SIZE: '2', LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000' }
 
 const sessions = async ({ sql, name }: Database): Promise<number> =>
-  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`).length
+  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
+    .length
 
 /** A port on which connections are taken and nothing is ever said. */
 async function useSilence (t: Parameters<typeof useDatabase>[0]): Promise<string> {
-  const server = createServer(socket => { socket.on('error', () => {}) })
+  const server = createServer(socket => {
+    socket.on('error', () => {})
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
@@ -41,7 +47,11 @@ t.test('one lane, one that waits, and the rest is refused at once', async t => {
   const second = run([NAP])
   t.equal(pool.count().waiting, 2, 'the first one waits for its lane to be opened')
   await t.rejects(run([NAP]), { code: 'overloaded', status: 503 })
-  t.match(await Promise.all([first, second]), [{ kind: 'committed' }, { kind: 'committed' }], 'the refusal came before these')
+  t.match(
+    await Promise.all([first, second]),
+    [{ kind: 'committed' }, { kind: 'committed' }],
+    'the refusal came before these'
+  )
   t.equal(await sessions(database), 1)
 })
 
@@ -66,7 +76,10 @@ t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
 
 t.test('gauges', async t => {
   const service = await useService(t, { schema: slots, env })
-  const gauges = async (): Promise<string> => [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(/^service_pool_\w+\{server="primary"\} (\d+)$/gm)].map(([, n]) => n).join(' ')
+  const gauges = async (): Promise<string> =>
+    [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(
+      /^service_pool_\w+\{server="primary"\} (\d+)$/gm
+    )].map(([, n]) => n).join(' ')
   // Busy, idle, waiting: a first lane is opened before it is asked for.
   await until(async () => await gauges() === '0 1 0')
   const slot = await holdRow(service.database)
@@ -75,7 +88,9 @@ t.test('gauges', async t => {
   await slot.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200])
   await until(async () => await gauges() === '0 2 0')
-  await service.database.sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${service.database.name} and usename = 'oneflight_login'`
+  await service.database
+    .sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = ${service.database.name} and usename = 'oneflight_login'`
   await until(async () => await gauges() === '0 0 0')
 })
 
@@ -89,12 +104,23 @@ t.test('a first lane is opened ahead and takes no place from a batch', async t =
 
 t.test('a login role that no policy holds back is warned of, once', async t => {
   const url = new URL(process.env['TEST_DATABASE_URL'] as string)
-  for (const [privileged, databaseUrl] of [[true, (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href], [false, (login: string) => login]] as const) {
+  for (
+    const [privileged, databaseUrl] of [[
+      true,
+      (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href
+    ], [
+      false,
+      (login: string) => login
+    ]] as const
+  ) {
     const service = await useService(t, { schema: slots, env, databaseUrl })
-    const idle = async (n: number): Promise<boolean> => await gauge(service, 'service_pool_lanes_idle') === n
+    const idle = async (n: number): Promise<boolean> =>
+      await gauge(service, 'service_pool_lanes_idle') === n
     await until(() => idle(1))
     const warnings = (): unknown[] => service.log.filter(({ level }) => level === 40)
-    const expected = privileged ? [{ role: url.username, msg: /^the login role is superuser or BYPASSRLS: / }] : []
+    const expected = privileged
+      ? [{ role: url.username, msg: /^the login role is superuser or BYPASSRLS: / }]
+      : []
     await until(() => warnings().length === expected.length)
     t.match(warnings(), expected, 'at the start')
     const slot = await holdRow(service.database)
@@ -110,7 +136,13 @@ t.test('a login role that no policy holds back is warned of, once', async t => {
 t.test('closing does not wait for a server that is silent', async t => {
   const silence = await useSilence(t)
   const hosts = new URL(silence).host
-  for (const url of [silence, `${silence}?sslmode=require`, `postgres://u@${hosts},${hosts}/d?sslmode=require`]) {
+  for (
+    const url of [
+      silence,
+      `${silence}?sslmode=require`,
+      `postgres://u@${hosts},${hosts}/d?sslmode=require`
+    ]
+  ) {
     const target = { ...parseDatabaseUrl(url), connectTimeoutMs: 600_000 }
     const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
     await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
@@ -163,7 +195,9 @@ t.test('a thousand shapes: prepared statements stay bounded on each lane', async
   let most = 0
   for (let shape = 0; shape < 1000; shape += 50) {
     const texts = Array.from({ length: 50 }, (_, i) => `select '${shape + i}'`)
-    for (const flight of [texts, texts, [...texts, ...texts]]) t.equal((await run(flight)).kind, 'committed')
+    for (const flight of [texts, texts, [...texts, ...texts]]) {
+      t.equal((await run(flight)).kind, 'committed')
+    }
     most = Math.max(most, await rows())
     const lane = await pool.acquire(soon())
     lanes.add(lane)
@@ -176,12 +210,15 @@ t.test('a thousand shapes: prepared statements stay bounded on each lane', async
 
 t.test('the same text many times in one flight is prepared once', async t => {
   const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
-  const fails = "select case when current_setting('request.id') = 'test' then (1 / (random() * 0)::int)::text end"
+  const fails = "select case when current_setting('request.id') = 'test' then (1 / (random() * " +
+    '0)::int)::text end'
   for (let i = 0; i < 3; i++) {
     t.match(await run([fails, ...Array(50).fill("select 'same'")]), { kind: 'failed', at: 0 })
     t.match(await run(Array(100).fill("select 'same'")), { kind: 'committed' })
   }
-  const landed = await run(["select count(*)::text from pg_prepared_statements where statement = $$select 'same'$$"])
+  const landed = await run([
+    "select count(*)::text from pg_prepared_statements where statement = $$select 'same'$$"
+  ])
   t.match(landed, { kind: 'committed', rows: [Buffer.from('1')] })
 })
 
@@ -191,12 +228,21 @@ t.test('a statement that failed counts as prepared only when the server holds it
   pool.release(first)
   for (let shape = 0; shape < 300; shape += 50) {
     // The first is no SQL, so the others are not even looked at.
-    const texts = ['select nowhere', ...Array.from({ length: 50 }, (_, i) => `select '${shape + i}' as never`)]
-    for (let i = 0; i < 3; i++) t.match(await run(texts), { kind: 'failed', at: 0, error: { code: '42703' } })
+    const texts = [
+      'select nowhere',
+      ...Array.from({ length: 50 }, (_, i) => `select '${shape + i}' as never`)
+    ]
+    for (let i = 0; i < 3; i++) {
+      t.match(await run(texts), { kind: 'failed', at: 0, error: { code: '42703' } })
+    }
   }
   const fails = 'select (1 / (random() * 0)::int)::text as late'
-  for (let i = 0; i < 4; i++) t.match(await run([fails]), { kind: 'failed', at: 0, error: { code: '22012' } })
-  const held = "select string_agg(statement, ',') from pg_prepared_statements where statement ~ ' (nowhere|never|late)$'"
+  for (let i = 0; i < 4; i++) {
+    t.match(await run([fails]), { kind: 'failed', at: 0, error: { code: '22012' } })
+  }
+  const held =
+    "select string_agg(statement, ',') from pg_prepared_statements where statement ~ ' " +
+    "(nowhere|never|late)$'"
   t.match(await run([held]), { rows: [Buffer.from(fails)] })
   const lane = await pool.acquire(soon())
   pool.release(lane)
@@ -209,15 +255,25 @@ t.test('long texts are not prepared', async t => {
   const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
   const long = `select '${'x'.repeat(9000)}'`
   for (let i = 0; i < 3; i++) t.match(await run([long]), { kind: 'committed' })
-  t.match(await run(['select count(*)::text from pg_prepared_statements where length(statement) > 9000']), { rows: [Buffer.from('0')] })
+  t.match(
+    await run(['select count(*)::text from pg_prepared_statements where length(statement) > 9000']),
+    { rows: [Buffer.from('0')] }
+  )
 })
 
 t.test('texts that were seen long ago are forgotten', async t => {
   const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
   await run(["select 'old'"])
-  for (let i = 0; i < 2100; i += 100) await run(Array.from({ length: 100 }, (_, n) => `select ${i + n}::text`))
+  for (let i = 0; i < 2100; i += 100) {
+    await run(Array.from({ length: 100 }, (_, n) => `select ${i + n}::text`))
+  }
   await run(["select 'old'"])
-  t.match(await run(["select count(*)::text from pg_prepared_statements where statement = $$select 'old'$$"]), { rows: [Buffer.from('0')] })
+  t.match(
+    await run([
+      "select count(*)::text from pg_prepared_statements where statement = $$select 'old'$$"
+    ]),
+    { rows: [Buffer.from('0')] }
+  )
 })
 
 t.test('no database: refused fast, and every reason is heard of', async t => {
@@ -228,10 +284,17 @@ t.test('no database: refused fast, and every reason is heard of', async t => {
     ['nothing is answered', silence, undefined]
   ]
   for (const [name, url, reason] of rows) {
-    const { run, openFailures } = useEngine(t, `${url}?connect_timeout=600`, { queueTimeoutMs: 200, size: 2 })
-    const refusals = await Promise.all(Array.from({ length: 8 }, () => run(['select 1::text']).catch((error: unknown) => error)))
+    const { run, openFailures } = useEngine(t, `${url}?connect_timeout=600`, {
+      queueTimeoutMs: 200,
+      size: 2
+    })
+    const refusals = await Promise.all(
+      Array.from({ length: 8 }, () => run(['select 1::text']).catch((error: unknown) => error))
+    )
     t.match(refusals, Array(8).fill({ code: 'database_unavailable', status: 503 }), name)
-    if (reason !== undefined) t.match((await until(() => openFailures[0] as Error | undefined)).message, reason)
+    if (reason !== undefined) {
+      t.match((await until(() => openFailures[0] as Error | undefined)).message, reason)
+    }
   }
 })
 
@@ -239,7 +302,8 @@ t.test('which server a lane takes', async t => {
   const { loginUrl } = await useDatabase(t)
   const silence = new URL(await useSilence(t)).host
   const { host, pathname } = new URL(loginUrl)
-  const on = (hosts: string, query: string): string => `postgres://oneflight_login:login@${hosts}${pathname}?${query}`
+  const on = (hosts: string, query: string): string =>
+    `postgres://oneflight_login:login@${hosts}${pathname}?${query}`
   const rows: ReadonlyArray<readonly [string, string, RegExp | undefined]> = [
     [host, 'target_session_attrs=any', undefined],
     [host, 'target_session_attrs=primary', undefined],
@@ -247,8 +311,16 @@ t.test('which server a lane takes', async t => {
     [host, 'target_session_attrs=standby', /^no server is standby$/],
     [host, 'target_session_attrs=prefer-standby', undefined],
     [host, 'target_session_attrs=read-only', /^no server is read-only$/],
-    [host, 'target_session_attrs=read-only&options=-c%20default_transaction_read_only=on', undefined],
-    [host, 'target_session_attrs=read-write&options=-c%20default_transaction_read_only=on', /^no server is read-write$/],
+    [
+      host,
+      'target_session_attrs=read-only&options=-c%20default_transaction_read_only=on',
+      undefined
+    ],
+    [
+      host,
+      'target_session_attrs=read-write&options=-c%20default_transaction_read_only=on',
+      /^no server is read-write$/
+    ],
     [`127.0.0.1:1,${host}`, '', undefined],
     [`${silence},${host}`, 'connect_timeout=5', undefined],
     [silence, 'connect_timeout=1', /^127\.0\.0\.1:\d+: no session within 1000 ms$/]
@@ -271,8 +343,13 @@ t.test('each host is asked once', async t => {
   const proxy = await useProxy(t, loginUrl)
   const { host, pathname } = new URL(proxy.through(loginUrl))
   const links = new Set<unknown>()
-  proxy.forward = link => { links.add(link); return true }
-  const rows: ReadonlyArray<readonly [hosts: string, attributes: string, logins: number, opened: boolean]> = [
+  proxy.forward = link => {
+    links.add(link)
+    return true
+  }
+  const rows: ReadonlyArray<
+    readonly [hosts: string, attributes: string, logins: number, opened: boolean]
+  > = [
     [`127.0.0.1:1,127.0.0.1:2,${host}`, 'standby', 1, false],
     [`${host},127.0.0.1:1`, 'standby', 1, false],
     [`${host},127.0.0.1:1,${host}`, 'standby', 2, false],
@@ -283,7 +360,11 @@ t.test('each host is asked once', async t => {
   for (const [hosts, attributes, logins, opened] of rows) {
     links.clear()
     const name = `${hosts} ${attributes}`
-    const lane = await openLane(parseDatabaseUrl(`postgres://oneflight_login:login@${hosts}${pathname}?target_session_attrs=${attributes}`)).catch(() => undefined)
+    const lane = await openLane(
+      parseDatabaseUrl(
+        `postgres://oneflight_login:login@${hosts}${pathname}?target_session_attrs=${attributes}`
+      )
+    ).catch(() => undefined)
     t.equal(lane !== undefined, opened, name)
     t.equal(links.size, logins, name)
     await until(() => proxy.links.size === (opened ? 1 : 0))
@@ -296,7 +377,12 @@ t.test('a password is sent where there is one, and values of every type stay tex
   const { url, loginUrl } = await useDatabase(t)
   for (const one of [url, loginUrl]) {
     const lane = await openLane(parseDatabaseUrl(one))
-    t.same(await lane.client.unsafe("select true as b, 9007199254740993 as n, '{}'::json as j, now() is not null as t"), [{ b: 't', n: '9007199254740993', j: '{}', t: 't' }])
+    t.same(
+      await lane.client.unsafe(
+        "select true as b, 9007199254740993 as n, '{}'::json as j, now() is not null as t"
+      ),
+      [{ b: 't', n: '9007199254740993', j: '{}', t: 't' }]
+    )
     await closeLane(lane)
   }
 })
@@ -315,8 +401,11 @@ t.test('the probe', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
   const probe = createProbe(parseDatabaseUrl(proxy.through(loginUrl)))
-  const changes = (answer: boolean): Promise<unknown> => until(async () => await probe.reachable() === answer)
-  await until(async () => (await Promise.all([probe.reachable(), probe.reachable()])).every(answer => answer))
+  const changes = (answer: boolean): Promise<unknown> =>
+    until(async () => await probe.reachable() === answer)
+  await until(async () =>
+    (await Promise.all([probe.reachable(), probe.reachable()])).every(answer => answer)
+  )
   // Many askers, one connection.
   await until(() => proxy.links.size === 1)
 
@@ -331,7 +420,8 @@ t.test('the probe', async t => {
   proxy.forward = () => true
   await changes(true)
 
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
+    and usename = 'oneflight_login'`
   await until(() => proxy.links.size === 0)
   await until(async () => await probe.reachable() && proxy.links.size === 1)
   await probe.close()
@@ -347,7 +437,8 @@ t.test('the probe asks anew when its connection has ended', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
   const probe = createProbe(parseDatabaseUrl(loginUrl))
   t.teardown(() => probe.close())
-  const backends = async (): Promise<readonly number[]> => (await sql<Array<{ pid: number }>>`
+  const backends = async (): Promise<readonly number[]> =>
+    (await sql<Array<{ pid: number }>>`
     select pid from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'
   `).map(({ pid }) => pid)
   stopClock(t)

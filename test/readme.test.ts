@@ -1,4 +1,7 @@
-/** The batch of the README gives the answer of the README, on the sample shop that `npm run dev` and compose.yaml start. */
+/**
+ * The batch of the README gives the answer of the README, on the sample shop that `npm run dev` and
+ * compose.yaml start.
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { asCustomer, useShopService } from './support/shop.ts'
@@ -12,7 +15,8 @@ t.test('the example of the README', async t => {
   const post = (text: string) => service.post(text, { headers: asCustomer() })
   const { status, body } = await post(batch)
   t.equal(status, 200)
-  const sameTime = (value: unknown): unknown => JSON.parse(JSON.stringify(value).replace(/"created_at":"[^"]*"/g, '"created_at":"then"'))
+  const sameTime = (value: unknown): unknown =>
+    JSON.parse(JSON.stringify(value).replace(/"created_at":"[^"]*"/g, '"created_at":"then"'))
   t.same(sameTime(body), sameTime(JSON.parse(answer)))
 
   await service.database.sql`update stock set qty = 3 where sku = 'apple'`

@@ -6,7 +6,8 @@
  * Refuses to: judge coverage when arguments name single test files.
  *
  * Arguments go to tap as they are: `npm test -- test/batch.test.ts`, `npm test -- --grep=insert`.
- * The verdict is also left in .tap/summary; `npx tap replay --reporter=base` shows the run again in other forms.
+ * The verdict is also left in .tap/summary; `npx tap replay --reporter=base` shows the run again in
+ * other forms.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -18,7 +19,9 @@ import { tapReader, type Counts } from './support/outcome.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const args = process.argv.slice(2)
-const partial = args.some(arg => existsSync(arg) || arg.startsWith('--grep') || arg.startsWith('-g'))
+const partial = args.some(arg =>
+  existsSync(arg) || arg.startsWith('--grep') || arg.startsWith('-g')
+)
 
 let tap: ChildProcess | undefined
 let interrupted = false
@@ -49,7 +52,13 @@ async function run (): Promise<{ passed: number, failed: number }> {
     for (const omission of omissions) console.log(`# ${omission}`)
     if (counts.left > 0) console.log(`# ${counts.left} skipped or to do`)
     const gaps = partial ? [] : coverageGaps(root)
-    if (gaps.length > 0) console.log(`# coverage is below 100 %, which counts as one failure; not covered:\n${gaps.map(gap => `#   ${gap}`).join('\n')}`)
+    if (gaps.length > 0) {
+      console.log(
+        `# coverage is below 100 %, which counts as one failure; not covered:\n${
+          gaps.map(gap => `#   ${gap}`).join('\n')
+        }`
+      )
+    }
     const failed = counts.failed + (gaps.length > 0 ? 1 : 0)
     return { passed: counts.passed, failed: failed === 0 && code !== 0 ? 1 : failed }
   } finally {
@@ -66,11 +75,15 @@ interface TapRun {
 
 function runTap (url: string): Promise<TapRun> {
   const options = ['--reporter=tap', ...partial ? ['--disable-coverage'] : []]
-  const child = spawn(process.execPath, [join(root, 'node_modules/.bin/tap'), ...options, ...args], {
-    cwd: root,
-    env: { ...process.env, TEST_DATABASE_URL: url },
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
+  const child = spawn(
+    process.execPath,
+    [join(root, 'node_modules/.bin/tap'), ...options, ...args],
+    {
+      cwd: root,
+      env: { ...process.env, TEST_DATABASE_URL: url },
+      stdio: ['ignore', 'pipe', 'inherit']
+    }
+  )
   tap = child
   const reader = tapReader()
   createInterface({ input: child.stdout }).on('line', line => {
@@ -79,11 +92,12 @@ function runTap (url: string): Promise<TapRun> {
   })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', code => resolve({
-      code: interrupted ? 1 : code ?? 1,
-      counts: reader.counts(),
-      omissions: reader.omissions()
-    }))
+    child.once('close', code =>
+      resolve({
+        code: interrupted ? 1 : code ?? 1,
+        counts: reader.counts(),
+        omissions: reader.omissions()
+      }))
   })
 }
 

@@ -61,11 +61,15 @@ const schema = `
   grant all on all tables in schema public to oneflight_user`
 
 const commands: readonly string[] = [
-  'local timezone = \'Asia/Tokyo\'', 'timezone = \'America/St_Johns\'',
-  'local datestyle = \'German, DMY\'', 'local intervalstyle = \'iso_8601\'',
-  'local bytea_output = \'escape\'',
-  'local extra_float_digits = -10', 'local client_encoding = \'LATIN1\'',
-  'local search_path = other, pg_catalog, public', 'local role none'
+  "local timezone = 'Asia/Tokyo'",
+  "timezone = 'America/St_Johns'",
+  "local datestyle = 'German, DMY'",
+  "local intervalstyle = 'iso_8601'",
+  "local bytea_output = 'escape'",
+  'local extra_float_digits = -10',
+  "local client_encoding = 'LATIN1'",
+  'local search_path = other, pg_catalog, public',
+  'local role none'
 ].map(text => `set ${text}`)
 
 const row = {
@@ -79,9 +83,11 @@ let id = 0
 
 /** How often batches were run again. */
 async function again ({ adminUrl }: ServiceUnderTest): Promise<number> {
-  return Number(/service_txn_retry_count\{reason="session"\} (\d+)/.exec(
-    await (await fetch(`${adminUrl}/metrics`)).text()
-  )?.[1] ?? 0)
+  return Number(
+    /service_txn_retry_count\{reason="session"\} (\d+)/.exec(
+      await (await fetch(`${adminUrl}/metrics`)).text()
+    )?.[1] ?? 0
+  )
 }
 
 t.test('what a trigger sets does not change what later operations read and answer', async t => {
@@ -160,11 +166,13 @@ t.test('nor what the operation itself answers', async t => {
       table: 'before_row',
       values: [{ command }, { command }]
     }
-    for (const batch of [
-      [insert],
-      [{ id: 'f', op: 'select', table: 'plain' }, insert],
-      [insert, { id: 'f', op: 'select', table: 'plain' }]
-    ]) {
+    for (
+      const batch of [
+        [insert],
+        [{ id: 'f', op: 'select', table: 'plain' }, insert],
+        [insert, { id: 'f', op: 'select', table: 'plain' }]
+      ]
+    ) {
       for (const headers of [{}, { prefer: 'tx=rollback' }]) {
         const { body, text } = await service.post(batch, { headers })
         t.strictSame(
@@ -194,12 +202,25 @@ t.test('nor what the operation itself reads, after its own triggers and policies
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const { sql } = service.database
   const [at, instant] = ['2024-01-01 00:00', row.at]
-  const insert = (values: object[], more: object = {}): object =>
-    ({ id: 'i', op: 'insert', table: 'times', values, expect: values.length, ...more })
+  const insert = (values: object[], more: object = {}): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 'times',
+    values,
+    expect: values.length,
+    ...more
+  })
   const conflict = (set: object): object =>
     insert([{ id: 1 }], { on_conflict: { columns: ['id'], do: 'update', set } })
-  const change = (set: object, more: object = {}): object =>
-    ({ id: 'u', op: 'update', table: 'times', where: { id: { eq: 1 } }, set, expect: 1, ...more })
+  const change = (set: object, more: object = {}): object => ({
+    id: 'u',
+    op: 'update',
+    table: 'times',
+    where: { id: { eq: 1 } },
+    set,
+    expect: 1,
+    ...more
+  })
   const texts = { id: 't', op: 'select', table: 'texts' }
   const same = { at: { eq: '$t.0.text' } }
   const read = (where: object): object => ({ id: 's', op: 'select', table: 'times', where })
@@ -237,10 +258,14 @@ t.test('nor what the operation itself reads, after its own triggers and policies
       const { status, text } = await service.post(batch, { headers })
       t.equal(status, 200, `${JSON.stringify(batch)} ${text}`)
       t.notMatch(text, /\+09/)
-      t.same(await sql`
+      t.same(
+        await sql`
         select id, at, many, born from times where born <> ${instant} or at <> ${instant}
           or ${instant} <> any (many)
-        union all select id, at, null, null from guarded where at <> ${instant}`, [], text)
+        union all select id, at, null, null from guarded where at <> ${instant}`,
+        [],
+        text
+      )
     }
   }
 })
@@ -248,10 +273,13 @@ t.test('nor what the operation itself reads, after its own triggers and policies
 t.test('nor which tables values name, while triggers keep their search_path', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const values = [{ id: 1, class: 'plain' }, { id: 2, class: 'plain' }]
-  t.strictSame((await service.post([
-    { id: 'i', op: 'insert', table: 'classes', values },
-    { id: 's', op: 'select', table: 'plain' }
-  ])).body.data?.i, values.map(row => ({ ...row, note: 'other' })))
+  t.strictSame(
+    (await service.post([
+      { id: 'i', op: 'insert', table: 'classes', values },
+      { id: 's', op: 'select', table: 'plain' }
+    ])).body.data?.i,
+    values.map(row => ({ ...row, note: 'other' }))
+  )
   t.same(
     await service.database.sql`select distinct class = 'public.plain'::regclass as x from classes`,
     [{ x: true }]
@@ -260,7 +288,7 @@ t.test('nor which tables values name, while triggers keep their search_path', as
 
 t.test('nor what is stored beside values that have to be looked at', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
-  const command = 'set local datestyle = \'ISO, DMY\''
+  const command = "set local datestyle = 'ISO, DMY'"
   const price = { amount: 5, currency: 'EUR' }
   const batch = (id: number): object[] => [
     { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
@@ -277,19 +305,25 @@ t.test('nor what is stored beside values that have to be looked at', async t => 
 
 t.test('a batch whose triggers leave the session alone is run once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
-  const command = 'set local work_mem = \'8MB\''
+  const command = "set local work_mem = '8MB'"
   for (const table of ['after_row', 'before_row']) {
-    t.equal((await service.post([
-      { id: 'i', op: 'insert', table, values: [{ command }] },
-      { id: 's', op: 'select', table: 'plain' }
-    ])).status, 200)
+    t.equal(
+      (await service.post([
+        { id: 'i', op: 'insert', table, values: [{ command }] },
+        { id: 's', op: 'select', table: 'plain' }
+      ])).status,
+      200
+    )
   }
   const price = { amount: 5, currency: 'EUR' }
   for (const id of [1, 2, 3]) {
-    t.equal((await service.post([
-      { id: 'i', op: 'insert', table: 'priced', values: [{ id, price }] },
-      { id: 's', op: 'select', table: 'plain' }
-    ])).status, 200)
+    t.equal(
+      (await service.post([
+        { id: 'i', op: 'insert', table: 'priced', values: [{ id, price }] },
+        { id: 's', op: 'select', table: 'plain' }
+      ])).status,
+      200
+    )
   }
   t.equal(await again(service), 0)
 })

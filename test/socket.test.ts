@@ -1,4 +1,7 @@
-/** Connecting to PostgreSQL: hosts, deadlines and what is left on the socket, against servers that behave and servers that do not. */
+/**
+ * Connecting to PostgreSQL: hosts, deadlines and what is left on the socket, against servers that
+ * behave and servers that do not.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -25,19 +28,31 @@ t.test('hosts take turns', async t => {
   t.teardown(one.stop)
   t.teardown(two.stop)
   const [a, b] = [`127.0.0.1:${one.port}`, `127.0.0.1:${two.port}`]
-  for (const [hosts, start, address, next] of [
-    [`${a},${b}`, 0, a, 1], [`${a},${b}`, 1, b, 2], [`127.0.0.1:1,${b}`, 0, b, 2], [`127.0.0.1:1,${a},${b}`, 1, a, 2]
-  ] as const) {
+  for (
+    const [hosts, start, address, next] of [
+      [`${a},${b}`, 0, a, 1],
+      [`${a},${b}`, 1, b, 2],
+      [`127.0.0.1:1,${b}`, 0, b, 2],
+      [`127.0.0.1:1,${a},${b}`, 1, a, 2]
+    ] as const
+  ) {
     const opened = await open(hosts, '', start)
     opened.socket.destroy()
     t.match(opened, { address, next }, `${hosts} from ${start}`)
   }
-  await t.rejects(open(`${a},127.0.0.1:1`, '', 1), { message: /^no connection to the database: 127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1$/ }, 'what was tried is not tried again')
+  await t.rejects(open(`${a},127.0.0.1:1`, '', 1), {
+    message: /^no connection to the database: 127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1$/
+  }, 'what was tried is not tried again')
 })
 
 t.test('every failure of every address is named', async t => {
-  const error = await t.rejects(open('[::1]:1,127.0.0.1:1,twice.test:1', 'sslmode=require')) as unknown as AggregateError
-  t.match(error.message, /^no connection to the database: \[::1\]:1: connect .*; 127\.0\.0\.1:1: connect ECONNREFUSED .*; twice\.test:1: connect \w+ ::1:1.*, connect ECONNREFUSED 127\.0\.0\.1:1$/)
+  const error = await t.rejects(
+    open('[::1]:1,127.0.0.1:1,twice.test:1', 'sslmode=require')
+  ) as unknown as AggregateError
+  t.match(
+    error.message,
+    /^no connection to the database: \[::1\]:1: connect .*; 127\.0\.0\.1:1: connect ECONNREFUSED .*; twice\.test:1: connect \w+ ::1:1.*, connect ECONNREFUSED 127\.0\.0\.1:1$/
+  )
   t.equal(error.errors.length, 3)
 })
 
@@ -46,7 +61,9 @@ t.test('the deadline holds, shared among the hosts', async t => {
   t.teardown(silent.stop)
   t.teardown(good.stop)
   const mute = `127.0.0.1:${silent.port}`
-  await t.rejects(open(`${mute},${mute}`, 'sslmode=require', 0, 300), { message: /no answer within \d+ ms; .*no answer within \d+ ms$/ })
+  await t.rejects(open(`${mute},${mute}`, 'sslmode=require', 0, 300), {
+    message: /no answer within \d+ ms; .*no answer within \d+ ms$/
+  })
   // What did not answer is closed.
   await silent.unused()
   const { socket } = await open(`${mute},127.0.0.1:${good.port}`, 'sslmode=require', 0, 4000)
@@ -56,7 +73,10 @@ t.test('the deadline holds, shared among the hosts', async t => {
 t.test('a handshake that never ends is cut off', async t => {
   const silent = await startServer('silent')
   t.teardown(silent.stop)
-  await t.rejects(open(`127.0.0.1:${silent.port}`, 'sslmode=require&sslnegotiation=direct', 0, 100), { message: /no answer within \d+ ms$/ })
+  await t.rejects(
+    open(`127.0.0.1:${silent.port}`, 'sslmode=require&sslnegotiation=direct', 0, 100),
+    { message: /no answer within \d+ ms$/ }
+  )
   await silent.unused()
 })
 

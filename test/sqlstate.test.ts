@@ -1,4 +1,6 @@
-/** Every row of the table SQLSTATE → status, raised by triggers: inside an operation and at COMMIT. */
+/**
+ * Every row of the table SQLSTATE → status, raised by triggers: inside an operation and at COMMIT.
+ */
 import t from 'tap'
 import { statusOf, withoutValues } from '../src/errors/postgres.ts'
 import { useDatabase } from './support/database.ts'
@@ -7,19 +9,24 @@ import { useService } from './support/service.ts'
 const schema = `
   create function fail() returns trigger language plpgsql as $$ begin
     if new.state is not null then
-      raise exception using errcode = new.state, message = 'raised ' || new.state, detail = 'a detail', hint = 'a hint', constraint = new.rule;
+      raise exception using errcode = new.state, message = 'raised ' || new.state,
+        detail = 'a detail', hint = 'a hint', constraint = new.rule;
     end if;
     return new;
   end $$;
   create table at_once (k int, state text, rule text);
   create trigger fail before insert or update on at_once for each row execute function fail();
   create table at_commit (k int, state text, rule text);
-  create constraint trigger fail after insert on at_commit deferrable initially deferred for each row execute function fail();
+  create constraint trigger fail after insert on at_commit deferrable initially deferred
+    for each row execute function fail();
   create table parents (id int primary key);
-  create table children (parent int references parents deferrable initially deferred, n int unique check (n > 0), required text not null default 'x', span int4range, exclude using gist (span with &&));
+  create table children (parent int references parents deferrable initially deferred,
+    n int unique check (n > 0), required text not null default 'x', span int4range, exclude
+    using gist (span with &&));
   create table locked (id int);
   create view checked as select * from parents where id > 0 with check option;
-  create function busy(state text) returns int language plpgsql as $$ begin raise exception using errcode = state; end $$;
+  create function busy(state text) returns int language plpgsql as $$ begin raise exception
+    using errcode = state; end $$;
   create view failing as select busy('22012') as n;
   create policy positive on locked using (id > 0);
   alter table locked enable row level security;
@@ -31,25 +38,96 @@ const schema = `
 /** SQLSTATE, status, code (the SQLSTATE itself when PostgreSQL has no name for it). */
 type Row = readonly [state: string, status: number, code: string]
 const unavailable = [
-  '08000', '08001', '08003', '08004', '08006', '08007', '08P01', '08XYZ',
-  '53000', '53100', '53200', '53300', '57P01', '57P02', '57P03'
+  '08000',
+  '08001',
+  '08003',
+  '08004',
+  '08006',
+  '08007',
+  '08P01',
+  '08XYZ',
+  '53000',
+  '53100',
+  '53200',
+  '53300',
+  '57P01',
+  '57P02',
+  '57P03'
 ]
 const rows: readonly Row[] = [
   ['53400', 400, 'configuration_limit_exceeded'],
   ...unavailable.map((state): Row => [state, 503, 'database_unavailable']),
-  ['40001', 409, 'serialization_failure'], ['40P01', 409, 'deadlock_detected'], ['55P03', 409, 'lock_not_available'],
-  ['23503', 409, 'foreign_key_violation'], ['23505', 409, 'unique_violation'], ['23P01', 409, 'exclusion_violation'], ['23001', 409, 'restrict_violation'],
-  ['23502', 400, 'not_null_violation'], ['23514', 400, 'check_violation'], ['22000', 400, 'data_exception'], ['22012', 400, 'division_by_zero'], ['22P02', 400, 'invalid_text_representation'], ['2203A', 400, 'sql_json_member_not_found'], ['22ZZZ', 400, '22ZZZ'],
-  ['25006', 403, 'read_only_sql_transaction'], ['28000', 403, 'invalid_authorization_specification'], ['28P01', 403, 'invalid_password'], ['0L000', 403, 'invalid_grantor'], ['0LP01', 403, 'invalid_grant_operation'], ['0P000', 403, 'invalid_role_specification'], ['42501', 403, 'insufficient_privilege'],
-  ['42P01', 404, 'undefined_table'], ['42883', 404, 'undefined_function'], ['3F000', 404, 'invalid_schema_name'],
-  ['42703', 400, 'undefined_column'], ['42601', 400, 'syntax_error'], ['42804', 400, 'datatype_mismatch'], ['44000', 400, 'with_check_option_violation'], ['54000', 400, 'program_limit_exceeded'], ['54001', 400, 'statement_too_complex'], ['0A000', 400, 'feature_not_supported'], ['21000', 400, 'cardinality_violation'], ['P0000', 400, 'plpgsql_error'], ['P0001', 400, 'raise_exception'], ['P0002', 400, 'no_data_found'], ['P0004', 400, 'assert_failure'],
+  ['40001', 409, 'serialization_failure'],
+  ['40P01', 409, 'deadlock_detected'],
+  ['55P03', 409, 'lock_not_available'],
+  ['23503', 409, 'foreign_key_violation'],
+  ['23505', 409, 'unique_violation'],
+  ['23P01', 409, 'exclusion_violation'],
+  ['23001', 409, 'restrict_violation'],
+  ['23502', 400, 'not_null_violation'],
+  ['23514', 400, 'check_violation'],
+  ['22000', 400, 'data_exception'],
+  ['22012', 400, 'division_by_zero'],
+  ['22P02', 400, 'invalid_text_representation'],
+  ['2203A', 400, 'sql_json_member_not_found'],
+  ['22ZZZ', 400, '22ZZZ'],
+  ['25006', 403, 'read_only_sql_transaction'],
+  ['28000', 403, 'invalid_authorization_specification'],
+  ['28P01', 403, 'invalid_password'],
+  ['0L000', 403, 'invalid_grantor'],
+  ['0LP01', 403, 'invalid_grant_operation'],
+  ['0P000', 403, 'invalid_role_specification'],
+  ['42501', 403, 'insufficient_privilege'],
+  ['42P01', 404, 'undefined_table'],
+  ['42883', 404, 'undefined_function'],
+  ['3F000', 404, 'invalid_schema_name'],
+  ['42703', 400, 'undefined_column'],
+  ['42601', 400, 'syntax_error'],
+  ['42804', 400, 'datatype_mismatch'],
+  ['44000', 400, 'with_check_option_violation'],
+  ['54000', 400, 'program_limit_exceeded'],
+  ['54001', 400, 'statement_too_complex'],
+  ['0A000', 400, 'feature_not_supported'],
+  ['21000', 400, 'cardinality_violation'],
+  ['P0000', 400, 'plpgsql_error'],
+  ['P0001', 400, 'raise_exception'],
+  ['P0002', 400, 'no_data_found'],
+  ['P0004', 400, 'assert_failure'],
   ['57014', 504, 'query_canceled'],
-  ['PT400', 400, 'PT400'], ['PT402', 402, 'PT402'], ['PT404', 404, 'PT404'], ['PT418', 418, 'PT418'], ['PT499', 499, 'PT499'], ['PT500', 500, 'PT500'], ['PT503', 503, 'PT503'], ['PT599', 599, 'PT599'],
-  ['PT200', 500, 'PT200'], ['PT302', 500, 'PT302'], ['PT399', 500, 'PT399'], ['PT600', 500, 'PT600'], ['PT4XX', 500, 'PT4XX'], ['PT000', 500, 'PT000'],
-  ['23000', 500, 'integrity_constraint_violation'], ['25001', 500, 'active_sql_transaction'], ['25P02', 500, 'in_failed_sql_transaction'], ['40000', 500, 'transaction_rollback'], ['40003', 500, 'statement_completion_unknown'], ['55000', 400, 'object_not_in_prerequisite_state'], ['57000', 500, 'operator_intervention'], ['57P04', 500, 'database_dropped'], ['57P05', 500, 'idle_session_timeout'], ['58030', 500, 'io_error'], ['XX000', 500, 'internal_error'], ['F0000', 500, 'config_file_error'], ['01000', 500, 'warning'], ['ZZ999', 500, 'ZZ999']
+  ['PT400', 400, 'PT400'],
+  ['PT402', 402, 'PT402'],
+  ['PT404', 404, 'PT404'],
+  ['PT418', 418, 'PT418'],
+  ['PT499', 499, 'PT499'],
+  ['PT500', 500, 'PT500'],
+  ['PT503', 503, 'PT503'],
+  ['PT599', 599, 'PT599'],
+  ['PT200', 500, 'PT200'],
+  ['PT302', 500, 'PT302'],
+  ['PT399', 500, 'PT399'],
+  ['PT600', 500, 'PT600'],
+  ['PT4XX', 500, 'PT4XX'],
+  ['PT000', 500, 'PT000'],
+  ['23000', 500, 'integrity_constraint_violation'],
+  ['25001', 500, 'active_sql_transaction'],
+  ['25P02', 500, 'in_failed_sql_transaction'],
+  ['40000', 500, 'transaction_rollback'],
+  ['40003', 500, 'statement_completion_unknown'],
+  ['55000', 400, 'object_not_in_prerequisite_state'],
+  ['57000', 500, 'operator_intervention'],
+  ['57P04', 500, 'database_dropped'],
+  ['57P05', 500, 'idle_session_timeout'],
+  ['58030', 500, 'io_error'],
+  ['XX000', 500, 'internal_error'],
+  ['F0000', 500, 'config_file_error'],
+  ['01000', 500, 'warning'],
+  ['ZZ999', 500, 'ZZ999']
 ]
 
-function envelope ([state, status, code]: Row, place: { op: string | null, index: number | null }): unknown {
+function envelope (
+  [state, status, code]: Row,
+  place: { op: string | null, index: number | null }
+): unknown {
   const service = unavailable.includes(state)
   return {
     status,
@@ -64,17 +142,29 @@ function envelope ([state, status, code]: Row, place: { op: string | null, index
         sqlstate: state,
         constraint: 'a_rule',
         ...place,
-        ...service && status !== 503 ? {} : { retryable: service || ['40001', '40P01', '55P03'].includes(state) }
+        ...service && status !== 503
+          ? {}
+          : { retryable: service || ['40001', '40P01', '55P03'].includes(state) }
       }
     }
   }
 }
 
-for (const [verbosity, more] of [['terse', {}], ['verbose', { detail: 'a detail', hint: 'a hint' }]] as const) {
+for (
+  const [verbosity, more] of [['terse', {}], ['verbose', {
+    detail: 'a detail',
+    hint: 'a hint'
+  }]] as const
+) {
   t.test(`every SQLSTATE, ${verbosity}`, async t => {
     const service = await useService(t, { schema, env: { ERROR_VERBOSITY: verbosity } })
     for (const row of verbosity === 'terse' ? rows : rows.slice(0, 30)) {
-      for (const [table, place] of [['at_once', { op: 'o', index: 1 }], ['at_commit', { op: null, index: null }]] as const) {
+      for (
+        const [table, place] of [['at_once', { op: 'o', index: 1 }], ['at_commit', {
+          op: null,
+          index: null
+        }]] as const
+      ) {
         const { status, headers, body } = await service.post([
           { id: 'fine', op: 'insert', table, values: [{ k: 1 }] },
           { id: 'o', op: 'insert', table, values: [{ k: 2, state: row[0], rule: 'a_rule' }] },
@@ -83,24 +173,52 @@ for (const [verbosity, more] of [['terse', {}], ['verbose', { detail: 'a detail'
         const { request_id: requestId, message, ...error } = body.error
         const want = envelope(row, place) as { body: { error: Record<string, unknown> } }
         const { message: wanted = message, ...rest } = want.body.error
-        t.strictSame({ status, retryAfter: headers.get('retry-after'), body: { ...body, error } }, { ...want, body: { ...want.body, error: { ...rest, ...more, sqlstate: row[0] } } }, `${table} ${row[0]}`)
+        t.strictSame({ status, retryAfter: headers.get('retry-after'), body: { ...body, error } }, {
+          ...want,
+          body: { ...want.body, error: { ...rest, ...more, sqlstate: row[0] } }
+        }, `${table} ${row[0]}`)
         t.equal(message, wanted)
         t.type(requestId, 'string')
       }
     }
-    t.same(await service.database.sql`select 1 from at_once union all select 1 from at_commit`, [], 'nothing was committed')
+    t.same(
+      await service.database.sql`select 1 from at_once union all select 1 from at_commit`,
+      [],
+      'nothing was committed'
+    )
   })
 }
 
 t.test('what PostgreSQL itself raises', async t => {
-  const service = await useService(t, { schema, env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' } })
+  const service = await useService(t, {
+    schema,
+    env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' }
+  })
   const insert = (table: string, ...values: object[]): object => ({ op: 'insert', table, values })
-  const cases: ReadonlyArray<readonly [operation: object, status: number, error: Record<string, unknown>]> = [
-    [insert('children', { n: 1 }, { n: 1 }), 409, { code: 'unique_violation', constraint: 'children_n_key', op: 'o', index: 0 }],
-    [insert('children', { parent: 5 }), 409, { code: 'foreign_key_violation', constraint: 'children_parent_fkey', op: null, index: null }],
-    [insert('children', { n: -1 }), 400, { code: 'check_violation', constraint: 'children_n_check' }],
+  const cases: ReadonlyArray<
+    readonly [operation: object, status: number, error: Record<string, unknown>]
+  > = [
+    [insert('children', { n: 1 }, { n: 1 }), 409, {
+      code: 'unique_violation',
+      constraint: 'children_n_key',
+      op: 'o',
+      index: 0
+    }],
+    [insert('children', { parent: 5 }), 409, {
+      code: 'foreign_key_violation',
+      constraint: 'children_parent_fkey',
+      op: null,
+      index: null
+    }],
+    [insert('children', { n: -1 }), 400, {
+      code: 'check_violation',
+      constraint: 'children_n_check'
+    }],
     [insert('children', { required: null }), 400, { code: 'not_null_violation' }],
-    [insert('children', { span: '[1,5)' }, { span: '[2,3)' }), 409, { code: 'exclusion_violation', constraint: 'children_span_excl' }],
+    [insert('children', { span: '[1,5)' }, { span: '[2,3)' }), 409, {
+      code: 'exclusion_violation',
+      constraint: 'children_span_excl'
+    }],
     [insert('checked', { id: -1 }), 400, { code: 'with_check_option_violation' }],
     [insert('locked', { id: -1 }), 403, { code: 'insufficient_privilege' }],
     [insert('nope', { id: 1 }), 404, { code: 'undefined_table', op: 'o' }],
@@ -108,28 +226,50 @@ t.test('what PostgreSQL itself raises', async t => {
     [{ op: 'update', table: 'nope', set: { a: 1 }, all: true }, 404, { code: 'undefined_table' }],
     [{ op: 'delete', table: 'nope', all: true }, 404, { code: 'undefined_table' }],
     [insert('parents', { nope: 1 }), 400, { code: 'undefined_column' }],
-    [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, { code: 'undefined_column' }],
+    [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, {
+      code: 'undefined_column'
+    }],
     [
       { op: 'select', table: 'parents', where: { id: { like: 'x' } } },
-      400, { code: 'undefined_function' }
+      400,
+      { code: 'undefined_function' }
     ],
-    [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, { code: 'invalid_regular_expression' }],
+    [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, {
+      code: 'invalid_regular_expression'
+    }],
     [{ op: 'select', table: 'forbidden' }, 403, { code: 'insufficient_privilege' }],
     [{ op: 'select', table: 'failing' }, 400, { code: 'division_by_zero', op: 'o' }]
   ]
   for (const [operation, status, error] of cases) {
     const { body, ...answer } = await service.post([{ id: 'o', ...operation }])
-    t.match({ status: answer.status, ...body }, { status, data: null, error: { type: 'execution_error', committed: false, retryable: false, ...error } }, encodeURI(JSON.stringify(operation)))
+    t.match({ status: answer.status, ...body }, {
+      status,
+      data: null,
+      error: { type: 'execution_error', committed: false, retryable: false, ...error }
+    }, encodeURI(JSON.stringify(operation)))
     t.notOk('detail' in body.error || 'hint' in body.error)
   }
 
-  const anonymous = await service.post([{ id: 'o', op: 'select', table: 'forbidden' }], { role: null })
-  t.match({ status: anonymous.status, challenge: anonymous.headers.get('www-authenticate'), error: anonymous.body.error }, { status: 401, challenge: 'Bearer', error: { type: 'execution_error', code: 'insufficient_privilege' } })
+  const anonymous = await service.post([{ id: 'o', op: 'select', table: 'forbidden' }], {
+    role: null
+  })
+  t.match({
+    status: anonymous.status,
+    challenge: anonymous.headers.get('www-authenticate'),
+    error: anonymous.body.error
+  }, {
+    status: 401,
+    challenge: 'Bearer',
+    error: { type: 'execution_error', code: 'insufficient_privilege' }
+  })
 
   await service.database.sql.begin(async sql => {
     await sql`lock table parents`
     const { status, body } = await service.post([{ id: 'o', op: 'select', table: 'parents' }])
-    t.match({ status, error: body.error }, { status: 409, error: { code: 'lock_not_available', retryable: true, op: 'o' } })
+    t.match({ status, error: body.error }, {
+      status: 409,
+      error: { code: 'lock_not_available', retryable: true, op: 'o' }
+    })
   })
 })
 
@@ -189,10 +329,12 @@ t.test('what a type does not have is 400, a missing function 404', async t => {
     [where('docs', { ov: [{}] }), 400],
     [where('pair', { eq: { $col: 'other_pair' } }), 400],
     [where('pair', { lt: { $col: 'other_pair' } }), 400],
-    ...['doc', 'docs', 'pair', 'place'].flatMap(name => [
-      [{ order: [{ [name]: 'asc' }] }, 400],
-      [{ columns: [name, count], group_by: [name] }, 400]
-    ] as const),
+    ...['doc', 'docs', 'pair', 'place'].flatMap(name =>
+      [
+        [{ order: [{ [name]: 'asc' }] }, 400],
+        [{ columns: [name, count], group_by: [name] }, 400]
+      ] as const
+    ),
     [{ columns: [{ fn: 'max', column: 'docs' }] }, 400],
     [{ columns: ['txt->0'] }, 400],
     [{ columns: [{ fn: 'sum', column: 'txt' }] }, 400],
@@ -203,7 +345,8 @@ t.test('what a type does not have is 400, a missing function 404', async t => {
     [where('gone', { is: true }), 404],
     ...['broken', 'calling', 'inlined', 'hidden'].map(table => [{ table }, 404] as const),
     ...[{ d: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }].map(row =>
-      [{ op: 'insert', table: 'stored', values: [row] }, 404] as const),
+      [{ op: 'insert', table: 'stored', values: [row] }, 404] as const
+    ),
     [{ op: 'insert', table: 'stopped', values: [{ n: 1 }] }, 404],
     [{ op: 'insert', table: 'stopped_late', values: [{ n: 1 }] }, 404, null]
   ]
@@ -258,19 +401,37 @@ t.test('lack of privilege is 401 for nobody but the anonymous', async t => {
 
 t.test('messages do not repeat values unless they were asked for', async t => {
   const types = `create type mood as enum ('glad');
-    create table typed (i int, b bool, n numeric(3,1), t timestamptz, u uuid, m mood, a int[], r int4range, v varchar(3), j jsonb, x text, y inet, z interval, c bytea, bits bit(3));
+    create table typed (i int, b bool, n numeric(3,1), t timestamptz, u uuid, m mood, a int[],
+      r int4range, v varchar(3), j jsonb, x text, y inet, z interval, c bytea, bits bit(3));
     insert into typed (x, j) values ('hush-row', '{"k":"hush-row"}');
     create view lost as select x::int from typed;
     grant all on typed, lost to oneflight_user`
   const service = await useService(t, { schema: types })
   const value = 'hush"»hush'
-  const insert = (column: string): object => ({ op: 'insert', table: 'typed', values: [{ [column]: value }] })
-  const where = (column: string, filter: object): object => ({ op: 'select', table: 'typed', where: { [column]: filter } })
+  const insert = (column: string): object => ({
+    op: 'insert',
+    table: 'typed',
+    values: [{ [column]: value }]
+  })
+  const where = (column: string, filter: object): object => ({
+    op: 'select',
+    table: 'typed',
+    where: { [column]: filter }
+  })
   const operations: readonly object[] = [
-    ...['i', 'b', 'n', 't', 'u', 'm', 'a', 'r', 'v', 'y', 'z', 'bits'].map(insert), { op: 'insert', table: 'typed', values: [{ c: '\\xhush' }] },
-    { op: 'insert', table: 'typed', values: [{ t: '2026-13-99 hush' }] }, { op: 'update', table: 'typed', set: { i: value }, all: true },
-    where('i', { eq: value }), where('m', { in: [value] }), where('t', { gt: value }), where('u', { eq: { any: [value] } }),
-    where('x', { fts: '( hush' }), where('x', { match: '(hush' }), where('a', { cs: value }), where('j', { eq: '{hush' }), { op: 'select', table: 'lost' }
+    ...['i', 'b', 'n', 't', 'u', 'm', 'a', 'r', 'v', 'y', 'z', 'bits'].map(insert),
+    { op: 'insert', table: 'typed', values: [{ c: '\\xhush' }] },
+    { op: 'insert', table: 'typed', values: [{ t: '2026-13-99 hush' }] },
+    { op: 'update', table: 'typed', set: { i: value }, all: true },
+    where('i', { eq: value }),
+    where('m', { in: [value] }),
+    where('t', { gt: value }),
+    where('u', { eq: { any: [value] } }),
+    where('x', { fts: '( hush' }),
+    where('x', { match: '(hush' }),
+    where('a', { cs: value }),
+    where('j', { eq: '{hush' }),
+    { op: 'select', table: 'lost' }
   ]
   for (const operation of operations) {
     const { status, body, text } = await service.post([{ id: 'o', ...operation }])
@@ -278,19 +439,43 @@ t.test('messages do not repeat values unless they were asked for', async t => {
     t.match(body.error, { op: 'o', index: 0, sqlstate: /^(22|42601)/ })
     t.notMatch(text, /hush/, JSON.stringify(operation))
   }
-  t.equal((await service.post([{ id: 'o', ...insert('i') }])).body.error.message, 'invalid input syntax for type integer: "…"')
+  t.equal(
+    (await service.post([{ id: 'o', ...insert('i') }])).body.error.message,
+    'invalid input syntax for type integer: "…"'
+  )
   const verbose = await useService(t, { schema: types, env: { ERROR_VERBOSITY: 'verbose' } })
-  t.equal((await verbose.post([{ id: 'o', ...insert('i') }])).body.error.message, `invalid input syntax for type integer: "${value}"`)
+  t.equal(
+    (await verbose.post([{ id: 'o', ...insert('i') }])).body.error.message,
+    `invalid input syntax for type integer: "${value}"`
+  )
   const rows: ReadonlyArray<readonly [code: string, message: string, shown: string]> = [
-    ['22P02', 'ungültige Eingabesyntax für Typ integer: »x«', 'ungültige Eingabesyntax für Typ integer: »…«'],
-    ['22P02', 'syntaxe en entrée invalide pour le type integer : « x »', 'syntaxe en entrée invalide pour le type integer : «…»'],
+    [
+      '22P02',
+      'ungültige Eingabesyntax für Typ integer: »x«',
+      'ungültige Eingabesyntax für Typ integer: »…«'
+    ],
+    [
+      '22P02',
+      'syntaxe en entrée invalide pour le type integer : « x »',
+      'syntaxe en entrée invalide pour le type integer : «…»'
+    ],
     ['22P02', '型integerの入力構文が不正です: "x"', '型integerの入力構文が不正です: "…"'],
-    ['23505', 'duplicate key value violates unique constraint "k"', 'duplicate key value violates unique constraint "k"']
+    [
+      '23505',
+      'duplicate key value violates unique constraint "k"',
+      'duplicate key value violates unique constraint "k"'
+    ]
   ]
   for (const [code, message, shown] of rows) t.equal(withoutValues({ code, message }), shown)
   // What looks for its other quote must not look again from each of them.
-  t.equal(withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}` }), `unknown code ${'‘'.repeat(1_000_000)}`)
-  t.equal(withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}’.` }), 'unknown code ‘…’.')
+  t.equal(
+    withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}` }),
+    `unknown code ${'‘'.repeat(1_000_000)}`
+  )
+  t.equal(
+    withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}’.` }),
+    'unknown code ‘…’.'
+  )
   t.equal(withoutValues({ code: '22023', message: '» no quote «' }), '»…«')
   t.equal(withoutValues({ message: 'connect ECONNREFUSED "x"' }), 'connect ECONNREFUSED "x"')
 })

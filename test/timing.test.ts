@@ -1,4 +1,7 @@
-/** `Prefer: timing`: the answer says what took how long, whether it succeeded or not; nobody else is told. */
+/**
+ * `Prefer: timing`: the answer says what took how long, whether it succeeded or not; nobody else is
+ * told.
+ */
 import t from 'tap'
 import { useService, type Answer } from './support/service.ts'
 
@@ -7,7 +10,11 @@ const schema = `
   create view nap as select pg_sleep(0.5)::text as slept;
   grant all on t, nap to oneflight_user;`
 
-interface Entry { readonly name: string, readonly ms: number, readonly id: string | undefined }
+interface Entry {
+  readonly name: string
+  readonly ms: number
+  readonly id: string | undefined
+}
 
 const select = (id: string, table = 't'): object => ({ id, op: 'select', table })
 const headers = { prefer: 'timing' }
@@ -15,7 +22,8 @@ const headers = { prefer: 'timing' }
 /** By the grammar of Server-Timing, of which only `dur` and `desc` are used. */
 function entriesOf ({ headers }: Answer): readonly Entry[] {
   return (headers.get('server-timing') ?? '').split(', ').map(text => {
-    const [, name = '', ms, , id] = /^([a-z0-9]+);dur=([0-9]+(\.[0-9]{1,3})?)(?:;desc="(\w+)")?$/.exec(text) ?? []
+    const [, name = '', ms, , id] =
+      /^([a-z0-9]+);dur=([0-9]+(\.[0-9]{1,3})?)(?:;desc="(\w+)")?$/.exec(text) ?? []
     return { name, ms: Number(ms), id }
   })
 }
@@ -25,7 +33,17 @@ t.test('what took how long', async t => {
   const answer = await post([select('a'), select('sleepy', 'nap'), select('b')], { headers })
   t.equal(answer.headers.get('preference-applied'), 'timing')
   const entries = entriesOf(answer)
-  t.same(entries.map(({ name }) => name), ['request', 'plan', 'wait', 'session', 'op0', 'op1', 'op2', 'commit', 'total'])
+  t.same(entries.map(({ name }) => name), [
+    'request',
+    'plan',
+    'wait',
+    'session',
+    'op0',
+    'op1',
+    'op2',
+    'commit',
+    'total'
+  ])
   t.same(entries.map(({ id }) => id).slice(4, 7), ['a', 'sleepy', 'b'])
   const ms = Object.fromEntries(entries.map(({ name, ms }) => [name, ms]))
   t.ok((ms['op1'] ?? 0) > 250, 'it slept 500 ms, and each time is when its answer was taken')
@@ -35,7 +53,13 @@ t.test('what took how long', async t => {
 
 t.test('nobody is told who did not ask', async t => {
   const { post } = await useService(t, { schema })
-  for (const prefer of ['', 'return=minimal', 'timing=off']) t.equal((await post([select('a')], { headers: { prefer } })).headers.has('server-timing'), false, prefer)
+  for (const prefer of ['', 'return=minimal', 'timing=off']) {
+    t.equal(
+      (await post([select('a')], { headers: { prefer } })).headers.has('server-timing'),
+      false,
+      prefer
+    )
+  }
 })
 
 t.test('a batch that failed says it too', async t => {
@@ -43,18 +67,43 @@ t.test('a batch that failed says it too', async t => {
   const insert = { id: 'i', op: 'insert', table: 't', values: [{ id: 1 }, { id: 1 }] }
   const failed = await post([select('a'), insert, select('b')], { headers })
   t.equal(failed.status, 409)
-  t.same(entriesOf(failed).map(({ name }) => name), ['request', 'plan', 'wait', 'session', 'op0', 'op1', 'commit', 'total'])
+  t.same(entriesOf(failed).map(({ name }) => name), [
+    'request',
+    'plan',
+    'wait',
+    'session',
+    'op0',
+    'op1',
+    'commit',
+    'total'
+  ])
   const denied = await post([select('a')], { headers, role: 'postgres' })
   t.equal(denied.status, 403)
-  t.same(entriesOf(denied).map(({ name }) => name), ['request', 'plan', 'wait', 'session', 'commit', 'total'])
-  t.equal((await post([{ id: 'x' }], { headers })).headers.has('server-timing'), false, 'one that was not sent has none')
+  t.same(entriesOf(denied).map(({ name }) => name), [
+    'request',
+    'plan',
+    'wait',
+    'session',
+    'commit',
+    'total'
+  ])
+  t.equal(
+    (await post([{ id: 'x' }], { headers })).headers.has('server-timing'),
+    false,
+    'one that was not sent has none'
+  )
 })
 
 t.test('of many operations the slowest, in their order', async t => {
   const { post } = await useService(t, { schema })
   const long = 'x'.repeat(64)
-  const operations = Array.from({ length: 40 }, (_, i) => select(i === 39 ? long : `s${i}`, i % 20 === 19 ? 'nap' : 't'))
-  const entries = entriesOf(await post(operations, { headers })).filter(({ name }) => name.startsWith('op'))
+  const operations = Array.from(
+    { length: 40 },
+    (_, i) => select(i === 39 ? long : `s${i}`, i % 20 === 19 ? 'nap' : 't')
+  )
+  const entries = entriesOf(await post(operations, { headers })).filter(({ name }) =>
+    name.startsWith('op')
+  )
   const numbers = entries.map(({ name }) => Number(name.slice(2)))
   t.equal(numbers.length, 20)
   t.same(numbers, numbers.toSorted((a, b) => a - b))
@@ -65,7 +114,10 @@ t.test('of many operations the slowest, in their order', async t => {
 
 t.test('an answer by the key', async t => {
   const { post } = await useService(t, { schema, keys: true })
-  const repeat = () => post([{ id: 'i', op: 'insert', table: 't', values: [{ id: 1 }] }], { headers: { ...headers, 'idempotency-key': 'k' } })
+  const repeat = () =>
+    post([{ id: 'i', op: 'insert', table: 't', values: [{ id: 1 }] }], {
+      headers: { ...headers, 'idempotency-key': 'k' }
+    })
   await repeat()
   const again = await repeat()
   t.equal(again.headers.get('idempotent-replayed'), 'true')

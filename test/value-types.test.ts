@@ -88,16 +88,19 @@ t.test('a member that a composite type does not have', async t => {
   const before = await stored(service)
   const cases: ReadonlyArray<readonly [column: string, value: unknown, message: RegExp]> = [
     [
-      'price', { amount: 5, cur: 'EUR' },
+      'price',
+      { amount: 5, cur: 'EUR' },
       /column "price": the type money_amount has no member "cur"\.$/i
     ],
     [
-      'price', { amount: 5, curr: 'EUR', note: null },
+      'price',
+      { amount: 5, curr: 'EUR', note: null },
       /column "price": the type money_amount has no member "note"\.$/i
     ],
     ['paid', { amount: 5, x: 1 }, /column "paid": the type money_amount has no member "x"\.$/i],
     [
-      'entries', [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
+      'entries',
+      [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
       /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i
     ],
     ['price', '$src.0', /column "price": the type money_amount has no member "id"\.$/i],
@@ -112,8 +115,10 @@ t.test('a member that a composite type does not have', async t => {
   t.match(answer.body.error.message, /^Row 1 of values, column "price": /)
   const where = { price: { eq: { $value: { amount: 5, currency: 'EUR' } } } }
   refusal(
-    t, await service.post([{ id: 'w', op: 'delete', table: 't', where }]),
-    /^Column "price": the type money_amount has no member "currency"\.$/, 'a filter'
+    t,
+    await service.post([{ id: 'w', op: 'delete', table: 't', where }]),
+    /^Column "price": the type money_amount has no member "currency"\.$/,
+    'a filter'
   )
   t.same(await stored(service), before)
   const entries = [{ sku: 'a', price: { amount: 1.50, curr: 'EUR' }, tags: ['x', null] }, null]
@@ -146,15 +151,28 @@ t.test('an array or an object for a column that takes one value', async t => {
     words: 'tsvector'
   }
   for (const [column, type] of Object.entries(scalars)) {
-    for (const value of [
-      [], ['a'], [1, [2]], { a: 1 }, '$src.*.id', '$src.0', '$src.0.ints', '$src.0.data'
-    ]) {
+    for (
+      const value of [
+        [],
+        ['a'],
+        [1, [2]],
+        { a: 1 },
+        '$src.*.id',
+        '$src.0',
+        '$src.0.ints',
+        '$src.0.data'
+      ]
+    ) {
       for (const { way, op } of writing(column, value)) {
         if (way === 'rows') continue
         refusal(
-          t, await service.post([source, op]),
-          new RegExp(`column "${column}": the type ${type} ` +
-            'takes one value, not an array or an object', 'i'),
+          t,
+          await service.post([source, op]),
+          new RegExp(
+            `column "${column}": the type ${type} ` +
+              'takes one value, not an array or an object',
+            'i'
+          ),
           `${way} ${column} ${JSON.stringify(value)}`
         )
       }
@@ -163,7 +181,8 @@ t.test('an array or an object for a column that takes one value', async t => {
   for (const value of [['a', { b: 1 }], '$src.*.data', ['x', '$src.0.data']]) {
     for (const { way, op } of writing('tags', value)) {
       refusal(
-        t, await service.post([source, op]),
+        t,
+        await service.post([source, op]),
         /column "tags", at [01]: the type text takes one value/i,
         `${way} ${JSON.stringify(value)}`
       )
@@ -185,17 +204,28 @@ t.test('an array or an object for a column that takes one value', async t => {
 t.test('types that are written like a list, arrays and JSON take what they took', async t => {
   const service = await useService(t, { schema })
   const cases: ReadonlyArray<readonly [column: string, value: unknown, text: string | null]> = [
-    ['span', [1, 5], '[1,6)'], ['span', '[1,5)', '[1,5)'], ['place', '(1,2)', '(1,2)'],
-    ['tags', ['a', 'b'], '{a,b}'], ['tags', '$src.*.kind', '{x,[draft],z}'],
-    ['tags', '$src.0.tags', '{a}'], ['tags', ['$src.1.kind', 'y'], '{[draft],y}'],
-    ['moods', ['sad'], '{sad}'], ['ints', [[1], [2]], '{{1},{2}}'],
-    ['ints', '$src.*.id', '{1,2,3}'], ['docs', [{ a: 1 }, [1]], '{"{\\"a\\":1}",[1]}'],
-    ['kind', '$src.1.kind', '[draft]'], ['kind', '[1]', '[1]'],
-    ['price', { amount: 1 }, '(1,)'], ['paid', { curr: 'EUR' }, '(,EUR)'],
-    ['data', { x: [1] }, '{"x": [1]}'], ['data', '$src.*.id', '[1, 2, 3]'],
-    ['plain', [1, { a: 2 }], '[1,{"a":2}]'], ['document', { a: [] }, '{"a": []}'],
+    ['span', [1, 5], '[1,6)'],
+    ['span', '[1,5)', '[1,5)'],
+    ['place', '(1,2)', '(1,2)'],
+    ['tags', ['a', 'b'], '{a,b}'],
+    ['tags', '$src.*.kind', '{x,[draft],z}'],
+    ['tags', '$src.0.tags', '{a}'],
+    ['tags', ['$src.1.kind', 'y'], '{[draft],y}'],
+    ['moods', ['sad'], '{sad}'],
+    ['ints', [[1], [2]], '{{1},{2}}'],
+    ['ints', '$src.*.id', '{1,2,3}'],
+    ['docs', [{ a: 1 }, [1]], '{"{\\"a\\":1}",[1]}'],
+    ['kind', '$src.1.kind', '[draft]'],
+    ['kind', '[1]', '[1]'],
+    ['price', { amount: 1 }, '(1,)'],
+    ['paid', { curr: 'EUR' }, '(,EUR)'],
+    ['data', { x: [1] }, '{"x": [1]}'],
+    ['data', '$src.*.id', '[1, 2, 3]'],
+    ['plain', [1, { a: 2 }], '[1,{"a":2}]'],
+    ['document', { a: [] }, '{"a": []}'],
     ['data', '$src.0.tags', '["a"]'],
-    ['raw', '\\x5b5d', '\\x5b5d'], ['n', null, null]
+    ['raw', '\\x5b5d', '\\x5b5d'],
+    ['n', null, null]
   ]
   for (const [column, value, text] of cases) {
     for (const { way, op } of writing(column, value)) {
@@ -205,7 +235,8 @@ t.test('types that are written like a list, arrays and JSON take what they took'
         await service.database.sql.unsafe(
           `select "${column}"::text as text from t where id = ${written}`
         ),
-        [{ text }], `${way} ${column} ${JSON.stringify(value)}`
+        [{ text }],
+        `${way} ${column} ${JSON.stringify(value)}`
       )
       await service.database.sql.unsafe(`truncate t; ${seeds}`)
     }
@@ -216,31 +247,50 @@ t.test('rows of which some hold a list and others a reference', async t => {
   const { post } = await useService(t, { schema })
   const values = [{ id: 71, tags: ['a'] }, { id: 72, tags: '$src.0.tags' }, { id: 73, tags: null }]
   const insert = { id: 'w', op: 'insert', table: 't', values, returning: ['tags'] }
-  t.strictSame((await post([source, insert])).body.data?.w, [{ tags: ['a'] }, { tags: ['a'] }, { tags: null }])
+  t.strictSame((await post([source, insert])).body.data?.w, [{ tags: ['a'] }, { tags: ['a'] }, {
+    tags: null
+  }])
   const mixed = [{ id: 74, kind: 'x' }, { id: 75, kind: ['a'] }, { id: 76, kind: '$src.0.kind' }]
-  refusal(t, await post([source, { ...insert, values: mixed }]), /^Row 1 of values, column "kind": /, 'mixed')
+  refusal(
+    t,
+    await post([source, { ...insert, values: mixed }]),
+    /^Row 1 of values, column "kind": /,
+    'mixed'
+  )
 })
 
 t.test('an array in an array is a dimension of its own, or refused', async t => {
   const { post } = await useService(t, { schema })
-  const insert = (row: object): object =>
-    ({ id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }], returning: pair })
+  const insert = (row: object): object => ({
+    id: 'w',
+    op: 'insert',
+    table: 't',
+    values: [{ id: ++id, ...row }],
+    returning: pair
+  })
   const pair = ['tags', 'ints']
   const matrix = { tags: [['a'], ['b']], ints: [[1, 2], [3, 4]] }
   t.strictSame((await post([insert(matrix)])).body.data?.w, [matrix])
-  for (const [row, place] of [
-    [{ tags: ['a', ['b']] }, 1],
-    [{ tags: ['a', '$src.0.ints'] }, 1], [{ tags: ['$src.0.data'] }, 0],
-    [{ names: ['$src.0.data'] }, 0], [{ names: ['$src.1.n', { a: 1 }] }, 1],
-    [{ raws: ['$src.0.data'] }, 0], [{ vectors: ['$src.0.data'] }, 0]
-  ] as const) {
+  for (
+    const [row, place] of [
+      [{ tags: ['a', ['b']] }, 1],
+      [{ tags: ['a', '$src.0.ints'] }, 1],
+      [{ tags: ['$src.0.data'] }, 0],
+      [{ names: ['$src.0.data'] }, 0],
+      [{ names: ['$src.1.n', { a: 1 }] }, 1],
+      [{ raws: ['$src.0.data'] }, 0],
+      [{ vectors: ['$src.0.data'] }, 0]
+    ] as const
+  ) {
     const [column] = Object.keys(row)
     const answer = await post([source, insert(row)])
     refusal(t, answer, new RegExp(`^Row 0 of values, column "${column}", at ${place}`), 'nested')
   }
   refusal(
-    t, await post([source, insert({ prices: ['$src.1.n', { amount: 1, currr: 'X' }] })]),
-    /^Row 0 of values, column "prices", at 1: the type money_amount has no member "currr"/, 'member'
+    t,
+    await post([source, insert({ prices: ['$src.1.n', { amount: 1, currr: 'X' }] })]),
+    /^Row 0 of values, column "prices", at 1: the type money_amount has no member "currr"/,
+    'member'
   )
   const query = await post([insert({ query: ['a'] })])
   refusal(t, query, /^Row 0 of values, column "query": /, 'tsquery')
@@ -261,10 +311,11 @@ t.test('a list of references holds each value as it is', async t => {
     order: [{ id: 'asc' }],
     columns: ['data', 'ints', 'n', 'data->a']
   })
-  const meets = async (ids: readonly number[], where: object): Promise<unknown> => (await post([
-    read(...ids),
-    { id: 's', op: 'select', table: 'lists', where, columns: ['id'], order: [{ id: 'asc' }] }
-  ])).body.data?.s.map(({ id }: { id: number }) => id)
+  const meets = async (ids: readonly number[], where: object): Promise<unknown> =>
+    (await post([
+      read(...ids),
+      { id: 's', op: 'select', table: 'lists', where, columns: ['id'], order: [{ id: 'asc' }] }
+    ])).body.data?.s.map(({ id }: { id: number }) => id)
   t.same(await meets([1], { data: { in: '$src.*.data' } }), [1])
   t.same(await meets([1], { data: { nin: '$src.*.data' } }), [2, 3, 4, 5])
   t.same(await meets([2], { data: { in: ['$src.0.data'] } }), [2])
@@ -275,16 +326,31 @@ t.test('a list of references holds each value as it is', async t => {
   t.same(await meets([2, 4], { 'data->>a': { in: '$src.*.a' } }), [4], 'as text')
   t.same(await meets([2, 3], { n: { in: ['$src.0.n', 1, '$src.1.n'] } }), [1, 2, 3])
   const none = {
-    id: 'src', op: 'select', table: 'lists', where: { id: { eq: 0 } }, columns: ['data', 'n']
+    id: 'src',
+    op: 'select',
+    table: 'lists',
+    where: { id: { eq: 0 } },
+    columns: ['data', 'n']
   }
   for (const list of ['data', 'n']) {
-    t.same((await post([none, {
-      id: 's', op: 'select', table: 'lists', where: { [list]: { in: `$src.*.${list}` } }
-    }])).body.data?.s, [])
+    t.same(
+      (await post([none, {
+        id: 's',
+        op: 'select',
+        table: 'lists',
+        where: { [list]: { in: `$src.*.${list}` } }
+      }])).body.data?.s,
+      []
+    )
   }
-  t.same((await post([
-    read(1), { id: 's', op: 'select', table: 't', where: { kind: { in: '$src.*.ints' } } }
-  ])).body.data?.s, [], 'an array is no text')
+  t.same(
+    (await post([
+      read(1),
+      { id: 's', op: 'select', table: 't', where: { kind: { in: '$src.*.ints' } } }
+    ])).body.data?.s,
+    [],
+    'an array is no text'
+  )
 })
 
 t.test('the JSON null of rows that are inserted in groups', async t => {
@@ -293,7 +359,10 @@ t.test('the JSON null of rows that are inserted in groups', async t => {
     id: 'w',
     op: 'insert',
     table: 't',
-    values: [{ id: 81, data: '$src.2.data' }, { id: 82, tags: ['a'] }, { id: 83, tags: '$src.0.tags' }],
+    values: [{ id: 81, data: '$src.2.data' }, { id: 82, tags: ['a'] }, {
+      id: 83,
+      tags: '$src.0.tags'
+    }],
     returning: ['id', 'data']
   }
   const reader = {
@@ -312,19 +381,23 @@ t.test('the JSON null of rows that are inserted in groups', async t => {
 
 t.test('the JSON null is not NULL', async t => {
   const service = await useService(t, { schema })
-  const look = async (id: number): Promise<unknown> => (await service.database.sql.unsafe(
-    `select data::text, plain::text, document::text, kind, n from t where id = ${id}`
-  ))[0]
+  const look = async (id: number): Promise<unknown> =>
+    (await service.database.sql.unsafe(
+      `select data::text, plain::text, document::text, kind, n from t where id = ${id}`
+    ))[0]
   const change = (set: object): object => (
     { id: 'u', op: 'update', table: 't', set, where: { id: { eq: 2 } } }
   )
-  t.equal((await service.post([change({
-    data: { $value: null },
-    plain: { $value: null },
-    document: { $value: null },
-    kind: { $value: null },
-    n: { $value: null }
-  })])).status, 200)
+  t.equal(
+    (await service.post([change({
+      data: { $value: null },
+      plain: { $value: null },
+      document: { $value: null },
+      kind: { $value: null },
+      n: { $value: null }
+    })])).status,
+    200
+  )
   t.same(await look(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
   t.equal((await service.post([change({ data: null, plain: null, document: null })])).status, 200)
   t.same(await look(2), { data: null, plain: null, document: null, kind: null, n: null })
@@ -346,58 +419,79 @@ t.test('the JSON null is not NULL', async t => {
     n: '$src.2.data'
   }
   const nulls = { data: '$src.1.price', plain: '$src.1.plain', document: '$src.1.price' }
-  for (const source of [
-    { id: 'src', op: 'select', table: 't', order: [{ id: 'asc' }] },
-    {
-      id: 'src',
-      op: 'select',
-      table: 't',
-      order: [{ id: 'asc' }],
-      columns: ['id', 'data', 'plain', 'document', 'price']
-    }
-  ]) {
+  for (
+    const source of [
+      { id: 'src', op: 'select', table: 't', order: [{ id: 'asc' }] },
+      {
+        id: 'src',
+        op: 'select',
+        table: 't',
+        order: [{ id: 'asc' }],
+        columns: ['id', 'data', 'plain', 'document', 'price']
+      }
+    ]
+  ) {
     await service.database.sql`update t set data = null, plain = null, document = null where id = 2`
-    t.equal((await service.post([source, {
-      id: 'i',
-      op: 'insert',
-      table: 't',
-      values: [{ id: 50, ...copies }, { id: 51, ...nulls }, { id: 52, data: '$src.0.data' }]
-    }])).status, 200, 'rows of several shapes')
+    t.equal(
+      (await service.post([source, {
+        id: 'i',
+        op: 'insert',
+        table: 't',
+        values: [{ id: 50, ...copies }, { id: 51, ...nulls }, { id: 52, data: '$src.0.data' }]
+      }])).status,
+      200,
+      'rows of several shapes'
+    )
     t.same(await look(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
     t.same(await look(51), { data: null, plain: null, document: null, kind: null, n: null })
     await service.database.sql`delete from t where id >= 50`
-    t.equal((await service.post([source, {
-      id: 'i',
-      op: 'insert',
-      table: 't',
-      values: [{ id: 50, ...copies }, { id: 51, ...copies, ...nulls }]
-    }])).status, 200)
+    t.equal(
+      (await service.post([source, {
+        id: 'i',
+        op: 'insert',
+        table: 't',
+        values: [{ id: 50, ...copies }, { id: 51, ...copies, ...nulls }]
+      }])).status,
+      200
+    )
     t.same(await look(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
     t.same(await look(51), { data: null, plain: null, document: null, kind: null, n: null })
     t.equal((await service.post([source, change(copies)])).status, 200)
     t.same(await look(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
-    t.equal((await service.post([
-      source,
-      change({ data: null }),
-      conflict({ data: '$src.2.data', plain: '$src.2.plain' })
-    ])).status, 200)
+    t.equal(
+      (await service.post([
+        source,
+        change({ data: null }),
+        conflict({ data: '$src.2.data', plain: '$src.2.plain' })
+      ])).status,
+      200
+    )
     t.match(await look(2), { data: 'null', plain: 'null' })
     await service.database.sql`delete from t where id >= 50`
   }
-  const meets = async (where: object): Promise<unknown> => (await service.post([
-    source,
-    { id: 's', op: 'select', table: 't', where, columns: ['id'], order: [{ id: 'asc' }] }
-  ])).body.data?.s.map(({ id }: { id: number }) => id)
+  const meets = async (where: object): Promise<unknown> =>
+    (await service.post([
+      source,
+      { id: 's', op: 'select', table: 't', where, columns: ['id'], order: [{ id: 'asc' }] }
+    ])).body.data?.s.map(({ id }: { id: number }) => id)
   await service.database.sql`update t set data = null where id = 2`
   const careful = {
-    id: 'c', op: 'update', table: 't', set: { price: { amount: 1 } }, where: { id: { eq: 1 } }
+    id: 'c',
+    op: 'update',
+    table: 't',
+    set: { price: { amount: 1 } },
+    where: { id: { eq: 1 } }
   }
   for (const also of [[], [careful]]) {
-    t.same((await service.post([
-      source,
-      { id: 's', op: 'select', table: 't', where: { data: { eq: '$src.2.data' } } },
-      ...also
-    ])).body.data?.s, [], 'by reference it counts as NULL, also in a careful attempt')
+    t.same(
+      (await service.post([
+        source,
+        { id: 's', op: 'select', table: 't', where: { data: { eq: '$src.2.data' } } },
+        ...also
+      ])).body.data?.s,
+      [],
+      'by reference it counts as NULL, also in a careful attempt'
+    )
   }
   t.same(await meets({ 'data->n': { eq: { $value: null } } }), [1])
   t.same(await meets({ data: { eq: { $value: null } } }), [3])
@@ -406,12 +500,16 @@ t.test('the JSON null is not NULL', async t => {
   t.same(await meets({ data: { cs: { $value: null } } }), [3])
   const eq = (where: object): object => ({ id: 'w', op: 'delete', table: 't', where })
   refusal(
-    t, await service.post([eq({ kind: { neq: { $value: null } } })]),
-    /^Column "kind": only json and jsonb hold the JSON null/, 'text'
+    t,
+    await service.post([eq({ kind: { neq: { $value: null } } })]),
+    /^Column "kind": only json and jsonb hold the JSON null/,
+    'text'
   )
   refusal(
-    t, await service.post([eq({ n: { eq: { $value: null } } })]),
-    /^Column "n": only json and jsonb hold the JSON null/, 'int'
+    t,
+    await service.post([eq({ n: { eq: { $value: null } } })]),
+    /^Column "n": only json and jsonb hold the JSON null/,
+    'int'
   )
   t.match(await service.post([eq({ 'data->>n': { eq: { $value: null } } })]), {
     status: 422,
@@ -434,12 +532,18 @@ t.test('$append meets an array or is refused, $inc adds days to a date', async t
     where: { id: { eq: id } },
     returning: Object.keys(set)
   })
-  for (const [id, column] of [
-    [1, 'data'], [3, 'data'], [1, 'document'], [3, 'document']
-  ] as const) {
+  for (
+    const [id, column] of [
+      [1, 'data'],
+      [3, 'data'],
+      [1, 'document'],
+      [3, 'document']
+    ] as const
+  ) {
     for (const value of [[1], [], '$src.*.id', '$src.0.id']) {
       refusal(
-        t, await service.post([source, change({ [column]: { $append: value } }, id)]),
+        t,
+        await service.post([source, change({ [column]: { $append: value } }, id)]),
         new RegExp(`^Column "${column}": \\$append needs an array, and there is none`),
         JSON.stringify(value)
       )
@@ -470,16 +574,27 @@ t.test('$append meets an array or is refused, $inc adds days to a date', async t
 
 t.test('only batches with such values run twice, and those of one type once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
-  const again = async (): Promise<number> => Number(/reason="values"\} (\d+)/.exec(
-    await (await fetch(`${service.adminUrl}/metrics`)).text()
-  )?.[1] ?? 0)
+  const again = async (): Promise<number> =>
+    Number(
+      /reason="values"\} (\d+)/.exec(
+        await (await fetch(`${service.adminUrl}/metrics`)).text()
+      )?.[1] ?? 0
+    )
   const insert = (row: object): object => (
     { id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }] }
   )
   const usual = [
-    { kind: 'x' }, { n: '$src.0.id' }, { kind: '$src.0.kind' }, { data: { a: [1] } },
-    { data: '$src.0.data' }, { tags: ['a'] }, { ints: [1] }, { plain: [{ a: 1 }] },
-    { day: '$src.0.day' }, { n: '$src.1.n' }, { kind: '$src.1.tags' }
+    { kind: 'x' },
+    { n: '$src.0.id' },
+    { kind: '$src.0.kind' },
+    { data: { a: [1] } },
+    { data: '$src.0.data' },
+    { tags: ['a'] },
+    { ints: [1] },
+    { plain: [{ a: 1 }] },
+    { day: '$src.0.day' },
+    { n: '$src.1.n' },
+    { kind: '$src.1.tags' }
   ]
   for (const row of usual) {
     t.equal((await service.post([source, insert(row)])).status, 200)
@@ -490,7 +605,8 @@ t.test('only batches with such values run twice, and those of one type once', as
     t.equal(await again(), 1, 'the second time it is known')
   }
   t.equal(
-    (await service.post([source, insert({ kind: '$src.1.kind' })])).status, 200,
+    (await service.post([source, insert({ kind: '$src.1.kind' })])).status,
+    200,
     'a text that looks like a list'
   )
   t.equal(await again(), 2)
@@ -556,12 +672,14 @@ t.test('references to system columns', async t => {
     order: [{ id: 'asc' }],
     limit: 2
   }
-  for (const where of [
-    { ctid: { eq: '$f.1.ctid' } },
-    { ctid: { in: ['$f.1.ctid'] } },
-    { xmin: { eq: '$f.1.xmin' }, id: { eq: 2 } },
-    { tableoid: { in: '$f.*.tableoid' }, id: { eq: 2 } }
-  ]) {
+  for (
+    const where of [
+      { ctid: { eq: '$f.1.ctid' } },
+      { ctid: { in: ['$f.1.ctid'] } },
+      { xmin: { eq: '$f.1.xmin' }, id: { eq: 2 } },
+      { tableoid: { in: '$f.*.tableoid' }, id: { eq: 2 } }
+    ]
+  ) {
     const { body } = await post([
       first,
       { id: 's', op: 'update', table: 't', set: { n: 1 }, where, returning: ['id'] }

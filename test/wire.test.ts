@@ -1,6 +1,7 @@
 /**
- * What no HTTP client sends: bytes that are no HTTP, come late or never end, several requests in one burst. The connection afterwards
- * matters as much as the answer: the body of a refused request must never be read as the next request.
+ * What no HTTP client sends: bytes that are no HTTP, come late or never end, several requests in
+ * one burst. The connection afterwards matters as much as the answer: the body of a refused request
+ * must never be read as the next request.
  */
 import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
@@ -12,7 +13,14 @@ import t, { type Test } from 'tap'
 import { buildApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { useDatabase } from './support/database.ts'
-import { ask, refusing, SECRET, token, useService, type ServiceUnderTest } from './support/service.ts'
+import {
+  ask,
+  refusing,
+  SECRET,
+  token,
+  useService,
+  type ServiceUnderTest
+} from './support/service.ts'
 import { until } from './support/until.ts'
 import { dial, request, speak, type Line, type WireAnswer } from './support/wire.ts'
 
@@ -22,13 +30,25 @@ const schema = `${readFileSync(new URL('support/shop.sql', import.meta.url), 'ut
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const json = { 'content-type': 'application/json' }
 const stock = '[{"id":"s","op":"select","table":"stock"}]'
-const add = (sku: string): string => `[{"id":"a","op":"insert","table":"stock","values":[{"sku":"${sku}","qty":1}]}]`
+const add = (sku: string): string =>
+  `[{"id":"a","op":"insert","table":"stock","values":[{"sku":"${sku}","qty":1}]}]`
 
-const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({ authorization: `Bearer ${token({ role: 'oneflight_user' })}`, ...json, ...more })
-const batch = (body: string, more: Readonly<Record<string, string>> = {}): string => request('POST', '/', headers(more), body)
+const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
+  ...json,
+  ...more
+})
+const batch = (body: string, more: Readonly<Record<string, string>> = {}): string =>
+  request('POST', '/', headers(more), body)
 const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
 
-function refused (t: Test, answer: WireAnswer | undefined, status: number, code: string, id: string | RegExp = uuid): void {
+function refused (
+  t: Test,
+  answer: WireAnswer | undefined,
+  status: number,
+  code: string,
+  id: string | RegExp = uuid
+): void {
   t.match(answer, {
     status,
     headers: { 'content-type': 'application/json; charset=utf-8', 'x-request-id': id },
@@ -37,7 +57,10 @@ function refused (t: Test, answer: WireAnswer | undefined, status: number, code:
   t.equal(answer?.body.error.request_id, answer?.headers['x-request-id'])
 }
 
-/** Asks for an answer of 40 MB, far more than sockets buffer, and reads no more of it than its headers. */
+/**
+ * Asks for an answer of 40 MB, far more than sockets buffer, and reads no more of it than its
+ * headers.
+ */
 async function askBig (url: string, agent: Agent): Promise<IncomingMessage> {
   const asked = httpRequest(url, { method: 'POST', agent, headers: headers() })
   asked.end('[{"id":"b","op":"select","table":"big"}]')
@@ -51,17 +74,36 @@ function useAgent (t: Test): Agent {
   return agent
 }
 
-/** Runs `work` while a batch waits for a row that somebody else has locked; what it answers is `answers` of the line. */
-async function whileBatchRuns (service: Pick<ServiceUnderTest, 'database'>, work: (bytes: string) => Promise<void>): Promise<void> {
+/**
+ * Runs `work` while a batch waits for a row that somebody else has locked; what it answers is
+ * `answers` of the line.
+ */
+async function whileBatchRuns (
+  service: Pick<ServiceUnderTest, 'database'>,
+  work: (bytes: string) => Promise<void>
+): Promise<void> {
   const { sql } = service.database
   await sql.begin(async sql => {
     await sql`update stock set qty = qty where sku = 'apple'`
-    await work(batch('[{"id":"u","op":"update","table":"stock","set":{"qty":7},"where":{"sku":{"eq":"apple"}}}]', { 'x-request-id': 'slow' }))
+    await work(
+      batch(
+        '[{"id":"u","op":"update","table":"stock","set":{"qty":7},"where":{"sku":{"eq":"apple"}}}]',
+        { 'x-request-id': 'slow' }
+      )
+    )
   })
 }
 
-async function waiting ({ database }: Pick<ServiceUnderTest, 'database'>, batches = 1): Promise<void> {
-  await until(async () => (await database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length >= batches)
+async function waiting (
+  { database }: Pick<ServiceUnderTest, 'database'>,
+  batches = 1
+): Promise<void> {
+  await until(async () =>
+    (await database
+      .sql`select from pg_stat_activity where datname = current_database()
+        and wait_event_type = 'Lock'`)
+      .length >= batches
+  )
 }
 
 t.test('bytes that are no HTTP', async t => {
@@ -81,9 +123,21 @@ t.test('bytes that are no HTTP', async t => {
     ['POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]'],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' }), stock)],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked, gzip' }))],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) + 'zz\r\n[]\r\n0\r\n\r\n', 'mine'],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) + '2\r\n[]]]\r\n0\r\n\r\n', 'mine'],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) + `1;${'x'.repeat(20_000)}\r\n[\r\n`, 'mine']
+    [
+      request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) +
+      'zz\r\n[]\r\n0\r\n\r\n',
+      'mine'
+    ],
+    [
+      request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) +
+      '2\r\n[]]]\r\n0\r\n\r\n',
+      'mine'
+    ],
+    [
+      request('POST', '/', headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })) +
+      `1;${'x'.repeat(20_000)}\r\n[\r\n`,
+      'mine'
+    ]
   ]
   for (const [bytes, id] of rows) {
     const answers = await speak(service.url, bytes)
@@ -93,12 +147,24 @@ t.test('bytes that are no HTTP', async t => {
   }
   const logged = (): number => service.log.filter(({ code }) => code === 'http_malformed').length
   await until(() => logged() === rows.length)
-  t.same(service.log.filter(({ request_id: id }) => id === 'mine').map(({ status, path }) => [status, path]), Array(3).fill([400, '/']))
+  t.same(
+    service.log.filter(({ request_id: id }) => id === 'mine').map((
+      { status, path }
+    ) => [status, path]),
+    Array(3).fill([400, '/'])
+  )
 })
 
 t.test('headers: their size is bounded, their number is not', async t => {
   const service = await useService(t, { schema })
-  for (const field of [`X-Big: ${'x'.repeat(20_000)}`, `X-Big: ${'x'.repeat(2_000_000)}`, `Authorization: Bearer ${'e'.repeat(17_000)}`, `Cookie: ${'x'.repeat(20_000)}\r\nX-Request-Id: mine`]) {
+  for (
+    const field of [
+      `X-Big: ${'x'.repeat(20_000)}`,
+      `X-Big: ${'x'.repeat(2_000_000)}`,
+      `Authorization: Bearer ${'e'.repeat(17_000)}`,
+      `Cookie: ${'x'.repeat(20_000)}\r\nX-Request-Id: mine`
+    ]
+  ) {
     const [answer, ...more] = await speak(service.url, `POST / HTTP/1.1\r\n${field}\r\n\r\n`)
     refused(t, answer, 431, 'headers_too_large')
     t.same(more, [])
@@ -110,9 +176,15 @@ t.test('headers: their size is bounded, their number is not', async t => {
   // Fields past Node's usual limit of 1000 would be dropped; here the last one still counts.
   const many = 'a:\r\n'.repeat(1500)
   const line = await dial(service.url)
-  line.send(`POST / HTTP/1.1\r\n${many}Content-Length: 2\r\nContent-Type: application/json\r\nX-Request-Id: last\r\nAuthorization: Basic eA==\r\n\r\n[]`)
+  line.send(
+    `POST / HTTP/1.1\r\n${many}Content-Length: 2\r\nContent-Type: ` +
+      'application/json\r\nX-Request-Id: last\r\nAuthorization: Basic eA==\r\n\r\n[]'
+  )
   refused(t, (await line.answers(1))[0], 401, 'token_invalid', 'last')
-  line.send(`POST / HTTP/1.1\r\nContent-Type: application/json\r\n${many}Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n[]`)
+  line.send(
+    `POST / HTTP/1.1\r\nContent-Type: application/json\r\n${many}Content-Type: ` +
+      'text/plain\r\nContent-Length: 2\r\n\r\n[]'
+  )
   refused(t, (await line.answers(2))[1], 415, 'content_type_unsupported')
   line.socket.destroy()
 })
@@ -121,7 +193,10 @@ t.test('Expect', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
   const announced = { 'content-length': String(stock.length) }
   for (const expect of ['something', '200-ok', '']) {
-    const [answer] = await speak(service.url, batch(stock, { expect, 'x-request-id': 'mine', connection: 'close' }))
+    const [answer] = await speak(
+      service.url,
+      batch(stock, { expect, 'x-request-id': 'mine', connection: 'close' })
+    )
     refused(t, answer, 417, 'expectation_unsupported', 'mine')
   }
   const line = await dial(service.url)
@@ -136,9 +211,14 @@ t.test('Expect', async t => {
   }
   line.socket.destroy()
   // Nobody is asked for a body that would not be looked at.
-  for (const [more, status] of [
-    [{ authorization: 'Bearer x' }, 401], [{ 'content-type': 'text/plain' }, 415], [{ prefer: 'handling=strict, tx=now' }, 400], [{ 'content-length': '1001' }, 413]
-  ] as const) {
+  for (
+    const [more, status] of [
+      [{ authorization: 'Bearer x' }, 401],
+      [{ 'content-type': 'text/plain' }, 415],
+      [{ prefer: 'handling=strict, tx=now' }, 400],
+      [{ 'content-length': '1001' }, 413]
+    ] as const
+  ) {
     const line = await dial(service.url)
     line.send(request('POST', '/', headers({ expect: '100-continue', ...announced, ...more })))
     const [answer] = await line.answers(1)
@@ -162,11 +242,15 @@ t.test('late requests', async t => {
     t.equal(answers.length, 1)
     refused(t, answers[0], 408, 'request_timeout', id)
   }))
-  const logged = (): ServiceUnderTest['log'] => service.log.filter(({ request_id: id }) => id === 'mine')
+  const logged = (): ServiceUnderTest['log'] =>
+    service.log.filter(({ request_id: id }) => id === 'mine')
   await until(() => logged().length === 2)
   t.match(logged(), Array(2).fill({ status: 408, code: 'request_timeout' }))
   // An answered request whose body never comes is no reason for a second answer.
-  const answers = await speak(service.url, `${request('POST', '/', { ...json, 'content-length': '100' })}[`)
+  const answers = await speak(
+    service.url,
+    `${request('POST', '/', { ...json, 'content-length': '100' })}[`
+  )
   t.match(answers.map(({ status }) => status), [401])
 })
 
@@ -184,9 +268,14 @@ t.test('a second answer is never given for a body that is late or broken', async
 t.test('an unread body is never the next request', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '2000' } })
   const smuggled = batch(add('smuggled'))
-  for (const [more, status] of [
-    [{ 'content-type': 'text/plain' }, 415], [{ authorization: 'Bearer x' }, 401], [{ prefer: 'handling=strict, tx=now' }, 400], [{ expect: 'x' }, 417]
-  ] as const) {
+  for (
+    const [more, status] of [
+      [{ 'content-type': 'text/plain' }, 415],
+      [{ authorization: 'Bearer x' }, 401],
+      [{ prefer: 'handling=strict, tx=now' }, 400],
+      [{ expect: 'x' }, 417]
+    ] as const
+  ) {
     const whole = request('POST', '/', headers(more), smuggled)
     const line = await dial(service.url)
     line.send(whole + batch(stock))
@@ -216,7 +305,10 @@ t.test('bodies over the limit', async t => {
   t.equal((await line.end()).length, 1)
   // Without a length: refused as soon as there is too much of it.
   const stream = await dial(service.url)
-  stream.send(request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + chunk(' '.repeat(900)) + chunk(' '.repeat(200)))
+  stream.send(
+    request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + chunk(' '.repeat(900)) +
+      chunk(' '.repeat(200))
+  )
   refused(t, (await stream.answers(1))[0], 413, 'body_too_large')
   stream.send('0\r\n\r\n')
   t.equal((await stream.end()).length, 1)
@@ -224,16 +316,31 @@ t.test('bodies over the limit', async t => {
   for (const size of [1001, 10_000, 100_000, 1_000_000, 20_000_000]) {
     for (const more of [{}, { authorization: 'Bearer x' }, { 'content-type': 'text/plain' }]) {
       const answer = await service.post(' '.repeat(size), { headers: more })
-      t.match(answer.status, 'authorization' in more ? 401 : 'content-type' in more ? 415 : 413, `${size} bytes`)
+      t.match(
+        answer.status,
+        'authorization' in more ? 401 : 'content-type' in more ? 415 : 413,
+        `${size} bytes`
+      )
       t.equal(answer.body.error.request_id, answer.headers.get('x-request-id'))
     }
   }
-  const closing = await speak(service.url, request('POST', '/', headers({ connection: 'close', authorization: 'Bearer x' }), ' '.repeat(500_000)))
+  const closing = await speak(
+    service.url,
+    request(
+      'POST',
+      '/',
+      headers({ connection: 'close', authorization: 'Bearer x' }),
+      ' '.repeat(500_000)
+    )
+  )
   t.match(closing, [{ status: 401, headers: { connection: 'close' } }])
 })
 
 t.test('an endless body is not read for ever', async t => {
-  const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000', REQUEST_TIMEOUT_MS: '2000' } })
+  const service = await useService(t, {
+    schema,
+    env: { MAX_BODY_BYTES: '1000', REQUEST_TIMEOUT_MS: '2000' }
+  })
   await Promise.all(([
     [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }), 401],
     [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })), 413],
@@ -260,24 +367,33 @@ t.test('pipelined requests are answered in order', async t => {
   const service = await useService(t, { schema })
   const line = await dial(service.url)
   await whileBatchRuns(service, async bytes => {
-    line.send(bytes + request('GET', '/health', { 'x-request-id': 'b' }) + request('GET', '/nothing', { 'x-request-id': 'c' }))
+    line.send(
+      bytes + request('GET', '/health', { 'x-request-id': 'b' }) +
+        request('GET', '/nothing', { 'x-request-id': 'c' })
+    )
     await waiting(service)
   })
-  t.match((await line.answers(3)).map(({ status, headers }) => [status, headers['x-request-id']]), [[200, 'slow'], [200, 'b'], [404, 'c']])
+  t.match((await line.answers(3)).map(({ status, headers }) => [status, headers['x-request-id']]), [
+    [200, 'slow'],
+    [200, 'b'],
+    [404, 'c']
+  ])
   line.socket.destroy()
 })
 
 t.test('garbage after a running batch does not deny it', async t => {
   const service = await useService(t, { schema })
-  for (const [garbage, statuses] of [
-    ['nonsense\r\n\r\n', [200]],
-    ['\u0000'.repeat(200_000), [200]],
-    [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
-    [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
-    ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
-    [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
-    [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }) + 'zz\r\n', [200, 401]]
-  ] as const) {
+  for (
+    const [garbage, statuses] of [
+      ['nonsense\r\n\r\n', [200]],
+      ['\u0000'.repeat(200_000), [200]],
+      [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
+      [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
+      ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
+      [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
+      [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }) + 'zz\r\n', [200, 401]]
+    ] as const
+  ) {
     const line = await dial(service.url)
     await whileBatchRuns(service, async bytes => {
       line.send(bytes + garbage)
@@ -298,13 +414,20 @@ t.test('garbage after a running batch does not deny it', async t => {
 t.test('clients that go away', async t => {
   const service = await useService(t, { schema })
   const logged = (id: string) => service.log.filter(line => line['request_id'] === id)
-  const gone = (bytes: string): Promise<void> => new Promise(resolve => {
-    const { hostname, port } = new URL(service.url)
-    const socket = connect(Number(port), hostname, () => socket.write(bytes, () => { socket.resetAndDestroy(); resolve() }))
-    socket.on('error', () => {})
-  })
+  const gone = (bytes: string): Promise<void> =>
+    new Promise(resolve => {
+      const { hostname, port } = new URL(service.url)
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(bytes, () => {
+          socket.resetAndDestroy()
+          resolve()
+        }))
+      socket.on('error', () => {})
+    })
   // In the middle of the body.
-  await gone(request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'half' })) + '[')
+  await gone(
+    request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'half' })) + '['
+  )
   await until(() => logged('half').length > 0)
   t.match(logged('half'), [{ status: 499, code: 'client_closed_request', level: 30 }])
   const half = await dial(service.url)
@@ -351,12 +474,15 @@ t.test('stopping: what was accepted is answered, what was not does not delay it'
   t.equal((await silent.end()).length, 0)
   t.equal((await idle.end()).length, 1)
   t.match(await running.end(), [{ status: 200, headers: { connection: 'close' } }])
-  t.match(await pipelined.end(), [{ status: 200 }, { status: 200, headers: { connection: 'keep-alive' } }, { status: 200, headers: { connection: 'close' } }])
+  t.match(await pipelined.end(), [{ status: 200 }, {
+    status: 200,
+    headers: { connection: 'keep-alive' }
+  }, { status: 200, headers: { connection: 'close' } }])
   t.same(await service.database.sql`select from stock where sku = 'unanswered'`, [])
   await stopped
 })
 
-t.test('stopping: while connections are still taken, an answer is the last of its connection, in whatever order answers are ready', async t => {
+t.test('stopping, still taking connections: an answer ends its own, in whatever order', async t => {
   const service = await useService(t, { schema, env: { SHUTDOWN_DELAY_MS: '1000' } })
   const pipelined = await dial(service.url)
   let stopped: Promise<void> | undefined
@@ -366,9 +492,14 @@ t.test('stopping: while connections are still taken, an answer is the last of it
     stopped = service.stop()
     // Ready before the batch is.
     pipelined.send(batch(add('second')) + batch(add('unanswered')))
-    await until(async () => (await service.database.sql`select from stock where sku = 'second'`).length === 1)
+    await until(async () =>
+      (await service.database.sql`select from stock where sku = 'second'`).length === 1
+    )
   })
-  t.match(await pipelined.end(), [{ status: 200, headers: { connection: 'keep-alive' } }, { status: 200, headers: { connection: 'close' } }])
+  t.match(await pipelined.end(), [{ status: 200, headers: { connection: 'keep-alive' } }, {
+    status: 200,
+    headers: { connection: 'close' }
+  }])
   t.same(await service.database.sql`select from stock where sku = 'unanswered'`, [])
   await stopped
 })
@@ -376,7 +507,9 @@ t.test('stopping: while connections are still taken, an answer is the last of it
 t.test('stopping: a body that is late is waited for no longer than ever', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '1000' } })
   const stalled = await dial(service.url)
-  stalled.send(request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'late' })) + '[')
+  stalled.send(
+    request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'late' })) + '['
+  )
   // Its head was read when this is answered.
   t.equal((await ask(`${service.url}/openapi.json`)).status, 200)
   const stopped = service.stop()
@@ -394,16 +527,20 @@ t.test('stopping: an answer that is read slowly is read to its end', async t => 
   await stopped
 })
 
-t.test('stopping: requests on connections that are kept alive are answered until one is told to be the last', async t => {
+t.test('stopping: connections kept alive are answered until told which is the last', async t => {
   const service = await useService(t, { schema })
   const answered = Array<number>(20).fill(0)
   const clients = answered.map(async (_, i) => {
     const agent = useAgent(t)
     for (;;) {
-      const [answer] = await once(get(`${service.url}/openapi.json`, { agent }), 'response') as [IncomingMessage]
+      const [answer] = await once(get(`${service.url}/openapi.json`, { agent }), 'response') as [
+        IncomingMessage
+      ]
       await buffer(answer)
       answered[i]! += 1
-      if (answer.statusCode !== 200 || answer.headers.connection === 'close') return [answer.statusCode, answer.headers.connection]
+      if (answer.statusCode !== 200 || answer.headers.connection === 'close') {
+        return [answer.statusCode, answer.headers.connection]
+      }
     }
   })
   await until(() => answered.every(count => count > 1))
@@ -412,7 +549,7 @@ t.test('stopping: requests on connections that are kept alive are answered until
   await stopped
 })
 
-t.test('connections on which nothing moves are given up, batches that run long are not', async t => {
+t.test('connections on which nothing moves are given up, batches that run on are not', async t => {
   const database = await useDatabase(t, { schema })
   const settings = readConfig({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET })
   const app = await buildApp({ ...settings, logger: pino({ level: 'silent' }) })
@@ -436,7 +573,10 @@ t.test('connections on which nothing moves are given up, batches that run long a
   t.match(await running?.answers(1), [{ status: 200 }])
   running?.socket.destroy()
   const unread = await askBig(url, useAgent(t))
-  const connections = (): Promise<number> => new Promise((resolve, reject) => app.server.getConnections((error, count) => error === null ? resolve(count) : reject(error)))
+  const connections = (): Promise<number> =>
+    new Promise((resolve, reject) =>
+      app.server.getConnections((error, count) => error === null ? resolve(count) : reject(error))
+    )
   await until(async () => await connections() === 0)
   await t.rejects(buffer(unread), { code: 'ECONNRESET' })
 })

@@ -1,6 +1,7 @@
 /**
- * PostGraphile 4 with atomic mutations: the mutations of a request are one transaction. As its documentation has it for Fastify and for production
- * (no GraphiQL, no logging of queries, roles by `pgSettings`).
+ * PostGraphile 4 with atomic mutations: the mutations of a request are one transaction. As its
+ * documentation has it for Fastify and for production (no GraphiQL, no logging of queries, roles by
+ * `pgSettings`).
  */
 import pg from 'pg'
 import { postgraphile, PostGraphileResponseFastify3 } from 'postgraphile'
@@ -12,9 +13,12 @@ const app = await makeApp()
 
 const middleware = postgraphile(pool, 'public', {
   appendPlugins: [atomic.AtomicMutationsPlugin],
-  additionalGraphQLContextFromRequest: async request => ({ mutationAtomicityContext: atomic.getMutationAtomicityContext(request as never, true) }),
+  additionalGraphQLContextFromRequest: async request => ({
+    mutationAtomicityContext: atomic.getMutationAtomicityContext(request as never, true)
+  }),
   pgSettings: async request => {
-    const claims = (request as unknown as { _fastifyRequest: { user: Claims } })._fastifyRequest.user
+    const claims =
+      (request as unknown as { _fastifyRequest: { user: Claims } })._fastifyRequest.user
     return { role: claims.role, 'request.jwt.claims': JSON.stringify(claims) }
   },
   dynamicJson: true,
@@ -26,7 +30,9 @@ const middleware = postgraphile(pool, 'public', {
 })
 
 app.post('/graphql', async (request, reply) => {
-  await middleware.graphqlRouteHandler(new PostGraphileResponseFastify3(request as never, reply as never))
+  await middleware.graphqlRouteHandler(
+    new PostGraphileResponseFastify3(request as never, reply as never)
+  )
   return reply
 })
 

@@ -1,8 +1,8 @@
 /**
  * Many rows in one operation, against psql with the statement that a person would write.
  *
- * In charge of: both sides in turns on one connection each, that both move the same rows, and the memory that large answers take.
- * Refuses to: count the start of either side.
+ * In charge of: both sides in turns on one connection each, that both move the same rows, and the
+ * memory that large answers take. Refuses to: count the start of either side.
  */
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
@@ -18,61 +18,125 @@ const ROWS = 10_000
 /** The limit of a body is 1 MiB unless told otherwise, and 10 000 rows have more. */
 const limits = { MAX_BODY_BYTES: String(16 * 1024 * 1024) }
 
-const rows = Array.from({ length: ROWS }, (_, i) => ({ id: i, sensor: `sensor-${i % 50}`, value: i / 8, taken_at: '2026-01-01T00:00:00.123456+00:00' }))
+const rows = Array.from(
+  { length: ROWS },
+  (_, i) => ({
+    id: i,
+    sensor: `sensor-${i % 50}`,
+    value: i / 8,
+    taken_at: '2026-01-01T00:00:00.123456+00:00'
+  })
+)
 const json = JSON.stringify(rows)
 
 /** Runs a statement to its end; the text of its one value, or ''. */
 type Run = (text: string) => Promise<string>
 
-/** Takes turns of both sides, `repetitions` times after as many that do not count, for code is compiled as it is used. */
+/**
+ * Takes turns of both sides, `repetitions` times after as many that do not count, for code is
+ * compiled as it is used.
+ */
 export function compareBulk (database: Database, repetitions: number): Promise<readonly Bulk[]> {
   return onStage(async stage => {
     await startOver(database.sql)
-    const { url } = await useServer(stage, contenders.oneflight, database.url, { connections: 1, env: limits })
+    const { url } = await useServer(stage, contenders.oneflight, database.url, {
+      connections: 1,
+      env: limits
+    })
     const { name, run } = await useReference(stage, database)
     const send = useClient(stage, url)
-    const insert = JSON.stringify([{ id: 'in', op: 'insert', table: 'readings', values: rows, returning: [] }])
+    const insert = JSON.stringify([{
+      id: 'in',
+      op: 'insert',
+      table: 'readings',
+      values: rows,
+      returning: []
+    }])
     const select = JSON.stringify([{ id: 'out', op: 'select', table: 'readings' }])
     const inserted = async (work: () => Promise<unknown>): Promise<number> => {
       await database.sql`truncate readings`
       const seconds = await timed(work)
-      const [found] = await database.sql`select count(*)::int as count, sum(value)::float8 as sum from readings`
-      if (found?.['count'] !== ROWS || found['sum'] !== rows.reduce((sum, { value }) => sum + value, 0)) throw new Error(`not all rows were inserted: ${JSON.stringify(found)}`)
+      const [found] = await database
+        .sql`select count(*)::int as count, sum(value)::float8 as sum from readings`
+      if (
+        found?.['count'] !== ROWS ||
+        found['sum'] !== rows.reduce((sum, { value }) => sum + value, 0)
+      ) throw new Error(`not all rows were inserted: ${JSON.stringify(found)}`)
       return seconds
     }
-    const statement = `insert into readings select * from json_populate_recordset(null::readings, '${json}');`
-    const inserts = await turns(repetitions, () => inserted(() => send(insert)), () => inserted(() => run(statement)))
+    const statement =
+      `insert into readings select * from json_populate_recordset(null::readings, '${json}');`
+    const inserts = await turns(
+      repetitions,
+      () => inserted(() => send(insert)),
+      () => inserted(() => run(statement))
+    )
     const answers = { mine: '', other: '' }
-    const selects = await turns(repetitions,
-      () => timed(async () => { answers.mine = (await send(select)).toString() }),
-      () => timed(async () => { answers.other = await run("select coalesce(json_agg(r), '[]') from readings r;") }))
+    const selects = await turns(repetitions, () =>
+      timed(async () => {
+        answers.mine = (await send(select)).toString()
+      }), () =>
+      timed(async () => {
+        answers.other = await run("select coalesce(json_agg(r), '[]') from readings r;")
+      }))
     const bytes = sameRows(answers)
     return [
-      { what: 'insert', rows: ROWS, bytes: Buffer.byteLength(json), reference: name, oneflight: inserts[0], other: inserts[1] },
-      { what: 'select', rows: ROWS, bytes, reference: name, oneflight: selects[0], other: selects[1] }
+      {
+        what: 'insert',
+        rows: ROWS,
+        bytes: Buffer.byteLength(json),
+        reference: name,
+        oneflight: inserts[0],
+        other: inserts[1]
+      },
+      {
+        what: 'select',
+        rows: ROWS,
+        bytes,
+        reference: name,
+        oneflight: selects[0],
+        other: selects[1]
+      }
     ]
   })
 }
 
-/** The memory that one answer takes: of 10 000 rows as above, and of as many that are about 50 MB together. Each several times, in a fresh process. */
-export async function measureMemory (database: Database, repetitions: number): Promise<readonly Memory[]> {
+/**
+ * The memory that one answer takes: of 10 000 rows as above, and of as many that are about 50 MB
+ * together. Each several times, in a fresh process.
+ */
+export async function measureMemory (
+  database: Database,
+  repetitions: number
+): Promise<readonly Memory[]> {
   await startOver(database.sql)
   const measured: Memory[] = []
   for (const sensorBytes of [10, 5000]) {
     await database.sql`truncate readings`
-    await database.sql`insert into readings select n, repeat('s', ${sensorBytes}::int), n / 8.0, now() from generate_series(1, ${ROWS}::int) n`
+    await database
+      .sql`insert into readings select n, repeat('s', ${sensorBytes}::int), n / 8.0, now()
+        from generate_series(1, ${ROWS}::int) n`
     const all = []
     for (let i = 0; i < repetitions; i++) all.push(await onePeak(database))
-    measured.push({ answerBytes: all[0]?.answerBytes ?? 0, before: all.map(({ before }) => before), peak: all.map(({ peak }) => peak) })
+    measured.push({
+      answerBytes: all[0]?.answerBytes ?? 0,
+      before: all.map(({ before }) => before),
+      peak: all.map(({ peak }) => peak)
+    })
   }
   return measured
 }
 
-function onePeak (database: Database): Promise<{ readonly answerBytes: number, readonly before: number | null, readonly peak: number | null }> {
+function onePeak (
+  database: Database
+): Promise<
+  { readonly answerBytes: number, readonly before: number | null, readonly peak: number | null }
+> {
   return onStage(async stage => {
     const { url, pid } = await useServer(stage, contenders.oneflight, database.url)
     const send = useClient(stage, url)
-    const ask = (limit: number): Promise<Buffer> => send(JSON.stringify([{ id: 'out', op: 'select', table: 'readings', limit }]))
+    const ask = (limit: number): Promise<Buffer> =>
+      send(JSON.stringify([{ id: 'out', op: 'select', table: 'readings', limit }]))
     // Code that runs for the first time takes memory as well, which is not the answer's.
     for (let i = 0; i < 200; i++) await ask(1)
     const measurable = memoryOf(pid) !== undefined
@@ -83,7 +147,11 @@ function onePeak (database: Database): Promise<{ readonly answerBytes: number, r
   })
 }
 
-async function turns (repetitions: number, one: () => Promise<number>, other: () => Promise<number>): Promise<[number[], number[]]> {
+async function turns (
+  repetitions: number,
+  one: () => Promise<number>,
+  other: () => Promise<number>
+): Promise<[number[], number[]]> {
   const taken: [number[], number[]] = [[], []]
   for (let turn = 0; turn < 2 * repetitions; turn++) {
     taken[0].push(await one())
@@ -100,17 +168,37 @@ async function timed (work: () => Promise<unknown>): Promise<number> {
 
 /** Bytes of the rows. Throws unless both sides answered the same ones. */
 function sameRows ({ mine, other }: { readonly mine: string, readonly other: string }): number {
-  const idsOf = (rows: ReadonlyArray<{ id: number }>): string => rows.map(({ id }) => id).sort((a, b) => a - b).join()
+  const idsOf = (rows: ReadonlyArray<{ id: number }>): string =>
+    rows.map(({ id }) => id).sort((a, b) => a - b).join()
   const theirs = idsOf(JSON.parse(other))
-  if (idsOf(JSON.parse(mine).data.out) !== theirs || theirs === '') throw new Error('both sides selected other rows')
+  if (idsOf(JSON.parse(mine).data.out) !== theirs || theirs === '') {
+    throw new Error('both sides selected other rows')
+  }
   return Buffer.byteLength(other)
 }
 
-/** psql where there is one; else postgres.js, which sends the same text. Both have taken the batch's role once and for all. */
-async function useReference (stage: Stage, { url }: Database): Promise<{ readonly name: string, readonly run: Run }> {
+/**
+ * psql where there is one; else postgres.js, which sends the same text. Both have taken the batch's
+ * role once and for all.
+ */
+async function useReference (
+  stage: Stage,
+  { url }: Database
+): Promise<{ readonly name: string, readonly run: Run }> {
   if (findProgram('psql') === undefined) return useDriver(stage, url)
   const { password } = new URL(url)
-  const child = spawn('psql', ['-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1', led(url, { password: '' })], { env: { PATH: process.env['PATH'], PGPASSWORD: password }, stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn('psql', [
+    '-X',
+    '-q',
+    '-A',
+    '-t',
+    '-v',
+    'ON_ERROR_STOP=1',
+    led(url, { password: '' })
+  ], {
+    env: { PATH: process.env['PATH'], PGPASSWORD: password },
+    stdio: ['pipe', 'pipe', 'inherit']
+  })
   const ended = once(child, 'close')
   stage.teardown(() => {
     child.stdin.end()
@@ -121,18 +209,34 @@ async function useReference (stage: Stage, { url }: Database): Promise<{ readonl
     child.stdin.write(`${text}\n\\echo ${mark}\n`)
     const parts: Buffer[] = []
     for (;;) {
-      const [part] = await Promise.race([once(child.stdout, 'data'), ended.then(() => { throw new Error('psql ended') })]) as [Buffer]
+      const [part] = await Promise.race([
+        once(child.stdout, 'data'),
+        ended.then(() => {
+          throw new Error('psql ended')
+        })
+      ]) as [Buffer]
       parts.push(part)
-      if (part.subarray(-mark.length - 1).toString() === `${mark}\n`) return Buffer.concat(parts).toString().slice(0, -mark.length - 2)
+      if (part.subarray(-mark.length - 1).toString() === `${mark}\n`) {
+        return Buffer.concat(parts).toString().slice(0, -mark.length - 2)
+      }
     }
   }
   await run(`set role ${role};`)
   return { name: 'psql', run }
 }
 
-async function useDriver (stage: Stage, url: string): Promise<{ readonly name: string, readonly run: Run }> {
-  const sql = postgres(url, { max: 1, types: { json: { to: 114, from: [114], serialize: String, parse: String } } })
+async function useDriver (
+  stage: Stage,
+  url: string
+): Promise<{ readonly name: string, readonly run: Run }> {
+  const sql = postgres(url, {
+    max: 1,
+    types: { json: { to: 114, from: [114], serialize: String, parse: String } }
+  })
   stage.teardown(() => sql.end({ timeout: 1 }))
   await sql.unsafe(`set role ${role}`)
-  return { name: 'postgres.js', run: async text => String(Object.values((await sql.unsafe(text))[0] ?? {})[0] ?? '') }
+  return {
+    name: 'postgres.js',
+    run: async text => String(Object.values((await sql.unsafe(text))[0] ?? {})[0] ?? '')
+  }
 }

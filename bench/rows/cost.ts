@@ -1,7 +1,9 @@
 /**
- * What one operation costs in a batch of many, and one row in an operation of many: one client, one batch after the other.
+ * What one operation costs in a batch of many, and one row in an operation of many: one client, one
+ * batch after the other.
  *
- * In charge of: the sizes, in turns, and that all rows are there. Refuses to: compare with anybody; what grows is seen in the curve.
+ * In charge of: the sizes, in turns, and that all rows are there. Refuses to: compare with anybody;
+ * what grows is seen in the curve.
  */
 import { useClient } from '../client.ts'
 import { contenders, useServer } from '../contenders.ts'
@@ -10,38 +12,73 @@ import type { Cost } from '../record.ts'
 import { onStage } from '../../src/dev/stage.ts'
 
 /** How one size is written, and the table that its rows go to. */
-interface Scale { readonly sizes: readonly number[], readonly table: string, readonly body: (size: number) => unknown }
+interface Scale {
+  readonly sizes: readonly number[]
+  readonly table: string
+  readonly body: (size: number) => unknown
+}
 
 export const scales = {
   perOperation: {
     sizes: [1, 2, 5, 10, 20, 50, 100],
     table: 'customers',
-    body: size => Array.from({ length: size }, (_, i) => ({ id: `o${i}`, op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] }))
+    body: size =>
+      Array.from(
+        { length: size },
+        (_, i) => ({
+          id: `o${i}`,
+          op: 'insert',
+          table: 'customers',
+          values: [{ name: 'Corner Shop' }]
+        })
+      )
   },
   perRow: {
     sizes: [1, 10, 100, 1000, 10_000],
     table: 'readings',
-    body: size => [{ id: 'in', op: 'insert', table: 'readings', values: Array.from({ length: size }, (_, id) => ({ id, sensor: 'a', value: id / 8, taken_at: '2026-01-01T00:00:00Z' })) }]
+    body: size => [{
+      id: 'in',
+      op: 'insert',
+      table: 'readings',
+      values: Array.from(
+        { length: size },
+        (_, id) => ({ id, sensor: 'a', value: id / 8, taken_at: '2026-01-01T00:00:00Z' })
+      )
+    }]
   }
 } as const satisfies Record<string, Scale>
 
-/** Ms of a single operation, or row, at each size: `slices` times about so many seconds, in turns. */
-export function measureCost (database: Database, { sizes, table, body }: Scale, { slices, seconds }: { readonly slices: number, readonly seconds: number }): Promise<readonly Cost[]> {
+/**
+ * Ms of a single operation, or row, at each size: `slices` times about so many seconds, in turns.
+ */
+export function measureCost (
+  database: Database,
+  { sizes, table, body }: Scale,
+  { slices, seconds }: { readonly slices: number, readonly seconds: number }
+): Promise<readonly Cost[]> {
   return onStage(async stage => {
     await startOver(database.sql)
-    const { url } = await useServer(stage, contenders.oneflight, database.url, { connections: 1, env: { MAX_BODY_BYTES: String(16 * 1024 * 1024) } })
+    const { url } = await useServer(stage, contenders.oneflight, database.url, {
+      connections: 1,
+      env: { MAX_BODY_BYTES: String(16 * 1024 * 1024) }
+    })
     const send = useClient(stage, url)
-    const count = async (): Promise<number> => Number((await database.sql`select count(*) from ${database.sql(table)}`)[0]?.['count'])
+    const count = async (): Promise<number> =>
+      Number((await database.sql`select count(*) from ${database.sql(table)}`)[0]?.['count'])
     const texts = sizes.map(size => JSON.stringify(body(size)))
     /** Sends the same batch for so long, at least once; ms of one. */
     const one = async (text: string, size: number, seconds: number): Promise<number> => {
       const before = await count()
       const start = performance.now()
       let batches = 0
-      for (; batches === 0 || performance.now() - start < seconds * 1000; batches++) await send(text)
+      for (; batches === 0 || performance.now() - start < seconds * 1000; batches++) {
+        await send(text)
+      }
       const ms = (performance.now() - start) / batches
       const made = await count() - before
-      if (made !== batches * size) throw new Error(`${batches} batches of ${size} made ${made} rows in ${table}`)
+      if (made !== batches * size) {
+        throw new Error(`${batches} batches of ${size} made ${made} rows in ${table}`)
+      }
       return ms
     }
     const ms: number[][] = sizes.map(() => [])

@@ -1,5 +1,6 @@
 /**
- * Batches a second, side by side: the hot row at three round trips, and the order without contention.
+ * Batches a second, side by side: the hot row at three round trips, and the order without
+ * contention.
  *
  * In charge of: who is compared with whom on what. Refuses to: judge.
  */
@@ -19,26 +20,49 @@ interface Match {
   readonly pgbench?: boolean
 }
 
-const { oneflight, awaits, 'function in begin': inBegin, 'bare function': bare, 'postgres.js': postgresJs, pg, postgraphile } = contenders
+const {
+  oneflight,
+  awaits,
+  'function in begin': inBegin,
+  'bare function': bare,
+  'postgres.js': postgresJs,
+  pg,
+  postgraphile
+} = contenders
 
-export const hotMatches: readonly Match[] = ROUND_TRIPS.map(roundTripMs => ({ work: 'invoice', roundTripMs, against: [awaits, inBegin, bare] }))
+export const hotMatches: readonly Match[] = ROUND_TRIPS.map(roundTripMs => ({
+  work: 'invoice',
+  roundTripMs,
+  against: [awaits, inBegin, bare]
+}))
 export const orderMatches: readonly Match[] = [
   { work: 'order', roundTripMs: 0, against: [postgresJs, pg], pgbench: true },
   { work: 'order with ids', roundTripMs: 0, against: [postgraphile] }
 ]
 
 /** Runs one match from the start of its contenders to their end. */
-export function play ({ work, roundTripMs, against, pgbench = false }: Match, database: Database, measure: Measure): Promise<Comparison> {
+export function play (
+  { work, roundTripMs, against, pgbench = false }: Match,
+  database: Database,
+  measure: Measure
+): Promise<Comparison> {
   return onStage(async stage => {
     await startOver(database.sql)
     const load = await useScript(stage, 'load.ts', { greets: false })
     const { url, slow } = await useRoute(stage, database, roundTripMs)
     const sides: Side[] = []
-    for (const contender of [oneflight, ...against]) sides.push(await useSide(stage, load, contender, work, url))
+    for (const contender of [oneflight, ...against]) {
+      sides.push(await useSide(stage, load, contender, work, url))
+    }
     const alone = pgbench ? pgbenchSide(url) : undefined
     if (alone !== undefined) sides.push(alone)
     await warmUp(sides, work, database.sql, measure)
     await slow(true)
-    return { work, roundTripMs, measuredRoundTripMs: await measureRoundTrip(url), contenders: await takeTurns(sides, work, database, measure) }
+    return {
+      work,
+      roundTripMs,
+      measuredRoundTripMs: await measureRoundTrip(url),
+      contenders: await takeTurns(sides, work, database, measure)
+    }
   })
 }

@@ -1,7 +1,9 @@
 /**
- * Round trips on the wire, counted by a proxy between each contender and PostgreSQL: the whole of one batch, and those of them in which a lock is held.
+ * Round trips on the wire, counted by a proxy between each contender and PostgreSQL: the whole of
+ * one batch, and those of them in which a lock is held.
  *
- * In charge of: the batches that are counted, each when its statements are prepared. Refuses to: take any time.
+ * In charge of: the batches that are counted, each when its statements are prepared. Refuses to:
+ * take any time.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contenders, post, useServer, type Contender } from '../contenders.ts'
@@ -12,28 +14,61 @@ import { onStage } from '../../src/dev/stage.ts'
 import { useScript } from '../stage.ts'
 import { countFlights, readBursts, type Burst } from '../wire.ts'
 
-/** A round trip of the proxy (ms) that is longer than anybody takes to say what is to be said at once. */
+/**
+ * A round trip of the proxy (ms) that is longer than anybody takes to say what is to be said at
+ * once.
+ */
 const ROUND_TRIP_MS = 20
 
-interface Sample { readonly work: string, readonly body: string }
+interface Sample {
+  readonly work: string
+  readonly body: string
+}
 type Samples = readonly [contender: Contender, samples: readonly Sample[]]
 
-const sample = ({ dialect }: Contender, work: Work): Sample => ({ work, body: makeBody(dialect, work) })
+const sample = ({ dialect }: Contender, work: Work): Sample => ({
+  work,
+  body: makeBody(dialect, work)
+})
 
 /** Each operation reads the one before it. */
 function chain (length: number): Sample {
-  const operations = Array.from({ length }, (_, i) => i === 0
-    ? { id: 'o0', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] }
-    : { id: `o${i}`, op: 'update', table: 'customers', set: { name: `$o${i - 1}.0.name` }, where: { id: { eq: `$o${i - 1}.0.id` } } })
-  return { work: `${length} ${length === 1 ? 'operation' : 'operations, each with references'}`, body: JSON.stringify(operations) }
+  const operations = Array.from({ length }, (_, i) =>
+    i === 0
+      ? { id: 'o0', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] }
+      : {
+          id: `o${i}`,
+          op: 'update',
+          table: 'customers',
+          set: { name: `$o${i - 1}.0.name` },
+          where: { id: { eq: `$o${i - 1}.0.id` } }
+        })
+  return {
+    work: `${length} ${length === 1 ? 'operation' : 'operations, each with references'}`,
+    body: JSON.stringify(operations)
+  }
 }
 
-const { oneflight, awaits, 'function in begin': inBegin, 'bare function': bare, 'postgres.js': postgresJs, pg, postgraphile } = contenders
+const {
+  oneflight,
+  awaits,
+  'function in begin': inBegin,
+  'bare function': bare,
+  'postgres.js': postgresJs,
+  pg,
+  postgraphile
+} = contenders
 
 /** What is counted of each contender, in one run of its server. */
 const samples: readonly Samples[] = [
-  [oneflight, [...[1, 10, 100].map(chain), sample(oneflight, 'invoice'), sample(oneflight, 'order')]],
-  ...[awaits, inBegin, bare].map((contender): Samples => [contender, [sample(contender, 'invoice')]]),
+  [oneflight, [
+    ...[1, 10, 100].map(chain),
+    sample(oneflight, 'invoice'),
+    sample(oneflight, 'order')
+  ]],
+  ...[awaits, inBegin, bare].map((
+    contender
+  ): Samples => [contender, [sample(contender, 'invoice')]]),
   ...[postgresJs, pg].map((contender): Samples => [contender, [sample(contender, 'order')]]),
   [postgraphile, [sample(postgraphile, 'order with ids')]]
 ]
@@ -42,19 +77,36 @@ const samples: readonly Samples[] = [
 const locks = /^\s*(with\b.*\b)?(insert|update|delete)\b|number_invoice/is
 
 /** Counts one batch of each of these contenders, of all unless told otherwise. */
-export async function countAll (database: Database, names = samples.map(([{ name }]) => name)): Promise<readonly Wire[]> {
+export async function countAll (
+  database: Database,
+  names = samples.map(([{ name }]) => name)
+): Promise<readonly Wire[]> {
   await startOver(database.sql)
   const counted: Wire[] = []
-  for (const [contender, own] of samples.filter(([{ name }]) => names.includes(name))) counted.push(...await count(contender, own, database))
+  for (const [contender, own] of samples.filter(([{ name }]) => names.includes(name))) {
+    counted.push(...await count(contender, own, database))
+  }
   return counted
 }
 
 /** A server with one connection, which is seen from its first byte on. */
-function count (contender: Contender, own: readonly Sample[], database: Database): Promise<readonly Wire[]> {
+function count (
+  contender: Contender,
+  own: readonly Sample[],
+  database: Database
+): Promise<readonly Wire[]> {
   return onStage(async stage => {
-    const proxy = await useScript(stage, 'delay-proxy.ts', { args: [database.address, String(ROUND_TRIP_MS), 'record'] })
-    const { url } = await useServer(stage, contender, led(database.url, { host: proxy.hello.url }), { connections: 1 })
-    const bursts = async (): Promise<readonly Burst[]> => readBursts((await proxy.ask({})).bursts.map((text: string) => Buffer.from(text, 'base64')))
+    const proxy = await useScript(stage, 'delay-proxy.ts', {
+      args: [database.address, String(ROUND_TRIP_MS), 'record']
+    })
+    const { url } = await useServer(
+      stage,
+      contender,
+      led(database.url, { host: proxy.hello.url }),
+      { connections: 1 }
+    )
+    const bursts = async (): Promise<readonly Burst[]> =>
+      readBursts((await proxy.ask({})).bursts.map((text: string) => Buffer.from(text, 'base64')))
     /** How many there are when nobody speaks any more, not behind the answer either. */
     const silence = async (known = -1): Promise<number> => {
       const { length } = await bursts()
@@ -69,7 +121,11 @@ function count (contender: Contender, own: readonly Sample[], database: Database
       const before = await silence()
       await post(url, fresh(body))
       await silence()
-      counted.push({ name: contender.name, work, ...countFlights((await bursts()).slice(before), locks) })
+      counted.push({
+        name: contender.name,
+        work,
+        ...countFlights((await bursts()).slice(before), locks)
+      })
     }
     return counted
   })
@@ -78,5 +134,8 @@ function count (contender: Contender, own: readonly Sample[], database: Database
 /** The same body with other ids, so that it can be sent again. */
 function fresh (body: string): string {
   const ids = new Map<string, string>()
-  return body.replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, id => ids.get(id) ?? (ids.set(id, crypto.randomUUID()).get(id) as string))
+  return body.replace(
+    /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g,
+    id => ids.get(id) ?? (ids.set(id, crypto.randomUUID()).get(id) as string)
+  )
 }

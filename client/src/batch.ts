@@ -1,5 +1,6 @@
 /**
- * The function of a batch → its text. In charge of ids: what the function returns names the operations; the others get a name that is free.
+ * The function of a batch → its text. In charge of ids: what the function returns names the
+ * operations; the others get a name that is free.
  */
 import type { AnyDatabase } from './database.ts'
 import type { Batch } from './operation.ts'
@@ -25,7 +26,9 @@ export interface WrittenBatch {
 }
 
 /** Runs the function of a batch. Throws `batch_invalid`, and what the function throws. */
-export function writeBatch (build: (batch: Batch<AnyDatabase, string, Numbers>) => unknown): WrittenBatch {
+export function writeBatch (
+  build: (batch: Batch<AnyDatabase, string, Numbers>) => unknown
+): WrittenBatch {
   const nodes: OperationNode[] = []
   const shape = build(createBuilder(nodes) as Batch<AnyDatabase, string, Numbers>)
   if (nodes.length === 0) throw invalid('The batch has no operation.')
@@ -42,17 +45,27 @@ export function writeBatch (build: (batch: Batch<AnyDatabase, string, Numbers>) 
 /** What the function of a batch is given: operations are written when they are called. */
 function createBuilder (nodes: OperationNode[]): object {
   const checkReference = (to: Source): void => {
-    if (!(nodes as readonly Source[]).includes(to)) throw invalid('A reference leads to an operation of another batch.')
+    if (!(nodes as readonly Source[]).includes(to)) {
+      throw invalid('A reference leads to an operation of another batch.')
+    }
   }
   const add = (op: OperationNode['op'], table: string, members: object): object => {
     const pieces: Piece[] = []
-    writeOperation({ pieces, path: [], title: `${op} ${table}`, checkReference }, { op, table, ...members })
+    writeOperation({ pieces, path: [], title: `${op} ${table}`, checkReference }, {
+      op,
+      table,
+      ...members
+    })
     const node: OperationNode = { op, pieces, id: undefined }
     nodes.push(node)
-    return Object.assign(opaque({ kind: 'operation', source: node }), { row: (index = 0) => referRow(node, index), rows: referRows(node) })
+    return Object.assign(opaque({ kind: 'operation', source: node }), {
+      row: (index = 0) => referRow(node, index),
+      rows: referRows(node)
+    })
   }
   return {
-    insert: (table: string, values: unknown, options?: object) => add('insert', table, { values: Array.isArray(values) ? values : [values], ...options }),
+    insert: (table: string, values: unknown, options?: object) =>
+      add('insert', table, { values: Array.isArray(values) ? values : [values], ...options }),
     update: (table: string, options: object) => add('update', table, options),
     delete: (table: string, options: object) => add('delete', table, options),
     select: (table: string, options?: object) => add('select', table, { ...options })
@@ -64,7 +77,12 @@ function readShape (shape: unknown, nodes: readonly OperationNode[]): WrittenBat
   const nodeOf = (value: unknown): OperationNode => {
     const meaning = meaningOf(value)
     const node = nodes.find(node => meaning?.kind === 'operation' && node === meaning.source)
-    if (node === undefined) throw invalid('The function of a batch returns operations of that batch: one, an array or an object of them, or nothing.')
+    if (node === undefined) {
+      throw invalid(
+        'The function of a batch returns operations of that batch: one, an array or an ' +
+          'object of them, or nothing.'
+      )
+    }
     return node
   }
   if (shape === undefined) return () => undefined
@@ -72,13 +90,21 @@ function readShape (shape: unknown, nodes: readonly OperationNode[]): WrittenBat
     const list = shape.map(nodeOf)
     return answers => list.map(({ id }) => answers[id as string])
   }
-  if (meaningOf(shape) !== undefined || Object.prototype.toString.call(shape) !== '[object Object]') {
+  if (
+    meaningOf(shape) !== undefined || Object.prototype.toString.call(shape) !== '[object Object]'
+  ) {
     const one = nodeOf(shape)
     return answers => answers[one.id as string]
   }
-  const named = Object.entries(shape as object).map(([name, value]) => [name, nodeOf(value)] as const)
+  const named = Object.entries(shape as object).map(([name, value]) =>
+    [name, nodeOf(value)] as const
+  )
   for (const [name, node] of named) {
-    if (!operationId.test(name)) throw invalid(`An operation cannot be called "${name}": letters, digits and _, no digit first.`)
+    if (!operationId.test(name)) {
+      throw invalid(
+        `An operation cannot be called "${name}": letters, digits and _, no digit first.`
+      )
+    }
     node.id ??= name
   }
   return answers => Object.fromEntries(named.map(([name, { id }]) => [name, answers[id as string]]))
@@ -94,5 +120,7 @@ function freeId (index: number, taken: Set<string | undefined>): string {
 
 /** Pieces → text; every operation has its id by now. */
 function join (pieces: readonly Piece[]): string {
-  return pieces.map(piece => typeof piece === 'string' ? piece : JSON.stringify(`$${piece.to.id as string}${piece.tail}`)).join('')
+  return pieces.map(piece =>
+    typeof piece === 'string' ? piece : JSON.stringify(`$${piece.to.id as string}${piece.tail}`)
+  ).join('')
 }

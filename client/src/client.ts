@@ -14,26 +14,39 @@ import type { Numbers } from './values.ts'
 import { idempotencyKey } from './words.ts'
 
 /** A client of one service, for one caller. It has no state: make as many as you like. */
-export interface Client<Database, Schema extends string = 'public', Mode extends Numbers = 'number'> {
+export interface Client<
+  Database,
+  Schema extends string = 'public',
+  Mode extends Numbers = 'number'
+> {
   /**
-   * Runs the operations that `build` calls, in their order, as one transaction. What `build` returns names them: an object of operations is
-   * answered as an object of rows. Rejects with OneflightError; then nothing has happened, unless `committed` is `'unknown'`.
+   * Runs the operations that `build` calls, in their order, as one transaction. What `build`
+   * returns names them: an object of operations is answered as an object of rows. Rejects with
+   * OneflightError; then nothing has happened, unless `committed` is `'unknown'`.
    */
-  batch<const Returned extends Shape, const Options extends BatchOptions = BatchOptions> (
+  batch<const Returned extends Shape, const Options extends BatchOptions = BatchOptions>(
     build: (batch: Batch<Database, Schema, Mode>) => Returned,
     options?: Options
   ): Promise<BatchResult<DataOf<Returned, Options>>>
 }
 
 /**
- * A client of the service at `url`. `Database` is what `supabase gen types typescript` or kysely-codegen write, or an interface of tables written by
- * hand; `Schema` is the one whose tables need no schema in their names, the first one of the service's `DB_SCHEMAS`.
+ * A client of the service at `url`. `Database` is what `supabase gen types typescript` or
+ * kysely-codegen write, or an interface of tables written by hand; `Schema` is the one whose tables
+ * need no schema in their names, the first one of the service's `DB_SCHEMAS`.
  */
-export function createClient<Database = AnyDatabase, Schema extends string = 'public'> (options: ClientOptions & { readonly numbers: 'bigint' }): Client<Database, Schema, 'bigint'>
-export function createClient<Database = AnyDatabase, Schema extends string = 'public'> (options: ClientOptions & { readonly numbers?: 'number' }): Client<Database, Schema>
+export function createClient<Database = AnyDatabase, Schema extends string = 'public'> (
+  options: ClientOptions & { readonly numbers: 'bigint' }
+): Client<Database, Schema, 'bigint'>
+export function createClient<Database = AnyDatabase, Schema extends string = 'public'> (
+  options: ClientOptions & { readonly numbers?: 'number' }
+): Client<Database, Schema>
 export function createClient (client: ClientOptions): Client<AnyDatabase, string, Numbers> {
   return {
-    async batch (build: (batch: Batch<AnyDatabase, string, Numbers>) => unknown, options: BatchOptions = {}) {
+    async batch (
+      build: (batch: Batch<AnyDatabase, string, Numbers>) => unknown,
+      options: BatchOptions = {}
+    ) {
       const { body, selects, arrange } = writeBatch(build)
       const sending = prepare({ client, options, body, selects })
       const { data, headers, attempts } = await send(sending)
@@ -61,10 +74,19 @@ interface Prepared {
 /** Options with their defaults. What can commit nothing needs no key. */
 function prepare ({ client, options, body, selects }: Prepared): Sending {
   const common = { ...client, ...options }
-  const harmless = selects || options.dryRun === true || options.readOnly === true || options.explain === true
-  const key = options.idempotencyKey ?? (common.idempotency === false || harmless ? undefined : randomId())
-  if (key !== undefined && !idempotencyKey.test(key)) throw invalid('An idempotency key has 1 to 255 visible ASCII characters, no space, and does not begin with a quotation mark.')
-  const { attempts = 5, minDelay = 100, maxDelay = 5000 } = common.retry === false ? { attempts: 1 } : common.retry ?? {}
+  const harmless = selects || options.dryRun === true || options.readOnly === true ||
+    options.explain === true
+  const key = options.idempotencyKey ??
+    (common.idempotency === false || harmless ? undefined : randomId())
+  if (key !== undefined && !idempotencyKey.test(key)) {
+    throw invalid(
+      'An idempotency key has 1 to 255 visible ASCII characters, no space, and does not ' +
+        'begin with a quotation mark.'
+    )
+  }
+  const { attempts = 5, minDelay = 100, maxDelay = 5000 } = common.retry === false
+    ? { attempts: 1 }
+    : common.retry ?? {}
   return {
     url: String(client.url),
     // Looked up for each batch, so that a fetch which is put into its place later is used.

@@ -1,9 +1,19 @@
 /**
- * The one error of the client: what the service refused, what never reached it, and what nobody knows.
+ * The one error of the client: what the service refused, what never reached it, and what nobody
+ * knows.
  */
 
-/** Where a batch was refused: one of the service's types, or `client_error` when no answer of the service is behind it. */
-export type ErrorType = 'request_error' | 'validation_error' | 'session_error' | 'execution_error' | 'service_error' | 'client_error'
+/**
+ * Where a batch was refused: one of the service's types, or `client_error` when no answer of the
+ * service is behind it.
+ */
+export type ErrorType =
+  | 'request_error'
+  | 'validation_error'
+  | 'session_error'
+  | 'execution_error'
+  | 'service_error'
+  | 'client_error'
 
 /**
  * What went wrong without an answer of the service:
@@ -14,26 +24,81 @@ export type ErrorType = 'request_error' | 'validation_error' | 'session_error' |
  * - `timeout`: no answer in time;
  * - `aborted`: the caller's signal; `cause` is its reason.
  */
-export type ClientErrorCode = 'batch_invalid' | 'token_unavailable' | 'network_error' | 'answer_invalid' | 'timeout' | 'aborted'
+export type ClientErrorCode =
+  | 'batch_invalid'
+  | 'token_unavailable'
+  | 'network_error'
+  | 'answer_invalid'
+  | 'timeout'
+  | 'aborted'
 
 /** Codes of the service itself. */
 export type ServiceErrorCode =
-  | 'body_invalid' | 'body_empty' | 'id_missing' | 'id_duplicate' | 'prefer_invalid' | 'idempotency_key_invalid' | 'idempotency_key_in_progress'
-  | 'idempotency_key_reused' | 'http_malformed' | 'auth_required' | 'token_invalid' | 'token_expired' | 'token_not_active' | 'token_claims_invalid'
-  | 'role_missing' | 'not_found' | 'method_not_allowed' | 'request_timeout' | 'body_too_large' | 'too_many_ops' | 'content_type_unsupported'
-  | 'client_closed_request' | 'expectation_unsupported' | 'headers_too_large' | 'validation_failed' | 'role_denied' | 'reference_row_missing'
-  | 'reference_column_missing' | 'expectation_failed' | 'value_invalid' | 'rows_limit'
-  | 'overloaded' | 'database_unavailable' | 'keys_unavailable' | 'shutting_down'
-  | 'deadline_exceeded' | 'commit_unknown' | 'internal'
+  | 'body_invalid'
+  | 'body_empty'
+  | 'id_missing'
+  | 'id_duplicate'
+  | 'prefer_invalid'
+  | 'idempotency_key_invalid'
+  | 'idempotency_key_in_progress'
+  | 'idempotency_key_reused'
+  | 'http_malformed'
+  | 'auth_required'
+  | 'token_invalid'
+  | 'token_expired'
+  | 'token_not_active'
+  | 'token_claims_invalid'
+  | 'role_missing'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'request_timeout'
+  | 'body_too_large'
+  | 'too_many_ops'
+  | 'content_type_unsupported'
+  | 'client_closed_request'
+  | 'expectation_unsupported'
+  | 'headers_too_large'
+  | 'validation_failed'
+  | 'role_denied'
+  | 'reference_row_missing'
+  | 'reference_column_missing'
+  | 'expectation_failed'
+  | 'value_invalid'
+  | 'rows_limit'
+  | 'overloaded'
+  | 'database_unavailable'
+  | 'keys_unavailable'
+  | 'shutting_down'
+  | 'deadline_exceeded'
+  | 'commit_unknown'
+  | 'internal'
 
 /** Conditions of PostgreSQL that are met most; every other one has its own name as code, too. */
 export type PostgresErrorCode =
-  | 'unique_violation' | 'foreign_key_violation' | 'check_violation' | 'not_null_violation' | 'exclusion_violation' | 'restrict_violation'
-  | 'insufficient_privilege' | 'undefined_table' | 'undefined_column' | 'invalid_text_representation' | 'numeric_value_out_of_range'
-  | 'serialization_failure' | 'deadlock_detected' | 'lock_not_available' | 'query_canceled' | 'read_only_sql_transaction' | 'raise_exception'
+  | 'unique_violation'
+  | 'foreign_key_violation'
+  | 'check_violation'
+  | 'not_null_violation'
+  | 'exclusion_violation'
+  | 'restrict_violation'
+  | 'insufficient_privilege'
+  | 'undefined_table'
+  | 'undefined_column'
+  | 'invalid_text_representation'
+  | 'numeric_value_out_of_range'
+  | 'serialization_failure'
+  | 'deadlock_detected'
+  | 'lock_not_available'
+  | 'query_canceled'
+  | 'read_only_sql_transaction'
+  | 'raise_exception'
 
 /** Known codes, for completion; others are possible. */
-export type ErrorCode = ClientErrorCode | ServiceErrorCode | PostgresErrorCode | (string & Record<never, never>)
+export type ErrorCode =
+  | ClientErrorCode
+  | ServiceErrorCode
+  | PostgresErrorCode
+  | (string & Record<never, never>)
 
 /** What is wrong with one operation. */
 export interface Fault {
@@ -75,7 +140,10 @@ export class OneflightError extends Error {
   readonly code: ErrorCode
   /** HTTP status; undefined without an answer. */
   readonly status: number | undefined
-  /** `false`: nothing of the batch is in the database. `'unknown'`: nobody could say; send it again with `idempotencyKey`. */
+  /**
+   * `false`: nothing of the batch is in the database. `'unknown'`: nobody could say; send it again
+   * with `idempotencyKey`.
+   */
   readonly committed: false | 'unknown'
   /** What the service's log has it under. */
   readonly requestId: string | undefined

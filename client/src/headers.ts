@@ -4,7 +4,9 @@
 import type { BatchOptions, ClientOptions, ServerTiming } from './options.ts'
 
 /** The preferences of a batch as the header `Prefer`; undefined when there are none. */
-export function preferHeader ({ dryRun, isolation, readOnly, return: answer, explain, timing }: BatchOptions): string | undefined {
+export function preferHeader (
+  { dryRun, isolation, readOnly, return: answer, explain, timing }: BatchOptions
+): string | undefined {
   const preferences = [
     ...dryRun === true ? ['tx=rollback'] : [],
     ...isolation === undefined ? [] : [`isolation=${isolation}`],
@@ -13,12 +15,17 @@ export function preferHeader ({ dryRun, isolation, readOnly, return: answer, exp
     ...explain === true ? ['explain'] : [],
     ...timing === true ? ['timing'] : []
   ]
-  // A service that does not know one of them must not run the batch as if it had not been said: a dry run would stay.
+  // A service that does not know one of them must not run the batch as if it had not been said: a
+  // dry run would stay.
   return preferences.length === 0 ? undefined : [...preferences, 'handling=strict'].join(', ')
 }
 
 /** Headers that are the same at each attempt; the token is not among them. */
-export function requestHeaders (client: ClientOptions, batch: BatchOptions, idempotencyKey: string | undefined): Record<string, string> {
+export function requestHeaders (
+  client: ClientOptions,
+  batch: BatchOptions,
+  idempotencyKey: string | undefined
+): Record<string, string> {
   const trace = batch.trace ?? client.trace
   const { traceparent, tracestate } = (typeof trace === 'function' ? trace() : trace) ?? {}
   const own = {
@@ -29,15 +36,22 @@ export function requestHeaders (client: ClientOptions, batch: BatchOptions, idem
     traceparent,
     tracestate
   }
-  return { ...client.headers, ...Object.fromEntries(Object.entries(own).filter((header): header is [string, string] => header[1] !== undefined)) }
+  return {
+    ...client.headers,
+    ...Object.fromEntries(
+      Object.entries(own).filter((header): header is [string, string] => header[1] !== undefined)
+    )
+  }
 }
 
 /** `Preference-Applied` → preferences with their values. */
 export function readPreferences (header: string | null): Readonly<Record<string, string | true>> {
-  return Object.fromEntries(splitHeader(header).map(text => {
-    const [name = '', value] = text.split('=')
-    return [name.trim(), value === undefined ? true : unquote(value.trim())]
-  }))
+  return Object.fromEntries(
+    splitHeader(header).map(text => {
+      const [name = '', value] = text.split('=')
+      return [name.trim(), value === undefined ? true : unquote(value.trim())]
+    })
+  )
 }
 
 /** `Server-Timing` → its entries. */
@@ -46,7 +60,11 @@ export function readServerTiming (header: string | null): readonly ServerTiming[
     const [name = '', ...parameters] = text.split(';').map(part => part.trim())
     const values = new Map(parameters.map(parameter => parameter.split('=') as [string, string]))
     const [duration, description] = [values.get('dur'), values.get('desc')]
-    return { name, ...duration === undefined ? {} : { duration: Number(duration) }, ...description === undefined ? {} : { description: unquote(description) } }
+    return {
+      name,
+      ...duration === undefined ? {} : { duration: Number(duration) },
+      ...description === undefined ? {} : { description: unquote(description) }
+    }
   })
 }
 
@@ -59,7 +77,9 @@ export function readRetryAfter (header: string | null, now = Date.now()): number
 
 /** The elements of a header; commas in quotes part nothing. */
 function splitHeader (header: string | null): readonly string[] {
-  return (header?.match(/(?:[^",]|"(?:[^"\\]|\\.)*")+/g) ?? []).map(text => text.trim()).filter(text => text !== '')
+  return (header?.match(/(?:[^",]|"(?:[^"\\]|\\.)*")+/g) ?? []).map(text => text.trim()).filter(
+    text => text !== ''
+  )
 }
 
 function unquote (text: string): string {

@@ -1,12 +1,30 @@
 /**
- * What the package offers: `createClient`, `$`, `OneflightError`, and the types of what goes in and comes out.
+ * What the package offers: `createClient`, `$`, `OneflightError`, and the types of what goes in and
+ * comes out.
  */
 export { createClient, type Client } from './client.ts'
 export { $ } from './modifiers.ts'
-export { OneflightError, type ClientErrorCode, type ErrorCode, type ErrorType, type Fault, type PostgresErrorCode, type ServiceErrorCode } from './error.ts'
+export {
+  OneflightError,
+  type ClientErrorCode,
+  type ErrorCode,
+  type ErrorType,
+  type Fault,
+  type PostgresErrorCode,
+  type ServiceErrorCode
+} from './error.ts'
 export type { AnyDatabase, ColumnType, Generated } from './database.ts'
 export type { Json, JsonInput } from './json.ts'
 export type { Batch, Operation, Where } from './operation.ts'
-export type { BatchOptions, BatchResult, ClientOptions, Fetch, QueryPlan, RetryOptions, ServerTiming, TraceContext } from './options.ts'
+export type {
+  BatchOptions,
+  BatchResult,
+  ClientOptions,
+  Fetch,
+  QueryPlan,
+  RetryOptions,
+  ServerTiming,
+  TraceContext
+} from './options.ts'
 export type { Modifier, Reference, ReferenceList, RowReference } from './reference.ts'
 export type { Numbers } from './values.ts'

@@ -5,7 +5,10 @@ import type { ColumnPath } from './filter.ts'
 import type { Json } from './json.ts'
 
 /** A column to answer, under its own name or another one. */
-export type Output<Row> = ColumnPath<Row> | { readonly column: ColumnPath<Row>, readonly as?: string }
+export type Output<Row> = ColumnPath<Row> | {
+  readonly column: ColumnPath<Row>,
+  readonly as?: string
+}
 
 /** A column or an aggregate to answer. */
 export type SelectOutput<Row> = Output<Row> | Aggregate<Row>
@@ -13,54 +16,64 @@ export type SelectOutput<Row> = Output<Row> | Aggregate<Row>
 /** `count` without a column counts rows. */
 export type Aggregate<Row> =
   | { readonly fn: 'count', readonly column?: ColumnPath<Row>, readonly as?: string }
-  | { readonly fn: 'sum' | 'avg' | 'min' | 'max', readonly column: ColumnPath<Row>, readonly as?: string }
+  | {
+    readonly fn: 'sum' | 'avg' | 'min' | 'max',
+    readonly column: ColumnPath<Row>,
+    readonly as?: string
+  }
 
 /** How many rows an operation must affect or return. */
 export type Expect = number | { readonly min?: number, readonly max?: number }
 
 /** The row that `Outputs` ask for; without them the whole row. */
-export type OutputRow<Row, Outputs> =
-  Outputs extends readonly unknown[] ? { [Element in Outputs[number] as NameOf<Element>]: TypeOf<Row, Element> } & {} : Row
+export type OutputRow<Row, Outputs> = Outputs extends readonly unknown[]
+  ? { [Element in Outputs[number] as NameOf<Element>]: TypeOf<Row, Element> } & {}
+  : Row
 
 /** Rows, as many as `Expected` says. */
-export type Rows<Row, Expected> =
-  [Expected] extends [1]
-    ? [Row]
-    : [Expected] extends [0]
-        ? []
-        : [Expected] extends [{ readonly min: infer Min }] ? number extends Min ? Row[] : Min extends 0 ? Row[] : [Row, ...Row[]] : Row[]
+export type Rows<Row, Expected> = [Expected] extends [1] ? [Row]
+  : [Expected] extends [0] ? []
+      : [Expected] extends [{ readonly min: infer Min }]
+          ? number extends Min ? Row[] : Min extends 0 ? Row[] : [Row, ...Row[]]
+          : Row[]
 
 /** Names of a row that `order` may use beside the columns of the table. */
-export type OutputNames<Outputs> = Outputs extends readonly unknown[] ? NameOf<Outputs[number]> : never
+export type OutputNames<Outputs> = Outputs extends readonly unknown[] ? NameOf<Outputs[number]>
+  : never
 
-type NameOf<Element> =
-  Element extends string
-    ? PathName<Element>
-    : Element extends { readonly as: infer Name extends string }
-      ? Name
-      : Element extends { readonly fn: infer Name extends string }
-        ? Name
-        : Element extends { readonly column: infer Path extends string } ? PathName<Path> : never
+type NameOf<Element> = Element extends string ? PathName<Element>
+  : Element extends { readonly as: infer Name extends string } ? Name
+    : Element extends { readonly fn: infer Name extends string } ? Name
+      : Element extends { readonly column: infer Path extends string } ? PathName<Path>
+        : never
 
 /** As the service names it: the last key of a path, positions in arrays left out. */
-type PathName<Path extends string> =
-  Path extends `${infer Way}->>${infer Key}`
-    ? Key extends `${bigint}` ? PathName<Way> : Key
-    : Path extends `${infer Column}->${infer Keys}` ? LastKey<Keys, Column> : Path
+type PathName<Path extends string> = Path extends `${infer Way}->>${infer Key}`
+  ? Key extends `${bigint}` ? PathName<Way> : Key
+  : Path extends `${infer Column}->${infer Keys}` ? LastKey<Keys, Column>
+    : Path
 
-type LastKey<Keys extends string, Last extends string> =
-  Keys extends `${infer Key}->${infer More}` ? LastKey<More, Key extends `${bigint}` ? Last : Key> : Keys extends `${bigint}` ? Last : Keys
+type LastKey<Keys extends string, Last extends string> = Keys extends `${infer Key}->${infer More}`
+  ? LastKey<More, Key extends `${bigint}` ? Last : Key>
+  : Keys extends `${bigint}` ? Last
+    : Keys
 
-type TypeOf<Row, Element> =
-  Element extends string
-    ? PathType<Row, Element>
-    : Element extends { readonly fn: infer Fn, readonly column?: infer Path }
-      ? Fn extends 'count' ? bigint : Path extends string ? AggregateType<Fn, PathType<Row, Path>> : never
-      : Element extends { readonly column: infer Path extends string } ? PathType<Row, Path> : never
+type TypeOf<Row, Element> = Element extends string ? PathType<Row, Element>
+  : Element extends { readonly fn: infer Fn, readonly column?: infer Path }
+    ? Fn extends 'count' ? bigint
+      : Path extends string ? AggregateType<Fn, PathType<Row, Path>>
+        : never
+    : Element extends { readonly column: infer Path extends string } ? PathType<Row, Path>
+      : never
 
-type PathType<Row, Path extends string> =
-  string extends keyof Row ? Row[Path & keyof Row] : Path extends keyof Row ? Row[Path] : Path extends `${string}->>${string}` ? string | null : Json
+type PathType<Row, Path extends string> = string extends keyof Row ? Row[Path & keyof Row]
+  : Path extends keyof Row ? Row[Path]
+    : Path extends `${string}->>${string}` ? string | null
+      : Json
 
 /** Of no rows they are NULL. */
-type AggregateType<Fn, T> =
-  unknown extends T ? unknown : Fn extends 'min' | 'max' ? T | null : NonNullable<T> extends number | bigint ? number | null : Json extends T ? Json : string | null
+type AggregateType<Fn, T> = unknown extends T ? unknown
+  : Fn extends 'min' | 'max' ? T | null :
+    NonNullable<T> extends number | bigint ? number | null
+      : Json extends T ? Json
+        : string | null

@@ -13,8 +13,14 @@ export interface Limits {
 /** The longest time that timers take; anything longer would fire at once. */
 const maxTimer = 2 ** 31 - 1
 
-/** What `work` answers, unless time is over or the signal is aborted before; then its own signal is aborted, and nobody waits for it. */
-export function limit<T> (work: (signal: AbortSignal) => Promise<T>, { ms, signal, onTimeout, onAbort }: Limits): Promise<T> {
+/**
+ * What `work` answers, unless time is over or the signal is aborted before; then its own signal is
+ * aborted, and nobody waits for it.
+ */
+export function limit<T> (
+  work: (signal: AbortSignal) => Promise<T>,
+  { ms, signal, onTimeout, onAbort }: Limits
+): Promise<T> {
   if (signal?.aborted === true) return Promise.reject(onAbort(signal.reason))
   const controller = new AbortController()
   return new Promise((resolve, reject) => {

@@ -1,5 +1,6 @@
 /**
- * The words of the batch language as far as the client has to tell them apart. A test holds them against the service's own schemas.
+ * The words of the batch language as far as the client has to tell them apart. A test holds them
+ * against the service's own schemas.
  */
 
 /** What each operator takes: it decides how an operand is written. */

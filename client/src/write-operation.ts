@@ -1,23 +1,36 @@
 /**
- * The members of an operation → JSON text. In charge of what is data and what is language: an object of data that looks like a modifier is
- * marked as data. Names and operators that the language does not have are written as they are; the service refuses them.
+ * The members of an operation → JSON text. In charge of what is data and what is language: an
+ * object of data that looks like a modifier is marked as data. Names and operators that the
+ * language does not have are written as they are; the service refuses them.
  */
 import { meaningOf, type Meaning } from './reference.ts'
 import { operators, type OperandKind, type OperatorName } from './words.ts'
-import { fault, writeData, writeList, writeLiteral, writeMembers, type Piece, type Writer } from './write-json.ts'
+import {
+  fault,
+  writeData,
+  writeList,
+  writeLiteral,
+  writeMembers,
+  type Piece,
+  type Writer
+} from './write-json.ts'
 
 /** An operation as an object; its members beside `id` in the order given. */
 export function writeOperation (writer: Writer, members: object): void {
   writeMembers(writer, members, (name, value) => (writers[name] ?? writeLiteral)(writer, value))
 }
 
-const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void)>> = Object.assign(Object.create(null), {
-  values: writeData,
-  set: writeSet,
-  where: writeFilter,
-  index_where: writeFilter,
-  on_conflict: (writer: Writer, value: unknown) => isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)
-})
+const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void)>> = Object.assign(
+  Object.create(null),
+  {
+    values: writeData,
+    set: writeSet,
+    where: writeFilter,
+    index_where: writeFilter,
+    on_conflict: (writer: Writer, value: unknown) =>
+      isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)
+  }
+)
 
 /** New values by column. A column that is `undefined` stays as it is. */
 function writeSet (writer: Writer, set: unknown): void {
@@ -31,8 +44,9 @@ function writeFilter (writer: Writer, filter: unknown): void {
   if (!isObject(filter)) return writeLiteral(writer, filter)
   writeMembers(writer, filter, (name, value) => {
     if (name === 'not') writeFilter(writer, value)
-    else if ((name === 'and' || name === 'or') && Array.isArray(value)) writeList(writer, value, inner => writeFilter(writer, inner))
-    else writeTests(writer, value)
+    else if ((name === 'and' || name === 'or') && Array.isArray(value)) {
+      writeList(writer, value, inner => writeFilter(writer, inner))
+    } else writeTests(writer, value)
   })
 }
 
@@ -41,7 +55,13 @@ function writeTests (writer: Writer, tests: unknown): void {
   if (!isObject(tests)) return writeLiteral(writer, tests)
   writeMembers(writer, tests, (name, operand) => {
     if (name === 'not') writeTests(writer, operand)
-    else writeOperand(writer, operand, Object.hasOwn(operators, name) ? operators[name as OperatorName] : 'json')
+    else {
+      writeOperand(
+        writer,
+        operand,
+        Object.hasOwn(operators, name) ? operators[name as OperatorName] : 'json'
+      )
+    }
   })
 }
 
@@ -50,8 +70,17 @@ function writeOperand (writer: Writer, operand: unknown, kind: OperandKind): voi
   const meaning = meaningOf(operand)
   if (meaning?.kind === 'modifier') return writeModifier(writer, meaning)
   if (kind === 'keyword') return writeLiteral(writer, operand)
-  if (kind === 'bounds' && Array.isArray(operand)) return writeList(writer, operand, bound => writeOperand(writer, bound, 'comparand'))
-  if (kind === 'search' && isObject(operand)) return writeMembers(writer, operand, (name, value) => name === 'query' ? writeOperand(writer, value, 'key') : writeLiteral(writer, value))
+  if (kind === 'bounds' && Array.isArray(operand)) {
+    return writeList(writer, operand, bound => writeOperand(writer, bound, 'comparand'))
+  }
+  if (kind === 'search' && isObject(operand)) {
+    return writeMembers(
+      writer,
+      operand,
+      (name, value) =>
+        name === 'query' ? writeOperand(writer, value, 'key') : writeLiteral(writer, value)
+    )
+  }
   const start = writer.pieces.length
   const onlyKey = writeData(writer, operand)
   const compared = kind === 'comparand' || kind === 'distinct'
@@ -60,11 +89,15 @@ function writeOperand (writer: Writer, operand: unknown, kind: OperandKind): voi
   writer.pieces.push('}')
 }
 
-function writeModifier (writer: Writer, { word, operand }: Extract<Meaning, { kind: 'modifier' }>): void {
+function writeModifier (
+  writer: Writer,
+  { word, operand }: Extract<Meaning, { kind: 'modifier' }>
+): void {
   writer.pieces.push(`{"${word}":`)
   writer.path.push(word)
-  if ((word === '$inc' || word === '$mul') && typeof operand === 'string') writer.pieces.push(checkDigits(writer, operand))
-  else if (word === '$col' || word === '$excluded') writeLiteral(writer, operand)
+  if ((word === '$inc' || word === '$mul') && typeof operand === 'string') {
+    writer.pieces.push(checkDigits(writer, operand))
+  } else if (word === '$col' || word === '$excluded') writeLiteral(writer, operand)
   else writeData(writer, operand)
   writer.path.pop()
   writer.pieces.push('}')
@@ -84,5 +117,6 @@ function isCompound (piece: Piece | undefined): boolean {
 
 /** Whether `value` is an object of members, as opposed to a list and to what stands for a value. */
 function isObject (value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && meaningOf(value) === undefined
+  return typeof value === 'object' && value !== null && !Array.isArray(value) &&
+    meaningOf(value) === undefined
 }

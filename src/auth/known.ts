@@ -1,16 +1,19 @@
 /**
- * Tokens that were verified lately. A client sends the same one for minutes, and to verify it costs more than all else that is done with a request before
- * it is run. In charge of the bound; that times, audience and the key still count is looked at for every request.
+ * Tokens that were verified lately. A client sends the same one for minutes, and to verify it costs
+ * more than all else that is done with a request before it is run. In charge of the bound; that
+ * times, audience and the key still count is looked at for every request.
  */
 import type { VerificationKey } from './key.ts'
 import type { OpenedToken } from './token.ts'
 
 /** A token taken apart, and the key by which its signature was found good. */
-export interface KnownToken extends OpenedToken { readonly key: VerificationKey }
+export interface KnownToken extends OpenedToken {
+  readonly key: VerificationKey
+}
 
 export interface KnownTokens {
-  get (token: string): KnownToken | undefined
-  add (token: string, known: KnownToken): void
+  get(token: string): KnownToken | undefined
+  add(token: string, known: KnownToken): void
 }
 
 /** About 4 MB at most. */

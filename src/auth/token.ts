@@ -1,6 +1,7 @@
 /**
- * The text of a token taken apart (RFC 7515 §3.1, RFC 7519): exactly one text for one token, nothing that two readers could read
- * differently. What it says counts only once its signature was verified, which is the library's business.
+ * The text of a token taken apart (RFC 7515 §3.1, RFC 7519): exactly one text for one token,
+ * nothing that two readers could read differently. What it says counts only once its signature was
+ * verified, which is the library's business.
  */
 import { isUtf8 } from 'node:buffer'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -30,7 +31,10 @@ export function openToken (token: string): OpenedToken {
 
 const headerCheck = TypeCompiler.Compile(TokenHeader)
 
-/** RFC 4648 §3.5: the last character may hold bits that mean nothing; then many texts would be one token. */
+/**
+ * RFC 4648 §3.5: the last character may hold bits that mean nothing; then many texts would be one
+ * token.
+ */
 function decode (part: string): Buffer {
   const bytes = Buffer.from(part, 'base64url')
   if (bytes.toString('base64url') !== part) throw failure('token_invalid')
@@ -42,8 +46,12 @@ function readObject (part: string): readonly [text: string, object: Payload] {
   if (!isUtf8(bytes)) throw failure('token_invalid')
   const text = bytes.toString()
   const value = tryParse(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw failure('token_invalid')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw failure('token_invalid')
+  }
   // Whoever signed and whoever reads must see the same claim.
-  if (findDuplicate(text) !== undefined) throw failure('token_invalid', 'The token holds a member twice.')
+  if (findDuplicate(text) !== undefined) {
+    throw failure('token_invalid', 'The token holds a member twice.')
+  }
   return [text, value as Payload]
 }

@@ -1,5 +1,6 @@
 /**
- * The command line, read: which command, with which options. Refuses what nobody defined, in one line.
+ * The command line, read: which command, with which options. Refuses what nobody defined, in one
+ * line.
  */
 import { parseArgs } from 'node:util'
 import { commands, globalOptions, type CommandName, type OptionItem } from './commands.ts'
@@ -19,8 +20,12 @@ export interface Arguments {
 /** Reads the arguments behind the name of the program. Throws a UsageError. */
 export function readArguments (argv: readonly string[]): Arguments {
   const [first, ...rest] = argv
-  if (first === undefined || first.startsWith('-')) return { command: undefined, ...parse(argv, globalOptions) }
-  if (!isCommand(first)) throw new UsageError(`there is no command "${first}", but ${Object.keys(commands).join(', ')}`)
+  if (first === undefined || first.startsWith('-')) {
+    return { command: undefined, ...parse(argv, globalOptions) }
+  }
+  if (!isCommand(first)) {
+    throw new UsageError(`there is no command "${first}", but ${Object.keys(commands).join(', ')}`)
+  }
   return { command: first, ...parse(rest, commands[first].options) }
 }
 
@@ -28,21 +33,35 @@ function isCommand (word: string): word is CommandName {
   return Object.hasOwn(commands, word)
 }
 
-function parse (args: readonly string[], items: Readonly<Record<string, OptionItem>>): Pick<Arguments, 'options' | 'operands'> {
-  const options = Object.fromEntries(Object.entries(items).map(([name, { type, short }]) => [name, { type, ...short === undefined ? {} : { short } }]))
+function parse (
+  args: readonly string[],
+  items: Readonly<Record<string, OptionItem>>
+): Pick<Arguments, 'options' | 'operands'> {
+  const options = Object.fromEntries(
+    Object.entries(items).map((
+      [name, { type, short }]
+    ) => [name, { type, ...short === undefined ? {} : { short } }])
+  )
   try {
     const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
     checkChoices(values, items)
     return { options: values, operands: positionals }
   } catch (error) {
     // Of Node's message the first sentence: the rest is advice for names that begin with a dash.
-    throw error instanceof UsageError ? error : new UsageError((error as Error).message.replace(/(?:\. |\.?\n)[^]*$/, ''))
+    throw error instanceof UsageError
+      ? error
+      : new UsageError((error as Error).message.replace(/(?:\. |\.?\n)[^]*$/, ''))
   }
 }
 
-function checkChoices (values: Arguments['options'], items: Readonly<Record<string, OptionItem>>): void {
+function checkChoices (
+  values: Arguments['options'],
+  items: Readonly<Record<string, OptionItem>>
+): void {
   for (const [name, { choices }] of Object.entries(items)) {
     const value = values[name]
-    if (choices !== undefined && typeof value === 'string' && !choices.includes(value)) throw new UsageError(`--${name} takes one of ${choices.join(', ')}, not "${value}"`)
+    if (choices !== undefined && typeof value === 'string' && !choices.includes(value)) {
+      throw new UsageError(`--${name} takes one of ${choices.join(', ')}, not "${value}"`)
+    }
   }
 }

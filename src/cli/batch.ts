@@ -1,5 +1,6 @@
 /**
- * What the text of a batch says of itself, as far as people are told: its operations, and where they stand in the file.
+ * What the text of a batch says of itself, as far as people are told: its operations, and where
+ * they stand in the file.
  */
 import type { ErrorObject } from '../../schemas/error.ts'
 import { createLocator, type Locator, type Place } from '../json/source.ts'
@@ -11,8 +12,11 @@ export interface BatchText {
   readonly text: string
   /** undefined: not JSON. */
   readonly locator: Locator | undefined
-  /** Of an operation by its id: `insert orders`, and whether it asked for no rows, whose number then tells nothing. */
-  operation (id: string): { readonly title: string, readonly silent: boolean }
+  /**
+   * Of an operation by its id: `insert orders`, and whether it asked for no rows, whose number then
+   * tells nothing.
+   */
+  operation(id: string): { readonly title: string, readonly silent: boolean }
 }
 
 type Element = Readonly<Record<string, unknown>>
@@ -26,18 +30,35 @@ export function readBatch ({ name, bytes }: Input): BatchText {
     locator: batch === undefined ? undefined : createLocator(text),
     operation (id) {
       // The service has run it, so it is there.
-      const { op, table, returning } = (batch as readonly Element[]).find(element => element['id'] === id) as Element
-      return { title: `${String(op)} ${String(table)}`, silent: Array.isArray(returning) && returning.length === 0 }
+      const { op, table, returning } = (batch as readonly Element[]).find(element =>
+        element['id'] === id
+      ) as Element
+      return {
+        title: `${String(op)} ${String(table)}`,
+        silent: Array.isArray(returning) && returning.length === 0
+      }
     }
   }
 }
 
-/** What is wrong, each on a line of its own: `order.json:3:5: operation 1 (order): member_unknown at wheer: There is …`. */
-export function describeFaults ({ errors, op, index, code, message }: Pick<ErrorObject, 'errors' | 'op' | 'index' | 'code' | 'message'>, batch: BatchText, place?: Place): readonly string[] {
+/**
+ * What is wrong, each on a line of its own: `order.json:3:5: operation 1 (order): member_unknown at
+ * wheer: There is …`.
+ */
+export function describeFaults (
+  { errors, op, index, code, message }: Pick<
+    ErrorObject,
+    'errors' | 'op' | 'index' | 'code' | 'message'
+  >,
+  batch: BatchText,
+  place?: Place
+): readonly string[] {
   if (errors !== undefined) {
     return errors.map(fault => {
       const at = batch.locator?.locate([fault.index, ...fault.path])
-      return `${describePlace(batch, at)}: ${describeOperation(fault)}: ${fault.code} at ${describePath(fault.path)}: ${fault.message}`
+      return `${describePlace(batch, at)}: ${describeOperation(fault)}: ${fault.code} at ${
+        describePath(fault.path)
+      }: ${fault.message}`
     })
   }
   const at = place ?? (typeof index === 'number' ? batch.locator?.locate([index]) : undefined)
@@ -49,7 +70,9 @@ function describePlace ({ name }: BatchText, place: Place | undefined): string {
   return place === undefined ? name : `${name}:${place.line}:${place.column}`
 }
 
-function describeOperation ({ op, index }: { readonly op?: string | null | undefined, readonly index: number }): string {
+function describeOperation (
+  { op, index }: { readonly op?: string | null | undefined, readonly index: number }
+): string {
   return typeof op === 'string' ? `operation ${index} (${op})` : `operation ${index}`
 }
 

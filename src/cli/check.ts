@@ -1,6 +1,6 @@
 /**
- * `oneflight check`: batches held against the grammar by the code of the service itself, without a service and without a database. Tables, columns and types are
- * the database's business.
+ * `oneflight check`: batches held against the grammar by the code of the service itself, without a
+ * service and without a database. Tables, columns and types are the database's business.
  */
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { batchSchema } from '../../schemas/batch.ts'
@@ -18,10 +18,19 @@ import { readInput, type Input } from './input.ts'
 import { count, visible } from './text.ts'
 import type { World } from './world.ts'
 
-interface Rules { readonly limits: Limits, readonly body: TypeCheck<ReturnType<typeof batchSchema>> }
+interface Rules {
+  readonly limits: Limits
+  readonly body: TypeCheck<ReturnType<typeof batchSchema>>
+}
 
-/** Prints every fault of every file, a line each, or that there is none. Resolves with the exit code. */
-export async function check (files: readonly string[], { env, stdin, stdout }: World): Promise<number> {
+/**
+ * Prints every fault of every file, a line each, or that there is none. Resolves with the exit
+ * code.
+ */
+export async function check (
+  files: readonly string[],
+  { env, stdin, stdout }: World
+): Promise<number> {
   const limits = limitsOf(env)
   const rules = { limits, body: TypeCompiler.Compile(batchSchema(limits.MAX_OPS)) }
   let code = 0
@@ -46,15 +55,25 @@ function plan (bytes: Buffer, { limits, body }: Rules): number {
   if (!body.Check(batch)) throw refuseBody(body.Errors(batch).First())
   checkIds(batch)
   const [schema = '', ...more] = limits.DB_SCHEMAS
-  return planBatch(batch, { schemas: [schema, ...more], maxRows: limits.MAX_ROWS, maxConditions: limits.MAX_CONDITIONS }).operations.length
+  return planBatch(batch, {
+    schemas: [schema, ...more],
+    maxRows: limits.MAX_ROWS,
+    maxConditions: limits.MAX_CONDITIONS
+  }).operations.length
 }
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {
   const batch = readBatch(input)
-  return describeFaults({ code, message, ...details }, batch, code === 'body_invalid' ? findFault(batch.text) : undefined)
+  return describeFaults(
+    { code, message, ...details },
+    batch,
+    code === 'body_invalid' ? findFault(batch.text) : undefined
+  )
 }
 
-/** Where a body stops being JSON, or holds a key twice; undefined for what has no place of its own. */
+/**
+ * Where a body stops being JSON, or holds a key twice; undefined for what has no place of its own.
+ */
 function findFault (text: string): Place | undefined {
   const position = findSyntaxFault(text) ?? findDuplicate(text)?.position
   return position === undefined ? undefined : createLocator(text).placeOf(position)

@@ -1,25 +1,44 @@
 /**
  * What `--help` prints. The words are those of commands.ts.
  */
-import { commands, describeOption, globalOptions, writeOption, type CommandName, type OptionItem } from './commands.ts'
+import {
+  commands,
+  describeOption,
+  globalOptions,
+  writeOption,
+  type CommandName,
+  type OptionItem
+} from './commands.ts'
 
 /** Of one command, or of the program. */
 export function renderHelp (command: CommandName | undefined): string {
   if (command === undefined) {
     return [
       'Usage: oneflight [command] [options]',
-      'One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one transaction.',
-      `Commands:\n${renderList(Object.entries(commands).map(([name, { summary }]) => [name, summary]))}`,
+      'One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one ' +
+      'transaction.',
+      `Commands:\n${
+        renderList(Object.entries(commands).map(([name, { summary }]) => [name, summary]))
+      }`,
       renderOptions(globalOptions)
     ].join('\n\n') + '\n'
   }
   const { summary, operands, options, notes } = commands[command]
   const usage = `Usage: oneflight ${command} [options] ${operands}`.trimEnd()
-  return [usage, `${summary[0]?.toUpperCase()}${summary.slice(1)}.`, ...notes, renderOptions(options)].join('\n\n') + '\n'
+  return [
+    usage,
+    `${summary[0]?.toUpperCase()}${summary.slice(1)}.`,
+    ...notes,
+    renderOptions(options)
+  ].join('\n\n') + '\n'
 }
 
 function renderOptions (items: Readonly<Record<string, OptionItem>>): string {
-  return `Options:\n${renderList(Object.entries(items).map(([name, item]) => [writeOption(name, item), describeOption(item)]))}`
+  return `Options:\n${
+    renderList(
+      Object.entries(items).map(([name, item]) => [writeOption(name, item), describeOption(item)])
+    )
+  }`
 }
 
 function renderList (rows: ReadonlyArray<readonly [string, string]>): string {

@@ -14,7 +14,9 @@ export interface Input {
 
 /** Reads a file; `-` is standard input. Throws a UsageError when it cannot be read. */
 export async function readInput (file: string, stdin: Readable): Promise<Input> {
-  return file === '-' ? { name: '<stdin>', bytes: await buffer(stdin) } : { name: file, bytes: await readBytes(file) }
+  return file === '-'
+    ? { name: '<stdin>', bytes: await buffer(stdin) }
+    : { name: file, bytes: await readBytes(file) }
 }
 
 /** Throws a UsageError when there is no such file, or none that can be read. */

@@ -1,5 +1,6 @@
 /**
- * The commands that are a client's: one is found, run, and comes to an exit code. The service itself (`start`, `migrate`) is started by the entry, src/cli.ts.
+ * The commands that are a client's: one is found, run, and comes to an exit code. The service
+ * itself (`start`, `migrate`) is started by the entry, src/cli.ts.
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
@@ -9,23 +10,35 @@ import { run } from './run.ts'
 import { visible } from './text.ts'
 import type { World } from './world.ts'
 
-/** Runs the command that `argv` (without the program) names; `version` is that of the package. Resolves with the exit code; 2 where the command line is at fault. */
-export async function runCommand (argv: readonly string[], version: string, world: World): Promise<number> {
+/**
+ * Runs the command that `argv` (without the program) names; `version` is that of the package.
+ * Resolves with the exit code; 2 where the command line is at fault.
+ */
+export async function runCommand (
+  argv: readonly string[],
+  version: string,
+  world: World
+): Promise<number> {
   const { stdout, stderr } = world
-  // Who reads may stop reading (`| head`): what became of the batch is told by the exit code all the same.
+  // Who reads may stop reading (`| head`): what became of the batch is told by the exit code all
+  // the same.
   stdout.on('error', () => {})
   try {
     const { command, options, operands } = readArguments(argv)
     if (options['help'] === true) return say(renderHelp(command))
     switch (command) {
       case undefined:
-        if (operands.length > 0 || options['version'] !== true) throw new UsageError('expected a command')
+        if (operands.length > 0 || options['version'] !== true) {
+          throw new UsageError('expected a command')
+        }
         return say(`${version}\n`)
-      case 'run': return await run(options as RunOptions, oneFile(operands), world)
+      case 'run':
+        return await run(options as RunOptions, oneFile(operands), world)
       case 'check':
         if (operands.length === 0) throw new UsageError('expected a file, or - for standard input')
         return await check(operands, world)
-      default: throw new UsageError(`${command} takes no operand`)
+      default:
+        throw new UsageError(`${command} takes no operand`)
     }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
@@ -41,6 +54,8 @@ export async function runCommand (argv: readonly string[], version: string, worl
 
 function oneFile (operands: readonly string[]): string {
   const [file, ...more] = operands
-  if (file === undefined || more.length > 0) throw new UsageError('expected one file, or - for standard input')
+  if (file === undefined || more.length > 0) {
+    throw new UsageError('expected one file, or - for standard input')
+  }
   return file
 }

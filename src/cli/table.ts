@@ -1,6 +1,7 @@
 /**
- * Rows as an aligned table, as psql draws it; one block a row where that is wider than the terminal. Cells are JSON as it was sent: numbers keep every digit,
- * JSON is one line, null is `(null)`.
+ * Rows as an aligned table, as psql draws it; one block a row where that is wider than the
+ * terminal. Cells are JSON as it was sent: numbers keep every digit, JSON is one line, null is
+ * `(null)`.
  */
 import { visible, widthOf } from './text.ts'
 
@@ -10,40 +11,70 @@ export type Row = ReadonlyMap<string, string>
 /** What stands to the right; PostgreSQL writes as strings what JSON has no number for. */
 const number = /^(?:[-\d]|null$|"(?:NaN|-?Infinity)"$)/
 
-interface Cell { readonly lines: readonly string[], readonly right: boolean }
+interface Cell {
+  readonly lines: readonly string[]
+  readonly right: boolean
+}
 
-/** The table, each line with its end; empty when there is no column. `columns`: those of the terminal. */
+/**
+ * The table, each line with its end; empty when there is no column. `columns`: those of the
+ * terminal.
+ */
 export function renderTable (rows: readonly Row[], columns = Infinity): string {
   const names = [...new Set(rows.flatMap(row => [...row.keys()]))]
   if (names.length === 0) return ''
   const numeric = names.map(name => rows.every(row => number.test(row.get(name) ?? 'null')))
-  const cells = rows.map(row => names.map((name, i) => cellOf(row.get(name) ?? 'null', numeric[i] as boolean)))
+  const cells = rows.map(row =>
+    names.map((name, i) => cellOf(row.get(name) ?? 'null', numeric[i] as boolean))
+  )
   const heads = names.map(name => visible(name))
-  const widths = heads.map((head, i) => cells.reduce((most, row) => Math.max(most, cellWidth(row[i] as Cell)), widthOf(head)))
+  const widths = heads.map((head, i) =>
+    cells.reduce((most, row) => Math.max(most, cellWidth(row[i] as Cell)), widthOf(head))
+  )
   const whole = widths.reduce((sum, width) => sum + width + 3, -1)
   return whole > columns ? renderBlocks(heads, cells, columns) : renderGrid(heads, cells, widths)
 }
 
-function renderGrid (heads: readonly string[], rows: ReadonlyArray<readonly Cell[]>, widths: readonly number[]): string {
+function renderGrid (
+  heads: readonly string[],
+  rows: ReadonlyArray<readonly Cell[]>,
+  widths: readonly number[]
+): string {
   const head = heads.map((text, i) => ` ${center(text, widths[i] as number)} `).join('|').trimEnd()
   const rule = widths.map(width => '-'.repeat(width + 2)).join('+')
-  return [head, rule, ...rows.flatMap(row => renderRow(row, widths))].map(line => `${line}\n`).join('')
+  return [head, rule, ...rows.flatMap(row => renderRow(row, widths))].map(line => `${line}\n`).join(
+    ''
+  )
 }
 
 /** As many lines as its tallest cell; `+` says that a cell goes on. */
 function renderRow (row: readonly Cell[], widths: readonly number[]): readonly string[] {
   const height = Math.max(...row.map(({ lines }) => lines.length))
-  return Array.from({ length: height }, (_, n) =>
-    row.map(({ lines, right }, i) => ` ${pad(lines[n] ?? '', widths[i] as number, right)}${n + 1 < lines.length ? '+' : ' '}`).join('|').trimEnd())
+  return Array.from(
+    { length: height },
+    (_, n) =>
+      row.map(({ lines, right }, i) =>
+        ` ${pad(lines[n] ?? '', widths[i] as number, right)}${n + 1 < lines.length ? '+' : ' '}`
+      ).join('|').trimEnd()
+  )
 }
 
-function renderBlocks (heads: readonly string[], rows: ReadonlyArray<readonly Cell[]>, columns: number): string {
+function renderBlocks (
+  heads: readonly string[],
+  rows: ReadonlyArray<readonly Cell[]>,
+  columns: number
+): string {
   const label = Math.max(...heads.map(widthOf))
   const value = rows.flat().reduce((most, cell) => Math.max(most, cellWidth(cell)), 0)
   return rows.map((row, n) => {
     const rule = `-[ ROW ${n + 1} ]`.padEnd(Math.min(label + value + 3, columns), '-')
-    const lines = row.flatMap(({ lines }, i) => lines.map((line, k) =>
-      `${pad(k === 0 ? heads[i] as string : '', label, false)} | ${k + 1 < lines.length ? `${pad(line, value, false)}+` : line}`.trimEnd()))
+    const lines = row.flatMap(({ lines }, i) =>
+      lines.map((line, k) =>
+        `${pad(k === 0 ? heads[i] as string : '', label, false)} | ${
+          k + 1 < lines.length ? `${pad(line, value, false)}+` : line
+        }`.trimEnd()
+      )
+    )
     return [rule, ...lines].map(line => `${line}\n`).join('')
   }).join('')
 }

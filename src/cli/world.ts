@@ -1,5 +1,6 @@
 /**
- * What a command has of the process it runs in. Only the entry, src/cli.ts, touches the process itself.
+ * What a command has of the process it runs in. Only the entry, src/cli.ts, touches the process
+ * itself.
  */
 import type { Readable, Writable } from 'node:stream'
 

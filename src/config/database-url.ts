@@ -1,9 +1,11 @@
 /**
- * Reads a database URL as libpq does: `postgres://user:password@host1:1,host2:2/database?parameter=value`, every part
- * percent-encoded, the parameters (also `host`, `port`, `user`, `password`, `dbname`) overriding the part before them.
- * The URL alone counts: no PG* variable, no password file, no service file, no files of the home directory.
- * Refuses what it does not know. No error ever holds the URL or a piece of it that may be secret.
- * Source: https://www.postgresql.org/docs/18/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+ * Reads a database URL as libpq does:
+ * `postgres://user:password@host1:1,host2:2/database?parameter=value`, every part percent-encoded,
+ * the parameters (also `host`, `port`, `user`, `password`, `dbname`) overriding the part before
+ * them. The URL alone counts: no PG* variable, no password file, no service file, no files of the
+ * home directory. Refuses what it does not know. No error ever holds the URL or a piece of it that
+ * may be secret. Source:
+ * https://www.postgresql.org/docs/18/libpq-connect.html#LIBPQ-CONNSTRING-URIS
  */
 import { isIPv6 } from 'node:net'
 import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
@@ -14,10 +16,11 @@ const DEFAULT_CONNECT_TIMEOUT_S = '5'
 const MAX_CONNECT_TIMEOUT_S = 600
 
 /**
- * Reads the URL. Defaults: host `localhost`, port 5432, database = user, `application_name=oneflight`, `connect_timeout=5`
- * (seconds), `target_session_attrs=any`, and `sslmode=disable`: libpq's default `prefer` protects nothing (whoever can listen
- * can also answer "no TLS") and costs a round trip; a network that is not trusted needs `verify-full`.
- * Throws an Error with one line that is safe to print.
+ * Reads the URL. Defaults: host `localhost`, port 5432, database = user,
+ * `application_name=oneflight`, `connect_timeout=5` (seconds), `target_session_attrs=any`, and
+ * `sslmode=disable`: libpq's default `prefer` protects nothing (whoever can listen can also answer
+ * "no TLS") and costs a round trip; a network that is not trusted needs `verify-full`. Throws an
+ * Error with one line that is safe to print.
  */
 export function parseDatabaseUrl (text: string): DatabaseTarget {
   const parts = split(text)
@@ -25,13 +28,21 @@ export function parseDatabaseUrl (text: string): DatabaseTarget {
   const user = given.user ?? decode(parts.user, 'user')
   if (user === '') throw new Error('names no user')
   return {
-    hosts: readHosts(given.host?.split(',') ?? parts.names.map(name => decode(name, 'host')), given.port?.split(',') ?? parts.ports),
+    hosts: readHosts(
+      given.host?.split(',') ?? parts.names.map(name => decode(name, 'host')),
+      given.port?.split(',') ?? parts.ports
+    ),
     user,
     password: given.password ?? (decode(parts.password, 'password') || undefined),
     database: given.dbname ?? (decode(parts.database, 'database') || user),
     tls: readTls(given),
     targetSessionAttrs: given.target_session_attrs ?? 'any',
-    connectTimeoutMs: 1000 * readNumber(given.connect_timeout ?? DEFAULT_CONNECT_TIMEOUT_S, 'connect_timeout', MAX_CONNECT_TIMEOUT_S),
+    connectTimeoutMs: 1000 *
+      readNumber(
+        given.connect_timeout ?? DEFAULT_CONNECT_TIMEOUT_S,
+        'connect_timeout',
+        MAX_CONNECT_TIMEOUT_S
+      ),
     applicationName: given.application_name ?? 'oneflight',
     options: given.options
   }
@@ -46,13 +57,21 @@ interface UrlParts {
   readonly query: string
 }
 
-/** Cuts the URL where libpq cuts it; nothing is decoded yet. `new URL` knows neither several hosts nor socket directories. */
+/**
+ * Cuts the URL where libpq cuts it; nothing is decoded yet. `new URL` knows neither several hosts
+ * nor socket directories.
+ */
 function split (text: string): UrlParts {
   const found = /^postgres(?:ql)?:\/\/(?:([^@/]*)@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(text)
   if (found === null) throw new Error('expected postgres://user:password@host:port/database')
   const [, login = '', authority = '', database = '', query = ''] = found
-  // An "@" or "/" of a password that is not encoded would make the rest of it a host, a database or a parameter: names that are printed.
-  if (`${authority}${database}${query}`.includes('@')) throw new Error('has an "@" too many: in user, password and all that follows write "@" as %40 and "/" as %2F')
+  // An "@" or "/" of a password that is not encoded would make the rest of it a host, a database or
+  // a parameter: names that are printed.
+  if (`${authority}${database}${query}`.includes('@')) {
+    throw new Error(
+      'has an "@" too many: in user, password and all that follows write "@" as %40 and "/" as %2F'
+    )
+  }
   const colon = login.includes(':') ? login.indexOf(':') : login.length
   const hosts = authority.split(',').map(splitHost)
   return {
@@ -75,17 +94,25 @@ function splitHost (text: string): readonly [name: string, port: string] {
 
 /** Pairs names with ports; a single port goes for every name. No name at all is `localhost`. */
 function readHosts (names: readonly string[], ports: readonly string[]): DatabaseTarget['hosts'] {
-  if (ports.length !== 1 && ports.length !== names.length) throw new Error(`has ${names.length} hosts but ${ports.length} ports`)
+  if (ports.length !== 1 && ports.length !== names.length) {
+    throw new Error(`has ${names.length} hosts but ${ports.length} ports`)
+  }
   if (names.length > 1 && names.includes('')) throw new Error('has an empty host in its list')
-  const portOf = (index: number): string => decode(ports[ports.length === 1 ? 0 : index] || DEFAULT_PORT, 'port')
+  const portOf = (index: number): string =>
+    decode(ports[ports.length === 1 ? 0 : index] || DEFAULT_PORT, 'port')
   const [first = '', ...rest] = names
-  return [readHost(first || 'localhost', portOf(0)), ...rest.map((name, index) => readHost(name, portOf(index + 1)))]
+  return [
+    readHost(first || 'localhost', portOf(0)),
+    ...rest.map((name, index) => readHost(name, portOf(index + 1)))
+  ]
 }
 
 function readHost (name: string, portText: string): HostAddress {
   const port = readNumber(portText, 'port', 65_535)
   if (name.startsWith('/')) return { path: `${name}/.s.PGSQL.${port}` }
-  if (!isIPv6(name) && !/^[A-Za-z0-9._-]+$/.test(name)) throw new Error('has a host that is neither a name, an address nor a socket directory')
+  if (!isIPv6(name) && !/^[A-Za-z0-9._-]+$/.test(name)) {
+    throw new Error('has a host that is neither a name, an address nor a socket directory')
+  }
   return { host: name, port }
 }
 

@@ -1,25 +1,35 @@
 /**
- * One variable: from its text to its value, by what the schema says of it. Refuses everything that is not exactly the kind
- * that is expected: "10abc" is no integer and "yes" no boolean. Never shows a secret.
+ * One variable: from its text to its value, by what the schema says of it. Refuses everything that
+ * is not exactly the kind that is expected: "10abc" is no integer and "yes" no boolean. Never shows
+ * a secret.
  */
 import { describeLimits, type ConfigItem } from '../../schemas/config.ts'
 
 export type Reading = { readonly value: unknown } | { readonly problem: string }
 
-/** Reads `text` (not empty) as the kind of value that `item` describes; a problem is a phrase without the variable's name. */
+/**
+ * Reads `text` (not empty) as the kind of value that `item` describes; a problem is a phrase
+ * without the variable's name.
+ */
 export function readValue (item: ConfigItem, text: string): Reading {
   const value = convert(item, text)
-  return value === undefined ? { problem: `expected ${describeKind(item)}${show(item, text)}` } : { value }
+  return value === undefined
+    ? { problem: `expected ${describeKind(item)}${show(item, text)}` }
+    : { value }
 }
 
 /** The value, or undefined when the text is none. */
 function convert (item: ConfigItem, text: string): unknown {
   if (item.anyOf !== undefined) return item.anyOf.find(word => word.const === text)?.const
   switch (item.type) {
-    case 'integer': return readInteger(item, text)
-    case 'boolean': return text === 'true' ? true : text === 'false' ? false : undefined
-    case 'array': return readList(item, text)
-    default: return readText(item, text)
+    case 'integer':
+      return readInteger(item, text)
+    case 'boolean':
+      return text === 'true' ? true : text === 'false' ? false : undefined
+    case 'array':
+      return readList(item, text)
+    default:
+      return readText(item, text)
   }
 }
 
@@ -33,18 +43,29 @@ function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): n
 function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
   const elements = text.split(',').map(element => element.trim())
   const words = items?.anyOf?.map(word => word.const) ?? elements
-  return elements.includes('') || !elements.every(element => words.includes(element)) ? undefined : elements
+  return elements.includes('') || !elements.every(element => words.includes(element))
+    ? undefined
+    : elements
 }
 
-function readText ({ minBytes = 0, maxBytes = Infinity, pattern = '' }: ConfigItem, text: string): string | undefined {
+function readText (
+  { minBytes = 0, maxBytes = Infinity, pattern = '' }: ConfigItem,
+  text: string
+): string | undefined {
   const length = Buffer.byteLength(text)
-  return length >= minBytes && length <= maxBytes && new RegExp(pattern).test(text) ? text : undefined
+  return length >= minBytes && length <= maxBytes && new RegExp(pattern).test(text)
+    ? text
+    : undefined
 }
 
 function describeKind (item: ConfigItem): string {
   const limits = describeLimits(item)
   if (item.type === 'integer') return `an integer ${limits}`
-  if (item.type === 'array') return limits === '' ? 'a comma separated list without empty elements' : `a comma separated list of ${limits}`
+  if (item.type === 'array') {
+    return limits === ''
+      ? 'a comma separated list without empty elements'
+      : `a comma separated list of ${limits}`
+  }
   return limits
 }
 

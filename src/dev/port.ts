@@ -8,8 +8,9 @@ import { connect, createServer } from 'node:net'
 const TRIES = 100
 
 /**
- * A port that nobody listens on just now. It lies below those that systems give to outgoing connections: while a server is down one of its clients could
- * be given its port, be connected with itself, and keep the server from coming back. Rejects with the last reason when there is none.
+ * A port that nobody listens on just now. It lies below those that systems give to outgoing
+ * connections: while a server is down one of its clients could be given its port, be connected with
+ * itself, and keep the server from coming back. Rejects with the last reason when there is none.
  */
 export async function freePort (tries = TRIES): Promise<number> {
   const port = 12_000 + Math.floor(Math.random() * 18_000)

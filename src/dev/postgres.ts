@@ -1,8 +1,10 @@
 /**
- * A PostgreSQL server of one's own, from the binaries that npm installed: for `npm run dev` and for tests.
+ * A PostgreSQL server of one's own, from the binaries that npm installed: for `npm run dev` and for
+ * tests.
  *
- * In charge of: one server from start to stop, on 127.0.0.1 and a private socket, open to every local user (trust).
- * Refuses to: run in production (no password, no TLS), leave a server behind, or touch this process's signal handlers.
+ * In charge of: one server from start to stop, on 127.0.0.1 and a private socket, open to every
+ * local user (trust). Refuses to: run in production (no password, no TLS), leave a server behind,
+ * or touch this process's signal handlers.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
@@ -18,14 +20,20 @@ import { startGuarded, type Guarded } from './watchdog.ts'
 export { availableMajors } from './binaries.ts'
 export { reachableDataDirectory } from './datadir.ts'
 
-/** How long (ms) a start may take, crash recovery included, and a fast shutdown before it becomes an immediate one. */
+/**
+ * How long (ms) a start may take, crash recovery included, and a fast shutdown before it becomes an
+ * immediate one.
+ */
 const START = 30_000
 const STOP = 10_000
 
 export interface PostgresOptions {
   /** 14 to 18, one of `availableMajors()`. */
   readonly major: number
-  /** Made when absent, reused when it holds this major. Without it the data live in a temporary place and end with the server. */
+  /**
+   * Made when absent, reused when it holds this major. Without it the data live in a temporary
+   * place and end with the server.
+   */
   readonly dataDir?: string
   /** TCP port on 127.0.0.1; a free one by default. */
   readonly port?: number
@@ -42,7 +50,10 @@ export interface Postgres {
   /** The postmaster's process id. */
   readonly pid: number
   readonly dataDir: string
-  /** Fast shutdown: open transactions are rolled back, data are flushed; settles when the server is gone. */
+  /**
+   * Fast shutdown: open transactions are rolled back, data are flushed; settles when the server is
+   * gone.
+   */
   stop(): Promise<void>
 }
 
@@ -56,22 +67,37 @@ interface Launch {
 }
 
 /**
- * Starts a server and settles when it answers. It ends with `stop()`, or at once when this process ends in whatever way;
- * it does not keep this process alive. Throws an Error with the end of the server's log when it does not come up.
+ * Starts a server and settles when it answers. It ends with `stop()`, or at once when this process
+ * ends in whatever way; it does not keep this process alive. Throws an Error with the end of the
+ * server's log when it does not come up.
  */
-export async function startPostgres ({ major, dataDir, port, settings = {} }: PostgresOptions): Promise<Postgres> {
+export async function startPostgres (
+  { major, dataDir, port, settings = {} }: PostgresOptions
+): Promise<Postgres> {
   const installed = await installedPackage(major)
   const account = serverAccount()
   const scratch = await scratchDirectory(account)
   const bin = join(await runnableBinaries(installed, account, scratch), 'bin')
   const temporary = dataDir === undefined
-  const launch = { bin, account, scratch, temporary, settings, dataDir: temporary ? join(scratch, `oneflight-data-${randomUUID()}`) : resolve(dataDir) }
+  const launch = {
+    bin,
+    account,
+    scratch,
+    temporary,
+    settings,
+    dataDir: temporary ? join(scratch, `oneflight-data-${randomUUID()}`) : resolve(dataDir)
+  }
   await prepareDataDirectory({ dataDir: launch.dataDir, major, bin, account, durable: !temporary })
   return attempt(launch, port, Date.now() + START, port === undefined ? 3 : 1)
 }
 
 /** A port that was free may be taken before the server binds it, hence the tries. */
-async function attempt (launch: Launch, port: number | undefined, deadline: number, tries: number): Promise<Postgres> {
+async function attempt (
+  launch: Launch,
+  port: number | undefined,
+  deadline: number,
+  tries: number
+): Promise<Postgres> {
   try {
     return await start(launch, port ?? await freePort(), deadline)
   } catch (error) {
@@ -86,7 +112,10 @@ async function start (launch: Launch, port: number, deadline: number): Promise<P
   const socketDir = await mkdtemp(join(launch.scratch, 'oneflight-pg-'))
   const log = await open(join(socketDir, 'server.log'), 'wx')
   await give(socketDir, account)
-  const server = startGuarded(command(launch, socketDir, port), account, log.fd, [socketDir, temporary ? dataDir : ''])
+  const server = startGuarded(command(launch, socketDir, port), account, log.fd, [
+    socketDir,
+    temporary ? dataDir : ''
+  ])
   await log.close()
   try {
     await answering(server, socketDir, port, deadline)
@@ -102,25 +131,57 @@ async function start (launch: Launch, port: number, deadline: number): Promise<P
     await discard(true, socketDir)
     await discard(temporary, dataDir)
   }
-  return { url: `postgres://postgres@127.0.0.1:${port}/postgres`, host: '127.0.0.1', port, socketDir, pid, dataDir, stop }
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    host: '127.0.0.1',
+    port,
+    socketDir,
+    pid,
+    dataDir,
+    stop
+  }
 }
 
 function command ({ bin, dataDir, settings }: Launch, socketDir: string, port: number): string[] {
-  const all = { ...settings, listen_addresses: '127.0.0.1', unix_socket_directories: socketDir, port }
-  return [join(bin, 'postgres'), '-D', dataDir, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
+  const all = {
+    ...settings,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: socketDir,
+    port
+  }
+  return [
+    join(bin, 'postgres'),
+    '-D',
+    dataDir,
+    ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  ]
 }
 
 /** Asked on the private socket: on the TCP port a stranger's server may be the one that answers. */
-async function answering (server: Guarded, socketDir: string, port: number, deadline: number): Promise<void> {
+async function answering (
+  server: Guarded,
+  socketDir: string,
+  port: number,
+  deadline: number
+): Promise<void> {
   while (!server.hasEnded() && Date.now() < deadline) {
-    const sql = postgres({ host: socketDir, port, user: 'postgres', database: 'postgres', max: 1, connect_timeout: 5 })
+    const sql = postgres({
+      host: socketDir,
+      port,
+      user: 'postgres',
+      database: 'postgres',
+      max: 1,
+      connect_timeout: 5
+    })
     const up = await sql`select 1`.then(() => true, () => false)
     await sql.end({ timeout: 0 })
     if (up) return
     await sleep(20)
   }
   const log = await readFile(join(socketDir, 'server.log'), 'utf8')
-  throw new Error(`PostgreSQL did not start on port ${port}:\n${log.trimEnd().split('\n').slice(-15).join('\n')}`)
+  throw new Error(
+    `PostgreSQL did not start on port ${port}:\n${log.trimEnd().split('\n').slice(-15).join('\n')}`
+  )
 }
 
 async function end (server: Guarded, pid: number): Promise<void> {

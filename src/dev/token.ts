@@ -1,11 +1,13 @@
 /**
- * Tokens for development and tests. The service itself only verifies, with a library; nothing in production signs.
+ * Tokens for development and tests. The service itself only verifies, with a library; nothing in
+ * production signs.
  */
 import { createHmac } from 'node:crypto'
 
 /** An HS256 token of exactly these claims (RFC 7515 §3.1). */
 export function signToken (claims: Readonly<Record<string, unknown>>, secret: string): string {
-  const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const encode = (value: unknown): string =>
+    Buffer.from(JSON.stringify(value)).toString('base64url')
   const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`
   return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`
 }

@@ -1,6 +1,7 @@
 /**
- * PostgreSQL's condition names by SQLSTATE. Generated from errcodes.txt of PostgreSQL 18 by `npm run conditions`; not edited by hand.
- * Source: https://www.postgresql.org/docs/18/errcodes-appendix.html
+ * PostgreSQL's condition names by SQLSTATE. Generated from errcodes.txt of PostgreSQL 18 by `npm
+ * run conditions`; not edited by hand. Source:
+ * https://www.postgresql.org/docs/18/errcodes-appendix.html
  */
 export const conditions: ReadonlyMap<string, string> = new Map([
   ['00000', 'successful_completion'],

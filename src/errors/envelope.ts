@@ -24,13 +24,26 @@ export function answerFailure (failure: Failure, requestId: string): FailureAnsw
   }
   return {
     status: failure.status,
-    headers: { 'content-type': 'application/json; charset=utf-8', 'x-request-id': requestId, ...headersOf(failure) },
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'x-request-id': requestId,
+      ...headersOf(failure)
+    },
     body: JSON.stringify({ error, data: null })
   }
 }
 
-/** RFC 6750 §3: without a token the challenge names no error. RFC 9110 §10.2.3 for Retry-After, in seconds. */
+/**
+ * RFC 6750 §3: without a token the challenge names no error. RFC 9110 §10.2.3 for Retry-After, in
+ * seconds.
+ */
 function headersOf ({ code, status }: Failure): Record<string, string> {
-  if (status === 401) return { 'www-authenticate': code in catalogue && code !== 'auth_required' ? 'Bearer error="invalid_token"' : 'Bearer' }
+  if (status === 401) {
+    return {
+      'www-authenticate': code in catalogue && code !== 'auth_required'
+        ? 'Bearer error="invalid_token"'
+        : 'Bearer'
+    }
+  }
   return status === 503 ? { 'retry-after': '1' } : {}
 }

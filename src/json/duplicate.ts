@@ -1,10 +1,16 @@
 /**
- * Finds the first duplicate key of a JSON text. This is a second, slower reading: bodies pay for it only when they are known to hold one,
- * tokens, which are short, always.
+ * Finds the first duplicate key of a JSON text. This is a second, slower reading: bodies pay for it
+ * only when they are known to hold one, tokens, which are short, always.
  */
 
-/** A key that stands in its object for the second time: quoted as it was written then, and where in the text. */
-export interface Duplicate { readonly quoted: string, readonly position: number }
+/**
+ * A key that stands in its object for the second time: quoted as it was written then, and where in
+ * the text.
+ */
+export interface Duplicate {
+  readonly quoted: string
+  readonly position: number
+}
 
 /** The first one; undefined when there is none. `text` must be valid JSON. */
 export function findDuplicate (text: string): Duplicate | undefined {

@@ -1,8 +1,9 @@
 /**
- * Bytes → JSON value without loss: what cannot be kept exactly is refused. JSON.parse does the parsing; this file guards what it
- * would change silently: duplicate keys (the last wins), numbers beyond a double, U+0000 and lone surrogates (PostgreSQL has neither),
- * invalid UTF-8 and a byte order mark. Keys that are integers move to the front, as in every JavaScript object: the order of members is
- * no part of a JSON value.
+ * Bytes → JSON value without loss: what cannot be kept exactly is refused. JSON.parse does the
+ * parsing; this file guards what it would change silently: duplicate keys (the last wins), numbers
+ * beyond a double, U+0000 and lone surrogates (PostgreSQL has neither), invalid UTF-8 and a byte
+ * order mark. Keys that are integers move to the front, as in every JavaScript object: the order of
+ * members is no part of a JSON value.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { failure, type Failure } from '../errors/catalogue.ts'
@@ -11,35 +12,57 @@ import { findDuplicate } from './duplicate.ts'
 import { scanJson, type ValuesSpan } from './scan.ts'
 
 /** A number kept as its source text because a JavaScript number would change it (JSON.rawJSON). */
-export interface ExactNumber { readonly rawJSON: string }
+export interface ExactNumber {
+  readonly rawJSON: string
+}
 export type JsonObject = { readonly [key: string]: Json }
 export type Json = null | boolean | number | string | ExactNumber | readonly Json[] | JsonObject
 
 // TypeScript's library does not know the source text access of JSON yet (ECMAScript 2026, Node 22).
 const json = JSON as typeof JSON & {
-  rawJSON (text: string): ExactNumber
-  isRawJSON (value: unknown): value is ExactNumber
-  parse (text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
+  rawJSON(text: string): ExactNumber,
+  isRawJSON(value: unknown): value is ExactNumber,
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { source?: string }) => unknown
+  ): unknown
 }
 
 /**
- * Parses a request body. Throws `body_invalid` with the reason and, where there is one, the position.
- * Numbers that a double would change come back as ExactNumber; JSON.stringify writes those as they were sent.
+ * Parses a request body. Throws `body_invalid` with the reason and, where there is one, the
+ * position. Numbers that a double would change come back as ExactNumber; JSON.stringify writes
+ * those as they were sent.
  */
 export function parseJson (bytes: Buffer): Json {
-  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) throw failure('body_invalid', 'The body begins with a byte order mark.')
+  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
+    throw failure('body_invalid', 'The body begins with a byte order mark.')
+  }
   const ascii = isAscii(bytes)
   if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
   const text = bytes.toString(ascii ? 'latin1' : 'utf8')
   const facts = scanJson(bytes)
-  // The reviver recurses; what is too deep for it will be refused by its path, so its numbers need not be kept.
+  // The reviver recurses; what is too deep for it will be refused by its path, so its numbers need
+  // not be kept.
   const exact = facts.exactNumbers && facts.depth <= maxDepth
   const value = read(() => (exact ? json.parse(text, keepNumber) : JSON.parse(text)) as Json)
   const { members, fault } = inspect(value, facts.escapes)
   if (fault !== undefined) throw failure('body_invalid', fault)
-  if (members !== facts.members) throw failure('body_invalid', `The body holds an object with the key ${String(findDuplicate(text)?.quoted)} twice.`)
+  if (members !== facts.members) {
+    throw failure(
+      'body_invalid',
+      `The body holds an object with the key ${String(findDuplicate(text)?.quoted)} twice.`
+    )
+  }
   // White space and the spelling of escapes are not kept, whoever writes the value.
-  if (!facts.spaces && !facts.escapes) for (const span of facts.values) keepSource(value, span, ascii ? text.slice(span.start, span.end) : bytes.toString('utf8', span.start, span.end))
+  if (!facts.spaces && !facts.escapes) {
+    for (const span of facts.values) {
+      keepSource(
+        value,
+        span,
+        ascii ? text.slice(span.start, span.end) : bytes.toString('utf8', span.start, span.end)
+      )
+    }
+  }
   if (facts.depth > maxDepth) deep.add(value as object)
   return value
 }
@@ -54,11 +77,13 @@ export function isDeep (body: object): boolean {
 const sources = new WeakMap<object, string>()
 
 /**
- * JSON text of a value: what JSON.stringify writes. Of large arrays `values` it is the text that was sent, in which the members of an object may stand in another
- * order: writing 10 000 rows again took 2.5 ms of the 12 in which they were read and planned.
+ * JSON text of a value: what JSON.stringify writes. Of large arrays `values` it is the text that
+ * was sent, in which the members of an object may stand in another order: writing 10 000 rows again
+ * took 2.5 ms of the 12 in which they were read and planned.
  */
 export function writeJson (value: Json): string {
-  return (typeof value === 'object' && value !== null ? sources.get(value) : undefined) ?? JSON.stringify(value)
+  return (typeof value === 'object' && value !== null ? sources.get(value) : undefined) ??
+    JSON.stringify(value)
 }
 
 function keepSource (body: Json, { element }: ValuesSpan, source: string): void {
@@ -74,7 +99,8 @@ export function isNumber (value: Json): value is number | ExactNumber {
 
 /** true for a JSON object; an ExactNumber, which is an object to JavaScript, is none. */
 export function isObject (value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !json.isRawJSON(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) &&
+    !json.isRawJSON(value)
 }
 
 /** Whether `object` itself holds `key`; `__proto__` and `constructor` are keys like any other. */
@@ -83,7 +109,9 @@ export function has (object: JsonObject, key: string): boolean {
 }
 
 function keepNumber (_key: string, value: unknown, { source }: { source?: string }): unknown {
-  return typeof value === 'number' && source !== undefined && String(value) !== source ? json.rawJSON(source) : value
+  return typeof value === 'number' && source !== undefined && String(value) !== source
+    ? json.rawJSON(source)
+    : value
 }
 
 function read (parse: () => Json): Json {
@@ -96,13 +124,21 @@ function read (parse: () => Json): Json {
 
 /** V8 quotes the text around the fault, which may be a secret in a log; the position is enough. */
 function malformed (error: unknown): Failure {
-  const position = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec((error as Error).message)?.[1]
-  return failure('body_invalid', position === undefined ? 'The body is not JSON.' : `The body is not JSON: unexpected character at position ${position}.`)
+  const position = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(
+    (error as Error).message
+  )?.[1]
+  return failure(
+    'body_invalid',
+    position === undefined
+      ? 'The body is not JSON.'
+      : `The body is not JSON: unexpected character at position ${position}.`
+  )
 }
 
 /**
- * Counts the members of all objects and, when `strings`, looks at every string. Iterative: a body of a mebibyte can nest
- * half a million deep, which is refused later by its path and must not end here in a stack overflow.
+ * Counts the members of all objects and, when `strings`, looks at every string. Iterative: a body
+ * of a mebibyte can nest half a million deep, which is refused later by its path and must not end
+ * here in a stack overflow.
  */
 function inspect (root: Json, strings: boolean): { members: number, fault?: string } {
   let members = 0
@@ -112,7 +148,9 @@ function inspect (root: Json, strings: boolean): { members: number, fault?: stri
       const fault = strings ? badString(value) : undefined
       if (fault !== undefined) return { members, fault }
     } else if (Array.isArray(value)) {
-      for (const item of value as readonly Json[]) if (strings || typeof item === 'object') open.push(item)
+      for (const item of value as readonly Json[]) {
+        if (strings || typeof item === 'object') open.push(item)
+      }
     } else if (isObject(value)) {
       for (const key of Object.keys(value)) {
         members++
@@ -127,6 +165,8 @@ function inspect (root: Json, strings: boolean): { members: number, fault?: stri
 }
 
 function badString (text: string): string | undefined {
-  if (text.includes('\0')) return 'The body holds the character U+0000, which PostgreSQL cannot store.'
+  if (text.includes('\0')) {
+    return 'The body holds the character U+0000, which PostgreSQL cannot store.'
+  }
   return text.isWellFormed() ? undefined : 'The body holds a lone surrogate, which is no character.'
 }

@@ -1,5 +1,7 @@
 /**
- * One pass over the bytes of a JSON text that tells what JSON.parse would lose. It judges nothing: parse.ts decides. Bytes beyond ASCII need no care, for no byte of a UTF-8 sequence looks like one of JSON's own characters.
+ * One pass over the bytes of a JSON text that tells what JSON.parse would lose. It judges nothing:
+ * parse.ts decides. Bytes beyond ASCII need no care, for no byte of a UTF-8 sequence looks like one
+ * of JSON's own characters.
  */
 
 /** What the text holds, counted outside of strings unless said otherwise. */
@@ -8,18 +10,33 @@ export interface ScanFacts {
   readonly members: number
   /** Deepest nesting of arrays and objects. */
   readonly depth: number
-  /** true when some number is not written as JavaScript would write it: `1.10`, `1e3`, `-0`, `9007199254740993`. */
+  /**
+   * true when some number is not written as JavaScript would write it: `1.10`, `1e3`, `-0`,
+   * `9007199254740993`.
+   */
   readonly exactNumbers: boolean
-  /** true when a string holds a backslash: only an escape can smuggle in U+0000 or a lone surrogate. */
+  /**
+   * true when a string holds a backslash: only an escape can smuggle in U+0000 or a lone surrogate.
+   */
   readonly escapes: boolean
   /** Whether white space stands between tokens. */
   readonly spaces: boolean
-  /** The arrays `"values":[…]` of the elements of an outermost array, as far as they are large: those that cost something to write again. */
+  /**
+   * The arrays `"values":[…]` of the elements of an outermost array, as far as they are large:
+   * those that cost something to write again.
+   */
   readonly values: readonly ValuesSpan[]
 }
 
-/** The array `values` of element number `element`: its bytes from `start`, those from `end` on not among them. */
-export interface ValuesSpan { readonly element: number, readonly start: number, readonly end: number }
+/**
+ * The array `values` of element number `element`: its bytes from `start`, those from `end` on not
+ * among them.
+ */
+export interface ValuesSpan {
+  readonly element: number
+  readonly start: number
+  readonly end: number
+}
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -34,7 +51,10 @@ const MAX_PLACES = 6
 const LARGE = 16 * 1024
 const valuesMembers = ['{"values":', ',"values":']
 
-/** Scans `bytes`, which need not be valid JSON: then the facts mean nothing and JSON.parse will say so. */
+/**
+ * Scans `bytes`, which need not be valid JSON: then the facts mean nothing and JSON.parse will say
+ * so.
+ */
 export function scanJson (bytes: Buffer): ScanFacts {
   let members = 0
   let depth = 0
@@ -48,18 +68,44 @@ export function scanJson (bytes: Buffer): ScanFacts {
   const { length } = bytes
   for (let i = 0; i < length; i++) {
     switch (bytes[i]) {
-      case QUOTE: i = escapes ? endOfString(bytes, i) : endOfPlainString(bytes, i); break
-      case 0x3a: members++; break // :
-      case 0x2c: if (depth === 1) element++; break // ,
-      case 0x20: case 0x09: case 0x0a: case 0x0d: spaces = true; break
-      case 0x5b: case 0x7b: // [ {
+      case QUOTE:
+        i = escapes ? endOfString(bytes, i) : endOfPlainString(bytes, i)
+        break
+      case 0x3a:
+        members++
+        break // :
+      case 0x2c:
+        if (depth === 1) element++
+        break // ,
+      case 0x20:
+      case 0x09:
+      case 0x0a:
+      case 0x0d:
+        spaces = true
+        break
+      case 0x5b:
+      case 0x7b: // [ {
         if (++depth > deepest) deepest = depth
         if (depth === 3) start = i
         break
-      case 0x5d: case 0x7d: // ] }
-        if (depth-- === 3 && i - start >= LARGE && isValues(bytes, start)) values.push({ element, start, end: i + 1 })
+      case 0x5d:
+      case 0x7d: // ] }
+        if (depth-- === 3 && i - start >= LARGE && isValues(bytes, start)) {
+          values.push({ element, start, end: i + 1 })
+        }
         break
-      case MINUS: case 0x30: case 0x31: case 0x32: case 0x33: case 0x34: case 0x35: case 0x36: case 0x37: case 0x38: case 0x39: { // - 0 … 9
+      // - 0 … 9
+      case MINUS:
+      case 0x30:
+      case 0x31:
+      case 0x32:
+      case 0x33:
+      case 0x34:
+      case 0x35:
+      case 0x36:
+      case 0x37:
+      case 0x38:
+      case 0x39: {
         const first = i
         while (i + 1 < length && isOfNumber(bytes[i + 1] as number)) i++
         exactNumbers ||= !isPlain(bytes, first, i + 1)
@@ -69,7 +115,10 @@ export function scanJson (bytes: Buffer): ScanFacts {
   return { members, depth: deepest, exactNumbers, escapes, spaces, values }
 }
 
-/** The place of the quote that ends the string whose first one is at `start`; the end of the text when there is none. */
+/**
+ * The place of the quote that ends the string whose first one is at `start`; the end of the text
+ * when there is none.
+ */
 function endOfString (bytes: Buffer, start: number): number {
   const { length } = bytes
   let i = start + 1
@@ -85,9 +134,13 @@ function endOfPlainString (bytes: Buffer, start: number): number {
   return i
 }
 
-/** Whether what opens at `start` is an array behind the name `values`. A quote behind `{` or `,` is no escaped one, so nothing else looks like that. */
+/**
+ * Whether what opens at `start` is an array behind the name `values`. A quote behind `{` or `,` is
+ * no escaped one, so nothing else looks like that.
+ */
 function isValues (bytes: Buffer, start: number): boolean {
-  return bytes[start] === 0x5b && valuesMembers.includes(bytes.toString('latin1', start - 10, start))
+  return bytes[start] === 0x5b &&
+    valuesMembers.includes(bytes.toString('latin1', start - 10, start))
 }
 
 function isDigit (byte: number): boolean {
@@ -96,10 +149,14 @@ function isDigit (byte: number): boolean {
 
 /** A digit, or one of `. e E - +`. */
 function isOfNumber (byte: number): boolean {
-  return isDigit(byte) || byte === POINT || byte === 0x65 || byte === 0x45 || byte === MINUS || byte === 0x2b
+  return isDigit(byte) || byte === POINT || byte === 0x65 || byte === 0x45 || byte === MINUS ||
+    byte === 0x2b
 }
 
-/** Whether JavaScript writes the number as it stands there. Of most that is told by a look at their bytes: in 10 000 rows with one fraction each 0.3 ms in the place of 2. */
+/**
+ * Whether JavaScript writes the number as it stands there. Of most that is told by a look at their
+ * bytes: in 10 000 rows with one fraction each 0.3 ms in the place of 2.
+ */
 function isPlain (bytes: Buffer, start: number, end: number): boolean {
   return isShort(bytes, start, end) || isWrittenSo(bytes.toString('latin1', start, end))
 }

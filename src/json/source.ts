@@ -1,8 +1,12 @@
 /**
- * Parts of a JSON text as they stand in it, byte for byte: for those who show a text or name a place in it. It checks nothing: the text must be valid JSON.
+ * Parts of a JSON text as they stand in it, byte for byte: for those who show a text or name a
+ * place in it. It checks nothing: the text must be valid JSON.
  */
 
-/** A member of an object or an element of an array. Positions are those of UTF-16 units in the whole text. */
+/**
+ * A member of an object or an element of an array. Positions are those of UTF-16 units in the whole
+ * text.
+ */
 export interface Part {
   readonly key: string | number
   /** Where it begins: with its name, where it has one. */
@@ -15,7 +19,10 @@ export interface Part {
 /** Strings, empty brackets, punctuation, and the words and numbers between. */
 const token = /"[^"\\]*(?:\\.[^"\\]*)*"|\{\s*\}|\[\s*\]|[{}[\],:]|[^\s"{}[\],:]+/g
 
-/** The parts of the object or array that begins at `from`, in their order; of anything else there are none. */
+/**
+ * The parts of the object or array that begins at `from`, in their order; of anything else there
+ * are none.
+ */
 export function partsOf (text: string, from: number): readonly Part[] {
   const named = text[from] === '{'
   if (!named && text[from] !== '[') return []
@@ -28,7 +35,12 @@ export function partsOf (text: string, from: number): readonly Part[] {
     if (named) next()
     const value = named ? next() : first
     for (let depth = depthBehind(value[0], 0); depth > 0;) depth = depthBehind(next()[0], depth)
-    parts.push({ key: named ? JSON.parse(first[0]) as string : parts.length, start: first.index, from: value.index, to: tokens.lastIndex })
+    parts.push({
+      key: named ? JSON.parse(first[0]) as string : parts.length,
+      start: first.index,
+      from: value.index,
+      to: tokens.lastIndex
+    })
   }
   return parts
 }
@@ -39,13 +51,19 @@ function depthBehind (text: string, depth: number): number {
 }
 
 /** Line and column, both from 1; columns count characters. */
-export interface Place { readonly line: number, readonly column: number }
+export interface Place {
+  readonly line: number
+  readonly column: number
+}
 
 export interface Locator {
-  /** Where a part begins that a path leads to; when something on the way is not there, where what should hold it begins. */
-  locate (path: ReadonlyArray<string | number>): Place
+  /**
+   * Where a part begins that a path leads to; when something on the way is not there, where what
+   * should hold it begins.
+   */
+  locate(path: ReadonlyArray<string | number>): Place
   /** Where the character at `position` stands. */
-  placeOf (position: number): Place
+  placeOf(position: number): Place
 }
 
 /** Finds places in `text`; what it has looked at once it keeps. */

@@ -1,22 +1,34 @@
 /**
- * Where a text stops being JSON. JSON.parse decides whether one is; its errors name a place now and then, and in words of V8 alone. For people who write JSON by hand.
+ * Where a text stops being JSON. JSON.parse decides whether one is; its errors name a place now and
+ * then, and in words of V8 alone. For people who write JSON by hand.
  */
 
 const plain = String.raw`[^"\\\x00-\x1f]*`
 /** Behind white space: a string, another scalar, or punctuation. */
-const lexeme = new RegExp(String.raw`[ \t\r\n]*(?:("${plain}(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})${plain})*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.+-])|([{}[\],:]))`, 'y')
+const lexeme = new RegExp(
+  String.raw`[ \t\r\n]*(?:("${plain}(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})${plain})*")|` +
+    String.raw`(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.+-])|` +
+    String.raw`([{}[\],:]))`,
+  'y'
+)
 
 /** What may come next. `next` is what follows a whole value. */
 type State = 'value' | 'element' | 'member' | 'name' | 'colon' | 'next'
 
-/** The position of the first lexeme that must not stand where it does, or of the end; undefined when the text is JSON. */
+/**
+ * The position of the first lexeme that must not stand where it does, or of the end; undefined when
+ * the text is JSON.
+ */
 export function findSyntaxFault (text: string): number | undefined {
   const open: string[] = []
   let [state, position]: [State, number] = ['value', 0]
   lexeme.lastIndex = 0
   for (let match = lexeme.exec(text); match !== null; match = lexeme.exec(text)) {
     const [, string, scalar, mark] = match
-    const after = follow(state, { kind: mark ?? (string === undefined ? 'scalar' : 'string'), open })
+    const after = follow(state, {
+      kind: mark ?? (string === undefined ? 'scalar' : 'string'),
+      open
+    })
     position = lexeme.lastIndex
     if (after === undefined) return position - (string ?? scalar ?? mark as string).length
     state = after
@@ -26,13 +38,24 @@ export function findSyntaxFault (text: string): number | undefined {
 }
 
 /** The state behind a lexeme, where it may stand; `open` are the brackets to be closed. */
-function follow (state: State, { kind, open }: { readonly kind: string, readonly open: string[] }): State | undefined {
+function follow (
+  state: State,
+  { kind, open }: { readonly kind: string, readonly open: string[] }
+): State | undefined {
   const begins = state === 'value' || state === 'element'
   switch (kind) {
-    case 'string': return begins ? 'next' : state === 'member' || state === 'name' ? 'colon' : undefined
-    case 'scalar': return begins ? 'next' : undefined
-    case ':': return state === 'colon' ? 'value' : undefined
-    case ',': return state !== 'next' || open.length === 0 ? undefined : open.at(-1) === '}' ? 'name' : 'value'
+    case 'string':
+      return begins ? 'next' : state === 'member' || state === 'name' ? 'colon' : undefined
+    case 'scalar':
+      return begins ? 'next' : undefined
+    case ':':
+      return state === 'colon' ? 'value' : undefined
+    case ',':
+      return state !== 'next' || open.length === 0
+        ? undefined
+        : open.at(-1) === '}'
+          ? 'name'
+          : 'value'
     case '{':
     case '[':
       if (!begins) return undefined

@@ -1,5 +1,6 @@
 /**
- * JSON that may be none, for those who have their own word for that. Loses what JSON.parse loses: bodies go through parse.ts.
+ * JSON that may be none, for those who have their own word for that. Loses what JSON.parse loses:
+ * bodies go through parse.ts.
  */
 
 /** The value of a JSON text; undefined when it is none. */

@@ -1,6 +1,7 @@
 /**
- * The answers to a batch that are not 200, by status: which failures they tell, with an example of each. Made by the code that answers, from
- * the catalogue and PostgreSQL's conditions; no status and no code is written here that these do not have.
+ * The answers to a batch that are not 200, by status: which failures they tell, with an example of
+ * each. Made by the code that answers, from the catalogue and PostgreSQL's conditions; no status
+ * and no code is written here that these do not have.
  */
 import { catalogue, failure, Failure, type FailureCode } from '../errors/catalogue.ts'
 import { conditions } from '../errors/conditions.ts'
@@ -18,7 +19,11 @@ export interface ErrorAnswer {
 }
 
 /** Of other paths, and what nobody is there to read. */
-const notOfBatches: readonly string[] = ['not_found', 'method_not_allowed', 'client_closed_request'] satisfies readonly FailureCode[]
+const notOfBatches: readonly string[] = [
+  'not_found',
+  'method_not_allowed',
+  'client_closed_request'
+] satisfies readonly FailureCode[]
 
 /** More names than this are not listed one by one. */
 const MOST_NAMES = 12
@@ -28,10 +33,20 @@ const CONDITIONS_URL = 'https://www.postgresql.org/docs/18/errcodes-appendix.htm
 const requestId = '5856fecf-0c36-4a9b-bb2d-68428cc8a070'
 
 export function errorAnswers (): readonly ErrorAnswer[] {
-  const named = (Object.keys(catalogue) as FailureCode[]).filter(code => !notOfBatches.includes(code)).map(code => failure(code, undefined, detailsOf(code)))
-  const refused = [...conditions.keys()].filter(isError).flatMap(code => [false, true].map(anonymous => raised({ code, message: '' }, anonymous)))
-  const failures = Map.groupBy([...named, forbidden, ...refused.filter(({ code }) => !(code in catalogue))], ({ status }) => status)
-  return [...failures.keys()].sort((a, b) => a - b).map(status => describeAnswer(status, failures.get(status) as readonly Failure[]))
+  const named = (Object.keys(catalogue) as FailureCode[]).filter(code =>
+    !notOfBatches.includes(code)
+  ).map(code => failure(code, undefined, detailsOf(code)))
+  const refused = [...conditions.keys()].filter(isError).flatMap(code =>
+    [false, true].map(anonymous => raised({ code, message: '' }, anonymous))
+  )
+  const failures = Map.groupBy([
+    ...named,
+    forbidden,
+    ...refused.filter(({ code }) => !(code in catalogue))
+  ], ({ status }) => status)
+  return [...failures.keys()].sort((a, b) => a - b).map(status =>
+    describeAnswer(status, failures.get(status) as readonly Failure[])
+  )
 }
 
 /** Classes 00 to 02 are successes and warnings. */
@@ -45,7 +60,15 @@ function raised (error: Parameters<typeof fromDatabase>[0], anonymous = false): 
 
 function detailsOf (code: FailureCode): Failure['details'] {
   if (code !== 'validation_failed') return {}
-  return { errors: [{ op: 'paid', index: 3, code: 'operator_unknown', path: ['where', 'id', 'equals'], message: 'There is no operator "equals".' }] }
+  return {
+    errors: [{
+      op: 'paid',
+      index: 3,
+      code: 'operator_unknown',
+      path: ['where', 'id', 'equals'],
+      message: 'There is no operator "equals".'
+    }]
+  }
 }
 
 const closed = 'The schema "private" is not open to requests.'
@@ -55,27 +78,56 @@ const forbidden = new Failure({
   code: 'validation_failed',
   status: 403,
   message: closed,
-  details: { errors: [{ op: 'order', index: 1, code: 'schema_forbidden', path: ['table'], message: closed }] }
+  details: {
+    errors: [{ op: 'order', index: 1, code: 'schema_forbidden', path: ['table'], message: closed }]
+  }
 })
 
 function describeAnswer (status: number, failures: readonly Failure[]): ErrorAnswer {
   const known = failures.filter(({ code }) => code in catalogue)
-  const names = [...new Set(failures.filter(({ code }) => !(code in catalogue)).map(({ code }) => code))]
+  const names = [
+    ...new Set(failures.filter(({ code }) => !(code in catalogue)).map(({ code }) => code))
+  ]
   const shown = [...known, ...typical.filter(failure => failure.status === status)]
   const lines = known.map(({ code }) => `- \`${code}\`: ${catalogue[code as FailureCode].meaning}`)
-  if (names.length > 0) lines.push(`- ${names.length > MOST_NAMES ? `the name of [another condition](${CONDITIONS_URL}) of PostgreSQL` : names.map(name => `\`${name}\``).join(', ')}`)
+  if (names.length > 0) {
+    lines.push(`- ${
+      names.length > MOST_NAMES
+        ? `the name of [another condition](${CONDITIONS_URL}) of PostgreSQL`
+        : names.map(name => `\`${name}\``).join(', ')
+    }`)
+  }
   return {
     status,
     description: lines.join('\n'),
-    examples: Object.fromEntries(shown.map(failure => [failure.code, { summary: failure.code, value: JSON.parse(answerFailure(failure, requestId).body) }])),
-    headers: [...new Set(failures.flatMap(failure => Object.keys(answerFailure(failure, requestId).headers)))]
+    examples: Object.fromEntries(
+      shown.map(
+        failure => [failure.code, {
+          summary: failure.code,
+          value: JSON.parse(answerFailure(failure, requestId).body)
+        }]
+      )
+    ),
+    headers: [
+      ...new Set(
+        failures.flatMap(failure => Object.keys(answerFailure(failure, requestId).headers))
+      )
+    ]
   }
 }
 
 /** What clients see most of PostgreSQL. */
 const typical = [
-  raised({ code: '23514', message: 'new row for relation "stock" violates check constraint "stock_qty_check"', constraint_name: 'stock_qty_check' }),
+  raised({
+    code: '23514',
+    message: 'new row for relation "stock" violates check constraint "stock_qty_check"',
+    constraint_name: 'stock_qty_check'
+  }),
   raised({ code: '42501', message: 'permission denied for table orders' }),
   raised({ code: '42P01', message: 'relation "public.order" does not exist' }),
-  raised({ code: '23505', message: 'duplicate key value violates unique constraint "orders_pkey"', constraint_name: 'orders_pkey' })
+  raised({
+    code: '23505',
+    message: 'duplicate key value violates unique constraint "orders_pkey"',
+    constraint_name: 'orders_pkey'
+  })
 ]

@@ -1,7 +1,8 @@
 /**
- * The description of the API (OpenAPI 3.1) for a configuration: put together by @fastify/swagger from routes that say what the real ones take
- * and answer. They are routes of a server that never listens, so that nothing of it validates a request or writes an answer: rows are passed
- * on as PostgreSQL rendered them. Which server shows the document, and where, is not known here.
+ * The description of the API (OpenAPI 3.1) for a configuration: put together by @fastify/swagger
+ * from routes that say what the real ones take and answer. They are routes of a server that never
+ * listens, so that nothing of it validates a request or writes an answer: rows are passed on as
+ * PostgreSQL rendered them. Which server shows the document, and where, is not known here.
  */
 import { createRequire, findPackageJSON } from 'node:module'
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger'
@@ -11,7 +12,13 @@ import { BatchAnswer, batchSchema } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
 import { exampleAnswer, exampleBatch } from '../../schemas/example.ts'
-import { AnswerHeaders, Healthy, RequestHeaders, Unhealthy, type AnswerHeader } from '../../schemas/http.ts'
+import {
+  AnswerHeaders,
+  Healthy,
+  RequestHeaders,
+  Unhealthy,
+  type AnswerHeader
+} from '../../schemas/http.ts'
 import { operations } from '../../schemas/operation.ts'
 import { errorAnswers } from './answers.ts'
 import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
@@ -25,64 +32,133 @@ export interface ApiDocument {
 }
 
 /** The limits that it names. */
-export type DescribedConfig = Pick<Config, 'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS'>
+export type DescribedConfig = Pick<
+  Config,
+  'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS'
+>
 
-/** Describes the API of a service whose main server is found at `server`, an URL that may be relative to that of the document. */
+/**
+ * Describes the API of a service whose main server is found at `server`, an URL that may be
+ * relative to that of the document.
+ */
 export async function describeApi (config: DescribedConfig, server: string): Promise<ApiDocument> {
   const components = collectComponents()
   const app = Fastify()
   await app.register(swagger, optionsOf(config, server))
-  app.route({ method: 'POST', url: '/', schema: batchRoute(config, components), handler, ...unchecked })
-  app.route({ method: 'GET', url: '/health', schema: healthRoute(components), handler, ...unchecked })
+  app.route({
+    method: 'POST',
+    url: '/',
+    schema: batchRoute(config, components),
+    handler,
+    ...unchecked
+  })
+  app.route({
+    method: 'GET',
+    url: '/health',
+    schema: healthRoute(components),
+    handler,
+    ...unchecked
+  })
   await app.ready()
   const document = app.swagger() as unknown as ApiDocument
   await app.close()
   // Not by the library: what it makes of schemas for OpenAPI 3.0 would lose words that 3.1 has.
-  return { ...document, components: { ...document.components, schemas: complete(components.schemas, config) } }
+  return {
+    ...document,
+    components: { ...document.components, schemas: complete(components.schemas, config) }
+  }
 }
 
-const { version, license } = createRequire(import.meta.url)(findPackageJSON(import.meta.url) as string) as { readonly version: string, readonly license: string }
+const { version, license } = createRequire(import.meta.url)(
+  findPackageJSON(import.meta.url) as string
+) as { readonly version: string, readonly license: string }
 
 /** Never called. */
 /* c8 ignore next */
 const handler = (): void => {}
-const unchecked = { exposeHeadRoute: false, validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify }
+const unchecked = {
+  exposeHeadRoute: false,
+  validatorCompiler: () => () => true,
+  serializerCompiler: () => JSON.stringify
+}
 
 function optionsOf (config: DescribedConfig, server: string): FastifyDynamicSwaggerOptions {
   return {
     openapi: {
       openapi: '3.1.1',
-      info: { title: 'Oneflight', version, description: introduction, license: { name: license, identifier: license } },
+      info: {
+        title: 'Oneflight',
+        version,
+        description: introduction,
+        license: { name: license, identifier: license }
+      },
       servers: [{ url: server }],
-      components: { securitySchemes: tokensOf(config).length === 0 ? {} : { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A token that names the database role' } } }
+      components: {
+        securitySchemes: tokensOf(config).length === 0
+          ? {}
+          : {
+              bearer: {
+                type: 'http',
+                scheme: 'bearer',
+                bearerFormat: 'JWT',
+                description: 'A token that names the database role'
+              }
+            }
+      }
     },
     convertConstToEnum: false
   }
 }
 
-const introduction = `One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one transaction, under the database role of the caller's token.
+const introduction =
+  'One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one ' +
+    `transaction, under the database role of the caller's token.
 
-A batch is an array of operations that run in order; a string such as \`"$order.0.id"\` refers to a row of an earlier one. It is committed as a whole or not at all.`
+A batch is an array of operations that run in order; a string such as \`"$order.0.id"\` refers ` +
+    'to a row of an earlier one. It is committed as a whole or not at all.'
 
-/** Ways to be somebody: by a token, unless the service takes none; without, when it has a role for that. */
+/**
+ * Ways to be somebody: by a token, unless the service takes none; without, when it has a role for
+ * that.
+ */
 function tokensOf ({ JWT_ALGORITHMS }: DescribedConfig): Array<Record<string, string[]>> {
   return JWT_ALGORITHMS.length === 0 ? [] : [{ bearer: [] }]
 }
 
 /**
- * The schemas with what no grammar of a single operation says: that there are four kinds of them, that none has members of others (the service
- * ignores `values`, `set` and `where` where they have no meaning; who writes a client has no use for that), and the limit of rows.
+ * The schemas with what no grammar of a single operation says: that there are four kinds of them,
+ * that none has members of others (the service ignores `values`, `set` and `where` where they have
+ * no meaning; who writes a client has no use for that), and the limit of rows.
  */
-function complete (schemas: Components['schemas'], { MAX_ROWS }: DescribedConfig): Components['schemas'] {
-  const kinds = Object.entries(operations).map(([op, { title = '' }]) => ({ op, title, $ref: `#/components/schemas/${title}` }))
-  const closed = kinds.map(({ title }) => [title, { ...schemas[title], additionalProperties: false }] as const)
+function complete (
+  schemas: Components['schemas'],
+  { MAX_ROWS }: DescribedConfig
+): Components['schemas'] {
+  const kinds = Object.entries(operations).map(([op, { title = '' }]) => ({
+    op,
+    title,
+    $ref: `#/components/schemas/${title}`
+  }))
+  const closed = kinds.map(({ title }) =>
+    [title, { ...schemas[title], additionalProperties: false }] as const
+  )
   const { Insert } = schemas
   const properties = Insert?.['properties'] as Readonly<Record<string, JsonSchema>>
   return {
-    Operation: { oneOf: kinds.map(({ $ref }) => ({ $ref })), discriminator: { propertyName: 'op', mapping: Object.fromEntries(kinds.map(({ op, $ref }) => [op, $ref])) } },
+    Operation: {
+      oneOf: kinds.map(({ $ref }) => ({ $ref })),
+      discriminator: {
+        propertyName: 'op',
+        mapping: Object.fromEntries(kinds.map(({ op, $ref }) => [op, $ref]))
+      }
+    },
     ...schemas,
     ...Object.fromEntries(closed),
-    Insert: { ...Insert, properties: { ...properties, values: { ...properties['values'], maxItems: MAX_ROWS } }, additionalProperties: false }
+    Insert: {
+      ...Insert,
+      properties: { ...properties, values: { ...properties['values'], maxItems: MAX_ROWS } },
+      additionalProperties: false
+    }
   }
 }
 
@@ -90,30 +166,57 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
   for (const schema of Object.values(operations)) components.describe(schema)
   const { minItems, maxItems, description } = batchSchema(config.MAX_OPS)
   const envelope = components.describe(ErrorEnvelope)
-  const failed = errorAnswers().map(({ status, description, examples, headers }) => [status, answerOf({ description, schema: envelope, examples, headers })])
+  const failed = errorAnswers().map((
+    { status, description, examples, headers }
+  ) => [status, answerOf({ description, schema: envelope, examples, headers })])
   return {
     operationId: 'runBatch',
     summary: 'Run a batch',
-    description: `Runs the operations of a batch in order, as one transaction, and answers the rows of each. At most ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows of each, and ${config.MAX_BODY_BYTES} bytes of body.`,
+    description:
+      'Runs the operations of a batch in order, as one transaction, and answers the rows ' +
+      `of each. At most ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows of each, and ` +
+      `${config.MAX_BODY_BYTES} bytes of body.`,
     security: [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])],
-    headers: { type: 'object', properties: Object.fromEntries(Object.entries(RequestHeaders.properties).map(([name, schema]) => [name, writeHeader(schema)])) },
+    headers: {
+      type: 'object',
+      properties: Object.fromEntries(
+        Object.entries(RequestHeaders.properties).map((
+          [name, schema]
+        ) => [name, writeHeader(schema)])
+      )
+    },
     body: {
       type: 'array',
       description,
       minItems,
       maxItems,
       items: { $ref: '#/components/schemas/Operation' },
-      'x-examples': { order: { summary: 'An order with its customer and its lines, paid', value: exampleBatch } }
+      'x-examples': {
+        order: { summary: 'An order with its customer and its lines, paid', value: exampleBatch }
+      }
     },
     response: {
       200: answerOf({
         description: BatchAnswer.description as string,
         schema: components.describe(BatchAnswer),
         examples: { order: { summary: 'The rows of every operation', value: exampleAnswer } },
-        headers: ['x-request-id', 'preference-applied', 'idempotent-replayed', 'server-timing', 'traceparent']
+        headers: [
+          'x-request-id',
+          'preference-applied',
+          'idempotent-replayed',
+          'server-timing',
+          'traceparent'
+        ]
       }),
       ...Object.fromEntries(failed),
-      default: answerOf({ description: 'A status that a function of the database chose, by an error with the SQLSTATE `PT` and three digits.', schema: envelope, examples: {}, headers: ['x-request-id'] })
+      default: answerOf({
+        description:
+          'A status that a function of the database chose, by an error with the SQLSTATE ' +
+          '`PT` and three digits.',
+        schema: envelope,
+        examples: {},
+        headers: ['x-request-id']
+      })
     }
   } as FastifySchema
 }
@@ -125,8 +228,19 @@ function healthRoute (components: Components): FastifySchema {
     summary: 'Whether the database answers',
     description: 'For load balancers. No token is needed.',
     security: [],
-    response: Object.fromEntries(Object.entries(answers).map(([status, schema]) =>
-      [status, answerOf({ description: schema.description as string, schema: components.describe(schema), examples: {}, headers: status === '503' ? ['x-request-id', 'retry-after'] : ['x-request-id'] })]))
+    response: Object.fromEntries(
+      Object.entries(answers).map((
+        [status, schema]
+      ) => [
+        status,
+        answerOf({
+          description: schema.description as string,
+          schema: components.describe(schema),
+          examples: {},
+          headers: status === '503' ? ['x-request-id', 'retry-after'] : ['x-request-id']
+        })
+      ])
+    )
   } as FastifySchema
 }
 
@@ -138,11 +252,17 @@ interface Answer {
 }
 
 function answerOf ({ description, schema, examples, headers }: Answer): object {
-  const names = (Object.keys(AnswerHeaders.properties) as AnswerHeader[]).filter(name => headers.includes(name.toLowerCase()))
+  const names = (Object.keys(AnswerHeaders.properties) as AnswerHeader[]).filter(name =>
+    headers.includes(name.toLowerCase())
+  )
   return {
     description,
-    headers: Object.fromEntries(names.map(name => [name, writeHeader(AnswerHeaders.properties[name])])),
-    content: { 'application/json': { schema, ...(Object.keys(examples).length === 0 ? {} : { examples }) } }
+    headers: Object.fromEntries(
+      names.map(name => [name, writeHeader(AnswerHeaders.properties[name])])
+    ),
+    content: {
+      'application/json': { schema, ...(Object.keys(examples).length === 0 ? {} : { examples }) }
+    }
   }
 }
 

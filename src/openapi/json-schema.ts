@@ -1,7 +1,8 @@
 /**
- * The schemas of `schemas/` as JSON Schema 2020-12: what has a `title` becomes a component of that name, described once and referred to
- * from everywhere else. In charge of leaving out every word that is none of JSON Schema, and of saying what it stands for where JSON Schema
- * can. What the words mean is written in schemas/filter.ts.
+ * The schemas of `schemas/` as JSON Schema 2020-12: what has a `title` becomes a component of that
+ * name, described once and referred to from everywhere else. In charge of leaving out every word
+ * that is none of JSON Schema, and of saying what it stands for where JSON Schema can. What the
+ * words mean is written in schemas/filter.ts.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { referenceAttempt, type ReferenceKind } from '../../schemas/filter.ts'
@@ -12,8 +13,11 @@ export type JsonSchema = Readonly<Record<string, unknown>>
 export interface Components {
   /** Named schemas so far. */
   readonly schemas: Readonly<Record<string, JsonSchema>>
-  /** The schema itself, or a reference to the component that it became. Of schemas with one title the first is written: a test holds that they say the same. */
-  describe (schema: TSchema): JsonSchema
+  /**
+   * The schema itself, or a reference to the component that it became. Of schemas with one title
+   * the first is written: a test holds that they say the same.
+   */
+  describe(schema: TSchema): JsonSchema
 }
 
 export function collectComponents (): Components {
@@ -21,10 +25,15 @@ export function collectComponents (): Components {
   const describe = (schema: TSchema, titles: Titles): JsonSchema => {
     if (schema[Kind] === 'This') return refer(titles.get(schema['$ref'] as string) as string)
     const { title } = schema
-    const inner = schema.$id === undefined ? titles : new Map(titles).set(schema.$id, title as string)
+    const inner = schema.$id === undefined
+      ? titles
+      : new Map(titles).set(schema.$id, title as string)
     if (title === undefined) return write(schema, part => describe(part, inner))
     schemas[title] ??= write(schema, part => describe(part, inner))
-    return { ...refer(title), ...(schema['meaning'] === undefined ? {} : { description: schema['meaning'] }) }
+    return {
+      ...refer(title),
+      ...(schema['meaning'] === undefined ? {} : { description: schema['meaning'] })
+    }
   }
   return { schemas, describe: schema => describe(schema, new Map()) }
 }
@@ -40,22 +49,44 @@ function refer (title: string): JsonSchema {
 
 /** Words of JSON Schema that hold no schema of ours. */
 const plainWords = [
-  'type', 'const', 'pattern', 'minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'required',
-  'not', 'if', 'then', 'else', 'dependentRequired', 'dependentSchemas', 'default'
+  'type',
+  'const',
+  'pattern',
+  'minimum',
+  'maximum',
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'required',
+  'not',
+  'if',
+  'then',
+  'else',
+  'dependentRequired',
+  'dependentSchemas',
+  'default'
 ]
 
 function write (schema: TSchema, describe: Describe): JsonSchema {
   if (schema['described'] !== undefined) return describe(schema['described'] as TSchema)
   const words = {
-    ...Object.fromEntries(plainWords.filter(word => schema[word] !== undefined).map(word => [word, schema[word]])),
-    ...(schema[Kind] === 'Integer' && schema['maximum'] === undefined ? { maximum: Number.MAX_SAFE_INTEGER } : {}),
+    ...Object.fromEntries(
+      plainWords.filter(word => schema[word] !== undefined).map(word => [word, schema[word]])
+    ),
+    ...(schema[Kind] === 'Integer' && schema['maximum'] === undefined
+      ? { maximum: Number.MAX_SAFE_INTEGER }
+      : {}),
     ...nameWords[schema['name'] as keyof typeof nameWords],
     ...referenceWords[schema['reference'] as ReferenceKind],
     ...writeUnion(schema, describe),
     ...writeObject(schema, describe),
     ...(schema['items'] === undefined ? {} : { items: describe(schema['items'] as TSchema) })
   }
-  const description = schema.description ?? schema['expected'] as string | undefined ?? describeWords(schema)
+  const description = schema.description ?? schema['expected'] as string | undefined ??
+    describeWords(schema)
   return description === undefined ? words : { description, ...words }
 }
 
@@ -75,20 +106,30 @@ const referenceWords: Readonly<Record<ReferenceKind, JsonSchema>> = {
   none: { not: { pattern: referenceAttempt.source } }
 }
 
-/** Constants become one `enum`, of which generators of code make one type. Unions in unions without a title are no step of their own. */
+/**
+ * Constants become one `enum`, of which generators of code make one type. Unions in unions without
+ * a title are no step of their own.
+ */
 function writeUnion (schema: TSchema, describe: Describe): JsonSchema {
   if (schema[Kind] !== 'Union') return {}
   const variants = flatten(schema)
-  const constants = variants.filter(isConstant).map(({ const: value = null }) => value as string | boolean | null)
+  const constants = variants.filter(isConstant).map(({ const: value = null }) =>
+    value as string | boolean | null
+  )
   const types = new Set(constants.map(value => value === null ? 'null' : typeof value))
-  const words = constants.length < 2 ? undefined : { ...(types.size === 1 ? { type: [...types][0] } : {}), enum: constants }
-  const others = (words === undefined ? variants : variants.filter(variant => !isConstant(variant))).map(describe)
+  const words = constants.length < 2
+    ? undefined
+    : { ...(types.size === 1 ? { type: [...types][0] } : {}), enum: constants }
+  const others = (words === undefined ? variants : variants.filter(variant => !isConstant(variant)))
+    .map(describe)
   if (words === undefined) return { anyOf: others }
   return others.length === 0 ? words : { anyOf: [words, ...others] }
 }
 
 function flatten (union: TSchema): readonly TSchema[] {
-  return (union['anyOf'] as readonly TSchema[]).flatMap(variant => variant[Kind] === 'Union' && variant.title === undefined ? flatten(variant) : [variant])
+  return (union['anyOf'] as readonly TSchema[]).flatMap(variant =>
+    variant[Kind] === 'Union' && variant.title === undefined ? flatten(variant) : [variant]
+  )
 }
 
 function isConstant (schema: TSchema): boolean {
@@ -97,17 +138,34 @@ function isConstant (schema: TSchema): boolean {
 
 /** What is said of the constants of a union. */
 function describeWords (schema: TSchema): string | undefined {
-  const said = schema[Kind] === 'Union' ? flatten(schema).filter(({ description, const: value }) => description !== undefined && value !== undefined) : []
-  return said.length === 0 ? undefined : said.map(({ description, const: value }) => `\`${String(value)}\`: ${String(description)}`).join('; ')
+  const said = schema[Kind] === 'Union'
+    ? flatten(schema).filter(({ description, const: value }) =>
+      description !== undefined && value !== undefined
+    )
+    : []
+  return said.length === 0
+    ? undefined
+    : said.map(({ description, const: value }) => `\`${String(value)}\`: ${String(description)}`)
+      .join('; ')
 }
 
 function writeObject (schema: TSchema, describe: Describe): JsonSchema {
   const properties = schema['properties'] as Readonly<Record<string, TSchema>> | undefined
-  const [others] = schema[Kind] === 'Record' ? Object.values(schema['patternProperties'] as Record<string, TSchema>) : [schema['additionalProperties'] as TSchema | false | undefined]
+  const [others] = schema[Kind] === 'Record'
+    ? Object.values(schema['patternProperties'] as Record<string, TSchema>)
+    : [schema['additionalProperties'] as TSchema | false | undefined]
   const keys = schema['keys'] as keyof typeof nameWords | undefined
   return {
-    ...(properties === undefined ? {} : { properties: Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, describe(property)])) }),
-    ...(others === undefined ? {} : { additionalProperties: others === false ? false : describe(others) }),
+    ...(properties === undefined
+      ? {}
+      : {
+          properties: Object.fromEntries(
+            Object.entries(properties).map(([name, property]) => [name, describe(property)])
+          )
+        }),
+    ...(others === undefined
+      ? {}
+      : { additionalProperties: others === false ? false : describe(others) }),
     ...(keys === undefined ? {} : { propertyNames: nameWords[keys] })
   }
 }

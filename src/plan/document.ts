@@ -1,19 +1,30 @@
 /**
- * Values of the request: a scalar → a literal or reference, any JSON → one JSON text cut at its references. Numbers keep their source text;
- * types of columns are PostgreSQL's business.
+ * Values of the request: a scalar → a literal or reference, any JSON → one JSON text cut at its
+ * references. Numbers keep their source text; types of columns are PostgreSQL's business.
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/filter.ts'
 import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type {
-  Doubt, Findings, JsonDocument, JsonShape, Literal, Path, Reference, StoredJson
+  Doubt,
+  Findings,
+  JsonDocument,
+  JsonShape,
+  Literal,
+  Path,
+  Reference,
+  StoredJson
 } from './nodes.ts'
 
-// Stands for reference number n while JSON.stringify writes the document; not guessable, so no data can look like one.
+// Stands for reference number n while JSON.stringify writes the document; not guessable, so no data
+// can look like one.
 const placeholder = `reference-${randomUUID()}-`
 const placeholders = new RegExp(`"${placeholder}\\d+"`)
 
-/** The one member of an object that is no data, for it begins with `$` and is alone: `{"$col": "a"}`. Undefined for data. */
+/**
+ * The one member of an object that is no data, for it begins with `$` and is alone: `{"$col":
+ * "a"}`. Undefined for data.
+ */
 export function specialMember (value: Json): readonly [key: string, operand: Json] | undefined {
   if (!isObject(value)) return undefined
   const [member, ...more] = Object.entries(value as JsonObject)
@@ -30,8 +41,10 @@ export function planScalar (value: Json, path: Path, findings: Findings): Litera
 
 /** `value` as it stands at `path`. `rows`: how many rows a list in it must have at least. */
 export function planDocument (value: Json, path: Path, findings: Findings, rows = 0): JsonDocument {
-  const cut = cutDocument(value, references =>
-    replaceStrings(value, path, { findings, rows, references }))
+  const cut = cutDocument(
+    value,
+    references => replaceStrings(value, path, { findings, rows, references })
+  )
   const whole = cut.pieces.every(piece => piece === '') ? cut.references[0] : undefined
   return { ...cut, shape: whole === undefined ? shapeOf(value) : shapeOfReference(whole) }
 }
@@ -47,12 +60,17 @@ export function planObject (members: readonly Member[], findings: Findings): Sto
     }))
   for (const { key, value } of members) doubts.value(key, value)
   const document = cutDocument(
-    Object.fromEntries(members.map(({ key, value }) => [key, value])), replaceAll
+    Object.fromEntries(members.map(({ key, value }) => [key, value])),
+    replaceAll
   )
   return { document, doubts: doubts.all() }
 }
 
-interface Member { readonly key: string, readonly value: Json, readonly path: Path }
+interface Member {
+  readonly key: string
+  readonly value: Json
+  readonly path: Path
+}
 
 /** Rows of `values` that name these `columns`; `positions` are their places there. */
 export function planRows (
@@ -63,20 +81,24 @@ export function planRows (
 ): StoredJson {
   const doubts = collectDoubts()
   const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
-    Object.fromEntries(Object.entries(row).map(([column, value]) => {
-      const path = ['values', positions[i] as number, column]
-      const replaced = replaceStrings(value, path, { findings, rows: 0, references })
-      if (typeof value === 'string') doubts.reference(column, i, references, replaced)
-      return [column, replaced]
-    }))
+    Object.fromEntries(
+      Object.entries(row).map(([column, value]) => {
+        const path = ['values', positions[i] as number, column]
+        const replaced = replaceStrings(value, path, { findings, rows: 0, references })
+        if (typeof value === 'string') doubts.reference(column, i, references, replaced)
+        return [column, replaced]
+      })
+    )
   // By number: an iterator makes an object for each of many thousand values.
   for (const column of columns) {
     for (let i = 0; i < rows.length; i++) {
       doubts.value(column, (rows[i] as JsonObject)[column] as Json)
     }
   }
-  const document = cutDocument(rows, references =>
-    rows.map((row, i) => replaceRow(row, i, references)))
+  const document = cutDocument(
+    rows,
+    references => rows.map((row, i) => replaceRow(row, i, references))
+  )
   return { document, doubts: doubts.all() }
 }
 
@@ -91,8 +113,8 @@ const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'refe
 
 function collectDoubts () {
   const doubts = new Map<string, {
-    column: string
-    shape: Doubt['shape']
+    column: string,
+    shape: Doubt['shape'],
     places: Array<Doubt['places'][number]>
   }>()
   const note = (column: string, shape: JsonShape): Doubt | undefined => {
@@ -140,7 +162,8 @@ function shapeOf (value: Json): JsonShape {
   if (isObject(value)) return 'object'
   if (!Array.isArray(value)) return 'scalar'
   const inside = (value as readonly Json[]).map(item =>
-    typeof item === 'string' && referenceAttempt.test(item) ? 'reference' : shapeOf(item))
+    typeof item === 'string' && referenceAttempt.test(item) ? 'reference' : shapeOf(item)
+  )
   if (inside.includes('reference') || inside.includes('array')) return 'array'
   if (inside.includes('object')) return 'object'
   // A list beside a value is no dimension of an array.
@@ -158,15 +181,25 @@ function cutDocument (value: Json, replace: (references: Reference[]) => Json): 
   return { kind: 'document', pieces: cut.split(placeholders), references, shape: 'scalar' }
 }
 
-interface Cut { readonly findings: Findings, readonly rows: number, readonly references: Reference[] }
+interface Cut {
+  readonly findings: Findings
+  readonly rows: number
+  readonly references: Reference[]
+}
 
 /** A copy of `value` with placeholders for references and `$$` unescaped. */
 function replaceStrings (value: Json, path: Path, cut: Cut): Json {
   if (typeof value === 'string') {
     const meaning = cut.findings.string(value, path, cut.rows)
-    return typeof meaning === 'string' ? meaning : `${placeholder}${cut.references.push(meaning) - 1}`
+    return typeof meaning === 'string'
+      ? meaning
+      : `${placeholder}${cut.references.push(meaning) - 1}`
   }
-  if (Array.isArray(value)) return value.map((item: Json, i) => replaceStrings(item, [...path, i], cut))
+  if (Array.isArray(value)) {
+    return value.map((item: Json, i) => replaceStrings(item, [...path, i], cut))
+  }
   if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceStrings(item, [...path, key], cut)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, replaceStrings(item, [...path, key], cut)])
+  )
 }

@@ -1,19 +1,26 @@
 /**
- * Where planning writes what it finds: faults, as many of them as an answer has room for, and references.
+ * Where planning writes what it finds: faults, as many of them as an answer has room for, and
+ * references.
  */
 import type { Fault, FaultCode } from '../../schemas/error.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import type { Findings, Path, Reading } from './nodes.ts'
 import { readString } from './reference.ts'
 
-/** Characters of all faults that are listed: each repeats id and path, so a mebibyte of body could become 500 of answer. */
+/**
+ * Characters of all faults that are listed: each repeats id and path, so a mebibyte of body could
+ * become 500 of answer.
+ */
 const maxFaultsLength = 262_144
 
 /** The faults of a batch. */
 export interface Faults {
-  add (fault: Fault): void
-  /** Throws `validation_failed` when there is a fault: status 422, or 403 when nothing but forbidden schemas is wrong. */
-  refuse (): void
+  add(fault: Fault): void
+  /**
+   * Throws `validation_failed` when there is a fault: status 422, or 403 when nothing but forbidden
+   * schemas is wrong.
+   */
+  refuse(): void
 }
 
 export function collectFaults (): Faults {
@@ -31,9 +38,21 @@ export function collectFaults (): Faults {
     },
     refuse () {
       if (count === 0) return
-      const message = count === 1 ? listed[0]?.message : `The batch has ${count} faults${listed.length < count ? `, of which the first ${listed.length} are listed` : ''}.`
+      const message = count === 1
+        ? listed[0]?.message
+        : `The batch has ${count} faults${
+          listed.length < count ? `, of which the first ${listed.length} are listed` : ''
+        }.`
       const refused = failure('validation_failed', message, { errors: listed })
-      throw forbidden ? new Failure({ type: refused.type, code: refused.code, status: 403, message: refused.message, details: refused.details }) : refused
+      throw forbidden
+        ? new Failure({
+          type: refused.type,
+          code: refused.code,
+          status: 403,
+          message: refused.message,
+          details: refused.details
+        })
+        : refused
     }
   }
 }
@@ -49,7 +68,8 @@ interface Collected {
 
 /** The findings of operation `index`, which go into what the whole batch shares. */
 export function collectFindings ({ op, index, faults, readings, earlier }: Collected): Findings {
-  const fault = (code: FaultCode, path: Path, message: string): undefined => faults.add({ op, index, code, path: [...path], message }) as undefined
+  const fault = (code: FaultCode, path: Path, message: string): undefined =>
+    faults.add({ op, index, code, path: [...path], message }) as undefined
   const read: Findings['read'] = (text, path) => {
     const meaning = readString(text, earlier)
     if (meaning.kind === 'unknown') fault('reference_unknown', path, meaning.message)
@@ -62,7 +82,11 @@ export function collectFindings ({ op, index, faults, readings, earlier }: Colle
     string (text, path, rows = 0) {
       const meaning = read(text, path)
       if (meaning.kind !== 'reference') return meaning.kind === 'data' ? meaning.text : text
-      const reading = { reference: meaning, reader: index, rows: meaning.row === '*' ? rows : meaning.row + 1 }
+      const reading = {
+        reference: meaning,
+        reader: index,
+        rows: meaning.row === '*' ? rows : meaning.row + 1
+      }
       const known = readings.get(meaning.source)
       if (known === undefined) readings.set(meaning.source, [reading])
       else known.push(reading)

@@ -2,7 +2,12 @@
  * Members of an operation: which there are, and whether they have the shape of their schema.
  */
 import type { TSchema } from '@sinclair/typebox'
-import { ignoredMembers, memberKinds, operations, type OperationKind } from '../../schemas/operation.ts'
+import {
+  ignoredMembers,
+  memberKinds,
+  operations,
+  type OperationKind
+} from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check.ts'
 import type { Findings } from './nodes.ts'
@@ -11,21 +16,41 @@ import type { Findings } from './nodes.ts'
 export function planKind (operation: JsonObject, findings: Findings): OperationKind | undefined {
   const op = present(operation, 'op', findings)
   if (op === undefined) return undefined
-  if (typeof op !== 'string') return findings.fault('member_invalid', ['op'], 'op must be a string.')
-  if (!Object.hasOwn(operations, op)) return findings.fault('op_unknown', ['op'], `op must be one of ${Object.keys(operations).join(', ')}.`)
+  if (typeof op !== 'string') {
+    return findings.fault('member_invalid', ['op'], 'op must be a string.')
+  }
+  if (!Object.hasOwn(operations, op)) {
+    return findings.fault(
+      'op_unknown',
+      ['op'],
+      `op must be one of ${Object.keys(operations).join(', ')}.`
+    )
+  }
   return op as OperationKind
 }
 
 /**
- * What nobody defined is refused: `wheer` would read the whole table. What belongs to another kind is refused as well, `limit` of a delete,
- * except for the three members that have always been ignored there.
+ * What nobody defined is refused: `wheer` would read the whole table. What belongs to another kind
+ * is refused as well, `limit` of a delete, except for the three members that have always been
+ * ignored there.
  */
-export function checkMembers (operation: JsonObject, op: OperationKind | undefined, findings: Findings): void {
+export function checkMembers (
+  operation: JsonObject,
+  op: OperationKind | undefined,
+  findings: Findings
+): void {
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
-    if (kinds === undefined) findings.fault('member_unknown', [name], `There is no member "${name}".`)
-    else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, operation)) {
-      findings.fault('member_invalid', [name], ignoredMembers.has(name) ? `${name} stands beside on_conflict; what it says belongs inside of it.` : `${name} belongs to ${kinds.join(' and ')}, not to ${op}.`)
+    if (kinds === undefined) {
+      findings.fault('member_unknown', [name], `There is no member "${name}".`)
+    } else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, operation)) {
+      findings.fault(
+        'member_invalid',
+        [name],
+        ignoredMembers.has(name)
+          ? `${name} stands beside on_conflict; what it says belongs inside of it.`
+          : `${name} belongs to ${kinds.join(' and ')}, not to ${op}.`
+      )
     }
   }
 }
@@ -36,21 +61,41 @@ function isIgnored (name: string, operation: JsonObject): boolean {
 }
 
 /** A member that has to be there; its shape is not looked at. */
-export function present (operation: JsonObject, name: string, findings: Findings): Json | undefined {
+export function present (
+  operation: JsonObject,
+  name: string,
+  findings: Findings
+): Json | undefined {
   if (has(operation, name)) return operation[name]
   return findings.fault('member_missing', [name], `${name} is required.`)
 }
 
-/** A member that is there and has the shape of its schema; any other is noted, a missing one too. */
-export function required (operation: JsonObject, name: string, schema: Schema, findings: Findings): Json | undefined {
-  return present(operation, name, findings) === undefined ? undefined : optional(operation, name, schema, findings)
+/**
+ * A member that is there and has the shape of its schema; any other is noted, a missing one too.
+ */
+export function required (
+  operation: JsonObject,
+  name: string,
+  schema: Schema,
+  findings: Findings
+): Json | undefined {
+  return present(operation, name, findings) === undefined
+    ? undefined
+    : optional(operation, name, schema, findings)
 }
 
 /** A member that is there and has the shape of its schema; one that has not is noted. */
-export function optional (operation: JsonObject, name: string, { properties }: Schema, findings: Findings): Json | undefined {
+export function optional (
+  operation: JsonObject,
+  name: string,
+  { properties }: Schema,
+  findings: Findings
+): Json | undefined {
   if (!has(operation, name)) return undefined
   const value = operation[name] as Json
   return checkShape(properties[name] as TSchema, value, [name], findings) ? value : undefined
 }
 
-interface Schema { readonly properties: Readonly<Record<string, TSchema>> }
+interface Schema {
+  readonly properties: Readonly<Record<string, TSchema>>
+}

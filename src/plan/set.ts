@@ -1,5 +1,6 @@
 /**
- * `set`: JSON → new values. A value is plain JSON or a modifier, an object with exactly one key that begins with `$`, which computes it.
+ * `set`: JSON → new values. A value is plain JSON or a modifier, an object with exactly one key
+ * that begins with `$`, which computes it.
  */
 import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
@@ -9,10 +10,13 @@ import { planDocument, planObject, planScalar, specialMember } from './document.
 import { columnFault, readPath } from './name.ts'
 import type { Assignment, Findings, Path, Single, StoredJson } from './nodes.ts'
 
-/** New values of an update: `columns` take theirs from one document. Undefined when a fault was found. */
+/**
+ * New values of an update: `columns` take theirs from one document. Undefined when a fault was
+ * found.
+ */
 export function planSet (set: Json, findings: Findings): {
-  columns: readonly string[]
-  set: StoredJson
+  columns: readonly string[],
+  set: StoredJson,
   computed: readonly Assignment[]
 } | undefined {
   const path = ['set']
@@ -36,7 +40,11 @@ export function planSet (set: Json, findings: Findings): {
  * New values of a row that is there already; a plain one that is not null is as good as `$value`.
  * Undefined when a fault was found.
  */
-export function planConflictSet (set: Json, path: Path, findings: Findings): readonly Assignment[] | undefined {
+export function planConflictSet (
+  set: Json,
+  path: Path,
+  findings: Findings
+): readonly Assignment[] | undefined {
   return readSet(set, path, findings)?.flatMap(([column, value]): readonly Assignment[] => {
     const modifier = specialMember(value)
     const at = [...path, column]
@@ -48,11 +56,21 @@ export function planConflictSet (set: Json, path: Path, findings: Findings): rea
   })
 }
 
-function readSet (set: Json, path: Path, findings: Findings): ReadonlyArray<readonly [string, Json]> | undefined {
-  if (!isObject(set)) return findings.fault('member_invalid', path, 'set must be an object of column → new value.')
+function readSet (
+  set: Json,
+  path: Path,
+  findings: Findings
+): ReadonlyArray<readonly [string, Json]> | undefined {
+  if (!isObject(set)) {
+    return findings.fault('member_invalid', path, 'set must be an object of column → new value.')
+  }
   const entries = Object.entries(set)
-  if (entries.length === 0) return findings.fault('set_empty', path, 'set must name at least one column.')
-  if (entries.length > maxColumns) return findings.fault('member_invalid', path, `At most ${maxColumns} columns can be named.`)
+  if (entries.length === 0) {
+    return findings.fault('set_empty', path, 'set must name at least one column.')
+  }
+  if (entries.length > maxColumns) {
+    return findings.fault('member_invalid', path, `At most ${maxColumns} columns can be named.`)
+  }
   for (const [column] of entries) {
     const fault = columnFault(column)
     if (fault !== undefined) findings.fault('member_invalid', [...path, column], fault)
@@ -60,25 +78,58 @@ function readSet (set: Json, path: Path, findings: Findings): ReadonlyArray<read
   return entries
 }
 
-interface Place { readonly path: Path, readonly findings: Findings, readonly conflict: boolean }
+interface Place {
+  readonly path: Path
+  readonly findings: Findings
+  readonly conflict: boolean
+}
 
 /** No assignment when a fault was found. */
-function planModifier (column: string, [key, operand]: readonly [string, Json], place: Place): readonly Assignment[] {
+function planModifier (
+  column: string,
+  [key, operand]: readonly [string, Json],
+  place: Place
+): readonly Assignment[] {
   const path = [...place.path, key]
-  const modifier: Modifier | undefined = Object.hasOwn(modifiers, key) ? modifiers[key as ModifierName] : undefined
+  const modifier: Modifier | undefined = Object.hasOwn(modifiers, key)
+    ? modifiers[key as ModifierName]
+    : undefined
   if (modifier === undefined || (modifier.conflict === true && !place.conflict)) {
-    place.findings.fault('member_invalid', path, modifier === undefined ? `There is no modifier "${key}"; {"$value": …} writes an object as it is.` : `${key} has a meaning in on_conflict alone.`)
+    place.findings.fault(
+      'member_invalid',
+      path,
+      modifier === undefined
+        ? `There is no modifier "${key}"; {"$value": …} writes an object as it is.`
+        : `${key} has a meaning in on_conflict alone.`
+    )
     return []
   }
   if (!checkShape(modifier.operand, operand, path, place.findings)) return []
-  return [{ column, modifier: key as ModifierName, operand: planOperand(modifier, operand, path, place.findings) }]
+  return [{
+    column,
+    modifier: key as ModifierName,
+    operand: planOperand(modifier, operand, path, place.findings)
+  }]
 }
 
-function planOperand ({ reads, conflict = false }: Modifier, operand: Json, path: Path, findings: Findings): Single | undefined {
+function planOperand (
+  { reads, conflict = false }: Modifier,
+  operand: Json,
+  path: Path,
+  findings: Findings
+): Single | undefined {
   switch (reads) {
-    case 'nothing': return undefined
-    case 'column': return { kind: 'column', path: readPath(operand as string), of: conflict ? 'excluded' : 'row' }
-    case 'json': return planDocument(operand, path, findings)
-    default: return planScalar(operand, path, findings)
+    case 'nothing':
+      return undefined
+    case 'column':
+      return {
+        kind: 'column',
+        path: readPath(operand as string),
+        of: conflict ? 'excluded' : 'row'
+      }
+    case 'json':
+      return planDocument(operand, path, findings)
+    default:
+      return planScalar(operand, path, findings)
   }
 }

@@ -6,7 +6,12 @@ import { maxColumns } from '../../schemas/operation.ts'
 import { planRows } from './document.ts'
 import { columnFault } from './name.ts'
 import type {
-  ConflictNode, Findings, OutputColumn, PlanOptions, Predicate, RowGroup
+  ConflictNode,
+  Findings,
+  OutputColumn,
+  PlanOptions,
+  Predicate,
+  RowGroup
 } from './nodes.ts'
 
 /**
@@ -30,10 +35,20 @@ export interface InsertRows {
 
 /** Checks `values` of an insert; undefined when a fault was found. */
 export function readRows (values: Json, { findings, limits }: PlanOptions): InsertRows | undefined {
-  if (!Array.isArray(values)) return findings.fault('member_invalid', ['values'], 'values must be an array of row objects.')
+  if (!Array.isArray(values)) {
+    return findings.fault('member_invalid', ['values'], 'values must be an array of row objects.')
+  }
   const rows = values as readonly Json[]
-  if (rows.length === 0) return findings.fault('values_empty', ['values'], 'values must hold at least one row.')
-  if (rows.length > limits.maxRows) return findings.fault('rows_limit', ['values'], `values holds ${rows.length} rows, at most ${limits.maxRows} are allowed.`)
+  if (rows.length === 0) {
+    return findings.fault('values_empty', ['values'], 'values must hold at least one row.')
+  }
+  if (rows.length > limits.maxRows) {
+    return findings.fault(
+      'rows_limit',
+      ['values'],
+      `values holds ${rows.length} rows, at most ${limits.maxRows} are allowed.`
+    )
+  }
   if (checkRows(rows, findings)) return { rows, runs: groupRuns(rows) }
   for (const [i, row] of rows.entries()) if (isObject(row)) planRows([row], [], [i], findings)
   return undefined
@@ -48,7 +63,9 @@ export function readRows (values: Json, { findings, limits }: PlanOptions): Inse
  * with the same key and `"do": "nothing"` the one in the earlier group is inserted.
  */
 export function planGroups (
-  { rows, runs }: InsertRows, parts: number, findings: Findings
+  { rows, runs }: InsertRows,
+  parts: number,
+  findings: Findings
 ): readonly RowGroup[] | undefined {
   const most = Math.max(1, Math.min(maxGroups, Math.floor(maxRepetition / parts)))
   const groups = runs.length <= most ? runs : mergeGroups(runs)
@@ -71,7 +88,8 @@ function describeLimit (groups: number, most: number, parts: number): string {
 
 /** Counts what every group repeats: values and conditions of `on_conflict`, returned columns. */
 export function countParts (
-  conflict: ConflictNode | undefined, output: readonly OutputColumn[] = []
+  conflict: ConflictNode | undefined,
+  output: readonly OutputColumn[] = []
 ): number {
   const update = conflict?.update
   if (update === undefined) return output.length
@@ -79,10 +97,19 @@ export function countParts (
 }
 
 function countConditions (predicates: readonly Predicate[]): number {
-  return predicates.reduce((sum, predicate) => sum + (predicate.kind === 'condition' ? 1 : countConditions(predicate.kind === 'not' ? [predicate.of] : predicate.of)), 0)
+  return predicates.reduce(
+    (sum, predicate) =>
+      sum + (predicate.kind === 'condition'
+        ? 1
+        : countConditions(predicate.kind === 'not' ? [predicate.of] : predicate.of)),
+    0
+  )
 }
 
-interface Group { readonly columns: readonly string[], readonly positions: readonly number[] }
+interface Group {
+  readonly columns: readonly string[]
+  readonly positions: readonly number[]
+}
 
 function groupRuns (rows: readonly JsonObject[]): Group[] {
   const groups: Array<{ readonly columns: readonly string[], readonly positions: number[] }> = []
@@ -91,7 +118,9 @@ function groupRuns (rows: readonly JsonObject[]): Group[] {
     const names = Object.keys(row)
     const group = groups.at(-1)
     // Most rows name their columns in the order of the row before: then nothing is sorted.
-    if (group !== undefined && (sameList(names, last) || sameList(names.toSorted(), group.columns))) group.positions.push(position)
+    if (
+      group !== undefined && (sameList(names, last) || sameList(names.toSorted(), group.columns))
+    ) group.positions.push(position)
     else groups.push({ columns: names.toSorted(), positions: [position] })
     last = names
   }
@@ -111,7 +140,10 @@ function mergeGroups (runs: readonly Group[]): readonly Group[] {
   }))
 }
 
-function checkRows (rows: readonly Json[], findings: Findings): rows is readonly [JsonObject, ...JsonObject[]] {
+function checkRows (
+  rows: readonly Json[],
+  findings: Findings
+): rows is readonly [JsonObject, ...JsonObject[]] {
   let good = true
   const seen = new Set<string>()
   for (const [i, row] of rows.entries()) {

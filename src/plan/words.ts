@@ -18,18 +18,32 @@ export function describe (schema: TSchema): string {
       const words = [...new Set(variantsOf(schema).map(describe))]
       return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
     }
-    case 'String': return 'a string'
-    case 'Number': return 'a number'
-    case 'Integer': return `an integer from 0 to ${Number.MAX_SAFE_INTEGER}, in digits alone`
-    case 'Boolean': return 'a boolean'
-    case 'Null': return 'null'
-    case 'Literal': return JSON.stringify(schema['const'])
-    case 'Array': return `${schema['minItems'] === undefined ? 'an array' : 'a non-empty array'}${schema['maxItems'] === undefined ? '' : ` of at most ${String(schema['maxItems'])}`}`
-    default: return Array.isArray(schema['required']) ? `{${schema['required'].map(name => JSON.stringify(name)).join(', ')}: …}` : 'an object'
+    case 'String':
+      return 'a string'
+    case 'Number':
+      return 'a number'
+    case 'Integer':
+      return `an integer from 0 to ${Number.MAX_SAFE_INTEGER}, in digits alone`
+    case 'Boolean':
+      return 'a boolean'
+    case 'Null':
+      return 'null'
+    case 'Literal':
+      return JSON.stringify(schema['const'])
+    case 'Array':
+      return `${schema['minItems'] === undefined ? 'an array' : 'a non-empty array'}${
+        schema['maxItems'] === undefined ? '' : ` of at most ${String(schema['maxItems'])}`
+      }`
+    default:
+      return Array.isArray(schema['required'])
+        ? `{${schema['required'].map(name => JSON.stringify(name)).join(', ')}: …}`
+        : 'an object'
   }
 }
 
 /** The variants of a union, those of unions inside it too; any other schema is its only one. */
 export function variantsOf (schema: TSchema): readonly TSchema[] {
-  return schema[Kind] === 'Union' ? (schema['anyOf'] as readonly TSchema[]).flatMap(variantsOf) : [schema]
+  return schema[Kind] === 'Union'
+    ? (schema['anyOf'] as readonly TSchema[]).flatMap(variantsOf)
+    : [schema]
 }

@@ -13,7 +13,13 @@ export interface Database {
   readonly probe: Probe
 }
 
-/** Where a batch flies: what is read-only on the replica, when there is one, everything else on the primary. */
-export function poolFor ({ pool, replica = pool }: Database, { access }: Pick<Mode, 'access'>): LanePool {
+/**
+ * Where a batch flies: what is read-only on the replica, when there is one, everything else on the
+ * primary.
+ */
+export function poolFor (
+  { pool, replica = pool }: Database,
+  { access }: Pick<Mode, 'access'>
+): LanePool {
   return access === 'read-only' ? replica : pool
 }

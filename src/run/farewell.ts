@@ -1,12 +1,16 @@
 /**
- * Hears the last word of a server. PostgreSQL says why it ends a connection by an error of severity FATAL, and postgres.js keeps that to itself when
- * the connection is closed behind it. Reads along what arrives on the socket: message headers, and errors whole; changes nothing.
+ * Hears the last word of a server. PostgreSQL says why it ends a connection by an error of severity
+ * FATAL, and postgres.js keeps that to itself when the connection is closed behind it. Reads along
+ * what arrives on the socket: message headers, and errors whole; changes nothing.
  */
 import type { Socket } from 'node:net'
 import { HEADER_BYTES, sizeOf } from './message.ts'
 
 export interface Farewell {
-  /** Whether the server said FATAL: the statement that it carried out then, and those behind it, came to nothing. */
+  /**
+   * Whether the server said FATAL: the statement that it carried out then, and those behind it,
+   * came to nothing.
+   */
   fatal: boolean
 }
 
@@ -15,7 +19,10 @@ const ERROR = 'E'.charCodeAt(0)
 /** No FATAL is this long; what says so is not read to its end. */
 const MAX_ERROR_BYTES = 65_536
 
-/** Listens on a socket that is connected, encrypted where it is to be, and of which nothing has been read. */
+/**
+ * Listens on a socket that is connected, encrypted where it is to be, and of which nothing has been
+ * read.
+ */
 export function hearFarewell (socket: Socket): Farewell {
   const farewell: Farewell = { fatal: false }
   let rest: Buffer = Buffer.alloc(0)
@@ -42,7 +49,10 @@ export function hearFarewell (socket: Socket): Farewell {
   return farewell
 }
 
-/** The fields of an ErrorResponse: each a type, a text and a zero byte. FATAL of class 57P or 25P: told to end, or too late. A pooler has other reasons. */
+/**
+ * The fields of an ErrorResponse: each a type, a text and a zero byte. FATAL of class 57P or 25P:
+ * told to end, or too late. A pooler has other reasons.
+ */
 function isFatal (fields: Buffer): boolean {
   const texts = fields.toString('latin1').split('\0')
   return texts.includes('VFATAL') && texts.some(text => /^C(?:57|25)P/.test(text))

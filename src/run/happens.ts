@@ -1,12 +1,18 @@
-/** Waiting for one event of a socket. In charge of leaving no listener behind, whatever happens first. */
+/**
+ * Waiting for one event of a socket. In charge of leaving no listener behind, whatever happens
+ * first.
+ */
 import type { Socket } from 'node:net'
 
 /**
- * Resolves when `event` happens. Throws the socket's error, or an Error that says that the connection was closed, also when
- * that followed so closely on the event that nobody else could have heard of it.
- * There is no deadline here: destroying the socket ends the wait.
+ * Resolves when `event` happens. Throws the socket's error, or an Error that says that the
+ * connection was closed, also when that followed so closely on the event that nobody else could
+ * have heard of it. There is no deadline here: destroying the socket ends the wait.
  */
-export async function happens (socket: Socket, event: 'connect' | 'readable' | 'secureConnect'): Promise<void> {
+export async function happens (
+  socket: Socket,
+  event: 'connect' | 'readable' | 'secureConnect'
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const done = (): void => resolve()
   const closed = (): void => reject(closedError())

@@ -1,4 +1,6 @@
-/** How a message of PostgreSQL begins (protocol docs, "Message Formats"). Knows no kind of message. */
+/**
+ * How a message of PostgreSQL begins (protocol docs, "Message Formats"). Knows no kind of message.
+ */
 
 /** Its type and its length, which counts itself but not the type. */
 export const HEADER_BYTES = 5

@@ -1,6 +1,7 @@
 /**
- * The lanes of the service: a bounded number, a bounded queue, a bounded wait. tarn does the pooling; this file says what a lane is
- * worth and turns tarn's errors into failures of the catalogue.
+ * The lanes of the service: a bounded number, a bounded queue, a bounded wait. tarn does the
+ * pooling; this file says what a lane is worth and turns tarn's errors into failures of the
+ * catalogue.
  */
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
@@ -39,33 +40,49 @@ export interface LaneCount {
 
 export interface LanePool {
   /**
-   * A lane for one transaction, before `deadline` (a time of performance.now()). Throws `overloaded`, `database_unavailable` or
-   * `shutting_down` within `queueTimeoutMs`, `deadline_exceeded`, or `client_closed_request` when `abandoned` is aborted. A batch that had a lane before
-   * (`again`) is not refused for the length of the queue: its place was given to it when it came.
+   * A lane for one transaction, before `deadline` (a time of performance.now()). Throws
+   * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`,
+   * `deadline_exceeded`, or `client_closed_request` when `abandoned` is aborted. A batch that had a
+   * lane before (`again`) is not refused for the length of the queue: its place was given to it
+   * when it came.
    */
-  acquire (deadline: number, options?: AcquireOptions): Promise<Lane>
-  /** Whether one that comes now is refused, for every lane and every place in the queue is taken. */
-  isFull (): boolean
-  release (lane: Lane): void
-  /** Opens a first lane, so that the first batch need not wait for it. Takes no place from a batch; its failure is heard of as any other. */
-  warm (): Promise<void>
-  count (): LaneCount
-  /** Refuses what still waits for a lane, lets transactions that run come to their end, then closes every lane. */
-  close (): Promise<void>
+  acquire(deadline: number, options?: AcquireOptions): Promise<Lane>
+  /**
+   * Whether one that comes now is refused, for every lane and every place in the queue is taken.
+   */
+  isFull(): boolean
+  release(lane: Lane): void
+  /**
+   * Opens a first lane, so that the first batch need not wait for it. Takes no place from a batch;
+   * its failure is heard of as any other.
+   */
+  warm(): Promise<void>
+  count(): LaneCount
+  /**
+   * Refuses what still waits for a lane, lets transactions that run come to their end, then closes
+   * every lane.
+   */
+  close(): Promise<void>
   readonly size: number
 }
 
 export interface AcquireOptions {
   readonly again?: boolean
   readonly abandoned?: AbortSignal | undefined
-  /** A lane beside those of batches, for a question: who asks what became of a batch must not wait behind others. */
+  /**
+   * A lane beside those of batches, for a question: who asks what became of a batch must not wait
+   * behind others.
+   */
   readonly aside?: boolean
 }
 
 /** Idle lanes are closed after a minute, so that a quiet service does not occupy a busy server. */
 const IDLE_MS = 60_000
 
-/** Most lanes beside those of batches. There is something to ask when connections were lost, and then a server has other worries. */
+/**
+ * Most lanes beside those of batches. There is something to ask when connections were lost, and
+ * then a server has other worries.
+ */
 const ASIDES = 2
 
 /** Longest wait for an answer to that a process is to end. */
@@ -77,28 +94,29 @@ export function createPool (options: PoolOptions): LanePool {
   const { onOpened, onOpenFailed } = options
   const open = new Set<Lane>()
   const busy = new Set<Lane>()
-  const waiting = new Set<{ abort (): void }>()
+  const waiting = new Set<{ abort(): void }>()
   const unwanted = new AbortController()
   let closing = false
   /** Waits that belong to no batch. */
   let warming = 0
-  const makePool = (max: number, create: () => Promise<Lane>): Pool<Lane> => new Pool<Lane>({
-    create,
-    validate: isUsable,
-    async destroy (lane) {
-      open.delete(lane)
-      await closeLane(lane)
-    },
-    min: 0,
-    max,
-    acquireTimeoutMillis: queueTimeoutMs,
-    createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
-    destroyTimeoutMillis: 2000,
-    idleTimeoutMillis: IDLE_MS,
-    createRetryIntervalMillis: 50,
-    // The request that asked for a lane hears at once that there is none to be had.
-    propagateCreateError: true
-  })
+  const makePool = (max: number, create: () => Promise<Lane>): Pool<Lane> =>
+    new Pool<Lane>({
+      create,
+      validate: isUsable,
+      async destroy (lane) {
+        open.delete(lane)
+        await closeLane(lane)
+      },
+      min: 0,
+      max,
+      acquireTimeoutMillis: queueTimeoutMs,
+      createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
+      destroyTimeoutMillis: 2000,
+      idleTimeoutMillis: IDLE_MS,
+      createRetryIntervalMillis: 50,
+      // The request that asked for a lane hears at once that there is none to be had.
+      propagateCreateError: true
+    })
   const pool = makePool(size, async () => {
     const { signal } = unwanted
     const lane = await openLane(target, { lifetimeMs, prepares, extraSchemas, signal })
@@ -106,20 +124,27 @@ export function createPool (options: PoolOptions): LanePool {
     onOpened?.(lane)
     return lane
   })
-  const asides = makePool(ASIDES, () => openLane(target, { lifetimeMs, roleSettings: false, signal: unwanted.signal }))
+  const asides = makePool(
+    ASIDES,
+    () => openLane(target, { lifetimeMs, roleSettings: false, signal: unwanted.signal })
+  )
 
   for (const one of [pool, asides]) {
     one.on('createFail', (_id: number, reason: unknown) => {
       if (!closing) onOpenFailed(reason)
     })
   }
-  /** Of a lane that was lost without a word of the server: what of a flight had arrived there may hold locks. */
+  /**
+   * Of a lane that was lost without a word of the server: what of a flight had arrived there may
+   * hold locks.
+   */
   const reap = async ({ backend, farewell }: Lane): Promise<void> => {
     if (backend === undefined || farewell.fatal || closing) return
     const lane = await asides.acquire().promise
     await within(REAP_MS, lane, () => endBackend(lane, backend)).finally(() => asides.release(lane))
   }
-  const isFull = (): boolean => pool.numUsed() + pool.numPendingAcquires() - warming >= size + queueSize
+  const isFull = (): boolean =>
+    pool.numUsed() + pool.numPendingAcquires() - warming >= size + queueSize
   const explain = (error: unknown, deadline: number, abandoned: boolean): FailureCode => {
     if (closing) return 'shutting_down'
     if (abandoned) return 'client_closed_request'
@@ -140,7 +165,12 @@ export function createPool (options: PoolOptions): LanePool {
       abandoned?.addEventListener('abort', abort)
       const timer = setTimeout(abort, millisecondsUntil(deadline))
       const lane = await wait.promise.catch((error: unknown) => {
-        throw failure(explain(error, deadline, abandoned?.aborted === true), undefined, undefined, error)
+        throw failure(
+          explain(error, deadline, abandoned?.aborted === true),
+          undefined,
+          undefined,
+          error
+        )
       }).finally(() => {
         clearTimeout(timer)
         abandoned?.removeEventListener('abort', abort)

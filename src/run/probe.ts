@@ -11,15 +11,18 @@ export interface Probe {
    * true when the database answers now, or answered less than a second ago on a connection that is
    * still open; a host is given a second to answer.
    */
-  reachable (): Promise<boolean>
+  reachable(): Promise<boolean>
   /** From now on the answer is false. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 const REMEMBER_MS = 1000
 const PATIENCE_MS = 1000
 
-/** Makes the probe; it opens its connection when it is first asked. `target` is given a second where its own patience is longer. */
+/**
+ * Makes the probe; it opens its connection when it is first asked. `target` is given a second where
+ * its own patience is longer.
+ */
 export function createProbe (target: DatabaseTarget): Probe {
   const impatient = { ...target, connectTimeoutMs: Math.min(target.connectTimeoutMs, PATIENCE_MS) }
   const unwanted = new AbortController()
@@ -27,12 +30,17 @@ export function createProbe (target: DatabaseTarget): Probe {
   /** The connection of the last answer when it was true. */
   let witness: Lane | undefined
   let answer = Promise.resolve(false)
-  /** When the last answer came; Infinity while one is awaited, so that there is never more than one lane. */
+  /**
+   * When the last answer came; Infinity while one is awaited, so that there is never more than one
+   * lane.
+   */
   let answered = -Infinity
 
   const ask = async (): Promise<boolean> => {
     if (lane !== undefined && !isUsable(lane)) await closeLane(lane)
-    if (lane === undefined || lane.state.dead) lane = await openLane(impatient, { roleSettings: false, signal: unwanted.signal })
+    if (lane === undefined || lane.state.dead) {
+      lane = await openLane(impatient, { roleSettings: false, signal: unwanted.signal })
+    }
     await within(PATIENCE_MS, lane, lane => askLane(lane, 'select 1'))
     witness = lane
     return true
@@ -42,7 +50,9 @@ export function createProbe (target: DatabaseTarget): Probe {
       if (performance.now() - answered >= REMEMBER_MS || witness?.state.dead === true) {
         answered = Infinity
         witness = undefined
-        answer = ask().catch(() => false).finally(() => { answered = performance.now() })
+        answer = ask().catch(() => false).finally(() => {
+          answered = performance.now()
+        })
       }
       return answer
     },

@@ -1,6 +1,7 @@
 /**
- * Deletes expired idempotency keys, now and then, over a connection of its own that is closed in between: no request waits for it. That a key has expired
- * is for the requests to see; this only makes room.
+ * Deletes expired idempotency keys, now and then, over a connection of its own that is closed in
+ * between: no request waits for it. That a key has expired is for the requests to see; this only
+ * makes room.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
@@ -12,13 +13,16 @@ export interface PrunerOptions {
   readonly target: DatabaseTarget
   /** About how often, in milliseconds. */
   readonly everyMs: number
-  /** Hears why the database refuses it, e.g. for lack of rights; not twice of the same. That there is no table is nothing to hear of: keys are not used then. */
+  /**
+   * Hears why the database refuses it, e.g. for lack of rights; not twice of the same. That there
+   * is no table is nothing to hear of: keys are not used then.
+   */
   readonly onRefused: (reason: postgres.PostgresError) => void
 }
 
 export interface Pruner {
   /** Ends it; resolves when its connection is closed. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** Rows of one statement: few enough that its locks are short. */
@@ -36,12 +40,17 @@ export function startPruner ({ target, everyMs, onRefused }: PrunerOptions): Pru
     while (!signal.aborted) {
       await prune(target, signal).catch((error: unknown) => {
         // That there is no connection is told by the pool.
-        if (!(error instanceof postgres.PostgresError) || error.severity !== 'ERROR' || error.code === NO_TABLE || error.code === told) return
+        if (
+          !(error instanceof postgres.PostgresError) || error.severity !== 'ERROR' ||
+          error.code === NO_TABLE || error.code === told
+        ) return
         told = error.code
         onRefused(error)
       })
       // Spread, so that replicas which were started together do not come together.
-      await delay(everyMs * (0.5 + Math.random()), undefined, { signal, ref: false }).catch(() => {})
+      await delay(everyMs * (0.5 + Math.random()), undefined, { signal, ref: false }).catch(
+        () => {}
+      )
     }
   }
   const done = run()

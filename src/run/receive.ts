@@ -1,8 +1,10 @@
 /**
- * Receives what PostgreSQL sends with as few buffers as can be. Node gives every read 64 KiB of its own, and the client library puts a message of many reads
- * together from all of them: an answer of 1 MB left 2 MB of garbage outside of V8's heap, and more than half of the processor time went into collecting it.
- * In charge of: one buffer for the reads of a connection, a copy of its own size for everything that arrives, and one whole buffer for a large message.
- * Changes no byte and no order; reads message headers and nothing else.
+ * Receives what PostgreSQL sends with as few buffers as can be. Node gives every read 64 KiB of its
+ * own, and the client library puts a message of many reads together from all of them: an answer of
+ * 1 MB left 2 MB of garbage outside of V8's heap, and more than half of the processor time went
+ * into collecting it. In charge of: one buffer for the reads of a connection, a copy of its own
+ * size for everything that arrives, and one whole buffer for a large message. Changes no byte and
+ * no order; reads message headers and nothing else.
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { HEADER_BYTES, sizeOf } from './message.ts'
@@ -11,9 +13,14 @@ const READ_BYTES = 65_536
 /** The most that PostgreSQL sends as one message; what says more is none. */
 const MAX_BYTES = 1024 * 1024 * 1024
 
-/** A socket that connects, and emits what it receives as `data` with a large message in one piece. It is not for encryption on top of it. */
+/**
+ * A socket that connects, and emits what it receives as `data` with a large message in one piece.
+ * It is not for encryption on top of it.
+ */
 export function connectReceiving (options: NetConnectOpts): Socket {
-  const take = cutMessages(bytes => { socket.emit('data', bytes) })
+  const take = cutMessages(bytes => {
+    socket.emit('data', bytes)
+  })
   const onread = {
     buffer: Buffer.allocUnsafeSlow(READ_BYTES),
     callback (size: number, buffer: Uint8Array) {
@@ -26,8 +33,8 @@ export function connectReceiving (options: NetConnectOpts): Socket {
 }
 
 /**
- * Takes chunks, which it does not keep, and delivers copies of them as they come; but a message that is longer than a read, and whose header lies in one
- * chunk, as one.
+ * Takes chunks, which it does not keep, and delivers copies of them as they come; but a message
+ * that is longer than a read, and whose header lies in one chunk, as one.
  */
 export function cutMessages (deliver: (bytes: Buffer) => void): (chunk: Buffer) => void {
   let large: Buffer | undefined

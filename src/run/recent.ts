@@ -5,8 +5,8 @@
 
 export interface RecentTexts {
   /** Notes a text; whether it was known before. */
-  note (text: string): boolean
-  has (text: string): boolean
+  note(text: string): boolean
+  has(text: string): boolean
 }
 
 /** A Map keeps the order of insertion, which is all that such a list needs. */

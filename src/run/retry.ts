@@ -1,18 +1,32 @@
 /**
- * Whether another flight can succeed where one failed, and when. In charge of counting the tries; it flies nothing, and asks nobody.
+ * Whether another flight can succeed where one failed, and when. In charge of counting the tries;
+ * it flies nothing, and asks nobody.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { readMarker } from '../sql/marker.ts'
 import type { Flight, Landing } from './flight.ts'
 import type { Flown, RetryReason } from './landed.ts'
 
-/** A deadlock or a serialization failure is tried this often; then the caller hears of it and may try again later. */
+/**
+ * A deadlock or a serialization failure is tried this often; then the caller hears of it and may
+ * try again later.
+ */
 export const MAX_ATTEMPTS = 15
 
-/** How many tries are left, by what went wrong: with the lane, on the way, or in the company of other transactions. */
-export interface Tries { lanes: number, losses: number, conflicts: number }
+/**
+ * How many tries are left, by what went wrong: with the lane, on the way, or in the company of
+ * other transactions.
+ */
+export interface Tries {
+  lanes: number
+  losses: number
+  conflicts: number
+}
 
-/** Why another try can succeed, of a flight that committed nothing; waits a moment where that helps. undefined: it cannot, or there is no time. */
+/**
+ * Why another try can succeed, of a flight that committed nothing; waits a moment where that helps.
+ * undefined: it cannot, or there is no time.
+ */
 export async function mayRetry (
   { landing, stale, disturbed, doubted }: Flown,
   tries: Tries,
@@ -20,7 +34,11 @@ export async function mayRetry (
 ): Promise<RetryReason | undefined> {
   if (landing.kind === 'committed') return undefined
   const late = performance.now() >= landBy
-  if (landing.kind === 'lost' && landing.sent) return --tries.losses > 0 && !late ? 'lost' : undefined
+  if (landing.kind === 'lost' && landing.sent) {
+    return --tries.losses > 0 && !late
+      ? 'lost'
+      : undefined
+  }
   // When the time is over, no lane is given.
   if (disturbed) return 'session'
   if (doubted) return 'values'
@@ -36,23 +54,32 @@ export async function mayRetry (
 }
 
 /**
- * Failures that belong to the lane and not to the batch: a plan that DDL made stale (0A000 from RevalidateCachedQuery), a prepared
- * statement that a function deallocated (26000 from FetchPreparedStatement), a statement_timeout left behind by a trigger that ends the
- * session statement itself, and a setting of the role that could be made when the lane was opened and cannot any more.
+ * Failures that belong to the lane and not to the batch: a plan that DDL made stale (0A000 from
+ * RevalidateCachedQuery), a prepared statement that a function deallocated (26000 from
+ * FetchPreparedStatement), a statement_timeout left behind by a trigger that ends the session
+ * statement itself, and a setting of the role that could be made when the lane was opened and
+ * cannot any more.
  */
-export function isStale ({ error: { code, routine }, at }: Extract<Landing, { kind: 'failed' }>, hasSettings: boolean): boolean {
+export function isStale (
+  { error: { code, routine }, at }: Extract<Landing, { kind: 'failed' }>,
+  hasSettings: boolean
+): boolean {
   // 0A000: see isImpossible in flight.ts.
   if (at === 'session' && ((hasSettings && code !== '0A000') || code === '57014')) return true
-  return (code === '0A000' && routine === 'RevalidateCachedQuery') || (code === '26000' && routine === 'FetchPreparedStatement')
+  return (code === '0A000' && routine === 'RevalidateCachedQuery') ||
+    (code === '26000' && routine === 'FetchPreparedStatement')
 }
 
 /**
- * A statement that was prepared keeps the types of its parameters, and what ALTER TABLE made of the columns since may not go with them: no such operator or
- * column (class 42), or a value that the former type cannot hold (class 22, or the check of a
- * domain that reads it). The same statement prepared anew tells.
+ * A statement that was prepared keeps the types of its parameters, and what ALTER TABLE made of the
+ * columns since may not go with them: no such operator or column (class 42), or a value that the
+ * former type cannot hold (class 22, or the check of a domain that reads it). The same statement
+ * prepared anew tells.
  */
 export function isDoubtful (landing: Flown['landing']): boolean {
-  if (landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined) return false
+  if (
+    landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined
+  ) return false
   const { error: { code, routine }, at } = landing
   if (code.startsWith('42')) return code !== '42501'
   // An unknown role is of class 22, too, but the session scope reads no column.
@@ -77,7 +104,12 @@ export function isDisturbed (landing: Landing): boolean {
 }
 
 const OF_SESSION: ReadonlySet<string> = new Set([
-  '42883', '42704', '22007', '22008', '22021', '22P05'
+  '42883',
+  '42704',
+  '22007',
+  '22008',
+  '22021',
+  '22P05'
 ])
 
 /**
@@ -104,6 +136,8 @@ const OF_RECOVERY: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
 }
 
 /** Deadlock or serialization failure: PostgreSQL's advice is to try again. */
-export function isConflicting ({ error: { code, routine } }: Extract<Landing, { kind: 'failed' }>): boolean {
+export function isConflicting (
+  { error: { code, routine } }: Extract<Landing, { kind: 'failed' }>
+): boolean {
   return OF_RECOVERY[code]?.has(routine) === false
 }

@@ -13,7 +13,10 @@ export interface ExtraSchemas {
 }
 
 /** A schema that is left off, and the statements that change that, separated by `; `. */
-export interface UnsafeSchema { readonly schema: string, readonly remedy: string }
+export interface UnsafeSchema {
+  readonly schema: string
+  readonly remedy: string
+}
 
 /** A schema that exists, once for each role that makes it unsafe; with nulls when it is safe. */
 interface Row {
@@ -33,7 +36,8 @@ interface Row {
  * one that is created later is checked first, when the connection is replaced.
  */
 export async function readExtraSchemas (
-  client: postgres.Sql, names: readonly string[]
+  client: postgres.Sql,
+  names: readonly string[]
 ): Promise<ExtraSchemas> {
   if (names.length === 0) return { extraSchemas: [], unsafeSchemas: [] }
   const rows = await client.unsafe<Row[]>(render(question(names)).text)
@@ -41,15 +45,18 @@ export async function readExtraSchemas (
   const unsafe = Map.groupBy(rows.filter(({ owns }) => owns !== null), ({ schema }) => schema)
   return {
     extraSchemas: names.filter(name => safe.has(name)),
-    unsafeSchemas: Array.from(unsafe, ([schema, holders]) =>
-      ({ schema, remedy: originsOf(holders).map(remedyFor).join('; ') }))
+    unsafeSchemas: Array.from(
+      unsafe,
+      ([schema, holders]) => ({ schema, remedy: originsOf(holders).map(remedyFor).join('; ') })
+    )
   }
 }
 
 /** Without what was granted by other holders: it is revoked together with their own privilege. */
 function originsOf (holders: readonly Row[]): readonly Row[] {
   return holders.filter(({ grantor }) =>
-    grantor === null || holders.every(({ holder }) => holder !== grantor))
+    grantor === null || holders.every(({ holder }) => holder !== grantor)
+  )
 }
 
 function remedyFor ({ schema, owns, holder, grantor, grantable }: Row): string {

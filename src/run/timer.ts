@@ -1,5 +1,6 @@
 /**
- * Timers for a deadline. Node's may be early by a part of a millisecond, and cuts the fraction off; what is decided when one fires must not depend on it.
+ * Timers for a deadline. Node's may be early by a part of a millisecond, and cuts the fraction off;
+ * what is decided when one fires must not depend on it.
  */
 
 /** Milliseconds to wait so that `time`, of performance.now(), has come when the timer fires. */

@@ -9,7 +9,10 @@ import { difference, single, singleText, type Meeting } from './operand.ts'
 import type { Scope } from './scope.ts'
 
 /** `"column" = expression`. */
-export function assignment ({ column, modifier: name, operand }: Assignment, scope: Scope): Fragment {
+export function assignment (
+  { column, modifier: name, operand }: Assignment,
+  scope: Scope
+): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], gives: 'column' } as const
   const value = fill(modifier.sql, {
@@ -31,8 +34,11 @@ function refusal (problem: ValueFault['problem'], column: string): Fragment {
 
 function read (operand: Single, { reads }: Modifier, meeting: Meeting): Fragment {
   switch (reads) {
-    case 'text': return singleText(operand, meeting.scope)
-    case 'difference': return difference(operand, meeting)
-    default: return single(operand, meeting)
+    case 'text':
+      return singleText(operand, meeting.scope)
+    case 'difference':
+      return difference(operand, meeting)
+    default:
+      return single(operand, meeting)
   }
 }

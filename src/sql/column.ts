@@ -1,10 +1,11 @@
 /**
  * Columns and places in their jsonb. The statement calls its table `t`.
  *
- * `t."name"` also finds a function of that name that takes a row of the table, PostgreSQL's computed column, and system columns like
- * `ctid`. Both are let through: a function needs EXECUTE and a row that the role may read in full. A name like `text` does not cast the
- * row: PostgreSQL excludes that from this notation. Aggregates (`t."count"`) it does not exclude, but conditions and RETURNING allow
- * none, and select.ts sees to the rest.
+ * `t."name"` also finds a function of that name that takes a row of the table, PostgreSQL's
+ * computed column, and system columns like `ctid`. Both are let through: a function needs EXECUTE
+ * and a row that the role may read in full. A name like `text` does not cast the row: PostgreSQL
+ * excludes that from this notation. Aggregates (`t."count"`) it does not exclude, but conditions
+ * and RETURNING allow none, and select.ts sees to the rest.
  */
 import type { ColumnPath } from '../plan/nodes.ts'
 import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'

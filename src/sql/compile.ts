@@ -1,18 +1,34 @@
 /**
- * Plan → statements, pure: one statement an operation, each answering one row with one column, its rows as JSON text.
- * Names and values come in as fragments; nothing of a request becomes SQL text but quoted identifiers.
+ * Plan → statements, pure: one statement an operation, each answering one row with one column, its
+ * rows as JSON text. Names and values come in as fragments; nothing of a request becomes SQL text
+ * but quoted identifiers.
  */
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import type { InsertNode, Plan, PlanNode, Reading, RowGroup } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
 import {
-  arrayText, empty, fixed, identifier, integer, join, parameter, render, sharedParameter, sql,
-  type Fragment, type RenderedSql
+  arrayText,
+  empty,
+  fixed,
+  identifier,
+  integer,
+  join,
+  parameter,
+  render,
+  sharedParameter,
+  sql,
+  type Fragment,
+  type RenderedSql
 } from './fragment.ts'
 import { conflictClause, insertStatement, rowNumber, unusedName } from './insert.ts'
 import {
-  formatsKept, raise, sameSession, searchPathKept, writeAsSet, type Bearings
+  formatsKept,
+  raise,
+  sameSession,
+  searchPathKept,
+  writeAsSet,
+  type Bearings
 } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
 import { answerSetting, createScope, nullsName, settingName, type Scope } from './scope.ts'
@@ -28,7 +44,10 @@ export interface Statement extends RenderedSql {
   readonly doubtful?: boolean
 }
 
-/** The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when there are as many. */
+/**
+ * The protocol counts parameters in 16 bits, and postgres.js loses its place in the answers when
+ * there are as many.
+ */
 const maxParameters = 65_533
 
 export interface CompileOptions {
@@ -54,8 +73,8 @@ export interface CompileOptions {
 }
 
 /**
- * The statements of a plan, in the order of its operations. Throws `program_limit_exceeded`, PostgreSQL's own condition, for an
- * operation that the protocol cannot carry.
+ * The statements of a plan, in the order of its operations. Throws `program_limit_exceeded`,
+ * PostgreSQL's own condition, for an operation that the protocol cannot carry.
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const inSession = sql` where ${sameSession(options.session)}`
@@ -79,24 +98,29 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
 }
 
 /**
- * Statements that answer how PostgreSQL would run the operations of a plan, each in the shape of rows: `[{"Plan": {…}}]`. Explained is what the operation does to its
- * table; how its rows are made into JSON, counted and published is the same for every operation. Nothing of the service's own stands in it, markers least of all,
- * for a plan shows the conditions that it is made of.
+ * Statements that answer how PostgreSQL would run the operations of a plan, each in the shape of
+ * rows: `[{"Plan": {…}}]`. Explained is what the operation does to its table; how its rows are made
+ * into JSON, counted and published is the same for every operation. Nothing of the service's own
+ * stands in it, markers least of all, for a plan shows the conditions that it is made of.
  */
 export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
   return plan.operations.map(node => {
     const scope = createScope(node.table, plan.readings, { explained: true })
     const change = changing(node, scope, shapeOf(node, false), read)
-    const statement = sql`explain (format json) with ${join([...scope.queries(), change], sql`, `)} select row from r limit ${integer(maxRows + 1)}`
+    const statement = sql`explain (format json) with ${
+      join([...scope.queries(), change], sql`, `)
+    } select row from r limit ${integer(maxRows + 1)}`
     return { ...renderNode(node, statement), prepare: false }
   })
 }
 
 /**
- * Settings that stand for the rows that operations publish: when plans are asked for nothing is run, so there are none, and a planner that looks must find a
- * setting.
+ * Settings that stand for the rows that operations publish: when plans are asked for nothing is
+ * run, so there are none, and a planner that looks must find a setting.
  */
-export function emptyPublications ({ readings }: Plan): ReadonlyArray<readonly [name: string, value: string]> {
+export function emptyPublications (
+  { readings }: Plan
+): ReadonlyArray<readonly [name: string, value: string]> {
   return [...readings.keys()].map(index => [settingName(index), '[]'])
 }
 
@@ -107,18 +131,29 @@ function renderNode (node: PlanNode, fragment: Fragment): RenderedSql {
 }
 
 function tooLarge ({ id, index }: PlanNode): Failure {
-  const message = `The operation is too large: its values and conditions need more than ${maxParameters} parameters.`
-  return fromDatabase({ code: '54000', message }, { op: id, index, anonymous: false, verbose: false })
+  const message =
+    `The operation is too large: its values and conditions need more than ${maxParameters} ` +
+    'parameters.'
+  return fromDatabase({ code: '54000', message }, {
+    op: id,
+    index,
+    anonymous: false,
+    verbose: false
+  })
 }
 
-/** The columns that later operations read of one operation; a `column` marker counts in this list, from 1. */
+/**
+ * The columns that later operations read of one operation; a `column` marker counts in this list,
+ * from 1.
+ */
 export function columnsRead (readings: readonly Reading[]): readonly string[] {
   return [...new Set(readings.flatMap(({ reference: { column } }) => column ?? []))]
 }
 
 /**
- * A list is as long as the answer it is read of: this many of full length are read of one operation, or more of shorter ones. Measured: 1000
- * of 10 000 rows each, a body of 10 kB, took 20 s and 1.9 GB.
+ * A list is as long as the answer it is read of: this many of full length are read of one
+ * operation, or more of shorter ones. Measured: 1000 of 10 000 rows each, a body of 10 kB, took 20
+ * s and 1.9 GB.
  */
 export const MAX_LISTS = 100
 
@@ -134,8 +169,9 @@ interface AnsweringOptions extends CompileOptions {
 }
 
 /**
- * Wraps an operation so that its rows come as one JSON text, are counted against limit and expectation and, when later operations read them, published.
- * The caller adds the condition that it runs in the session as it was set or not at all.
+ * Wraps an operation so that its rows come as one JSON text, are counted against limit and
+ * expectation and, when later operations read them, published. The caller adds the condition that
+ * it runs in the session as it was set or not at all.
  */
 function answering (
   node: PlanNode,
@@ -157,9 +193,14 @@ function answering (
     ...publishing(node, { readings, columns, maxRows, hidden, rendered, careful: scope.careful })
   ]
   const shown = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
-  const answer = keep ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, (${shown})::text, true)` : shown
-  // As json and not as text, which would be a copy of it: 10 000 rows took a backend 15.2 ms in the place of 13.3.
-  const cases = checks.map(({ when, then }) => sql` when ${when} then ${then}${keep ? empty : sql`::json`}`)
+  const answer = keep
+    ? sql`pg_catalog.set_config(${parameter(answerSetting(node.index))}, (${shown})::text, true)`
+    : shown
+  // As json and not as text, which would be a copy of it: 10 000 rows took a backend 15.2 ms in the
+  // place of 13.3.
+  const cases = checks.map(({ when, then }) =>
+    sql` when ${when} then ${then}${keep ? empty : sql`::json`}`
+  )
   const many = columns.length > fewColumns
   // Written last: everything that the statement meets is known by then.
   const types = (scope.types() ?? []).map(type => sql`, ${type}`)
@@ -187,7 +228,10 @@ function renderedRows ({ restoring }: Scope): Fragment {
 }
 
 /** Of two conditions the first one counts; `then` fails, or is null. */
-interface Check { readonly when: Fragment, readonly then: Fragment }
+interface Check {
+  readonly when: Fragment
+  readonly then: Fragment
+}
 
 /**
  * What the last operation of a batch checks. The only operation of a batch does not check the
@@ -201,7 +245,10 @@ const keptLast: readonly Check[] = [
   { when: fixed(sql`not (${formatsKept} and ${searchPathKept})`), then: sessionChanged }
 ]
 
-/** What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that no privilege to read is needed. */
+/**
+ * What is seen of the rows: the whole of them, the columns that were asked for, or nothing, so that
+ * no privilege to read is needed.
+ */
 type Shape = 'whole' | 'columns' | 'nothing'
 
 function shapeOf ({ output }: PlanNode, unseen: boolean): Shape {
@@ -212,7 +259,10 @@ function shapeOf ({ output }: PlanNode, unseen: boolean): Shape {
 function expecting ({ expect }: PlanNode): readonly Check[] {
   if (expect === undefined) return []
   const { min, max } = expect
-  const bounds = [...(min > 0 ? [sql`j.n < ${parameter(String(min))}`] : []), ...(max < Infinity ? [sql`j.n > ${parameter(String(max))}`] : [])]
+  const bounds = [
+    ...(min > 0 ? [sql`j.n < ${parameter(String(min))}`] : []),
+    ...(max < Infinity ? [sql`j.n > ${parameter(String(max))}`] : [])
+  ]
   return bounds.map(when => ({ when, then: raise('expect', sql`j.n`) }))
 }
 
@@ -230,8 +280,9 @@ interface Published {
 const fewColumns = 4
 
 /**
- * Publishes the rows that later operations read, up to the last of them. That what they read exists is checked here: the reader may
- * never look when no row of its own needs the value, and a missing row would pass silently.
+ * Publishes the rows that later operations read, up to the last of them. That what they read exists
+ * is checked here: the reader may never look when no row of its own needs the value, and a missing
+ * row would pass silently.
  */
 function publishing (
   node: PlanNode,
@@ -241,13 +292,25 @@ function publishing (
   const most = readings.reduce((most, { rows }) => Math.max(most, rows), 0)
   const needed = sql`${sharedParameter(String(most))}::bigint`
   const lists = listsRead(readings).length
-  const some = sql`(select ${rendered} from (select * from r${lists > 0 ? empty : sql` limit ${needed}`}) as r)`
-  // The text of the answer, where it is just that: to render the rows once more took twice the time.
-  const published = hidden ? some : lists > 0 ? sql`j.rows` : sql`case when j.n = ${needed} then j.rows else ${some} end`
+  const some = sql`(select ${rendered} from (select * from r${
+    lists > 0 ? empty : sql` limit ${needed}`
+  }) as r)`
+  // The text of the answer, where it is just that: to render the rows once more took twice the
+  // time.
+  const published = hidden
+    ? some
+    : lists > 0
+      ? sql`j.rows`
+      : sql`case when j.n = ${needed} then j.rows else ${some} end`
   const setting = parameter(settingName(node.index))
   return [
     ...(most === 0 ? [] : [{ when: sql`j.n < ${needed}`, then: raise('row', sql`j.n`) }]),
-    ...(lists <= MAX_LISTS ? [] : [{ when: sql`j.n > ${integer(MAX_LISTS * maxRows / lists)}`, then: raise('lists', sql`j.n`) }]),
+    ...(lists <= MAX_LISTS
+      ? []
+      : [{
+          when: sql`j.n > ${integer(MAX_LISTS * maxRows / lists)}`,
+          then: raise('lists', sql`j.n`)
+        }]),
     ...missing(columns),
     ...careful && valuesRead(readings).length > 0 ? publishingNulls(node, readings, needed) : [],
     { when: sql`set_config(${setting}, (${published})::text, true) is null`, then: sql`null` }
@@ -280,13 +343,16 @@ function publishingNulls (
   needed: Fragment
 ): readonly Check[] {
   const names = valuesRead(readings)
-  const exposed = names.flatMap((name, i) => output?.some(column => column.name === name) === true
-    ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`]
-    : [])
+  const exposed = names.flatMap((name, i) =>
+    output?.some(column => column.name === name) === true
+      ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`]
+      : []
+  )
   const columns = output === undefined ? sql`(r.row).*` : join(exposed, sql`, `)
   const nulls = names.map(name =>
     sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null'
-      then ${parameter(name)}::text end`)
+      then ${parameter(name)}::text end`
+  )
   const none = join(names.map(name => sql`null as ${identifier(name)}`), sql`, `)
   const rows = sql`(select coalesce(json_agg(n.nulls), '[]')::text
     from (select * from r limit ${needed}) as r
@@ -300,37 +366,56 @@ function publishingNulls (
 
 /** Checks that the first row has the columns that are read. */
 function missing (columns: readonly string[]): readonly Check[] {
-  if (columns.length > fewColumns) return [{ when: sql`j.n > 0 and m.position is not null`, then: raise('column', sql`m.position`) }]
+  if (columns.length > fewColumns) {
+    return [{
+      when: sql`j.n > 0 and m.position is not null`,
+      then: raise('column', sql`m.position`)
+    }]
+  }
   // A missing member is NULL, one that is null is not.
   return columns.map((column, i) => ({
-    when: sql`j.n > 0 and (select to_json(r.row) -> ${parameter(column)}::text from (select * from r limit 1) as r) is null`,
+    when: sql`j.n > 0 and (select to_json(r.row) -> ${
+      parameter(column)
+    }::text from (select * from r limit 1) as r) is null`,
     then: raise('column', sql`j.n * 0 + ${integer(i + 1)}`)
   }))
 }
 
 /**
- * `m`: the position, from 1, of the first column that later operations read and the rows do not have; null when there is none. One
- * array for all columns: an expression for each took a backend 2.8 GB at 21 000 columns.
+ * `m`: the position, from 1, of the first column that later operations read and the rows do not
+ * have; null when there is none. One array for all columns: an expression for each took a backend
+ * 2.8 GB at 21 000 columns.
  */
 function missingColumn (columns: readonly string[]): Fragment {
   return sql`, m as (
-    select min(c.position) as position from unnest(${parameter(arrayText(columns))}::text[]) with ordinality as c (name, position)
-    where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1) as r)
+    select min(c.position) as position from unnest(${
+    parameter(arrayText(columns))
+  }::text[]) with ordinality as c (name, position)
+    where c.name not in (select json_object_keys(to_json(r.row)) from (select * from r limit 1)
+      as r)
   )`
 }
 
 /** `<name> as (…)`: the rows of the operation, each as one value `row`. */
 function changing (node: PlanNode, scope: Scope, shape: Shape, name: Fragment): Fragment {
   switch (node.kind) {
-    case 'insert': return inserting(node, scope, shape, name)
-    case 'update': return returning(node, scope, shape, name, updateStatement(node, scope))
-    case 'delete': return returning(node, scope, shape, name, deleteStatement(node, scope))
-    case 'select': return sql`${name} as (${selectStatement(node, scope)})`
+    case 'insert':
+      return inserting(node, scope, shape, name)
+    case 'update':
+      return returning(node, scope, shape, name, updateStatement(node, scope))
+    case 'delete':
+      return returning(node, scope, shape, name, deleteStatement(node, scope))
+    case 'select':
+      return sql`${name} as (${selectStatement(node, scope)})`
   }
 }
 
 function returning (
-  node: PlanNode, scope: Scope, shape: Shape, name: Fragment, statement: Fragment
+  node: PlanNode,
+  scope: Scope,
+  shape: Shape,
+  name: Fragment,
+  statement: Fragment
 ): Fragment {
   if (shape === 'whole') return sql`${name} as (${statement} returning ${returned(node, shape)})`
   return sql`p as (${statement} returning ${returned(node, shape)}),
@@ -362,11 +447,14 @@ function inserting (node: InsertNode, scope: Scope, shape: Shape, name: Fragment
     return returning(node, scope, shape, name, insertStatement(group, conflict, scope))
   }
   const groups = nameGroups(node, shape)
-  const inserts = join(groups.map(({ group, name, number }) => {
-    const noted = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
-    const statement = insertStatement(group, conflict, scope, number !== undefined)
-    return sql`${name} as (${statement} returning ${returned(node, shape)}${noted})`
-  }), sql`, `)
+  const inserts = join(
+    groups.map(({ group, name, number }) => {
+      const noted = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
+      const statement = insertStatement(group, conflict, scope, number !== undefined)
+      return sql`${name} as (${statement} returning ${returned(node, shape)}${noted})`
+    }),
+    sql`, `
+  )
   const placed = join(groups.map(group => placeRows(node, group, shape, scope)), sql` union all `)
   return sql`${inserts}, ${name} as (select row${shape === 'columns' ? scope.exposed() : empty}
     from (${placed}) as placed order by position)`

@@ -6,7 +6,13 @@ import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import {
-  array, keyword, searchArguments, searchDocument, single, singleText, type Meeting
+  array,
+  keyword,
+  searchArguments,
+  searchDocument,
+  single,
+  singleText,
+  type Meeting
 } from './operand.ts'
 import type { Scope } from './scope.ts'
 
@@ -19,7 +25,7 @@ export function whereClause (
   where: readonly Predicate[],
   scope: Scope,
   { constants = false, also = [] }: {
-    readonly constants?: boolean
+    readonly constants?: boolean,
     readonly also?: readonly Fragment[]
   } = {}
 ): Fragment {
@@ -29,21 +35,32 @@ export function whereClause (
 
 type Context = Omit<Meeting, 'path'>
 
-function together (predicates: readonly Predicate[], write: (predicate: Predicate) => Fragment, operator: Fragment = sql` and `): Fragment {
+function together (
+  predicates: readonly Predicate[],
+  write: (predicate: Predicate) => Fragment,
+  operator: Fragment = sql` and `
+): Fragment {
   return join(predicates.map(write), operator)
 }
 
 function compare (predicate: Predicate, context: Context): Fragment {
   const write = (inner: Predicate): Fragment => compare(inner, context)
   switch (predicate.kind) {
-    case 'and': return sql`(${together(predicate.of, write)})`
-    case 'or': return sql`(${together(predicate.of, write, sql` or `)})`
-    case 'not': return sql`not (${write(predicate.of)})`
-    case 'condition': return condition(predicate, context)
+    case 'and':
+      return sql`(${together(predicate.of, write)})`
+    case 'or':
+      return sql`(${together(predicate.of, write, sql` or `)})`
+    case 'not':
+      return sql`not (${write(predicate.of)})`
+    case 'condition':
+      return condition(predicate, context)
   }
 }
 
-function condition ({ column, operator: name, operand }: Condition, { scope, constants = false }: Context): Fragment {
+function condition (
+  { column, operator: name, operand }: Condition,
+  { scope, constants = false }: Context
+): Fragment {
   const operator: Operator = operators[name]
   const meeting = { scope, path: column, constants }
   const left = constants ? identifier(column.column) : comparableValue(column, sql`t`)
@@ -55,17 +72,24 @@ function right (operand: Operand, { takes }: Operator, meeting: Meeting): Fragme
   switch (operand.kind) {
     case 'list': {
       if (takes !== 'keys') return array(operand, meeting)
-      return sql`(${array(operand, {
-        ...meeting, path: { ...meeting.path, gives: 'text' }
-      })})::text[]`
+      return sql`(${
+        array(operand, {
+          ...meeting,
+          path: { ...meeting.path, gives: 'text' }
+        })
+      })::text[]`
     }
     case 'quantified': {
       const list = array(operand.list, meeting)
       return operand.quantifier === 'any' ? sql`any (${list})` : sql`all (${list})`
     }
-    case 'bounds': return sql`${single(operand.low, meeting)} and ${single(operand.high, meeting)}`
-    case 'keyword': return keyword(operand.word)
-    case 'search': return searchArguments(operand, meeting.scope)
-    default: return takes === 'key' ? singleText(operand, meeting.scope) : single(operand, meeting)
+    case 'bounds':
+      return sql`${single(operand.low, meeting)} and ${single(operand.high, meeting)}`
+    case 'keyword':
+      return keyword(operand.word)
+    case 'search':
+      return searchArguments(operand, meeting.scope)
+    default:
+      return takes === 'key' ? singleText(operand, meeting.scope) : single(operand, meeting)
   }
 }

@@ -1,18 +1,30 @@
 /**
- * SQL as an opaque type that a string cannot imitate: text enters only as a literal of the source code, as a quoted identifier or as a
- * parameter. Idea: pg-sql2. This file knows no statement.
+ * SQL as an opaque type that a string cannot imitate: text enters only as a literal of the source
+ * code, as a quoted identifier or as a parameter. Idea: pg-sql2. This file knows no statement.
  */
 
 import { textOf, type Step } from './text.ts'
 
 const brand: unique symbol = Symbol('sql')
 
+/** By template: its texts with every line break and indentation as one space. */
+const singleLine = new WeakMap<TemplateStringsArray, readonly string[]>()
+
 /** A piece of SQL. Made by the functions of this file alone. */
-export interface Fragment { readonly [brand]: Node }
+export interface Fragment {
+  readonly [brand]: Node
+}
 
 type Node =
-  /** Texts of the source code with fragments between them: the same object for every run through the same line. */
-  | { readonly kind: 'template', readonly texts: readonly string[], readonly holes: readonly Fragment[] }
+  /**
+   * Texts of the source code with fragments between them: the same object for every run through the
+   * same line.
+   */
+  | {
+    readonly kind: 'template',
+    readonly texts: readonly string[],
+    readonly holes: readonly Fragment[]
+  }
   | { readonly kind: 'list', readonly items: readonly Fragment[], readonly separator: Fragment }
   | { readonly kind: 'text', readonly text: string }
   | Parameter
@@ -24,12 +36,23 @@ interface Parameter {
   readonly shared: boolean
 }
 
-/** What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its value. */
-export interface RenderedSql { readonly text: string, readonly parameters: readonly string[] }
+/**
+ * What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its
+ * value.
+ */
+export interface RenderedSql {
+  readonly text: string
+  readonly parameters: readonly string[]
+}
 
 /** SQL text of the source code with fragments in its holes. */
 export function sql (texts: TemplateStringsArray, ...holes: readonly Fragment[]): Fragment {
-  return { [brand]: { kind: 'template', texts, holes } }
+  let joined = singleLine.get(texts)
+  if (joined === undefined) {
+    joined = texts.map(text => text.replaceAll(/\s*\n\s*/g, ' '))
+    singleLine.set(texts, joined)
+  }
+  return { [brand]: { kind: 'template', texts: joined, holes } }
 }
 
 export const empty: Fragment = sql``
@@ -39,27 +62,35 @@ export function identifier (name: string): Fragment {
   return verbatim(`"${name.includes('"') ? name.replaceAll('"', '""') : name}"`)
 }
 
-/** A value that never becomes SQL text. PostgreSQL infers its type from where it stands, so write a cast where it cannot. */
+/**
+ * A value that never becomes SQL text. PostgreSQL infers its type from where it stands, so write a
+ * cast where it cannot.
+ */
 export function parameter (value: string): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: false } }
 }
 
-/** A parameter that is sent once however often this fragment stands in a statement, so it has to be of one type in all places. */
+/**
+ * A parameter that is sent once however often this fragment stands in a statement, so it has to be
+ * of one type in all places.
+ */
 export function sharedParameter (value: string): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: true } }
 }
 
 /**
- * A number of the configuration as text of the statement. PostgreSQL plans a LIMIT it does not know for a tenth of the rows, and may
- * then keep a plan that reads the whole table (measured: 0.44 ms in the place of 0.05).
+ * A number of the configuration as text of the statement. PostgreSQL plans a LIMIT it does not know
+ * for a tenth of the rows, and may then keep a plan that reads the whole table (measured: 0.44 ms
+ * in the place of 0.05).
  */
 export function integer (value: number): Fragment {
   return verbatim(String(Math.trunc(value)))
 }
 
 /**
- * A value as text of the statement, for the one place where PostgreSQL allows no parameter (the predicate of a partial index). An
- * escape string, which means the same whatever standard_conforming_strings is.
+ * A value as text of the statement, for the one place where PostgreSQL allows no parameter (the
+ * predicate of a partial index). An escape string, which means the same whatever
+ * standard_conforming_strings is.
  */
 export function constant (value: string): Fragment {
   return verbatim(`E'${value.replaceAll(/[\\']/g, '$&$&')}'`)
@@ -73,7 +104,9 @@ export function fixed (fragment: Fragment): Fragment {
   return verbatim(render(fragment).text)
 }
 
-/** SQL text of one of the tables in schemas/, which is source code, with fragments in its `<holes>`. */
+/**
+ * SQL text of one of the tables in schemas/, which is source code, with fragments in its `<holes>`.
+ */
 export function fill (text: string, holes: Readonly<Record<string, Fragment>>): Fragment {
   let parts = cut.get(text)
   if (parts === undefined) cut.set(text, parts = text.split(/<(\w+)>/))
@@ -124,7 +157,14 @@ export function render (fragment: Fragment): RenderedSql {
   return { text: textOf(shape), parameters }
 }
 
-/** The text form of a PostgreSQL array of the given elements (docs: "Array Input and Output Syntax"). */
+/**
+ * The text form of a PostgreSQL array of the given elements (docs: "Array Input and Output
+ * Syntax").
+ */
 export function arrayText (elements: ReadonlyArray<string | number | null>): string {
-  return `{${elements.map(element => typeof element === 'string' ? `"${element.replace(/["\\]/g, '\\$&')}"` : String(element)).join(',')}}`
+  return `{${
+    elements.map(element =>
+      typeof element === 'string' ? `"${element.replace(/["\\]/g, '\\$&')}"` : String(element)
+    ).join(',')
+  }}`
 }

@@ -1,5 +1,6 @@
 /**
- * Insert → SQL. Rows travel as one JSON parameter whatever their number; PostgreSQL turns it into the columns' own types.
+ * Insert → SQL. Rows travel as one JSON parameter whatever their number; PostgreSQL turns it into
+ * the columns' own types.
  */
 import type { ConflictNode, RowGroup } from '../plan/nodes.ts'
 import { assignment } from './assignment.ts'
@@ -36,8 +37,9 @@ export function insertStatement (
     conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
   // No column is named: a query without columns leaves every one of them to its default.
   if (columns.length === 0) {
-    const series =
-      sql`generate_series(1, ${parameter(String(positions.length))}::int) as x (${number})`
+    const series = sql`generate_series(1, ${
+      parameter(String(positions.length))
+    }::int) as x (${number})`
     return sql`${insert} select from ${series}${where(noted)}${conflict}`
   }
   const names = join(columns.map(identifier), sql`, `)
@@ -48,7 +50,8 @@ export function insertStatement (
     ? sql`(select ${names}, row_number() over () as ${number} from ${records}) as x`
     : records
   return sql`${insert} (${names}) select ${values} from ${source}${
-    where([...scope.undoubted(doubts), ...noted])}${conflict}`
+    where([...scope.undoubted(doubts), ...noted])
+  }${conflict}`
 }
 
 /** The values of a row, with the JSON null where a reference means it. */
@@ -57,14 +60,17 @@ function carefulValues (
   number: Fragment,
   scope: Scope
 ): Fragment {
-  return join(columns.map(column => {
-    const value = sql`x.${identifier(column)}`
-    const places = doubts.find(doubt => doubt.column === column)?.places ?? []
-    if (places.length === 0) return value
-    const jsonNull = scope.jsonNull({ column, keys: [], gives: 'column' })
-    return sql`coalesce(${value},
+  return join(
+    columns.map(column => {
+      const value = sql`x.${identifier(column)}`
+      const places = doubts.find(doubt => doubt.column === column)?.places ?? []
+      if (places.length === 0) return value
+      const jsonNull = scope.jsonNull({ column, keys: [], gives: 'column' })
+      return sql`coalesce(${value},
       case when x.${number} = any (${jsonNullRows(places)}) then ${jsonNull} end)`
-  }), sql`, `)
+    }),
+    sql`, `
+  )
 }
 
 function recordset ({ columns, positions, rows }: RowGroup, scope: Scope): Fragment {
@@ -72,7 +78,8 @@ function recordset ({ columns, positions, rows }: RowGroup, scope: Scope): Fragm
     ? inspectedDocument(rows, scope, positions)
     : documentJson(rows.document, scope)
   return scope.stored(
-    sql`json_populate_recordset(${nullRow(scope.table)}, ${document})`, columns
+    sql`json_populate_recordset(${nullRow(scope.table)}, ${document})`,
+    columns
   )
 }
 
@@ -92,14 +99,18 @@ export function unusedName (names: readonly string[]): string {
   return `n${i}`
 }
 
-/** ` on conflict …`, the same for every group of rows; empty when a row that is there already is a failure. */
+/**
+ * ` on conflict …`, the same for every group of rows; empty when a row that is there already is a
+ * failure.
+ */
 export function conflictClause (conflict: ConflictNode | undefined, scope: Scope): Fragment {
   if (conflict === undefined) return empty
   const { target, update } = conflict
   const at = 'constraint' in target
     ? sql` on constraint ${identifier(target.constraint)}`
     : sql` (${join(target.columns.map(identifier), sql`, `)})${
-      whereClause(target.where, scope, { constants: true })}`
+      whereClause(target.where, scope, { constants: true })
+    }`
   if (update === undefined) return sql` on conflict${at} do nothing`
   const set = join(update.set.map(value => assignment(value, scope)), sql`, `)
   return sql` on conflict${at} do update set ${set}${whereClause(update.where, scope)}`

@@ -9,7 +9,14 @@
  */
 import type { JsonShape } from '../plan/nodes.ts'
 import {
-  arrayText, constant, empty, fixed, join, parameter, sql, type Fragment
+  arrayText,
+  constant,
+  empty,
+  fixed,
+  join,
+  parameter,
+  sql,
+  type Fragment
 } from './fragment.ts'
 import { raiseInspection, raiseText } from './marker.ts'
 
@@ -64,7 +71,10 @@ export function isJson (value: Fragment): Fragment {
 }
 
 /** A value that was read from JSON of this shape. */
-export interface Doubted { readonly value: Fragment, readonly shape: Exclude<JsonShape, 'scalar'> }
+export interface Doubted {
+  readonly value: Fragment
+  readonly shape: Exclude<JsonShape, 'scalar'>
+}
 
 /**
  * A condition that is true, or fails with the marker `inspect`: one of the values may not be what
@@ -99,7 +109,7 @@ export function inspected (
   document: Fragment,
   members: readonly Inspected[],
   { positions, source = empty }: {
-    readonly positions?: readonly number[] | undefined
+    readonly positions?: readonly number[] | undefined,
     readonly source?: Fragment
   } = {}
 ): Fragment {

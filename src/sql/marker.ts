@@ -1,10 +1,16 @@
 /**
- * Failures of ours that are raised in SQL, so that COMMIT never runs: a cast that cannot succeed, with a marker in it that
- * no request can know. They are recognised by this marker alone.
+ * Failures of ours that are raised in SQL, so that COMMIT never runs: a cast that cannot succeed,
+ * with a marker in it that no request can know. They are recognised by this marker alone.
  */
 import { randomUUID } from 'node:crypto'
 import {
-  constant, fixed, join, parameter, sharedParameter, sql, type Fragment
+  constant,
+  fixed,
+  join,
+  parameter,
+  sharedParameter,
+  sql,
+  type Fragment
 } from './fragment.ts'
 
 const secret = `oneflight-${randomUUID()}`
@@ -56,11 +62,15 @@ export interface ValueFault {
 }
 
 /**
- * An expression of type text that fails with the marker when it is evaluated. `value` is an integer expression that is no constant. By operators that no
- * search_path can replace: who makes one that fits better would switch the failure off.
+ * An expression of type text that fails with the marker when it is evaluated. `value` is an integer
+ * expression that is no constant. By operators that no search_path can replace: who makes one that
+ * fits better would switch the failure off.
  */
 export function raise (kind: keyof typeof words, value: Fragment): Fragment {
-  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${words[kind]} operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4) as pg_catalog.text)`
+  return sql`cast(cast(${secretText} operator(pg_catalog.||) ${
+    words[kind]
+  } operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4)
+    as pg_catalog.text)`
 }
 
 /**
@@ -78,16 +88,24 @@ const missingSetting = `oneflight.inspect_${randomUUID().replaceAll('-', '')}`
  * Fails with the marker `inspect`. It is part of statements that hardly ever fail, so it is one
  * function.
  */
-export const raiseInspection: Fragment =
-  sql`pg_catalog.current_setting(${sharedParameter(missingSetting)})`
+export const raiseInspection: Fragment = sql`pg_catalog.current_setting(${
+  sharedParameter(missingSetting)
+})`
 
 /** What every operation of a batch must find in its session. */
-export interface Bearings { readonly role: string, readonly claims: string }
+export interface Bearings {
+  readonly role: string
+  readonly claims: string
+}
 
 /** Settings that decide how values are written, as the session of every batch has them. */
 const formats = [
-  ['client_encoding', 'UTF8'], ['TimeZone', 'UTC'], ['DateStyle', 'ISO, YMD'],
-  ['IntervalStyle', 'postgres'], ['bytea_output', 'hex'], ['extra_float_digits', '1']
+  ['client_encoding', 'UTF8'],
+  ['TimeZone', 'UTC'],
+  ['DateStyle', 'ISO, YMD'],
+  ['IntervalStyle', 'postgres'],
+  ['bytea_output', 'hex'],
+  ['extra_float_digits', '1']
 ] as const
 
 const isSet = ([name, value]: readonly [string, string]): Fragment =>
@@ -95,8 +113,14 @@ const isSet = ([name, value]: readonly [string, string]): Fragment =>
 const both = sql` and `
 const formatsAreSet = fixed(join(formats.map(isSet), both))
 const readingIsSet = fixed(sql`${isSet(formats[0])} and ${isSet(formats[1])}`)
-const setFormats = fixed(join(formats.map(([name, value]) =>
-  sql`pg_catalog.set_config(${constant(name)}, ${constant(value)}, true) is not null`), both))
+const setFormats = fixed(
+  join(
+    formats.map(([name, value]) =>
+      sql`pg_catalog.set_config(${constant(name)}, ${constant(value)}, true) is not null`
+    ),
+    both
+  )
+)
 
 /** Setting of a transaction with the search_path that its session was given. */
 export const SEARCH_PATH = 'oneflight.search_path'

@@ -1,12 +1,18 @@
 /**
- * Operands → SQL. A literal is a parameter without a type, so PostgreSQL reads it as the column's own type; only for places in jsonb,
- * whose type is known, it is written.
+ * Operands → SQL. A literal is a parameter without a type, so PostgreSQL reads it as the column's
+ * own type; only for places in jsonb, whose type is known, it is written.
  */
 import { isValue, shapeOfReference } from '../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Reference, Single } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
 import {
-  arrayText, constant, empty, identifier, parameter, sql, type Fragment
+  arrayText,
+  constant,
+  empty,
+  identifier,
+  parameter,
+  sql,
+  type Fragment
 } from './fragment.ts'
 import { documentJson, isJsonNull, referenceJson, referenceText } from './reference.ts'
 import type { Scope } from './scope.ts'
@@ -26,9 +32,12 @@ export interface Meeting {
 export function single (operand: Single, meeting: Meeting): Fragment {
   const { scope, path, stored = false } = meeting
   switch (operand.kind) {
-    case 'null': return sql`null`
-    case 'literal': return literal(operand, meeting)
-    case 'reference': return typedReference(operand, meeting)
+    case 'null':
+      return sql`null`
+    case 'literal':
+      return literal(operand, meeting)
+    case 'reference':
+      return typedReference(operand, meeting)
     case 'document': {
       if (operand.pieces[0] === 'null') return scope.jsonNull(path, { refused: !stored })
       const { references: [reference], shape } = operand
@@ -37,7 +46,8 @@ export function single (operand: Single, meeting: Meeting): Fragment {
       }
       return scope.typed(documentJson(operand, scope), path, 'value', shape)
     }
-    case 'column': return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
+    case 'column':
+      return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
   }
 }
 
@@ -65,7 +75,9 @@ function typedReference (reference: Reference, { scope, path, stored = false }: 
 
 /** A text, e.g. a key of jsonb. */
 export function singleText (operand: Single, scope: Scope): Fragment {
-  return operand.kind === 'reference' ? referenceText(operand, scope) : sql`${parameter((operand as Literal).text)}::text`
+  return operand.kind === 'reference'
+    ? referenceText(operand, scope)
+    : sql`${parameter((operand as Literal).text)}::text`
 }
 
 /**
@@ -86,15 +98,22 @@ export function array ({ literals, references }: List, meeting: Meeting): Fragme
 /** `null`, `not null`, `true` … */
 export function keyword (word: Extract<Operand, { kind: 'keyword' }>['word']): Fragment {
   switch (word) {
-    case null: return sql`null`
-    case 'not_null': return sql`not null`
-    case 'unknown': return sql`unknown`
-    default: return word ? sql`true` : sql`false`
+    case null:
+      return sql`null`
+    case 'not_null':
+      return sql`not null`
+    case 'unknown':
+      return sql`unknown`
+    default:
+      return word ? sql`true` : sql`false`
   }
 }
 
 /** The arguments of to_tsquery and its like. */
-export function searchArguments ({ query, config }: Extract<Operand, { kind: 'search' }>, scope: Scope): Fragment {
+export function searchArguments (
+  { query, config }: Extract<Operand, { kind: 'search' }>,
+  scope: Scope
+): Fragment {
   return sql`${configuration(config)}${singleText(query, scope)}`
 }
 
@@ -128,7 +147,9 @@ function literalArray (
   literals: readonly Literal[],
   { scope, path, constants = false }: Meeting
 ): Fragment {
-  if (path.gives === 'json') return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
+  if (path.gives === 'json') {
+    return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
+  }
   const texts = arrayText(literals.map(({ text }) => text))
   if (constants) return constant(texts)
   if (path.gives === 'column') scope.meets(path.column)

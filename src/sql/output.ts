@@ -7,8 +7,8 @@ import { identifier, join, sql, type Fragment } from './fragment.ts'
 import { tableName } from './scope.ts'
 
 /**
- * The rows of `t` as values of the table's own row type, called `row`: unlike `t.*` that is one column whatever the columns are
- * called, and also when there are none.
+ * The rows of `t` as values of the table's own row type, called `row`: unlike `t.*` that is one
+ * column whatever the columns are called, and also when there are none.
  */
 export function wholeRow (table: TableName): Fragment {
   return sql`t.*::${tableName(table)} as row`
@@ -16,5 +16,10 @@ export function wholeRow (table: TableName): Fragment {
 
 /** `expression as "name", …` of columns that are returned, among which are no aggregates. */
 export function returningList (output: readonly OutputColumn[]): Fragment {
-  return join(output.map(({ name, path }) => sql`${columnValue(path as ColumnPath, sql`t`)} as ${identifier(name)}`), sql`, `)
+  return join(
+    output.map(({ name, path }) =>
+      sql`${columnValue(path as ColumnPath, sql`t`)} as ${identifier(name)}`
+    ),
+    sql`, `
+  )
 }

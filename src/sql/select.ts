@@ -8,7 +8,10 @@ import { whereClause } from './filter.ts'
 import { wholeRow } from './output.ts'
 import { tableName, type Scope } from './scope.ts'
 
-/** The query alone, whose rows are one value `row` each; how many of them are read is the caller's business. */
+/**
+ * The query alone, whose rows are one value `row` each; how many of them are read is the caller's
+ * business.
+ */
 export function selectStatement (node: SelectNode, scope: Scope): Fragment {
   const { output, where } = node
   const from = sql`from ${tableName(scope.table)} as t`
@@ -16,31 +19,45 @@ export function selectStatement (node: SelectNode, scope: Scope): Fragment {
   if (output === undefined) {
     const end = ending(node, columns.comparable)
     return sql`select ${wholeRow(scope.table)} ${from}${columns.guard()}${
-      whereClause(where, scope)}${end}`
+      whereClause(where, scope)
+    }${end}`
   }
   const grouped = node.groupBy.length > 0
   const answered = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
-  const groups = grouped ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}` : empty
+  const groups = grouped
+    ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}`
+    : empty
   const end = ending(node, columns.comparable)
   return sql`select p.*::record as row${scope.exposed(sql`p`)}
     from (select ${answered} ${from}${columns.guard()}${
-      whereClause(where, scope)}${groups}${end}) as p`
+    whereClause(where, scope)
+  }${groups}${end}) as p`
 }
 
 const row = sql`t`
 
-function outputColumn ({ name, path, aggregate }: OutputColumn, columns: Columns, grouped: boolean): Fragment {
-  const value = path === undefined ? sql`*` : grouped ? columns.comparable(path) : columns.plain(path)
-  return sql`${aggregate === undefined ? value : sql`${aggregates[aggregate]}(${value})`} as ${identifier(name)}`
+function outputColumn (
+  { name, path, aggregate }: OutputColumn,
+  columns: Columns,
+  grouped: boolean
+): Fragment {
+  const value = path === undefined
+    ? sql`*`
+    : grouped
+      ? columns.comparable(path)
+      : columns.plain(path)
+  return sql`${aggregate === undefined ? value : sql`${aggregates[aggregate]}(${value})`} as ${
+    identifier(name)
+  }`
 }
 
 const aggregates = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
 /** The columns that a select reads: how each is written, and what keeps aggregates out. */
 interface Columns {
-  plain (path: ColumnPath): Fragment
-  comparable (path: ColumnPath): Fragment
-  guard (): Fragment
+  plain(path: ColumnPath): Fragment
+  comparable(path: ColumnPath): Fragment
+  guard(): Fragment
 }
 
 /**
@@ -94,22 +111,37 @@ function collectColumns (shared: readonly ColumnPath[]): Columns {
     comparable: path => remember(`comparable ${JSON.stringify(path)}`, path, comparableValue),
     guard () {
       const named = [...names].map((name, i) =>
-        sql`t.${identifier(name)} as ${identifier(String(i))}`)
+        sql`t.${identifier(name)} as ${identifier(String(i))}`
+      )
       if (named.length === 0) return empty
       return sql`${computed} left join lateral (select ${join(named, sql`, `)}) as g on false`
     }
   }
 }
 
-function ending ({ order, limit, offset, lock }: SelectNode, column: (path: ColumnPath) => Fragment): Fragment {
-  return sql`${orderClause(order, column)}${limit === undefined ? empty : sql` limit ${parameter(String(limit))}`}${
-    offset === undefined ? empty : sql` offset ${parameter(String(offset))}`}${lock === undefined ? empty : lockClause(lock)}`
+function ending (
+  { order, limit, offset, lock }: SelectNode,
+  column: (path: ColumnPath) => Fragment
+): Fragment {
+  return sql`${orderClause(order, column)}${
+    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`
+  }${offset === undefined ? empty : sql` offset ${parameter(String(offset))}`}${
+    lock === undefined ? empty : lockClause(lock)
+  }`
 }
 
 function orderClause (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {
   if (order.length === 0) return empty
-  return sql` order by ${join(order.map(({ by, direction, nulls }) =>
-    sql`${typeof by === 'string' ? identifier(by) : column(by)}${direction === undefined ? empty : directions[direction]}${nulls === undefined ? empty : nullsAt[nulls]}`), sql`, `)}`
+  return sql` order by ${
+    join(
+      order.map(({ by, direction, nulls }) =>
+        sql`${typeof by === 'string' ? identifier(by) : column(by)}${
+          direction === undefined ? empty : directions[direction]
+        }${nulls === undefined ? empty : nullsAt[nulls]}`
+      ),
+      sql`, `
+    )
+  }`
 }
 
 const directions = { asc: sql` asc`, desc: sql` desc` }
@@ -119,5 +151,10 @@ function lockClause ({ mode, wait }: NonNullable<SelectNode['lock']>): Fragment 
   return sql` for ${modes[mode]} of t${wait === undefined ? empty : waits[wait]}`
 }
 
-const modes = { update: sql`update`, no_key_update: sql`no key update`, share: sql`share`, key_share: sql`key share` }
+const modes = {
+  update: sql`update`,
+  no_key_update: sql`no key update`,
+  share: sql`share`,
+  key_share: sql`key share`
+}
 const waits = { nowait: sql` nowait`, skip_locked: sql` skip locked` }

@@ -1,8 +1,9 @@
 /**
  * Clients that post transfers and remember what they were told.
  *
- * In charge of: sending a batch with a key until its answer is final, and one without a key once; counting the answers; clients that go away.
- * Refuses to: cause any other fault, or to look into the database.
+ * In charge of: sending a batch with a key until its answer is final, and one without a key once;
+ * counting the answers; clients that go away. Refuses to: cause any other fault, or to look into
+ * the database.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isAnswerOf, makeTransfer } from './bank.ts'
@@ -12,10 +13,17 @@ import { seeded } from './scenario.ts'
 /** What the client knows of its batch in the end. */
 export type Knowledge = 'committed' | 'not committed' | 'refused' | 'unknown' | 'unanswered'
 
-export interface Kept { readonly key: string, readonly body: string, readonly text: string }
+export interface Kept {
+  readonly key: string
+  readonly body: string
+  readonly text: string
+}
 
 export interface Told {
-  /** By the number of the batch. Only batches with a key are `refused` or `unanswered`, only those without one `not committed` or `unknown`. */
+  /**
+   * By the number of the batch. Only batches with a key are `refused` or `unanswered`, only those
+   * without one `not committed` or `unknown`.
+   */
   readonly known: Knowledge[]
   /** How often which answer came, by code; `none` where none came. */
   readonly answers: Record<string, number>
@@ -34,13 +42,13 @@ export interface Told {
 export interface Crowd {
   readonly told: Told
   /** How many batches are through. */
-  finished (): number
+  finished(): number
   /** The time of the next 200 that arrives. */
-  next (): Promise<number>
+  next(): Promise<number>
   /** No new batches after the planned ones; resolves when every client is through. */
-  end (): Promise<void>
+  end(): Promise<void>
   /** No further request, whatever is still open: the storm cannot go on. */
-  stop (): void
+  stop(): void
 }
 
 export interface CrowdOptions {
@@ -65,7 +73,15 @@ const PATIENCE_MS = 30_000
 
 /** Starts the clients. */
 export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdOptions): Crowd {
-  const told: Told = { known: [], answers: {}, unkeyed: {}, gone: 0, denied: 0, foreign: 0, kept: [] }
+  const told: Told = {
+    known: [],
+    answers: {},
+    unkeyed: {},
+    gone: 0,
+    denied: 0,
+    foreign: 0,
+    kept: []
+  }
   const poster = createPoster(url, clients)
   const waiting: Array<(time: number) => void> = []
   const enough = new AbortController()
@@ -136,14 +152,18 @@ export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdO
   }
 }
 
-/** So that clients that were refused together do not come back together, nor take the processor from who is being started again. */
+/**
+ * So that clients that were refused together do not come back together, nor take the processor from
+ * who is being started again.
+ */
 function pause (random: () => number, attempt: number): Promise<void> {
   return delay((10 + 60 * random()) * Math.min(attempt, 4))
 }
 
 /** Whether the same batch may succeed when it is sent again, as docs/reliability.md says it. */
 function isPassing ({ status, text }: Answer, code: string): boolean {
-  return status === 503 || status === 504 || code === 'commit_unknown' || (status === 409 && text.includes('"retryable":true'))
+  return status === 503 || status === 504 || code === 'commit_unknown' ||
+    (status === 409 && text.includes('"retryable":true'))
 }
 
 function readCode (answer: Answer | undefined): string {

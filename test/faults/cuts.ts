@@ -1,9 +1,9 @@
 /**
- * The connection to the database is cut at every moment, swallowed, slowed and delayed, while the server lives: what the caller is told is true,
- * in time, and nothing is left behind.
+ * The connection to the database is cut at every moment, swallowed, slowed and delayed, while the
+ * server lives: what the caller is told is true, in time, and nothing is left behind.
  *
- * In charge of: where the wire breaks, and of holding each answer against the database when nothing runs there any more.
- * Refuses to: kill a process; storm.ts does.
+ * In charge of: where the wire breaks, and of holding each answer against the database when nothing
+ * runs there any more. Refuses to: kill a process; storm.ts does.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -18,7 +18,10 @@ import { until } from '../support/until.ts'
 import { bearer, readMetric, ROLE, SECRET, useServer, type OwnServer } from './own-server.ts'
 import type { Figure, Scenario, Setting } from './scenario.ts'
 
-/** No constraint would refuse a batch that is applied twice. Each batch has a row of its own to hold, and its end is one of its operations. */
+/**
+ * No constraint would refuse a batch that is applied twice. Each batch has a row of its own to
+ * hold, and its end is one of its operations.
+ */
 const schema = `
   create table left_side (id int not null);
   create table held (id int primary key, n int not null);
@@ -67,10 +70,17 @@ export const cuts: Scenario = {
 async function cutAll (stage: Stage, setting: Setting): Promise<readonly Figure[]> {
   const form = forms[setting.long ? 'long' : 'short']
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
-  await migrate(parseDatabaseUrl(server.url), await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'), new URL(server.loginUrl).username)
+  await migrate(
+    parseDatabaseUrl(server.url),
+    await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
+    new URL(server.loginUrl).username
+  )
   const proxy = await useProxy(stage, server.loginUrl)
   const post = createPoster()
-  const patient = await useService(stage, proxy, server, { IDLE_TRANSACTION_TIMEOUT_MS: String(form.idleMs), QUEUE_TIMEOUT_MS: '20000' })
+  const patient = await useService(stage, proxy, server, {
+    IDLE_TRANSACTION_TIMEOUT_MS: String(form.idleMs),
+    QUEUE_TIMEOUT_MS: '20000'
+  })
   const scene: Scene = { server, proxy, post, service: patient, setting }
   const timed = async <T>(name: string, work: Promise<T>): Promise<T> => {
     const start = performance.now()
@@ -82,8 +92,19 @@ async function cutAll (stage: Stage, setting: Setting): Promise<readonly Figure[
   const withKey = await timed('COMMIT with a key', loseCommitsWithKey(scene, form.commits))
   const everywhere = await timed('cuts everywhere', cutEverywhere(scene, form))
   const part = await timed('a part of a flight', freeRow(scene, form))
-  const hasty = await useService(stage, proxy, server, { REQUEST_TIMEOUT_MS: String(DEADLINE_MS), IDLE_TRANSACTION_TIMEOUT_MS: String(HASTY_IDLE_MS), STATEMENT_TIMEOUT_MS: String(HASTY_IDLE_MS), QUEUE_TIMEOUT_MS: '500' })
-  return [...withoutKey, ...withKey, ...everywhere, part, ...await timed('silence, trickles and delays', starve({ ...scene, service: hasty }, form))]
+  const hasty = await useService(stage, proxy, server, {
+    REQUEST_TIMEOUT_MS: String(DEADLINE_MS),
+    IDLE_TRANSACTION_TIMEOUT_MS: String(HASTY_IDLE_MS),
+    STATEMENT_TIMEOUT_MS: String(HASTY_IDLE_MS),
+    QUEUE_TIMEOUT_MS: '500'
+  })
+  return [
+    ...withoutKey,
+    ...withKey,
+    ...everywhere,
+    part,
+    ...await timed('silence, trickles and delays', starve({ ...scene, service: hasty }, form))
+  ]
 }
 
 interface Scene {
@@ -95,8 +116,21 @@ interface Scene {
 }
 
 /** The service in this process, through the proxy. */
-async function useService (stage: Stage, proxy: Proxy, { loginUrl }: OwnServer, env: Readonly<Record<string, string>>): Promise<Service> {
-  const settings = readConfig({ DATABASE_URL: proxy.through(loginUrl), HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: SECRET, POOL_SIZE: String(LANES), SHUTDOWN_DELAY_MS: '0', ...env })
+async function useService (
+  stage: Stage,
+  proxy: Proxy,
+  { loginUrl }: OwnServer,
+  env: Readonly<Record<string, string>>
+): Promise<Service> {
+  const settings = readConfig({
+    DATABASE_URL: proxy.through(loginUrl),
+    HTTP_PORT: '0',
+    ADMIN_HTTP_PORT: '0',
+    JWT_SECRET: SECRET,
+    POOL_SIZE: String(LANES),
+    SHUTDOWN_DELAY_MS: '0',
+    ...env
+  })
   const service = await startService({ ...settings, logger: pino({ level: 'silent' }) })
   stage.teardown(() => service.stop())
   return service
@@ -118,40 +152,82 @@ interface Told {
 
 interface Post {
   (service: Service, options?: { readonly keyed?: boolean, readonly what?: string }): Promise<Told>
-  again (service: Service, told: Told): Promise<Told>
+  again(service: Service, told: Told): Promise<Told>
   /** The number of the next batch. */
-  upcoming (): number
+  upcoming(): number
 }
 
 function createPoster (): Post {
   let next = 1
   const authorization = bearer()
-  const send = async (service: Service, id: number, key: string | undefined, what: string): Promise<Told> => {
+  const send = async (
+    service: Service,
+    id: number,
+    key: string | undefined,
+    what: string
+  ): Promise<Told> => {
     const start = performance.now()
     const answer = await fetch(service.url, {
       method: 'POST',
-      headers: { authorization, 'content-type': 'application/json', connection: 'close', ...(key === undefined ? {} : { 'idempotency-key': key }) },
+      headers: {
+        authorization,
+        'content-type': 'application/json',
+        connection: 'close',
+        ...(key === undefined ? {} : { 'idempotency-key': key })
+      },
       body: JSON.stringify([
         { id: 'left', op: 'insert', table: 'left_side', values: [{ id }] },
-        { id: 'held', op: 'update', table: 'held', set: { n: { $inc: 1 } }, where: { id: { eq: id } } },
+        {
+          id: 'held',
+          op: 'update',
+          table: 'held',
+          set: { n: { $inc: 1 } },
+          where: { id: { eq: id } }
+        },
         { id: 'right', op: 'insert', table: 'right_side', values: [{ id: '$left.0.id' }] }
       ])
     })
     const text = await answer.text()
-    const { error } = JSON.parse(text) as { error: { code: string, committed: false | 'unknown' } | null }
+    const { error } = JSON.parse(text) as {
+      error: { code: string, committed: false | 'unknown' } | null
+    }
     const replayed = answer.headers.get('idempotent-replayed') === 'true'
-    return { id, key, status: answer.status, code: error?.code ?? 'ok', committed: error?.committed ?? true, replayed, text, ms: performance.now() - start, what }
+    return {
+      id,
+      key,
+      status: answer.status,
+      code: error?.code ?? 'ok',
+      committed: error?.committed ?? true,
+      replayed,
+      text,
+      ms: performance.now() - start,
+      what
+    }
   }
-  const post = async (service: Service, { keyed = false, what = '' }: Parameters<Post>[1] = {}): Promise<Told> => {
+  const post = async (
+    service: Service,
+    { keyed = false, what = '' }: Parameters<Post>[1] = {}
+  ): Promise<Told> => {
     const id = next++
     return send(service, id, keyed ? `key-${id}` : undefined, what)
   }
-  return Object.assign(post, { again: (service: Service, { id, key, what }: Told) => send(service, id, key, what), upcoming: () => next })
+  return Object.assign(post, {
+    again: (service: Service, { id, key, what }: Told) => send(service, id, key, what),
+    upcoming: () => next
+  })
 }
 
-/** Right behind COMMIT: the server has carried it out and said so, and not a byte of that, or half of it, arrives. */
+/**
+ * Right behind COMMIT: the server has carried it out and said so, and not a byte of that, or half
+ * of it, arrives.
+ */
 function lostCommit (i: number): Fault {
-  return { kind: i % 2 === 0 ? 'cut' : 'reset', side: 'server', from: BEGIN, after: { tag: 'COMMIT', delivered: i % 4 < 2 ? 'none' : 'half' } }
+  return {
+    kind: i % 2 === 0 ? 'cut' : 'reset',
+    side: 'server',
+    from: BEGIN,
+    after: { tag: 'COMMIT', delivered: i % 4 < 2 ? 'none' : 'half' }
+  }
 }
 
 async function loseCommits (scene: Scene, times: number): Promise<readonly Figure[]> {
@@ -165,12 +241,36 @@ async function loseCommits (scene: Scene, times: number): Promise<readonly Figur
   }
   const { there, wrong } = await audit(scene, told)
   return [
-    { name: 'COMMIT carried out and its answer lost, without a key', value: told.length, unit: '', goal: { atLeast: times }, promises: [3] },
+    {
+      name: 'COMMIT carried out and its answer lost, without a key',
+      value: told.length,
+      unit: '',
+      goal: { atLeast: times },
+      promises: [3]
+    },
     none('of them without the fault, or not committed', missed + told.length - there, [3]),
-    none('of them answered as not committed', told.filter(({ committed }) => committed === false).length, [2, 3]),
-    { name: 'of them answered 200 with its rows', value: told.filter(({ status }) => status === 200).length, unit: '', promises: [3] },
-    { name: 'of them answered commit_unknown', value: told.filter(({ code }) => code === 'commit_unknown').length, unit: '', promises: [3] },
-    none('of them otherwise', told.filter(({ status, code }) => status !== 200 && code !== 'commit_unknown').length + wrong, [3])
+    none(
+      'of them answered as not committed',
+      told.filter(({ committed }) => committed === false).length,
+      [2, 3]
+    ),
+    {
+      name: 'of them answered 200 with its rows',
+      value: told.filter(({ status }) => status === 200).length,
+      unit: '',
+      promises: [3]
+    },
+    {
+      name: 'of them answered commit_unknown',
+      value: told.filter(({ code }) => code === 'commit_unknown').length,
+      unit: '',
+      promises: [3]
+    },
+    none(
+      'of them otherwise',
+      told.filter(({ status, code }) => status !== 200 && code !== 'commit_unknown').length + wrong,
+      [3]
+    )
   ]
 }
 
@@ -189,7 +289,13 @@ async function loseCommitsWithKey (scene: Scene, times: number): Promise<readonl
   }
   const { there, wrong } = await audit(scene, told)
   return [
-    { name: 'the same with an Idempotency-Key', value: told.length, unit: '', goal: { atLeast: times }, promises: [4] },
+    {
+      name: 'the same with an Idempotency-Key',
+      value: told.length,
+      unit: '',
+      goal: { atLeast: times },
+      promises: [4]
+    },
     none('of them without the fault, or not applied', missed + told.length - there, [4]),
     none('of them not answered 200', told.filter(({ status }) => status !== 200).length, [4]),
     none('of them applied twice, or told wrong', wrong, [4]),
@@ -197,7 +303,9 @@ async function loseCommitsWithKey (scene: Scene, times: number): Promise<readonl
   ]
 }
 
-/** At every message and at bytes that are picked, from BEGIN to the last answer, in both directions. */
+/**
+ * At every message and at bytes that are picked, from BEGIN to the last answer, in both directions.
+ */
 async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<readonly Figure[]> {
   const { proxy, service, post, setting } = scene
   const told: Told[] = []
@@ -206,39 +314,81 @@ async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<
     for (const side of ['client', 'server'] as const) {
       const cut = async (after: { bytes: number } | { messages: number }): Promise<void> => {
         const fault = proxy.inject({ kind: 'cut', side, from: BEGIN, after })
-        const answer = post(service, { keyed, what: `cut of the ${side} after ${JSON.stringify(after)}${keyed ? ', with a key' : ''}` })
+        const answer = post(service, {
+          keyed,
+          what: `cut of the ${side} after ${JSON.stringify(after)}${keyed ? ', with a key' : ''}`
+        })
         // The last moments come when the batch was answered.
         await passes(fault, answer)
         told.push(await answer)
       }
-      for (let messages = 0; messages <= all[side].messages; messages += cutEvery) await cut({ messages })
-      for (let i = 0; i < bytes; i++) await cut({ bytes: Math.floor(setting.random() * all[side].bytes) })
+      for (let messages = 0; messages <= all[side].messages; messages += cutEvery) {
+        await cut({ messages })
+      }
+      for (let i = 0; i < bytes; i++) {
+        await cut({ bytes: Math.floor(setting.random() * all[side].bytes) })
+      }
     }
   }
   const { wrong, twice } = await audit(scene, told)
-  const count = (code: string, keyed: boolean): number => told.filter(one => one.code === code && (one.key !== undefined) === keyed).length
+  const count = (code: string, keyed: boolean): number =>
+    told.filter(one => one.code === code && (one.key !== undefined) === keyed).length
   return [
-    { name: 'cuts at every message and at picked bytes of a flight', value: told.length, unit: '', promises: [1, 3] },
+    {
+      name: 'cuts at every message and at picked bytes of a flight',
+      value: told.length,
+      unit: '',
+      promises: [1, 3]
+    },
     none('of them answered what is not true', wrong, [1, 2, 3]),
     none('of them applied twice', twice, [1, 4]),
-    none('of them with a key and not answered 200', told.filter(({ key, status }) => key !== undefined && status !== 200).length, [4]),
-    { name: 'of them without a key answered 200', value: count('ok', false), unit: '', promises: [3] },
-    { name: 'of them without a key answered as not committed', value: told.filter(({ committed }) => committed === false).length, unit: '', promises: [3] },
-    { name: 'of them without a key answered commit_unknown', value: count('commit_unknown', false), unit: '', promises: [3] }
+    none(
+      'of them with a key and not answered 200',
+      told.filter(({ key, status }) => key !== undefined && status !== 200).length,
+      [4]
+    ),
+    {
+      name: 'of them without a key answered 200',
+      value: count('ok', false),
+      unit: '',
+      promises: [3]
+    },
+    {
+      name: 'of them without a key answered as not committed',
+      value: told.filter(({ committed }) => committed === false).length,
+      unit: '',
+      promises: [3]
+    },
+    {
+      name: 'of them without a key answered commit_unknown',
+      value: count('commit_unknown', false),
+      unit: '',
+      promises: [3]
+    }
   ]
 }
 
 /** Waits until the fault has happened or cannot any more. */
 async function passes (fault: Injected, answer: Promise<unknown>): Promise<void> {
   let answered = false
-  answer.then(() => { answered = true }, () => {})
+  answer.then(() => {
+    answered = true
+  }, () => {})
   await until(() => fault.happened || fault.missed || (answered && !fault.begun))
 }
 
 /** How many messages and bytes a flight has, on a connection that was just opened. */
-async function measure ({ proxy, service, post }: Scene, keyed: boolean): Promise<Injected['seen']> {
+async function measure (
+  { proxy, service, post }: Scene,
+  keyed: boolean
+): Promise<Injected['seen']> {
   await reconnect(proxy)
-  const fault = proxy.inject({ kind: 'cut', side: 'client', from: BEGIN, after: { messages: Infinity } })
+  const fault = proxy.inject({
+    kind: 'cut',
+    side: 'client',
+    from: BEGIN,
+    after: { messages: Infinity }
+  })
   // Refused, where its connection takes long, it has no flight.
   await until(async () => {
     await post(service, { keyed })
@@ -260,17 +410,25 @@ async function starve (scene: Scene, { silentEvery, spareMs }: Form): Promise<re
     longest = Math.max(longest, performance.now() - start)
     for (const { holds, state, query } of stuck) {
       left[holds ? 'holding' : 'empty']++
-      setting.say(`${what}: a session is left ${state}${holds ? ', with locks' : ''}, last heard of: ${query}`)
+      setting.say(
+        `${what}: a session is left ${state}${holds ? ', with locks' : ''}, last heard of: ${query}`
+      )
     }
   }
   for (const keyed of [false, true]) {
     const all = await measure(scene, keyed)
     for (const side of ['client', 'server'] as const) {
-      const moments = Array.from({ length: Math.floor(all[side].messages / silentEvery) + 1 }, (_, i) => i * silentEvery)
+      const moments = Array.from(
+        { length: Math.floor(all[side].messages / silentEvery) + 1 },
+        (_, i) => i * silentEvery
+      )
       while (moments.length > 0) {
-        // Several at a time, for each waits for its deadline; one connection is left for those who ask.
+        // Several at a time, for each waits for its deadline; one connection is left for those who
+        // ask.
         const some = moments.splice(0, LANES - 1)
-        const what = `silence after ${some.join(', ')} messages of the ${side}${keyed ? ', with a key' : ''}`
+        const what = `silence after ${some.join(', ')} messages of the ${side}${
+          keyed ? ', with a key' : ''
+        }`
         const answers: Array<Promise<Told>> = []
         for (const messages of some) {
           const fault = proxy.inject({ kind: 'blackhole', side, from: BEGIN, after: { messages } })
@@ -284,7 +442,10 @@ async function starve (scene: Scene, { silentEvery, spareMs }: Form): Promise<re
     }
   }
   const swallowed = told.length
-  const many = (count: number, what: string): Promise<Told[]> => Promise.all(Array.from({ length: count }, (_, i) => post(service, { keyed: i % 2 === 0, what })))
+  const many = (count: number, what: string): Promise<Told[]> =>
+    Promise.all(
+      Array.from({ length: count }, (_, i) => post(service, { keyed: i % 2 === 0, what }))
+    )
   proxy.blackhole = true
   told.push(...await many(2 * LANES, 'silence on every connection'))
   proxy.blackhole = false
@@ -308,47 +469,98 @@ async function starve (scene: Scene, { silentEvery, spareMs }: Form): Promise<re
   const { wrong } = await audit(scene, [...told, ...full])
   return [
     { name: 'flights swallowed from some message on', value: swallowed, unit: '', promises: [10] },
-    { name: 'requests through a silent, slow or late network', value: told.length, unit: '', promises: [10] },
-    none(`of them answered later than ${DEADLINE_MS + spareMs} ms, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`, told.filter(({ ms }) => ms > DEADLINE_MS + spareMs).length, [10]),
-    { name: `slowest answer, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`, value: slowest, unit: 'ms', promises: [10] },
+    {
+      name: 'requests through a silent, slow or late network',
+      value: told.length,
+      unit: '',
+      promises: [10]
+    },
+    none(
+      `of them answered later than ${
+        DEADLINE_MS + spareMs
+      } ms, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
+      told.filter(({ ms }) => ms > DEADLINE_MS + spareMs).length,
+      [10]
+    ),
+    {
+      name: `slowest answer, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
+      value: slowest,
+      unit: 'ms',
+      promises: [10]
+    },
     none('of them answered what is not true', wrong, [2, 3]),
     none('sessions left in a transaction with locks', left.holding, [13]),
     none('sessions left in a transaction that holds nothing', left.empty, [13]),
-    { name: `longest time until the last session was out of its transaction, with IDLE_TRANSACTION_TIMEOUT_MS=${HASTY_IDLE_MS}`, value: longest, unit: 'ms', promises: [13] },
-    none('requests afterwards not answered 200', full.filter(({ status }) => status !== 200).length, [10]),
+    {
+      name: 'longest time until the last session was out of its transaction, with ' +
+        `IDLE_TRANSACTION_TIMEOUT_MS=${HASTY_IDLE_MS}`,
+      value: longest,
+      unit: 'ms',
+      promises: [13]
+    },
+    none(
+      'requests afterwards not answered 200',
+      full.filter(({ status }) => status !== 200).length,
+      [10]
+    ),
     none('lanes still busy', await readMetric(service, 'service_pool_lanes_busy'), [13])
   ]
 }
 
-/** A session that is in a transaction though nobody speaks to it any more. `holds`: an id or a lock that others can wait for. */
-interface Stuck { readonly pid: number, readonly state: string, readonly query: string, readonly holds: boolean }
+/**
+ * A session that is in a transaction though nobody speaks to it any more. `holds`: an id or a lock
+ * that others can wait for.
+ */
+interface Stuck {
+  readonly pid: number
+  readonly state: string
+  readonly query: string
+  readonly holds: boolean
+}
 
-/** The sessions of the service that are in a transaction after a while; they are ended then, for the next fault must not meet them. */
+/**
+ * The sessions of the service that are in a transaction after a while; they are ended then, for the
+ * next fault must not meet them.
+ */
 async function calm ({ server: { sql } }: Scene): Promise<readonly Stuck[]> {
   const start = performance.now()
   for (;;) {
     const stuck = await sql<Stuck[]>`
-      select pid, state, left(query, 40) as query, backend_xid is not null or exists (select from pg_locks as l where l.pid = a.pid and locktype <> 'virtualxid') as holds
+      select pid, state, left(query, 40) as query, backend_xid is not null or exists (select
+        from pg_locks as l where l.pid = a.pid and locktype <> 'virtualxid') as holds
       from pg_stat_activity as a where usename = 'oneflight' and xact_start is not null`
     if (stuck.length === 0) return stuck
     if (performance.now() - start > CALM_MS) {
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'oneflight' and xact_start is not null`
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'oneflight'
+        and xact_start is not null`
       return stuck
     }
     await delay(10)
   }
 }
 
-/** Messages of a flight up to the end of its second operation, on a connection that was just opened: BEGIN, then five for each statement. */
+/**
+ * Messages of a flight up to the end of its second operation, on a connection that was just opened:
+ * BEGIN, then five for each statement.
+ */
 const UP_TO_HELD = 1 + 3 * 5
 
-/** Of a flight the server gets a part, and then nothing, not even the end of the connection: how long its row is locked. Nobody else ends it, for the request has much time. */
+/**
+ * Of a flight the server gets a part, and then nothing, not even the end of the connection: how
+ * long its row is locked. Nobody else ends it, for the request has much time.
+ */
 async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
   const { proxy, service, post, server: { sql } } = scene
   await reconnect(proxy)
-  const isFree = async (): Promise<boolean> => (await sql`select from held where id = ${id} for update skip locked`).length === 1
+  const isFree = async (): Promise<boolean> =>
+    (await sql`select from held where id = ${id} for update skip locked`).length === 1
   const id = post.upcoming()
-  const fault = proxy.inject({ kind: 'blackhole', side: 'client', from: BEGIN, after: { messages: UP_TO_HELD } })
+  const fault = proxy.inject({
+    kind: 'blackhole',
+    side: 'client',
+    from: BEGIN,
+    after: { messages: UP_TO_HELD }
+  })
   const answer = post(service, { what: 'a part of a flight' })
   await until(() => fault.happened)
   const start = performance.now()
@@ -357,7 +569,14 @@ async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
   const ms = performance.now() - start
   proxy.cut()
   await answer
-  return { name: `time until the row of a part of a flight is free, with IDLE_TRANSACTION_TIMEOUT_MS=${idleMs}`, value: ms, unit: 'ms', goal: { atLeast: idleMs - 50, atMost: idleMs + 1000 }, promises: [13] }
+  return {
+    name: 'time until the row of a part of a flight is free, with ' +
+      `IDLE_TRANSACTION_TIMEOUT_MS=${idleMs}`,
+    value: ms,
+    unit: 'ms',
+    goal: { atLeast: idleMs - 50, atMost: idleMs + 1000 },
+    promises: [13]
+  }
 }
 
 /** Has the next batch open its connection. */
@@ -367,15 +586,24 @@ async function reconnect (proxy: Proxy): Promise<void> {
 }
 
 /** Holds answers against the database when nothing runs there any more. */
-async function audit (scene: Scene, told: readonly Told[]): Promise<{ there: number, twice: number, wrong: number }> {
+async function audit (
+  scene: Scene,
+  told: readonly Told[]
+): Promise<{ there: number, twice: number, wrong: number }> {
   const { server: { sql }, setting } = scene
   await calm(scene)
   // What was recorded is of no use here, and much.
   scene.proxy.record()
   const read = async (table: string): Promise<ReadonlyMap<number, number>> =>
-    new Map((await sql.unsafe(`select id, count(*)::int as n from ${table} group by id`)).map(({ id, n }) => [id as number, n as number]))
+    new Map(
+      (await sql.unsafe(`select id, count(*)::int as n from ${table} group by id`)).map((
+        { id, n }
+      ) => [id as number, n as number])
+    )
   const [left, right] = [await read('left_side'), await read('right_side')]
-  const held = new Map((await sql`select id, n from held where n > 0`).map(({ id, n }) => [id as number, n as number]))
+  const held = new Map(
+    (await sql`select id, n from held where n > 0`).map(({ id, n }) => [id as number, n as number])
+  )
   let there = 0
   let twice = 0
   let wrong = 0
@@ -385,7 +613,8 @@ async function audit (scene: Scene, told: readonly Told[]): Promise<{ there: num
     const whole = times.every(time => time === n)
     if (n > 0) there++
     if (n > 1) twice++
-    const isTrue = whole && n <= 1 && (one.committed === 'unknown' || (one.committed ? n === 1 : n === 0))
+    const isTrue = whole && n <= 1 &&
+      (one.committed === 'unknown' || (one.committed ? n === 1 : n === 0))
     if (isTrue) continue
     wrong++
     setting.say(`told ${one.status} ${one.code}, ${times.join('/')} times there: ${one.what}`)

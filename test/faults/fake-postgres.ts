@@ -1,27 +1,56 @@
 /**
- * A server that speaks as much of PostgreSQL's protocol as a lane needs and does what its script says, for orders of messages that a real one
- * rarely produces.
+ * A server that speaks as much of PostgreSQL's protocol as a lane needs and does what its script
+ * says, for orders of messages that a real one rarely produces.
  *
- * In charge of: the dull answers, so that a script holds nothing but what is odd, and of remembering what it was asked.
- * Refuses to: know SQL. Statements are told apart by words that stand in them alone.
+ * In charge of: the dull answers, so that a script holds nothing but what is odd, and of
+ * remembering what it was asked. Refuses to: know SQL. Statements are told apart by words that
+ * stand in them alone.
  */
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import {
-  authenticationOk, backendKeyData, bindComplete, complete, createFramer, dataRow, errorResponse, noData, parameterDescription, parameterStatus,
-  parseComplete, ready, rowDescription
+  authenticationOk,
+  backendKeyData,
+  bindComplete,
+  complete,
+  createFramer,
+  dataRow,
+  errorResponse,
+  noData,
+  parameterDescription,
+  parameterStatus,
+  parseComplete,
+  ready,
+  rowDescription
 } from './messages.ts'
 
 /** What a client asks for; `end` is the COMMIT or ROLLBACK of the chained transaction. */
 export type Kind =
-  'startup' | 'engine' | 'inspect' | 'settings' | 'begin' | 'session' | 'operation' | 'commit' |
-  'reset' | 'end' | 'inquiry' | KeyKind | 'other'
+  | 'startup'
+  | 'engine'
+  | 'inspect'
+  | 'settings'
+  | 'begin'
+  | 'session'
+  | 'operation'
+  | 'commit'
+  | 'reset'
+  | 'end'
+  | 'inquiry'
+  | KeyKind
+  | 'other'
 
-/** What is asked about an idempotency key: in the flight, and by another connection when the flight was lost. */
+/**
+ * What is asked about an idempotency key: in the flight, and by another connection when the flight
+ * was lost.
+ */
 type KeyKind = 'claim' | 'check' | 'release' | 'store' | 'terminate' | 'wait' | 'stored'
 
-/** One thing that was asked, and what a real server would answer: all of its messages, ReadyForQuery last. */
+/**
+ * One thing that was asked, and what a real server would answer: all of its messages, ReadyForQuery
+ * last.
+ */
 export interface Turn {
   readonly kind: Kind
   readonly text: string
@@ -87,7 +116,13 @@ export async function useFakePostgres (t: Pick<Test, 'teardown'>): Promise<FakeP
     sockets.add(socket)
     socket.on('error', () => {}).on('close', () => sockets.delete(socket))
     serve(socket, (kind, text, answer) => {
-      const turn: Turn = { kind, text, connection, answer, time: turns.filter(({ kind: earlier }) => earlier === kind).length }
+      const turn: Turn = {
+        kind,
+        text,
+        connection,
+        answer,
+        time: turns.filter(({ kind: earlier }) => earlier === kind).length
+      }
       turns.push(turn)
       return fake.script(turn) ?? { bytes: answer }
     })
@@ -118,14 +153,19 @@ function serve (socket: Socket, respond: Respond): void {
   let state: 'I' | 'T' | 'E' = 'I'
   let silent = false
   /** What of an extended query was asked so far. */
-  let asked: { text: string, parse: boolean, describe: boolean } = { text: '', parse: false, describe: false }
+  let asked: { text: string, parse: boolean, describe: boolean } = {
+    text: '',
+    parse: false,
+    describe: false
+  }
   const say = (kind: Kind, text: string, answer: readonly Buffer[]): void => {
     const { bytes, then, pieces = false } = respond(kind, text, answer)
     const told = Buffer.concat(bytes)
     const last = createFramer().feed(told).findLast(({ type }) => type === 'Z')?.body.toString()
     if (last !== undefined) state = last as typeof state
-    if (pieces) for (const byte of told) socket.write(Buffer.from([byte]))
-    else socket.write(told)
+    if (pieces) {
+      for (const byte of told) socket.write(Buffer.from([byte]))
+    } else socket.write(told)
     silent = then !== undefined
     if (then === 'close') socket.end()
     if (then === 'reset') socket.resetAndDestroy()
@@ -134,8 +174,15 @@ function serve (socket: Socket, respond: Respond): void {
     for (const { type, body } of framer.feed(bytes)) {
       // Each in a write of its own, for a script may end the connection between two of them.
       if (silent) return
-      if (type === '') say('startup', '', [authenticationOk, parameterStatus('server_version', '18.0'), parameterStatus('client_encoding', 'UTF8'), backendKeyData(process.pid), ready('I')])
-      else if (type === 'Q') {
+      if (type === '') {
+        say('startup', '', [
+          authenticationOk,
+          parameterStatus('server_version', '18.0'),
+          parameterStatus('client_encoding', 'UTF8'),
+          backendKeyData(process.pid),
+          ready('I')
+        ])
+      } else if (type === 'Q') {
         const text = readText(body, 0)
         say(kindOf(text), text, answerTo(text, state))
       } else if (type === 'P') {
@@ -151,7 +198,18 @@ function serve (socket: Socket, respond: Respond): void {
         const shape = first?.[0] === 'T'.charCodeAt(0) ? [first] : [noData]
         const rows = first?.[0] === 'T'.charCodeAt(0) ? rest : [first as Buffer, ...rest]
         const failed = state === 'E'
-        say(kindOf(text), text, failed ? rows : [...parse ? [parseComplete] : [], ...describe ? [parameterDescription(0), ...shape] : [], bindComplete, ...rows])
+        say(
+          kindOf(text),
+          text,
+          failed
+            ? rows
+            : [
+                ...parse ? [parseComplete] : [],
+                ...describe ? [parameterDescription(0), ...shape] : [],
+                bindComplete,
+                ...rows
+              ]
+        )
       } else if (type === 'X') socket.end()
     }
   })
@@ -162,30 +220,64 @@ function readText (body: Buffer, start: number): string {
 }
 
 function kindOf (text: string): Kind {
-  return KINDS.find(([, word]) => text.includes(word))?.[0] ?? (text === 'commit' || text === 'rollback' ? 'end' : 'other')
+  return KINDS.find(([, word]) => text.includes(word))?.[0] ??
+    (text === 'commit' || text === 'rollback' ? 'end' : 'other')
 }
 
 /** What a real server would answer, as to a simple query. */
 function answerTo (text: string, state: 'I' | 'T' | 'E'): readonly Buffer[] {
   const kind = kindOf(text)
-  const rows = (names: readonly string[], ...cells: ReadonlyArray<ReadonlyArray<string | null>>): readonly Buffer[] =>
-    [rowDescription(names), ...cells.map(dataRow), complete(`SELECT ${cells.length}`), ready(state)]
+  const rows = (
+    names: readonly string[],
+    ...cells: ReadonlyArray<ReadonlyArray<string | null>>
+  ): readonly Buffer[] => [
+    rowDescription(names),
+    ...cells.map(dataRow),
+    complete(`SELECT ${cells.length}`),
+    ready(state)
+  ]
   if (kind === 'end') return [complete(state === 'E' ? 'ROLLBACK' : text.toUpperCase()), ready('I')]
   if (kind === 'commit') return [complete(state === 'E' ? 'ROLLBACK' : 'COMMIT'), ready('T')]
   if (state === 'E') return [errorResponse('25P02'), ready('E')]
   switch (kind) {
-    case 'inspect': return rows(['standby', 'readonly', 'version', 'pid', 'started', 'privileged'], ['f', 'off', '180000', String(process.pid), '1.5', 'f'])
-    case 'engine': return rows(['engine'])
-    case 'settings': return rows(['role', 'name', 'value'])
-    case 'begin': return [complete('BEGIN'), ready('T')]
-    case 'session': return rows(['xid', 'pid', 'server', 'at', 'set'], [XID, String(process.pid), '1.5', '2.5', ''])
-    case 'reset': return [complete('RESET'), ready(state)]
-    case 'inquiry': return rows(['status', 'same'], ['committed', 't'])
-    case 'claim': return rows(['claimed'], [null])
-    case 'check': return [complete('SET CONSTRAINTS'), ready(state)]
-    case 'store': return rows(['stored'], [null])
-    case 'terminate': return rows(['ended'])
-    case 'stored': return rows(['same', 'answer'])
-    default: return rows(['answer'], [text.includes('--operation') ? `[${/\d+/.exec(text)?.[0]}]` : '1'])
+    case 'inspect':
+      return rows(['standby', 'readonly', 'version', 'pid', 'started', 'privileged'], [
+        'f',
+        'off',
+        '180000',
+        String(process.pid),
+        '1.5',
+        'f'
+      ])
+    case 'engine':
+      return rows(['engine'])
+    case 'settings':
+      return rows(['role', 'name', 'value'])
+    case 'begin':
+      return [complete('BEGIN'), ready('T')]
+    case 'session':
+      return rows(['xid', 'pid', 'server', 'at', 'set'], [
+        XID,
+        String(process.pid),
+        '1.5',
+        '2.5',
+        ''
+      ])
+    case 'reset':
+      return [complete('RESET'), ready(state)]
+    case 'inquiry':
+      return rows(['status', 'same'], ['committed', 't'])
+    case 'claim':
+      return rows(['claimed'], [null])
+    case 'check':
+      return [complete('SET CONSTRAINTS'), ready(state)]
+    case 'store':
+      return rows(['stored'], [null])
+    case 'terminate':
+      return rows(['ended'])
+    case 'stored':
+      return rows(['same', 'answer'])
+    default:
+      return rows(['answer'], [text.includes('--operation') ? `[${/\d+/.exec(text)?.[0]}]` : '1'])
   }
 }

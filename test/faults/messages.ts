@@ -1,11 +1,15 @@
 /**
- * Messages of PostgreSQL's protocol 3.0: those of a server as bytes, and where in a stream of bytes messages end.
+ * Messages of PostgreSQL's protocol 3.0: those of a server as bytes, and where in a stream of bytes
+ * messages end.
  *
  * In charge of: framing, and the few messages that tests send (protocol docs, "Message Formats").
  * Refuses to: know when which of them is due.
  */
 
-/** Where a message lies in the bytes that were fed last. `start` is negative where it began in earlier ones. */
+/**
+ * Where a message lies in the bytes that were fed last. `start` is negative where it began in
+ * earlier ones.
+ */
 export interface Frame {
   /** One character; empty for the start-up message, which has none. */
   readonly type: string
@@ -16,7 +20,9 @@ export interface Frame {
 }
 
 /** Finds the ends of messages in a stream that comes in pieces of any size. */
-export interface Framer { feed (bytes: Buffer): readonly Frame[] }
+export interface Framer {
+  feed(bytes: Buffer): readonly Frame[]
+}
 
 /** Of a body, as much is kept; nothing that tests look at is behind it. */
 const KEPT_BYTES = 64 * 1024
@@ -34,13 +40,22 @@ export function createFramer (untyped = 0): Framer {
       while (at < bytes.length) {
         const header = bare > 0 ? 4 : 5
         // The length alone decides how far the message goes, and it may be in pieces as well.
-        const size = came + bytes.length - at < header ? Infinity : sizeOf(Buffer.concat([kept, bytes.subarray(at, at + header)]), header)
+        const size = came + bytes.length - at < header
+          ? Infinity
+          : sizeOf(Buffer.concat([kept, bytes.subarray(at, at + header)]), header)
         const take = Math.min(bytes.length - at, size - came)
-        if (kept.length < KEPT_BYTES) kept = Buffer.concat([kept, bytes.subarray(at, at + Math.min(take, KEPT_BYTES))])
+        if (kept.length < KEPT_BYTES) {
+          kept = Buffer.concat([kept, bytes.subarray(at, at + Math.min(take, KEPT_BYTES))])
+        }
         came += take
         at += take
         if (came < size) break
-        frames.push({ type: kept.toString('latin1', 0, header - 4), start: at - came, end: at, body: kept.subarray(header) })
+        frames.push({
+          type: kept.toString('latin1', 0, header - 4),
+          start: at - came,
+          end: at,
+          body: kept.subarray(header)
+        })
         bare = Math.max(0, bare - 1)
         kept = Buffer.alloc(0)
         came = 0
@@ -85,7 +100,10 @@ export function backendKeyData (pid: number): Buffer {
 }
 
 /** ErrorResponse, or with `type` 'N' a NoticeResponse. */
-export function errorResponse (code: string, { severity = 'ERROR', text = 'as the script says', type = 'E', routine = 'script' } = {}): Buffer {
+export function errorResponse (
+  code: string,
+  { severity = 'ERROR', text = 'as the script says', type = 'E', routine = 'script' } = {}
+): Buffer {
   return message(type, `S${severity}\0V${severity}\0C${code}\0M${text}\0R${routine}\0\0`)
 }
 
@@ -97,18 +115,33 @@ export function notification (channel: string, payload: string): Buffer {
 
 /** Columns of type text. */
 export function rowDescription (names: readonly string[]): Buffer {
-  const fields = names.map(name => Buffer.concat([Buffer.from(`${name}\0`), int32(0), int16(0), int32(25), int16(-1), int32(-1), int16(0)]))
+  const fields = names.map(name =>
+    Buffer.concat([
+      Buffer.from(`${name}\0`),
+      int32(0),
+      int16(0),
+      int32(25),
+      int16(-1),
+      int32(-1),
+      int16(0)
+    ])
+  )
   return message('T', Buffer.concat([int16(names.length), ...fields]))
 }
 
 export function dataRow (cells: ReadonlyArray<Buffer | string | null>): Buffer {
-  const fields = cells.flatMap(cell => cell === null ? [int32(-1)] : [int32(Buffer.byteLength(cell)), Buffer.from(cell)])
+  const fields = cells.flatMap(cell =>
+    cell === null ? [int32(-1)] : [int32(Buffer.byteLength(cell)), Buffer.from(cell)]
+  )
   return message('D', Buffer.concat([int16(cells.length), ...fields]))
 }
 
 /** ParameterDescription: all of them text. */
 export function parameterDescription (count: number): Buffer {
-  return message('t', Buffer.concat([int16(count), ...Array.from({ length: count }, () => int32(25))]))
+  return message(
+    't',
+    Buffer.concat([int16(count), ...Array.from({ length: count }, () => int32(25))])
+  )
 }
 
 function int16 (value: number): Buffer {

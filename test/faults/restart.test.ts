@@ -12,6 +12,12 @@ const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this plat
 t.test(`restart${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, async t => {
   const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
   t.comment(`SEED=${seed}`)
-  const figures = await restart.run({ long: false, random: seeded(seed), say: text => t.comment(text) })
-  for (const figure of counts(figures)) t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)
+  const figures = await restart.run({
+    long: false,
+    random: seeded(seed),
+    say: text => t.comment(text)
+  })
+  for (const figure of counts(figures)) {
+    t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)
+  }
 })

@@ -1,8 +1,9 @@
 /**
- * `npm run test:faults [scenario …]`: runs scenarios in their long form and says which goals were reached.
+ * `npm run test:faults [scenario …]`: runs scenarios in their long form and says which goals were
+ * reached.
  *
- * In charge of: the seed (SEED=n replays a run), the table, `figures.json`, and exit code 1 when a goal was missed.
- * Refuses to: know what a scenario does.
+ * In charge of: the seed (SEED=n replays a run), the table, `figures.json`, and exit code 1 when a
+ * goal was missed. Refuses to: know what a scenario does.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -30,7 +31,13 @@ const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 
 if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
-  console.error(unknown.length > 0 ? `no scenario ${unknown.join(', ')}; there are ${scenarios.map(({ name }) => name).join(', ')}` : 'SEED is a whole number')
+  console.error(
+    unknown.length > 0
+      ? `no scenario ${unknown.join(', ')}; there are ${
+        scenarios.map(({ name }) => name).join(', ')
+      }`
+      : 'SEED is a whole number'
+  )
   process.exitCode = 1
 } else {
   await runAll(scenarios.filter(({ name }) => names.length === 0 || names.includes(name)))
@@ -45,14 +52,28 @@ async function runAll (chosen: readonly Scenario[]): Promise<void> {
     const start = performance.now()
     console.log(`# ${name}`)
     // Of its own for each: a scenario alone sees the same numbers as among others.
-    const found = await run({ long: true, random: seeded(seed), say: text => console.log(`#   ${text}`) })
+    const found = await run({
+      long: true,
+      random: seeded(seed),
+      say: text => console.log(`#   ${text}`)
+    })
     figures.push(...found.map(figure => ({ scenario: name, ...figure })))
-    console.log(`${renderTable(found)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`)
+    console.log(
+      `${renderTable(found)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
+    )
   }
   await write(figures, commit)
   const missed = figures.filter(figure => !isReached(figure))
-  console.log(missed.length === 0 ? 'every goal was reached' : `${missed.length} goals were missed: ${missed.map(({ scenario, name }) => `${scenario}: ${name}`).join('; ')}`)
-  console.log(`SEED=${seed} npm run test:faults${names.map(name => ` ${name}`).join('')} replays it`)
+  console.log(
+    missed.length === 0
+      ? 'every goal was reached'
+      : `${missed.length} goals were missed: ${
+        missed.map(({ scenario, name }) => `${scenario}: ${name}`).join('; ')
+      }`
+  )
+  console.log(
+    `SEED=${seed} npm run test:faults${names.map(name => ` ${name}`).join('')} replays it`
+  )
   process.exitCode = missed.length === 0 ? 0 : 1
 }
 
@@ -64,7 +85,9 @@ async function write (figures: readonly Measured[], commit: string): Promise<voi
     commit,
     seed,
     node: process.version,
-    postgres: embeddedMajor === undefined ? '' : (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, ''),
+    postgres: embeddedMajor === undefined
+      ? ''
+      : (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, ''),
     cores: availableParallelism(),
     figures: scenarios.flatMap(({ name }) => {
       const own = figures.filter(({ scenario }) => scenario === name)
@@ -79,9 +102,13 @@ function renderTable (figures: readonly Figure[]): string {
   return figures.map(figure => {
     const { exactly, atLeast, atMost } = figure.goal ?? {}
     const goals = [['=', exactly], ['>=', atLeast], ['<=', atMost]] as const
-    const goal = goals.flatMap(([sign, bound]) => bound === undefined ? [] : [`${sign} ${show(bound, figure)}`]).join(', ')
+    const goal = goals.flatMap(([sign, bound]) =>
+      bound === undefined ? [] : [`${sign} ${show(bound, figure)}`]
+    ).join(', ')
     const verdict = figure.goal === undefined ? '' : isReached(figure) ? 'reached' : 'MISSED'
-    return `${figure.name.padEnd(width)}  ${show(figure.value, figure).padStart(12)}  ${goal.padEnd(14)}  ${verdict}\n`
+    return `${figure.name.padEnd(width)}  ${show(figure.value, figure).padStart(12)}  ${
+      goal.padEnd(14)
+    }  ${verdict}\n`
   }).join('')
 }
 

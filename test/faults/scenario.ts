@@ -3,9 +3,16 @@
  * In charge of the words alone; `run.ts` runs scenarios, each file of this folder has one.
  */
 
-export interface Goal { readonly atLeast?: number, readonly atMost?: number, readonly exactly?: number }
+export interface Goal {
+  readonly atLeast?: number
+  readonly atMost?: number
+  readonly exactly?: number
+}
 
-/** One measured number. `unit` is `''` for counts; ratios are shown as per cent by whoever prints them (`%`), times in `ms`, memory in `MiB`. */
+/**
+ * One measured number. `unit` is `''` for counts; ratios are shown as per cent by whoever prints
+ * them (`%`), times in `ms`, memory in `MiB`.
+ */
 export interface Figure {
   readonly name: string
   readonly value: number
@@ -19,7 +26,10 @@ export interface Figure {
 export interface Setting {
   /** A source of numbers from 0 to 1 that is the same for the same seed. */
   readonly random: () => number
-  /** The form that takes minutes, with the figures of the issue; else everything at least once, in seconds. */
+  /**
+   * The form that takes minutes, with the figures of the issue; else everything at least once, in
+   * seconds.
+   */
   readonly long: boolean
   /** Tells what is going on, one line. */
   readonly say: (text: string) => void
@@ -36,7 +46,10 @@ export function isReached ({ value, goal = {} }: Figure): boolean {
   return value >= atLeast && value <= atMost && value === exactly
 }
 
-/** Figures that are the same however busy the machine is: counts. Times and rates are the long form's, on a machine that does nothing else. */
+/**
+ * Figures that are the same however busy the machine is: counts. Times and rates are the long
+ * form's, on a machine that does nothing else.
+ */
 export function counts (figures: readonly Figure[]): readonly Figure[] {
   return figures.filter(({ unit }) => unit === '')
 }

@@ -9,12 +9,26 @@ import type { Test } from 'tap'
 import { findProgram } from './programs.ts'
 
 /** Where the program is; undefined when it is not installed. */
-export const browserProgram = findProgram('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
+export const browserProgram = findProgram(
+  'chromium',
+  'chromium-browser',
+  'google-chrome',
+  'google-chrome-stable'
+)
 
 /** Asks nobody for updates and the like: what it requests, the page requests. */
 export function openBrowser (): Promise<Browser> {
-  const quiet = ['background-networking', 'component-update', 'sync', 'default-apps', 'dev-shm-usage'].map(what => `--disable-${what}`)
-  return chromium.launch({ executablePath: browserProgram as string, args: ['--no-sandbox', '--no-first-run', ...quiet] })
+  const quiet = [
+    'background-networking',
+    'component-update',
+    'sync',
+    'default-apps',
+    'dev-shm-usage'
+  ].map(what => `--disable-${what}`)
+  return chromium.launch({
+    executablePath: browserProgram as string,
+    args: ['--no-sandbox', '--no-first-run', ...quiet]
+  })
 }
 
 /** Opens a page at `url`; the browser ends with `t`. */
@@ -26,7 +40,10 @@ export async function usePage (t: Pick<Test, 'teardown'>, url: string): Promise<
   return page
 }
 
-/** Pastes the token, opens the batch that is filled in, and sends it; resolves when the page shows the status of the answer. */
+/**
+ * Pastes the token, opens the batch that is filled in, and sends it; resolves when the page shows
+ * the status of the answer.
+ */
 export async function tryBatch (page: Page, adminUrl: string, token: string): Promise<Response> {
   await page.goto(`${adminUrl}/reference`)
   await page.getByPlaceholder('Token').first().fill(token)

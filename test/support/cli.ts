@@ -10,7 +10,11 @@ import { childEnvironment } from './process.ts'
 
 export const program = join(import.meta.dirname, '../../src/cli.ts')
 
-export interface Ended { readonly code: number | null, readonly out: string, readonly err: string }
+export interface Ended {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
 
 export interface RunOptions {
   /** Beside what Node itself needs. */
@@ -22,12 +26,19 @@ export interface RunOptions {
 }
 
 /** Runs `oneflight` with these arguments, in the root of the project. */
-export async function oneflight (args: readonly string[], { env = {}, input = '', deaf = false }: RunOptions = {}): Promise<Ended> {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...args], {
-    cwd: join(import.meta.dirname, '../..'),
-    env: childEnvironment(env),
-    stdio: ['pipe', 'pipe', 'pipe']
-  })
+export async function oneflight (
+  args: readonly string[],
+  { env = {}, input = '', deaf = false }: RunOptions = {}
+): Promise<Ended> {
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', program, ...args],
+    {
+      cwd: join(import.meta.dirname, '../..'),
+      env: childEnvironment(env),
+      stdio: ['pipe', 'pipe', 'pipe']
+    }
+  )
   // It need not read.
   child.stdin.on('error', () => {}).end(input)
   const ended = new Promise<number | null>(resolve => child.once('close', resolve))
@@ -36,10 +47,21 @@ export async function oneflight (args: readonly string[], { env = {}, input = ''
   return { code: await ended, out, err }
 }
 
-/** The same in the process of the test, for rows of many: to load the program takes longer than to run it. */
-export async function runInside (args: readonly string[], { env = {}, input = '' }: Pick<RunOptions, 'env' | 'input'> = {}): Promise<Ended> {
+/**
+ * The same in the process of the test, for rows of many: to load the program takes longer than to
+ * run it.
+ */
+export async function runInside (
+  args: readonly string[],
+  { env = {}, input = '' }: Pick<RunOptions, 'env' | 'input'> = {}
+): Promise<Ended> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()]
-  const code = await runCommand(args, '1.0.0', { env, stdin: Readable.from([Buffer.from(input)]), stdout, stderr })
+  const code = await runCommand(args, '1.0.0', {
+    env,
+    stdin: Readable.from([Buffer.from(input)]),
+    stdout,
+    stderr
+  })
   const [out, err] = await Promise.all([text(stdout.end()), text(stderr.end())])
   return { code, out, err }
 }

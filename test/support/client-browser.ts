@@ -16,23 +16,40 @@ import type { Test } from 'tap'
 /** Compiles the client into `directory`. */
 export async function compileClient (directory: string): Promise<void> {
   const root = join(import.meta.dirname, '../..')
-  await promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, 'client'), '--outDir', directory])
+  await promisify(execFile)(process.execPath, [
+    join(root, 'node_modules/typescript/bin/tsc'),
+    '-p',
+    join(root, 'client'),
+    '--outDir',
+    directory
+  ])
 }
 
-/** One origin: an empty page at `/`, the compiled client under `/client/`, and the service behind `/batch`. Ends with `t`. */
-export async function useOrigin (t: Pick<Test, 'teardown'>, { client, service }: { readonly client: string, readonly service: string }): Promise<string> {
+/**
+ * One origin: an empty page at `/`, the compiled client under `/client/`, and the service behind
+ * `/batch`. Ends with `t`.
+ */
+export async function useOrigin (
+  t: Pick<Test, 'teardown'>,
+  { client, service }: { readonly client: string, readonly service: string }
+): Promise<string> {
   const server = createServer((incoming, outgoing) => {
     const { url = '/', method = 'GET' } = incoming
     if (url === '/batch') {
       const { host, ...headers } = incoming.headers
-      incoming.pipe(request(service, { method, headers: { ...headers, connection: 'close' } }, answer => {
-        outgoing.writeHead(answer.statusCode as number, answer.headers)
-        answer.pipe(outgoing)
-      }).on('error', () => outgoing.destroy()))
+      incoming.pipe(
+        request(service, { method, headers: { ...headers, connection: 'close' } }, answer => {
+          outgoing.writeHead(answer.statusCode as number, answer.headers)
+          answer.pipe(outgoing)
+        }).on('error', () => outgoing.destroy())
+      )
       return
     }
-    if (url === '/') outgoing.setHeader('content-type', 'text/html').end('<!doctype html><title>Corner Shop</title>')
-    else {
+    if (url === '/') {
+      outgoing.setHeader('content-type', 'text/html').end(
+        '<!doctype html><title>Corner Shop</title>'
+      )
+    } else {
       readFile(join(client, url.replace('/client/', ''))).then(
         text => outgoing.setHeader('content-type', 'text/javascript').end(text),
         () => outgoing.writeHead(404).end()

@@ -8,5 +8,7 @@ export function stopClock (t: Pick<Test, 'teardown'>): void {
   const { now } = performance
   const stopped = performance.now()
   performance.now = () => stopped
-  t.teardown(() => { performance.now = now })
+  t.teardown(() => {
+    performance.now = now
+  })
 }

@@ -1,15 +1,19 @@
 /**
  * What the suite did not cover, in words: file, lines, branches, functions.
  *
- * In charge of: reading the report tap leaves behind, and naming source files that no test loads (tap does not see those).
- * Refuses to: measure; a child process counts by itself when it is spawned with Node's own child_process and ends by
- * itself (also after SIGTERM with a handler); what SIGKILL ends is lost.
+ * In charge of: reading the report tap leaves behind, and naming source files that no test loads
+ * (tap does not see those). Refuses to: measure; a child process counts by itself when it is
+ * spawned with Node's own child_process and ends by itself (also after SIGTERM with a handler);
+ * what SIGKILL ends is lost.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { relative, resolve } from 'node:path'
 
-interface Span { readonly start: { readonly line: number }, readonly end: { readonly line: number } }
+interface Span {
+  readonly start: { readonly line: number }
+  readonly end: { readonly line: number }
+}
 
 /** The part of istanbul's file report that is read here. */
 interface FileReport {
@@ -22,21 +26,43 @@ interface FileReport {
 }
 
 /** One line of text for each file that is not wholly covered; paths are relative to `root`. */
-export function coverageGaps (root: string, sources = ['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts', 'client/src/**/*.ts']): string[] {
+export function coverageGaps (
+  root: string,
+  sources = ['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts', 'client/src/**/*.ts']
+): string[] {
   const file = resolve(root, '.tap/report/coverage-final.json')
-  const report = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) as Record<string, FileReport> : {}
-  const missing = globSync(sources, { cwd: root }).sort().filter(path => !(resolve(root, path) in report) && hasCode(resolve(root, path)))
+  const report = existsSync(file)
+    ? JSON.parse(readFileSync(file, 'utf8')) as Record<string, FileReport>
+    : {}
+  const missing = globSync(sources, { cwd: root }).sort().filter(path =>
+    !(resolve(root, path) in report) && hasCode(resolve(root, path))
+  )
   return [
     ...Object.entries(report).flatMap(([path, one]) => describe(relative(root, path), one)),
     ...missing.map(path => `${path}: no test loads it`)
   ]
 }
 
-function describe (path: string, { statementMap, s, branchMap, b, fnMap, f }: FileReport): string[] {
-  const lines = Object.entries(statementMap).filter(([id]) => s[id] === 0).map(([, span]) => span.start.line)
-  const missed = Object.entries(branchMap).flatMap(([id, { locations }]) => locations.filter((_, index) => b[id]?.[index] === 0))
-  const branches = [...new Set(missed.map(({ start, end }) => start.line === end.line ? `${start.line}` : `${start.line}-${end.line}`))]
-  const functions = Object.entries(fnMap).filter(([id]) => f[id] === 0).map(([, { name, loc }]) => `${name} (${loc.start.line})`)
+function describe (
+  path: string,
+  { statementMap, s, branchMap, b, fnMap, f }: FileReport
+): string[] {
+  const lines = Object.entries(statementMap).filter(([id]) => s[id] === 0).map(([, span]) =>
+    span.start.line
+  )
+  const missed = Object.entries(branchMap).flatMap(([id, { locations }]) =>
+    locations.filter((_, index) => b[id]?.[index] === 0)
+  )
+  const branches = [
+    ...new Set(
+      missed.map(({ start, end }) =>
+        start.line === end.line ? `${start.line}` : `${start.line}-${end.line}`
+      )
+    )
+  ]
+  const functions = Object.entries(fnMap).filter(([id]) => f[id] === 0).map(([, { name, loc }]) =>
+    `${name} (${loc.start.line})`
+  )
   const found = [
     ...lines.length > 0 ? [`lines ${ranges(lines)}`] : [],
     ...branches.length > 0 ? [`branches ${branches.join(', ')}`] : [],
@@ -58,6 +84,9 @@ function ranges (lines: readonly number[]): string {
 
 /** A file of types alone leaves nothing at run time, so no test can load it. */
 function hasCode (path: string): boolean {
-  const code = stripTypeScriptTypes(readFileSync(path, 'utf8')).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+  const code = stripTypeScriptTypes(readFileSync(path, 'utf8')).replace(
+    /\/\*[\s\S]*?\*\/|\/\/.*$/gm,
+    ''
+  )
   return code.trim() !== ''
 }

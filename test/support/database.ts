@@ -21,17 +21,24 @@ export interface Database {
 export const LOGIN_ROLE = 'oneflight_login'
 export const TEST_ROLES = ['oneflight_user', 'oneflight_other', 'oneflight_anon'] as const
 
-/** Locks are per database, so every file takes this one in the cluster's own database. Any constant will do. */
+/**
+ * Locks are per database, so every file takes this one in the cluster's own database. Any constant
+ * will do.
+ */
 const ROLES_LOCK = 4_000_956_800
 
 const templates = new Map<string, Promise<string>>()
 let counter = 0
 
 /**
- * A fresh database with `schema` (SQL text, run once per file as superuser; roles exist by then). It is dropped at the
- * end of `t`, whoever is still connected. Settings made by `alter database` are not cloned: make them on `sql`.
+ * A fresh database with `schema` (SQL text, run once per file as superuser; roles exist by then).
+ * It is dropped at the end of `t`, whoever is still connected. Settings made by `alter database`
+ * are not cloned: make them on `sql`.
  */
-export async function useDatabase (t: Test, { schema = '' }: { readonly schema?: string } = {}): Promise<Database> {
+export async function useDatabase (
+  t: Test,
+  { schema = '' }: { readonly schema?: string } = {}
+): Promise<Database> {
   const template = templates.get(schema) ?? makeTemplate(schema)
   templates.set(schema, template)
   const name = nextName('db')
@@ -46,25 +53,38 @@ export async function useDatabase (t: Test, { schema = '' }: { readonly schema?:
 }
 
 /**
- * Makes roles that are missing and lets `oneflight_login` take them. Roles belong to the cluster, and test files run
- * in parallel: names are shared, so give a role its own name when a test changes it. Attributes as in CREATE ROLE.
+ * Makes roles that are missing and lets `oneflight_login` take them. Roles belong to the cluster,
+ * and test files run in parallel: names are shared, so give a role its own name when a test changes
+ * it. Attributes as in CREATE ROLE.
  */
-export async function ensureRoles (names: readonly string[], attributes = 'nologin'): Promise<void> {
+export async function ensureRoles (
+  names: readonly string[],
+  attributes = 'nologin'
+): Promise<void> {
   await withRoles(async sql => {
-    const known = new Set((await sql`select rolname from pg_roles`).map(({ rolname }) => rolname as string))
-    if (!known.has(LOGIN_ROLE)) await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
+    const known = new Set(
+      (await sql`select rolname from pg_roles`).map(({ rolname }) => rolname as string)
+    )
+    if (!known.has(LOGIN_ROLE)) {
+      await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
+    }
     for (const name of names.filter(name => !known.has(name))) {
       await sql.unsafe(`create role "${name}" ${attributes}; grant "${name}" to ${LOGIN_ROLE}`)
     }
   })
 }
 
-/** Runs `work`, which makes roles or changes them, as superuser in one transaction, while no other test file does. */
+/**
+ * Runs `work`, which makes roles or changes them, as superuser in one transaction, while no other
+ * test file does.
+ */
 export async function withRoles (work: (sql: TransactionSql) => Promise<void>): Promise<void> {
-  await withAdmin(admin => admin.begin(async sql => {
-    await sql`select pg_advisory_xact_lock(${ROLES_LOCK})`
-    await work(sql)
-  }))
+  await withAdmin(admin =>
+    admin.begin(async sql => {
+      await sql`select pg_advisory_xact_lock(${ROLES_LOCK})`
+      await work(sql)
+    })
+  )
 }
 
 /** Runs `work` as superuser in the cluster's own database, for what no test database can do. */
@@ -81,7 +101,11 @@ async function makeTemplate (schema: string): Promise<string> {
   await ensureRoles(TEST_ROLES)
   const name = nextName('template')
   // template0: no other session can hold it, and it takes any encoding and locale
-  await withAdmin(admin => admin.unsafe(`create database ${name} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'`))
+  await withAdmin(admin =>
+    admin.unsafe(
+      `create database ${name} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'`
+    )
+  )
   tap.teardown(() => drop(name))
   const sql = postgres(urlOf(name), { max: 1, onnotice: () => {} })
   try {
@@ -111,6 +135,8 @@ function urlOf (database: string, user?: string, password?: string): string {
 
 function clusterUrl (): string {
   const url = process.env['TEST_DATABASE_URL']
-  if (!url) throw new Error('no TEST_DATABASE_URL: run the tests by `npm test`, which provides a database')
+  if (!url) {
+    throw new Error('no TEST_DATABASE_URL: run the tests by `npm test`, which provides a database')
+  }
   return url
 }

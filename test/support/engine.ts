@@ -1,5 +1,6 @@
 /**
- * The engine without HTTP: a pool on a test database and flights of plain SQL, for faults that need an exact moment.
+ * The engine without HTTP: a pool on a test database and flights of plain SQL, for faults that need
+ * an exact moment.
  */
 import type { Test } from 'tap'
 import { defaultPreferences } from '../../schemas/prefer.ts'
@@ -15,19 +16,30 @@ export interface Engine {
   readonly pool: LanePool
   /** Why lanes could not be opened, so far. */
   readonly openFailures: readonly unknown[]
-  /** Flies statements that answer one column each, as oneflight_user; a deadline of 5 s unless said otherwise. */
-  run (texts: readonly string[], deadlineMs?: number): Promise<Landed>
+  /**
+   * Flies statements that answer one column each, as oneflight_user; a deadline of 5 s unless said
+   * otherwise.
+   */
+  run(texts: readonly string[], deadlineMs?: number): Promise<Landed>
 }
 
 /** A pool of one lane unless said otherwise; it is closed at the end of `t`. */
 export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
   const openFailures: unknown[] = []
-  const pool = createPool({ target: parseDatabaseUrl(url), size: 1, queueSize: 100, queueTimeoutMs: 20_000, onOpenFailed: reason => openFailures.push(reason), ...options })
+  const pool = createPool({
+    target: parseDatabaseUrl(url),
+    size: 1,
+    queueSize: 100,
+    queueTimeoutMs: 20_000,
+    onOpenFailed: reason => openFailures.push(reason),
+    ...options
+  })
   t.teardown(() => pool.close())
   return {
     pool,
     openFailures,
-    run: (texts, deadlineMs = 5000) => fly(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
+    run: (texts, deadlineMs = 5000) =>
+      fly(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
   }
 }
 
@@ -44,10 +56,16 @@ export function alterSession (flight: Flight, from: string, to: string): Flight 
 export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
   return {
     role: 'oneflight_user',
-    session: () => sessionStatement(
-      { role: 'oneflight_user', claims: '{"role":"oneflight_user"}', requestId: 'test', writes: true },
-      { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 }
-    ),
+    session: () =>
+      sessionStatement(
+        {
+          role: 'oneflight_user',
+          claims: '{"role":"oneflight_user"}',
+          requestId: 'test',
+          writes: true
+        },
+        { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 }
+      ),
     operations: texts.map(text => ({ text, parameters: [], prepare: true })),
     mode: defaultPreferences
   }

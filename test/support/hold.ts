@@ -6,17 +6,23 @@ import { until } from './until.ts'
 
 export interface HeldRow {
   /** How many of the database's sessions wait for a lock. */
-  count (): Promise<number>
+  count(): Promise<number>
   /** Resolves when it is so many. */
-  awaited (batches?: number): Promise<unknown>
-  free (): Promise<void>
+  awaited(batches?: number): Promise<unknown>
+  free(): Promise<void>
 }
 
 /** Locks what `query` finds, until it is freed. */
-export async function holdRow ({ sql }: Pick<Database, 'sql'>, query = 'select from slots where id = 0'): Promise<HeldRow> {
+export async function holdRow (
+  { sql }: Pick<Database, 'sql'>,
+  query = 'select from slots where id = 0'
+): Promise<HeldRow> {
   const connection = await sql.reserve()
   await connection.unsafe(`begin; ${query} for update`)
-  const count = async (): Promise<number> => (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length
+  const count = async (): Promise<number> =>
+    (await sql`select from pg_stat_activity where datname = current_database()
+      and wait_event_type = 'Lock'`)
+      .length
   return {
     count,
     awaited: (batches = 1) => until(async () => await count() === batches),

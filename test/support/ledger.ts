@@ -1,5 +1,6 @@
 /**
- * Clients that write pairs and remember what they were told, and the audit that compares it with what the database holds.
+ * Clients that write pairs and remember what they were told, and the audit that compares it with
+ * what the database holds.
  *
  * In charge of: load without pause from several clients, and the promises that hold whatever dies.
  * Refuses to: cause any fault.
@@ -25,7 +26,7 @@ export interface Load {
   /** Answers so far, by the number of the pair. */
   readonly answers: ReadonlyMap<number, Answer>
   /** Ends the load; resolves when every request was answered. */
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Starts `clients` clients that post one pair after the other. */
@@ -49,9 +50,17 @@ export function startLoad (service: ServiceUnderTest, clients: number): Load {
   }
 }
 
-/** No pair is there by half; every 200 is there, every `committed: false` is not; nobody was told anything else. Returns how many got which code. */
-export async function audit (t: Test, sql: Sql, { answers }: Load): Promise<Record<string, number>> {
-  const read = async (side: string): Promise<Set<number>> => new Set((await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number))
+/**
+ * No pair is there by half; every 200 is there, every `committed: false` is not; nobody was told
+ * anything else. Returns how many got which code.
+ */
+export async function audit (
+  t: Test,
+  sql: Sql,
+  { answers }: Load
+): Promise<Record<string, number>> {
+  const read = async (side: string): Promise<Set<number>> =>
+    new Set((await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number))
   const left = await read('left_side')
   const right = await read('right_side')
   t.same([...left.symmetricDifference(right)], [], 'no batch is there by half')
@@ -60,7 +69,9 @@ export async function audit (t: Test, sql: Sql, { answers }: Load): Promise<Reco
   for (const [id, { status, body }] of answers) {
     const code = status === 200 ? 'ok' : String(body?.error?.code)
     codes[code] = (codes[code] ?? 0) + 1
-    const truth = status === 200 ? left.has(id) : body?.error?.committed === 'unknown' || (body?.error?.committed === false && !left.has(id))
+    const truth = status === 200
+      ? left.has(id)
+      : body?.error?.committed === 'unknown' || (body?.error?.committed === false && !left.has(id))
     if (!truth) wrong.push({ id, status, body, there: left.has(id) })
   }
   t.same(wrong, [], 'every answer told the truth')

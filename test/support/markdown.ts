@@ -18,11 +18,16 @@ export function codeBlocks (markdown: string): readonly CodeBlock[] {
   return markdown.split(/^```$/m).flatMap(part => {
     const [before = '', language, text = ''] = part.split(/^```(\w+)\n/m)
     heading = before.match(/^#+ .*$/gm)?.at(-1)?.replace(/^#+ /, '') ?? heading
-    return language === undefined ? [] : [{ language, text: text.trimEnd(), heading, lead: before.trim().split('\n').at(-1) ?? '' }]
+    return language === undefined
+      ? []
+      : [{ language, text: text.trimEnd(), heading, lead: before.trim().split('\n').at(-1) ?? '' }]
   })
 }
 
-/** JSON text without its white space: equal texts are equal to the last digit and in the order of their keys. */
+/**
+ * JSON text without its white space: equal texts are equal to the last digit and in the order of
+ * their keys.
+ */
 export function compact (json: string): string {
   return json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1')
 }

@@ -1,22 +1,28 @@
 /**
- * The description of the API as what it is made for: validators of bodies, by an implementation of JSON Schema that knows nothing of TypeBox.
+ * The description of the API as what it is made for: validators of bodies, by an implementation of
+ * JSON Schema that knows nothing of TypeBox.
  */
 import { createRequire } from 'node:module'
 import type { ApiDocument } from '../../src/openapi/document.ts'
 
 export interface Validator {
   (value: unknown): boolean
-  readonly errors?: ReadonlyArray<{ readonly instancePath: string, readonly message?: string }> | null
+  readonly errors?:
+    | ReadonlyArray<{ readonly instancePath: string, readonly message?: string }>
+    | null
 }
 
 interface Ajv {
-  addSchema (schema: object, key: string): void
-  getSchema (key: string): Validator | undefined
-  compile (schema: object): Validator
+  addSchema(schema: object, key: string): void
+  getSchema(key: string): Validator | undefined
+  compile(schema: object): Validator
 }
 
-// Of the validator of OpenAPI documents: the Ajv at the top of node_modules is a linter's, and too old.
-const { default: Ajv2020 } = createRequire(import.meta.resolve('@seriousme/openapi-schema-validator'))('ajv/dist/2020.js') as { default: new (options: object) => Ajv }
+// Of the validator of OpenAPI documents: the Ajv at the top of node_modules is a linter's, and too
+// old.
+const { default: Ajv2020 } = createRequire(
+  import.meta.resolve('@seriousme/openapi-schema-validator')
+)('ajv/dist/2020.js') as { default: new(options: object) => Ajv }
 
 /** Validators of the schemas at JSON pointers (`/components/schemas/Operation`) of a document. */
 export function validatorsOf (document: ApiDocument): (pointer: string) => Validator {
@@ -26,10 +32,19 @@ export function validatorsOf (document: ApiDocument): (pointer: string) => Valid
 }
 
 /** Where the schema of an answer is; `default` for a status that is not described. */
-export function answerPointer (document: ApiDocument, path: string, method: string, status: number): string {
-  const { responses } = document.paths[path]?.[method] as { readonly responses: Readonly<Record<string, unknown>> }
+export function answerPointer (
+  document: ApiDocument,
+  path: string,
+  method: string,
+  status: number
+): string {
+  const { responses } = document.paths[path]?.[method] as {
+    readonly responses: Readonly<Record<string, unknown>>
+  }
   const key = Object.hasOwn(responses, status) ? status : 'default'
-  return `/paths/${path.replaceAll('/', '~1')}/${method}/responses/${key}/content/application~1json/schema`
+  return `/paths/${
+    path.replaceAll('/', '~1')
+  }/${method}/responses/${key}/content/application~1json/schema`
 }
 
 /** Where the schema of a batch is. */

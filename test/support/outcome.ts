@@ -26,10 +26,15 @@ export interface Reader {
 /** Passed points, plans, timings and blank lines say nothing about a failure. */
 const noise = /^\s*(ok \d|\d+\.\.\d|# time=|$)/
 
-/** What tap tells about a file as a whole that is worth a line: how its process ended, or that it took too long. */
+/**
+ * What tap tells about a file as a whole that is worth a line: how its process ended, or that it
+ * took too long.
+ */
 const ending = /^ {2}(exitCode: [1-9]|signal: SIG|failure: |expired: |timeout: )/
 
-/** A reader of the raw TAP of `tap --reporter=tap`, whose top level has one subtest per test file. */
+/**
+ * A reader of the raw TAP of `tap --reporter=tap`, whose top level has one subtest per test file.
+ */
 export function tapReader (): Reader {
   let block: string[] = []
   let details = false // inside the YAML that follows a file's own test point
@@ -84,7 +89,9 @@ function plainText (text: string): string {
   return text.replace(/\\([#\\])/g, '$1')
 }
 
-/** tap closes a run with a comment like `# { total: 4, pass: 2, fail: 1, skip: 1 }`, zeros left out. */
+/**
+ * tap closes a run with a comment like `# { total: 4, pass: 2, fail: 1, skip: 1 }`, zeros left out.
+ */
 function totals (line: string): Counts | undefined {
   if (!/^# \{ total: \d+/.test(line)) return undefined
   const number = (name: string) => Number(new RegExp(`\\b${name}: (\\d+)`).exec(line)?.[1] ?? 0)

@@ -1,5 +1,6 @@
 /**
- * The pages of the documentation as text: which there are, their fenced blocks with what a page says of how they are checked, their links and anchors.
+ * The pages of the documentation as text: which there are, their fenced blocks with what a page
+ * says of how they are checked, their links and anchors.
  *
  * In charge of: reading Markdown as far as the tests of the documentation need it.
  * Refuses to: run anything, or judge a page; that is for the tests.
@@ -54,20 +55,28 @@ export function readBlocks (page: string): readonly Block[] {
     if (fence === '') continue
     const start = i++
     while (i < lines.length && lines[i]?.trim() !== fence) i++
-    const text = lines.slice(start + 1, i).map(line => line.startsWith(indent) ? line.slice(indent.length) : line).join('\n')
+    const text = lines.slice(start + 1, i).map(line =>
+      line.startsWith(indent) ? line.slice(indent.length) : line
+    ).join('\n')
     blocks.push({ language, text, line: start + 1, check: readCheck(lines[start - 1] ?? '') })
   }
   return blocks
 }
 
 function readCheck (line: string): Check | undefined {
-  const [, kind, rest = ''] = /^\s*<!-- (run by|run|not run|answer)(?:: (.+?))? -->\s*$/.exec(line) ?? []
+  const [, kind, rest = ''] =
+    /^\s*<!-- (run by|run|not run|answer)(?:: (.+?))? -->\s*$/.exec(line) ?? []
   switch (kind) {
-    case 'run': return { kind, where: rest }
-    case 'run by': return { kind, file: rest }
-    case 'not run': return { kind, reason: rest }
-    case 'answer': return { kind }
-    default: return undefined
+    case 'run':
+      return { kind, where: rest }
+    case 'run by':
+      return { kind, file: rest }
+    case 'not run':
+      return { kind, reason: rest }
+    case 'answer':
+      return { kind }
+    default:
+      return undefined
   }
 }
 
@@ -88,19 +97,32 @@ function proseOf (page: string): string {
 export function linksOf (page: string): readonly string[] {
   const prose = proseOf(page).replaceAll(/`[^`\n]*`/g, '`')
   return [
-    ...Array.from(prose.matchAll(/\]\(<?([^()\s>]+(?:\([^()\s]*\)[^()\s>]*)?)>?(?:\s+"[^"]*")?\)/g), ([, target]) => target as string),
+    ...Array.from(
+      prose.matchAll(/\]\(<?([^()\s>]+(?:\([^()\s]*\)[^()\s>]*)?)>?(?:\s+"[^"]*")?\)/g),
+      ([, target]) => target as string
+    ),
     ...Array.from(prose.matchAll(/^\s*\[[^\]]+\]:\s*(\S+)/gm), ([, target]) => target as string),
-    ...Array.from(prose.matchAll(/\b(?:href|src|srcset)="([^"]+)"/g), ([, target]) => target as string)
+    ...Array.from(
+      prose.matchAll(/\b(?:href|src|srcset)="([^"]+)"/g),
+      ([, target]) => target as string
+    )
   ]
 }
 
-/** The anchors of a page, as GitHub makes them of its headings, and those that are written as HTML. */
+/**
+ * The anchors of a page, as GitHub makes them of its headings, and those that are written as HTML.
+ */
 export function anchorsOf (page: string): ReadonlySet<string> {
   const prose = proseOf(page)
-  const anchors = new Set(Array.from(prose.matchAll(/\b(?:id|name)="([^"]+)"/g), ([, name]) => name as string))
+  const anchors = new Set(
+    Array.from(prose.matchAll(/\b(?:id|name)="([^"]+)"/g), ([, name]) => name as string)
+  )
   const seen = new Map<string, number>()
   for (const [, heading = ''] of prose.matchAll(/^#{1,6}\s+(.*?)\s*#*$/gm)) {
-    const slug = heading.replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replaceAll(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '').replaceAll(' ', '-')
+    const slug = heading.replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replaceAll(
+      /[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu,
+      ''
+    ).replaceAll(' ', '-')
     const count = seen.get(slug) ?? 0
     seen.set(slug, count + 1)
     anchors.add(count === 0 ? slug : `${slug}-${count}`)

@@ -1,5 +1,6 @@
 /**
- * PgBouncer in transaction mode in front of a test database, where it is installed: on PATH or in /usr/sbin.
+ * PgBouncer in transaction mode in front of a test database, where it is installed: on PATH or in
+ * /usr/sbin.
  *
  * In charge of: finding, starting, killing and ending it.
  * Refuses to: install it, or to hide that it is not there.
@@ -20,11 +21,11 @@ export const program = findProgram('pgbouncer')
 
 export interface Pooler {
   /** `url` with its host and port replaced by PgBouncer's. */
-  through (url: string): string
+  through(url: string): string
   /** PgBouncer's own console: `show pools` and the like. */
-  show (command: string): Promise<ReadonlyArray<Record<string, unknown>>>
+  show(command: string): Promise<ReadonlyArray<Record<string, unknown>>>
   /** Ends it by SIGKILL and starts it again. */
-  kill (): Promise<void>
+  kill(): Promise<void>
 }
 
 export interface PoolerOptions {
@@ -35,7 +36,11 @@ export interface PoolerOptions {
 }
 
 /** Starts it in front of the server of `url`, for every database there; it ends with `t`. */
-export async function usePooler (t: Pick<Test, 'teardown'>, url: string, { size, settings = {} }: PoolerOptions): Promise<Pooler> {
+export async function usePooler (
+  t: Pick<Test, 'teardown'>,
+  url: string,
+  { size, settings = {} }: PoolerOptions
+): Promise<Pooler> {
   const { hostname, port: serverPort } = new URL(url)
   const account = serverAccount()
   const directory = await mkdtemp(join(await scratchDirectory(account), 'oneflight-pgbouncer-'))
@@ -55,8 +60,16 @@ export async function usePooler (t: Pick<Test, 'teardown'>, url: string, { size,
     server_login_retry: 0,
     ...settings
   }
-  await writeFile(file, `[databases]\n* = host=${hostname} port=${serverPort}\n[pgbouncer]\n${Object.entries(all).map(([name, value]) => `${name} = ${value}\n`).join('')}`)
-  await writeFile(join(directory, 'users.txt'), '"oneflight_login" "login"\n"postgres" ""\n"console" ""\n')
+  await writeFile(
+    file,
+    `[databases]\n* = host=${hostname} port=${serverPort}\n[pgbouncer]\n${
+      Object.entries(all).map(([name, value]) => `${name} = ${value}\n`).join('')
+    }`
+  )
+  await writeFile(
+    join(directory, 'users.txt'),
+    '"oneflight_login" "login"\n"postgres" ""\n"console" ""\n'
+  )
   for (const path of [directory, file, join(directory, 'users.txt')]) await give(path, account)
 
   const console = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => withConsole(port, work)
@@ -93,7 +106,17 @@ export async function usePooler (t: Pick<Test, 'teardown'>, url: string, { size,
 }
 
 async function withConsole<T> (port: number, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = postgres({ host: '127.0.0.1', port, user: 'console', password: '', database: 'pgbouncer', max: 1, fetch_types: false, connect_timeout: 2, onnotice () {} })
+  const sql = postgres({
+    host: '127.0.0.1',
+    port,
+    user: 'console',
+    password: '',
+    database: 'pgbouncer',
+    max: 1,
+    fetch_types: false,
+    connect_timeout: 2,
+    onnotice () {}
+  })
   try {
     return await work(sql)
   } finally {

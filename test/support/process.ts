@@ -9,24 +9,45 @@ import { once } from 'node:events'
 import type { Test } from 'tap'
 
 /** The environment of a child: `env`, and what Node and the measuring of coverage need. */
-export function childEnvironment (env: Readonly<Record<string, string | undefined>> = {}): Record<string, string> {
+export function childEnvironment (
+  env: Readonly<Record<string, string | undefined>> = {}
+): Record<string, string> {
   const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
-  return Object.fromEntries(Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS, ...env }).filter((entry): entry is [string, string] => entry[1] !== undefined))
+  return Object.fromEntries(
+    Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS, ...env }).filter((
+      entry
+    ): entry is [string, string] => entry[1] !== undefined)
+  )
 }
 
 export interface Group {
   readonly child: ChildProcess
   /** What it has printed so far. */
-  output (): string
-  /** Exit code of the first process or the signal that ended it, when no process holds its output any longer: those that it started are gone, too. */
+  output(): string
+  /**
+   * Exit code of the first process or the signal that ended it, when no process holds its output
+   * any longer: those that it started are gone, too.
+   */
   readonly ended: Promise<number | string>
 }
 
 /** Spawns the leader of a process group; whoever is left of it is killed at the end of `t`. */
-export function startGroup (t: Pick<Test, 'teardown'>, [program, args]: readonly [program: string, args: readonly string[]], options: { readonly env?: NodeJS.ProcessEnv, readonly cwd?: string }): Group {
-  const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+export function startGroup (
+  t: Pick<Test, 'teardown'>,
+  [program, args]: readonly [program: string, args: readonly string[]],
+  options: { readonly env?: NodeJS.ProcessEnv, readonly cwd?: string }
+): Group {
+  const child = spawn(program, args, {
+    ...options,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true
+  })
   let text = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes: Buffer) => { text += bytes.toString() })
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes: Buffer) => {
+      text += bytes.toString()
+    })
+  }
   const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
   t.teardown(async () => {
     try {

@@ -34,7 +34,10 @@ export const testEnvironment = {
   SHUTDOWN_DELAY_MS: '0'
 } as const
 
-/** An answer over HTTP. `body` is the parsed JSON (numbers rounded by JavaScript), `text` the bytes as text. */
+/**
+ * An answer over HTTP. `body` is the parsed JSON (numbers rounded by JavaScript), `text` the bytes
+ * as text.
+ */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -46,8 +49,14 @@ export interface ServiceUnderTest extends Service {
   readonly database: Database
   /** Log lines so far. */
   readonly log: ReadonlyArray<Readonly<Record<string, unknown>>>
-  /** Posts a batch: JSON text as it is, anything else stringified. Role `oneflight_user` unless said otherwise; null sends no token. */
-  post (batch: unknown, options?: { readonly role?: string | null, readonly headers?: Readonly<Record<string, string>> }): Promise<Answer>
+  /**
+   * Posts a batch: JSON text as it is, anything else stringified. Role `oneflight_user` unless said
+   * otherwise; null sends no token.
+   */
+  post(
+    batch: unknown,
+    options?: { readonly role?: string | null, readonly headers?: Readonly<Record<string, string>> }
+  ): Promise<Answer>
 }
 
 export interface UseServiceOptions {
@@ -66,18 +75,33 @@ export interface UseServiceOptions {
 }
 
 /** Starts the service; it is stopped at the end of `t`. */
-export async function useService (t: Test, { schema, env = {}, keys = false, databaseUrl = url => url, replicaUrl, tracerProvider }: UseServiceOptions = {}): Promise<ServiceUnderTest> {
+export async function useService (
+  t: Test,
+  { schema, env = {}, keys = false, databaseUrl = url => url, replicaUrl, tracerProvider }:
+  UseServiceOptions = {}
+): Promise<ServiceUnderTest> {
   const database = await useDatabase(t, schema === undefined ? {} : { schema })
   if (keys) await makeKeyTable(database)
   const log: Array<Record<string, unknown>> = []
   const sink = new Writable({
     write (chunk: Buffer, _encoding, done) {
-      for (const line of chunk.toString().trim().split('\n')) log.push(JSON.parse(line) as Record<string, unknown>)
+      for (const line of chunk.toString().trim().split('\n')) {
+        log.push(JSON.parse(line) as Record<string, unknown>)
+      }
       done()
     }
   })
-  const settings = readConfig({ DATABASE_URL: databaseUrl(database.loginUrl), ...testEnvironment, ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) }, ...env })
-  const service = await startService({ ...settings, logger: pino({ level: settings.config.LOG_LEVEL }, sink), tracerProvider })
+  const settings = readConfig({
+    DATABASE_URL: databaseUrl(database.loginUrl),
+    ...testEnvironment,
+    ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
+    ...env
+  })
+  const service = await startService({
+    ...settings,
+    logger: pino({ level: settings.config.LOG_LEVEL }, sink),
+    tracerProvider
+  })
   t.teardown(() => service.stop())
   return {
     ...service,
@@ -86,7 +110,11 @@ export async function useService (t: Test, { schema, env = {}, keys = false, dat
     async post (batch, { role = 'oneflight_user', headers = {} } = {}) {
       const answer = await ask(service.url, {
         method: 'POST',
-        headers: { 'content-type': 'application/json', ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }), ...headers },
+        headers: {
+          'content-type': 'application/json',
+          ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }),
+          ...headers
+        },
         body: typeof batch === 'string' ? batch : JSON.stringify(batch)
       })
       checkShape(answer)
@@ -97,13 +125,19 @@ export async function useService (t: Test, { schema, env = {}, keys = false, dat
 
 /** Runs deploy/migrate.sql for the login role of the tests. */
 export async function makeKeyTable ({ url }: Pick<Database, 'url'>): Promise<void> {
-  await migrate(parseDatabaseUrl(url), await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'), LOGIN_ROLE)
+  await migrate(
+    parseDatabaseUrl(url),
+    await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
+    LOGIN_ROLE
+  )
 }
 
 /** Until the end of `t` no answer to a batch can be made, as when it is too large for a buffer. */
 export function forbidAnswers (t: Test): void {
   const { concat } = Buffer
-  t.teardown(() => { Buffer.concat = concat })
+  t.teardown(() => {
+    Buffer.concat = concat
+  })
   Buffer.concat = (list, length) => {
     if (String(list[0]).startsWith('{"error":null')) throw new RangeError('too large')
     return concat(list, length)
@@ -115,13 +149,24 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   // A connection that is kept alive would make every stop wait for its grace.
   const response = await fetch(url, { ...init, headers: { connection: 'close', ...init?.headers } })
   const text = await response.text()
-  const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
-  return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : undefined }
+  const json = response.headers.get('content-type')?.startsWith('application/json') === true &&
+    text !== ''
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: json ? JSON.parse(text) : undefined
+  }
 }
 
-/** The answer to a batch must have the shape that schemas/ describes, whatever a test looks for in it. */
+/**
+ * The answer to a batch must have the shape that schemas/ describes, whatever a test looks for in
+ * it.
+ */
 function checkShape ({ status, body, text }: Answer): void {
-  if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) throw new Error(`an answer of status ${status} out of shape: ${text.slice(0, 500)}`)
+  if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) {
+    throw new Error(`an answer of status ${status} out of shape: ${text.slice(0, 500)}`)
+  }
 }
 
 /** Resolves when a GET of `url` is answered 200. */
@@ -135,8 +180,15 @@ export async function refusing ({ url }: Pick<ServiceUnderTest, 'url'>): Promise
 }
 
 /** A gauge of the service as a scrape says it, of the pools that of the primary. */
-export async function gauge ({ adminUrl }: Pick<ServiceUnderTest, 'adminUrl'>, name: string): Promise<number> {
-  return Number(new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec((await ask(`${adminUrl}/metrics`)).text)?.[1])
+export async function gauge (
+  { adminUrl }: Pick<ServiceUnderTest, 'adminUrl'>,
+  name: string
+): Promise<number> {
+  return Number(
+    new RegExp(`^${name}(?:\\{server="primary"\\})? (\\d+)$`, 'm').exec(
+      (await ask(`${adminUrl}/metrics`)).text
+    )?.[1]
+  )
 }
 
 /** An HS256 token that expires in an hour; a claim that is undefined is left out. */

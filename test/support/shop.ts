@@ -1,5 +1,6 @@
 /**
- * The sample shop of deploy/shop.sql, as `npm run dev` and compose.yaml have it, on a database of a test.
+ * The sample shop of deploy/shop.sql, as `npm run dev` and compose.yaml have it, on a database of a
+ * test.
  *
  * In charge of: its schema, its roles for the login role of the tests, and its customer.
  * Refuses to: place orders, or to know what a test does with it.
@@ -20,7 +21,10 @@ export function asCustomer (): { readonly authorization: string } {
 }
 
 /** A service on the shop; options as those of useService. */
-export async function useShopService (t: Test, options: Omit<UseServiceOptions, 'schema'> = {}): Promise<ServiceUnderTest> {
+export async function useShopService (
+  t: Test,
+  options: Omit<UseServiceOptions, 'schema'> = {}
+): Promise<ServiceUnderTest> {
   await makeRoles()
   return await useService(t, { ...options, schema })
 }
@@ -31,9 +35,14 @@ export async function useShopDatabase (t: Test): Promise<Database> {
   return await useDatabase(t, { schema })
 }
 
-/** The first statement of the schema makes the roles that are missing; two files at once would make them twice. */
+/**
+ * The first statement of the schema makes the roles that are missing; two files at once would make
+ * them twice.
+ */
 async function makeRoles (): Promise<void> {
   const roles = /^do \$\$[\s\S]*?^\$\$;/m.exec(schema)?.[0] as string
   await ensureRoles([])
-  await withRoles(async sql => { await sql.unsafe(`${roles} grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`) })
+  await withRoles(async sql => {
+    await sql.unsafe(`${roles} grant shop_customer, shop_anonymous to ${LOGIN_ROLE}`)
+  })
 }

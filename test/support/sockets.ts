@@ -1,6 +1,6 @@
 /**
- * Sockets as the service opens and uses them. In charge of naming hosts briefly and of names that no DNS server knows;
- * the user is always "app", the password "hunter2" (which no error may tell).
+ * Sockets as the service opens and uses them. In charge of naming hosts briefly and of names that
+ * no DNS server knows; the user is always "app", the password "hunter2" (which no error may tell).
  */
 import dns from 'node:dns'
 import { once } from 'node:events'
@@ -19,7 +19,11 @@ export async function ping (socket: Socket): Promise<string> {
   return String(answer)
 }
 
-type Lookup = (name: string, options: object, found: (error: null, all: readonly object[]) => void) => void
+type Lookup = (
+  name: string,
+  options: object,
+  found: (error: null, all: readonly object[]) => void
+) => void
 
 /** From now on these names have these addresses, in this process. */
 export function nameHosts (names: Readonly<Record<string, readonly string[]>>): void {

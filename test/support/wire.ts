@@ -1,6 +1,6 @@
 /**
- * HTTP as bytes on a socket, for what no HTTP client can be made to send. In charge of splitting what comes back into answers;
- * refuses to know what an answer should be.
+ * HTTP as bytes on a socket, for what no HTTP client can be made to send. In charge of splitting
+ * what comes back into answers; refuses to know what an answer should be.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -16,11 +16,13 @@ export interface WireAnswer {
 
 export interface Line {
   readonly socket: Socket
-  send (bytes: string | Buffer): void
-  /** Waits until `n` answers have come; 1xx answers count. Throws when the connection ends before. */
-  answers (n: number): Promise<readonly WireAnswer[]>
+  send(bytes: string | Buffer): void
+  /**
+   * Waits until `n` answers have come; 1xx answers count. Throws when the connection ends before.
+   */
+  answers(n: number): Promise<readonly WireAnswer[]>
   /** Waits until the server has ended the connection; everything that came. */
-  end (): Promise<readonly WireAnswer[]>
+  end(): Promise<readonly WireAnswer[]>
 }
 
 /** Opens a connection. `head`: answers have no body although they announce one. */
@@ -30,16 +32,29 @@ export async function dial (url: string, { head = false } = {}): Promise<Line> {
   await once(socket, 'connect')
   const state = { received: Buffer.alloc(0), over: false }
   let wake = (): void => {}
-  const change = (): Promise<void> => new Promise(resolve => { wake = resolve })
-  const finish = (): void => { state.over = true; wake() }
-  socket.on('data', chunk => { state.received = Buffer.concat([state.received, chunk]); wake() })
+  const change = (): Promise<void> =>
+    new Promise(resolve => {
+      wake = resolve
+    })
+  const finish = (): void => {
+    state.over = true
+    wake()
+  }
+  socket.on('data', chunk => {
+    state.received = Buffer.concat([state.received, chunk])
+    wake()
+  })
   socket.on('end', finish).on('close', finish).on('error', () => {})
   return {
     socket,
-    send: bytes => { socket.write(bytes) },
+    send: bytes => {
+      socket.write(bytes)
+    },
     async answers (n) {
       while (read(state.received, head).length < n) {
-        if (state.over) throw new Error(`the connection ended after ${state.received.toString('latin1')}`)
+        if (state.over) {
+          throw new Error(`the connection ended after ${state.received.toString('latin1')}`)
+        }
         await change()
       }
       return read(state.received, head)
@@ -59,10 +74,23 @@ export async function speak (url: string, bytes: string | Buffer): Promise<reado
   return line.end()
 }
 
-/** A request as text; `Content-Length` is added for a body, a field that is undefined is left out. */
-export function request (method: string, target: string, headers: Readonly<Record<string, string | undefined>> = {}, body?: string): string {
-  const fields = { host: 'x', ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }), ...headers }
-  const lines = Object.entries(fields).filter(([, value]) => value !== undefined).map(([name, value]) => `${name}: ${value}\r\n`)
+/**
+ * A request as text; `Content-Length` is added for a body, a field that is undefined is left out.
+ */
+export function request (
+  method: string,
+  target: string,
+  headers: Readonly<Record<string, string | undefined>> = {},
+  body?: string
+): string {
+  const fields = {
+    host: 'x',
+    ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+    ...headers
+  }
+  const lines = Object.entries(fields).filter(([, value]) => value !== undefined).map((
+    [name, value]
+  ) => `${name}: ${value}\r\n`)
   return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
 }
 
@@ -74,14 +102,23 @@ function read (bytes: Buffer, head: boolean): readonly WireAnswer[] {
     const headers: Record<string, string> = {}
     for (const field of fields) {
       const [, name = '', value = ''] = /^([^:]+):\s*(.*)$/.exec(field) ?? []
-      headers[name.toLowerCase()] = name.toLowerCase() in headers ? `${headers[name.toLowerCase()]}, ${value}` : value
+      headers[name.toLowerCase()] = name.toLowerCase() in headers
+        ? `${headers[name.toLowerCase()]}, ${value}`
+        : value
     }
     const length = head ? 0 : Number(headers['content-length'] ?? 0)
     if (rest.length < split + 4 + length) break
     const text = rest.subarray(split + 4, split + 4 + length).toString()
-    answers.push({ status: Number(start.split(' ')[1]), headers, text, body: text.startsWith('{') ? JSON.parse(text) : undefined })
+    answers.push({
+      status: Number(start.split(' ')[1]),
+      headers,
+      text,
+      body: text.startsWith('{') ? JSON.parse(text) : undefined
+    })
     rest = rest.subarray(split + 4 + length)
   }
-  if (rest.length > 0 && !rest.toString('latin1').startsWith('HTTP/1.1 ')) throw new Error(`bytes that belong to no answer: ${rest.toString('latin1')}`)
+  if (rest.length > 0 && !rest.toString('latin1').startsWith('HTTP/1.1 ')) {
+    throw new Error(`bytes that belong to no answer: ${rest.toString('latin1')}`)
+  }
   return answers
 }
