@@ -190,11 +190,11 @@ export function renderSummary (record: BenchRecord): string {
     `PostgreSQL](docs/benchmarks/hot-row.svg)
 
 Against a hand-written endpoint that awaits each statement: ${
-    times(awaits)
-  }. Against a PL/pgSQL function called in a transaction: ${times(inBegin)}. Measured by
+      times(awaits)
+    }. Against a PL/pgSQL function called in a transaction: ${times(inBegin)}. Measured by
 \`npm run bench\` on ${record.date.slice(0, 10)} at commit ${
-    record.commit.slice(0, 7)
-  }, ${record.machine.cores} cores. [docs/benchmarks.md](docs/benchmarks.md) has all figures, ` +
+      record.commit.slice(0, 7)
+    }, ${record.machine.cores} cores. [docs/benchmarks.md](docs/benchmarks.md) has all figures, ` +
     'what was missed, and how it is measured.'
 }
 

@@ -60,8 +60,8 @@ ${renderGoalTable(goalsOf(record))}
 ${record.comparisons.map(renderComparison).join('\n\n')}
 
 ${chart('order.svg', 'Orders a second by contender')}${
-    chart('cpu.svg', 'Processor time of one order by contender')
-  }### On the wire
+      chart('cpu.svg', 'Processor time of one order by contender')
+    }### On the wire
 
 Counted by a proxy between contender and PostgreSQL, one batch whose statements are prepared. A ` +
     `round trip is each time that a client speaks after
@@ -69,64 +69,64 @@ it has heard something; under lock are those between its first statement that lo
     `its COMMIT, time in which everybody waits who needs that row.
 
 ${
-    table(
-      ['Contender', 'Work', 'Round trips', 'Under lock'],
-      record.wire.map((
-        { name, work, roundTrips, underLock }
-      ) => [name, work, String(roundTrips), String(underLock)])
-    )
-  }
+      table(
+        ['Contender', 'Work', 'Round trips', 'Under lock'],
+        record.wire.map((
+          { name, work, roundTrips, underLock }
+        ) => [name, work, String(roundTrips), String(underLock)])
+      )
+    }
 
 ### Many rows
 
 ${
-    table(
-      ['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'The other, ms', 'The other'],
-      record.bulk.map((
-        { what, rows, bytes, reference, oneflight, other }
-      ) => [
-        what,
-        show(rows),
-        megabytes(bytes),
-        spread(milliseconds(oneflight)),
-        spread(milliseconds(other)),
-        reference
-      ])
-    )
-  }
+      table(
+        ['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'The other, ms', 'The other'],
+        record.bulk.map((
+          { what, rows, bytes, reference, oneflight, other }
+        ) => [
+          what,
+          show(rows),
+          megabytes(bytes),
+          spread(milliseconds(oneflight)),
+          spread(milliseconds(other)),
+          reference
+        ])
+      )
+    }
 
 Memory of the service for one answer, resident, in a fresh process that has answered small ` +
     `batches before:
 
 ${
-    table(
-      ['Answer', 'Before', 'At its peak'],
-      record.memory.map((
-        { answerBytes, before, peak }
-      ) => [
-        megabytes(answerBytes),
-        ...[before, peak].map(bytes =>
-          spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
-        )
-      ])
-    )
-  }
+      table(
+        ['Answer', 'Before', 'At its peak'],
+        record.memory.map((
+          { answerBytes, before, peak }
+        ) => [
+          megabytes(answerBytes),
+          ...[before, peak].map(bytes =>
+            spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
+          )
+        ])
+      )
+    }
 
 ### Cost of one more
 
 ${chart('cost.svg', 'Cost of one operation and of one row, by how many there are')}${
-    table(
-      ['Operations of a batch', 'ms of one'],
-      record.perOperation.map(({ size, ms }) => [show(size), spread(ms)])
-    )
-  }
+      table(
+        ['Operations of a batch', 'ms of one'],
+        record.perOperation.map(({ size, ms }) => [show(size), spread(ms)])
+      )
+    }
 
 ${
-    table(
-      ['Rows of an operation', 'ms of one'],
-      record.perRow.map(({ size, ms }) => [show(size), spread(ms)])
-    )
-  }
+      table(
+        ['Rows of an operation', 'ms of one'],
+        record.perRow.map(({ size, ms }) => [show(size), spread(ms)])
+      )
+    }
 
 ${describeContenders()}
 
@@ -149,12 +149,12 @@ function describeRun (
 | Commit | ${commit.slice(0, 12)}${changed ? ', with changes that were not committed' : ''} |
 | Machine | ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB, ${machine.os}; ` +
     `load, contenders and PostgreSQL share it; load average before the run ${
-    show(machine.loadBefore)
-  } |
+      show(machine.loadBefore)
+    } |
 | Versions | ${used} |
 | PostgreSQL | ${
-    database.kind === 'embedded' ? 'embedded, as it comes' : 'the server of DATABASE_URL'
-  }: ${settings} |`
+      database.kind === 'embedded' ? 'embedded, as it comes' : 'the server of DATABASE_URL'
+    }: ${settings} |`
 }
 
 function renderGoalTable (goals: readonly Goal[]): string {
@@ -228,18 +228,18 @@ tokens, and logs warnings alone.
 | ${contenders.oneflight.name} | \`node src/main.ts\`, as it is deployed; it answers the rows of ` +
     `every operation, the others those of the last one |
 | ${contenders.awaits.name}; ${
-    contenders['postgres.js'].name
-  } | [peers/postgres-js.ts](../bench/peers/postgres-js.ts): a Fastify endpoint, \`sql.begin\`, ` +
-    `one statement for role and claims, each statement awaited; the driver as it comes |
+      contenders['postgres.js'].name
+    } | [peers/postgres-js.ts](../bench/peers/postgres-js.ts): a Fastify endpoint, ` +
+    `\`sql.begin\`, one statement for role and claims, each statement awaited; the driver as it comes |
 | ${contenders.pg.name} | [peers/pg.ts](../bench/peers/pg.ts): the same with \`pg\` and named ` +
     `statements |
 | ${
-    contenders['function in begin'].name
-  } | [peers/plpgsql.ts](../bench/peers/plpgsql.ts): the whole batch as one function, called in ` +
-    `\`sql.begin\` after role and claims |
+      contenders['function in begin'].name
+    } | [peers/plpgsql.ts](../bench/peers/plpgsql.ts): the whole batch as one function, called ` +
+    `in \`sql.begin\` after role and claims |
 | ${
-    contenders['bare function'].name
-  } | the same function as a single statement of the login role: no role, no claims, no ` +
+      contenders['bare function'].name
+    } | the same function as a single statement of the login role: no role, no claims, no ` +
     `transaction block. Not the same service, but the limit |
 | ${contenders.postgraphile.name} | [peers/postgraphile.ts](../bench/peers/postgraphile.ts): its ` +
     `documented settings for production, with the plugin for atomic mutations |
@@ -257,22 +257,22 @@ function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord
 
 - A closed loop of ${connections} connections that are kept, by [autocannon](../bench/load.ts) ` +
     `in a process of its own. Contenders are warmed up by ${
-    show(slices.warmUpBatches)
-  } batches each (fewer
+      show(slices.warmUpBatches)
+    } batches each (fewer
   where these take too long), then take ${slices.count} slices of about ${slices.seconds} s each ` +
     'in turns (A B C A B C …). A slice is a fixed number of batches, so that every one is ' +
     `answered when it ends.
 - Many rows are sent and answered ${
-    bulk[0]?.oneflight.length ?? 0
-  } times by each in turns, after as many times that do not count.
+      bulk[0]?.oneflight.length ?? 0
+    } times by each in turns, after as many times that do not count.
 - Before any time is taken, the answers of all contenders are compared; after every slice the ` +
     `rows in the database are. A contender that did less, or
   answered anything but success, fails the run.
 - The round trip is given by [a proxy](../bench/delay-proxy.ts) that holds back each direction ` +
     `for half of it, the same for all; without one everybody connects directly.
   Timers are not exact${
-    delayed.length === 0 ? '' : `: measured by \`select 1\`, ${delayed.join(', ')}`
-  }.
+      delayed.length === 0 ? '' : `: measured by \`select 1\`, ${delayed.join(', ')}`
+    }.
 - Processor time is what the kernel says of the contender's process, and of all processes of the ` +
     `PostgreSQL server; memory is the resident set and its
   peak. Where there is no \`/proc\`, or the server is elsewhere, these are not measured.

@@ -109,8 +109,7 @@ function orderOf (
  * PostGraphile inserts one row in one mutation, so three lines are three; the last one answers
  * them, which is its select.
  */
-const mutation =
-  `mutation Order(
+const mutation = `mutation Order(
   $customer: CustomerInput!, $order: OrderInput!, $id: UUID!,
   $item0: OrderItemInput!, $item1: OrderItemInput!, $item2: OrderItemInput!
 ) {

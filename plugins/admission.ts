@@ -15,7 +15,7 @@ import type {
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import { poolFor, type Database } from '../src/run/database.ts'
+import { poolFor, type Database } from '../src/transaction/database.ts'
 
 export interface AdmissionOptions {
   readonly config: Config

@@ -7,8 +7,8 @@ import metricsModule, { type IFastifyMetrics } from 'fastify-metrics'
 import fp from 'fastify-plugin'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
-import type { Observer } from '../src/run/observer.ts'
-import type { LaneCount } from '../src/run/pool.ts'
+import type { Observer } from '../src/transaction/observer.ts'
+import type { LaneCount } from '../src/postgres/pool.ts'
 
 type Client = IFastifyMetrics['client']
 type Registry = InstanceType<Client['Registry']>

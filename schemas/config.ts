@@ -2,7 +2,7 @@
  * The words of the configuration: every environment variable the service reads, with its meaning,
  * default and limits. The README's table, the start-up checks and `GET /config` are all made from
  * this one object. In charge of naming and describing; it reads nothing and decides nothing
- * (`src/config.ts` does).
+ * (`src/config/config.ts` does).
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { ttlPattern } from './idempotency.ts'

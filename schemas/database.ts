@@ -1,6 +1,6 @@
 /**
  * What a database URL says, as values. In charge of the shape alone: `src/config/database-url.ts`
- * reads it from text, `src/run/socket.ts` connects by it.
+ * reads it from text, `src/postgres/connect.ts` connects by it.
  */
 
 /** A TCP port on a host name or address (IPv6 without brackets), or a Unix socket. */

@@ -15,7 +15,7 @@ import { memberKinds, operations } from '../schemas/operation.ts'
 import { describeValue, preferenceItems } from '../schemas/prefer.ts'
 import { commands, describeOption, writeOption, type CommandName } from '../src/cli/commands.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
-import { isReached, type Figure } from '../test/faults/scenario.ts'
+import { isReached, type Figure } from '../test/chaos/scenario.ts'
 import {
   figuresFile,
   promises,
@@ -219,9 +219,9 @@ function findRecord (): FaultRecord | undefined {
 }
 
 function describeRecord (record: FaultRecord | undefined): string {
-  if (record === undefined) return 'Nothing was measured yet: `npm run test:faults` does.'
+  if (record === undefined) return 'Nothing was measured yet: `npm run test:chaos` does.'
   const { date, commit, seed, node, postgres, cores } = record
-  return `Measured by \`npm run test:faults\` on ${date.slice(0, 10)} at commit ${
+  return `Measured by \`npm run test:chaos\` on ${date.slice(0, 10)} at commit ${
     commit.slice(0, 7)
   }: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`
 }

@@ -3,7 +3,7 @@
  * same in one flight, on one scale of time. `node scripts/timeline.ts` writes it. In charge of:
  * where a message leaves and arrives, and how long the first lock is held. Refuses to: claim
  * figures; the round trips it draws are those that docs/benchmarks.md counts on the wire (held by
- * test/how-it-works.test.ts).
+ * test/docs/how-it-works.test.ts).
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'

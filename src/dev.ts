@@ -11,7 +11,7 @@ import closeWithGrace from 'close-with-grace'
 import postgres from 'postgres'
 import { exampleBatch as batch } from '../schemas/example.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
-import { readConfig } from './config.ts'
+import { readConfig } from './config/config.ts'
 import {
   availableMajors,
   reachableDataDirectory,
@@ -19,9 +19,9 @@ import {
   type Postgres
 } from './dev/postgres.ts'
 import { signToken } from './dev/token.ts'
-import { createLogger, loadPretty } from './logger.ts'
-import { migrate } from './run/migrate.ts'
-import { startService, type Service } from './service.ts'
+import { createLogger, loadPretty } from './server/logger.ts'
+import { migrate } from './postgres/migrate.ts'
+import { startService, type Service } from './server/service.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const DATABASE = 'shop'

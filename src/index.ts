@@ -9,6 +9,6 @@
  * ```
  */
 export type { Config } from '../schemas/config.ts'
-export { buildApp, type AppOptions } from './app.ts'
-export { readConfig, type ConfigError, type Environment, type Settings } from './config.ts'
-export { startService, type Service } from './service.ts'
+export { buildApp, type AppOptions } from './server/app.ts'
+export { readConfig, type ConfigError, type Environment, type Settings } from './config/config.ts'
+export { startService, type Service } from './server/service.ts'

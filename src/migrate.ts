@@ -5,7 +5,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { parseDatabaseUrl } from './config/database-url.ts'
-import { migrate } from './run/migrate.ts'
+import { migrate } from './postgres/migrate.ts'
 
 // From the root of the package, which is another way from the compiled file.
 const file = new URL('deploy/migrate.sql', import.meta.resolve('oneflight/package.json'))

@@ -4,13 +4,13 @@
  */
 import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
-import { killMembers } from './cluster-member.ts'
-import { onOrphaned, startWorker } from './cluster-worker.ts'
-import { startPrimary } from './cluster.ts'
-import { readConfig } from './config.ts'
-import { openLogOutput } from './log-output.ts'
-import { createLogger, loadPretty } from './logger.ts'
-import { startService } from './service.ts'
+import { killMembers } from './cluster/spawned-worker.ts'
+import { onOrphaned, startWorker } from './cluster/worker.ts'
+import { startPrimary } from './cluster/primary.ts'
+import { readConfig } from './config/config.ts'
+import { openLogOutput } from './server/log-destination.ts'
+import { createLogger, loadPretty } from './server/logger.ts'
+import { startService } from './server/service.ts'
 
 /**
  * What this process does: all of it, or with `WORKERS` from 2 on the first process and each of the
@@ -45,7 +45,7 @@ export async function run (): Promise<void> {
 
   // The first of several processes answers no requests.
   const telemetry = settings.tracing && part !== 'primary'
-    ? import('./telemetry.ts').then(({ startTelemetry }) => startTelemetry(logger))
+    ? import('./server/open-telemetry.ts').then(({ startTelemetry }) => startTelemetry(logger))
     : undefined
   const starting =
     (async () =>

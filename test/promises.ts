@@ -2,9 +2,9 @@
  * The promises that the README makes, each with the test files behind it, and the reading of the
  * figures that the fault harness measured for them. The README's table and that of
  * docs/reliability.md are made from this one list (`npm run docs`). In charge of naming; it runs
- * nothing. What a figure is, test/faults/scenario.ts says.
+ * nothing. What a figure is, test/chaos/scenario.ts says.
  */
-import type { Figure } from './faults/scenario.ts'
+import type { Figure } from './chaos/scenario.ts'
 
 /**
  * A file under test/ without `.test.ts`, and in a word or two what of it where the file's name does
@@ -27,182 +27,220 @@ export const promises: readonly Promised[] = [
     number: 1,
     text: 'A batch is all or nothing, whatever dies: client, service, backend, server',
     tests: [
-      ['faults/storm', 'everything killed under load, with a ledger'],
-      ['faults/cuts', 'cut at every message'],
-      ['faults'],
-      ['crash'],
-      ['stop'],
-      ['failover'],
-      ['clients-gone']
+      ['chaos/storm', 'everything killed under load, with a ledger'],
+      ['chaos/cuts', 'cut at every message'],
+      ['integration/lost-connections'],
+      ['e2e/crash'],
+      ['e2e/stop'],
+      ['e2e/failover'],
+      ['integration/client-disconnects']
     ]
   },
   {
     number: 2,
     text: 'A 200 means committed',
-    tests: [['faults/storm'], ['faults/cuts'], ['faults/protocol', 'odd servers'], ['faults'], [
-      'crash'
-    ], ['failover']]
+    tests: [['chaos/storm'], ['chaos/cuts'], ['chaos/protocol', 'odd servers'], [
+      'integration/lost-connections'
+    ], [
+      'e2e/crash'
+    ], ['e2e/failover']]
   },
   {
     number: 3,
     text: 'Every error says whether anything was committed',
     tests: [
-      ['faults/cuts', 'COMMIT carried out, its answer withheld'],
-      ['faults/protocol'],
-      ['faults'],
-      ['farewell', 'the last word of a server'],
-      ['crash'],
-      ['retry']
+      ['chaos/cuts', 'COMMIT carried out, its answer withheld'],
+      ['chaos/protocol'],
+      ['integration/lost-connections'],
+      ['unit/postgres/fatal-error-watcher', 'the last word of a server'],
+      ['e2e/crash'],
+      ['integration/retry']
     ]
   },
   {
     number: 4,
     text: 'With an `Idempotency-Key` a batch is applied exactly once',
     tests: [
-      ['idempotency'],
-      ['key-faults', 'how it could be applied twice'],
-      ['principal', 'whose key it is'],
-      ['migrate'],
-      ['faults/storm'],
-      ['faults/cuts'],
-      ['haproxy', 'three instances, one stopped and one killed under load'],
-      ['reliability', 'as documented']
+      ['integration/idempotency'],
+      ['integration/idempotency-edge-cases', 'how it could be applied twice'],
+      ['unit/auth/principal', 'whose key it is'],
+      ['e2e/migrate'],
+      ['chaos/storm'],
+      ['chaos/cuts'],
+      ['e2e/haproxy', 'three instances, one stopped and one killed under load'],
+      ['docs/reliability', 'as documented']
     ]
   },
   {
     number: 5,
     text: "A batch never runs in, sees or ends another request's transaction, role or settings",
     tests: [
-      ['session', 'a hostile trigger on one connection'],
-      ['isolation', 'thousands of interleaved batches of eight roles on three connections'],
-      ['pgbouncer'],
-      ['faults']
+      ['integration/session', 'a hostile trigger on one connection'],
+      [
+        'integration/isolation',
+        'thousands of interleaved batches of eight roles on three connections'
+      ],
+      ['e2e/pgbouncer'],
+      ['integration/lost-connections']
     ]
   },
   {
     number: 6,
     text: "Role and claims of every operation are exactly the token's, whatever a trigger " +
       'does; a bad token is never anonymous',
-    tests: [['auth'], ['tokens'], ['session'], ['isolation']]
+    tests: [['integration/auth'], ['integration/tokens'], ['integration/session'], [
+      'integration/isolation'
+    ]]
   },
   {
     number: 7,
     text: 'Values are stored exactly or refused',
-    tests: [['values', 'every built-in type both ways'], ['json'], ['references'], [
-      'model',
+    tests: [['integration/values', 'every built-in type both ways'], ['unit/json/parse'], [
+      'integration/references'
+    ], [
+      'integration/model',
       'random batches against plain SQL'
-    ], ['idempotency', 'replays']]
+    ], ['integration/idempotency', 'replays']]
   },
   {
     number: 8,
     text: 'Nothing of a request becomes SQL text but quoted identifiers (and the constants of ' +
       '`index_where`, quoted; with `SQL_COMMENTS=on` its ids in a comment, encoded)',
-    tests: [['sql'], ['on-conflict'], ['sql-comments'], ['garbage']]
+    tests: [['integration/sql'], ['integration/on-conflict'], ['integration/sql-comments'], [
+      'integration/fuzz'
+    ]]
   },
   {
     number: 9,
     text: 'Overload is refused fast, and memory stays bounded',
-    tests: [['faults/overload'], ['admission'], ['pool']]
+    tests: [['chaos/overload'], ['integration/admission'], ['integration/pool']]
   },
   {
     number: 10,
     text: 'Every request is answered within its deadline',
-    tests: [['deadlines'], ['faults/cuts', 'silence, throttles'], ['faults'], ['wire']]
+    tests: [['integration/deadlines'], ['chaos/cuts', 'silence, throttles'], [
+      'integration/lost-connections'
+    ], ['integration/wire']]
   },
   {
     number: 11,
     text: 'The process survives restarts of the database, and serves again within a second of it',
-    tests: [['faults/restart'], ['faults/storm'], ['faults/protocol'], ['crash'], ['failover']]
+    tests: [['chaos/restart'], ['chaos/storm'], ['chaos/protocol'], ['e2e/crash'], ['e2e/failover']]
   },
   {
     number: 12,
     text: 'SIGTERM loses no accepted request',
-    tests: [['stop'], ['wire'], ['workers', 'several processes on one port'], [
-      'haproxy',
+    tests: [['e2e/stop'], ['integration/wire'], ['e2e/workers', 'several processes on one port'], [
+      'e2e/haproxy',
       'behind a balancer'
     ]]
   },
   {
     number: 13,
     text: 'A client that goes away frees its lane and locks',
-    tests: [['clients-gone'], ['stop', 'SIGKILL of the service'], ['faults/storm']]
+    tests: [['integration/client-disconnects'], ['e2e/stop', 'SIGKILL of the service'], [
+      'chaos/storm'
+    ]]
   },
-  { number: 14, text: 'DDL under traffic is invisible', tests: [['ddl'], ['retry']] },
+  {
+    number: 14,
+    text: 'DDL under traffic is invisible',
+    tests: [['integration/ddl'], ['integration/retry']]
+  },
   {
     number: 15,
     text: 'Deadlocks and serialization failures are tried again, then reported as retryable',
-    tests: [['faults/conflicts'], ['retry'], ['failover', 'conflicts with recovery']]
+    tests: [['chaos/conflicts'], ['integration/retry'], ['e2e/failover', 'conflicts with recovery']]
   },
   {
     number: 16,
     text: 'No secret, value or token in logs, metrics, configuration and errors',
-    tests: [['secrets'], ['log'], ['admin'], ['config'], ['migrate']]
+    tests: [['integration/secrets'], ['integration/request-log'], ['integration/admin'], [
+      'unit/config/config'
+    ], ['e2e/migrate']]
   },
   {
     number: 17,
     text: 'Every answer and log line carries a safe request id',
-    tests: [['http'], ['wire'], ['log'], ['garbage']]
+    tests: [['integration/http'], ['integration/wire'], ['integration/request-log'], [
+      'integration/fuzz'
+    ]]
   },
   {
     number: 18,
     text: 'Malformed input never gives a 5xx',
-    tests: [['garbage', 'random bytes, bodies and headers'], ['plan', 'property test'], ['json'], [
-      'wire'
-    ]]
+    tests: [
+      ['integration/fuzz', 'random bytes, bodies and headers'],
+      ['integration/validation', 'property test'],
+      ['unit/json/parse'],
+      [
+        'integration/wire'
+      ]
+    ]
   },
   {
     number: 19,
     text: 'A batch takes two round trips, none while a lock is held',
-    tests: [['flights', 'counted on the wire'], ['idempotency', 'with a key as well']]
+    tests: [['integration/round-trips', 'counted on the wire'], [
+      'integration/idempotency',
+      'with a key as well'
+    ]]
   },
   {
     number: 20,
     text: 'A batch does what its operations would do one after the other',
-    tests: [['model', 'random batches against plain SQL'], ['batch']]
+    tests: [['integration/model', 'random batches against plain SQL'], ['integration/batch']]
   },
   {
     number: 21,
     text: 'A token has one reading, one key and one algorithm that fits it',
-    tests: [['tokens'], ['keys']]
+    tests: [['integration/tokens'], ['unit/auth/jwt-keys']]
   },
   {
     number: 22,
     text: 'An endpoint of keys that is down or lies takes nobody out and lets nobody in',
-    tests: [['jwks']]
+    tests: [['integration/jwks']]
   },
   {
     number: 23,
     text: 'Settings of a role count for its batches and for no other',
-    tests: [['role-settings']]
+    tests: [['integration/role-settings']]
   },
   {
     number: 24,
     text: 'A typo never widens a query',
-    tests: [['plan'], ['filter-faults'], ['extension-faults'], ['grammar'], ['openapi'], [
-      'cli-check'
-    ]]
+    tests: [
+      ['integration/validation'],
+      ['integration/filter-validation'],
+      ['integration/extension-validation'],
+      ['unit/plan/grammar'],
+      ['integration/openapi'],
+      [
+        'e2e/cli-check'
+      ]
+    ]
   },
   {
     number: 25,
     text: 'A dry run leaves nothing, and its loss is never in doubt',
-    tests: [['prefer']]
+    tests: [['integration/prefer']]
   },
   {
     number: 26,
     text: 'Every example of the documentation answers as printed',
     tests: [
-      ['language'],
-      ['examples'],
-      ['policies'],
-      ['reliability'],
-      ['readme'],
-      ['commands', 'every shell block'],
-      ['getting-started'],
-      ['coming-from'],
-      ['how-it-works'],
-      ['scaling'],
-      ['cli-docs'],
-      ['links']
+      ['docs/language'],
+      ['docs/examples'],
+      ['docs/policies'],
+      ['docs/reliability'],
+      ['docs/readme'],
+      ['docs/commands', 'every shell block'],
+      ['docs/getting-started'],
+      ['docs/coming-from'],
+      ['docs/how-it-works'],
+      ['docs/scaling'],
+      ['docs/cli'],
+      ['docs/links']
     ]
   }
 ]
@@ -210,12 +248,12 @@ export const promises: readonly Promised[] = [
 /** A figure and the scenario that measured it. */
 export type Measured = Figure & { readonly scenario: string }
 
-/** What a run of `npm run test:faults` leaves in `figures.json`. */
+/** What a run of `npm run test:chaos` leaves in `figures.json`. */
 export interface FaultRecord {
   /** ISO 8601. */
   readonly date: string
   readonly commit: string
-  /** Replays the run: `SEED=n npm run test:faults`. */
+  /** Replays the run: `SEED=n npm run test:chaos`. */
   readonly seed: number
   readonly node: string
   readonly postgres: string
@@ -224,7 +262,7 @@ export interface FaultRecord {
 }
 
 /** Where the harness writes, from the root of the project. */
-export const figuresFile = 'test/faults/figures.json'
+export const figuresFile = 'test/chaos/figures.json'
 
 /**
  * Reads the text of `figures.json`. Throws an Error that names the first figure which speaks of a

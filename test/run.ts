@@ -5,17 +5,17 @@
  * that were not run with their reasons, and full coverage.
  * Refuses to: judge coverage when arguments name single test files.
  *
- * Arguments go to tap as they are: `npm test -- test/batch.test.ts`, `npm test -- --grep=insert`.
- * The verdict is also left in .tap/summary; `npx tap replay --reporter=base` shows the run again in
- * other forms.
+ * Arguments go to tap as they are: `npm test -- test/integration/batch.test.ts`, `npm test --
+ * --grep=insert`. The verdict is also left in .tap/summary; `npx tap replay --reporter=base` shows
+ * the run again in other forms.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import { provideCluster } from './support/cluster.ts'
-import { coverageGaps } from './support/coverage.ts'
-import { tapReader, type Counts } from './support/outcome.ts'
+import { provideCluster } from './support/database/cluster.ts'
+import { coverageGaps } from './support/runner/coverage.ts'
+import { tapReader, type Counts } from './support/runner/tap-reader.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const args = process.argv.slice(2)

@@ -55,12 +55,11 @@ type KnownOperators<T, Mode extends Numbers, Columns> = MayBeObject<T> extends t
       ReferenceList<number | null>,
       Columns
     >
-      : [T] extends [boolean]
-          ? BooleanOperators<
-            boolean | Reference<boolean | null>,
-            ReferenceList<boolean | null>,
-            Columns
-          >
+      : [T] extends [boolean] ? BooleanOperators<
+      boolean | Reference<boolean | null>,
+      ReferenceList<boolean | null>,
+      Columns
+    >
           : [T] extends [string | Date] ? TextOperatorsOf<T, Columns>
               : ArrayOperators<PlainInput<T, Mode> | Reference<T | null>, Columns>
 

@@ -6,8 +6,8 @@
 import { isUtf8 } from 'node:buffer'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { failure } from '../errors/catalogue.ts'
-import { findDuplicate } from '../json/duplicate.ts'
-import { tryParse } from '../json/try.ts'
+import { findDuplicate } from '../json/duplicate-key.ts'
+import { tryParse } from '../json/try-parse.ts'
 import { TokenHeader } from '../../schemas/token.ts'
 
 export type Payload = Readonly<Record<string, unknown>>

@@ -4,7 +4,7 @@
  */
 import type { ErrorObject } from '../../schemas/error.ts'
 import { createLocator, type Locator, type Place } from '../json/source.ts'
-import { tryParse } from '../json/try.ts'
+import { tryParse } from '../json/try-parse.ts'
 import type { Input } from './input.ts'
 
 export interface BatchText {

@@ -4,19 +4,19 @@
  */
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { batchSchema } from '../../schemas/batch.ts'
-import { readLimits, type ConfigError, type Limits } from '../config.ts'
+import { readLimits, type ConfigError, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
-import { findDuplicate } from '../json/duplicate.ts'
+import { findDuplicate } from '../json/duplicate-key.ts'
 import { parseJson } from '../json/parse.ts'
 import { createLocator, type Place } from '../json/source.ts'
 import { findSyntaxFault } from '../json/syntax.ts'
-import { planBatch } from '../plan/plan.ts'
-import { checkIds, refuseBody } from '../plan/request.ts'
+import { planBatch } from '../plan/plan-batch.ts'
+import { checkIds, refuseBody } from '../plan/validate-body.ts'
 import { UsageError } from './arguments.ts'
 import { describeFaults, readBatch } from './batch.ts'
 import { readInput, type Input } from './input.ts'
 import { count, visible } from './text.ts'
-import type { World } from './world.ts'
+import type { World } from './context.ts'
 
 interface Rules {
   readonly limits: Limits

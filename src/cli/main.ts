@@ -8,7 +8,7 @@ import type { RunOptions } from './commands.ts'
 import { renderHelp } from './help.ts'
 import { run } from './run.ts'
 import { visible } from './text.ts'
-import type { World } from './world.ts'
+import type { World } from './context.ts'
 
 /**
  * Runs the command that `argv` (without the program) names; `version` is that of the package.

@@ -6,7 +6,7 @@
 import { validateHeaderValue } from 'node:http'
 import type { ErrorObject } from '../../schemas/error.ts'
 import { indentJson } from '../json/source.ts'
-import { readAnswer, type Result } from './answer.ts'
+import { readAnswer, type Result } from './response.ts'
 import { UsageError } from './arguments.ts'
 import { describeFaults, readBatch, type BatchText } from './batch.ts'
 import { commands, type OptionItem, type RunOptions } from './commands.ts'
@@ -14,7 +14,7 @@ import { readBytes, readInput } from './input.ts'
 import { send, type Loss, type Message } from './send.ts'
 import { renderTable } from './table.ts'
 import { count, visible } from './text.ts'
-import type { World } from './world.ts'
+import type { World } from './context.ts'
 
 /**
  * Sends `file` and prints the answer. Resolves with the exit code; throws a UsageError when there

@@ -8,7 +8,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { maxDepth } from '../../schemas/operation.ts'
-import { findDuplicate } from './duplicate.ts'
+import { findDuplicate } from './duplicate-key.ts'
 import { scanJson, type ValuesSpan } from './scan.ts'
 
 /** A number kept as its source text because a JavaScript number would change it (JSON.rawJSON). */

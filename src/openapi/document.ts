@@ -20,7 +20,7 @@ import {
   type AnswerHeader
 } from '../../schemas/http.ts'
 import { operations } from '../../schemas/operation.ts'
-import { errorAnswers } from './answers.ts'
+import { errorAnswers } from './error-responses.ts'
 import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
 
 export interface ApiDocument {
@@ -112,10 +112,10 @@ function optionsOf (config: DescribedConfig, server: string): FastifyDynamicSwag
 
 const introduction =
   'One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one ' +
-    `transaction, under the database role of the caller's token.
+  `transaction, under the database role of the caller's token.
 
 A batch is an array of operations that run in order; a string such as \`"$order.0.id"\` refers ` +
-    'to a row of an earlier one. It is committed as a whole or not at all.'
+  'to a row of an earlier one. It is committed as a whole or not at all.'
 
 /**
  * Ways to be somebody: by a token, unless the service takes none; without, when it has a role for

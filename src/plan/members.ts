@@ -9,7 +9,7 @@ import {
   type OperationKind
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
-import { checkShape } from './check.ts'
+import { checkShape } from './check-shape.ts'
 import type { Findings } from './nodes.ts'
 
 /** `op`; undefined when a fault was found. */

@@ -5,7 +5,7 @@
 import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { isObject, type Json } from '../json/parse.ts'
-import { checkShape } from './check.ts'
+import { checkShape } from './check-shape.ts'
 import { planDocument, planObject, planScalar, specialMember } from './document.ts'
 import { columnFault, readPath } from './name.ts'
 import type { Assignment, Findings, Path, Single, StoredJson } from './nodes.ts'

@@ -6,7 +6,7 @@ import type { Assignment, Single } from '../plan/nodes.ts'
 import { empty, fill, identifier, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
 import { difference, single, singleText, type Meeting } from './operand.ts'
-import type { Scope } from './scope.ts'
+import type { Scope } from './cte-builder.ts'
 
 /** `"column" = expression`. */
 export function assignment (

@@ -3,7 +3,7 @@
  * sqlcommenter writes it (https://google.github.io/sqlcommenter/spec/). It is the one place where a
  * request's headers come into the text of SQL.
  */
-import { renderTraceparent, type Trace } from '../../schemas/trace.ts'
+import { renderTraceparent, type Trace } from '../../schemas/trace-context.ts'
 
 /**
  * The comment with a space before it. Keys are in alphabetical order, values percent-encoded, so

@@ -31,7 +31,7 @@ import {
   type Bearings
 } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
-import { answerSetting, createScope, nullsName, settingName, type Scope } from './scope.ts'
+import { answerSetting, createScope, nullsName, settingName, type Scope } from './cte-builder.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 

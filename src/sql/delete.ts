@@ -4,7 +4,7 @@
 import type { DeleteNode } from '../plan/nodes.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
-import { tableName, type Scope } from './scope.ts'
+import { tableName, type Scope } from './cte-builder.ts'
 
 /** The delete alone; `returning` is added by the caller. */
 export function deleteStatement ({ table, where }: DeleteNode, scope: Scope): Fragment {

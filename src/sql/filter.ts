@@ -14,7 +14,7 @@ import {
   singleText,
   type Meeting
 } from './operand.ts'
-import type { Scope } from './scope.ts'
+import type { Scope } from './cte-builder.ts'
 
 /**
  * ` where …` over the columns of `t`; empty without conditions. `constants`: for the predicate of

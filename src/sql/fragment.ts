@@ -3,7 +3,7 @@
  * code, as a quoted identifier or as a parameter. Idea: pg-sql2. This file knows no statement.
  */
 
-import { textOf, type Step } from './text.ts'
+import { textOf, type Step } from './text-cache.ts'
 
 const brand: unique symbol = Symbol('sql')
 

@@ -8,7 +8,7 @@
 import { arrayText, constant, integer, parameter, render, sql, type Fragment } from './fragment.ts'
 import type { Statement } from './compile.ts'
 import { raise } from './marker.ts'
-import { answerSetting } from './scope.ts'
+import { answerSetting } from './cte-builder.ts'
 import { checkConnection } from './session.ts'
 
 /** An idempotency key of one request. `principal` and `fingerprint` in hexadecimal digits. */

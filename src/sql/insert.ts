@@ -7,7 +7,7 @@ import { assignment } from './assignment.ts'
 import { constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { documentJson, inspectedDocument, jsonNullRows } from './reference.ts'
-import { nullRow, tableName, type Scope } from './scope.ts'
+import { nullRow, tableName, type Scope } from './cte-builder.ts'
 
 /**
  * The insert of one group of rows; `conflict` is its end, `returning` is added by the caller.

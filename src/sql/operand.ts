@@ -15,7 +15,7 @@ import {
   type Fragment
 } from './fragment.ts'
 import { documentJson, isJsonNull, referenceJson, referenceText } from './reference.ts'
-import type { Scope } from './scope.ts'
+import type { Scope } from './cte-builder.ts'
 
 /**
  * Where an operand is used: what it is compared with, or (`stored`) assigned to, and whether it

@@ -4,7 +4,7 @@
 import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
 import { columnValue } from './column.ts'
 import { identifier, join, sql, type Fragment } from './fragment.ts'
-import { tableName } from './scope.ts'
+import { tableName } from './cte-builder.ts'
 
 /**
  * The rows of `t` as values of the table's own row type, called `row`: unlike `t.*` that is one

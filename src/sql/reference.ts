@@ -15,8 +15,8 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { inspected } from './inspect.ts'
-import { nullRow, nullsName, type Scope } from './scope.ts'
+import { inspected } from './value-checks.ts'
+import { nullRow, nullsName, type Scope } from './cte-builder.ts'
 
 /** An expression of type json: the value, the whole row or the list that a reference means. */
 export function referenceJson ({ source, row, column }: Reference, scope: Scope): Fragment {

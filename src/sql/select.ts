@@ -6,7 +6,7 @@ import { columnValue, comparableValue } from './column.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { wholeRow } from './output.ts'
-import { tableName, type Scope } from './scope.ts'
+import { tableName, type Scope } from './cte-builder.ts'
 
 /**
  * The query alone, whose rows are one value `row` each; how many of them are read is the caller's

@@ -7,7 +7,7 @@ import { assignment } from './assignment.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { documentJson, inspectedDocument, isJsonNull } from './reference.ts'
-import { nullRow, tableName, type Scope } from './scope.ts'
+import { nullRow, tableName, type Scope } from './cte-builder.ts'
 
 /**
  * The update alone; `returning` is added by the caller. Not `set (a, b, …) = (select …)`:

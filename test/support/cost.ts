@@ -8,7 +8,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
-import { createFramer, type Frame } from '../faults/messages.ts'
+import { createFramer, type Frame } from '../chaos/messages.ts'
 import {
   holdUntilWritten,
   isIdle,
@@ -16,7 +16,7 @@ import {
   messageTypes,
   useProxy,
   type Proxy
-} from './proxy.ts'
+} from './network/proxy.ts'
 import { useService, type ServiceUnderTest } from './service.ts'
 import { until } from './until.ts'
 

@@ -1,0 +1,50 @@
+/**
+ * What it means that the statements about an idempotency key failed: the key is busy, or has an
+ * answer already, or keys cannot be kept.
+ */
+import { failure, type Failure } from '../errors/catalogue.ts'
+import type { Key } from '../sql/idempotency.ts'
+import { readMarker } from '../sql/marker.ts'
+import type { Landing } from './attempt.ts'
+import type { Lane } from '../postgres/connection.ts'
+import type { Landed } from './outcome.ts'
+import { readAnswer } from './lost-commit.ts'
+
+/**
+ * What a failure of the statements about the key means. A key that is taken is that of an earlier
+ * request, whose answer is read on the same lane; so may one be that is busy, with somebody who
+ * finds that it is taken. Where there is no answer the client may try again.
+ */
+export async function explainKey (
+  lane: Lane,
+  key: Key,
+  landing: Extract<Landing, { kind: 'failed' }>
+): Promise<Landing & Landed> {
+  const { error, times } = landing
+  const marker = readMarker(error)?.kind
+  const failed = (error: Failure): Landing & Landed => ({ ...landing, error })
+  if (marker === 'session') {
+    return failed(
+      failure('internal', 'An operation changed the session, so that the answer could not be kept.')
+    )
+  }
+  if (MISSING.has(error.code)) {
+    return failed(
+      failure(
+        'idempotency_key_invalid',
+        'Idempotency keys need the table oneflight.idempotency_keys and rights on it: npm ' +
+          'run migrate. The batch was not run.'
+      )
+    )
+  }
+  if (marker === undefined) return landing
+  const stored = await readAnswer(lane, key).catch(() => undefined)
+  if (stored === undefined || !stored.live) {
+    return failed(failure('idempotency_key_in_progress', undefined, { retryable: true }))
+  }
+  if (!stored.same) return failed(failure('idempotency_key_reused'))
+  return { kind: 'committed', replayed: true, rows: stored.rows, times }
+}
+
+/** No such table, schema or column, no right on them. */
+const MISSING: ReadonlySet<string> = new Set(['42P01', '3F000', '42703', '42501'])

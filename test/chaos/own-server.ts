@@ -1,0 +1,173 @@
+/**
+ * What a scenario runs on: a PostgreSQL server of its own with a database, the roles of a service,
+ * and the service as a process of its own.
+ *
+ * In charge of: making them and ending them. A server that is shared with others could neither be
+ * killed nor be measured. Refuses to: send requests, or to cause any fault.
+ */
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import postgres, { type Sql } from 'postgres'
+import {
+  availableMajors,
+  reachableDataDirectory,
+  startPostgres,
+  type Postgres
+} from '../../src/dev/postgres.ts'
+import type { Stage } from '../../src/dev/stage.ts'
+import { signToken } from '../../src/dev/token.ts'
+import { childEnvironment } from '../support/process/process.ts'
+import { until } from '../support/until.ts'
+
+export const SECRET = 'a secret of the fault harness, more than 32 bytes'
+export const ROLE = 'shop_user'
+
+/** The server that scenarios run on; undefined where there is none for this platform. */
+export const embeddedMajor: number | undefined = [
+  Number(process.env['PG_MAJOR']),
+  ...availableMajors().toReversed()
+].find(major => availableMajors().includes(major))
+
+export interface OwnServer {
+  /** The running server. */
+  readonly server: () => Postgres
+  /** Superuser's and the service's URL of the database. */
+  readonly url: string
+  readonly loginUrl: string
+  /** A superuser's client of the database. */
+  readonly sql: Sql
+  /** Starts the server again, on the same port, after it has ended. */
+  start(): Promise<void>
+}
+
+/** Starts a server whose data outlive its restarts, with the database `shop` made by `schema`. */
+export async function useServer (
+  stage: Stage,
+  { schema, settings = {} }: {
+    readonly schema: string,
+    readonly settings?: Readonly<Record<string, string | number>>
+  }
+): Promise<OwnServer> {
+  const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-faults-${randomUUID()}`))
+  const launch = (port?: number): Promise<Postgres> =>
+    startPostgres({
+      major: embeddedMajor ?? 18,
+      dataDir,
+      settings,
+      ...(port === undefined ? {} : { port })
+    })
+  stage.teardown(() => rm(dataDir, { recursive: true, force: true }))
+  let server = await launch()
+  stage.teardown(() => server.stop())
+  await prepare(server.url, schema)
+  const url = at(server.url, {})
+  const sql = postgres(url, { max: 4, onnotice () {} })
+  stage.teardown(() => sql.end({ timeout: 1 }))
+  return {
+    server: () => server,
+    url,
+    loginUrl: at(server.url, { user: 'oneflight', password: 'login' }),
+    sql,
+    async start () {
+      server = await launch(server.port)
+    }
+  }
+}
+
+function at (
+  url: string,
+  { user = 'postgres', password = '' }: { readonly user?: string, readonly password?: string }
+): string {
+  const led = new URL(url)
+  Object.assign(led, { pathname: '/shop', username: user, password })
+  return led.href
+}
+
+async function prepare (url: string, schema: string): Promise<void> {
+  const run = async (url: string, text: string): Promise<void> => {
+    const sql = postgres(url, { max: 1, onnotice () {} })
+    await sql.unsafe(text)
+    await sql.end()
+  }
+  await run(url, "create role oneflight login noinherit password 'login'")
+  await run(url, `create role ${ROLE} nologin; grant ${ROLE} to oneflight`)
+  await run(url, 'create database shop')
+  await run(at(url, {}), schema)
+}
+
+export interface ServiceProcess {
+  readonly url: string
+  readonly adminUrl: string
+  readonly pid: number
+  /** What it has printed so far. */
+  readonly output: () => string
+}
+
+/** Starts the service as `npm start` does; it is killed at the end. */
+export async function useServiceProcess (
+  stage: Stage,
+  databaseUrl: string,
+  env: Readonly<Record<string, string>> = {}
+): Promise<ServiceProcess> {
+  const main = join(import.meta.dirname, '../../src/main.ts')
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {
+    env: childEnvironment({
+      DATABASE_URL: databaseUrl,
+      JWT_SECRET: SECRET,
+      HTTP_PORT: '0',
+      ADMIN_HTTP_PORT: '0',
+      LOG_LEVEL: 'info',
+      SHUTDOWN_DELAY_MS: '0',
+      ...env
+    }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  let head = ''
+  // Read to the end, or the service would wait for its log to be taken; kept only as far as it
+  // tells where it listens.
+  child.stdout.on('data', (bytes: Buffer) => {
+    if (head.length < 1_000_000) head += bytes.toString()
+  })
+  const ended = once(child, 'close')
+  stage.teardown(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  const address = (name: string): Promise<string> =>
+    until(() => {
+      if (child.exitCode !== null) throw new Error(`the service did not start: ${head}`)
+      return new RegExp(`${name} server: (http://[^"]+)`).exec(head)?.[1]
+    })
+  return {
+    url: await address('main'),
+    adminUrl: await address('admin'),
+    pid: child.pid as number,
+    output: () => head
+  }
+}
+
+/** A token for the role of the scenarios. */
+export function bearer (): string {
+  return `Bearer ${
+    signToken({ role: ROLE, sub: 'harness', exp: Math.floor(Date.now() / 1000) + 3600 }, SECRET)
+  }`
+}
+
+/** The value of a metric, labels as they are written there; 0 where it is not there yet. */
+export async function readMetric (
+  { adminUrl }: Pick<ServiceProcess, 'adminUrl'>,
+  name: string,
+  labels = ''
+): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`, { headers: { connection: 'close' } }))
+    .text()
+  return text.split('\n').filter(line => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .filter(line => line.includes(labels)).reduce(
+      (sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))),
+      0
+    )
+}

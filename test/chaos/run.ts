@@ -1,0 +1,118 @@
+/**
+ * `npm run test:chaos [scenario …]`: runs scenarios in their long form and says which goals were
+ * reached.
+ *
+ * In charge of: the seed (SEED=n replays a run), the table, `figures.json`, and exit code 1 when a
+ * goal was missed. Refuses to: know what a scenario does.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { installedPackage } from '../../src/dev/binaries.ts'
+import { figuresFile, readFigures, type FaultRecord, type Measured } from '../promises.ts'
+import { conflicts } from './conflicts.ts'
+import { cuts } from './cuts.ts'
+import { overload } from './overload.ts'
+import { embeddedMajor } from './own-server.ts'
+import { restart } from './restart.ts'
+import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
+import { storm } from './storm.ts'
+
+const scenarios: readonly Scenario[] = [storm, cuts, overload, conflicts, restart]
+
+const root = join(import.meta.dirname, '../..')
+const file = join(root, figuresFile)
+const names = process.argv.slice(2)
+const unknown = names.filter(name => !scenarios.some(scenario => scenario.name === name))
+const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+
+// Exit, and not just end: what scenarios have started is killed then.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
+
+if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
+  console.error(
+    unknown.length > 0
+      ? `no scenario ${unknown.join(', ')}; there are ${
+        scenarios.map(({ name }) => name).join(', ')
+      }`
+      : 'SEED is a whole number'
+  )
+  process.exitCode = 1
+} else {
+  await runAll(scenarios.filter(({ name }) => names.length === 0 || names.includes(name)))
+}
+
+async function runAll (chosen: readonly Scenario[]): Promise<void> {
+  console.log(`SEED=${seed}`)
+  // Now, for there may be another one when the figures are written.
+  const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
+  const figures: Measured[] = []
+  for (const { name, run } of chosen) {
+    const start = performance.now()
+    console.log(`# ${name}`)
+    // Of its own for each: a scenario alone sees the same numbers as among others.
+    const found = await run({
+      long: true,
+      random: seeded(seed),
+      say: text => console.log(`#   ${text}`)
+    })
+    figures.push(...found.map(figure => ({ scenario: name, ...figure })))
+    console.log(
+      `${renderTable(found)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
+    )
+  }
+  await write(figures, commit)
+  const missed = figures.filter(figure => !isReached(figure))
+  console.log(
+    missed.length === 0
+      ? 'every goal was reached'
+      : `${missed.length} goals were missed: ${
+        missed.map(({ scenario, name }) => `${scenario}: ${name}`).join('; ')
+      }`
+  )
+  console.log(
+    `SEED=${seed} npm run test:chaos${names.map(name => ` ${name}`).join('')} replays it`
+  )
+  process.exitCode = missed.length === 0 ? 0 : 1
+}
+
+/** What was not run keeps its figures. */
+async function write (figures: readonly Measured[], commit: string): Promise<void> {
+  const before = existsSync(file) ? readFigures(readFileSync(file, 'utf8')).figures : []
+  const record: FaultRecord = {
+    date: new Date().toISOString(),
+    commit,
+    seed,
+    node: process.version,
+    postgres: embeddedMajor === undefined
+      ? ''
+      : (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, ''),
+    cores: availableParallelism(),
+    figures: scenarios.flatMap(({ name }) => {
+      const own = figures.filter(({ scenario }) => scenario === name)
+      return own.length > 0 ? own : before.filter(({ scenario }) => scenario === name)
+    })
+  }
+  writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`)
+}
+
+function renderTable (figures: readonly Figure[]): string {
+  const width = Math.max(...figures.map(({ name }) => name.length))
+  return figures.map(figure => {
+    const { exactly, atLeast, atMost } = figure.goal ?? {}
+    const goals = [['=', exactly], ['>=', atLeast], ['<=', atMost]] as const
+    const goal = goals.flatMap(([sign, bound]) =>
+      bound === undefined ? [] : [`${sign} ${show(bound, figure)}`]
+    ).join(', ')
+    const verdict = figure.goal === undefined ? '' : isReached(figure) ? 'reached' : 'MISSED'
+    return `${figure.name.padEnd(width)}  ${show(figure.value, figure).padStart(12)}  ${
+      goal.padEnd(14)
+    }  ${verdict}\n`
+  }).join('')
+}
+
+function show (value: number, { unit }: Figure): string {
+  const shown = unit === '%' ? value * 100 : value
+  return `${Number.isInteger(shown) ? shown : shown.toFixed(1)}${unit === '' ? '' : ` ${unit}`}`
+}

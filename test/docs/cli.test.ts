@@ -1,0 +1,43 @@
+/** The command lines of docs/cli.md print what stands below them, on the shop of `npm run dev`. */
+import { spawn } from 'node:child_process'
+import { chmodSync, readFileSync } from 'node:fs'
+import { delimiter, join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { program } from '../support/process/cli.ts'
+import { codeBlocks } from '../support/docs/markdown.ts'
+import { childEnvironment } from '../support/process/process.ts'
+import { token } from '../support/service.ts'
+import { CUSTOMER, useShopService } from '../support/database/shop.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+
+t.test('every command line, in its order', async t => {
+  const service = await useShopService(t, { keys: true })
+  // By its name, as where it is installed.
+  const directory = t.testdir({
+    oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning ` +
+      `'${program}' "$@"\n`
+  })
+  chmodSync(join(directory, 'oneflight'), 0o755)
+  const env = childEnvironment({
+    PATH: `${directory}${delimiter}${process.env['PATH'] ?? ''}`,
+    ONEFLIGHT_URL: service.url,
+    ONEFLIGHT_TOKEN: token(CUSTOMER)
+  })
+  const page = read('docs/cli.md')
+  const blocks = codeBlocks(page)
+  const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter((
+    [{ language, lead }]
+  ) => language === 'sh' && lead === '<!-- run by: test/docs/cli.test.ts -->')
+  t.equal(own.length, page.match(/run by: test\/cli-docs/g)?.length)
+  for (const [{ text: line }, expected] of own) {
+    const child = spawn('sh', ['-c', `exec 2>&1\n${line}`], {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    t.equal((await text(child.stdout)).trimEnd(), expected, line)
+  }
+})

@@ -1,0 +1,552 @@
+/**
+ * Every example of docs/language.md, written with the client: it sends what stands there and
+ * answers what stands there, and no word of the language lacks one. What the service refuses is
+ * refused by the types as well where they can know it.
+ */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { $, OneflightError, type Batch, type BatchOptions } from '../../client/src/index.ts'
+import { operators } from '../../schemas/filter.ts'
+import { modifiers } from '../../schemas/modifier.ts'
+import { memberKinds } from '../../schemas/operation.ts'
+import { useClient, type LanguageDatabase } from '../support/client.ts'
+import { codeBlocks } from '../support/docs/markdown.ts'
+import { useService } from '../support/service.ts'
+
+type Build = (b: Batch<LanguageDatabase>) => object
+
+/** By heading, in the order of the page. Ids are the names of the members. */
+const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, BatchOptions]>>> = {
+  Insert: [
+    b => ({
+      new: b.insert('customers', [{ name: 'Night Kiosk', email: 'kiosk@example.com' }, {
+        name: 'Market Stall',
+        email: null,
+        city: 'Genoa'
+      }])
+    })
+  ],
+  Update: [
+    b => ({
+      shipped: b.update('stock', { set: { qty: 12, sold: 3 }, where: { sku: { eq: 'apple' } } })
+    }),
+    b => ({ season: b.update('stock', { set: { sold: 0 }, all: true, returning: ['sku'] }) })
+  ],
+  Delete: [
+    b => ({ gone: b.delete('bookings', { where: { room: { eq: 'red' } } }) })
+  ],
+  Select: [
+    b => ({
+      porto: b.select('customers', { where: { city: { eq: 'Porto' } }, order: [{ id: 'asc' }] })
+    })
+  ],
+  'All faults at once': [
+    b => ({
+      // @ts-expect-error there is no such member
+      a: b.select('stock', { wheer: { sku: { eq: 'apple' } } }),
+      // @ts-expect-error there is no such operator, and null equals nothing
+      b: b.delete('stock', { where: { qty: { equals: 0 }, sku: { eq: null } } })
+    })
+  ],
+  Comparisons: [
+    b => ({
+      found: b.select('orders', {
+        columns: ['id', 'status', 'total'],
+        where: { status: { neq: 'open' }, total: { gte: 10, lt: 50 } }
+      }),
+      named: b.select('customers', {
+        columns: ['name'],
+        where: { email: { match: '^(corner|kiosk)@' }, name: { like: '% Shop' } }
+      })
+    }),
+    b => ({
+      march: b.select('orders', {
+        columns: ['id', 'placed'],
+        where: { placed: { between: ['2026-03-01', '2026-03-31'] } },
+        order: [{ placed: 'asc' }]
+      })
+    })
+  ],
+  NULL: [
+    b => ({
+      silent: b.select('customers', { columns: ['name'], where: { email: { is: null } } }),
+      others: b.select('customers', {
+        columns: ['name'],
+        where: { email: { isdistinct: 'bakery@example.com' } },
+        order: [{ name: 'asc' }]
+      })
+    })
+  ],
+  Lists: [
+    b => ({
+      in: b.select('orders', {
+        columns: ['id'],
+        where: { status: { in: ['paid', 'shipped'] } },
+        order: [{ id: 'asc' }]
+      }),
+      nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } })
+    }),
+    b => ({
+      any: b.select('customers', {
+        columns: ['name'],
+        where: { name: { ilike: $.any(['%shop', 'harbour%']) } },
+        order: [{ name: 'asc' }]
+      }),
+      all: b.select('articles', {
+        columns: ['title'],
+        where: { body: { imatch: $.all(['cellar', 'apples?']) } },
+        order: [{ title: 'asc' }]
+      })
+    })
+  ],
+  'And, or, not': [
+    b => ({
+      due: b.select('orders', {
+        columns: ['id', 'status', 'total'],
+        where: {
+          status: { not: { in: ['shipped'] } },
+          or: [{ total: { gt: 10 } }, {
+            and: [{ customer_id: { eq: 3 } }, { not: { tags: { cs: ['express'] } } }]
+          }]
+        },
+        order: [{ id: 'asc' }]
+      })
+    })
+  ],
+  'Another column': [
+    b => ({
+      unpaid: b.select('orders', {
+        columns: ['id', 'total', 'paid'],
+        where: { paid: { lt: $.col('total') } }
+      })
+    })
+  ],
+  'Inside jsonb': [
+    b => ({
+      text: b.select('orders', {
+        columns: ['id'],
+        where: { 'data->items->0->>sku': { like: 'p%' } }
+      }),
+      number: b.select('orders', { columns: ['id'], where: { 'data->weight': { gt: 10 } } })
+    }),
+    b => ({
+      contains: b.select('orders', {
+        columns: ['id'],
+        where: { data: { cs: { items: [{ sku: 'apple' }] } } },
+        order: [{ id: 'asc' }]
+      }),
+      keys: b.select('orders', {
+        columns: ['id'],
+        where: { data: { has_key: 'items', has_keys_any: ['note', 'weight'] } },
+        order: [{ id: 'asc' }]
+      }),
+      both: b.select('orders', {
+        columns: ['id'],
+        where: { data: { has_keys_all: ['items', 'weight'] } }
+      }),
+      equal: b.select('orders', { columns: ['id'], where: { data: { eq: {} } } })
+    })
+  ],
+  'Arrays and ranges': [
+    b => ({
+      both: b.select('orders', { columns: ['id'], where: { tags: { cs: ['express', 'gift'] } } }),
+      only: b.select('orders', {
+        columns: ['id'],
+        where: { tags: { cd: ['express', 'fragile'] } },
+        order: [{ id: 'asc' }]
+      }),
+      one: b.select('orders', {
+        columns: ['id'],
+        where: { tags: { ov: ['gift', 'fragile'] } },
+        order: [{ id: 'asc' }]
+      }),
+      none: b.select('orders', { columns: ['id'], where: { tags: { eq: [] } } })
+    }),
+    b => ({
+      taken: b.select('bookings', {
+        columns: ['id', 'room'],
+        where: { during: { ov: '[2026-07-04,2026-07-05)' } },
+        order: [{ id: 'asc' }]
+      }),
+      on: b.select('bookings', {
+        columns: ['id'],
+        where: { during: { cs: '[2026-07-06,2026-07-06]' } }
+      }),
+      next: b.select('bookings', {
+        columns: ['id'],
+        where: { during: { adj: '[2026-07-08,2026-07-10)' } }
+      }),
+      before: b.select('bookings', {
+        columns: ['id'],
+        where: { during: { sl: '[2026-07-05,2026-07-07)' } }
+      }),
+      after: b.select('bookings', {
+        columns: ['id'],
+        where: { during: { sr: '[2026-07-01,2026-07-05)' } }
+      }),
+      ending: b.select('bookings', {
+        columns: ['id'],
+        where: { during: { nxr: '[2026-07-02,2026-07-05)' } }
+      }),
+      beginning: b.select('bookings', {
+        columns: ['id'],
+        where: { during: { nxl: '[2026-07-05,2026-07-06)' } }
+      })
+    })
+  ],
+  'Full text': [
+    b => ({
+      words: b.select('articles', {
+        columns: ['id', 'title'],
+        where: { words: { wfts: { query: 'apple -wine', config: 'english' } } }
+      }),
+      operators: b.select('articles', {
+        columns: ['id'],
+        where: { words: { fts: { query: 'cake | wine', config: 'english' } } },
+        order: [{ id: 'asc' }]
+      }),
+      phrase: b.select('articles', {
+        columns: ['id'],
+        where: { words: { phfts: { query: 'ripe pears', config: 'english' } } }
+      }),
+      text: b.select('articles', {
+        columns: ['id'],
+        where: { body: { plfts: { query: 'needs sugar', config: 'english' } } }
+      })
+    })
+  ],
+  References: [
+    b => {
+      const customer = b.insert('customers', { name: 'Night Kiosk' })
+      const order = b.insert('orders', {
+        customer_id: customer.row().id,
+        data: { for: customer.row(0).name, row: customer.row(), open: true }
+      }, { returning: ['id', 'customer_id', 'data'] })
+      const check = b.select('orders', {
+        columns: ['status'],
+        where: { id: { eq: order.row().id }, 'data->row': { eq: customer.row(0) } }
+      })
+      return { customer, order, check }
+    },
+    b => {
+      const express = b.select('orders', {
+        columns: ['id', 'customer_id'],
+        where: { tags: { cs: ['express'] } },
+        order: [{ id: 'asc' }]
+      })
+      const customers = b.select('customers', {
+        columns: ['name'],
+        where: { id: { in: express.rows.customer_id } },
+        order: [{ id: 'asc' }]
+      })
+      const first = b.select('customers', {
+        columns: ['name'],
+        where: { id: { in: [express.row(0).customer_id, 3] } },
+        order: [{ id: 'asc' }]
+      })
+      const note = b.update('orders', {
+        set: { data: { with: express.rows.id } },
+        where: { id: { eq: 4 } },
+        returning: ['data']
+      })
+      return { express, customers, first, note }
+    },
+    b => {
+      const customer = b.select('customers', { where: { name: { eq: 'Nobody' } } })
+      return { customer, order: b.insert('orders', { customer_id: customer.row().id }) }
+    },
+    b => {
+      const kept = b.select('articles', {
+        columns: ['id'],
+        where: { title: { like: '%cherries%' } }
+      })
+      return { kept, gone: b.delete('articles', { where: { id: { nin: kept.rows.id } } }) }
+    },
+    b => ({
+      kiosk: b.insert('customers', { name: '$5.00 and less', city: '$kiosk.0.id' }, {
+        returning: ['name', 'city']
+      })
+    })
+  ],
+  Columns: [
+    b => ({
+      notes: b.select('orders', {
+        columns: ['id', 'data->>note', { column: 'data->items->0', as: 'first' }],
+        where: { id: { lte: 2 } },
+        order: [{ id: 'asc' }]
+      }),
+      paid: b.update('orders', {
+        set: { status: 'paid' },
+        where: { id: { eq: 2 } },
+        returning: ['id', { column: 'total', as: 'amount' }]
+      }),
+      quiet: b.delete('articles', { where: { id: { eq: 3 } }, returning: [] })
+    })
+  ],
+  Aggregates: [
+    b => ({
+      totals: b.select('orders', {
+        columns: ['status', { fn: 'count' }, { fn: 'sum', column: 'total', as: 'worth' }],
+        group_by: ['status'],
+        order: [{ worth: 'desc' }]
+      }),
+      all: b.select('orders', {
+        columns: [{ fn: 'max', column: 'placed' }, { fn: 'count', column: 'placed' }]
+      })
+    })
+  ],
+  'Order, limit, offset': [
+    b => ({
+      page: b.select('orders', {
+        columns: ['id', 'placed'],
+        order: [{ placed: { direction: 'desc', nulls: 'last' } }, { id: 'asc' }],
+        limit: 2,
+        offset: 1
+      })
+    })
+  ],
+  Locks: [
+    b => {
+      const next = b.select('orders', {
+        columns: ['id'],
+        where: { status: { eq: 'open' } },
+        order: [{ id: 'asc' }],
+        limit: 1,
+        lock: { mode: 'update', wait: 'skip_locked' }
+      })
+      return {
+        next,
+        taken: b.update('orders', {
+          set: { status: 'paid' },
+          where: { id: { in: next.rows.id } },
+          returning: ['id', 'status']
+        })
+      }
+    }
+  ],
+  Conflicts: [
+    b => ({
+      added: b.insert('stock', [{ sku: 'apple', qty: 1 }, { sku: 'cherry', qty: 7 }], {
+        on_conflict: { columns: ['sku'], do: 'nothing' },
+        returning: ['sku', 'qty']
+      })
+    }),
+    b => ({
+      saved: b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'cherry', qty: 7 }], {
+        on_conflict: { constraint: 'stock_pkey', do: 'update' },
+        returning: ['sku', 'qty']
+      })
+    }),
+    b => ({
+      came: b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'pear', qty: 5 }], {
+        on_conflict: {
+          columns: ['sku'],
+          do: 'update',
+          set: { qty: $.excluded('qty'), sold: $.inc(1) },
+          where: { qty: { neq: $.excluded('qty') } }
+        },
+        returning: ['sku', 'qty', 'sold']
+      })
+    }),
+    b => ({
+      basket: b.insert('orders', { customer_id: 1, total: 2.80 }, {
+        returning: ['id', 'customer_id', 'total'],
+        on_conflict: {
+          columns: ['customer_id'],
+          index_where: { status: { eq: 'open' } },
+          do: 'update',
+          set: { total: $.inc('2.80') }
+        }
+      })
+    })
+  ],
+  'Computed values': [
+    b => ({
+      sold: b.update('stock', {
+        set: { qty: $.inc(-2), sold: $.inc(2), counted_at: $.now() },
+        where: { sku: { eq: 'apple' } },
+        returning: ['sku', 'qty', 'sold']
+      }),
+      settled: b.update('orders', {
+        set: { paid: $.col('total'), total: $.mul(2), status: $.default() },
+        where: { id: { eq: 3 } },
+        returning: ['id', 'status', 'total', 'paid']
+      })
+    }),
+    b => ({
+      merged: b.update('orders', {
+        set: {
+          data: $.merge({ note: 'left at the door', weight: 3 }),
+          tags: $.append(['fragile'])
+        },
+        where: { id: { eq: 1 } },
+        returning: ['tags', 'data']
+      }),
+      removed: b.update('orders', {
+        set: { data: $.remove('items') },
+        where: { id: { eq: 1 } },
+        returning: ['data']
+      }),
+      plain: b.update('orders', {
+        set: { data: { $inc: 1 } },
+        where: { id: { eq: 4 } },
+        returning: ['data']
+      })
+    })
+  ],
+  Expectations: [
+    b => ({
+      order: b.update('orders', {
+        set: { status: 'shipped' },
+        where: { id: { eq: 1 }, status: { eq: 'paid' } },
+        expect: 1,
+        returning: ['id', 'status']
+      })
+    }),
+    b => ({
+      stock: b.update('stock', { set: { qty: $.inc(-4) }, where: { sku: { eq: 'apple' } } }),
+      order: b.update('orders', {
+        set: { status: 'shipped' },
+        where: { id: { eq: 1 }, status: { eq: 'paid' } },
+        expect: 1
+      })
+    }),
+    b => ({
+      stock: b.select('stock', {
+        columns: ['qty'],
+        where: { sku: { eq: 'apple' } },
+        expect: { min: 1, max: 5 }
+      })
+    })
+  ],
+  'Dry run': [
+    [
+      b => ({
+        gone: b.delete('bookings', { all: true, returning: ['id'] }),
+        left: b.select('bookings', { columns: [{ fn: 'count' }] })
+      }),
+      { dryRun: true }
+    ],
+    b => ({ left: b.select('bookings', { columns: [{ fn: 'count' }] }) })
+  ],
+  'Numbers instead of rows': [
+    [
+      b => ({
+        added: b.insert('stock', [{ sku: 'cherry', qty: 7 }, { sku: 'plum', qty: 2 }]),
+        none: b.delete('stock', { where: { sku: { eq: 'fig' } } })
+      }),
+      { return: 'minimal' }
+    ]
+  ],
+  'One view of the data': [
+    [
+      b => ({
+        orders: b.select('orders', { columns: [{ fn: 'count' }] }),
+        items: b.select('stock', { columns: [{ fn: 'sum', column: 'qty' }] })
+      }),
+      { isolation: 'repeatable-read', readOnly: true }
+    ],
+    [b => ({ add: b.insert('stock', { sku: 'cherry', qty: 7 }) }), { readOnly: true }]
+  ],
+  'What took how long': [
+    [b => ({ count: b.select('stock', { columns: [{ fn: 'count' }] }) }), { timing: true }]
+  ],
+  'What PostgreSQL would do': [
+    [b => ({ gone: b.delete('bookings', { all: true }) }), { explain: true }]
+  ],
+  Errors: [
+    b => ({
+      new: b.insert('customers', { name: 'Night Kiosk' }),
+      twin: b.insert('customers', { name: 'Corner Shop', email: 'corner@example.com' })
+    })
+  ]
+}
+
+/** The client has no preference that the service does not know. */
+const notOfTheClient = 'No guesses'
+
+const page = codeBlocks(readFileSync(new URL('../../docs/language.md', import.meta.url), 'utf8'))
+const [tables = '', data = ''] = page.filter(({ language }) => language === 'sql').map(({ text }) =>
+  text
+)
+const printed = page.filter(({ language, heading, text }) =>
+  language === 'json' && heading !== notOfTheClient && /^[[{]/.test(text)
+)
+const examples = printed.filter(({ text }) => text.startsWith('[')).map(batch => ({
+  ...batch,
+  answer: JSON.parse(printed[printed.indexOf(batch) + 1]?.text ?? '') as {
+    error: object | null,
+    data: object | null
+  }
+}))
+
+/** References in the one form that the client has; `$$` stays. */
+const longForm = (batch: string): string =>
+  batch.replace(
+    /"\$(\w+)(\.\w+)?"(?!:)/g,
+    (text, op: string, rest = '') =>
+      /\.\d/.test(rest as string) ? text : `"$${op}.0${String(rest)}"`
+  )
+
+t.test('the examples', async t => {
+  const service = await useService(t, {
+    schema: `${tables}; grant all on all tables in schema public to oneflight_user`
+  })
+  const { sql } = service.database
+  const names = (await sql`select relname from pg_class where relnamespace = 'public'::regnamespace
+      and relkind = 'r'`)
+    .map(({ relname }) => relname as string)
+  let body = ''
+  const client = useClient<LanguageDatabase>(service, {
+    idempotency: false,
+    fetch: async (url, init) => {
+      body = String(init.body)
+      return fetch(url, init)
+    }
+  })
+  const used = new Map<string, number>()
+  for (const { heading, lead, text, answer } of examples) {
+    const position = used.get(heading) ?? 0
+    used.set(heading, position + 1)
+    const batch = batches[heading]?.[position]
+    if (batch === undefined) {
+      t.fail(`the client does not write example ${position} of ${heading}`)
+      continue
+    }
+    const [build, options] = typeof batch === 'function' ? [batch, {}] : batch
+    if (lead !== 'Then, on the same data:') {
+      await sql.unsafe(`truncate ${names.join()} restart identity; ${data}`)
+    }
+    const outcome = await client.batch(build as () => Record<string, never>, {
+      ...options,
+      requestId: 'docs'
+    }).catch((error: unknown) => error)
+    const name = `${heading}, example ${position}`
+    t.same(JSON.parse(body), JSON.parse(longForm(text)), `${name} is sent`)
+    if (answer.error === null) {
+      t.same((outcome as { data: unknown }).data, answer.data, `${name} is answered`)
+    } else {
+      t.ok(outcome instanceof OneflightError, name)
+      const { request_id: requestId, ...expected } = answer.error as Record<string, unknown>
+      t.match(outcome, { ...expected, requestId }, `${name} is refused`)
+    }
+  }
+  t.same(
+    Object.fromEntries(used),
+    Object.fromEntries(Object.entries(batches).map(([heading, list]) => [heading, list.length])),
+    'as many as there are'
+  )
+})
+
+t.test('no word of the language lacks an example', async t => {
+  const sent = JSON.stringify(examples.map(({ text }) => JSON.parse(text) as unknown))
+  for (
+    const word of [
+      ...Object.keys(operators),
+      ...Object.keys(modifiers),
+      ...memberKinds.keys(),
+      'any',
+      'all'
+    ]
+  ) t.ok(sent.includes(`"${word}":`), word)
+})

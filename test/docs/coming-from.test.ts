@@ -1,0 +1,123 @@
+/**
+ * docs/coming-from.md: its batches are answered as printed on the sample shop, the endpoint written
+ * by hand does what the first of them does, and no word of Oneflight in its table is one that the
+ * language does not have.
+ */
+import { STATUS_CODES } from 'node:http'
+import { pathToFileURL } from 'node:url'
+import type { Sql } from 'postgres'
+import t from 'tap'
+import { operators } from '../../schemas/filter.ts'
+import { modifiers } from '../../schemas/modifier.ts'
+import { settleJson, useShop } from '../support/docs/commands.ts'
+import { CUSTOMER } from '../support/database/shop.ts'
+import { readBlocks, readPage } from '../support/docs/pages.ts'
+import { token } from '../support/service.ts'
+
+interface Example {
+  readonly line: number
+  readonly batch: string
+  readonly status: string
+  readonly answer: string
+}
+
+const page = readPage('docs/coming-from.md')
+const blocks = readBlocks(page)
+
+/** A batch, or `HTTP/1.1 …` when the batch before is sent once more; then the answer. */
+function readExamples (): readonly Example[] {
+  const found: Example[] = []
+  for (const [i, { language, text, line }] of blocks.entries()) {
+    const answer = blocks[i + 1]?.text ?? ''
+    if (language === 'json' && text.startsWith('[\n')) {
+      found.push({ line, batch: text, status: 'HTTP/1.1 200 OK', answer })
+    }
+    if (language === 'http' && text.startsWith('HTTP/1.1 ')) {
+      found.push({ line, batch: found.at(-1)?.batch ?? '', status: text, answer })
+    }
+  }
+  return found
+}
+
+t.test('the batches', async t => {
+  const service = await useShop(t)
+  const examples = readExamples()
+  t.equal(examples.length, 5)
+  for (const { line, batch, status, answer } of examples) {
+    const sent = await service.post(batch, {
+      headers: { authorization: `Bearer ${token(CUSTOMER)}`, 'x-request-id': 'docs' }
+    })
+    t.equal(`HTTP/1.1 ${sent.status} ${STATUS_CODES[sent.status]}`, status, `line ${line}, status`)
+    t.equal(settleJson(sent.text), settleJson(answer), `line ${line}`)
+  }
+  t.same(await service.database.sql`select count(*)::int as n from jobs where task ? 'changed'`, [{
+    n: 1
+  }], 'what failed left no job')
+})
+
+type PlaceOrder = (
+  sql: Sql,
+  claims: object,
+  name: string,
+  lines: readonly object[]
+) => Promise<Record<string, unknown>>
+
+t.test('the endpoint by hand', async t => {
+  const { database: { sql } } = await useShop(t)
+  const text =
+    blocks.find(({ check }) =>
+      check?.kind === 'run by' && check.file === 'test/docs/coming-from.test.ts'
+    )?.text ?? ''
+  const { placeOrder } = await import(
+    pathToFileURL(`${t.testdir({ 'endpoint.mjs': text })}/endpoint.mjs`).href
+  ) as { placeOrder: PlaceOrder }
+  const done = await placeOrder(sql, CUSTOMER, 'Bakery', [{ sku: 'apple', qty: 4 }, {
+    sku: 'pear',
+    qty: 1
+  }])
+  const first = JSON.parse(readExamples()[0]?.answer ?? '{}') as {
+    data: { order: Array<{ id: number }>, items: Array<{ order_id: number }> }
+  }
+  const [order] = first.data.order
+  // postgres.js answers a bigint as a string.
+  t.same(done, {
+    order: { ...order, id: String(order?.id) },
+    items: first.data.items.map(item => ({ ...item, order_id: String(item.order_id) }))
+  })
+  await t.rejects(placeOrder(sql, CUSTOMER, 'Bakery', [{ sku: 'quince', qty: 5 }]), {
+    code: '23514'
+  })
+  t.same(await sql`select count(*)::int as n from orders`, [{ n: 2 }])
+})
+
+t.test('the function of PostgREST is one that PostgreSQL takes', async t => {
+  const { database: { sql } } = await useShop(t)
+  await sql.unsafe(blocks.find(({ language }) => language === 'sql')?.text ?? '')
+  const [placed] = await sql.begin(async sql => {
+    await sql`select set_config('request.jwt.claims', ${JSON.stringify(CUSTOMER)}, true)`
+    return sql`select id from place_order('Bakery',
+      '[{"sku": "apple", "qty": 4}, {"sku": "pear", "qty": 1}]'::jsonb)`
+  })
+  t.same(
+    await sql`select sku, qty from order_items where order_id = ${placed?.['id']} order by sku`,
+    [{ sku: 'apple', qty: 4 }, { sku: 'pear', qty: 1 }]
+  )
+})
+
+t.test('the words of the last column are of the language', async t => {
+  const rows =
+    page.slice(page.indexOf('| PostgREST | Hasura |')).split('\n\n')[0]?.split('\n').slice(2) ?? []
+  const ours = rows.map(row => row.split('|').at(-2) ?? '').join('\n')
+  const filters = Array.from(
+    ours.matchAll(/\{"(\w+)": \{"(\w+)":/g),
+    ([, , operator]) => operator as string
+  ).filter(word => word !== 'columns')
+  t.not(filters.length, 0)
+  for (const word of filters) t.ok(word in operators, word)
+  const named = Array.from(
+    ours.matchAll(/`?(\$[a-z]+)`?(?=,|`|\]|\))/g),
+    ([, word]) => word as string
+  ).filter(word => !word.startsWith('$order'))
+  t.not(named.length, 0)
+  for (const word of named) t.ok(word in modifiers, word)
+})

@@ -1,0 +1,180 @@
+/**
+ * The batches in examples/ answer what examples/README.md prints on the shop of `npm run dev`, and
+ * keep what it promises.
+ */
+import { readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { codeBlocks, compact } from '../support/docs/markdown.ts'
+import type { Answer, ServiceUnderTest } from '../support/service.ts'
+import { asCustomer, useShopService } from '../support/database/shop.ts'
+import { until } from '../support/until.ts'
+
+const read = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+const CURL =
+  /^curl http:\/\/127\.0\.0\.1:4000 -H "Authorization: Bearer \$TOKEN" -H 'Content-Type: application\/json' -d @(examples\/[a-z-]+\.json)$/
+
+/** Sends a file of examples/, or what `change` makes of it. */
+type Send = (name: string, change?: (batch: string) => string) => Promise<Answer>
+
+async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Send }> {
+  const service = await useShopService(t)
+  return {
+    service,
+    send: (name, change = batch => batch) =>
+      service.post(change(read(`examples/${name}.json`)), { headers: asCustomer() })
+  }
+}
+
+const balances = ({ database: { sql } }: ServiceUnderTest) =>
+  sql`select name, balance::int, (select count(*)::int from transfers) as transfers from accounts
+    order by name`
+
+t.test('the answers as printed', async t => {
+  const { service, send } = await useShop(t)
+  const [started] = codeBlocks(read('README.md')).filter(({ language }) => language === 'http')
+  // as `npm run dev` does
+  await service.post(started?.text.replace(/^[^[]*/, ''), { headers: asCustomer() })
+  const blocks = codeBlocks(read('examples/README.md'))
+  const lines = blocks.filter(({ language }) => language === 'sh').map(({ text }) => text)
+  const answers = blocks.filter(({ language }) => language === 'json').map(({ text }) => text)
+  t.equal(lines.length, answers.length)
+  for (const [i, line] of lines.entries()) {
+    const file = CURL.exec(line)?.[1] ?? ''
+    const { text } = await send(file.replace(/^examples\/|\.json$/g, ''))
+    t.equal(compact(text), compact(answers[i] as string), file)
+  }
+})
+
+t.test('two transfers at once both happen', async t => {
+  const { service, send } = await useShop(t)
+  const answers = await Promise.all([send('transfer'), send('transfer')])
+  t.same(answers.map(({ status }) => status), [200, 200])
+  t.same(await balances(service), [{ name: 'bank', balance: 50, transfers: 2 }, {
+    name: 'till',
+    balance: 50,
+    transfers: 2
+  }])
+})
+
+t.test('two transfers that block each other both happen', async t => {
+  const { service, send } = await useShop(t)
+  const { name, sql } = service.database
+  await sql.unsafe(
+    `alter database ${name} set deadlock_timeout = '10ms'; update accounts set balance = 50`
+  )
+  const back = (batch: string): string =>
+    batch.replace(/till|bank/g, account => account === 'till' ? 'bank' : 'till')
+  const waiting = (batches: number) =>
+    until(async () =>
+      (await sql`select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`)
+        .length === batches
+    )
+  const answers = await sql.begin(async other => {
+    await other`select from accounts where name = 'till' for update`
+    const there = send('transfer')
+    await waiting(1)
+    // holds the bank by now, and is the second to wait for the till
+    const andBack = send('transfer', back)
+    await waiting(2)
+    return [there, andBack] as const
+  })
+  t.same((await Promise.all(answers)).map(({ status }) => status), [200, 200])
+  t.same(await balances(service), [{ name: 'bank', balance: 50, transfers: 2 }, {
+    name: 'till',
+    balance: 50,
+    transfers: 2
+  }])
+})
+
+t.test('of two transfers at once with money for one, one happens', async t => {
+  const { service, send } = await useShop(t)
+  await service.database.sql`update accounts set balance = 30 where name = 'till'`
+  const answers = await Promise.all([send('transfer'), send('transfer')])
+  t.same(answers.map(({ status }) => status).sort(), [200, 412])
+  t.match(answers.find(({ status }) => status === 412)?.body.error, {
+    code: 'expectation_failed',
+    op: 'from'
+  })
+  t.same(await balances(service), [{ name: 'bank', balance: 25, transfers: 1 }, {
+    name: 'till',
+    balance: 5,
+    transfers: 1
+  }])
+})
+
+t.test('an order without its customer or its articles is not there', async t => {
+  const { service, send } = await useShop(t)
+  const { sql } = service.database
+  const absent = await send('order')
+  t.equal(absent.status, 412)
+  t.match(absent.body.error, { code: 'expectation_failed', op: 'customer' })
+
+  await sql`insert into customers (name, owner) values ('Corner Shop', 'corner-shop')`
+  t.equal((await send('order')).status, 200)
+  const short = await send('order')
+  t.equal(short.status, 400)
+  t.match(short.body.error, { code: 'check_violation', op: 'items' })
+  t.same(
+    await sql`select count(*)::int as orders, (select count(*)::int from order_items)
+      as items, (select qty from stock where sku = 'apple') as apples from orders`,
+    [{ orders: 1, items: 2, apples: 988 }]
+  )
+})
+
+t.test('many that find or create at once are answered the same row', async t => {
+  const { service, send } = await useShop(t)
+  const answers = await Promise.all(Array.from({ length: 8 }, () => send('find-or-create')))
+  t.same(
+    answers.map(({ body }) => body.data.tag),
+    Array(8).fill([{ id: answers[0]?.body.data.tag[0].id, name: 'fragile', owner: 'corner-shop' }])
+  )
+  t.equal(answers.filter(({ body }) => body.data.created.length === 1).length, 1, 'one made it')
+  t.same(await service.database.sql`select count(*)::int as n from tags`, [{ n: 1 }])
+})
+
+t.test('a change of a version that is gone does not happen', async t => {
+  const { service, send } = await useShop(t)
+  const answers = await Promise.all([send('new-version'), send('new-version')])
+  t.same(answers.map(({ status }) => status).sort(), [200, 412])
+  t.match(answers.find(({ status }) => status === 412)?.body.error, {
+    code: 'expectation_failed',
+    op: 'offer'
+  })
+  t.same(await service.database.sql`select price, version from offers`, [{
+    price: '0.32',
+    version: 2
+  }])
+})
+
+t.test('a worker passes over the job that another is taking', async t => {
+  const { service, send } = await useShop(t)
+  const { sql } = service.database
+  const taken = await sql.begin(async other => {
+    await other`select from jobs where id = 1 for update`
+    return send('take-job') // answered while the other still holds its lock
+  })
+  t.equal(taken.body.data.job[0].id, 2)
+  const both = await Promise.all([send('take-job'), send('take-job')])
+  t.same(both.map(({ body }) => body.data.job[0].id as number).sort(), [1, 3])
+  const idle = await send('take-job')
+  t.equal(idle.status, 200)
+  t.same(idle.body.data, { next: [], job: [] })
+})
+
+t.test('a price list that is sent twice changes nothing the second time', async t => {
+  const { service, send } = await useShop(t)
+  t.equal((await send('upsert')).body.data.changed.length, 3)
+  t.same((await send('upsert')).body.data, { changed: [] })
+  const unknown = await send(
+    'upsert',
+    batch => batch.replace('"quince"', '"fig"').replace('0.48', '0.50')
+  )
+  t.equal(unknown.status, 409)
+  t.match(unknown.body.error, { code: 'foreign_key_violation', op: 'changed' })
+  t.same(await service.database.sql`select sku, price, version from offers order by sku`, [
+    { sku: 'apple', price: '0.30', version: 2 },
+    { sku: 'pear', price: '0.48', version: 1 },
+    { sku: 'quince', price: '1.35', version: 1 }
+  ])
+})

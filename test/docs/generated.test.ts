@@ -1,0 +1,61 @@
+/** The generated parts of the documentation: written, checked, and nothing else touched. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import t from 'tap'
+import { emptyPages, emptyProject } from '../support/docs/generated.ts'
+
+const script = `${import.meta.dirname}/../../scripts/docs.ts`
+t.test('the generated tables', async t => {
+  const directory = t.testdir(emptyProject())
+  const read = (file: string) => readFileSync(`${directory}/${file}`, 'utf8')
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, [script, ...args], { cwd: directory, encoding: 'utf8' })
+
+  t.match(run('--check'), {
+    status: 1,
+    stderr:
+      /README\.md is not up to date[^]*docs\/language\.md is not up to date[^]*docs\/reliability\.md is not up to date/
+  })
+  for (const [file, text] of Object.entries(emptyPages)) {
+    t.equal(read(file), text, 'checking writes nothing')
+  }
+  t.equal(run().status, 0)
+  for (const [file, before] of Object.entries(emptyPages)) {
+    const tables = read(file).replace(/(<!-- (\w+):begin -->\n)[^]+?\n(?=<!-- \2:end -->\n)/g, '$1')
+    t.equal(tables, before, `${file} has its tables and is else as it was`)
+  }
+
+  for (
+    const row of [
+      '| `DATABASE_URL` | **required** |',
+      '| `ANON_ROLE` | – |',
+      '| `LOCK_TIMEOUT_MS` | `5000` ms | Longest wait for one lock (from 1 to 3600000 ms) |',
+      '| `QUEUE_SIZE` | 4 × `POOL_SIZE` |',
+      '| `limit` | select | ',
+      '| `request_error` | `id_missing` | 400 | '
+    ]
+  ) t.ok(read('README.md').includes(`\n${row}`), row)
+  for (
+    const row of [
+      '| `id` | all; required | ',
+      '| `op` | all; required | `insert`, `update`, `delete`, `select` |',
+      '| `values` | insert; required | ',
+      '| `where` | update, delete, select | ',
+      '| `gte` | `column >= operand` | comparand | greater or equal |',
+      '| keyword | `null`, ',
+      '| `$inc` | a number or a reference | adds a number',
+      '| `tx` | `commit`, `rollback` | '
+    ]
+  ) t.ok(read('docs/language.md').includes(`\n${row}`), row)
+
+  for (
+    const row of [
+      '| `oneflight run <file|->` |'.replaceAll('|-', '\\|-'),
+      '| `--isolation <level>` | isolation level of the transaction (one of read-committed, '
+    ]
+  ) t.ok(read('docs/cli.md').includes(`\n${row}`), row)
+
+  t.equal(run('--check').status, 0, 'what was written is what is checked')
+  writeFileSync(`${directory}/README.md`, '# No markers\n')
+  t.match(run(), { status: 1, stderr: /README\.md has no "<!-- members:begin -->"/ })
+})

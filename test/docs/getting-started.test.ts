@@ -1,0 +1,117 @@
+/**
+ * docs/getting-started.md, "Your own database" and "From TypeScript": the SQL makes the database,
+ * the commands start the service, make a token and send a batch, which is answered as printed, and
+ * the program does what it is said to. The other commands of the page are run by commands.test.ts.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { freePort } from '../../src/dev/port.ts'
+import { openShell, settleJson } from '../support/docs/commands.ts'
+import { useDatabase, withAdmin } from '../support/database/database.ts'
+import { readBlocks, readPage, root } from '../support/docs/pages.ts'
+import { ask } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+/**
+ * Roles belong to the cluster, which other runs of the suite may share: every name gets a suffix of
+ * this run.
+ */
+const suffix = `${process.pid}_${Date.now().toString(36)}`
+const rename = (text: string): string =>
+  text.replace(/\b(oneflight|app_user)\b(?!-)/g, `$1_${suffix}`)
+
+const page = readPage('docs/getting-started.md')
+const blocks = readBlocks(
+  page.slice(page.indexOf('## Your own database'), page.indexOf('## With Docker'))
+)
+const textOf = (language: string): readonly string[] =>
+  blocks.filter(block => block.language === language).map(({ text }) => text)
+const [schema = ''] = textOf('sql')
+const [answer = ''] = textOf('json')
+const [program = ''] = textOf('ts')
+const [start = '', sign = '', send = '', migrate = ''] = textOf('sh')
+
+t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
+
+/**
+ * Runs the service by the block that starts it, in the place of npm by what npm runs; it is stopped
+ * at the end of `t`.
+ */
+function run (t: Test, script: string, env: Readonly<Record<string, string>>): void {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: { start: string }
+  }
+  const command = script.replace(/^npm start$/m, () => `exec ${scripts.start}`)
+  t.not(command, script)
+  const child = spawn('sh', ['-euc', command], {
+    cwd: root,
+    env: {
+      PATH: `${join(root, 'node_modules/.bin')}:${process.env['PATH']}`,
+      LOG_LEVEL: 'warn',
+      ...env
+    },
+    stdio: ['ignore', 'inherit', 'inherit']
+  })
+  t.teardown(async () => {
+    const ended = once(child, 'exit')
+    child.kill('SIGTERM')
+    await ended
+  })
+}
+
+t.test('your own database', async t => {
+  t.same([textOf('sql').length, textOf('json').length, textOf('ts').length, textOf('sh').length], [
+    1,
+    1,
+    1,
+    4
+  ])
+  const database = await useDatabase(t)
+  await database.sql.unsafe(rename(schema))
+
+  const [port, adminPort] = [await freePort(), await freePort()]
+  const { host, pathname } = new URL(database.url)
+  const here = (text: string): string =>
+    rename(text)
+      .replace(/postgres:\/\/postgres@127\.0\.0\.1:5432\/app/g, () => database.url)
+      .replace('127.0.0.1:5432/app', () => `${host}${pathname}`)
+      .replaceAll('127.0.0.1:4000', `127.0.0.1:${port}`)
+
+  const started = here(start)
+  run(t, started, { HTTP_PORT: String(port), ADMIN_HTTP_PORT: String(adminPort) })
+  await until(() =>
+    ask(`http://127.0.0.1:${port}/health`).then(({ status }) => status === 200, () => false)
+  )
+
+  const terminal = openShell(t, { DATABASE_URL: /DATABASE_URL=(\S+)/.exec(started)?.[1] as string })
+  const signed = await terminal.run(here(sign))
+  t.equal(signed.code, 0, signed.stderr)
+  const sent = await terminal.run(here(send))
+  t.equal(sent.code, 0, sent.stderr)
+  t.equal(settleJson(sent.stdout), settleJson(answer))
+
+  const other = await terminal.run(
+    `${here(sign).replace('"corner-shop"', '"bakery"')}\n${here(send)}`
+  )
+  t.match(JSON.parse(other.stdout), {
+    data: { note: [{ id: 2, owner: 'bakery' }], mine: [{ count: 1 }] }
+  }, 'another user has notes of their own')
+
+  const migrated = await terminal.run(here(migrate))
+  t.equal(migrated.code, 0, migrated.stderr)
+  t.same(await database.sql`select count(*)::int as n from oneflight.idempotency_keys`, [{ n: 0 }])
+
+  const typescript = here(program).replace(
+    "'oneflight-client'",
+    () => `'${join(root, 'client/src/index.ts')}'`
+  )
+  const ran = await terminal.run(
+    `cat > notes.mts << 'END OF FILE'\n${typescript}\nEND OF FILE\nnode ` +
+      '--disable-warning=ExperimentalWarning notes.mts'
+  )
+  t.equal(ran.code, 0, ran.stderr)
+  t.equal(ran.stdout, "[ { body: 'Bake a pie' } ]\n")
+})

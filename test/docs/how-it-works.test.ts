@@ -1,0 +1,60 @@
+/**
+ * docs/how-it-works.md: its diagram is drawn by its script and shows the round trips that were
+ * counted on the wire, and its SQL does on the sample shop what it is said to do.
+ */
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { readRecord } from '../../bench/record.ts'
+import { awaited, countRoundTrips, drawTimeline, file, flight } from '../../scripts/timeline.ts'
+import { useShop } from '../support/docs/commands.ts'
+import { readBlocks, readPage, root } from '../support/docs/pages.ts'
+
+const page = readPage('docs/how-it-works.md')
+
+t.test('the diagram', async t => {
+  const directory = t.testdir()
+  t.equal(
+    spawnSync(process.execPath, [join(root, 'scripts/timeline.ts')], { cwd: directory }).status,
+    0
+  )
+  t.equal(readFileSync(join(directory, file), 'utf8'), drawTimeline())
+  t.equal(readFileSync(join(root, file), 'utf8'), drawTimeline(), 'run "node scripts/timeline.ts"')
+  const measured = (name: string): object | undefined => {
+    const found = readRecord().wire.find(row => row.name === name && row.work === 'invoice')
+    return found && { roundTrips: found.roundTrips, underLock: found.underLock }
+  }
+  t.same(countRoundTrips(awaited), measured('postgres.js, awaiting'))
+  t.same(countRoundTrips(flight), measured('Oneflight'))
+  t.ok(page.includes(file.replace('docs/', '')))
+})
+
+t.test('the SQL', async t => {
+  const { database: { sql } } = await useShop(t)
+  const [text = ''] = readBlocks(page).filter(({ language }) => language === 'sql').map((
+    { text }
+  ) => text)
+  const connection = await sql.reserve()
+  await connection.unsafe(text)
+  const [left] =
+    await connection`select current_setting('oneflight.r0', true) as rows, current_setting('role')
+      as role`
+  connection.release()
+  t.same(left, { rows: '', role: 'none' }, 'nothing of it outlives the transaction')
+  t.same(
+    await sql`select c.name, c.owner, o.status from orders as o join customers as c
+      on c.id = o.customer_id order by o.id`,
+    [
+      { name: 'Corner Shop', owner: 'corner-shop', status: 'open' },
+      { name: 'Bakery', owner: 'corner-shop', status: 'open' }
+    ].map((row, i) => i === 0 ? { ...row, status: 'paid' } : row)
+  )
+})
+
+t.test('flights are drawn as CONTRIBUTING.md writes them down', async t => {
+  const drawings = (text: string): readonly string[] =>
+    readBlocks(text).filter(({ text }) => text.startsWith('BEGIN ')).map(({ text }) => text)
+  t.equal(drawings(page).length, 2)
+  t.same(drawings(page), drawings(readPage('CONTRIBUTING.md')))
+})

@@ -1,0 +1,72 @@
+/**
+ * Every link of the documentation that stays in the project leads to a file that is there, and to a
+ * heading of it.
+ */
+import { existsSync, statSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import t from 'tap'
+import { anchorsOf, linksOf, listPages, readPage, root } from '../support/docs/pages.ts'
+
+const anchors = new Map<string, ReadonlySet<string>>()
+
+/**
+ * Why a link of the page `path` leads nowhere; undefined when it leads somewhere, or out of the
+ * project.
+ */
+function faultOf (path: string, link: string): string | undefined {
+  if (/^[a-z][a-z+.-]*:|^\/\//i.test(link)) return undefined
+  const [file = '', anchor] = link.split('#')
+  const target = file === '' ? path : normalize(join(dirname(path), decodeURIComponent(file)))
+  if (target.startsWith('..')) return 'leaves the project'
+  if (!existsSync(join(root, target))) return 'there is no such file'
+  if (anchor === undefined) return undefined
+  if (!target.endsWith('.md') || statSync(join(root, target)).isDirectory()) {
+    return 'only a page has headings'
+  }
+  const known = anchors.get(target) ?? anchorsOf(readPage(target))
+  anchors.set(target, known)
+  return known.has(decodeURIComponent(anchor)) ? undefined : 'there is no such heading'
+}
+
+t.test('links are found, but not in blocks and code', async t => {
+  t.same(
+    linksOf(
+      '[a](b.md) ![c](d.svg) [`e`](f.md#g "title") `[h](i)`\n```md\n[j](k)\n```\n[l]: ' +
+        'm.md\n<!-- [n](o) -->\n<img src="p.svg">'
+    ),
+    ['b.md', 'd.svg', 'f.md#g', 'm.md', 'p.svg']
+  )
+})
+
+t.test('anchors are those of GitHub', async t => {
+  const page = '# One `two_three`\n## [Four](x.md), five & six!\n### One two_three\n# One ' +
+    'two_three\n```sh\n# no heading\n```\n<a id="seven"></a>\n#### Über 0.5 ms'
+  t.same([...anchorsOf(page)], [
+    'seven',
+    'one-two_three',
+    'four-five--six',
+    'one-two_three-1',
+    'one-two_three-2',
+    'über-05-ms'
+  ])
+})
+
+t.test('faults are seen', async t => {
+  t.equal(faultOf('docs/language.md', '../README.md#errors'), undefined)
+  t.equal(faultOf('docs/language.md', 'https://www.postgresql.org/'), undefined)
+  t.equal(faultOf('docs/language.md', '#filters'), undefined)
+  t.equal(faultOf('docs/language.md', '../examples/'), undefined)
+  t.equal(faultOf('docs/language.md', 'README.md'), 'there is no such file')
+  t.equal(faultOf('docs/language.md', '#filtres'), 'there is no such heading')
+  t.equal(faultOf('docs/language.md', '../package.json#scripts'), 'only a page has headings')
+  t.equal(faultOf('README.md', '../README.md'), 'leaves the project')
+})
+
+for (const path of listPages()) {
+  t.test(path, async t => {
+    const faults = linksOf(readPage(path)).map(link => [link, faultOf(path, link)]).filter((
+      [, fault]
+    ) => fault !== undefined)
+    t.same(faults, [])
+  })
+}

@@ -1,0 +1,83 @@
+/**
+ * docs/scaling.md: its list of what the service sends lacks no function and no command that is in
+ * the sources, and its metrics are those of the service.
+ */
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { readPage, root } from '../support/docs/pages.ts'
+
+const page = readPage('docs/scaling.md')
+const read = (...patterns: readonly string[]): string =>
+  globSync([...patterns], { cwd: root }).map(file => readFileSync(join(root, file), 'utf8')).join(
+    '\n'
+  )
+
+/** Of the sources, what is sent: comments are not. */
+const sent = read('src/sql/*.ts', 'src/postgres/*.ts', 'src/transaction/*.ts', 'deploy/migrate.sql')
+  .replaceAll(
+    /\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^--.*$/gm,
+    ''
+  )
+
+t.test('functions of the server', async t => {
+  const named = new Set(
+    Array.from(
+      sent.matchAll(
+        /\b(pg_(?!catalog|temp)[a-z_]+|has_parameter_privilege|hashtextextended|json_[a-z_]+|(?:plain|phrase|websearch_)?to_tsquery)\b/g
+      ),
+      ([name]) => name
+    )
+  )
+  // What every SQL has of text and of its catalog, and the parts of one expression.
+  const covered = new Set(['pg_database', 'pg_extension', 'json_build_array', 'json_agg'])
+  t.ok(named.size > 20)
+  for (const name of named) t.ok(covered.has(name) || page.includes(name), name)
+})
+
+t.test('commands', async t => {
+  const commands = [
+    'commit and chain',
+    'rollback and chain',
+    'set constraints all immediate',
+    'set session authorization default',
+    'reset all',
+    'discard temp',
+    'discard sequences',
+    'close all',
+    'unlisten *',
+    'deallocate all',
+    'skip locked',
+    'nowait',
+    'isolation level'
+  ]
+  for (const command of commands) {
+    t.ok(sent.includes(command), `${command} is sent`)
+    t.ok(page.includes(command), `${command} is listed`)
+  }
+})
+
+t.test('settings of a transaction', async t => {
+  const settings = Array.from(
+    read('src/sql/session.ts').matchAll(
+      /\['(\w+)', '[^']*'\]|sql`'([\w.]+)'`|set_config\('(\w+)'/g
+    ),
+    ([, ...names]) => names.find(name => name !== undefined) as string
+  )
+  t.ok(settings.length > 10)
+  for (const name of settings) t.ok(page.includes(name), name)
+})
+
+t.test('metrics', async t => {
+  const known = read('plugins/metrics.ts')
+  const named = new Set(Array.from(page.matchAll(/\bservice_[a-z_]+[a-z]\b/g), ([name]) => name))
+  t.ok(named.size > 4)
+  for (const name of named) t.ok(known.includes(`'${name}'`), name)
+})
+
+t.test('every source has its link, and every link is used', async t => {
+  const defined = Array.from(page.matchAll(/^\[([\w-]+)\]: https:/gm), ([, name]) => name as string)
+  const used = new Set(Array.from(page.matchAll(/\]\[([\w-]+)\]/g), ([, name]) => name as string))
+  t.same([...used].filter(name => !defined.includes(name)), [])
+  t.same(defined.filter(name => !used.has(name)), [])
+})

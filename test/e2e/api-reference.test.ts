@@ -1,0 +1,279 @@
+/**
+ * `/reference` of the admin server: a page with everything it needs, from which a batch can be
+ * sent; in Chromium, where it is installed. What is handed on to the main server, what is not, and
+ * what is answered when nobody is there.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import t from 'tap'
+import { exampleBatch } from '../../schemas/example.ts'
+import { buildAdmin, type AdminOptions } from '../../src/server/admin.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { browserProgram, openBrowser, tryBatch } from '../support/process/browser.ts'
+import { useDatabase } from '../support/database/database.ts'
+import { freePort } from '../../src/dev/port.ts'
+import { childEnvironment } from '../support/process/process.ts'
+import { ask, SECRET, testEnvironment, token, useService, type Answer } from '../support/service.ts'
+import { CUSTOMER, useShopService } from '../support/database/shop.ts'
+import { until } from '../support/until.ts'
+
+// A browser, and processes that are loaded.
+t.setTimeout(120_000)
+
+const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
+const select = '[{"id":"s","op":"select","table":"stock"}]'
+
+const send = (
+  adminUrl: string,
+  body: string,
+  headers: Readonly<Record<string, string>> = {}
+): Promise<Answer> =>
+  ask(`${adminUrl}/reference/try/`, {
+    method: 'POST',
+    body,
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
+      ...headers
+    }
+  })
+
+t.test('the page comes with all it needs', async t => {
+  const { adminUrl } = await useService(t)
+  const short = await ask(`${adminUrl}/reference`, { redirect: 'manual' })
+  t.same([short.status, short.headers.get('location')], [301, '/reference/'])
+  const page = await ask(`${adminUrl}/reference/`)
+  t.equal(page.status, 200)
+  t.equal(page.headers.get('content-type'), 'text/html; charset=utf-8')
+  t.match(
+    page.text,
+    /<title>Oneflight<\/title>[^]*src="js\/scalar\.js"[^]*"url": "\/openapi\.json"/
+  )
+  t.notMatch(page.text, /https?:|src="\/\//, 'nothing of elsewhere')
+  const policy = page.headers.get('content-security-policy')?.split('; ') ?? []
+  for (
+    const rule of [
+      "default-src 'none'",
+      "connect-src 'self'",
+      "form-action 'none'",
+      "frame-ancestors 'none'"
+    ]
+  ) t.ok(policy.includes(rule), rule)
+  t.match(policy.at(-1), /^script-src 'self' 'sha256-[A-Za-z0-9+/]{43}='$/)
+  const script = await ask(`${adminUrl}/reference/js/scalar.js`)
+  t.same([script.status, script.headers.get('content-type')], [
+    200,
+    'text/javascript; charset=utf-8'
+  ])
+  t.ok(script.text.length > 1_000_000 && script.text.includes('createApiReference'))
+})
+
+t.test('a batch is handed on, as it came, and its answer as it is', async t => {
+  const { adminUrl, url, post } = await useService(t, {
+    schema,
+    keys: true,
+    env: { MAX_BODY_BYTES: '100000', CORS_ORIGINS: '*' }
+  })
+  const direct = await post(select)
+  const answer = await send(adminUrl, select, {
+    'x-request-id': 'mine',
+    prefer: 'return=minimal',
+    origin: adminUrl
+  })
+  t.same([
+    answer.status,
+    answer.headers.get('x-request-id'),
+    answer.headers.get('preference-applied')
+  ], [200, 'mine', 'return=minimal'])
+  t.same(answer.body, { error: null, data: { s: direct.body.data.s.length } })
+  t.same(
+    [...answer.headers.keys()].filter(name => name.startsWith('access-control-')),
+    [],
+    'a foreign page reads nothing here'
+  )
+  t.equal((await send(adminUrl, select)).text, direct.text)
+
+  const insert = '[{"id":"o","op":"insert","table":"stock","values":[{"sku":"fig","qty":1}]}]'
+  for (const replayed of [null, 'true']) {
+    const kept = await send(adminUrl, insert, { 'idempotency-key': 'once' })
+    t.same([kept.status, kept.headers.get('idempotent-replayed')], [200, replayed])
+  }
+  for (
+    const [status, code, body, headers] of [
+      [401, 'token_invalid', select, { authorization: 'Basic eDp5' }],
+      [415, 'content_type_unsupported', select, { 'content-type': 'text/plain' }],
+      [415, 'content_type_unsupported', select, {
+        'content-type': 'application/x-www-form-urlencoded'
+      }],
+      [400, 'body_invalid', '[1', {}],
+      [413, 'body_too_large', `"${'x'.repeat(200_000)}"`, {}]
+    ] as const
+  ) {
+    const refused = await send(adminUrl, body, headers)
+    t.same([refused.status, refused.body.error.code], [status, code])
+  }
+  t.equal((await ask(`${adminUrl}/reference/try/`, { method: 'POST' })).status, 415, 'no body')
+  const health = await ask(`${adminUrl}/reference/try/health`)
+  t.same([health.status, health.text], [200, '{"ok":true}'])
+
+  for (
+    const [method, path] of [
+      ['POST', '/reference/try'],
+      ['POST', '/reference/try/other'],
+      ['POST', '/reference/try//'],
+      ['GET', '/reference/try/'],
+      ['GET', '/reference/try/openapi.json'],
+      ['OPTIONS', '/reference/try/'],
+      ['POST', '/reference/try/health']
+    ] as const
+  ) {
+    t.equal((await ask(adminUrl + path, { method })).status, 404, `${method} ${path}`)
+  }
+  t.equal((await ask(`${adminUrl}/openapi.json`)).headers.get('access-control-allow-origin'), null)
+  t.equal((await ask(`${url}/reference/`)).status, 404, 'not on the main server')
+})
+
+t.test('a large answer comes through whole', async t => {
+  const { adminUrl, post, database } = await useService(t, { schema, env: { MAX_ROWS: '100000' } })
+  await database
+    .sql`insert into stock (sku, qty) select 'sku-' || n, n from generate_series(1, 20000) n`
+  const answer = await send(adminUrl, select)
+  t.equal(answer.status, 200)
+  t.ok(answer.text.length > 500_000)
+  t.equal(answer.text, (await post(select)).text)
+})
+
+t.test('a main server that cannot be reached, or does not answer', async t => {
+  const config =
+    readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
+  const rude = createServer(socket => {
+    socket.once('data', () => socket.destroy())
+  })
+  rude.listen(0, '127.0.0.1')
+  await once(rude, 'listening')
+  t.teardown(() => rude.close())
+  const scrape = async () => ({ text: '', type: 'text/plain' })
+  for (
+    const [main, message] of [
+      [() => undefined, /nothing was sent/],
+      [() => ({ address: '127.0.0.1', port: closed }), /nothing was sent/],
+      [() => ({ address: '::1', port: closed }), /nothing was sent/],
+      [() => rude.address() as AddressInfo, /not known/]
+    ] as ReadonlyArray<readonly [AdminOptions['main'], RegExp]>
+  ) {
+    const admin = buildAdmin({
+      config,
+      logger: pino({ level: 'silent' }),
+      scrape,
+      hindrance: async () => undefined,
+      main
+    })
+    const adminUrl = await admin.listen({ host: '127.0.0.1', port: 0 })
+    const answer = await send(adminUrl, select)
+    t.equal(answer.status, 502)
+    t.match(answer.body, { ok: false, error: 'main server', message })
+    await admin.close()
+  }
+})
+
+/** Nobody listens there. */
+const closed = await freePort()
+
+t.test('with several processes', async t => {
+  const database = await useDatabase(t, { schema })
+  const child = spawn(process.execPath, [
+    '--disable-warning=ExperimentalWarning',
+    join(import.meta.dirname, '../../src/main.ts')
+  ], {
+    env: childEnvironment({
+      DATABASE_URL: database.loginUrl,
+      ...testEnvironment,
+      WORKERS: '2',
+      POOL_SIZE: '2'
+    }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  const ended = once(child, 'close')
+  t.teardown(async () => {
+    child.kill()
+    await ended
+  })
+  let output = ''
+  child.stdout.on('data', (bytes: Buffer) => {
+    output += bytes.toString()
+  })
+  await until(() => output.includes('limits are those of each worker') || child.exitCode !== null)
+  const [, adminUrl] = /admin server: (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
+  t.equal((await send(adminUrl, select)).status, 200)
+  const [, url] = /main server: (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
+  const [own, main] = await Promise.all(
+    [adminUrl, url].map(async base => (await ask(`${base}/openapi.json`)).body as object)
+  )
+  t.same({ ...own, servers: [{ url: '/' }] }, main)
+  t.equal((await ask(`${adminUrl}/reference/`)).status, 200)
+})
+
+const skip = browserProgram === undefined ? 'Chromium is not installed' : false
+
+/**
+ * Everything that the page has left in the browser, as text of JavaScript: the types of a browser
+ * are not there.
+ */
+const readStores = `(async () => {
+  const stores = [JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie]
+  for (const { name } of await indexedDB.databases()) {
+    const database = await new Promise(resolve => {
+      const request = indexedDB.open(name)
+      request.onsuccess = () => resolve(request.result)
+    })
+    for (const store of database.objectStoreNames) {
+      stores.push(name + '.' + store + ' ' + await new Promise(resolve => {
+        const request = database.transaction(store).objectStore(store).getAll()
+        request.onsuccess = () => resolve(JSON.stringify(request.result))
+      }))
+    }
+  }
+  return stores
+})()`
+
+t.test(`in a browser${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, async t => {
+  const { adminUrl, database: { sql } } = await useShopService(t)
+  const browser = await openBrowser()
+  t.teardown(() => browser.close())
+  const page = await browser.newPage()
+  const requests: string[] = []
+  const complaints: string[] = []
+  page.on('request', request => requests.push(request.url()))
+  page.on('console', message => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+  })
+  page.on('pageerror', error => complaints.push(error.message))
+
+  const pasted = token(CUSTOMER)
+  const answer = await tryBatch(page, adminUrl, pasted)
+  t.equal(answer.status(), 200)
+  t.same(JSON.parse(answer.request().postData() ?? ''), exampleBatch, 'what was filled in')
+  t.match(await answer.json(), {
+    error: null,
+    data: { order: [{ id: 1, status: 'open' }], paid: [{ id: 1, status: 'paid' }] }
+  })
+  await page.getByText('"paid"').last().waitFor()
+  t.same(await sql`select id::int, status, owner from orders`, [{
+    id: 1,
+    status: 'paid',
+    owner: 'corner-shop'
+  }])
+  t.same(complaints, [])
+  t.same(
+    requests.filter(url => !url.startsWith(`${adminUrl}/`) && !/^(?:data|blob):/.test(url)),
+    [],
+    'nothing leaves this machine'
+  )
+  t.match(await page.locator('body').innerText(), /Corner Shop/)
+  const kept = await page.evaluate(readStores)
+  t.notOk(JSON.stringify(kept).includes(pasted), 'the token is not kept')
+})

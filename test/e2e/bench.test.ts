@@ -1,0 +1,173 @@
+/**
+ * The bench in its smallest form: every contender for a moment, with real processes; that it
+ * notices who does less than it was asked for; and that the page is what the results in the tree
+ * come to. Figures are not judged here: others use this machine as well.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { takeTurns, warmUp } from '../../bench/compare.ts'
+import { contenders, CONNECTIONS, type Side } from '../../bench/contenders.ts'
+import { useDatabase } from '../../bench/database.ts'
+import { goalsOf, renderGoals, renderSummary, showVerdict } from '../../bench/goals.ts'
+import { readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
+import { renderReport } from '../../bench/report.ts'
+import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
+import { measureCost, scales } from '../../bench/rows/cost.ts'
+import { hotMatches, orderMatches, play } from '../../bench/rows/throughput.ts'
+import { countAll } from '../../bench/rows/wire.ts'
+import { onStage } from '../../src/dev/stage.ts'
+import { countFlights, readBursts } from '../../bench/wire.ts'
+
+// Some forty seconds on a machine that does nothing else; a dozen of servers are started.
+t.setTimeout(300_000)
+
+const short = { slices: 1, seconds: 0.2, warmUp: { batches: 20, seconds: 0.1 } }
+const root = `${import.meta.dirname}/../..`
+const { oneflight, awaits, 'function in begin': inBegin, 'bare function': bare } = contenders
+
+t.test('every part, for a moment', async t => {
+  await onStage(async stage => {
+    const database = await useDatabase(stage, process.env['TEST_DATABASE_URL'])
+
+    // Both sides' work is compared in the harness itself, which throws when it differs.
+    for (
+      const match of [...hotMatches.filter(({ roundTripMs }) => roundTripMs === 2), ...orderMatches]
+    ) {
+      const { work, roundTripMs, measuredRoundTripMs, contenders: taken } = await play(
+        match,
+        database,
+        short
+      )
+      t.strictSame(taken.slice(0, match.against.length + 1).map(({ name }) => name), [
+        oneflight.name,
+        ...match.against.map(({ name }) => name)
+      ], `${work}, ${roundTripMs} ms`)
+      t.ok(
+        taken.every(({ slices }) =>
+          slices.length === 1 &&
+          slices.every(({ batches, seconds }) => batches >= CONNECTIONS && seconds > 0)
+        )
+      )
+      t.ok(measuredRoundTripMs >= roundTripMs, 'no round trip is shorter than it is called')
+    }
+
+    const counted = new Map(
+      (await countAll(database, [oneflight.name, awaits.name, inBegin.name, bare.name])).map((
+        { name, work, roundTrips, underLock }
+      ) => [`${name}, ${work}`, [roundTrips, underLock]])
+    )
+    t.match(Object.fromEntries(counted), {
+      [`${oneflight.name}, 100 operations, each with references`]: [2, 0],
+      [`${oneflight.name}, invoice`]: [2, 0],
+      [`${awaits.name}, invoice`]: [7, 4],
+      [`${inBegin.name}, invoice`]: [4, 1],
+      [`${bare.name}, invoice`]: [1, 0]
+    })
+
+    t.match(await compareBulk(database, 1), [{
+      what: 'insert',
+      oneflight: [Number],
+      other: [Number]
+    }, { what: 'select', oneflight: [Number], other: [Number] }])
+    t.strictSame(
+      (await measureMemory(database, 1)).map((
+        { answerBytes, peak }
+      ) => [answerBytes > 50e6, peak.length]),
+      [[false, 1], [true, 1]]
+    )
+    const costs = await measureCost(database, { ...scales.perOperation, sizes: [1, 100] }, {
+      slices: 1,
+      seconds: 0.1
+    })
+    t.match(costs, [{ size: 1, ms: [Number] }, { size: 100, ms: [Number] }])
+
+    const slow: Side = { name: 'honest', gist: 1, run: async batches => ({ batches, seconds: 1 }) }
+    await t.rejects(takeTurns([slow], 'invoice', database, short), {
+      message:
+        /^honest did not do the work of \d+ batches \(invoice\): counted: 0 instead of \d+, invoices: 0 instead of \d+, lines: 0/
+    }, 'one who did nothing')
+    const half: Side = {
+      name: 'half',
+      gist: undefined,
+      run: async batches => {
+        await database.sql`update counters set n = n + ${batches}`
+        return { batches, seconds: 1 }
+      }
+    }
+    await t.rejects(takeTurns([half], 'invoice', database, short), {
+      message: /^half did not do the work of \d+ batches \(invoice\): invoices: 0 instead of/
+    }, 'one who left something out')
+    await t.rejects(
+      warmUp([slow, { ...slow, name: 'other', gist: 2 }], 'invoice', database.sql, short),
+      { message: 'other answers 2, honest 1' },
+      'one who answers something else'
+    )
+  })
+})
+
+t.test('bursts are read as PostgreSQL reads them', async t => {
+  const message = (type: string, ...texts: readonly string[]): Buffer => {
+    const body = Buffer.from(texts.map(text => `${text}\0`).join(''))
+    const size = Buffer.alloc(4)
+    size.writeInt32BE(body.length + 4)
+    return Buffer.concat([Buffer.from(type), size, body])
+  }
+  const bursts = readBursts([
+    Buffer.concat([Buffer.from([0, 0, 0, 8, 0, 3, 0, 0]), message('P', 'a', 'update t set x = 1')]),
+    message('Q', 'begin'),
+    Buffer.concat([message('B', '', 'a'), message('S')]),
+    message('Q', 'select 1'),
+    message('Q', 'COMMIT')
+  ])
+  t.strictSame(bursts, [[], ['begin'], ['update t set x = 1'], ['select 1'], ['COMMIT']])
+  t.strictSame(countFlights(bursts, /^update/), { roundTrips: 5, underLock: 2 })
+  t.strictSame(countFlights(bursts, /^delete/), { roundTrips: 5, underLock: 0 })
+})
+
+t.test('the page is what the results come to', async t => {
+  const record = readRecord()
+  const report = renderReport(record)
+  t.strictSame([...report.keys()], [
+    'docs/benchmarks.md',
+    ...['hot-row', 'order', 'cost', 'cpu'].map(name => `docs/benchmarks/${name}.svg`)
+  ])
+  for (const [path, text] of report) {
+    t.ok(
+      existsSync(`${root}/${path}`) && readFileSync(`${root}/${path}`, 'utf8') === text,
+      `${path} is what bench/report.ts makes of bench/results.json`
+    )
+  }
+  t.notOk(report.get('docs/benchmarks.md')?.includes('**not measured**'), 'the run was complete')
+})
+
+t.test('what was missed is shown as missed', async t => {
+  const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: null, postgresCpuMs: null }
+  const record: BenchRecord = {
+    ...readRecord(),
+    comparisons: [{
+      work: 'invoice',
+      roundTripMs: 2,
+      measuredRoundTripMs: 2,
+      contenders: [{ name: oneflight.name, slices: [{ ...slice, batches: 30 }] }, {
+        name: awaits.name,
+        slices: [{ ...slice, batches: 10 }]
+      }, { name: inBegin.name, slices: [{ ...slice, batches: 15 }] }]
+    }],
+    wire: [{ name: oneflight.name, work: 'x', roundTrips: 4, underLock: 0 }],
+    memory: []
+  }
+  t.match(
+    goalsOf(record).filter(({ work }) => work.includes('hot row, 4') || work === 'the same').map(
+      goal => [goal.against, goal.figure?.median, showVerdict(goal)]
+    ),
+    [[awaits.name, 3, 'missed'], [inBegin.name, 2, 'reached']]
+  )
+  t.match(
+    renderSummary(record),
+    /awaits each statement: not measured at 0 ms, 3× at 2 ms, not measured at 10 ms\./
+  )
+  t.match(renderGoals(record), /^ +4 +≤ 3 +missed +round trips of a batch/m)
+  t.match(renderReport(record).get('docs/benchmarks.md'), /\*\*not measured\*\*.*≥ 4×/)
+  t.strictSame(spreadOf([3, 1, 2, 10]), { median: 2.5, least: 1, most: 10 })
+  t.equal(spreadOf([]), undefined)
+})

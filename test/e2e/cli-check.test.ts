@@ -1,0 +1,183 @@
+/**
+ * `oneflight check`: every fault with its place, the limits of the environment, and that it says
+ * what the service would say.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
+import { useService } from '../support/service.ts'
+
+const check = (
+  input: string | Buffer,
+  env: Readonly<Record<string, string>> = {}
+): Promise<Ended> => runInside(['check', '-'], { input, env })
+const fault = (line: string): Ended => ({ code: 1, out: `<stdin>${line}\n`, err: '' })
+
+t.test('no fault: the number of operations', async t => {
+  const files = readdirSync(join(import.meta.dirname, '../../examples')).filter(file =>
+    file.endsWith('.json')
+  ).map(file => `examples/${file}`)
+  const { code, out, err } = await oneflight(['check', ...files])
+  t.same([code, err], [0, ''])
+  t.match(out, 'examples/order.json: ok: 4 operations\n')
+  t.match(out, 'examples/new-version.json: ok: 1 operation\n')
+  t.same(out.match(/^.*(?=: ok)/gm), files)
+})
+
+t.test('every fault of every file', async t => {
+  const directory = t.testdir({
+    'a.json':
+      '[\n  {"id": "a", "op": "select", "table": "t",\n   "where": {"data->é": {"eqq": 1, ' +
+      '"in": [1, null]}}}\n]',
+    'b.json': '[{"id": "ok", "op": "delete", "table": "t", "all": true}]',
+    'c.json': '[{"id":"ö\\u001b[2J","op":"select","table":"t"},\r\n{"id":"日本","op":"update",' +
+      '"table":"t","set":{"a":{"$inc":"x"}},"all":true}]'
+  })
+  const [a, b, c] = ['a', 'b', 'c'].map(name => `${directory}/${name}.json`) as [
+    string,
+    string,
+    string
+  ]
+  t.same(await oneflight(['check', a, b, c]), {
+    code: 1,
+    out: [
+      `${a}:3:26: operation 0 (a): operator_unknown at where["data->é"].eqq: There is no ` +
+      'operator "eqq".',
+      `${a}:3:46: operation 0 (a): operand_invalid at where["data->é"].in[1]: Element 1 ` +
+      'must be a string, a number or a boolean. Null equals nothing in SQL; {"is": null} ' +
+      'asks for it.',
+      `${b}: ok: 1 operation`,
+      `${c}:1:3: operation 0 (ö\\u001b[2J): id_invalid at id: id must match ` +
+      '^[A-Za-z_][A-Za-z0-9_]*$.',
+      `${c}:2:2: operation 1 (日本): id_invalid at id: id must match ^[A-Za-z_][A-Za-z0-9_]*$.`,
+      `${c}:2:50: operation 1 (日本): member_invalid at set.a.$inc: $inc must be a number or ` +
+      'a reference.',
+      ''
+    ].join('\n'),
+    err: ''
+  })
+  t.match(await oneflight(['check', b, `${directory}/none.json`]), {
+    code: 2,
+    out: `${b}: ok: 1 operation\n`,
+    err: /^oneflight: .*none\.json: ENOENT/
+  })
+})
+
+t.test('a body that is none', async t => {
+  const rows: ReadonlyArray<readonly [input: string | Buffer, line: string]> = [
+    ['', ':1:1: body_invalid: The body is not JSON.'],
+    [
+      '[\n{"id": "a",\n',
+      ':3:1: body_invalid: The body is not JSON: unexpected character at position 14.'
+    ],
+    ['[\n{"id": x}]', ':2:8: body_invalid: The body is not JSON.'],
+    ['[\n{"id": "a"},\n  ]', ':3:3: body_invalid: The body is not JSON.'],
+    [
+      '[{"id":"a",\n"b":{"c":1,"\\u0063":2}}]',
+      ':2:12: body_invalid: The body holds an object with the key "\\u0063" twice.'
+    ],
+    [
+      '["\\u0000"]',
+      ': body_invalid: The body holds the character U+0000, which PostgreSQL cannot store.'
+    ],
+    [Buffer.from([0x22, 0xff, 0x22]), ': body_invalid: The body is not valid UTF-8.'],
+    ['\ufeff[]', ':1:1: body_invalid: The body begins with a byte order mark.'],
+    ['{}', ': body_invalid: The body is not a JSON array.'],
+    ['[]', ': body_empty: The array holds no operation.'],
+    ['[{"id":"a"}, 1]', ':1:14: operation 1: id_missing: Operation 1 has no id that is a string.'],
+    [
+      '[{"id":"a"},\n {"id":"a"}]',
+      ':2:2: operation 1 (a): id_duplicate: Operations 0 and 1 have the same id.'
+    ]
+  ]
+  for (const [input, line] of rows) t.same(await check(input), fault(line), line)
+  const deep = `[{"id":"a","op":"insert","table":"t","values":[{"a":${'['.repeat(200)}${
+    ']'.repeat(200)
+  }}]}]`
+  t.match(await check(deep), {
+    code: 1,
+    out: /^<stdin>:1:149: operation 0 \(a\): depth_exceeded at values\[0\]\.a\[0\]/
+  })
+})
+
+t.test('the limits of the environment, without which those of the service count', async t => {
+  const many = (count: number): string =>
+    JSON.stringify(
+      Array.from(
+        { length: count },
+        (_, i) => ({
+          id: `o${i}`,
+          op: 'select',
+          table: 'shop.t',
+          where: { a: { gt: 0 }, b: { gt: 0 } }
+        })
+      )
+    )
+  const insert = '[{"id":"i","op":"insert","table":"t","values":[{},{}]}]'
+  const rows: ReadonlyArray<
+    readonly [env: Readonly<Record<string, string>>, input: string, line: RegExp]
+  > = [
+    [{ DB_SCHEMAS: 'public,shop' }, many(2), /^<stdin>: ok: 2 operations$/],
+    [{}, many(1), /^<stdin>:1:\d+: operation 0 \(o0\): schema_forbidden at table: /],
+    [
+      {},
+      many(101),
+      /^<stdin>: too_many_ops: The batch holds 101 operations, at most 100 are allowed\.$/
+    ],
+    [{ MAX_OPS: '1', MAX_ROWS: '' }, many(2), /^<stdin>: too_many_ops: /],
+    [{ MAX_ROWS: '1' }, insert, /rows_limit at values: /],
+    [
+      { MAX_CONDITIONS: '1', DB_SCHEMAS: 'shop' },
+      many(1),
+      /^<stdin>:1:\d+: .*rows_limit|conditions/
+    ],
+    [{ MAX_BODY_BYTES: '10' }, insert, /^<stdin>: body_too_large: /]
+  ]
+  for (const [env, input, line] of rows) {
+    t.match((await check(input, env)).out.trimEnd(), line, JSON.stringify(env))
+  }
+  t.same(
+    await check(insert, {
+      MAX_OPS: 'many',
+      DB_SCHEMAS: 'pg_catalog',
+      DATABASE_URL: 'nonsense',
+      JWT_TOKEN: 'x'
+    }),
+    {
+      code: 2,
+      out: '',
+      err: 'oneflight: MAX_OPS: expected an integer from 1 to 1000, got "many"; DB_SCHEMAS: ' +
+        '"pg_catalog" belongs to PostgreSQL; see oneflight --help\n'
+    }
+  )
+})
+
+t.test('it says what the service says', async t => {
+  const service = await useService(t, {
+    schema: 'create table t (a int); grant all on t to oneflight_user'
+  })
+  const batches = [
+    '[{"id":"a","op":"select","tabel":"t","where":[]},{"id":"b","op":"update","table":"t",' +
+    '"set":{},"where":{}}]',
+    '[{"id":"a","op":"insert","table":"t","values":[{"a":"$b.0.a"},{"":1}],' +
+    '"on_conflict":{"do":"all"}}]',
+    '[{"id":"a","op":"select","table":"secret.t"}]',
+    '[{"id":1}]',
+    '[]',
+    '{',
+    '[{"id":"a"},{"id":"a"}]'
+  ]
+  for (const batch of batches) {
+    const { body } = await service.post(batch)
+    const messages = (body.error.errors ?? [body.error]) as ReadonlyArray<
+      { code: string, message: string }
+    >
+    const { code, out } = await check(batch)
+    t.equal(code, 1)
+    t.equal(out.trimEnd().split('\n').length, messages.length, out)
+    for (const { code, message } of messages) {
+      t.ok(out.includes(`: ${code}`) && out.includes(`: ${message}\n`), message)
+    }
+  }
+})

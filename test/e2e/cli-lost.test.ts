@@ -1,0 +1,220 @@
+/**
+ * `oneflight run` when there is no answer of the service, half of one, or that of somebody else:
+ * what it says became of the batch, which decides the exit code. With servers that misbehave on
+ * purpose, in the place of the service.
+ */
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
+import type { AddressInfo, Server } from 'node:net'
+import { readFileSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { freePort } from '../../src/dev/port.ts'
+import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
+import { certs } from '../support/network/tls-server.ts'
+
+const input = '[{"id":"a","op":"select","table":"t"}]'
+
+async function listen (t: Test, server: Server): Promise<string> {
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function run (
+  url: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {}
+): Promise<Ended> {
+  return await oneflight(['run', '--url', url, ...args, '-'], { input, env })
+}
+
+/** What three ways of sending come to: one that commits, and two that never do. */
+async function compare (
+  t: Test,
+  url: string,
+  reason: RegExp,
+  outcome = 'it is not known whether the batch is committed',
+  code = 3
+): Promise<void> {
+  for (
+    const [args, expected, what] of [
+      [[], code, outcome],
+      [['--dry-run'], 1, 'nothing is committed'],
+      [['--read-only'], 1, 'nothing is committed'],
+      [['--explain'], 1, 'nothing is committed']
+    ] as const
+  ) {
+    const { code, out, err } = await runInside(['run', '--url', url, ...args, '-'], { input })
+    t.same([code, out], [expected, ''], args.join())
+    t.match(err, reason)
+    t.equal(err.split('\n').length, 2, 'one line')
+    t.ok(err.startsWith(`oneflight: ${url}/: `) && err.endsWith(`: ${what}\n`), err)
+  }
+}
+
+const serve = async (t: Test, listener: RequestListener): Promise<string> =>
+  `http://${await listen(t, createServer(listener))}`
+
+t.test('nobody there: nothing is committed', async t => {
+  const address = `127.0.0.1:${await freePort()}`
+  await compare(t, `http://${address}`, /ECONNREFUSED/, 'nothing is committed', 1)
+  // A name of two addresses: Node has one error for both, without a message.
+  const twice = "import dns from 'node:dns'; dns.lookup = (name, options, done) => done(null, [{ " +
+    "address: '127.0.0.1', family: 4 }, { address: '127.0.0.2', family: 4 }])"
+  const NODE_OPTIONS = `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
+    encodeURIComponent(twice).replaceAll("'", '%27')
+  }`
+  const url = `http://oneflight.example:${address.split(':')[1]}`
+  t.match(await run(url, [], { NODE_OPTIONS }), {
+    code: 1,
+    err: new RegExp(`^oneflight: ${url}/: E[A-Z]+: nothing is committed\n$`)
+  })
+})
+
+t.test('the connection is lost before the answer', async t => {
+  const url = await serve(t, request => {
+    request.on('end', () => request.socket.destroy()).resume()
+  })
+  await compare(t, url, /socket hang up/)
+})
+
+t.test('no answer in time', async t => {
+  const url = await serve(t, () => {})
+  const { code, err } = await run(url, ['--timeout', '0.2'])
+  t.same([code, err], [
+    3,
+    `oneflight: ${url}/: no answer within 0.2 s: it is not known whether the batch is committed\n`
+  ])
+})
+
+t.test('the answer is cut: 200 means committed all the same', async t => {
+  const cut = (status: number): Promise<string> =>
+    serve(t, (_request, response) => {
+      response.writeHead(status, { 'content-type': 'application/json', 'content-length': 100 })
+      response.write('{"error":', () => response.destroy())
+    })
+  await compare(t, await cut(200), /aborted/, 'the batch is committed, but its answer is lost')
+  await compare(t, await cut(400), /aborted/)
+})
+
+t.test('somebody else answers', async t => {
+  const answers: ReadonlyArray<readonly [status: number, body: string]> = [
+    [502, '<h1>Bad Gateway</h1>'],
+    [200, '<h1>Welcome</h1>'],
+    [200, '{"error":null,"data":7}'],
+    [404, '{"error":"not found"}'],
+    [301, '']
+  ]
+  for (const [status, body] of answers) {
+    const url = await serve(t, (_request, response) => {
+      response.writeHead(status, { location: 'http://127.0.0.1:1/' }).end(body)
+    })
+    await compare(t, url, new RegExp(`what answered ${status} is not the service`))
+  }
+})
+
+t.test('the service itself does not know', async t => {
+  const error = {
+    type: 'error_of_a_later_version',
+    code: 'commit_unknown',
+    message: 'The connection was lost.',
+    committed: 'unknown',
+    request_id: 'r'
+  }
+  const url = await serve(t, (_request, response) => {
+    response.writeHead(500).end(JSON.stringify({ error, data: null }))
+  })
+  t.match(await run(url, ['--timing']), {
+    code: 3,
+    err: 'oneflight: <stdin>: commit_unknown: The connection was lost.\n  it is not known ' +
+      'whether the batch is committed; request r\n'
+  })
+})
+
+t.test('what is sent, and what is said of the time and the plan', async t => {
+  const requests: Array<readonly [string | undefined, unknown, string]> = []
+  const plan = '{"error":null,"data":{"a":[{"Plan":{"Node Type":"Seq Scan","Total ' +
+    'Cost":10.00,"Filter":"(a = \'x, y: [\'::text)","Plans":[ ],"Workers":{}}}]}}'
+  const url = await serve(t, async (request, response) => {
+    const {
+      authorization,
+      prefer,
+      'idempotency-key': key,
+      'x-request-id': id,
+      'content-type': type
+    } = request.headers
+    requests.push([request.url, { authorization, prefer, key, id, type }, await text(request)])
+    response.writeHead(200, { 'server-timing': 'parse;dur=0.1, db;dur=2.5' }).end(plan)
+  })
+  t.same(await run(`${url}/batches?a=b`, ['--explain', '--timing', '--table']), {
+    code: 0,
+    out: `a: select t
+[
+  {
+    "Plan": {
+      "Node Type": "Seq Scan",
+      "Total Cost": 10.00,
+      "Filter": "(a = 'x, y: ['::text)",
+      "Plans": [],
+      "Workers": {}
+    }
+  }
+]
+`,
+    err: 'Server-Timing: parse;dur=0.1, db;dur=2.5\n'
+  })
+  await run(url, [
+    '--token',
+    'x',
+    '--dry-run',
+    '--read-only',
+    '--isolation=serializable',
+    '--idempotency-key',
+    'k',
+    '--request-id',
+    'i'
+  ])
+  await run(url)
+  const type = 'application/json'
+  const none = undefined
+  t.same(requests, [
+    ['/batches?a=b', {
+      authorization: none,
+      prefer: 'handling=strict, explain, timing',
+      key: none,
+      id: none,
+      type
+    }, input],
+    ['/', {
+      authorization: 'Bearer x',
+      prefer: 'handling=strict, tx=rollback, access=read-only, isolation=serializable',
+      key: 'k',
+      id: 'i',
+      type
+    }, input],
+    ['/', { authorization: none, prefer: 'handling=strict', key: none, id: none, type }, input]
+  ])
+})
+
+t.test('over TLS: nothing is sent to a server whose certificate nobody vouches for', async t => {
+  const answer = '{"error":null,"data":{"a":[]}}'
+  const [key, cert] = ['server.key', 'server.crt'].map(name =>
+    readFileSync(`${certs}/${name}`)
+  ) as [Buffer, Buffer]
+  let asked = 0
+  const url = `https://${await listen(
+    t,
+    createHttpsServer({ key, cert }, (_request, response) => {
+      asked++
+      response.end(answer)
+    })
+  )}`
+  await compare(t, url, /certificate/, 'nothing is committed', 1)
+  t.equal(asked, 0)
+  t.same(await run(url, [], { NODE_EXTRA_CA_CERTS: `${certs}/ca.crt` }), {
+    code: 0,
+    out: answer,
+    err: ''
+  })
+})

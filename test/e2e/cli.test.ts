@@ -1,0 +1,502 @@
+/**
+ * `oneflight` as the process it is, against a real service: what it prints, to the letter, and its
+ * exit codes. `oneflight run` and the program as a whole; `check` is in cli-check.test.ts, what
+ * only a broken network brings in cli-lost.test.ts.
+ */
+import { once } from 'node:events'
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { runCommand } from '../../src/cli/main.ts'
+import { oneflight, program, runInside, type Ended } from '../support/process/cli.ts'
+import { useDatabase } from '../support/database/database.ts'
+import { childEnvironment } from '../support/process/process.ts'
+import { answering, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+// Many processes, each of which loads the program.
+t.setTimeout(300_000)
+
+const role = 'oneflight_user'
+const schema = `
+  create table things (
+    id int8 primary key, price numeric, name text, data jsonb, raw json, ok boolean
+  );
+  insert into things values
+    (1, 1.10, 'apple', '{"a": [1, 2.50], "b": null}', '{ "z": 1,  "a": 1.0 }', true),
+    (9007199254740993, -0.00, E'two\\nlines\\u001b[31m', '"text"', 'null', false),
+    (3, null, null, null, null, null),
+    (4, 1e20, '日本語 🍎 é', '[]', '[]', true),
+    (5, 'NaN', 'null', 'null', '12.340', true);
+  create table many (n int, filler text);
+  insert into many select n, repeat('x', 1000) from generate_series(1, 5000) as n;
+  grant all on things, many to ${role};`
+
+const all = JSON.stringify([
+  { id: 'all', op: 'select', table: 'things', order: [{ id: 'asc' }] },
+  { id: 'none', op: 'delete', table: 'public.things', where: { id: { lt: 0 } } },
+  {
+    id: 'some',
+    op: 'select',
+    table: 'things',
+    columns: ['name', 'ok'],
+    order: [{ id: 'asc' }],
+    limit: 1
+  },
+  {
+    id: 'bare',
+    op: 'update',
+    table: 'things',
+    set: { ok: false },
+    where: { id: { eq: 5 } },
+    returning: []
+  }
+])
+
+/* eslint-disable @stylistic/max-len -- tables as they are printed */
+const allTables = String.raw`all: select things, 5 rows
+        id        |         price         |      name       |            data             |          raw          |   ok
+------------------+-----------------------+-----------------+-----------------------------+-----------------------+--------
+                1 |                  1.10 | apple           | {"a": [1, 2.50], "b": null} | { "z": 1,  "a": 1.0 } | true
+                3 |                (null) | (null)          | (null)                      | (null)                | (null)
+                4 | 100000000000000000000 | 日本語 🍎 é     | []                          | []                    | true
+                5 |                   NaN | null            | (null)                      | 12.340                | true
+ 9007199254740993 |                  0.00 | two            +| text                        | (null)                | false
+                  |                       | lines\u001b[31m |                             |                       |
+
+none: delete public.things, 0 rows
+
+some: select things, 1 row
+ name  |  ok
+-------+------
+ apple | true
+
+bare: update things
+`
+/* eslint-enable @stylistic/max-len */
+
+interface Client {
+  (
+    args: readonly string[],
+    options?: { readonly input?: string | Buffer, readonly env?: Readonly<Record<string, string>> }
+  ): Promise<Ended>
+}
+
+async function useClient (
+  t: Test,
+  options: Parameters<typeof useService>[1] = {}
+): Promise<{ service: ServiceUnderTest, run: Client }> {
+  const service = await useService(t, { schema, ...options })
+  const known = { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) }
+  return {
+    service,
+    run: (args, { input = all, env = {} } = {}) =>
+      oneflight(['run', ...args], { env: { ...known, ...env }, input })
+  }
+}
+
+const insert = (id: string): string =>
+  `[{"id":"i","op":"insert","table":"things","values":[{"id":${id},"price":0.10}],` +
+  '"returning":["id","price"]}]'
+const inserted = async ({ database: { sql } }: ServiceUnderTest, id: number): Promise<boolean> =>
+  (await sql`select from things where id = ${id}`).length === 1
+
+t.test('tables, to the letter', async t => {
+  const { run } = await useClient(t)
+  t.same(await run(['--table', '-']), { code: 0, out: allTables, err: '' })
+})
+
+t.test('JSON: the bytes of the answer, and the bytes of the file', async t => {
+  const { service, run } = await useClient(t)
+  await service.post(all)
+  const { text } = await service.post(all)
+  for (const args of [['-'], ['--json', '-']]) {
+    t.same(await run(args), { code: 0, out: text, err: '' })
+  }
+  // Spelling, white space and an exact number of the file arrive as they are: the answer shows
+  // them.
+  const batch = '[ {"id":"i", "op":"insert",\n"table":"things",' +
+    '"values":[{"id":9007199254740995,"raw":{"b":1.00,"\\u0061":1e400},"price":0.10}], ' +
+    '"returning":["id","raw","price"]}]\n'
+  t.equal(
+    (await run(['-'], { input: batch })).out,
+    '{"error":null,"data":{"i":[{"id":9007199254740995,"raw":{"b":1.00,"a":1e400},"price":0.10}]}}'
+  )
+  const file = t.testdir({ 'batch.json': insert('77') })
+  t.match(await run([join(file, 'batch.json')]), {
+    code: 0,
+    out: '{"error":null,"data":{"i":[{"id":77,"price":0.10}]}}'
+  })
+})
+
+t.test('on a terminal: tables, and blocks where they are wider than it', async t => {
+  const { service } = await useClient(t)
+  const show = async (columns: number): Promise<string> => {
+    const [stdout, stderr] = [
+      Object.assign(new PassThrough(), { isTTY: true, columns }),
+      new PassThrough()
+    ]
+    const world = {
+      env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) },
+      stdin: Readable.from([Buffer.from(all)]),
+      stdout,
+      stderr
+    }
+    t.equal(await runCommand(['run', '-'], '1.0.0', world), 0)
+    return await text(stdout.end())
+  }
+  t.equal(await show(123), allTables)
+  const narrow = await show(60)
+  t.equal(
+    narrow.slice(0, narrow.indexOf('-[ ROW 2')),
+    `all: select things, 5 rows
+-[ ROW 1 ]-------------------------
+id    | 1
+price | 1.10
+name  | apple
+data  | {"a": [1, 2.50], "b": null}
+raw   | { "z": 1,  "a": 1.0 }
+ok    | true
+`
+  )
+  t.ok(
+    narrow.includes(String.raw`
+name  | two                        +
+      | lines\u001b[31m
+data  | text
+`),
+    narrow
+  )
+  t.ok(narrow.endsWith(allTables.slice(allTables.indexOf('\nnone: '))), 'what fits stays a table')
+  t.match(await show(20), /^-\[ ROW 1 \]-{10}$/m, 'never wider than the terminal')
+})
+
+t.test('the token: from the variable, an option or a file', async t => {
+  const { run } = await useClient(t, { env: { ANON_ROLE: 'oneflight_anon' } })
+  const file = join(t.testdir({ token: `${token({ role })}\n`, empty: '\n' }), 'token')
+  const none = { ONEFLIGHT_TOKEN: '' }
+  t.equal((await run(['--token-file', file, '-'], { env: none })).code, 0)
+  t.equal((await run([`--token=${token({ role })}`, '-'], { env: none })).code, 0)
+  t.equal(
+    (await run([`--token=${token({ role })}`, '-'], { env: { ONEFLIGHT_TOKEN: 'bad' } })).code,
+    0,
+    'the option counts'
+  )
+  t.match(
+    await run(['-'], { env: none }),
+    { code: 1, err: /permission denied/ },
+    'none at all: anonymous'
+  )
+  t.match(await run(['--token', '', '-'], { env: { ONEFLIGHT_TOKEN: 'bad' } }), {
+    code: 1,
+    err: /permission denied/
+  }, 'an empty one is none')
+  t.match(await run(['-'], { env: { ONEFLIGHT_TOKEN: 'bad' } }), {
+    code: 1,
+    err: /^oneflight: <stdin>: token_invalid: /
+  })
+})
+
+t.test('preferences, keys and ids', async t => {
+  const { service, run } = await useClient(t, { keys: true })
+  t.same(await run(['--dry-run', '--table', '-'], { input: insert('100') }), {
+    code: 0,
+    out: 'i: insert things, 1 row\n id  | price\n-----+-------\n 100 |  0.10\n',
+    err: 'oneflight: a dry run: nothing is committed\n'
+  })
+  t.notOk(await inserted(service, 100))
+  t.match(await run(['--read-only', '-'], { input: insert('100') }), {
+    code: 1,
+    err:
+      /^oneflight: <stdin>:1:2: operation 0 \(i\): read_only_sql_transaction: .*\n {2}sqlstate: 25006\n {2}nothing is committed; request /
+  })
+  const level = '[{"id":"l","op":"select","table":"level"}]'
+  await service.database.sql.unsafe(
+    "create view level as select current_setting('transaction_isolation') as level; grant " +
+      `select on level to ${role}`
+  )
+  t.match(await run(['--isolation', 'serializable', '-'], { input: level }), {
+    code: 0,
+    out: '{"error":null,"data":{"l":[{"level":"serializable"}]}}'
+  })
+
+  const key = ['--idempotency-key', 'one', '-']
+  const first = await run(key, { input: insert('101') })
+  t.match(first, { code: 0, err: '' })
+  t.same(await run(key, { input: insert('101') }), {
+    ...first,
+    err: 'oneflight: the batch was applied before, and this is the answer of that time\n'
+  })
+  t.match(await run(['--request-id', 'mine.1', '-'], { input: insert('101') }), {
+    code: 1,
+    err: 'oneflight: <stdin>:1:2: operation 0 (i): unique_violation: duplicate key value ' +
+      'violates unique constraint "things_pkey"\n  sqlstate: 23505\n  constraint: ' +
+      'things_pkey\n  nothing is committed; request mine.1\n'
+  })
+  await until(() => service.log.some(({ request_id: id }) => id === 'mine.1'))
+})
+
+t.test('a refusal: on standard error, with every fault where it stands', async t => {
+  const { run } = await useClient(t)
+  const input = `[
+  {"id": "one", "op": "select", "wheer": {}},
+  {"id": "two", "op": "insert", "table": "things",
+    "values": [{"id": 1}, {"id": "$nobody.0.id", "a b": "\\u001b"}, 3], "limit": 1}
+]`
+  const { code, out, err } = await run(['--request-id', 'r', '-'], { input })
+  t.same([code, err], [
+    1,
+    `oneflight: validation_failed: The batch has 5 faults.
+  <stdin>:2:3: operation 0 (one): member_missing at table: table is required.
+  <stdin>:2:33: operation 0 (one): member_unknown at wheer: There is no member "wheer".
+  <stdin>:4:72: operation 1 (two): member_invalid at limit: limit belongs to select, not to insert.
+  <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
+    `be an object of column → value.
+  <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: The string begins ` +
+    'like a reference, but names no earlier operation; one more $ before it makes it a plain ' +
+    `string.
+  nothing is committed; request r
+`
+  ])
+  t.match(
+    JSON.parse(out),
+    { error: { code: 'validation_failed' }, data: null },
+    'the answer itself is on standard output'
+  )
+  t.same((await run(['--table', '-'], { input })).out, '', 'but not where people read')
+  t.match(await run(['-'], { input: '[{"id":"a"},' }), {
+    code: 1,
+    err: /^oneflight: <stdin>: body_invalid: /
+  })
+  t.match(await run(['-'], { input: '[1]' }), {
+    code: 1,
+    err: /^oneflight: <stdin>:1:2: operation 0: id_missing: /
+  })
+  t.match(
+    await run(['-'], {
+      input: '[{"id":"l","op":"select","table":"things","lock":{"wait":"nowait"},"expect":3}]'
+    }),
+    { code: 1, err: /expectation_failed/ }
+  )
+})
+
+t.test('it tells what may succeed when sent again, and detail and hint if there are', async t => {
+  const { service, run } = await useClient(t, { env: { ERROR_VERBOSITY: 'verbose' } })
+  t.match(await run(['-'], { input: insert('1') }), {
+    code: 1,
+    err: '\n  detail: Key (id)=(1) already exists.\n'
+  })
+  await service.database.sql.begin(async holder => {
+    await holder`lock table things`
+    t.match(
+      await run(['-'], {
+        input: '[{"id":"l","op":"select","table":"things","lock":{"wait":"nowait"}}]'
+      }),
+      {
+        code: 1,
+        err:
+          /nothing is committed; request \S+; the same batch may succeed when it is sent again\n$/
+      }
+    )
+  })
+})
+
+t.test('nobody reads the answer: the exit code is that of the batch all the same', async t => {
+  const { service } = await useClient(t)
+  const input =
+    '[{"id":"m","op":"select","table":"many"},{"id":"i","op":"insert","table":"things",' +
+    '"values":[{"id":200}]}]'
+  const { code, err } = await oneflight(['run', '-'], {
+    env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) },
+    input,
+    deaf: true
+  })
+  t.same([code, err], [0, ''])
+  t.ok(await inserted(service, 200))
+})
+
+t.test('the command line at fault: exit code 2, one line, nothing is sent', async t => {
+  const directory = t.testdir({ 'batch.json': all, 'token\n': '' })
+  const rows: ReadonlyArray<readonly [args: readonly string[], line: RegExp]> = [
+    [['frob'], /^there is no command "frob", but start, run, check, migrate$/],
+    [['--frob'], /^Unknown option '--frob'$/],
+    [['-'], /^expected a command$/],
+    [['--', 'run'], /^expected a command$/],
+    [['start', 'now'], /^start takes no operand$/],
+    [['migrate', '--force'], /^Unknown option '--force'$/],
+    [['run'], /^expected one file, or - for standard input$/],
+    [['run', 'a', 'b'], /^expected one file/],
+    [['run', '--frob', '-'], /^Unknown option '--frob'$/],
+    [['run', '--url'], /^Option '--url <value>' argument missing$/],
+    [['run', '--token', '--json', '-'], /^Option '--token' argument is ambiguous$/],
+    [['run', '--json=yes', '-'], /^Option '--json' does not take an argument$/],
+    [['run', '--json', '--table', '-'], /^--table and --json /],
+    [
+      ['run', '--isolation', 'none', '-'],
+      /^--isolation takes one of read-committed, repeatable-read, serializable, not "none"$/
+    ],
+    [['run', '--url', 'ftp://127.0.0.1', '-'], /^--url takes an address .*"ftp:\/\/127\.0\.0\.1"$/],
+    [['run', '--url', '127.0.0.1:4000', '-'], /^--url takes an address /],
+    [['run', '--url', 'http://u:p@127.0.0.1', '-'], /^--url takes no user and no password/],
+    [
+      ['run', '--token', 'a\nb', '-'],
+      /^the value of the header authorization holds a character that no header may hold$/
+    ],
+    [['run', '--request-id', '\u0100', '-'], /^the value of the header x-request-id /],
+    [
+      ['run', '--token', 'a', '--token-file', 'b', '-'],
+      /^--token and --token-file both name a token/
+    ],
+    [['run', '--token-file', join(directory, 'none'), '-'], /none: ENOENT: no such file/],
+    [['run', directory], /EISDIR/],
+    [['run', join(directory, 'a\u001bb')], /a\\u001bb: ENOENT/],
+    [['check'], /^expected a file, or - for standard input$/],
+    ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((
+      seconds
+    ): [string[], RegExp] => [
+      ['run', `--timeout=${seconds}`, '-'],
+      /^--timeout takes seconds, more than 0 and at most 86400, not /
+    ])
+  ]
+  // In the process of the test, but for one: the program is loaded once.
+  for (const [args, line] of rows) {
+    const { code, out, err } = await runInside(args, {
+      env: { ONEFLIGHT_URL: 'http://127.0.0.1:1' }
+    })
+    t.same([code, out], [2, ''], args.join(' '))
+    const [, message = ''] = /^oneflight: ([^\n]*); see oneflight --help\n$/.exec(err) ?? []
+    t.match(message, line, `${args.join(' ')}: ${err}`)
+  }
+  t.match(await oneflight(['frob']), {
+    code: 2,
+    out: '',
+    err: /^oneflight: there is no command "frob"/
+  })
+})
+
+t.test('a fault of the program itself is not hidden', async t => {
+  const stdout = Object.defineProperty(new PassThrough(), 'isTTY', {
+    get () {
+      throw new RangeError('broken')
+    }
+  })
+  await t.rejects(
+    runCommand(['run', 'examples/order.json'], '1.0.0', {
+      env: {},
+      stdin: Readable.from([]),
+      stdout,
+      stderr: new PassThrough()
+    }),
+    RangeError
+  )
+  const mute = Object.defineProperty(new PassThrough(), 'write', {
+    value () {
+      throw new RangeError('broken')
+    }
+  })
+  await t.rejects(
+    runCommand(['check', 'examples/order.json'], '1.0.0', {
+      env: {},
+      stdin: Readable.from([]),
+      stdout: mute,
+      stderr: new PassThrough()
+    }),
+    RangeError
+  )
+})
+
+t.test('help and version', async t => {
+  const { version, engines } = JSON.parse(
+    readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')
+  ) as { version: string, engines: { node: string } }
+  t.same(await oneflight(['--version']), { code: 0, out: `${version}\n`, err: '' })
+  const whole = await oneflight(['--help'])
+  t.match(whole, {
+    code: 0,
+    err: '',
+    out:
+      /^Usage: oneflight \[command\] \[options\]\n[^]*\n {2}run {6}sends a batch [^]*\n {2}-h, --help {2}shows this/
+  })
+  t.same(await oneflight(['-h']), whole)
+  for (const command of ['start', 'run', 'check', 'migrate']) {
+    t.match(await oneflight([command, '--help']), {
+      code: 0,
+      err: '',
+      out: new RegExp(`^Usage: oneflight ${command} \\[options\\]`)
+    })
+  }
+  t.match(
+    (await oneflight(['run', '--url', 'x', '--help'])).out,
+    /--token <token> .* every user of the machine can read it \(ps\)/
+  )
+  // What an older Node sees; the compiled program is asked by a real one in package.test.ts.
+  const older = `data:text/javascript,${
+    encodeURIComponent("Object.defineProperty(process, 'version', { value: 'v24.11.9' })")
+  }`
+  t.same(
+    await oneflight(['--version'], {
+      env: {
+        NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${
+          older.replaceAll("'", '%27')
+        }`
+      }
+    }),
+    { code: 2, out: '', err: `oneflight: needs Node ${engines.node}, this is v24.11.9\n` }
+  )
+})
+
+t.test('start and migrate are those of npm start and npm run migrate', async t => {
+  const { url, loginUrl, sql } = await useDatabase(t)
+  t.match(
+    await oneflight(['migrate'], { env: { DATABASE_URL: loginUrl, MIGRATE_DATABASE_URL: url } }),
+    { code: 0, out: /^oneflight: the schema oneflight is there/, err: '' }
+  )
+  t.same(await sql`select from oneflight.idempotency_keys`, [])
+  t.match(await oneflight(['migrate']), {
+    code: 1,
+    out: '',
+    err: 'oneflight: DATABASE_URL: required\n'
+  })
+  t.match(await oneflight(['start']), {
+    code: 1,
+    out: '',
+    err: /^oneflight: DATABASE_URL: required\n/
+  })
+  for (const args of [[], ['start']]) {
+    const env = childEnvironment({
+      DATABASE_URL: loginUrl,
+      JWT_SECRET: SECRET,
+      HTTP_PORT: '0',
+      ADMIN_HTTP_PORT: '0'
+    })
+    const child = spawn(process.execPath, [
+      '--disable-warning=ExperimentalWarning',
+      program,
+      ...args
+    ], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    let output = ''
+    child.stdout.on('data', (bytes: Buffer) => {
+      output += bytes.toString()
+    })
+    const address = await until(() => /main server: (http:\/\/[^"]+)/.exec(output)?.[1])
+    await answering(`${address}/health`)
+    const closed = once(child, 'close')
+    child.kill('SIGTERM')
+    t.same(await closed, [0, null])
+  }
+})
+
+t.test('plans in the place of rows, and what took how long', async t => {
+  const { service, run } = await useClient(t, { env: { EXPLAIN: 'on' } })
+  const explained = await run(['--explain', '--timing', '-'], { input: insert('77') })
+  t.equal(explained.code, 0, explained.err)
+  t.match((JSON.parse(explained.out) as { data: { i: readonly object[] } }).data.i, [{
+    Plan: { 'Node Type': 'Limit' }
+  }])
+  t.match(explained.err, /op0;dur=[0-9.]+;desc="i"/)
+  t.notOk(await inserted(service, 77))
+})

@@ -1,0 +1,92 @@
+/**
+ * The server itself dies under load: a backend by SIGKILL, upon which PostgreSQL ends every
+ * connection and recovers, and a restart. On a server of this file's own, since neither may be done
+ * to one that others use.
+ */
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import tap from 'tap'
+import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
+import { isAlive } from '../support/process/alive.ts'
+import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
+const skip = major === undefined || !availableMajors().includes(major)
+  ? 'no embedded PostgreSQL for this platform'
+  : false
+
+const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
+
+tap.test('the server dies under load', { skip }, async t => {
+  const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-crash-${randomUUID()}`))
+  const start = (port?: number): ReturnType<typeof startPostgres> =>
+    startPostgres({ major: major as number, dataDir, ...(port === undefined ? {} : { port }) })
+  let server = await start()
+  process.env['TEST_DATABASE_URL'] = server.url
+  // Of the whole file: databases are dropped at its end, and the first to be named is the last to
+  // be done.
+  tap.teardown(async () => {
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+
+  /** Whether a pair that was posted at `since` or later was acknowledged. */
+  const served = (load: Load, since: number): boolean =>
+    [...load.answers].some(([id, { status }]) => id >= since && status === 200)
+  const up = async ({ database }: ServiceUnderTest): Promise<boolean> =>
+    await database.sql`select`.then(() => true, () => false)
+
+  const finish = async (
+    t: Parameters<typeof audit>[0],
+    service: ServiceUnderTest,
+    load: Load
+  ): Promise<void> => {
+    await load.stop()
+    const codes = await audit(t, service.database.sql, load)
+    t.comment(JSON.stringify(codes))
+    t.same(Object.keys(codes).filter(code => !allowed.includes(code)), [])
+    t.equal((await service.post(pair(1_000_000))).status, 200)
+  }
+
+  await t.test('SIGKILL of a backend', async t => {
+    const service = await useService(t, { schema: ledgerSchema })
+    const load = startLoad(service, 8)
+    for (let i = 0; i < 2; i++) {
+      const before = load.answers.size
+      await until(() => load.answers.size > before + 20)
+      // Those of batches: others come and go. When one is killed, all of them are ended.
+      const pids = (await service.database
+        .sql`select pid from pg_stat_activity where datname = ${service.database.name}
+          and usename = 'oneflight_login' and query !~ 'idempotency_keys'`)
+        .map(({ pid }) => pid as number)
+      process.kill(pids[0] as number, 'SIGKILL')
+      await until(() => !pids.some(isAlive))
+      await until(() => up(service))
+      const recovered = load.answers.size
+      await until(() => served(load, recovered))
+    }
+    await finish(t, service, load)
+  })
+
+  await t.test('a restart', async t => {
+    // Who waited for a lane would hear `deadline_exceeded`.
+    const service = await useService(t, {
+      schema: ledgerSchema,
+      env: { QUEUE_TIMEOUT_MS: '60000' }
+    })
+    const load = startLoad(service, 8)
+    await until(() => load.answers.size > 20)
+    await server.stop()
+    const refused = await service.post(pair(2_000_000))
+    t.match(refused.body, { error: { code: 'database_unavailable', committed: false } })
+    t.equal(refused.headers.get('retry-after'), '1')
+    server = await start(server.port)
+    const back = load.answers.size
+    await until(() => served(load, back))
+    await finish(t, service, load)
+  })
+})

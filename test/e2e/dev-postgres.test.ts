@@ -1,0 +1,161 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
+import t, { type Test } from 'tap'
+import { availableMajors, startPostgres, type Postgres } from '../../src/dev/postgres.ts'
+import { isAlive } from '../support/process/alive.ts'
+
+const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18
+
+/** A directory that the server's user may enter, unlike one in the project. */
+async function place (t: Test): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'oneflight-test-'))
+  await chmod(directory, 0o755)
+  t.teardown(() => rm(directory, { recursive: true, force: true }))
+  return directory
+}
+
+async function query (url: string, text: string): Promise<Array<Record<string, unknown>>> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  try {
+    return [...await sql.unsafe(text)] as Array<Record<string, unknown>>
+  } finally {
+    await sql.end()
+  }
+}
+
+async function until (what: string, condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 10_000
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`never came true: ${what}`)
+    await sleep(20)
+  }
+}
+
+t.test('data live on between starts, also when the server was killed', async t => {
+  const dataDir = join(await place(t), 'data')
+  const first = await startPostgres({ major, dataDir, settings: { max_connections: 17 } })
+  const [facts] = await query(
+    first.url,
+    "select current_setting('server_version_num')::int / 10000 as major, " +
+      "current_setting('server_encoding') as encoding, current_setting('max_connections') as " +
+      'connections, usesuper from pg_user where usename = current_user'
+  )
+  t.strictSame(facts, { major, encoding: 'UTF8', connections: '17', usesuper: true })
+  await query(first.url, 'create table kept as select 42 as answer')
+  await first.stop()
+  t.notOk(isAlive(first.pid), 'stop settles when the server is gone')
+  t.notOk(existsSync(first.socketDir), 'and its socket directory')
+  await first.stop()
+
+  const second = await startPostgres({ major, dataDir, port: first.port })
+  t.equal(second.port, first.port, 'a port that is given is taken')
+  t.strictSame(await query(second.url, 'select * from kept'), [{ answer: 42 }])
+  await t.rejects(startPostgres({ major, dataDir }), {
+    message: /already runs on .*data: stop it first/
+  }, 'one server per directory')
+
+  process.kill(second.pid, 'SIGKILL')
+  // without a turn of the event loop: we have not been told when stop is called
+  while (isAlive(second.pid));
+  await second.stop()
+  t.ok(existsSync(join(dataDir, 'postmaster.pid')), 'a killed server leaves its lock behind')
+  const third = await startPostgres({ major, dataDir })
+  t.strictSame(await query(third.url, 'select * from kept'), [{ answer: 42 }])
+  await third.stop()
+
+  // The number of the dead server now belongs to a living stranger: ourselves.
+  await writeFile(
+    join(dataDir, 'postmaster.pid'),
+    `${process.pid}\n${dataDir}\n1\n${third.port}\n${third.socketDir}\n127.0.0.1\n`
+  )
+  const fourth = await startPostgres({ major, dataDir })
+  t.strictSame(await query(fourth.url, 'select * from kept'), [{ answer: 42 }])
+  await fourth.stop()
+})
+
+t.test('without a directory data end with the server, and parallel starts do not meet', async t => {
+  const servers = await Promise.all([startPostgres({ major }), startPostgres({ major })])
+  t.not(servers[0].port, servers[1].port)
+  t.strictSame(await query(servers[0].url, 'select 1 as one'), [{ one: 1 }])
+  await Promise.all(servers.map(server => server.stop()))
+  for (const { dataDir } of servers) t.notOk(existsSync(dataDir))
+})
+
+t.test('a start does not outlive, or keep alive, the process that made it', async t => {
+  const code = `import { startPostgres } from ${
+    JSON.stringify(new URL('../../src/dev/postgres.ts', import.meta.url).href)
+  }
+    process.stdout.write(JSON.stringify(await startPostgres({ major: ${major} })))
+    if (process.argv[1] === 'stay') setInterval(() => {}, 1000)`
+  for (const [mode, signal] of [['stay', 'SIGKILL'], ['leave', null]] as const) {
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', code, mode], {
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    const [text] = await once(parent.stdout, 'data') as [Buffer]
+    const server = JSON.parse(text.toString()) as Postgres
+    if (signal !== null) {
+      t.ok(isAlive(server.pid))
+      parent.kill(signal)
+    }
+    await until('the server is gone', () => !isAlive(server.pid))
+    await until(
+      'its directories are gone',
+      () => !existsSync(server.dataDir) && !existsSync(server.socketDir)
+    )
+    t.pass(`${mode}: no server and no files are left`)
+  }
+})
+
+t.test('the majors that are installed are known', async t => {
+  t.ok(availableMajors().includes(major))
+  t.strictSame(availableMajors(), availableMajors().sort((a, b) => a - b))
+})
+
+t.test('what cannot work is refused in words', async t => {
+  const base = await place(t)
+  const old = join(base, 'old')
+  await mkdir(old)
+  await writeFile(join(old, 'PG_VERSION'), '9.6\n')
+  await t.rejects(startPostgres({ major, dataDir: old }), {
+    message: `${old} holds data of PostgreSQL 9.6, not ${major}: start that major, or name ` +
+      'another directory'
+  })
+
+  const odd = join(base, 'odd')
+  await mkdir(join(odd, 'PG_VERSION'), { recursive: true })
+  await t.rejects(startPostgres({ major, dataDir: odd }), { code: 'EISDIR' })
+
+  const full = join(base, 'full')
+  await mkdir(full)
+  await writeFile(join(full, 'letter'), 'dear')
+  await t.rejects(startPostgres({ major, dataDir: full }), {
+    message: `${full} is not empty and holds no PostgreSQL data`
+  })
+
+  const closed = join(base, 'closed')
+  await mkdir(closed)
+  await chmod(closed, 0o600)
+  await t.rejects(startPostgres({ major, dataDir: join(closed, 'data') }), {
+    message: `${closed} is closed to the user that runs PostgreSQL: name another data directory`
+  })
+
+  await t.rejects(startPostgres({ major: 13 }), {
+    message: /^no embedded PostgreSQL 13 for .*TEST_DATABASE_URL.*DATABASE_URL/
+  })
+  await t.rejects(startPostgres({ major, settings: { no_such_setting: 1 } }), {
+    message: /did not start on port \d+:\n[^]*no_such_setting/
+  })
+
+  const holder = createServer().listen(0, '127.0.0.1')
+  await once(holder, 'listening')
+  const { port } = holder.address() as AddressInfo
+  await t.rejects(startPostgres({ major, port }), { message: /Address already in use/ })
+  holder.close()
+})

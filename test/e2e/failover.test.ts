@@ -1,0 +1,237 @@
+/**
+ * A primary is lost under load and its standby promoted: every answer is true, nothing that was
+ * acknowledged is missing, and the service goes on by itself. Standbys serve what only reads. On
+ * servers of this file's own.
+ */
+import { randomUUID } from 'node:crypto'
+import postgres, { type Sql } from 'postgres'
+import tap, { type Test } from 'tap'
+import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
+import {
+  ask,
+  useService,
+  type Answer,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from '../support/service.ts'
+import { execute, skip, useServers, type Pair } from '../support/database/standby.ts'
+import { until } from '../support/until.ts'
+
+const schema = `${ledgerSchema}
+  create table moves (id int, slept text);
+  create table read (id int);
+  insert into read select generate_series(1, 100);
+  create view nap as select pg_sleep(20)::text as slept;
+  create function nap() returns text language sql volatile as $$ select pg_sleep(20)::text $$;
+  grant all on all tables in schema public to oneflight_user;`
+
+/** What may be answered while no primary is there. */
+const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
+
+/** The database of the service, on both servers. */
+function useFailover (
+  t: Test,
+  { primary, standby }: Pair,
+  options: UseServiceOptions = {}
+): Promise<ServiceUnderTest> {
+  return useService(t, {
+    // A text of its own, for another test's template is on other servers.
+    schema: `${schema} -- ${randomUUID()}`,
+    databaseUrl: url =>
+      url.replace(
+        `127.0.0.1:${primary.port}`,
+        `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`
+      ) + '?target_session_attrs=primary&connect_timeout=2',
+    ...options
+  })
+}
+
+/**
+ * A superuser's client of the service's database on the standby, which answers whatever became of
+ * the primary.
+ */
+function connectTo (t: Test, { standby }: Pair, { database: { name } }: ServiceUnderTest): Sql {
+  const sql = postgres(standby.url.replace(/\/postgres$/, `/${name}`), { max: 2, onnotice () {} })
+  t.teardown(() => sql.end({ timeout: 1 }))
+  return sql
+}
+
+/**
+ * Loses the primary, lets `failed` happen, promotes the standby; resolves with the time of the
+ * promotion.
+ */
+async function failOver (
+  servers: Pair,
+  how: 'stop' | 'kill',
+  failed: () => boolean
+): Promise<number> {
+  await servers.losePrimary(how)
+  await until(failed)
+  await servers.promote()
+  process.env['TEST_DATABASE_URL'] = servers.standby.url
+  return performance.now()
+}
+
+for (const how of ['stop', 'kill'] as const) {
+  tap.test(`the primary is lost (${how}) and the standby promoted`, { skip }, async t => {
+    const servers = await useServers(t)
+    const service = await useFailover(t, servers)
+    const sql = connectTo(t, servers, service)
+    const load = startLoad(service, 8)
+    await until(() => load.answers.size > 60)
+    const promoted = await failOver(
+      servers,
+      how,
+      () =>
+        [...load.answers.values()].some(({ body }) => body.error?.code === 'database_unavailable')
+    )
+    const since = load.answers.size
+    await until(() => [...load.answers].some(([id, { status }]) => id >= since && status === 200))
+    const away = performance.now() - promoted
+    t.ok(away < 5000, `served ${away.toFixed(0)} ms after the promotion`)
+    await until(() => load.answers.size > since + 60)
+    await load.stop()
+    const codes = await audit(t, sql, load)
+    t.comment(JSON.stringify(codes))
+    t.same(Object.keys(codes).filter(code => !allowed.includes(code)), [])
+
+    await t.test('the old primary, back as a standby, is not written to', async t => {
+      const back = await servers.comeBack()
+      t.match(await execute(back, 'select pg_is_in_recovery() as standby'), [{ standby: true }])
+      const sessions = async (): Promise<number> =>
+        (await sql`select from pg_stat_activity where usename = 'oneflight_login'
+          and application_name = 'oneflight'`)
+          .length
+      // Every connection is opened anew, and the old primary is the first of the URL.
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where usename = 'oneflight_login'`
+      await until(async () => await sessions() === 0)
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, i) => service.post(pair(1_000_000 + i)))
+      )
+      t.same(answers.map(({ status }) => status), Array(8).fill(200))
+      t.same(await sql`select count(*)::int as n from right_side where id >= 1000000`, [{ n: 8 }])
+      t.ok(await sessions() > 0)
+    })
+  })
+}
+
+tap.test(
+  'with a key every batch is applied exactly once, whichever server had it',
+  { skip },
+  async t => {
+    const servers = await useServers(t)
+    const service = await useFailover(t, servers, { keys: true })
+    const sql = connectTo(t, servers, service)
+    const answers = new Map<number, Answer>()
+    const codes: Record<string, number> = {}
+    let next = 0
+    const end = new AbortController()
+    const client = async (): Promise<void> => {
+      while (!end.signal.aborted) {
+        const id = next++
+        const batch = [{ id: 'p', op: 'select', table: 'pause' }, {
+          id: 'm',
+          op: 'insert',
+          table: 'moves',
+          values: [{ id, slept: '$p.0.slept' }]
+        }]
+        // Until there is an answer; a batch that was refused for good would keep the test waiting.
+        const answer = await until(async (): Promise<Answer | undefined> => {
+          const answer = await service.post(batch, { headers: { 'idempotency-key': `move-${id}` } })
+          const code = answer.status === 200
+            ? `ok${answer.headers.get('idempotent-replayed') === null ? '' : ' replayed'}`
+            : String(answer.body.error.code)
+          codes[code] = (codes[code] ?? 0) + 1
+          return answer.status === 200 ? answer : undefined
+        })
+        answers.set(id, answer)
+      }
+    }
+    const clients = Promise.all(Array.from({ length: 8 }, client))
+    await until(() => answers.size > 60)
+    await failOver(servers, 'kill', () => (codes['database_unavailable'] ?? 0) > 0)
+    const since = next
+    await until(() => [...answers.keys()].filter(id => id >= since).length > 60)
+    end.abort()
+    await clients
+    t.comment(JSON.stringify(codes))
+    t.same(
+      Object.keys(codes).filter(code =>
+        ![...allowed, 'ok replayed', 'idempotency_key_in_progress'].includes(code)
+      ),
+      []
+    )
+    t.equal(answers.size, next, 'every batch was answered 200 in the end')
+    t.same(
+      await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
+      [],
+      'none was applied twice'
+    )
+    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'none is missing')
+  }
+)
+
+tap.test('a standby serves what only reads', { skip }, async t => {
+  const servers = await useServers(t, { max_standby_streaming_delay: 0 })
+  const { primary, standby } = servers
+  const service = await useFailover(t, servers, {
+    databaseUrl: url =>
+      url.replace(
+        `127.0.0.1:${primary.port}`,
+        `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`
+      ) + '?target_session_attrs=standby'
+  })
+  const { post, database: { sql } } = service
+  const reading = { headers: { prefer: 'access=read-only' } }
+  const rows = [{ id: 'r', op: 'select', table: 'read', columns: [{ fn: 'count' }] }]
+  const first = await until(async (): Promise<Answer | undefined> => {
+    const answer = await post(rows, reading)
+    return answer.status === 200 ? answer : undefined
+  })
+  t.same(first.body, { error: null, data: { r: [{ count: 100 }] } })
+  t.equal(first.headers.get('preference-applied'), 'access=read-only')
+
+  const written = await post([{ id: 'w', op: 'insert', table: 'read', values: [{ id: 101 }] }])
+  t.match(written.body, { error: { committed: false } })
+  t.not(written.status, 200)
+  t.same(await sql`select from read where id = 101`, [])
+  t.equal((await post(rows, reading)).status, 200, 'the next batch is served')
+
+  const conflicts: ReadonlyArray<readonly [name: string, work: string]> = [
+    ['a lock', 'alter table read add column more int'],
+    ['a row version that is needed', 'delete from read where id > 50; vacuum read']
+  ]
+  for (const [name, work] of conflicts) {
+    await t.test(`a conflict with recovery about ${name} is answered at once`, async t => {
+      const retries = async (): Promise<readonly string[]> =>
+        (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
+          line.startsWith('service_txn_retry_count')
+        )
+      const before = await retries()
+      const answer = post([...rows, { id: 'n', op: 'select', table: 'nap' }], reading)
+      await until(async () =>
+        (await execute(
+          standby,
+          "select from pg_stat_activity where usename = 'oneflight_login' and wait_event = " +
+            "'PgSleep'"
+        )).length > 0
+      )
+      for (const text of work.split('; ')) await sql.unsafe(text)
+      t.match(await answer, {
+        status: 409,
+        body: {
+          error: {
+            code: 'serialization_failure',
+            retryable: true,
+            committed: false,
+            op: 'n',
+            index: 1
+          }
+        }
+      })
+      t.same(await retries(), before, 'it was not tried again')
+      t.equal((await post(rows, reading)).status, 200)
+    })
+  }
+})

@@ -1,0 +1,277 @@
+/**
+ * `npm run migrate` as the process it is: what it makes and grants, that it can be run again, and
+ * what it says when it cannot.
+ *
+ * In charge of: exit codes, lines, and rights exactly as few as are needed.
+ * Refuses to: use what was made; test/integration/idempotency.test.ts does.
+ */
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import {
+  LOGIN_ROLE,
+  TEST_ROLES,
+  useDatabase,
+  withAdmin,
+  type Database
+} from '../support/database/database.ts'
+import { childEnvironment } from '../support/process/process.ts'
+
+const script = join(import.meta.dirname, '../../src/migrate.ts')
+
+interface Run {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs it; the environment holds nothing but `env` and what Node needs. */
+async function migrate (env: Readonly<Record<string, string | undefined>>): Promise<Run> {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script], {
+    env: childEnvironment(env),
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  const ended = new Promise<number | null>(resolve => child.once('close', resolve))
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  return { code: await ended, out, err }
+}
+
+const made = (login: string): Run => ({
+  code: 0,
+  out: `oneflight: the schema oneflight is there, and ${login} may use it\n`,
+  err: ''
+})
+const exists = async ({ sql }: Database): Promise<boolean> =>
+  (await sql`select from pg_namespace where nspname = 'oneflight'`).length === 1
+
+/** What a role may do, in words of PostgreSQL. */
+async function rights ({ sql }: Database, role: string): Promise<readonly string[]> {
+  const rows = await sql`
+    select 'schema ' || p as may from unnest('{usage,create}'::text[]) as p
+      where has_schema_privilege(${role}, 'oneflight', p)
+    union all select 'table ' || p from
+      unnest('{select,insert,update,delete,truncate,references,trigger}'::text[]) as p
+      where has_table_privilege(${role}, 'oneflight.idempotency_keys', p)
+    union all select 'database ' || p from unnest('{create}'::text[]) as p
+      where has_database_privilege(${role}, current_database(), p)
+    union all select 'owner of ' || relname from pg_class where relnamespace =
+      'oneflight'::regnamespace and relowner = (select oid from pg_roles where rolname = ${role})
+    union all select 'option ' || privilege_type from information_schema.role_table_grants
+      where grantee = ${role} and table_schema = 'oneflight' and is_grantable = 'YES'`
+  return rows.map(({ may }) => may as string).sort()
+}
+
+const needed = ['schema usage', 'table delete', 'table insert', 'table select', 'table update']
+
+/** Everything that is there, with its owner and rights. */
+const snapshot = async ({ sql }: Database): Promise<unknown> =>
+  await sql`
+  select relname as name, relkind as kind, relowner::regrole::text as owner, relacl::text as acl,
+    (select string_agg(attname || ' ' || format_type(atttypid,
+      atttypmod) || case when attnotnull then ' not null' else '' end, ', ' order by attnum)
+      from pg_attribute where attrelid = c.oid and attnum > 0) as columns
+  from pg_class as c where relnamespace = 'oneflight'::regnamespace
+  union all select nspname, 'n', nspowner::regrole::text, nspacl::text, null from pg_namespace
+    where nspname = 'oneflight'
+  union all select proname, 'f', proowner::regrole::text, proacl::text, null from pg_proc
+    where pronamespace = 'oneflight'::regnamespace order by 2, 1`
+
+t.test('on an empty database, by an owner for a login role that may do nothing', async t => {
+  const database = await useDatabase(t)
+  const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
+  t.same(await migrate(env), made(LOGIN_ROLE))
+  t.same(await rights(database, LOGIN_ROLE), needed)
+  for (const role of [...TEST_ROLES, 'public']) {
+    const of = role === 'public' ? [] : await rights(database, role)
+    t.same(of, [], `${role} has no right`)
+  }
+  const [row] = await database
+    .sql`select coalesce(bool_or(acl::text ~ '[{,]='), false) as public from (select nspacl as acl
+      from pg_namespace where nspname = 'oneflight' union all select relacl from pg_class
+      where relnamespace = 'oneflight'::regnamespace) as a`
+  t.same(row, { public: false })
+  t.same(
+    (await snapshot(database) as Array<{ name: string, columns: string }>).filter(({ name }) =>
+      name === 'idempotency_keys'
+    ).map(({ columns }) => columns),
+    [
+      'principal bytea not null, key text not null, fingerprint bytea not null, answer ' +
+      'text[], created_at timestamp with time zone not null, expires_at timestamp with ' +
+      'time zone not null'
+    ]
+  )
+  const indexes = await database
+    .sql`select pg_get_indexdef(indexrelid) as def from pg_index
+      where indrelid = 'oneflight.idempotency_keys'::regclass order by 1`
+  t.match(indexes.map(({ def }) => def as string), [
+    /^CREATE INDEX .* \(expires_at\)$/,
+    /^CREATE UNIQUE INDEX .* \(principal, key\)$/
+  ])
+})
+
+t.test('again, and by many at once: nothing is changed and nothing is lost', async t => {
+  const database = await useDatabase(t)
+  const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
+  t.same(
+    await Promise.all(Array.from({ length: 4 }, () => migrate(env))),
+    Array(4).fill(made(LOGIN_ROLE))
+  )
+  await database
+    .sql`insert into oneflight.idempotency_keys values ('a', 'k', 'f', '{1}', '2026-01-01',
+      'infinity')`
+  const before = await snapshot(database)
+  for (let i = 0; i < 2; i++) t.same(await migrate(env), made(LOGIN_ROLE))
+  t.same(await snapshot(database), before)
+  t.same(
+    await database.sql`select key, answer, created_at::text as at from oneflight.idempotency_keys`,
+    [{ key: 'k', answer: ['1'], at: '2026-01-01 00:00:00+00' }]
+  )
+
+  // Rights that were lost come back, and those that public was given go.
+  await database.sql.unsafe(
+    `revoke all on oneflight.idempotency_keys from ${LOGIN_ROLE}; revoke all on schema ` +
+      `oneflight from ${LOGIN_ROLE}; grant all on schema oneflight to public; grant all on ` +
+      'oneflight.idempotency_keys to public'
+  )
+  t.same(await migrate(env), made(LOGIN_ROLE))
+  t.same(await snapshot(database), before)
+  t.same(await rights(database, LOGIN_ROLE), needed)
+})
+
+t.test('by the login role itself, where it may make schemas', async t => {
+  const database = await useDatabase(t)
+  await database.sql.unsafe(`grant create on database ${database.name} to ${LOGIN_ROLE}`)
+  for (
+    const env of [{ DATABASE_URL: database.loginUrl }, {
+      DATABASE_URL: database.loginUrl,
+      MIGRATE_DATABASE_URL: ''
+    }]
+  ) {
+    t.same(await migrate(env), made(LOGIN_ROLE))
+  }
+  t.same((await rights(database, LOGIN_ROLE)).filter(right => needed.includes(right)), needed)
+})
+
+t.test('a login role whose name needs quotes', async t => {
+  const database = await useDatabase(t)
+  for (const name of ['Corner "Shop" $& Röle', "o'; drop schema oneflight cascade; --"]) {
+    const quoted = `"${name.replaceAll('"', '""')}"`
+    await withAdmin(sql => sql.unsafe(`create role ${quoted} login`))
+    t.teardown(() => withAdmin(sql => sql.unsafe(`drop role ${quoted}`)))
+    t.teardown(() => database.sql.unsafe(`drop owned by ${quoted}`))
+    const login = new URL(database.loginUrl)
+    login.username = encodeURIComponent(name)
+    t.same(
+      await migrate({ MIGRATE_DATABASE_URL: database.url, DATABASE_URL: login.href }),
+      made(name)
+    )
+    t.same(await rights(database, name), needed)
+  }
+})
+
+t.test('when it cannot: exit code 1, one line without a secret, and nothing is made', async t => {
+  const database = await useDatabase(t)
+  const { url, loginUrl, name } = database
+  const change = (from: string, parts: Readonly<Record<string, string>>): string =>
+    Object.assign(new URL(from), { password: 'hunter2', ...parts }).href
+  const rows: ReadonlyArray<
+    readonly [what: string, env: Readonly<Record<string, string>>, line: RegExp]
+  > = [
+    ['no URL', {}, /^oneflight: DATABASE_URL: required$/],
+    ['an empty URL', { DATABASE_URL: '' }, /^oneflight: DATABASE_URL: required$/],
+    ['only the other one', { MIGRATE_DATABASE_URL: url }, /^oneflight: DATABASE_URL: required$/],
+    [
+      'no URL of PostgreSQL',
+      { DATABASE_URL: 'mysql://u:hunter2@127.0.0.1/d' },
+      /^oneflight: DATABASE_URL: /
+    ],
+    [
+      'no user',
+      { DATABASE_URL: 'postgres://127.0.0.1/d?password=hunter2' },
+      /^oneflight: DATABASE_URL: /
+    ],
+    ['the other one faulty', {
+      DATABASE_URL: loginUrl,
+      MIGRATE_DATABASE_URL: 'postgres://u:hunter2@127.0.0.1:port/d'
+    }, /^oneflight: MIGRATE_DATABASE_URL: /],
+    [
+      'an option that is unknown',
+      { DATABASE_URL: change(loginUrl, { search: '?sslmode=maybe' }) },
+      /^oneflight: DATABASE_URL: /
+    ],
+    ['nobody there', {
+      DATABASE_URL: loginUrl,
+      MIGRATE_DATABASE_URL: change(url, { host: '127.0.0.1:1' })
+    }, /^oneflight: .*127\.0\.0\.1:1/],
+    ['no such database', {
+      DATABASE_URL: loginUrl,
+      MIGRATE_DATABASE_URL: change(url, { pathname: '/oneflight_nowhere' })
+    }, /^oneflight: .*"oneflight_nowhere" does not exist$/],
+    ['no such role to connect by', {
+      DATABASE_URL: change(loginUrl, { username: 'oneflight_nobody' })
+    }, /^oneflight: .*oneflight_nobody/],
+    ['no such login role', {
+      DATABASE_URL: change(loginUrl, { username: 'oneflight_nobody' }),
+      MIGRATE_DATABASE_URL: url
+    }, /^oneflight: .*role "oneflight_nobody" does not exist$/],
+    [
+      'a login role that may not',
+      { DATABASE_URL: loginUrl },
+      new RegExp(`^oneflight: .*permission denied for database ${name}$`)
+    ]
+  ]
+  for (const [what, env, line] of rows) {
+    const { code, out, err } = await migrate(env)
+    t.same([code, out], [1, ''], what)
+    t.match(err.replace(/\n$/, ''), line, what)
+    t.equal(err.split('\n').length, 2, `${what}: one line: ${err}`)
+    t.notMatch(err, /hunter2|login@|:login/, what)
+    t.notOk(await exists(database), what)
+  }
+})
+
+t.test('a read-only server is named as such', async t => {
+  const database = await useDatabase(t)
+  await database.sql.unsafe(
+    `alter database ${database.name} set default_transaction_read_only = on`
+  )
+  const { code, err } = await migrate({
+    DATABASE_URL: database.loginUrl,
+    MIGRATE_DATABASE_URL: database.url
+  })
+  t.equal(code, 1)
+  t.match(err, /^oneflight: cannot execute .* in a read-only transaction\n$/)
+})
+
+t.test('functions that anybody could make are not run by the owner', async t => {
+  const database = await useDatabase(t)
+  // Where everybody may create in public (the default before PostgreSQL 15), one that fits better
+  // than that of pg_catalog would be taken.
+  const fake = (name: string, types: string): string =>
+    `create function public.${name}(${types}) returns int8 language plpgsql as $$ begin ` +
+    `insert into ran values ('${name}'); return 1; end $$;`
+  await database.sql.unsafe(`create table public.ran (what text); ${
+    [
+      ['hashtextextended', 'text, int'],
+      ['hashtextextended', 'varchar, int'],
+      ['pg_advisory_xact_lock', 'int'],
+      ['now', 'int default 0']
+    ].map(([name = '', types = '']) => fake(name, types)).join('\n')
+  }`)
+  t.same(
+    await migrate({ DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }),
+    made(LOGIN_ROLE)
+  )
+  t.same(await database.sql`select * from ran`, [])
+  t.same(await rights(database, LOGIN_ROLE), needed)
+})
+
+t.test('the file is SQL for psql as well: its variable is all that is not SQL', t => {
+  const file = readFileSync(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8')
+  const statements = file.split('\n').filter(line => !line.startsWith('--')).join('\n')
+  t.same(new Set(statements.match(/(?<![:\w]):["'A-Za-z]\w*"?/g)), new Set([':"login_role"']))
+  t.notMatch(statements, /^\s*\\/m, 'no command of psql')
+  t.end()
+})

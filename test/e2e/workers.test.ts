@@ -1,0 +1,515 @@
+/**
+ * `WORKERS` from 2 on: several processes on one port, one admin server, one life. With real
+ * processes, of which some are killed.
+ */
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { useDatabase, type Database } from '../support/database/database.ts'
+import { childEnvironment, startGroup, type Group } from '../support/process/process.ts'
+import {
+  answering,
+  ask,
+  refusing,
+  testEnvironment,
+  token,
+  type Answer
+} from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+// Each start loads three processes.
+t.setTimeout(300_000)
+
+const main = join(import.meta.dirname, '../../src/main.ts')
+const user = 'oneflight_user'
+
+const schema = `
+  create table t (n int);
+  create table nap (seconds float8);
+  create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(new.seconds);
+    return new; end $$;
+  create trigger nap before insert on nap for each row execute function nap();
+  grant all on t, nap to ${user};`
+
+/** Longer than a busy machine takes to load a process. */
+const patience = {
+  QUEUE_TIMEOUT_MS: '60000',
+  LOCK_TIMEOUT_MS: '60000',
+  STATEMENT_TIMEOUT_MS: '60000',
+  REQUEST_TIMEOUT_MS: '60000'
+}
+
+type Line = Readonly<Record<string, any>>
+
+interface Launched extends Group {
+  /** Log lines so far. */
+  lines(): readonly Line[]
+}
+
+interface Running extends Launched {
+  readonly url: string
+  readonly adminUrl: string
+  readonly database: Database
+}
+
+/**
+ * Spawns the service as leader of a process group; the environment holds nothing but `env` and what
+ * Node needs.
+ */
+function launch (t: Test, env: Readonly<Record<string, string>>): Launched {
+  const settings = { ...testEnvironment, WORKERS: '2', QUEUE_SIZE: '100', ...patience, ...env }
+  const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
+    env: childEnvironment(settings)
+  })
+  const lines = (): Line[] =>
+    group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{')).map(line =>
+      JSON.parse(line) as Line
+    )
+  return { ...group, lines }
+}
+
+/** Spawns it with a database; resolves when so many workers serve. */
+async function run (
+  t: Test,
+  { env = {}, workers = 2 }: { env?: Readonly<Record<string, string>>, workers?: number } = {}
+): Promise<Running> {
+  const database = await useDatabase(t, { schema })
+  const launched = launch(t, { DATABASE_URL: database.loginUrl, ...env })
+  const address = (name: string): string | undefined =>
+    new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1]
+  await until(() => serving(launched).length === workers || launched.child.exitCode !== null)
+  await until(() =>
+    launched.child.exitCode !== null ||
+    launched.output().includes('limits are those of each worker')
+  )
+  return {
+    ...launched,
+    url: address('main') as string,
+    adminUrl: address('admin') as string,
+    database
+  }
+}
+
+/** Lines of the workers that began to serve. */
+const serving = ({ lines }: Launched): readonly Line[] =>
+  lines().filter(({ worker, msg }) => worker !== undefined && String(msg).startsWith('main server'))
+/** Lines of the first process about workers that ended. */
+const losses = ({ lines }: Launched): readonly Line[] =>
+  lines().filter(({ msg }) => msg === 'a worker has ended')
+const pidOf = (service: Launched, worker: number): number =>
+  serving(service).find(line => line['worker'] === worker)?.['pid'] as number
+
+/**
+ * Runs JavaScript in every process before its main module; `id` is 0 in the first one, else the
+ * worker's number.
+ */
+const preload = (script: string): Record<string, string> => {
+  const code = `import cluster from 'node:cluster'; const id = cluster.worker?.id ?? 0; ${script}`
+  return {
+    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
+      encodeURIComponent(code).replaceAll("'", '%27')
+    }`
+  }
+}
+
+const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ n: 1 }] }]
+const nap = (
+  seconds: number
+): object[] => [{ id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }]
+const headers = {
+  'content-type': 'application/json',
+  authorization: `Bearer ${token({ role: user })}`
+}
+/** Each on a connection of its own. */
+const post = ({ url }: Running, batch: unknown): Promise<Answer> =>
+  ask(url, { method: 'POST', headers, body: JSON.stringify(batch) })
+const postMany = async (service: Running, count: number): Promise<number[]> =>
+  (await Promise.all(Array.from({ length: count }, () => post(service, insert)))).map((
+    { status }
+  ) => status)
+
+const asleep = ({ database: { sql, name } }: Running): Promise<unknown> =>
+  until(async () =>
+    (await sql`select from pg_stat_activity where datname = ${name} and wait_event = 'PgSleep'`)
+      .length > 0
+  )
+const nobody = ({ database: { sql, name } }: Running): Promise<unknown> =>
+  until(async () =>
+    (await sql`select from pg_stat_activity
+      where datname = ${name} and usename = 'oneflight_login'`)
+      .length === 0
+  )
+
+/**
+ * Runs `work` while batches wait for a lock, as many as there are lanes of one worker; then they go
+ * on. Answers the status of all.
+ */
+async function during (
+  service: Running,
+  count: number,
+  work: () => Promise<unknown>
+): Promise<number[]> {
+  const { sql, name } = service.database
+  let batches: Promise<number[]> | undefined
+  await sql.begin(async holder => {
+    await holder`lock table t`
+    batches = postMany(service, count)
+    await until(async () =>
+      (await sql`select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`)
+        .length >= Math.min(count, 4)
+    )
+    await until(async () => {
+      const answer = await scrape(service)
+      return metric(answer, 'service_pool_lanes_busy') + metric(answer, 'service_pool_waiting') ===
+        count
+    })
+    await work()
+  })
+  return await batches as number[]
+}
+
+/** Value of a metric; where it has labels, of its first sample. */
+const metric = ({ text }: Answer, name: string): number =>
+  Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (.*)$`, 'm').exec(text)?.[1])
+const scrape = ({ adminUrl }: Running): Promise<Answer> => ask(`${adminUrl}/metrics`)
+const brief = ({ status, text }: Answer): unknown => [status, text]
+const ready = async ({ adminUrl }: Running): Promise<unknown> =>
+  brief(await ask(`${adminUrl}/ready`))
+/** The probe of a worker gives its connection a second to be opened. */
+const readiness = ({ adminUrl }: Running): Promise<unknown> => answering(`${adminUrl}/ready`)
+const yes = [200, '{"ok":true}']
+const no = (error: string): unknown => [503, `{"ok":false,"error":"${error}"}`]
+
+t.test('every worker serves, and their metrics add up on one admin port', async t => {
+  const service = await run(t, { env: { WORKERS: '3' }, workers: 3 })
+  t.same(await postMany(service, 60), Array(60).fill(200))
+  const answer = await scrape(service)
+  t.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
+  t.equal(metric(answer, 'service_txn_count'), 60)
+  t.equal(metric(answer, 'service_op_count'), 60)
+  t.equal(metric(answer, 'service_txn_duration_milliseconds_count'), 60)
+  t.match(answer.text, /^service_txn_duration_milliseconds_bucket\{le="\+Inf",.*\} 60$/m)
+  t.match(answer.text, /^http_request_duration_seconds_count\{.*status_code="200".*\} 60$/m)
+  const handled = (): readonly Line[] =>
+    service.lines().filter(({ msg }) => msg === 'request completed')
+  await until(() => handled().length === 60)
+  t.same([...new Set(handled().map(({ worker }) => worker as number))].sort(), [1, 2, 3])
+  t.equal(new Set(handled().map(({ request_id: id }) => id as string)).size, 60)
+
+  await during(
+    service,
+    12,
+    () => until(async () => metric(await scrape(service), 'service_pool_lanes_busy') > 4)
+  )
+  // In whole seconds.
+  t.ok(
+    metric(answer, 'process_start_time_seconds') <= service.lines()[0]?.['time'] / 1000 + 0.5,
+    'of the first process'
+  )
+  t.ok(metric(answer, 'nodejs_eventloop_lag_max_seconds') < 60, 'not added up')
+  t.notMatch(answer.text, /_summary/)
+
+  await readiness(service)
+  t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
+  t.match((await ask(`${service.adminUrl}/config`)).body, {
+    WORKERS: 3,
+    POOL_SIZE: 4,
+    JWT_SECRET: '[redacted]'
+  })
+  t.match(service.lines().find(({ workers }) => workers !== undefined), {
+    workers: 3,
+    pool_size: 4,
+    connections: 24
+  })
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+  await nobody(service)
+})
+
+t.test('a worker that is killed is replaced, and no counter goes back', async t => {
+  const service = await run(t)
+  await postMany(service, 10)
+  t.equal(metric(await scrape(service), 'service_txn_count'), 10)
+  const cpu = metric(await scrape(service), 'process_cpu_seconds_total')
+  process.kill(pidOf(service, 1), 'SIGKILL')
+  await until(() => losses(service).length === 1)
+  t.match(losses(service), [{ worker: 1, code: null, signal: 'SIGKILL' }])
+  const between = await scrape(service)
+  t.equal(metric(between, 'service_txn_count'), 10)
+  t.ok(metric(between, 'process_cpu_seconds_total') >= cpu)
+  t.ok(metric(between, 'service_pool_lanes_idle') <= 4, 'what it had in use is not counted')
+  // One is enough.
+  await readiness(service)
+  t.same(await postMany(service, 10), Array(10).fill(200))
+  await until(() => pidOf(service, 3))
+  t.same(await postMany(service, 10), Array(10).fill(200))
+  t.equal(metric(await scrape(service), 'service_txn_count'), 30)
+  await until(() =>
+    service.lines().some(({ worker, msg }) => worker === 3 && msg === 'request completed')
+  )
+
+  for (const worker of [2, 3]) process.kill(pidOf(service, worker), 'SIGKILL')
+  await until(() => losses(service).length === 3)
+  t.same(await ready(service), no('workers'), 'until the next one serves')
+  t.equal(metric(await scrape(service), 'service_txn_count'), 30)
+  await readiness(service)
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})
+
+t.test('an uncaught error: the worker finishes its batches while another replaces it', async t => {
+  const service = await run(t, {
+    env: preload("process.on('SIGUSR2', () => { throw new RangeError('hu' + 'sh') })")
+  })
+  await postMany(service, 6)
+  const answers = await during(service, 2, async () => {
+    process.kill(pidOf(service, 1), 'SIGUSR2')
+    await until(() => pidOf(service, 3))
+    t.equal(losses(service).length, 0, 'before it has ended')
+  })
+  t.same(answers, [200, 200])
+  await until(() => losses(service).length === 1)
+  t.match(losses(service), [{ worker: 1, code: 1, signal: null }])
+  t.match(service.lines().find(({ level }) => level === 60), {
+    worker: 1,
+    msg: 'the process is in an unknown state and ends'
+  })
+  t.notMatch(service.output(), /hush/)
+  t.equal(
+    metric(await scrape(service), 'service_txn_count'),
+    8,
+    'its last word was never asked for'
+  )
+})
+
+t.test('SIGTERM under load: no request on an open connection fails', async t => {
+  const service = await run(t)
+  const answers: number[] = []
+  /** One connection, used until the service says that it will be closed. */
+  const client = async (): Promise<void> => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.teardown(() => agent.destroy())
+    for (let open = true; open;) {
+      const sent = request(service.url, { method: 'POST', agent, headers })
+      sent.end(JSON.stringify(insert))
+      const [response] = await once(sent, 'response')
+      for await (const chunk of response) chunk.toString()
+      answers.push(response.statusCode)
+      open = response.headers.connection !== 'close'
+    }
+  }
+  const load = Promise.all(Array.from({ length: 8 }, client))
+  await until(() => answers.length > 100)
+  service.child.kill('SIGTERM')
+  await load
+  t.equal(await service.ended, 0)
+  t.same([...new Set(answers)], [200])
+  t.equal((await service.database.sql`select from t`).length, answers.length)
+  await nobody(service)
+})
+
+t.test('SIGTERM under load: who asks for readiness first has every request served', async t => {
+  const service = await run(t, { env: { SHUTDOWN_DELAY_MS: '5000' } })
+  const answers: number[] = []
+  // As a balancer: each batch on a connection of its own, until it has heard.
+  const looking = new AbortController()
+  const client = async (): Promise<void> => {
+    while (!looking.signal.aborted) answers.push((await post(service, insert)).status)
+  }
+  const load = Promise.all(Array.from({ length: 8 }, client))
+  await until(() => answers.length > 100)
+  service.child.kill('SIGTERM')
+  await until(async () => (await ask(`${service.adminUrl}/ready`)).status === 503)
+  looking.abort()
+  await load
+  t.equal(await service.ended, 0)
+  t.same([...new Set(answers)], [200])
+  t.equal((await service.database.sql`select from t`).length, answers.length)
+})
+
+t.test('while it stops: not ready, alive, takes nothing new, serves what was accepted', async t => {
+  const service = await run(t)
+  // More than there are lanes.
+  const answers = await during(service, 12, async () => {
+    service.child.kill('SIGTERM')
+    await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
+    t.same(await ready(service), no('stopping'))
+    t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
+    await refusing(service)
+  })
+  t.same(answers, Array(12).fill(200))
+  t.equal(await service.ended, 0)
+  t.equal((await service.database.sql`select from t`).length, 12)
+  await nobody(service)
+})
+
+t.test('Ctrl-C reaches every process, and ends none before its batches', async t => {
+  const service = await run(t)
+  const answers = await during(service, 4, async () => {
+    process.kill(-(service.child.pid as number), 'SIGINT')
+    await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
+  })
+  t.same(answers, Array(4).fill(200))
+  t.equal(await service.ended, 0)
+  await nobody(service)
+})
+
+t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end all of it by force', async t => {
+  for (
+    const [env, logged] of [[{}, 'a second signal'], [
+      { SHUTDOWN_TIMEOUT_MS: '200' },
+      'not stopped in time'
+    ]] as const
+  ) {
+    const service = await run(t, { env })
+    const batch = post(service, nap(60)).catch(() => 'cut')
+    await asleep(service)
+    service.child.kill('SIGTERM')
+    if (logged === 'a second signal') {
+      await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
+      service.child.kill('SIGTERM')
+    }
+    t.equal(await service.ended, 1)
+    t.match(service.output(), logged)
+    t.equal(await batch, 'cut')
+    await nobody(service)
+  }
+})
+
+t.test('SIGKILL of the first process: the workers finish their batches and end', async t => {
+  const service = await run(t)
+  const answers = await during(service, 4, async () => {
+    service.child.kill('SIGKILL')
+    await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 2)
+  })
+  t.same(answers, Array(4).fill(200))
+  t.equal(await service.ended, 'SIGKILL')
+  await t.rejects(post(service, insert))
+  await nobody(service)
+})
+
+t.test('workers that hang delay nobody while one answers; if all do, it is not ready', async t => {
+  const service = await run(t)
+  await postMany(service, 4)
+  t.equal(metric(await scrape(service), 'service_txn_count'), 4)
+  const pids = [1, 2].map(worker => pidOf(service, worker))
+  process.kill(pids[0] as number, 'SIGSTOP')
+  await readiness(service)
+  process.kill(pids[1] as number, 'SIGSTOP')
+  t.same(await ready(service), no('workers'))
+  t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
+  t.equal(metric(await scrape(service), 'service_txn_count'), 4, 'what they said last')
+  const asking = scrape(service)
+  // Answered after the question: by then both were asked.
+  await ask(`${service.adminUrl}/live`)
+  process.kill(pids[0] as number, 'SIGKILL')
+  process.kill(pids[1] as number, 'SIGCONT')
+  t.equal(metric(await asking, 'service_txn_count'), 4)
+  await until(() => serving(service).length === 3)
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})
+
+t.test('no database: not ready, it says why; SIGTERM to one worker: it is replaced', async t => {
+  const service = await run(t, { env: { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d' } })
+  t.same(await ready(service), no('database'))
+  t.match(await post(service, insert), {
+    status: 503,
+    body: { error: { code: 'database_unavailable' } }
+  })
+  process.kill(pidOf(service, 1), 'SIGTERM')
+  await until(() => losses(service).length === 1)
+  t.match(losses(service), [{ worker: 1, code: 0 }])
+  await until(() => pidOf(service, 3))
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})
+
+t.test('workers that cannot start are tried again and again, with pauses', async t => {
+  const service = await run(t, {
+    env: preload('if (id > 1 && id < 5) process.exit(1)'),
+    workers: 1
+  })
+  await readiness(service)
+  await until(() => pidOf(service, 5))
+  t.match(losses(service), [{ worker: 2, code: 1 }, { worker: 3, code: 1 }, { worker: 4, code: 1 }])
+  const [second = NaN, third = NaN, fourth = NaN] = losses(service).map(({ time }) =>
+    time as number
+  )
+  t.ok(third - second >= 250 && fourth - third >= 500, 'each pause is longer')
+})
+
+t.test('it stops while a worker is waited for, and while one is being loaded', async t => {
+  for (
+    const script of [
+      'if (id > 1) process.exit(1)',
+      'if (id > 1) await new Promise(() => setInterval(() => {}, 1000))'
+    ]
+  ) {
+    const service = await run(t, { env: preload(script), workers: 1 })
+    if (script.includes('exit')) await until(() => losses(service).length > 1)
+    service.child.kill('SIGTERM')
+    t.equal(await service.ended, 0, script)
+  }
+})
+
+t.test('a first worker that was ended by a signal is replaced', async t => {
+  const service = await run(t, {
+    env: preload("if (id === 1) process.kill(process.pid, 'SIGKILL')")
+  })
+  await readiness(service)
+})
+
+t.test('a worker whose stop fails: exit code 1', async t => {
+  const service = await run(t, {
+    env: preload(`
+    const { subscribe } = await import('node:diagnostics_channel')
+    if (id === 2) subscribe('fastify.initialization', ({ fastify }) =>
+      fastify.addHook('onClose', async () => { throw new RangeError('hu' + 'sh') }))`)
+  })
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 1)
+  t.match(service.lines().find(({ msg }) => msg === 'a worker did not stop as it should'), {
+    worker: 2,
+    code: 1
+  })
+  t.notMatch(service.output(), /hush/)
+})
+
+t.test('what cannot work: exit code 1, a message, and nothing is left', async t => {
+  const other = createServer()
+  other.listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  t.teardown(() => other.close())
+  const taken = String((other.address() as AddressInfo).port)
+  const rows: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
+    [
+      { HTTP_PORT: taken },
+      /"worker":1,"reason":"\w+ EADDRINUSE.*the service cannot start[^]*"reason":"the first worker cannot start","msg":"the service cannot start"/
+    ],
+    [{ ADMIN_HTTP_PORT: taken }, /"reason":"listen EADDRINUSE.*the service cannot start/],
+    [
+      preload("process.execPath = '/nowhere'"),
+      /"code":null,"signal":null,"msg":"a worker has ended"[^]*"reason":"the first worker cannot start"/
+    ],
+    [{ WORKERS: '65' }, /^oneflight: WORKERS: expected an integer from 1 to 64, got "65"\n$/],
+    [{ WORKERS: '0' }, /^oneflight: WORKERS: expected an integer from 1 to 64, got "0"\n$/]
+  ]
+  for (const [env, expected] of rows) {
+    const { ended, output } = launch(t, { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d', ...env })
+    t.equal(await ended, 1)
+    t.match(output(), expected)
+  }
+})
+
+t.test('WORKERS=1 is one process', async t => {
+  const database = await useDatabase(t, { schema })
+  const service = launch(t, { DATABASE_URL: database.loginUrl, WORKERS: '1' })
+  await until(() => service.output().includes('admin server'))
+  t.same([...new Set(service.lines().map(({ pid }) => pid as number))], [service.child.pid])
+  t.notMatch(service.output(), /"workers?"/)
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
+})

@@ -1,0 +1,155 @@
+/**
+ * The admin server: whether the process lives, whether it can serve, and how it is configured,
+ * without its secrets.
+ */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { configItems } from '../../schemas/config.ts'
+import { startPostgres } from '../../src/dev/postgres.ts'
+import { embeddedMajor } from '../chaos/own-server.ts'
+import { stopClock } from '../support/clock.ts'
+import { answering, ask, SECRET, useService, type Answer } from '../support/service.ts'
+import { until } from '../support/until.ts'
+import { dial } from '../support/network/wire.ts'
+
+const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
+const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
+const brief = ({ status, text }: Answer): unknown => [status, text]
+
+t.test('a database that answers', async t => {
+  const { url, adminUrl } = await useService(t, { schema })
+  await answering(`${adminUrl}/ready`)
+  for (const path of ['/live', '/ready']) {
+    const answer = await ask(adminUrl + path)
+    t.same(brief(answer), [200, '{"ok":true}'])
+    t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+    t.equal((await ask(adminUrl + path, { method: 'HEAD' })).status, 200)
+    t.equal((await ask(url + path)).status, 404, 'not on the main server')
+  }
+  t.equal((await ask(`${adminUrl}/health`)).status, 404)
+  t.equal(
+    (await ask(adminUrl, {
+      method: 'POST',
+      body: '[]',
+      headers: { 'content-type': 'application/json' }
+    })).status,
+    404
+  )
+})
+
+t.test('a database that cannot be reached', async t => {
+  const { url, adminUrl } = await useService(t, {
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  t.same(brief(await ask(`${adminUrl}/live`)), [200, '{"ok":true}'])
+  t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
+  t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
+  t.equal((await ask(`${adminUrl}/metrics`)).status, 200)
+  t.equal((await ask(`${adminUrl}/config`)).status, 200)
+})
+
+t.test('a database that ends is noticed at the next question', { skip }, async t => {
+  const server = await startPostgres({ major: embeddedMajor as number })
+  t.teardown(() => server.stop())
+  const { url, adminUrl } = await useService(t, { databaseUrl: () => server.url })
+  await answering(`${adminUrl}/ready`)
+  stopClock(t)
+  t.same(brief(await ask(`${adminUrl}/ready`)), [200, '{"ok":true}'])
+  t.same(brief(await ask(`${url}/health`)), [200, '{"ok":true}'])
+  await server.stop()
+  // The end of a connection is an event of its own, which may come a moment later.
+  await until(async () => (await ask(`${adminUrl}/ready`)).status !== 200)
+  t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
+  t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
+})
+
+t.test('liveness does not ask the database', async t => {
+  const { adminUrl, database } = await useService(t, { schema })
+  // The probe has a connection of its own, which is opened when it is first asked.
+  const asked = async (): Promise<number> =>
+    (await database
+      .sql`select from pg_stat_activity where usename = 'oneflight_login'
+        and datname = current_database() and query = 'select 1'`)
+      .length
+  for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
+  t.equal(await asked(), 0)
+  await answering(`${adminUrl}/ready`)
+  t.equal(await asked(), 1, 'readiness does')
+})
+
+t.test('a service that stops is not ready, and says so to the end', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  let batch: Promise<Answer> | undefined
+  let stopped: Promise<void> | undefined
+  await sql.begin(async sql => {
+    await sql`update stock set qty = qty`
+    batch = service.post([{ id: 'u', op: 'update', table: 'stock', set: { qty: 3 }, all: true }])
+    await until(async () =>
+      (await service.database
+        .sql`select from pg_stat_activity where datname = current_database()
+          and wait_event_type = 'Lock'`)
+        .length > 0
+    )
+    stopped = service.stop()
+    t.same(brief(await ask(`${service.adminUrl}/ready`)), [503, '{"ok":false,"error":"stopping"}'])
+    t.same(brief(await ask(`${service.adminUrl}/live`)), [200, '{"ok":true}'])
+  })
+  t.equal((await batch)?.status, 200)
+  await stopped
+})
+
+t.test('who says nothing, or half a request, does not hold a service that stops', async t => {
+  const service = await useService(t, { schema })
+  const lines = await Promise.all(['', 'GET /live HTTP/1.1\r\n'].map(async bytes => {
+    const line = await dial(service.adminUrl)
+    line.send(bytes)
+    return line
+  }))
+  await ask(`${service.adminUrl}/live`)
+  await service.stop()
+  for (const line of lines) t.same(await line.end(), [])
+})
+
+t.test('/config shows what runs, and no secret', async t => {
+  const { adminUrl, database, log } = await useService(t, {
+    schema,
+    env: {
+      ANON_ROLE: 'oneflight_anon',
+      MAX_OPS: '7',
+      DB_SCHEMAS: 'public,private',
+      DB_EXTRA_SEARCH_PATH: 'ext',
+      JWT_AUD: 'a,b'
+    },
+    databaseUrl: url => `${url}?application_name=hush&options=-c%20geqo%3Doff`
+  })
+  const { status, body, text, headers } = await ask(`${adminUrl}/config`)
+  t.equal(status, 200)
+  t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
+  const { hostname, port } = new URL(database.loginUrl)
+  t.same(body.DATABASE_URL, {
+    user: 'oneflight_login',
+    hosts: [{ host: hostname, port: Number(port) }],
+    database: database.name
+  })
+  t.match(body, {
+    JWT_SECRET: '[redacted]',
+    ANON_ROLE: 'oneflight_anon',
+    MAX_OPS: 7,
+    DB_SCHEMAS: ['public', 'private'],
+    JWT_AUD: ['a', 'b'],
+    JWT_ISS: null,
+    MAX_BODY_BYTES: 1_048_576,
+    LOG_LEVEL: 'info'
+  })
+  t.same(body.DB_EXTRA_SEARCH_PATH, ['ext'])
+  t.same(
+    Object.keys(body).sort(),
+    configItems.map(([name]) => name).sort(),
+    'every variable, and nothing of the environment beside them'
+  )
+  for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo', '"PATH"']) {
+    t.notOk(text.includes(secret), secret)
+  }
+  t.notOk(JSON.stringify(log).includes(SECRET))
+})

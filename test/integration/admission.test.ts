@@ -1,0 +1,580 @@
+/**
+ * Who is let in: while every place is taken a batch is refused by its headers alone, and the bytes
+ * that requests and answers hold are bounded and given back.
+ *
+ * In charge of: what is seen over HTTP, the order of refusals, and bytes counted exactly. Refuses
+ * to: measure how fast refusals are (test/chaos/overload does), or to look into the pool
+ * (test/integration/pool.test.ts does).
+ */
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import t, { type Test } from 'tap'
+import { hold, set, useJwksServer } from '../support/network/jwks-server.ts'
+import { keyPair, makeToken, publicJwk } from '../support/keys.ts'
+import { holdRow } from '../support/database/hold.ts'
+import {
+  answering,
+  ask,
+  gauge,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from '../support/service.ts'
+import { moodySchema } from '../support/database/triggers.ts'
+import { until } from '../support/until.ts'
+import { dial, request, speak, type Line } from '../support/network/wire.ts'
+
+const schema = `
+  create table slots (id int primary key, n int not null default 0);
+  insert into slots values (0), (1);
+  create table entries (id int generated always as identity primary key, note text);
+  ${moodySchema}
+  create trigger moody before insert on moody for each row execute function moody();
+  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
+  grant all on all tables in schema public to oneflight_user;
+  grant all on tries to oneflight_user;`
+
+const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
+  'content-type': 'application/json',
+  ...more
+})
+/** The headers of a batch, and nothing of its body. */
+const announce = (more: Readonly<Record<string, string>>): string =>
+  request('POST', '/', headers(more))
+const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
+const touch = [{
+  id: 't',
+  op: 'update',
+  table: 'slots',
+  set: { n: { $inc: 1 } },
+  where: { id: { eq: 0 } }
+}]
+const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
+
+const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> =>
+  until(async () => await gauge(service, 'service_pool_waiting') === batches)
+
+/** One lane and one place in the queue, both taken until `free`. */
+async function useFullService (
+  t: Test,
+  env: Readonly<Record<string, string>> = {}
+): Promise<{ service: ServiceUnderTest, free(): Promise<void> }> {
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', ...env }
+  })
+  const slot = await holdRow(service.database)
+  const first = service.post(touch)
+  await slot.awaited()
+  const second = service.post(touch)
+  await waiting(service, 1)
+  return {
+    service,
+    async free () {
+      await slot.free()
+      t.same(
+        (await Promise.all([first, second])).map(({ status }) => status),
+        [200, 200],
+        'those who had a place are served'
+      )
+    }
+  }
+}
+
+const overloaded = {
+  status: 503,
+  headers: { 'retry-after': '1' },
+  body: { error: { type: 'service_error', code: 'overloaded', committed: false }, data: null }
+}
+
+t.test('a full queue: refused by the headers, before anything of the body', async t => {
+  const { service, free } = await useFullService(t)
+  const line = await dial(service.url)
+  line.send(announce({ 'content-length': '100', 'x-request-id': 'mine' }))
+  t.match(await line.answers(1), [{
+    ...overloaded,
+    headers: { 'retry-after': '1', 'x-request-id': 'mine' },
+    body: { error: { request_id: 'mine' } }
+  }], 'nothing of the body has come')
+  line.send('x'.repeat(100) + request('GET', '/health'))
+  t.match(
+    await line.answers(2),
+    [overloaded, { status: 200 }],
+    'the connection goes on behind the body'
+  )
+  line.socket.destroy()
+
+  const bodies: ReadonlyArray<readonly [name: string, bytes: string]> = [
+    ['a batch', request('POST', '/', headers({ connection: 'close' }), JSON.stringify(add))],
+    ['no JSON', request('POST', '/', headers({ connection: 'close' }), '[{')],
+    ['no array', request('POST', '/', headers({ connection: 'close' }), '{}')],
+    ['no operation', request('POST', '/', headers({ connection: 'close' }), '[]')],
+    [
+      'faulty operations',
+      request('POST', '/', headers({ connection: 'close' }), '[{"id":"a","op":"drop"}]')
+    ],
+    ['in chunks', announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('[')],
+    [
+      'with a key',
+      request(
+        'POST',
+        '/',
+        headers({ connection: 'close', 'idempotency-key': 'k' }),
+        JSON.stringify(add)
+      )
+    ],
+    [
+      'a dry run',
+      request(
+        'POST',
+        '/',
+        headers({ connection: 'close', prefer: 'tx=rollback' }),
+        JSON.stringify(add)
+      )
+    ],
+    [
+      'nobody is asked for the body',
+      announce({ 'content-length': '100', expect: '100-continue', connection: 'close' })
+    ]
+  ]
+  for (const [name, bytes] of bodies) {
+    const line = await dial(service.url)
+    line.send(bytes)
+    const [answer] = await line.answers(1)
+    t.match(answer, overloaded, name)
+    line.socket.destroy()
+  }
+  await until(() =>
+    service.log.filter(({ code }) => code === 'overloaded').length === bodies.length + 1
+  )
+  t.match(service.log.filter(({ request_id: id }) => id === 'mine'), [{
+    status: 503,
+    code: 'overloaded',
+    path: '/'
+  }])
+  await free()
+  t.same(await service.database.sql`select from entries`, [], 'what was refused was not done')
+  t.equal((await service.post(add)).status, 200)
+})
+
+t.test('a full queue: what is wrong with the headers is told all the same', async t => {
+  const { service, free } = await useFullService(t, { MAX_BODY_BYTES: '1000' })
+  const rows: ReadonlyArray<readonly [bytes: string, status: number, code: string]> = [
+    [
+      request('POST', '/', headers({ 'content-type': 'text/plain' }), '[]'),
+      415,
+      'content_type_unsupported'
+    ],
+    [request('POST', '/', { 'content-type': 'application/json' }, '[]'), 401, 'auth_required'],
+    [request('POST', '/', headers({ authorization: 'Bearer x' }), '[]'), 401, 'token_invalid'],
+    [
+      request('POST', '/', headers({ prefer: 'handling=strict, tx=now' }), '[]'),
+      400,
+      'prefer_invalid'
+    ],
+    [
+      request('POST', '/', headers({ 'idempotency-key': '"' }), '[]'),
+      400,
+      'idempotency_key_invalid'
+    ],
+    [request('POST', '/nowhere', headers(), '[]'), 404, 'not_found'],
+    [request('PUT', '/', headers(), '[]'), 405, 'method_not_allowed'],
+    [request('POST', '/', headers({ expect: 'x' }), '[]'), 417, 'expectation_unsupported'],
+    ['nonsense\r\n\r\n', 400, 'http_malformed']
+  ]
+  for (const [bytes, status, code] of rows) {
+    const line = await dial(service.url)
+    line.send(bytes)
+    t.match(await line.answers(1), [{ status, body: { error: { code } } }], code)
+    line.socket.destroy()
+  }
+  await free()
+})
+
+t.test('a full queue: health, liveness, readiness and metrics do not wait', async t => {
+  const { service, free } = await useFullService(t)
+  const paths = [
+    `${service.url}/health`,
+    `${service.adminUrl}/live`,
+    `${service.adminUrl}/ready`,
+    `${service.adminUrl}/metrics`,
+    `${service.adminUrl}/config`
+  ]
+  t.same(await Promise.all(paths.map(async path => (await ask(path)).status)), Array(5).fill(200))
+  t.same(
+    [await gauge(service, 'service_pool_lanes_busy'), await gauge(service, 'service_pool_waiting')],
+    [1, 1],
+    'still full'
+  )
+  await free()
+})
+
+t.test('the queue fills while a body comes: refused then', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
+  const body = JSON.stringify(add)
+  const line = await dial(service.url)
+  line.send(announce({ 'content-length': String(body.length), expect: '100-continue' }))
+  t.match(await line.answers(1), [{ status: 100 }], 'let in')
+  const slot = await holdRow(service.database)
+  const first = service.post(touch)
+  await slot.awaited()
+  line.send(body)
+  t.match(await line.answers(2), [{ status: 100 }, overloaded])
+  line.socket.destroy()
+  await slot.free()
+  t.equal((await first).status, 200)
+  t.same(await service.database.sql`select from entries`, [])
+})
+
+t.test('no place at all beside the connections', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '2', QUEUE_SIZE: '0' } })
+  const slot = await holdRow(service.database)
+  const running = [service.post(touch), service.post(touch)]
+  await slot.awaited(2)
+  t.match(
+    (await Promise.all(Array.from({ length: 20 }, () => service.post(add)))).map((
+      { status, body }
+    ) => [status, body.error.code]),
+    Array(20).fill([503, 'overloaded'])
+  )
+  await slot.free()
+  t.same((await Promise.all(running)).map(({ status }) => status), [200, 200])
+  // A place is free when its connection is, some time after the answer.
+  await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
+  t.equal((await service.post(add)).status, 200)
+})
+
+t.test('a batch that is tried again keeps its place', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '0', QUEUE_TIMEOUT_MS: '60000' }
+  })
+  // The longest pauses there are, a second in all: in one of them another batch takes the lane.
+  const { random } = Math
+  t.teardown(() => {
+    Math.random = random
+  })
+  Math.random = () => 0.99
+  const slot = await holdRow(service.database)
+  const again = service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 9 }] }])
+  await until(async () =>
+    (await service.database.sql`select from tries where is_called`).length === 1
+  )
+  let other: Promise<unknown> | undefined
+  while (other === undefined) {
+    const one = service.post(touch)
+    if (
+      await Promise.race([one.then(({ status }) => status), slot.awaited().then(() => 'runs')]) ===
+        'runs'
+    ) other = one.then(({ status }) => status)
+  }
+  await waiting(service, 1)
+  t.comment('it waits now, where there is no place to wait in')
+  t.match(
+    await service.post(add),
+    { status: 503, body: { error: { code: 'overloaded' } } },
+    'who comes new is refused'
+  )
+  await slot.free()
+  t.equal(await other, 200)
+  t.equal((await again).status, 200)
+  t.same(await service.database.sql`select last_value::int as n from tries`, [{ n: 10 }])
+})
+
+// Bytes
+// ------------------------------------------------------------
+
+const MOST = 1000
+const bytesEnv = {
+  MAX_BODY_BYTES: String(MOST),
+  MAX_BYTES_IN_FLIGHT: String(MOST),
+  REQUEST_TIMEOUT_MS: '20000'
+}
+
+/**
+ * Announces a body of `bytes`; `taken`: whether the service asked for it. The connection is left
+ * open.
+ */
+async function offer (
+  service: ServiceUnderTest,
+  bytes: number | 'unknown',
+  more: Readonly<Record<string, string>> = {}
+): Promise<{ readonly line: Line, readonly taken: boolean }> {
+  const line = await dial(service.url)
+  line.send(
+    announce({
+      ...(bytes === 'unknown'
+        ? { 'transfer-encoding': 'chunked' }
+        : { 'content-length': String(bytes) }),
+      expect: '100-continue',
+      ...more
+    })
+  )
+  const [answer] = await line.answers(1)
+  if (answer?.status !== 100 && answer?.body.error.code !== 'overloaded') {
+    throw new Error(`neither taken nor refused: ${answer?.text}`)
+  }
+  return { line, taken: answer.status === 100 }
+}
+
+/** Whether a body of this length is taken; if so it comes, and is answered. */
+async function fits (service: ServiceUnderTest, bytes: number): Promise<boolean> {
+  const { line, taken } = await offer(service, bytes, { connection: 'close' })
+  if (taken) {
+    line.send('[]'.padEnd(bytes))
+    await line.answers(2)
+  }
+  line.socket.destroy()
+  return taken
+}
+
+/** Exactly nothing is held: all of it fits, and beside all of it not even two bytes do. */
+async function nothingHeld (t: Test, service: ServiceUnderTest, name: string): Promise<void> {
+  await until(() => fits(service, MOST))
+  // The one above is given back before the next is announced.
+  let whole: Line | undefined
+  await until(async () => {
+    const { line, taken } = await offer(service, MOST)
+    if (taken) whole = line
+    else line.socket.destroy()
+    return taken
+  })
+  t.notOk(await fits(service, 2), `${name}: nothing was given back twice`)
+  whole?.socket.destroy()
+  await until(() => fits(service, MOST))
+}
+
+t.test('bodies that are announced are counted to the byte', async t => {
+  const service = await useService(t, { schema, env: { ...bytesEnv, MAX_BYTES_IN_FLIGHT: '2500' } })
+  const [one, two] = [await offer(service, 1000), await offer(service, 1000)]
+  t.same([one.taken, two.taken], [true, true])
+  t.notOk(await fits(service, 501))
+  t.ok(await fits(service, 500))
+  await until(() => fits(service, 500))
+  t.notOk(await fits(service, 501), 'the one before was given back, and no more than that')
+  const refused = await offer(service, 'unknown')
+  t.notOk(refused.taken, 'what is not announced counts as the longest there may be')
+  refused.line.socket.destroy()
+  t.match(
+    await speak(
+      service.url,
+      request('POST', '/', headers({ connection: 'close' }), `[${' '.repeat(500)}]`)
+    ),
+    [overloaded]
+  )
+  t.equal((await ask(`${service.url}/health`)).status, 200, 'who needs no body is not concerned')
+  one.line.socket.destroy()
+  await until(() => fits(service, 1000))
+  const unknown = await offer(service, 'unknown')
+  t.ok(unknown.taken)
+  t.notOk(await fits(service, 501))
+  unknown.line.send(chunk('[]') + chunk(''))
+  t.match(await unknown.line.answers(2), [{ status: 100 }, {
+    status: 400,
+    body: { error: { code: 'body_empty' } }
+  }])
+  await until(() => fits(service, 1000))
+  unknown.line.socket.destroy()
+  two.line.socket.destroy()
+})
+
+t.test('however a request ends, its bytes are given back, once', async t => {
+  const service = await useService(t, { schema, env: bytesEnv })
+  const post = (body: string, more: Readonly<Record<string, string>> = {}) => () =>
+    speak(service.url, request('POST', '/', headers({ connection: 'close', ...more }), body))
+  const text = JSON.stringify(add)
+  const cut = (bytes: string) => async (): Promise<void> => {
+    const line = await dial(service.url)
+    line.send(bytes)
+    await until(async () => !await fits(service, MOST))
+    line.socket.resetAndDestroy()
+  }
+  const ends: ReadonlyArray<
+    readonly [name: string, end: () => Promise<unknown>, statuses: readonly number[] | undefined]
+  > = [
+    ['a batch', post(text), [200]],
+    [
+      'in chunks',
+      async () =>
+        await speak(
+          service.url,
+          announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk(text) +
+            chunk('')
+        ),
+      [200]
+    ],
+    [
+      'an answer longer than may be held',
+      async () => [await service.post([{ id: 'b', op: 'select', table: 'big' }])],
+      [200]
+    ],
+    ['with a key that nobody can keep', post(text, { 'idempotency-key': 'k' }), [400]],
+    ['a fault of the batch', post('[{"id":"a","op":"drop"}]'), [422]],
+    ['a fault of the database', post('[{"id":"a","op":"select","table":"nowhere"}]'), [404]],
+    ['no JSON', post('[{'), [400]],
+    [
+      'a body that is too long',
+      async () =>
+        await speak(service.url, announce({ 'content-length': '1001', connection: 'close' })),
+      [413]
+    ],
+    [
+      'chunks that are too long',
+      async () =>
+        await speak(
+          service.url,
+          announce({ 'transfer-encoding': 'chunked', connection: 'close' }) +
+            chunk('x'.repeat(600)) + chunk('x'.repeat(600))
+        ),
+      [413]
+    ],
+    [
+      'chunks that are none',
+      async () =>
+        await speak(
+          service.url,
+          announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('[') + 'zz\r\n'
+        ),
+      [400]
+    ],
+    ['a bad token', post(text, { authorization: 'Bearer x' }), [401]],
+    ['another media type', post(text, { 'content-type': 'text/plain' }), [415]],
+    ['a strange expectation', post(text, { expect: 'x' }), [417]],
+    ['a length that is none', post(text, { 'content-length': '-5' }), [400]],
+    [
+      'two on one connection',
+      async () =>
+        await speak(
+          service.url,
+          request('POST', '/', headers(), text) +
+            request('POST', '/', headers({ connection: 'close' }), text)
+        ),
+      undefined
+    ],
+    [
+      'a reset in the middle of a body',
+      cut(`${announce({ 'content-length': '1000' })}[`),
+      undefined
+    ],
+    [
+      'a reset in the middle of chunks',
+      cut(announce({ 'transfer-encoding': 'chunked' }) + chunk('[')),
+      undefined
+    ],
+    ['a reset before the body', cut(announce({ 'content-length': '1000' })), undefined],
+    ['an end in the middle of a body', async () => {
+      const line = await dial(service.url)
+      line.send(`${announce({ 'content-length': '1000' })}[`)
+      line.socket.end()
+      return await line.end()
+    }, [400]],
+    ['a client that goes while its batch runs', async () => {
+      const slot = await holdRow(service.database)
+      const line = await dial(service.url)
+      line.send(request('POST', '/', headers(), JSON.stringify(touch).padEnd(MOST)))
+      await slot.awaited()
+      t.notOk(await fits(service, 2), 'held while it runs')
+      line.socket.resetAndDestroy()
+      await slot.free()
+    }, undefined],
+    ['an answer that is not read', async () => {
+      const answer = await askUnread(service)
+      t.notOk(await fits(service, 2), 'held while the client has not taken it')
+      answer.destroy()
+    }, undefined]
+  ]
+  for (const [name, end, statuses] of ends) {
+    const answers = await end()
+    if (statuses !== undefined) {
+      t.same(
+        (answers as ReadonlyArray<{ status: number }>).map(({ status }) => status),
+        statuses,
+        name
+      )
+    }
+    await nothingHeld(t, service, name)
+  }
+})
+
+/**
+ * Asks for an answer of 40 MB, more than sockets buffer, and reads no more of it than its headers.
+ */
+async function askUnread (service: ServiceUnderTest): Promise<IncomingMessage> {
+  const asked = httpRequest(service.url, { method: 'POST', agent: false, headers: headers() }).on(
+    'error',
+    () => {}
+  )
+  asked.end('[{"id":"b","op":"select","table":"big"}]')
+  const [answer] = await once(asked, 'response') as [IncomingMessage]
+  return answer.on('error', () => {})
+}
+
+t.test('answers that slow clients do not take keep others out, until they are taken', async t => {
+  const service = await useService(t, { schema, env: { MAX_BYTES_IN_FLIGHT: String(60_000_000) } })
+  const slow = await askUnread(service)
+  t.equal((await service.post(add)).status, 200, '40 MB of 60 MB')
+  const slower = await askUnread(service)
+  t.match(
+    await service.post(add),
+    { status: 503, body: { error: { code: 'overloaded' } } },
+    '80 MB of 60 MB'
+  )
+  await answering(`${service.url}/health`)
+  // One is read to its end.
+  let read = 0
+  for await (const bytes of slow) read += (bytes as Buffer).length
+  t.equal(read, Number(slow.headers['content-length']))
+  await until(async () => (await service.post(add)).status === 200)
+  slower.destroy()
+  await until(async () => (await service.post(add)).status === 200)
+})
+
+t.test('a late body is given up, and with it its bytes', async t => {
+  const service = await useService(t, { schema, env: { ...bytesEnv, REQUEST_TIMEOUT_MS: '3000' } })
+  const line = await dial(service.url)
+  line.send(`${announce({ 'content-length': '1000' })}[`)
+  await until(async () => !await fits(service, 2))
+  t.match(await line.end(), [{ status: 408 }])
+  t.ok(await until(() => fits(service, MOST)))
+})
+
+t.test('who is gone before its token was checked gives back what it took', async t => {
+  const server = await useJwksServer(t)
+  const pair = keyPair('ed25519', 'admission')
+  const { behave, release } = hold(set(publicJwk(pair, { kid: 'admission' })))
+  server.behave = behave
+  const bearer = makeToken({
+    alg: 'EdDSA',
+    key: pair,
+    header: { alg: 'EdDSA', kid: 'admission' },
+    payload: { role: 'oneflight_user', exp: Math.floor(Date.now() / 1000) + 600 }
+  })
+  const authorization = `Bearer ${bearer}`
+  const service = await useService(t, {
+    schema,
+    env: {
+      JWT_SECRET: '',
+      JWT_JWKS_URL: server.url,
+      MAX_BODY_BYTES: '1000',
+      MAX_BYTES_IN_FLIGHT: '1000'
+    }
+  })
+  const text = JSON.stringify(add)
+  const client = await dial(service.url)
+  client.socket.on('error', () => {})
+  client.send(
+    request('POST', '/', { ...headers({ authorization }), 'content-length': '1000' }) + text
+  )
+  await until(() => server.asked.length === 1)
+  await once(client.socket.resetAndDestroy(), 'close')
+  // Heard by the service when this is answered.
+  await answering(`${service.url}/health`)
+  release()
+  const post = (): Promise<Answer> =>
+    ask(service.url, { method: 'POST', headers: headers({ authorization }), body: text })
+  t.equal((await post()).status, 200)
+  t.equal((await post()).status, 200, 'every byte is there for the next one')
+})

@@ -1,0 +1,260 @@
+/**
+ * Large batches. Rows that need no change are passed on as they were sent, and nobody can tell that
+ * from rows that were written again. Growth is asserted by counts, never by times.
+ */
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { parseJson, writeJson, type Json, type JsonObject } from '../../src/json/parse.ts'
+import type { InsertNode, PlanNode } from '../../src/plan/nodes.ts'
+import { planBatch } from '../../src/plan/plan-batch.ts'
+import type { Batch } from '../../schemas/batch.ts'
+import { useService } from '../support/service.ts'
+
+const limits = { schemas: ['public'] as [string], maxRows: 10_000, maxConditions: 1000 }
+/** JSON text of as many rows as one batch may insert. `more`: members beside `id`. */
+const rowsOf = (more: (i: number) => string, count = 10_000): string =>
+  `[${Array.from({ length: count }, (_, i) => `{"id":${i}${more(i)}}`).join()}]`
+const insertOf = (rows: string, id = 'a'): string =>
+  `{"id":"${id}","op":"insert","table":"t","values":${rows}}`
+
+function plan (body: string): readonly PlanNode[] {
+  return planBatch(parseJson(Buffer.from(body)) as unknown as Batch, limits).operations
+}
+
+function piecesOf (node: PlanNode | undefined): ReadonlyArray<readonly string[]> {
+  return (node as InsertNode).groups.map(({ rows }) => rows.document.pieces)
+}
+
+t.test('rows that need no change are the text that was sent', async t => {
+  const rows: Readonly<Record<string, string>> = {
+    text: rowsOf(i => `,"v":"ä€😀 ${i} {}[]:, values"`),
+    numbers: rowsOf(() => ',"v":1.10,"w":9007199254740993,"x":-0,"y":1e400'),
+    nested: rowsOf(i => `,"v":{"values":[${i},[{"values":[]}]]}`),
+    'keys that are integers': rowsOf(() => ',"v":{"b":1,"0":2}')
+  }
+  for (const [name, text] of Object.entries(rows)) {
+    t.same(piecesOf(plan(`[${insertOf(text)}]`)[0]), [[text]], name)
+  }
+  const [first, second, third] = plan(
+    `[${insertOf(rows['text'] as string)},${insertOf('[{"id":1}]', 'b')},${
+      insertOf(rows['numbers'] as string, 'c')
+    }]`
+  )
+  t.same([first, second, third].map(piecesOf), [[[rows['text']]], [['[{"id":1}]']], [[
+    rows['numbers']
+  ]]], 'each operation has its own')
+})
+
+t.test('what is not kept is not kept in many rows either', async t => {
+  const written = (text: string): string => JSON.stringify(parseJson(Buffer.from(text)))
+  const cases: Readonly<Record<string, string>> = {
+    'white space': rowsOf(() => ', "v" : { "a" : 1.10 }'),
+    'the spelling of escapes': rowsOf(() => ',"v":"\\u00e4\\/"'),
+    'a name with escapes': rowsOf(() => ',"v\\u0061":"b"')
+  }
+  for (const [name, text] of Object.entries(cases)) {
+    t.same(piecesOf(plan(`[${insertOf(text)}]`)[0]), [[written(text)]], name)
+  }
+})
+
+t.test('references and $$ are found in many rows', async t => {
+  const rows = rowsOf(i => `,"v":"${i === 7 ? '$first.0.id' : i === 8 ? '$$first' : '$5'}"`)
+  const [, node] = plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(rows)}]`)
+  t.same(piecesOf(node), [rows.replace('"$$first"', () => '"$first"').split('"$first.0.id"')])
+  const escaped = rows.replaceAll('"$', '"\\u0024')
+  t.same(
+    piecesOf(plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(escaped)}]`)[1]),
+    piecesOf(node),
+    'also where the $ is written as an escape'
+  )
+})
+
+t.test('rows that name different columns are written by their groups', async t => {
+  const rows = rowsOf(i => i < 5000 ? ',"v":1.10' : '')
+  const halves = rows.slice(1, -1).split(',{"id":5000')
+  t.same(piecesOf(plan(`[${insertOf(rows)}]`)[0]), [[`[${halves[0]}]`], [
+    `[{"id":5000${halves[1]}]`
+  ]])
+})
+
+t.test('only the member values of an operation is meant', async t => {
+  const rows = rowsOf(() => ',"v":"a"')
+  for (
+    const body of [
+      `{"x":{"values":${rows}}}`,
+      `[[{"values":${rows}}]]`,
+      `[1,[${rows}]]`,
+      `[{"value":${rows}}]`,
+      `[{"a\\"values":${rows}}]`,
+      `[{"values":{"a":${rows}}}]`,
+      rows
+    ]
+  ) {
+    const value = parseJson(Buffer.from(body))
+    t.equal(writeJson(value), JSON.stringify(value), body.slice(0, 30))
+  }
+  const [, operation] = parseJson(
+    Buffer.from(`[0,{"returning":${rows},"values":${rowsOf(() => ',"v":"b"')}}]`)
+  ) as readonly [Json, JsonObject]
+  t.equal(writeJson(operation['returning'] as Json), rows)
+  t.equal(writeJson(operation['values'] as Json), rowsOf(() => ',"v":"b"'))
+})
+
+t.test('as many rows as one operation may have go in and come out, digit for digit', async t => {
+  const service = await useService(t, {
+    schema:
+      'create table t (id int primary key, v numeric, j json); grant all on t to oneflight_user',
+    env: { MAX_BODY_BYTES: '16000000' }
+  })
+  const rows = rowsOf(i => `,"v":${i}.10,"j":{"b":${i},"0":[1e400,"ä"]}`)
+  const inserted = await service.post(`[${insertOf(rows)}]`)
+  t.equal(inserted.status, 200)
+  const [stored] = await service.database
+    .sql`select json_agg(t order by id)::text as rows, count(*)::int as n from t` as [
+    { rows: string, n: number }
+  ]
+  t.equal(stored.n, 10_000)
+  t.equal(stored.rows.replaceAll(/,\s+/g, ','), rows)
+  t.equal(inserted.text, `{"error":null,"data":{"a":${stored.rows}}}`)
+  const selected = await service.post([{
+    id: 'all',
+    op: 'select',
+    table: 't',
+    order: [{ id: 'asc' }]
+  }, { id: 'one', op: 'select', table: 't', where: { id: { eq: 1 } } }])
+  const [one = ''] = /\{"id":1,.*/.exec(stored.rows) ?? []
+  t.equal(
+    selected.text,
+    `{"error":null,"data":{"all":${stored.rows},"one":[${one.replace(/, *$/, '')}]}}`
+  )
+  t.equal(Number(selected.headers.get('content-length')), Buffer.byteLength(selected.text))
+})
+
+t.test('an answer of 50 MB arrives whole', async t => {
+  const service = await useService(t, {
+    schema: 'create table wide (id int, v text); grant all on wide to oneflight_user'
+  })
+  const text = randomBytes(2500).toString('hex')
+  await service.database.sql`insert into wide select n, ${text} from generate_series(1, 10000) n`
+  const { status, body, headers, text: answer } = await service.post([{
+    id: 'a',
+    op: 'select',
+    table: 'wide'
+  }, { id: 'b', op: 'select', table: 'wide', limit: 1 }])
+  t.equal(status, 200)
+  t.ok(answer.length > 50_000_000)
+  t.equal(Number(headers.get('content-length')), answer.length)
+  t.equal(body.data.a.length, 10_000)
+  t.ok(
+    body.data.a.every(({ id, v }: { id: number, v: string }, i: number) =>
+      id === i + 1 && v === text
+    )
+  )
+  t.same(body.data.b, [{ id: 1, v: text }])
+})
+
+/** Everything that inserts rows; where rows are suppressed, those whose id is a multiple of 5. */
+const kinds = `
+  create table plain (id int primary key, a int default -1, b int default -2);
+  create table parted (like plain including all) partition by range (id);
+  create table low partition of parted for values from (0) to (500);
+  create table high partition of parted for values from (500) to (1000);
+  create table base (like plain including all);
+  create view simple as select b, a, id from base;
+  create view nowhere as select 0 as id, 0 as a, 0 as b;
+  alter view nowhere alter a set default -1, alter b set default -2;
+  create table ruled (like plain including all);
+  create rule ruled as on insert to ruled do instead insert into plain values (new.*) returning *;
+  create table noted (like plain including all);
+  create table notes (like plain);
+  create table guarded (like plain including all);
+  alter table guarded enable row level security;
+  create policy everything on guarded using (true) with check (id >= 0);
+
+  create function suppress() returns trigger language plpgsql as
+    $$ begin return case when new.id % 5 > 0 then new end; end $$;
+  create trigger suppress before insert on plain for each row execute function suppress();
+  create trigger suppress before insert on parted for each row execute function suppress();
+  create trigger suppress before insert on base for each row execute function suppress();
+  create trigger suppress instead of insert on nowhere for each row execute function suppress();
+  create trigger suppress before insert on guarded for each row execute function suppress();
+
+  -- It inserts other rows, and undoes that for half of them.
+  create function note() returns trigger language plpgsql as $$ begin
+    begin
+      insert into notes select x.* from json_populate_recordset(null::notes,
+        json_build_array(to_json(new), to_json(new))) as x;
+      if new.id % 2 = 0 then raise 'undo'; end if;
+    exception when raise_exception then null; end;
+    return case when new.id % 5 > 0 then new end;
+  end $$;
+  create trigger note before insert on noted for each row execute function note();
+  grant all on all tables in schema public to oneflight_user;`
+
+t.test('rows of mixed columns keep their order, whatever inserts them', async t => {
+  const service = await useService(t, { schema: kinds })
+  const values = Array.from({ length: 1000 }, (_, i) => {
+    const id = i * 7 % 1000
+    return i % 2 === 0 ? { id, a: i } : { b: i, id }
+  })
+  const expected = values.filter(({ id }) => id % 5 > 0).map(row => ({ a: -1, b: -2, ...row }))
+  for (const table of ['plain', 'parted', 'simple', 'nowhere', 'ruled', 'noted', 'guarded']) {
+    await service.database.sql`truncate plain`
+    const insert = { id: 'i', op: 'insert', table, values }
+    const whole = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
+    t.same(whole.body.data?.i, expected, table)
+    const columns = await service.post([{ ...insert, returning: ['a', { column: 'id', as: 'x' }] }])
+    t.same(columns.body.data?.i, expected.map(({ id, a }) => ({ a, x: id })), table)
+  }
+})
+
+t.test('rows without columns among others', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table t (id int generated always as identity, a int);
+      create function suppress() returns trigger language plpgsql as
+        $$ begin return case when new.id % 5 > 0 then new end; end $$;
+      create trigger suppress before insert on t for each row execute function suppress();
+      grant all on t to oneflight_user;`
+  })
+  const values = Array.from({ length: 300 }, (_, i) => i % 2 === 0 ? {} : { a: i })
+  const { body } = await service.post([{ id: 'i', op: 'insert', table: 't', values }])
+  // The rows without columns are inserted first and have the numbers from 1 to 150.
+  const numbered = values.map((row, i) => ({
+    id: i % 2 === 0 ? i / 2 + 1 : 150 + (i + 1) / 2,
+    a: null,
+    ...row
+  }))
+  t.same(body.data?.i, numbered.filter(({ id }) => id % 5 > 0))
+})
+
+t.test('a trigger that resets the settings while rows of mixed columns are inserted', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table t (id int primary key, a int, b int);
+      create function reset_all() returns trigger language plpgsql as $$ begin
+        if new.id % 3 > 0 then reset all; end if;
+        return case when new.id < 1000 then new end;
+      end $$;
+      create trigger reset_all before insert on t for each row execute function reset_all();
+      grant all on t to oneflight_user;`
+  })
+  const rows = (count: number): object[] =>
+    Array.from({ length: count }, (_, id) => id % 2 === 0 ? { id, a: id } : { id, b: id })
+  const insert = (values: object[]): object => ({ id: 'i', op: 'insert', table: 't', values })
+  const post = (...operations: object[]): ReturnType<typeof service.post> =>
+    service.post(operations, { headers: { prefer: 'tx=rollback' } })
+  const all = rows(300)
+  t.same((await post(insert(all))).body.data?.i, all.map(row => ({ a: null, b: null, ...row })))
+  // One group loses rows, and the settings are reset for rows of the other.
+  const apart = all.map((_, i) => i % 2 === 0 ? { id: 6 * i, a: i } : { id: 3 * i + 1, b: i })
+  const kept = apart.filter(({ id }) => id < 1000)
+  const returning = ['id']
+  const answered = await post({ ...insert(apart), returning })
+  t.same(answered.body.data?.i, kept.map(({ id }) => ({ id })))
+  const { status, body } = await post(insert(rows(1002)))
+  const error = { code: 'internal', op: 'i', committed: false, retryable: false }
+  t.match({ status, error: body.error }, { status: 500, error })
+  t.match(body.error?.message, /^A trigger reset the settings of the session/)
+  t.same((await post({ ...insert(rows(1002)), returning: [] })).body.data?.i, [])
+})

@@ -1,0 +1,262 @@
+/**
+ * Data that is given to the client is stored as it is, whatever it looks like: a reference, an
+ * escaped one, a modifier, an operand. Random data makes the way to the database and back;
+ * `PROPERTY_RUNS=5000` tries more of it, `SEED=n` the same again.
+ */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import { $, type Generated, type Json } from '../../client/src/index.ts'
+import { useClient, useExactClient } from '../support/client.ts'
+import { useService } from '../support/service.ts'
+
+const runs = Number(process.env['PROPERTY_RUNS'] ?? 150)
+const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
+
+interface Database {
+  notes: {
+    id: Generated<number>,
+    text: string | null,
+    data: Generated<Json>,
+    texts: Generated<string[]>
+  }
+  secrets: { id: number, word: string }
+}
+
+const schema = `
+  create table notes (id bigint generated always as identity primary key, text text, data jsonb,
+    texts text[] not null default '{}');
+  create table secrets (id int primary key, word text not null);
+  insert into secrets values (1, 'hidden');
+  grant all on all tables in schema public to oneflight_user`
+
+/**
+ * What has a meaning in the language: references to the operations of the batch, more and less of
+ * it, and words of its objects.
+ */
+const hostileText = fc.oneof(
+  fc.constantFrom(
+    '$secret.0.word',
+    '$secret.word',
+    '$secret',
+    '$secret.0',
+    '$secret.*.word',
+    '$$secret.0.word',
+    '$op0.0.id',
+    '$nobody',
+    '$_',
+    '$5.00',
+    '$2b$10$abc',
+    '$',
+    '$$',
+    '',
+    '$secret.0.word\n',
+    '"',
+    '\\'
+  ),
+  fc.tuple(
+    fc.integer({ min: 0, max: 4 }),
+    fc.constantFrom('secret', 'note', 'op1', 'x'),
+    fc.constantFrom('', '.', '.0', '.0.word', '.*.word', '.word', ' ', '.0.word.', '$')
+  ).map(([signs, name, rest]) => '$'.repeat(signs) + name + rest),
+  fc.string({ unit: 'grapheme' })
+)
+const hostileKey = fc.oneof(
+  fc.constantFrom(
+    '$inc',
+    '$value',
+    '$col',
+    '$excluded',
+    '$now',
+    '$default',
+    '$merge',
+    '$append',
+    '$remove',
+    'any',
+    'all',
+    'query',
+    'and',
+    'not',
+    '__proto__',
+    'constructor',
+    '$'
+  ),
+  hostileText
+)
+
+/**
+ * PostgreSQL has no U+0000 and no lone surrogates; jsonb has one kind of zero and no difference
+ * between 1 and 1.0.
+ */
+const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
+const text = hostileText.filter(isStorable)
+const { json } = fc.letrec<{ json: Json }>(tie => ({
+  json: fc.oneof(
+    { maxDepth: 3 },
+    text,
+    fc.constantFrom(null, true, false),
+    fc.integer(),
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map(value => value === 0 ? 0 : value),
+    fc.array(tie('json'), { maxLength: 3 }),
+    fc.dictionary(hostileKey.filter(isStorable), tie('json'), { maxKeys: 3, noNullPrototype: true })
+  )
+}))
+
+t.test('texts and JSON in values, in set and as operands', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const client = useClient<Database>(service)
+  await fc.assert(
+    fc.asyncProperty(text, json, fc.array(text, { maxLength: 3 }), async (word, value, words) => {
+      const { data } = await client.batch(b => {
+        const secret = b.select('secrets', { columns: ['word'] })
+        const note = b.insert('notes', {
+          text: word,
+          data: { value, secret: secret.row().word },
+          texts: words
+        }, { expect: 1 })
+        const id = note.row().id
+        const same = { id: { eq: id } }
+        return {
+          secret,
+          note,
+          byText: b.select('notes', {
+            where: {
+              ...same,
+              text: {
+                eq: word,
+                in: ['x', word],
+                between: [word, word],
+                not: { neq: $.any([word]) }
+              },
+              texts: { eq: words, cs: words }
+            }
+          }),
+          byData: b.select('notes', {
+            where: {
+              ...same,
+              data: { eq: { value, secret: 'hidden' }, cs: { value } },
+              'data->value': value === null ? { eq: $.value('x') } : { eq: $.value(value) }
+            }
+          }),
+          cleared: b.update('notes', { set: { text: null, data: null, texts: [] }, where: same }),
+          set: b.update('notes', { set: { text: word, data: value, texts: words }, where: same }),
+          marked: b.update('notes', {
+            set: { data: $.value(value), texts: $.append(words) },
+            where: same
+          }),
+          merged: b.update('notes', {
+            set: { data: $.merge({ a: value }) },
+            where: { ...same, data: { cs: {} } }
+          }),
+          gone: b.delete('notes', { where: same })
+        }
+      })
+      const twice = { text: word, data: value, texts: [...words, ...words] }
+      assert.deepEqual(data.secret, [{ word: 'hidden' }])
+      assert.deepEqual(data.note[0], {
+        id: data.note[0].id,
+        text: word,
+        data: { value, secret: 'hidden' },
+        texts: words
+      })
+      assert.deepEqual(data.byText.length, 1, 'found by its text')
+      assert.deepEqual(
+        data.byData.length,
+        value === null ? 0 : 1,
+        'found by its data, which NULL never is'
+      )
+      assert.deepEqual(data.set, [{ id: data.note[0].id, text: word, data: value, texts: words }])
+      assert.deepEqual(data.marked, [{ id: data.note[0].id, ...twice }])
+      assert.equal(data.gone.length, 1)
+    }),
+    { numRuns: runs, seed }
+  )
+  t.pass(`${runs} batches`)
+})
+
+t.test('digits that no double has', async t => {
+  const service = await useService(t, {
+    keys: true,
+    schema: 'create table numbers (id int8, price numeric, whole numeric(30), tall float8, list ' +
+      'int8[], data jsonb); grant all on numbers to oneflight_user'
+  })
+  interface Numbers {
+    numbers: {
+      id: bigint | null,
+      price: number | null,
+      whole: number | null,
+      tall: number | null,
+      list: bigint[] | null,
+      data: Json
+    }
+  }
+  const client = useExactClient<Numbers>(service)
+  const digits = fc.tuple(
+    fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
+    fc.integer({ min: 1, max: 20 })
+  ).map(([value, scale]) => {
+    const [sign, text] = [
+      value < 0n ? '-' : '',
+      String(value < 0n ? -value : value).padStart(scale + 1, '0')
+    ]
+    return `${sign}${text.slice(0, -scale)}.${text.slice(-scale)}`
+  })
+  const int8 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
+  await fc.assert(
+    fc.asyncProperty(
+      int8,
+      digits,
+      fc.bigInt({ min: -(10n ** 29n), max: 10n ** 29n }),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      async (id, price, whole, tall) => {
+        const { data } = await client.batch(b => {
+          const row = b.insert('numbers', {
+            id,
+            price,
+            whole,
+            tall,
+            list: [id, 1n],
+            data: { id, small: 5, half: 0.5 }
+          }, { expect: 1 })
+          const back = b.select('numbers', {
+            columns: ['id'],
+            where: {
+              id: { eq: id },
+              price: { eq: price },
+              whole: { in: [whole] },
+              'data->id': { eq: id }
+            }
+          })
+          const sums = b.update('numbers', {
+            set: { price: $.inc(price), whole: $.mul(1n) },
+            where: { id: { eq: row.row().id } },
+            returning: ['price', 'whole']
+          })
+          b.delete('numbers', { all: true })
+          return { row, back, sums }
+        })
+        const safe = (value: bigint): number | bigint =>
+          Number.isSafeInteger(Number(value)) ? Number(value) : value
+        const [row] = data.row
+        // numeric has one zero.
+        assert.deepEqual({ ...row, tall: Number(row.tall) }, {
+          id,
+          price: price.replace(/^-(0\.0+)$/, '$1'),
+          whole,
+          tall,
+          list: [safe(id), 1],
+          data: { id: safe(id), small: 5, half: 0.5 }
+        })
+        assert.deepEqual(data.back, [{ id }])
+        assert.equal(data.sums[0]?.whole, whole)
+        assert.equal(typeof data.sums[0]?.price, 'string')
+      }
+    ),
+    {
+      numRuns: runs,
+      seed,
+      examples: [[9223372036854775807n, '0.10', 9007199254740993n, 0], [0n, '-0.00', 0n, -0]]
+    }
+  )
+  t.pass(`${runs} batches`)
+})

@@ -1,0 +1,437 @@
+/**
+ * Clients that go away, at every moment of a batch: what was not sent is given up, what was sent
+ * completes, the log says which, and nothing is held afterwards.
+ *
+ * In charge of: log line and ledger agreeing, connections and locks being free again. Refuses to:
+ * count the bytes they held (test/integration/admission.test.ts does), or to kill the service
+ * (test/e2e/stop.test.ts does).
+ */
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
+import { holdRow } from '../support/database/hold.ts'
+import { ledgerSchema, pair } from '../support/ledger.ts'
+import { useProxy, type Proxy } from '../support/network/proxy.ts'
+import {
+  ask,
+  gauge,
+  makeKeyTable,
+  token,
+  useService,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from '../support/service.ts'
+import { until } from '../support/until.ts'
+import { request } from '../support/network/wire.ts'
+
+const schema = `
+  create table slots (id int primary key, n int not null default 0);
+  insert into slots values (0);
+  create table entries (id int generated always as identity primary key, note text);
+  create sequence tries;
+  create table moody (code text);
+  create function moody() returns trigger language plpgsql as $$ begin perform nextval('tries');
+    raise exception using errcode = new.code, message = 'not now'; end $$;
+  create trigger moody before insert on moody for each row execute function moody();
+  create view here as select pg_backend_pid()::text as pid;
+  create view big as select repeat('x', 4000) as x from generate_series(1, 10000);
+  grant all on all tables in schema public to oneflight_user;
+  grant all on tries to oneflight_user;`
+
+const headers = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
+  'content-type': 'application/json',
+  ...more
+})
+const add = (
+  note = 'gone'
+): object[] => [{ id: 'a', op: 'insert', table: 'entries', values: [{ note }] }]
+const touch = (
+  note = 'gone'
+): object[] => [...add(note), {
+  id: 't',
+  op: 'update',
+  table: 'slots',
+  set: { n: { $inc: 1 } },
+  where: { id: { eq: 0 } }
+}]
+
+/** A client that has sent its batch; `leave` ends it by force, or (`politely`) with a FIN. */
+interface Client {
+  leave(how?: 'by force' | 'politely'): void
+}
+
+async function send (
+  service: ServiceUnderTest,
+  batch: unknown,
+  id: string,
+  more: Readonly<Record<string, string>> = {}
+): Promise<Client> {
+  const { hostname, port } = new URL(service.url)
+  const socket: Socket = connect(Number(port), hostname)
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  socket.write(
+    request('POST', '/', headers({ 'x-request-id': id, ...more }), JSON.stringify(batch))
+  )
+  return {
+    leave: how => {
+      how === 'politely' ? socket.end() : socket.resetAndDestroy()
+    }
+  }
+}
+
+const logged = (
+  { log }: ServiceUnderTest,
+  id: string
+): ReadonlyArray<Readonly<Record<string, unknown>>> => log.filter(({ request_id: of }) => of === id)
+
+/** The one line about a request. */
+async function line (
+  t: Test,
+  service: ServiceUnderTest,
+  id: string,
+  expected: object
+): Promise<void> {
+  await until(() => logged(service, id).length > 0)
+  t.match(logged(service, id), [expected], id)
+  t.equal(logged(service, id).length, 1, `${id}: one line`)
+}
+
+/** Nothing runs, nobody waits, no transaction is open, no lock is held. */
+async function quiet (
+  t: Test,
+  service: ServiceUnderTest,
+  { sql, name }: Database = service.database
+): Promise<void> {
+  await until(async () =>
+    await gauge(service, 'service_pool_lanes_busy') === 0 &&
+    await gauge(service, 'service_pool_waiting') === 0
+  )
+  await until(async () =>
+    (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
+      and state <> 'idle'`)
+      .length === 0
+  )
+  t.same(
+    await sql`select locktype from pg_locks as l join pg_stat_activity as a using (pid)
+      where a.datname = ${name} and a.usename = ${LOGIN_ROLE}
+      and locktype in ('transactionid', 'tuple', 'advisory')`,
+    [],
+    'no lock is held'
+  )
+}
+
+const notes = async ({ sql }: Database): Promise<readonly string[]> =>
+  (await sql`select note from entries order by id`).map(({ note }) => note as string)
+
+/** With a proxy between service and database. */
+async function useProxied (
+  t: Test,
+  options: UseServiceOptions = {}
+): Promise<{ service: ServiceUnderTest, database: Database, proxy: Proxy }> {
+  const database = await useDatabase(t, { schema })
+  await makeKeyTable(database)
+  const proxy = await useProxy(t, database.loginUrl)
+  const service = await useService(t, {
+    schema,
+    databaseUrl: () => proxy.through(database.loginUrl),
+    ...options
+  })
+  return { service, database, proxy }
+}
+
+/**
+ * Until the service knows of what happened on other connections before: it takes events in their
+ * order.
+ */
+async function heard ({ url }: ServiceUnderTest): Promise<void> {
+  for (let i = 0; i < 3; i++) await ask(`${url}/nothing`)
+}
+
+/** Everything that was held back goes to the service. */
+function release (proxy: Proxy): void {
+  proxy.deliver = ({ held }) => held.length
+  for (const link of proxy.links) {
+    const { held } = link
+    Object.assign(link, { held: Buffer.alloc(0), sent: Buffer.alloc(0) })
+    link.client.write(held)
+  }
+}
+
+const given = { status: 499, code: 'client_closed_request', level: 30 }
+
+t.test('in the queue: given up', async t => {
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '10', QUEUE_TIMEOUT_MS: '60000' }
+  })
+  const slot = await holdRow(service.database)
+  const running = service.post(touch('stays'))
+  await slot.awaited()
+  const all = ['by force', 'politely', 'by force'] as const
+  const clients = await Promise.all(
+    all.map((_, i) => send(service, add(), `q${i}`, i === 2 ? { 'idempotency-key': 'k' } : {}))
+  )
+  await until(async () => await gauge(service, 'service_pool_waiting') === 3)
+  for (const [i, client] of clients.entries()) client.leave(all[i])
+  for (const i of all.keys()) await line(t, service, `q${i}`, given)
+  await until(async () => await gauge(service, 'service_pool_waiting') === 0)
+  t.comment('the one that runs still runs, so nobody has made room for them')
+  t.equal(await gauge(service, 'service_pool_lanes_busy'), 1)
+  await slot.free()
+  t.equal((await running).status, 200)
+  await quiet(t, service)
+  t.same(await notes(service.database), ['stays'])
+  t.equal(
+    (await service.post(add('next'), { headers: { 'idempotency-key': 'k' } })).status,
+    200,
+    'its key is free'
+  )
+})
+
+t.test('while a connection is being opened: given up', async t => {
+  const database = await useDatabase(t, { schema })
+  const proxy = await useProxy(t, database.loginUrl)
+  proxy.forward = () => false
+  const service = await useService(t, {
+    schema,
+    env: { QUEUE_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' },
+    databaseUrl: () => `${proxy.through(database.loginUrl)}?connect_timeout=600`
+  })
+  const client = await send(service, add(), 'opening')
+  await until(async () => await gauge(service, 'service_pool_waiting') === 1)
+  client.leave()
+  await line(t, service, 'opening', given)
+  await until(async () => await gauge(service, 'service_pool_waiting') === 0)
+})
+
+t.test('in the pause before another try: given up', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const { sql } = service.database
+  // The longest pauses there are: a second in all.
+  const { random } = Math
+  t.teardown(() => {
+    Math.random = random
+  })
+  Math.random = () => 0.99
+  for (const [id, more] of [['pause', {}], ['pause-key', { 'idempotency-key': 'k' }]] as const) {
+    await sql`select setval('tries', 1, false)`
+    const client = await send(
+      service,
+      [...add(), { id: 'm', op: 'insert', table: 'moody', values: [{ code: '40001' }] }],
+      id,
+      more
+    )
+    await until(async () => (await sql`select from tries where last_value >= 5`).length === 1)
+    client.leave()
+    await line(t, service, id, given)
+    await quiet(t, service)
+    const [tries] = await sql`select last_value::int as n from tries`
+    t.ok((tries?.['n'] as number) < 10, `${tries?.['n']} tries of ten`)
+  }
+  t.same(await notes(service.database), [])
+})
+
+t.test('at BEGIN: given up, and the connection goes on', async t => {
+  const { service, database, proxy } = await useProxied(t, { env: { POOL_SIZE: '1' } })
+  const where = async (note: string): Promise<unknown> =>
+    (await service.post([...add(note), { id: 'here', op: 'select', table: 'here' }])).body.data.here
+  const before = await where('before')
+  await quiet(t, service, database)
+  proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
+  const client = await send(service, add(), 'begin')
+  await until(() =>
+    [...proxy.links].some(({ sent, held }) => sent.includes('begin isolation') && held.length > 0)
+  )
+  client.leave()
+  await heard(service)
+  t.same(logged(service, 'begin'), [], 'the connection is not free yet')
+  release(proxy)
+  await line(t, service, 'begin', given)
+  await quiet(t, service, database)
+  t.same(await notes(database), ['before'])
+  t.same(await where('after'), before, 'the same connection')
+})
+
+t.test('while it waits for a lock: it completes, and the key answers who comes back', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const slot = await holdRow(service.database)
+  const key = { 'idempotency-key': 'k' }
+  const client = await send(service, touch('sent'), 'lock', key)
+  await slot.awaited()
+  client.leave()
+  t.match(await service.post(touch('sent'), { headers: key }), {
+    status: 409,
+    body: { error: { code: 'idempotency_key_in_progress' } }
+  }, 'it still runs')
+  await slot.free()
+  await line(t, service, 'lock', { status: 200, operations: 2 })
+  const again = await service.post(touch('sent'), { headers: key })
+  t.match([again.status, again.headers.get('idempotent-replayed'), again.body.data?.t], [
+    200,
+    'true',
+    [{ id: 0, n: 1 }]
+  ])
+  await quiet(t, service)
+  t.same(await notes(service.database), ['sent'])
+})
+
+t.test('while it waits for a lock that is not given: its deadlines hold all the same', async t => {
+  for (
+    const [id, env, expected] of [
+      ['timeout', { LOCK_TIMEOUT_MS: '3000' }, {
+        status: 409,
+        code: 'lock_not_available',
+        index: 1
+      }],
+      ['deadline', { REQUEST_TIMEOUT_MS: '10000', LOCK_TIMEOUT_MS: '60000' }, {
+        status: 504,
+        code: 'deadline_exceeded'
+      }]
+    ] as const
+  ) {
+    const service = await useService(t, { schema, env })
+    const slot = await holdRow(service.database)
+    const client = await send(service, touch(), id)
+    await slot.awaited()
+    client.leave()
+    await line(t, service, id, expected)
+    await slot.awaited(0)
+    await quiet(t, service)
+    await slot.free()
+    t.same(await notes(service.database), [])
+    t.equal((await service.post(touch('next'))).status, 200)
+  }
+})
+
+t.test('when COMMIT was carried out and its answer is on its way: it counts', async t => {
+  const { service, database, proxy } = await useProxied(t)
+  t.equal((await service.post(add('before'))).status, 200)
+  proxy.deliver = ({ held }) =>
+    held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
+  const client = await send(service, add('committed'), 'commit')
+  await until(async () => (await notes(database)).length === 2)
+  client.leave()
+  await heard(service)
+  t.same(logged(service, 'commit'), [], 'nobody knows yet')
+  release(proxy)
+  await line(t, service, 'commit', { status: 200, operations: 1 })
+  await quiet(t, service, database)
+})
+
+t.test('in the middle of a large answer: it was committed', async t => {
+  const service = await useService(t, { schema })
+  const asked = httpRequest(service.url, {
+    method: 'POST',
+    agent: false,
+    headers: headers({ 'x-request-id': 'large' })
+  }).on('error', () => {})
+  asked.end(JSON.stringify([...add('large'), { id: 'b', op: 'select', table: 'big' }]))
+  const [answer] = await once(asked, 'response') as [IncomingMessage]
+  answer.on('error', () => {})
+  await once(answer, 'readable')
+  t.ok(answer.read(1000))
+  await quiet(t, service)
+  t.comment('the connection to the database is free although the client has not read its answer')
+  answer.destroy()
+  await line(t, service, 'large', { status: 200, operations: 2 })
+  t.same(await notes(service.database), ['large'])
+})
+
+t.test('in the middle of a body: nothing is begun', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
+  const { hostname, port } = new URL(service.url)
+  const text = request('POST', '/', headers({ 'x-request-id': 'body' }), JSON.stringify(add()))
+  for (
+    const part of [text.length - 1, text.indexOf('\r\n\r\n') + 4, text.indexOf('\r\n\r\n') + 10]
+  ) {
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    const before = logged(service, 'body').length
+    await new Promise(resolve => socket.write(text.slice(0, part), resolve))
+    await once(socket.resetAndDestroy(), 'close')
+    await until(() => logged(service, 'body').length === before + 1)
+    t.match(logged(service, 'body').at(-1), { status: 499, code: 'client_closed_request' })
+  }
+  t.equal((await service.post(add('next'))).status, 200, 'the only place is free')
+  t.same(await notes(service.database), ['next'])
+})
+
+t.test('two hundred at random moments: the log is true of each, and nothing is left', async t => {
+  const service = await useService(t, {
+    schema: ledgerSchema,
+    env: { QUEUE_SIZE: '30', QUEUE_TIMEOUT_MS: '5000' }
+  })
+  const { sql } = service.database
+  const { hostname, port } = new URL(service.url)
+  const one = async (id: number): Promise<void> => {
+    await delay(Math.random() * 500)
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {}).resume()
+    await once(socket, 'connect')
+    const text = request(
+      'POST',
+      '/',
+      headers({ 'x-request-id': `c${id}` }),
+      JSON.stringify(pair(id))
+    )
+    socket.write(id % 10 === 0 ? text.slice(0, Math.random() * text.length) : text)
+    await delay(Math.random() * 60)
+    id % 3 === 0 ? socket.destroy() : socket.resetAndDestroy()
+  }
+  await Promise.all(Array.from({ length: 200 }, (_, id) => one(id)))
+  await quiet(t, service)
+  const rows = async (side: string): Promise<readonly number[]> =>
+    (await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number)
+  const left = new Set(await rows('left_side'))
+  t.same([...left].sort(), [...await rows('right_side')].sort(), 'no batch is there by half')
+  const lines = (): ServiceUnderTest['log'] =>
+    service.log.filter(({ request_id: id, msg }) =>
+      msg === 'request completed' && /^c\d+$/.test(String(id))
+    )
+  await until(() => lines().filter(({ status }) => status === 200).length >= left.size)
+  const wrong = lines().filter(({ status, request_id: id }) =>
+    (status === 200) !== left.has(Number(String(id).slice(1)))
+  )
+  t.same(wrong, [], 'a line says 200 when the batch is there, and only then')
+  t.equal(
+    new Set(lines().map(({ request_id: id }) => id)).size,
+    lines().length,
+    'no request has two lines'
+  )
+  const statuses = new Map<unknown, number>()
+  for (const { status, code } of lines()) {
+    statuses.set(
+      `${String(status)} ${String(code)}`,
+      (statuses.get(`${String(status)} ${String(code)}`) ?? 0) + 1
+    )
+  }
+  t.comment(Object.fromEntries(statuses))
+  t.same(
+    [...statuses.keys()].filter(key =>
+      !['200 undefined', '499 client_closed_request', '503 overloaded', '400 http_malformed']
+        .includes(String(key))
+    ),
+    []
+  )
+  t.ok(left.size > 0)
+  t.ok(statuses.has('499 client_closed_request'), 'some were given up')
+  t.same(
+    service.log.filter(({ level, status }) => Number(level) > 30 && status !== 503),
+    [],
+    'nothing else was worth a warning'
+  )
+  t.same(
+    (await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))).map((
+      { status }
+    ) => status),
+    Array(4).fill(200)
+  )
+  await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
+})

@@ -1,0 +1,514 @@
+/**
+ * What the client sends again and what it does not, and what it says of COMMIT: against the service
+ * with answers that are lost on the way, and against answers that are made here.
+ */
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import {
+  createClient,
+  OneflightError,
+  type Batch,
+  type BatchOptions,
+  type ClientOptions
+} from '../../client/src/index.ts'
+import { fakeFetch, refusal, rows, useClient, type MakeAnswer } from '../support/client.ts'
+import { token, useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+interface Database {
+  stock: { sku: string, qty: number }
+}
+
+const schema =
+  'create table stock (sku text primary key, qty int not null check (qty >= 0)); grant all ' +
+  'on stock to oneflight_user'
+const write = (b: Batch<Database>) => ({ stock: b.insert('stock', { sku: 'apple', qty: 1 }) })
+const read = (b: Batch<Database>) => ({ stock: b.select('stock') })
+const fast = { minDelay: 0, maxDelay: 0 }
+
+/** A client whose answers are made here. */
+function fake (
+  answers: readonly MakeAnswer[],
+  options: Partial<Omit<ClientOptions, 'numbers'>> = {}
+) {
+  const { fetch, asked } = fakeFetch(answers)
+  return {
+    asked,
+    client: createClient<Database>({ url: 'http://127.0.0.1:9/', fetch, retry: fast, ...options })
+  }
+}
+
+/** What a batch is rejected with. */
+async function failure (batch: Promise<unknown>): Promise<OneflightError> {
+  const error: unknown = await batch.then(
+    () => new Error('the batch succeeded'),
+    (error: unknown) => error
+  )
+  if (error instanceof OneflightError) return error
+  throw error
+}
+
+const networkError = (code?: string) => (): never => {
+  throw new TypeError('fetch failed', {
+    cause: Object.assign(new Error('x'), code === undefined ? {} : { code })
+  })
+}
+
+t.test('an answer that is lost is asked for again, and the batch is applied once', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const keys: string[] = []
+  const bodies: string[] = []
+  const client = useClient<Database>(service, {
+    fetch: async (url, init) => {
+      const { 'idempotency-key': key = '' } = init.headers as Record<string, string>
+      keys.push(key)
+      bodies.push(init.body as string)
+      const answer = await fetch(url, init)
+      return keys.length < 3 ? networkError()() : answer
+    }
+  })
+  const { data, attempts, replayed, idempotencyKey } = await client.batch(write)
+  t.same(data.stock, [{ sku: 'apple', qty: 1 }])
+  t.match({ attempts, replayed }, { attempts: 3, replayed: true })
+  t.same([new Set(keys).size, new Set(bodies).size], [1, 1], 'the same request')
+  t.equal(idempotencyKey, keys[0])
+  t.match(keys[0], /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  t.same(await service.database.sql`select count(*)::int as n from stock`, [{ n: 1 }])
+
+  const again = await client.batch(write, { idempotencyKey: idempotencyKey as string })
+  t.match(
+    again,
+    { data, replayed: true, attempts: 1 },
+    'the key of an intent that is sent once more'
+  )
+  const other = await failure(
+    client.batch(b => b.insert('stock', { sku: 'pear', qty: 1 }), {
+      idempotencyKey: idempotencyKey as string
+    })
+  )
+  t.match(other, { code: 'idempotency_key_reused', committed: false, attempts: 1 })
+})
+
+t.test('a key that is in progress is waited for', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const { sql } = service.database
+  const client = useClient<Database>(service, {
+    retry: { attempts: 1000, minDelay: 1, maxDelay: 5 }
+  })
+  const key = { idempotencyKey: 'order-17' }
+  const both = await sql.begin(async other => {
+    await other`insert into stock values ('apple', 7)`
+    const first = client.batch(
+      b =>
+        b.insert('stock', { sku: 'apple', qty: 1 }, {
+          on_conflict: { columns: ['sku'], do: 'nothing' }
+        }),
+      key
+    )
+    await until(async () =>
+      (await sql`select from pg_stat_activity where datname = ${service.database.name}
+        and wait_event_type = 'Lock'`)
+        .length === 1
+    )
+    const second = client.batch(
+      b =>
+        b.insert('stock', { sku: 'apple', qty: 1 }, {
+          on_conflict: { columns: ['sku'], do: 'nothing' }
+        }),
+      key
+    )
+    await until(() => service.log.some(({ code }) => code === 'idempotency_key_in_progress'))
+    return [first, second] as const
+  })
+  const [first, second] = await Promise.all(both)
+  t.same([first.data, second.data], [[], []])
+  t.ok(second.replayed)
+  t.ok(second.attempts > 1)
+})
+
+t.test('nobody there, and then somebody', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const free = createServer().listen(0, '127.0.0.1')
+  await once(free, 'listening')
+  const closed = `http://127.0.0.1:${(free.address() as AddressInfo).port}/`
+  free.close()
+  await once(free, 'close')
+  const refused = await failure(useClient<Database>({ url: closed }, { retry: false }).batch(write))
+  t.match(refused, {
+    code: 'network_error',
+    committed: false,
+    retryable: true,
+    attempts: 1,
+    message: /ECONNREFUSED/
+  }, 'nothing was sent, for certain')
+
+  let attempts = 0
+  const client = useClient<Database>(service, {
+    idempotency: false,
+    fetch: (url, init) => fetch(++attempts === 1 ? closed : url, init)
+  })
+  t.match(
+    await client.batch(write),
+    { attempts: 2, idempotencyKey: undefined, replayed: false },
+    'so it is sent again without a key, too'
+  )
+})
+
+t.test('without the table of keys the error says what to do', async t => {
+  const service = await useService(t, { schema })
+  t.match(await failure(useClient<Database>(service).batch(write)), {
+    code: 'idempotency_key_invalid',
+    status: 400,
+    committed: false,
+    attempts: 1,
+    message: /npm run migrate.*idempotency: false/
+  })
+  t.match(
+    await useClient<Database>(service).batch(read),
+    { data: { stock: [] } },
+    'what writes nothing has no key'
+  )
+  t.match(await useClient<Database>(service).batch(write, { dryRun: true }), {
+    data: { stock: [{ sku: 'apple' }] }
+  })
+  t.match(await useClient<Database>(service, { idempotency: false }).batch(write), {
+    idempotencyKey: undefined
+  })
+  t.match(await failure(useClient<Database>(service).batch(write, { idempotency: false })), {
+    code: 'unique_violation',
+    op: 'stock',
+    index: 0,
+    constraint: 'stock_pkey',
+    sqlstate: '23505',
+    status: 409,
+    committed: false,
+    retryable: false,
+    attempts: 1
+  })
+})
+
+t.test('answers that may become others are asked for again', async t => {
+  for (
+    const [name, first] of Object.entries({
+      503: refusal(503, { code: 'overloaded' }, { 'retry-after': '0' }),
+      'a conflict': refusal(409, {
+        type: 'execution_error',
+        code: 'serialization_failure',
+        retryable: true
+      }),
+      'a key in progress': refusal(409, {
+        type: 'request_error',
+        code: 'idempotency_key_in_progress',
+        retryable: true
+      }),
+      'a commit that is not known': refusal(500, { code: 'commit_unknown', committed: 'unknown' }),
+      408: refusal(408, { type: 'request_error', code: 'request_timeout' }),
+      'no answer': networkError(),
+      'half an answer': () =>
+        new Response('{"error":null,"da', { headers: { 'content-type': 'application/json' } }),
+      'an answer that breaks off': () =>
+        new Response(
+          new ReadableStream({ start: controller => controller.error(new TypeError('terminated')) })
+        ),
+      "a proxy's 502": () => new Response('<html>', { status: 502, statusText: 'Bad Gateway' }),
+      "a gateway's 429": () => new Response('', { status: 429 })
+    })
+  ) {
+    const { client, asked } = fake([first, rows({ stock: [] })])
+    t.match(await client.batch(write), { data: { stock: [] }, attempts: 2 }, name)
+    t.equal(asked[0]?.headers['idempotency-key'], asked[1]?.headers['idempotency-key'])
+  }
+})
+
+t.test('answers that stay are not, and neither is what is in doubt without a key', async t => {
+  const cases: ReadonlyArray<
+    readonly [name: string, answer: () => Response, options: BatchOptions, expected: object]
+  > = [
+    [
+      'a fault',
+      refusal(422, {
+        type: 'validation_error',
+        code: 'validation_failed',
+        errors: [{ op: 'stock', index: 0, code: 'set_empty', path: ['set'], message: 'No.' }]
+      }),
+      {},
+      { code: 'validation_failed', committed: false, errors: [{ code: 'set_empty' }] }
+    ],
+    ['504', refusal(504, { code: 'deadline_exceeded' }), {}, {
+      code: 'deadline_exceeded',
+      committed: false,
+      retryable: false
+    }],
+    ['500', refusal(500, { code: 'internal' }), {}, { code: 'internal', committed: false }],
+    ['no answer', networkError(), { idempotency: false }, {
+      code: 'network_error',
+      committed: 'unknown',
+      retryable: true,
+      status: undefined,
+      cause: TypeError
+    }],
+    [
+      "a proxy's 502",
+      () =>
+        new Response('<html>', {
+          status: 502,
+          headers: { 'content-type': 'text/html; charset=utf-8' }
+        }),
+      { idempotency: false },
+      {
+        code: 'answer_invalid',
+        committed: 'unknown',
+        status: 502,
+        message: /502, text\/html, 6 characters/
+      }
+    ],
+    ["a proxy's 404", () => new Response('{}', { status: 404 }), { idempotency: false }, {
+      code: 'answer_invalid',
+      committed: false,
+      status: 404
+    }],
+    [
+      'an answer of nothing',
+      () => new Response(null, { status: 504, statusText: 'Gateway Timeout' }),
+      { idempotency: false },
+      {
+        code: 'answer_invalid',
+        committed: 'unknown',
+        message: /504 Gateway Timeout, no content type, 0 characters/
+      }
+    ],
+    ['another server', () => new Response('{"ok":true}'), { idempotency: false }, {
+      code: 'answer_invalid',
+      committed: 'unknown',
+      status: 200
+    }],
+    ['an error of another server', () => new Response('{"error":{"code":"x"}}', { status: 500 }), {
+      idempotency: false
+    }, { code: 'answer_invalid', committed: 'unknown' }],
+    ['a commit that is not known', refusal(500, { code: 'commit_unknown', committed: 'unknown' }), {
+      idempotency: false
+    }, { code: 'commit_unknown', committed: 'unknown', retryable: true }]
+  ]
+  for (const [name, answer, options, expected] of cases) {
+    const { client, asked } = fake([answer, rows({ stock: [] })])
+    const error = await failure(client.batch(write, options))
+    t.match(error, { name: 'OneflightError', attempts: 1, ...expected }, name)
+    t.equal(asked.length, 1, name)
+  }
+})
+
+t.test('what writes nothing is never in doubt', async t => {
+  for (
+    const [name, build, options] of [
+      ['selects', read, {}],
+      ['a dry run', write, { dryRun: true }],
+      ['read only', write, { readOnly: true }],
+      ['a plan', write, { explain: true }]
+    ] as const
+  ) {
+    const { client, asked } = fake([networkError()])
+    t.match(await failure(client.batch(build, options)), {
+      code: 'network_error',
+      committed: false,
+      attempts: 5,
+      idempotencyKey: undefined
+    }, name)
+    t.same(
+      [asked.length, asked.some(({ headers }) => 'idempotency-key' in headers)],
+      [5, false],
+      name
+    )
+  }
+})
+
+t.test('a doubt stays until an answer settles it', async t => {
+  const expired = refusal(401, { type: 'request_error', code: 'token_expired' })
+  for (
+    const [name, second, committed] of [
+      ['refused at the door', refusal(503, { code: 'overloaded' }), 'unknown'],
+      [
+        'still running',
+        refusal(409, {
+          type: 'request_error',
+          code: 'idempotency_key_in_progress',
+          retryable: true
+        }),
+        'unknown'
+      ],
+      ['a token that expired', expired, 'unknown'],
+      ['not reached', networkError('ECONNREFUSED'), 'unknown'],
+      [
+        'run and refused',
+        refusal(409, { type: 'execution_error', code: 'unique_violation' }),
+        false
+      ],
+      [
+        'faulty all the time',
+        refusal(422, { type: 'validation_error', code: 'validation_failed' }),
+        false
+      ],
+      [
+        'the key of another batch',
+        refusal(422, { type: 'request_error', code: 'idempotency_key_reused' }),
+        false
+      ]
+    ] as const
+  ) {
+    const { client } = fake([networkError(), second], { retry: { ...fast, attempts: 2 } })
+    t.equal((await failure(client.batch(write))).committed, committed, name)
+  }
+})
+
+t.test('attempts, pauses and the time for all of it are bounded', async t => {
+  const busy = refusal(503, { code: 'overloaded' }, { 'retry-after': '0' })
+  for (const [retry, attempts] of [[fast, 5], [{ ...fast, attempts: 2 }, 2], [false, 1]] as const) {
+    const { client, asked } = fake([busy], { retry })
+    t.match(await failure(client.batch(write)), {
+      code: 'overloaded',
+      status: 503,
+      attempts,
+      retryable: true
+    })
+    t.equal(asked.length, attempts)
+  }
+  const { client } = fake([busy])
+  t.match(
+    await failure(client.batch(write, { retry: false })),
+    { attempts: 1 },
+    'a batch has the last word'
+  )
+
+  const later = fake([refusal(503, { code: 'overloaded' }, { 'retry-after': '120' })])
+  t.match(
+    await failure(later.client.batch(write)),
+    { attempts: 1, retryAfter: 120_000 },
+    'a pause that ends after the deadline is not begun'
+  )
+
+  const silent = () => new Promise<Response>(() => {})
+  const slow = fake([silent], { attemptTimeout: 5, retry: { ...fast, attempts: 2 } })
+  t.match(await failure(slow.client.batch(write)), {
+    code: 'timeout',
+    committed: 'unknown',
+    attempts: 2
+  })
+  t.ok(slow.asked.every(({ signal }) => signal.aborted), 'nobody waits for its answer any more')
+  for (let n = 0; n < 100; n++) {
+    const over = fake([silent], { timeout: 2 + n % 3 })
+    t.match(await failure(over.client.batch(write)), {
+      code: 'timeout',
+      committed: 'unknown',
+      attempts: 1
+    }, 'when the time for all of it is over, no attempt is left')
+  }
+  const endless = fake([rows({ stock: [] })], { timeout: Infinity, attemptTimeout: Infinity })
+  t.match(await endless.client.batch(write), { attempts: 1 })
+})
+
+t.test('the caller ends the wait', async t => {
+  const early = fake([rows({ stock: [] })])
+  const before = await failure(early.client.batch(write, { signal: AbortSignal.abort('enough') }))
+  t.match(before, { code: 'aborted', committed: false, attempts: 0, cause: 'enough' })
+  t.equal(early.asked.length, 0, 'nothing was sent')
+
+  const controller = new AbortController()
+  const during = fake([() => {
+    controller.abort('enough')
+    return new Promise<Response>(() => {})
+  }])
+  t.match(await failure(during.client.batch(write, { signal: controller.signal })), {
+    code: 'aborted',
+    committed: 'unknown',
+    attempts: 1,
+    cause: 'enough'
+  })
+  t.ok(during.asked[0]?.signal.aborted)
+
+  const pausing = new AbortController()
+  const paused = fake([refusal(503, { code: 'overloaded' }, { 'retry-after': '30' })])
+  const waiting = failure(paused.client.batch(write, { signal: pausing.signal }))
+  await until(() => paused.asked.length === 1)
+  pausing.abort('enough')
+  t.match(await waiting, { code: 'aborted', committed: false, attempts: 1 })
+  t.equal(paused.asked.length, 1)
+})
+
+t.test('the service hears that the caller went away', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const { sql } = service.database
+  const controller = new AbortController()
+  const client = useClient<Database>(service)
+  await sql`insert into stock values ('apple', 7)`
+  const error = await sql.begin(async other => {
+    await other`select from stock for update`
+    const waiting = failure(
+      client.batch(b => b.update('stock', { set: { qty: 8 }, all: true }), {
+        signal: controller.signal
+      })
+    )
+    await until(async () =>
+      (await sql`select from pg_stat_activity where datname = ${service.database.name}
+        and wait_event_type = 'Lock'`)
+        .length === 1
+    )
+    controller.abort()
+    return waiting
+  })
+  t.match(error, { code: 'aborted', committed: 'unknown', cause: { name: 'AbortError' } })
+})
+
+t.test('tokens', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const tokens = [token({ role: 'oneflight_user', exp: 1 }), token({ role: 'oneflight_user' })]
+  let asked = 0
+  const client = useClient<Database>(service, { token: async () => tokens[asked++] })
+  t.match(await client.batch(write), { attempts: 2 }, 'one that expired is asked for anew')
+
+  const expired = useClient<Database>(service, { token: () => tokens[0] })
+  t.match(
+    await failure(expired.batch(read)),
+    { code: 'token_expired', status: 401, attempts: 2 },
+    'once'
+  )
+  t.match(await failure(useClient<Database>(service, { token: tokens[0] as string }).batch(read)), {
+    code: 'token_expired',
+    attempts: 1
+  }, 'one that is fixed stays what it is')
+  t.match(await failure(useClient<Database>(service, { token: () => undefined }).batch(read)), {
+    code: 'auth_required'
+  })
+  t.match(
+    await failure(
+      createClient<Database>({ url: service.url, headers: { connection: 'close' } }).batch(read)
+    ),
+    { code: 'auth_required', type: 'request_error', requestId: /./ }
+  )
+
+  const broken = fake([rows({})], {
+    token: () => {
+      throw new Error('no session')
+    }
+  })
+  t.match(await failure(broken.client.batch(write)), {
+    code: 'token_unavailable',
+    committed: false,
+    attempts: 0,
+    message: /no session/,
+    cause: Error
+  })
+
+  // eslint-disable-next-line prefer-promise-reject-errors
+  const thrown = fake([rows({})], { token: async () => Promise.reject('no session') })
+  t.match(await failure(thrown.client.batch(write)), {
+    code: 'token_unavailable',
+    message: /no session/
+  })
+  const slow = fake([rows({})], { token: () => new Promise(() => {}), timeout: 5 })
+  t.match(await failure(slow.client.batch(write)), {
+    code: 'timeout',
+    committed: false,
+    attempts: 0
+  })
+})

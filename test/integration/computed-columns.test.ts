@@ -1,0 +1,193 @@
+/**
+ * Functions of a row that are read as columns: each is called as often as in handwritten SQL.
+ * Aggregates are refused.
+ */
+import t from 'tap'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const schema = `
+  create table t (id int primary key, a int, data jsonb);
+  insert into t select i, i % 4, jsonb_build_object('x', i % 3) from generate_series(1, 12) as i;
+  create sequence calls;
+  create function price(t) returns int language plpgsql volatile as $$
+    begin perform nextval('calls'); return $1.a * 2; end $$;
+  create function doc(t) returns jsonb language plpgsql volatile as $$
+    begin perform nextval('calls'); return $1.data; end $$;
+  create function text_doc(t) returns json language plpgsql volatile as $$
+    begin
+      perform nextval('calls');
+      return format('{"x":{"b" : 1.10,"a":%s}}', ($1.data ->> 'x'))::json; end $$;
+  create function note(t) returns text language plpgsql volatile as $$
+    begin perform nextval('calls'); return 'red fox ' || $1.id; end $$;
+  create function words(t) returns setof text language sql as $$
+    select unnest(array['a', 'b', 'c']) $$;
+  create function strict_id(t) returns int language plpgsql volatile as $$
+    begin
+      if $1.id is null then raise exception 'called without a row'; end if;
+      perform nextval('calls'); return $1.id; end $$;
+  grant all on t, calls to oneflight_user`
+
+/** The rows of a select, and how often a function was called for them. */
+async function select (
+  { post, database: { sql } }: ServiceUnderTest,
+  select: object,
+  before: readonly object[] = []
+): Promise<{ rows: any, calls: number }> {
+  await sql`select setval('calls', 1, false)`
+  const { status, text, body } = await post([
+    ...before,
+    { id: 's', op: 'select', table: 't', ...select }
+  ])
+  if (status !== 200) throw new Error(text)
+  const [{ n } = { n: 0 }] = await sql<Array<{ n: number }>>`
+    select (last_value - (not is_called)::int)::int as n from calls`
+  return { rows: body.data.s, calls: n }
+}
+
+t.test('a function that returns a set multiplies rows once', async t => {
+  const service = await useService(t, { schema })
+  const { rows } = await select(service, {
+    columns: ['id', 'words'],
+    where: { id: { lte: 2 } },
+    order: [{ id: 'asc' }]
+  })
+  t.strictSame(rows, [1, 2].flatMap(id => ['a', 'b', 'c'].map(words => ({ id, words }))))
+  t.strictSame(
+    (await select(service, {
+      columns: ['words', { fn: 'count' }],
+      group_by: ['words'],
+      order: [{ words: 'asc' }]
+    })).rows,
+    ['a', 'b', 'c'].map(words => ({ words, count: 12 }))
+  )
+})
+
+t.test('a volatile function is called once for each row', async t => {
+  const service = await useService(t, { schema })
+  const first = [
+    { id: 'f', op: 'select', table: 't', order: [{ id: 'asc' }], columns: ['id', 'a'] }
+  ]
+  const cases: ReadonlyArray<
+    readonly [select: object, calls: number, before?: readonly object[]]
+  > = [
+    [{ columns: ['id', 'price'] }, 12],
+    [{ columns: ['id', 'price'], order: [{ id: 'asc' }], limit: 3 }, 3],
+    [{ columns: ['id', 'price'], order: [{ price: 'asc' }], limit: 3 }, 12],
+    [{ columns: ['id'], order: [{ price: 'desc' }], limit: 3 }, 12],
+    [{ order: [{ price: 'desc' }], limit: 3 }, 12],
+    [{ columns: ['price', { fn: 'count' }], group_by: ['price'], order: [{ price: 'asc' }] }, 12],
+    [{ columns: [{ fn: 'sum', column: 'price' }] }, 12],
+    [{ columns: ['doc->x'] }, 12],
+    [{
+      columns: ['doc->>x', { fn: 'count' }],
+      group_by: ['doc->>x'],
+      order: [{ 'doc->>x': 'asc' }]
+    }, 12],
+    [{ columns: ['doc->x'], order: [{ 'doc->x': 'asc' }] }, 12],
+    [{ columns: ['text_doc->x'] }, 12],
+    [{ columns: ['text_doc->x'], order: [{ 'text_doc->x': 'asc' }] }, 12],
+    [{
+      columns: ['id', 'text_doc->x', { column: 'text_doc->x', as: 'again' }, 'text_doc->x->a'],
+      where: { id: { gt: 6 } },
+      order: [{ 'text_doc->x->a': 'asc' }, { 'text_doc->x': 'desc' }, { id: 'asc' }],
+      limit: 2
+    }, 12],
+    [{ columns: ['text_doc->>x'], order: [{ 'text_doc->>x': 'asc' }] }, 12],
+    [{
+      columns: ['text_doc->x', { fn: 'count' }],
+      group_by: ['text_doc->x'],
+      order: [{ 'text_doc->x': 'asc' }]
+    }, 12],
+    [{ columns: [{ fn: 'count', column: 'text_doc->x' }], order: [{ count: 'asc' }] }, 12],
+    [{ columns: ['id'], where: { price: { gt: 2 } } }, 12],
+    [{ columns: ['id'], where: { note: { fts: 'fox' } } }, 12],
+    [{ columns: ['id'], where: { strict_id: { eq: '$f.0.id' } } }, 12, first],
+    [{ columns: ['id'], where: { strict_id: { in: [3, '$f.0.id', '$f.1.id'] } } }, 12, first],
+    [{ columns: ['id'], where: { strict_id: { nin: [3, '$f.0.id'] } } }, 12, first],
+    [{ columns: ['id'], where: { strict_id: { gt: { any: [3, '$f.0.id'] } } } }, 12, first]
+  ]
+  for (const [query, calls, before] of cases) {
+    t.equal((await select(service, query, before)).calls, calls, JSON.stringify(query))
+  }
+  const found = await select(service, {
+    columns: ['id'],
+    where: { strict_id: { in: [3, '$f.0.id'] } },
+    order: [{ id: 'asc' }]
+  }, first)
+  t.strictSame(found.rows, [{ id: 1 }, { id: 3 }])
+  await service.database.sql`select setval('calls', 1, false)`
+  const insert = {
+    id: 'i',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 20, a: 1 }, { id: 21, a: 2 }],
+    returning: ['id', 'price']
+  }
+  t.strictSame(
+    (await service.post([insert])).body.data.i,
+    [{ id: 20, price: 2 }, { id: 21, price: 4 }]
+  )
+  t.same(await service.database.sql`select last_value::int from calls`, [{ last_value: 2 }])
+})
+
+t.test('a place in json is answered as it is and ordered as jsonb', async t => {
+  const service = await useService(t, { schema })
+  const { text } = await service.post([{
+    id: 's',
+    op: 'select',
+    table: 't',
+    columns: ['id', 'text_doc->x'],
+    order: [{ 'text_doc->x': 'desc' }, { id: 'asc' }],
+    offset: 3,
+    limit: 2
+  }])
+  t.match(
+    text.replaceAll(/,\s*\n\s*/g, ','),
+    '[{"id":11,"x":{"b" : 1.10,"a":2}},{"id":1,"x":{"b" : 1.10,"a":1}}]'
+  )
+})
+
+t.test('a row that was locked late is answered as it is then', async t => {
+  const { post, database: { sql, name } } = await useService(t, { schema })
+  const answer = await sql.begin(async sql => {
+    await sql`update t set data = '{"x": 7}' where id = 1`
+    const waiting = post([{
+      id: 's',
+      op: 'select',
+      table: 't',
+      columns: ['data->x', { column: 'text_doc->x->a', as: 'a' }],
+      where: { id: { eq: 1 } },
+      order: [{ 'text_doc->x->a': 'asc' }],
+      lock: 'update'
+    }])
+    await until(async () =>
+      (await sql`
+      select from pg_stat_activity
+      where datname = ${name} and wait_event_type = 'Lock'`).length === 1
+    )
+    return { waiting }
+  })
+  t.same((await answer.waiting).body.data, { s: [{ x: 7, a: 7 }] })
+})
+
+t.test('no aggregate is read as a column', async t => {
+  const { post } = await useService(t, { schema })
+  const queries = [
+    { columns: ['count'] },
+    { columns: ['id', 'count'] },
+    { columns: ['jsonb_agg->0'] },
+    { columns: ['jsonb_agg->0'], order: [{ 'jsonb_agg->0': 'asc' }] },
+    { order: [{ count: 'asc' }] },
+    { columns: [{ fn: 'count' }], order: [{ 'jsonb_agg->>0': 'asc' }] },
+    { columns: [{ fn: 'count' }], group_by: ['count'] },
+    { where: { count: { gt: 0 } } }
+  ]
+  for (const query of queries) {
+    t.match(
+      await post([{ id: 's', op: 'select', table: 't', ...query }]),
+      { status: 400, body: { error: { code: 'grouping_error', op: 's' } } },
+      JSON.stringify(query)
+    )
+  }
+})

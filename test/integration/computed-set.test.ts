@@ -1,0 +1,697 @@
+/**
+ * Computed values in `set` of an update and of on_conflict: each against the same change written in
+ * SQL by hand, on a twin of the table.
+ */
+import t from 'tap'
+import type { Test } from 'tap'
+import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+
+const columns = `
+  k int primary key, i2 int2, i4 int, i8 int8, num numeric, n62 numeric(6, 2), pos positive,
+  f8 float8, txt text, short varchar(5), b bool, d date,
+  j jsonb, js json, arr int[], grid int[], tarr text[], w int default 42, tz timestamptz,
+  gen int generated always as (k * 2) stored,
+  x int, t int, r int, excluded int, "order" int, "we""ird" int, "$inc" int, "__proto__" int,
+  "with space" text`
+const schema = `
+  create domain positive as int check (value > 0);
+  create table t (${columns});
+  create table twin (${columns});
+  create table src (id int, num numeric, big int8, txt text, word text, nothing int, arr int[],
+    words text[], j jsonb, scalar jsonb);
+  insert into src values (5, 12345678901234567890.1234567890, 9007199254740993, '7', 'word', null,
+    '{8,9}', '{p,q}', '{"a": {"z": 1.10}, "new": null}', '"text"'); insert into src values (6);
+  grant all on t, twin, src to oneflight_user;
+`
+const names =
+  'k, i2, i4, i8, num, n62, pos, f8, txt, short, b, d, j, js, arr, grid, tarr, w, x, t, r, ' +
+  'excluded, "order", "we""ird", "$inc", "__proto__", "with space"'
+const seeds = `
+  truncate t, twin;
+  insert into t (${names}) values
+    (1, 10, 20, 30, 12345678901234567890.1234567890, 100.00, 10, 0.1, 'one', 'abc', true,
+      '2024-02-28', '{"a": 1, "name": "n", "inner": {"q": [1, 2]}, "5": 1, "word": 0}', '{"a":1}',
+      '{1,2}', '{{1,2}}', '{a}', 1, 1, 2, 3, 4, 5, 6, 7, 8, 's'),
+    (3, -1, 0, -30, -0.50, -0.01, 1, 1e300, '', '', false, 'infinity', '["a", "word", "5"]', '[]',
+      '{}', '{}', '{}', null, 0, 0, 0, 0, 0, 0, 0, 0, '');
+  insert into t (k) values (2);
+  insert into t (k, w, j) values (4, null, 'null');
+  insert into twin (${names}) select ${names} from t`
+
+/** Batches begin with it, so that what is set can refer to it. */
+const source = '{"id":"src","op":"select","table":"src","order":[{"id":"asc"}]}'
+
+/**
+ * [what is set, the same in SQL where x is the existing row]; compared as update and as
+ * on_conflict.
+ */
+const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
+  // numbers
+  [
+    '{"i2":{"$inc":1},"i4":{"$inc":-1},"i8":{"$inc":9007199254740993}}',
+    'i2 = x.i2 + 1, i4 = x.i4 - 1, i8 = x.i8 + 9007199254740993'
+  ],
+  ['{"i8":{"$inc":9223372036854775777}}', 'i8 = x.i8 + 9223372036854775777'],
+  [
+    '{"i2":{"$mul":-2},"i4":{"$mul":3},"i8":{"$mul":9007199254740993}}',
+    'i2 = x.i2 * -2, i4 = x.i4 * 3, i8 = x.i8 * 9007199254740993'
+  ],
+  ['{"num":{"$inc":0.0000000001}}', 'num = x.num + 0.0000000001'],
+  [
+    '{"num":{"$inc":12345678901234567890.1234567890}}',
+    'num = x.num + 12345678901234567890.1234567890'
+  ],
+  ['{"num":{"$inc":-0}}', 'num = x.num + 0'],
+  ['{"num":{"$inc":1e400}}', 'num = x.num + 1e400'],
+  ['{"num":{"$inc":1.10}}', 'num = x.num + 1.10'],
+  ['{"num":{"$mul":1.10}}', 'num = x.num * 1.10'],
+  [
+    '{"num":{"$mul":12345678901234567890.1234567890}}',
+    'num = x.num * 12345678901234567890.1234567890'
+  ],
+  ['{"num":{"$mul":0}}', 'num = x.num * 0'],
+  ['{"n62":{"$mul":0.333}}', 'n62 = x.n62 * 0.333'],
+  ['{"n62":{"$inc":0.004}}', 'n62 = x.n62 + 0.004'],
+  ['{"n62":{"$mul":0.000123456789}}', 'n62 = x.n62 * 0.000123456789'],
+  ['{"pos":{"$mul":2}}', 'pos = x.pos * 2'],
+  ['{"f8":{"$inc":0.2}}', 'f8 = x.f8 + 0.2::float8'],
+  ['{"f8":{"$mul":3}}', 'f8 = x.f8 * 3'],
+  ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
+  // references as operands: their value takes the column's type
+  ['{"num":{"$inc":"$src.0.num"}}', 'num = x.num + 12345678901234567890.1234567890'],
+  ['{"num":{"$mul":"$src.num"}}', 'num = x.num * 12345678901234567890.1234567890'],
+  [
+    '{"i8":{"$inc":"$src.0.big"},"i4":{"$inc":"$src.1.id"},"i2":{"$mul":"$src.0.txt"}}',
+    'i8 = x.i8 + 9007199254740993, i4 = x.i4 + 6, i2 = x.i2 * 7'
+  ],
+  ['{"i4":{"$inc":"$src.0.nothing"},"num":{"$mul":"$src.nothing"}}', 'i4 = null, num = null'],
+  ['{"n62":{"$inc":"$src.id"},"f8":{"$mul":"$src.id"}}', 'n62 = x.n62 + 5, f8 = x.f8 * 5'],
+  // $default
+  [
+    '{"w":{"$default":true},"i4":{"$default":true},"gen":{"$default":true}}',
+    'w = default, i4 = default, gen = default'
+  ],
+  // $col
+  ['{"x":{"$col":"t"},"t":{"$col":"x"}}', 'x = x.t, t = x.x'],
+  [
+    '{"i8":{"$col":"i4"},"i4":{"$col":"i8"},"num":{"$col":"i2"},"txt":{"$col":"num"}}',
+    'i8 = x.i4, i4 = x.i8, num = x.i2, txt = x.num'
+  ],
+  [
+    '{"txt":{"$col":"j->>name"},"j":{"$col":"j->inner->q"},"with ' +
+    'space":{"$col":"j->inner->q->>1"}}',
+    "txt = x.j->>'name', j = x.j->'inner'->'q', \"with space\" = x.j->'inner'->'q'->>1"
+  ],
+  ['{"j":{"$col":"j->0"},"txt":{"$col":"j->>1"}}', 'j = x.j->0, txt = x.j->>1'],
+  [
+    '{"order":{"$col":"we\\"ird"},"we\\"ird":{"$col":"$inc"},"$inc":{"$col":"order"}}',
+    '"order" = x."we""ird", "we""ird" = x."$inc", "$inc" = x."order"'
+  ],
+  ['{"k":{"$col":"k"}}', 'k = x.k'],
+  // jsonb
+  [
+    '{"j":{"$merge":{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ ' +
+    '{"a":{"b":1},"n":1.10,"big":12345678901234567890.1234567890,"z":null,"":-0}$$'
+  ],
+  ['{"j":{"$merge":{}}}', "j = coalesce(x.j, '{}') || '{}'"],
+  [
+    '{"j":{"$merge":{"ref":"$src.0.num","deep":[{"x":"$src.1.id"},"$src.0.nothing"],' +
+    '"raw":"$$src.0.num","obj":"$src.0.j"}}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ ' +
+    '{"ref":12345678901234567890.1234567890,"deep":[{"x":6},null],"raw":"$src.0.num","obj":{"a": ' +
+    '{"z": 1.10}, "new": null}}$$'
+  ],
+  [
+    '{"j":{"$merge":{"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1,"$col":"x","__proto__":{"y":1},"constructor":2}$$'
+  ],
+  ['{"j":{"$merge":{"$inc":1}}}', 'j = coalesce(x.j, $$ {}$$) || $$ {"$inc":1}$$'],
+  [
+    '{"j":{"$merge":"$src.0.j"}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ {"a": {"z": 1.10}, "new": null}$$'
+  ],
+  [
+    '{"j":{"$merge":"$src.1"}}',
+    'j = coalesce(x.j, $$ {}$$) || $$ ' +
+    '{"id":6,"num":null,"big":null,"txt":null,"word":null,"nothing":null,"arr":null,' +
+    '"words":null,"j":null,"scalar":null}$$'
+  ],
+  [
+    '{"j":{"$append":[1,{"a":1.10},[2],null,"$src.0.id","$src.0.nothing","$$src"]}}',
+    'j = coalesce(x.j, $$[]$$) || $$[1,{"a":1.10},[2],null,5,null,"$src"]$$'
+  ],
+  ['{"j":{"$append":[]}}', "j = coalesce(x.j, '[]') || '[]'"],
+  ['{"j":{"$append":"$src.*.id"}}', "j = coalesce(x.j, '[]') || '[5,6]'"],
+  ['{"j":{"$append":"$src.0.arr"}}', "j = coalesce(x.j, '[]') || '[8,9]'"],
+  ['{"j":{"$append":"$src.0.id"}}', "j = coalesce(x.j, '[]') || '5'"],
+  ['{"j":{"$append":"$src.0.scalar"}}', 'j = coalesce(x.j, $$[]$$) || $$"text"$$'],
+  // arrays
+  [
+    '{"arr":{"$append":[3,null,"$src.0.id","$src.nothing","4"]}}',
+    "arr = coalesce(x.arr, '{}') || '{3,null,5,null,4}'::int[]"
+  ],
+  ['{"arr":{"$append":[]}}', "arr = coalesce(x.arr, '{}') || '{}'::int[]"],
+  ['{"arr":{"$append":"$src.0.arr"}}', "arr = coalesce(x.arr, '{}') || '{8,9}'::int[]"],
+  ['{"arr":{"$append":"$src.*.id"}}', "arr = coalesce(x.arr, '{}') || '{5,6}'::int[]"],
+  ['{"grid":{"$append":[[3,4],[5,6]]}}', "grid = coalesce(x.grid, '{}') || '{{3,4},{5,6}}'::int[]"],
+  [
+    '{"tarr":{"$append":["b,c","{}","\\"\\\\","NULL","","$src.0.word","$$src.0.word"]}}',
+    "tarr = coalesce(x.tarr, $$ {}$$) || array['b,c', '{}', '\"\\', 'NULL', '', 'word', " +
+    "'$src.0.word']"
+  ],
+  ['{"tarr":{"$append":"$src.0.words"}}', "tarr = coalesce(x.tarr, '{}') || '{p,q}'::text[]"],
+  // $value and data that only looks like a modifier
+  ['{"j":{"$value":{"$inc":1}}}', 'j = $$ {"$inc":1}$$'],
+  ['{"j":{"$value":{"$value":{"$col":"x"}}}}', 'j = $$ {"$value":{"$col":"x"}}$$'],
+  [
+    '{"j":{"$value":{"$nope":1.10}},"txt":{"$value":"t"},"i4":{"$value":7},' +
+    '"arr":{"$value":[1]},"x":{"$value":null}}',
+    'j = $$ {"$nope":1.10}$$, txt = $$t$$, i4 = 7, arr = $$ {1}$$, x = null'
+  ],
+  [
+    '{"j":{"$value":{"n":"$src.0.num"}},"i4":{"$value":"$src.0.id"}}',
+    'j = $$ {"n":12345678901234567890.1234567890}$$, i4 = 5'
+  ],
+  ['{"j":{"$inc":1,"x":2}}', 'j = $$ {"$inc":1,"x":2}$$'],
+  ['{"j":{"x":{"$inc":1}}}', 'j = $$ {"x":{"$inc":1}}$$'],
+  ['{"j":[{"$inc":1}]}', 'j = $$[{"$inc":1}]$$'],
+  ['{"j":{}}', "j = '{}'"],
+  ['{"j":{"x$inc":1}}', 'j = $$ {"x$inc":1}$$'],
+  ['{"js":{"$inc":1,"$mul":2},"$inc":5}', 'js = \'{"$inc":1,"$mul":2}\', "$inc" = 5'],
+  ['{"$inc":{"$inc":5}}', '"$inc" = x."$inc" + 5'],
+  // several at once, data beside
+  [
+    '{"i4":{"$inc":1},"txt":"plain","num":1.10,"j":{"$merge":{"m":1}},' +
+    '"arr":{"$append":[7]},"w":{"$default":true},"r":{"$col":"i4"},"excluded":{"$mul":2},' +
+    '"we\\"ird":{"$inc":1},"__proto__":{"$inc":2},"x":{"$inc":1},"t":null}',
+    'i4 = x.i4 + 1, txt = $$plain$$, num = 1.10, j = coalesce(x.j, $$ {}$$) || $$ ' +
+    '{"m":1}$$, arr = coalesce(x.arr, $$ {}$$) || $$ {7}$$::int[], w = default, r = x.i4, ' +
+    'excluded = x.excluded * 2, "we""ird" = x."we""ird" + 1, "__proto__" = x."__proto__" + ' +
+    '2, x = x.x + 1, t = null'
+  ]
+]
+
+/** The same for what not every row can take: [set, SQL, key of the row]. */
+const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
+  ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 1],
+  ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 2],
+  // a reference to NULL adds nothing and takes nothing away
+  ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1],
+  ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3],
+  ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
+  ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 1],
+  ['{"j":{"$remove":"$src.0.nothing"}}', 'j = x.j', 2],
+  ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 1],
+  ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 2],
+  ['{"j":{"$remove":"a"}}', "j = x.j - 'a'", 3],
+  ['{"j":{"$remove":"5"}}', "j = x.j - '5'::text", 3],
+  ['{"j":{"$remove":"0"}}', "j = x.j - '0'::text", 3],
+  ['{"j":{"$remove":""}}', "j = x.j - ''::text", 1],
+  ['{"j":{"$remove":"$src.0.word"}}', "j = x.j - 'word'", 1],
+  ['{"j":{"$remove":"$src.0.word"}}', "j = x.j - 'word'", 3],
+  ['{"j":{"$remove":"$src.0.id"}}', "j = x.j - '5'::text", 1],
+  ['{"j":{"$remove":"$src.0.id"}}', "j = x.j - '5'::text", 3],
+  ['{"j":{"$remove":"$$src.0.word"}}', "j = x.j - '$src.0.word'", 1],
+  ['{"j":{"$remove":"inner"},"txt":{"$col":"j->inner->q->>0"}}', "j = x.j - 'inner', txt = '1'", 1],
+  ['{"grid":{"$append":[3,4]}}', "grid = x.grid || '{3,4}'::int[]", 1],
+  ['{"n62":{"$mul":99.9949}}', 'n62 = x.n62 * 99.9949', 1]
+]
+
+t.test('each change equals the one written in SQL, in update and in on_conflict', async t => {
+  const service = await useService(t, { schema })
+  const keys = [1, 2, 3, 4]
+  // Rows 3 and 4 hold JSON that is no object, rows 1 and 4 JSON that is no array.
+  for (const [set, sql] of changes) {
+    const fitting = set.includes('$merge')
+      ? [1, 2]
+      : set.startsWith('{"j":{"$append"')
+        ? [2, 3]
+        : keys
+    await compare(t, service, { set, sql, keys: fitting })
+  }
+  for (const [set, sql, k] of single) await compare(t, service, { set, sql, keys: [k] })
+})
+
+t.test('$now is the time of the transaction, in every operation of it', async t => {
+  const service = await useService(t, {
+    schema: `create table n (k int primary key, tz timestamptz default now(), ts timestamp, d date,
+        other timestamptz);
+      create function public.now() returns timestamptz language sql as $$
+        select '1999-01-01Z'::timestamptz $$;
+      insert into n values (1, '2000-01-01'), (2, '2000-01-01'); grant all on n to oneflight_user`
+  })
+  const { body, text } = await service.post([
+    { id: 'i', op: 'insert', table: 'n', values: [{ k: 3 }] },
+    {
+      id: 'u',
+      op: 'update',
+      table: 'n',
+      set: { tz: { $now: true }, ts: { $now: true }, d: { $now: true }, other: { $col: 'tz' } },
+      where: { k: { eq: 1 } }
+    },
+    {
+      id: 'c',
+      op: 'insert',
+      table: 'n',
+      values: [{ k: 2 }],
+      on_conflict: { columns: ['k'], do: 'update', set: { tz: { $now: true } } }
+    }
+  ])
+  const now = body.data?.i?.[0]?.tz as string
+  t.match(now, /^20.*\+00:00$/, text)
+  t.same(body.data.u, [{
+    k: 1,
+    tz: now,
+    ts: now.replace('+00:00', ''),
+    d: now.slice(0, 10),
+    other: '2000-01-01T00:00:00+00:00'
+  }])
+  t.equal(body.data.c[0].tz, now)
+})
+
+t.test("what a column cannot take is PostgreSQL's error there, and nothing is written", async t => {
+  const service = await useService(t, { schema })
+  const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
+    ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
+    ['{"i2":{"$inc":32767}}', 400, 'numeric_value_out_of_range'],
+    ['{"i2":{"$inc":40000}}', 400, 'numeric_value_out_of_range'],
+    ['{"i8":{"$mul":9223372036854775807}}', 400, 'numeric_value_out_of_range'],
+    ['{"i8":{"$inc":1e30}}', 400, 'invalid_text_representation'],
+    ['{"n62":{"$mul":1000}}', 400, 'numeric_value_out_of_range'],
+    ['{"f8":{"$inc":1e400}}', 400, 'numeric_value_out_of_range'],
+    // An integer would be rounded.
+    ['{"i4":{"$inc":1.5}}', 400, 'invalid_text_representation'],
+    ['{"i4":{"$mul":0.5}}', 400, 'invalid_text_representation'],
+    ['{"i4":{"$inc":"$src.0.num"}}', 400, 'numeric_value_out_of_range'],
+    ['{"i4":{"$inc":"$src.0.word"}}', 400, 'invalid_text_representation'],
+    ['{"i4":{"$inc":"$src.0.big"}}', 400, 'numeric_value_out_of_range'],
+    ['{"txt":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"b":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"j":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"txt":{"$mul":1}}', 400, 'undefined_function'],
+    ['{"pos":{"$inc":-10}}', 400, 'check_violation'],
+    ['{"j":{"$now":true}}', 400, 'datatype_mismatch'],
+    ['{"i4":{"$now":true}}', 400, 'datatype_mismatch'],
+    ['{"i4":{"$col":"txt"}}', 400, 'datatype_mismatch'],
+    ['{"short":{"$col":"num"}}', 400, 'string_data_right_truncation'],
+    ['{"i4":{"$col":"nope"}}', 400, 'undefined_column'],
+    ['{"i4":{"$col":"name"}}', 400, 'undefined_column'],
+    ['{"i4":{"$col":"i8->x"}}', 400, 'undefined_function'],
+    ['{"nope":{"$inc":1}}', 400, 'undefined_column'],
+    ['{"nope":{"$now":true}}', 400, 'undefined_column'],
+    ['{"name":{"$inc":1}}', 400, 'undefined_column'],
+    ['{"arr":{"$append":["x"]}}', 400, 'invalid_text_representation'],
+    ['{"arr":{"$append":[1.5]}}', 400, 'invalid_text_representation'],
+    ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'],
+    ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
+    ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
+    // Text has || as well, and jsonb || makes an array of what is none.
+    ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'],
+    ['{"j":{"$append":[1]}}', 422, 'value_invalid'],
+    ['{"txt":{"$merge":{"a":1}}}', 422, 'value_invalid'],
+    ['{"js":{"$merge":{}}}', 422, 'value_invalid'],
+    ['{"j":{"$merge":"$src.0.scalar"}}', 422, 'value_invalid'],
+    ['{"j":{"$merge":{"a":1}}}', 422, 'value_invalid'],
+    ['{"gen":{"$inc":1}}', 400, 'generated_always'],
+    ['{"j":{"$remove":"a"}}', 400, 'invalid_parameter_value'],
+    ['{"i4":{"$inc":"$src.2.id"}}', 422, 'reference_row_missing'],
+    ['{"i4":{"$inc":"$src.0.nope"}}', 422, 'reference_column_missing'],
+    ['{"j":{"$merge":"$src.9"}}', 422, 'reference_row_missing']
+  ]
+  const { sql } = service.database
+  await sql.unsafe(seeds)
+  // A scalar, from which no key can be removed.
+  await sql.unsafe('update t set j = $$"scalar"$$ where k = 1')
+  const before = await contents(service, 't')
+  for (const [set, status, code] of rows) {
+    for (
+      const operation of [
+        `"op":"update","set":${set},"where":{"k":{"eq":1}}`,
+        '"op":"insert","values":[{"k":1}],"on_conflict":{"columns":["k"],"do":"update",' +
+        `"set":${set}}`
+      ]
+    ) {
+      const answer = await service.post(
+        `[{"id":"first","op":"insert","table":"t","values":[{"k":100}]},${source},` +
+          `{"id":"o","table":"t",${operation}}]`
+      )
+      t.match({ status: answer.status, error: answer.body.error }, {
+        status,
+        error: { type: 'execution_error', code, op: 'o', index: 2, committed: false }
+      }, encodeURI(`${operation} ${answer.text}`))
+    }
+  }
+  t.equal(await contents(service, 't'), before)
+})
+
+t.test('$merge takes objects, NULL counts as one without members', async t => {
+  const values = [null, '{"a": 1}', '[1]', '"text"', 'null']
+  const service = await useService(t, {
+    schema: `
+      create table kept (k int primary key, j jsonb);
+      create table given (k int primary key, j jsonb);
+      insert into kept select k, (array[${values.map(quoted)}]::jsonb[])[k + 1]
+        from generate_series(0, 4) as k;
+      insert into given select k, jsonb_set(j, '{a}', '2', false) from kept where k < 2
+        union all select k, j from kept where k > 1;
+      grant all on kept, given to oneflight_user`
+  })
+  const given = { id: 'given', op: 'select', table: 'given', order: [{ k: 'asc' }] }
+  for (const k of [0, 1, 2, 3, 4]) {
+    for (
+      const [row, operand] of [
+        '$given.0.j',
+        '$given.1.j',
+        '$given.2.j',
+        '$given.3.j',
+        '$given.4.j',
+        '$given.1',
+        { b: 1 }
+      ].entries()
+    ) {
+      const set = { j: { $merge: operand } }
+      for (
+        const operation of [
+          { op: 'update', set, where: { k: { eq: k } } },
+          { op: 'insert', values: [{ k }], on_conflict: { columns: ['k'], do: 'update', set } }
+        ]
+      ) {
+        const { status, body, text } = await service.post(
+          [given, { id: 'o', table: 'kept', ...operation, returning: ['j'] }],
+          { headers: { prefer: 'tx=rollback' } }
+        )
+        const name = encodeURI(`${k} ${JSON.stringify(operand)} ${text}`)
+        if (k > 1 || (row > 1 && row < 5)) {
+          t.match({ status, ...body.error }, {
+            status: 422,
+            code: 'value_invalid',
+            op: 'o',
+            message: /^Column "j": \$merge needs/
+          }, name)
+          continue
+        }
+        const members = [{}, { a: 2 }, {}, {}, {}, { k: 1, j: { a: 2 } }, { b: 1 }][row]
+        t.same(body.data?.o, [{ j: { ...k === 1 ? { a: 1 } : {}, ...members } }], name)
+      }
+    }
+  }
+})
+
+/** Types that take neither `$append` nor `$merge`: with and without an operator || of their own. */
+const others = [
+  'int',
+  'numeric',
+  'date',
+  'interval',
+  'timestamptz',
+  'bool',
+  'uuid',
+  'xml',
+  'inet',
+  'money',
+  'box',
+  'point',
+  'json',
+  'int4range',
+  'int4multirange',
+  'kind',
+  'pair',
+  'whole',
+  'regclass',
+  '"char"',
+  'text',
+  'varchar(5)',
+  'char(3)',
+  'name',
+  'bytea',
+  'bit(3)',
+  'varbit',
+  'tsvector',
+  'tsquery'
+]
+
+t.test('a type that $merge or $append does not fit is named, whatever its operators', async t => {
+  const service = await useService(t, {
+    schema: `
+      create type kind as enum ('a'); create type pair as (a int, b text);
+      create domain whole as int;
+      create table wide (
+        "a 𝄞""b" int, ${others.map((type, i) => `c${i} ${type}`).join()}, list int[]
+      );
+      insert into wide default values;
+      create table given (j jsonb);
+      insert into given values (null), ('{"a": 1}'), ('[1]');
+      grant all on wide, given to oneflight_user`
+  })
+  const given = { id: 'given', op: 'select', table: 'given' }
+  const scalars = ['a 𝄞"b', ...others.map((_, i) => `c${i}`)]
+  for (
+    const [modifier, columns, operands] of [
+      ['$merge', [...scalars, 'list'], [{ a: 1 }, '$given.0.j', '$given.1.j']],
+      ['$append', scalars, [[1], '$given.0.j', '$given.2.j']]
+    ] as const
+  ) {
+    for (const [i, column] of columns.entries()) {
+      for (const operand of operands) {
+        const set = { [column]: { [modifier]: operand } }
+        const { status, body } = await service.post(
+          [given, { id: 'o', op: 'update', table: 'wide', set, all: true }]
+        )
+        t.match({ status, ...body.error }, {
+          status: 422,
+          type: 'execution_error',
+          code: 'value_invalid',
+          message: `Column "${column}": ${modifier} needs`,
+          op: 'o',
+          index: 1,
+          committed: false,
+          retryable: false
+        }, encodeURI(`${modifier} ${others[i - 1]} ${JSON.stringify(operand)}`))
+      }
+    }
+  }
+})
+
+t.test('values of an insert are data, also when on_conflict proposes them again', async t => {
+  const service = await useService(t, {
+    schema: 'create table v (k int primary key, j jsonb); grant all on v to oneflight_user'
+  })
+  for (
+    const data of [{ $inc: 1 }, { $now: true }, { $nope: 1 }, { $value: { $inc: 1 } }, {
+      $excluded: 'k'
+    }]
+  ) {
+    for (
+      const onConflict of [{ columns: ['k'], do: 'update' }, {
+        columns: ['k'],
+        do: 'update',
+        set: { j: { $excluded: 'j' } }
+      }]
+    ) {
+      const { body, text } = await service.post([{
+        id: 'i',
+        op: 'insert',
+        table: 'v',
+        values: [{ k: 1, j: data }],
+        on_conflict: onConflict
+      }])
+      t.same(body.data?.i, [{ k: 1, j: data }], encodeURI(text))
+    }
+  }
+})
+
+t.test('a role needs SELECT on what is read, and on nothing else', async t => {
+  const service = await useService(t, {
+    schema: 'create table p (k int primary key, n int default 9, secret int); insert into p ' +
+      'values (1, 1, 1); grant update, select (n) on p to oneflight_user'
+  })
+  const rows: ReadonlyArray<readonly [set: unknown, status: number]> = [
+    [{ n: { $inc: 1 } }, 200],
+    [{ secret: { $col: 'n' } }, 200],
+    [{ secret: 5, n: { $default: true } }, 200],
+    [{ secret: { $inc: 1 } }, 403],
+    [{ n: { $col: 'secret' } }, 403]
+  ]
+  for (const [set, status] of rows) {
+    const answer = await service.post([{
+      id: 'o',
+      op: 'update',
+      table: 'p',
+      set,
+      all: true,
+      returning: []
+    }])
+    t.equal(answer.status, status, encodeURI(`${JSON.stringify(set)} ${answer.text}`))
+  }
+  t.same(await service.database.sql`select * from p`, [{ k: 1, n: 9, secret: 5 }])
+})
+
+t.test('types with a length, domains, enums: operands are checked like data, not cut', async t => {
+  const service = await useService(t, {
+    schema: `
+      create domain ids as int[] check (array_length(value, 1) < 4); create domain money2
+        as numeric(6, 2) check (value < 1000); create domain note as jsonb check (value <> '{}');
+      create type mood as enum ('happy', 'sad'); create type pair as (a int, b text);
+      create table d (k int primary key, gone int, ids ids, m money2, note note, moods mood[],
+        v varchar(3), vs varchar(3)[], c char(3), bits bit(3), n numeric(4, 2)[], p pair, ps pair[],
+        ts timestamptz(0), b bytea, iv interval);
+      alter table d drop column gone;
+      insert into d values (1, '{1}', 10.00, '{"a": 1}', '{sad}', 'abc', '{abc}', 'abc', b'101',
+        '{1.00}', '(1,x)', '{"(1,x)"}', '2024-01-01Z', '\\x00', '1 day');
+      grant all on d to oneflight_user;`
+  })
+  const rows: ReadonlyArray<
+    readonly [set: Record<string, unknown>, result: Record<string, unknown> | string]
+  > = [
+    [{
+      ids: { $append: [2, 3] },
+      m: { $inc: 0.5 },
+      note: { $merge: { b: 2 } },
+      moods: { $append: ['happy'] }
+    }, { ids: [1, 2, 3], m: 10.5, note: { a: 1, b: 2 }, moods: ['sad', 'happy'] }],
+    [{ ids: { $append: [2, 3, 4] } }, 'check_violation'],
+    [{ m: { $mul: 100 } }, 'check_violation'],
+    [{ m: { $inc: -20 } }, { m: -10 }],
+    [{ note: { $remove: 'a' } }, 'check_violation'],
+    [{ moods: { $append: ['glad'] } }, 'invalid_text_representation'],
+    [{ vs: { $append: ['abcd'] } }, 'string_data_right_truncation'],
+    [{ vs: { $append: ['xyz', null] } }, { vs: ['abc', 'xyz', null] }],
+    [{ v: { $value: 'abcd' } }, 'string_data_right_truncation'],
+    [{ v: 'abcd' }, 'string_data_right_truncation'],
+    [{ c: { $value: 'abcd' } }, 'string_data_right_truncation'],
+    [{ bits: { $value: '1' } }, 'string_data_length_mismatch'],
+    [{ bits: '010', c: 'x' }, { bits: '010', c: 'x  ' }],
+    [{ n: { $append: [2.005, 3] } }, { n: [1, 2.01, 3] }],
+    [{ n: { $append: [100] } }, 'numeric_value_out_of_range'],
+    [{ p: { a: 5 }, ps: { $append: [{ a: 2, b: 'y' }] } }, {
+      p: { a: 5, b: null },
+      ps: [{ a: 1, b: 'x' }, { a: 2, b: 'y' }]
+    }],
+    [{ ts: '2024-05-05T00:00:00.6Z', b: '\\xff00', iv: { $value: '2 days' } }, {
+      ts: '2024-05-05T00:00:01+00:00',
+      b: '\\xff00',
+      iv: '2 days'
+    }],
+    [{ v: { $col: 'iv' } }, 'string_data_right_truncation'],
+    [{ c: { $col: 'v' }, v: { $col: 'c' } }, { c: 'abc', v: 'abc' }]
+  ]
+  for (const [set, result] of rows) {
+    for (
+      const operation of [{ op: 'update', set, where: { k: { eq: 1 } } }, {
+        op: 'insert',
+        values: [{ k: 1 }],
+        on_conflict: { columns: ['k'], do: 'update', set }
+      }]
+    ) {
+      const { body, text } = await service.post([{
+        id: 'o',
+        table: 'd',
+        ...operation,
+        returning: Object.keys(set)
+      }], { headers: { prefer: 'tx=rollback' } })
+      if (typeof result === 'string') {
+        t.equal(body.error?.code, result, encodeURI(`${JSON.stringify(operation)} ${text}`))
+      } else {
+        t.strictSame(
+          body.data?.o,
+          [result],
+          encodeURI(`${JSON.stringify(operation)} ${text}`)
+        )
+      }
+    }
+  }
+})
+
+t.test('through an updatable view', async t => {
+  const service = await useService(t, {
+    schema:
+      `create table base (k int primary key, n int, j jsonb); insert into base values (1, 1, null);
+      create view simple as select k as key, n as amount, j from base; grant all on base,
+        simple to oneflight_user`
+  })
+  const { body, text } = await service.post([{
+    id: 'o',
+    op: 'update',
+    table: 'simple',
+    set: { amount: { $inc: 2 }, j: { $merge: { a: 1 } } },
+    where: { key: { eq: 1 } }
+  }])
+  t.same(body.data?.o, [{ key: 1, amount: 3, j: { a: 1 } }], text)
+})
+
+/** Runs one change both ways on the table and on its twin; answers and contents must be equal. */
+async function compare (
+  t: Test,
+  service: ServiceUnderTest,
+  { set, sql, keys }: { set: string, sql: string, keys: readonly number[] }
+): Promise<void> {
+  const ways: ReadonlyArray<readonly [operation: string, statement: string]> = [
+    [
+      `"op":"update","set":${set},"where":{"or":[${keys.map(k => `{"k":{"eq":${k}}}`).join()}]}`,
+      `update twin as x set ${sql} where k in (${keys.join()}) returning x.*`
+    ],
+    [
+      `"op":"insert","values":[${
+        keys.map(k => `{"k":${k}}`).join()
+      }],"on_conflict":{"columns":["k"],"do":"update","set":${set}}`,
+      `insert into twin as x (k) values ${
+        keys.map(k => `(${k})`).join()
+      } on conflict (k) do update set ${sql} returning x.*`
+    ]
+  ]
+  for (const [operation, statement] of ways) {
+    await service.database.sql.unsafe(seeds)
+    const answer = await service.post(`[${source},{"id":"o","table":"t",${operation}}]`)
+    t.equal(
+      answer.status,
+      200,
+      encodeURI(`${operation} ${answer.status === 200 ? '' : answer.text}`)
+    )
+    if (answer.status !== 200) continue
+    t.strictSame(
+      rowsOf(answer),
+      splitRows(await rendered(service, 'select * from changed', `with changed as (${statement})`)),
+      'the same rows are answered'
+    )
+    t.equal(
+      await contents(service, 't'),
+      await contents(service, 'twin'),
+      'the same is in the table'
+    )
+  }
+}
+
+/** Rows of operation `o`, the last of its batch, as text and sorted: an update has no order. */
+function rowsOf ({ text }: Answer): string[] {
+  return splitRows(text.slice(text.lastIndexOf('"o":[') + 4, -2))
+}
+
+function quoted (value: string | null): string {
+  return value === null ? 'null' : `'${value}'`
+}
+
+function splitRows (array: string): string[] {
+  return array.slice(1, -1).split(/,\s*\n\s*/).sort()
+}
+
+const contents = (service: ServiceUnderTest, table: string): Promise<string> =>
+  rendered(service, `select * from ${table} order by k`)
+
+/** The rows of a query (or of `with …` before one) as PostgreSQL writes them for the service. */
+async function rendered (
+  { database: { sql } }: ServiceUnderTest,
+  query: string,
+  before = ''
+): Promise<string> {
+  return sql.begin(async sql => {
+    await sql.unsafe(
+      "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle = " +
+        "'postgres'"
+    )
+    const [row] = await sql.unsafe<Array<{ j: string }>>(
+      `${before} select coalesce(json_agg(q), '[]')::text as j from (${query}) q`
+    )
+    return row?.j ?? ''
+  })
+}

@@ -1,0 +1,258 @@
+/**
+ * `CORS_ORIGINS`: what browsers are told about foreign pages, in answers of every kind; and that
+ * nothing is said without it.
+ */
+import { readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { readConfig, type ConfigError } from '../../src/config/config.ts'
+import { ask, SECRET, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { dial } from '../support/network/wire.ts'
+
+const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
+const app = 'https://app.example.com'
+const select = [{ id: 's', op: 'select', table: 'stock' }]
+const allowed = [
+  'authorization',
+  'content-type',
+  'prefer',
+  'idempotency-key',
+  'x-request-id',
+  'traceparent',
+  'tracestate'
+]
+const exposed = [
+  'x-request-id',
+  'preference-applied',
+  'idempotent-replayed',
+  'server-timing',
+  'retry-after',
+  'www-authenticate',
+  'traceparent'
+]
+
+const headersOf = ({ headers }: Pick<Answer, 'headers'>): readonly string[] =>
+  [...headers.keys()].filter(name => name.startsWith('access-control-') || name === 'vary')
+const preflight = (
+  { url }: Pick<ServiceUnderTest, 'url'>,
+  path = '/',
+  origin = app,
+  more = {}
+): Promise<Answer> =>
+  ask(url + path, {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization,content-type',
+      ...more
+    }
+  })
+
+function refused (
+  t: Test,
+  { status, headers, body }: Answer,
+  expected: number,
+  code: string
+): void {
+  t.equal(status, expected, code)
+  t.match(body.error, { code, request_id: headers.get('x-request-id') })
+}
+
+t.test('nothing is said without it', async t => {
+  const service = await useService(t, { schema })
+  for (
+    const answer of [
+      await service.post(select, { headers: { origin: app } }),
+      await service.post([], { headers: { origin: app } }),
+      await preflight(service)
+    ]
+  ) t.same(headersOf(answer), [])
+  refused(t, await preflight(service), 405, 'method_not_allowed')
+})
+
+t.test('a preflight', async t => {
+  // No database is needed for it.
+  const service = await useService(t, {
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1'),
+    env: { CORS_ORIGINS: `${app}, http://localhost:5173` }
+  })
+  for (
+    const [origin, path] of [[app, '/'], ['http://localhost:5173', '/'], [app, '/health'], [
+      app,
+      '/openapi.json'
+    ], [app, '/?q=1']] as const
+  ) {
+    const answer = await preflight(service, path, origin, { 'x-request-id': 'mine' })
+    t.same([answer.status, answer.text], [204, ''], `${origin} ${path}`)
+    t.equal(answer.headers.get('access-control-allow-origin'), origin)
+    t.same(answer.headers.get('access-control-allow-headers')?.split(', '), allowed)
+    t.equal(answer.headers.get('access-control-allow-methods'), 'GET, HEAD, POST')
+    t.match(answer.headers.get('access-control-max-age'), /^[1-9]\d+$/)
+    t.equal(answer.headers.get('access-control-allow-credentials'), null)
+    t.equal(answer.headers.get('vary'), 'Origin')
+    t.equal(answer.headers.get('x-request-id'), 'mine')
+  }
+  t.equal(
+    service.log.filter(({ method, status }) => method === 'OPTIONS' && status === 204).length,
+    5,
+    'one line each'
+  )
+
+  for (
+    const origin of [
+      'https://evil.example',
+      'https://app.example.com.evil.example',
+      'http://app.example.com',
+      'https://app.example.com:444',
+      'null'
+    ]
+  ) {
+    const answer = await preflight(service, '/', origin)
+    t.same(
+      [
+        answer.status,
+        answer.headers.get('access-control-allow-origin'),
+        answer.headers.get('vary')
+      ],
+      [204, null, 'Origin'],
+      origin
+    )
+  }
+})
+
+t.test('what is no preflight is refused as ever', async t => {
+  const service = await useService(t, { schema, env: { CORS_ORIGINS: app } })
+  for (const headers of [{}, { origin: app }, { 'access-control-request-method': 'POST' }]) {
+    const answer = await ask(service.url, { method: 'OPTIONS', headers })
+    refused(t, answer, 405, 'method_not_allowed')
+    t.equal(answer.headers.get('allow'), 'POST')
+    refused(
+      t,
+      await ask(`${service.url}/nowhere`, { method: 'OPTIONS', headers }),
+      404,
+      'not_found'
+    )
+    const line = await dial(service.url)
+    line.send(
+      `OPTIONS / HTTP/1.1\r\nHost: x\r\nExpect: more\r\n${
+        Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+      }\r\n`
+    )
+    const [unexpected] = await line.answers(1)
+    t.match(unexpected, { status: 417, body: { error: { code: 'expectation_unsupported' } } })
+    line.socket.destroy()
+  }
+})
+
+t.test('answers can be read, refusals as well', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { CORS_ORIGINS: app, MAX_BODY_BYTES: '2000' }
+  })
+  const other = await useService(t, {
+    env: { CORS_ORIGINS: app },
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  const origin = { origin: app }
+  const json = { 'content-type': 'application/json' }
+  const rows: ReadonlyArray<readonly [status: number, answer: Answer]> = [
+    [200, await service.post(select, { headers: origin })],
+    [400, await service.post([], { headers: origin })],
+    [401, await service.post(select, { headers: origin, role: null })],
+    [404, await ask(`${service.url}/nowhere`, { headers: origin })],
+    [405, await ask(service.url, { headers: origin })],
+    [413, await service.post(`"${'x'.repeat(3000)}"`, { headers: origin })],
+    [415, await service.post('x', { headers: { ...origin, 'content-type': 'text/plain' } })],
+    [422, await service.post([{ id: 's', op: 'select' }], { headers: origin })],
+    [503, await other.post(select, { headers: origin })],
+    [503, await ask(`${other.url}/health`, { headers: origin })],
+    [200, await ask(`${service.url}/openapi.json`, { headers: origin })]
+  ]
+  for (const [status, answer] of rows) {
+    t.equal(answer.status, status)
+    t.equal(answer.headers.get('access-control-allow-origin'), app, String(status))
+    t.same(answer.headers.get('access-control-expose-headers')?.split(', '), exposed)
+    t.equal(answer.headers.get('vary'), 'Origin')
+    t.equal(answer.headers.get('access-control-allow-credentials'), null)
+  }
+  t.equal(
+    (await service.post(select, { headers: { origin: 'https://evil.example' } })).headers.get(
+      'access-control-allow-origin'
+    ),
+    null
+  )
+  t.equal(
+    (await service.post(select)).headers.get('vary'),
+    'Origin',
+    'a cache must not give one page the answer to another'
+  )
+
+  // Before the body is there: what is refused by its headers is refused in the same words.
+  const line = await dial(service.url)
+  line.send(
+    `POST / HTTP/1.1\r\nHost: x\r\nOrigin: ${app}\r\nContent-Type: ${
+      json['content-type']
+    }\r\nContent-Length: 5\r\n\r\n`
+  )
+  const [early] = await line.answers(1)
+  t.same([early?.status, early?.headers['access-control-allow-origin']], [401, app])
+  line.socket.destroy()
+})
+
+t.test('* lets every page in', async t => {
+  const service = await useService(t, { schema, env: { CORS_ORIGINS: '*' } })
+  t.equal(
+    (await preflight(service, '/', 'https://anybody.example')).headers.get(
+      'access-control-allow-origin'
+    ),
+    '*'
+  )
+  t.equal(
+    (await service.post(select, { headers: { origin: 'null' } })).headers.get(
+      'access-control-allow-origin'
+    ),
+    '*'
+  )
+})
+
+t.test('what is no origin is refused at start', async t => {
+  const problem = (origins: string): string | undefined => {
+    try {
+      readConfig({
+        DATABASE_URL: 'postgres://app@db/shop',
+        JWT_SECRET: SECRET,
+        CORS_ORIGINS: origins
+      })
+      return undefined
+    } catch (error) {
+      return (error as ConfigError).message
+    }
+  }
+  for (const origins of ['*', app, `${app},http://localhost:5173,http://[::1]:8080`]) {
+    t.equal(problem(origins), undefined, origins)
+  }
+  const expected = 'CORS_ORIGINS: expected origins such as https://app.example.com or *, got'
+  for (
+    const [origins, message] of [
+      ['app.example.com', `${expected} "app.example.com"`],
+      [`${app}/`, `${expected} "https://app.example.com/" (its origin is https://app.example.com)`],
+      [
+        `${app}:443`,
+        `${expected} "https://app.example.com:443" (its origin is https://app.example.com)`
+      ],
+      [
+        'https://App.Example.com',
+        `${expected} "https://App.Example.com" (its origin is https://app.example.com)`
+      ],
+      [
+        'https://u:p@app.example.com',
+        `${expected} "https://u:p@app.example.com" (its origin is https://app.example.com)`
+      ],
+      ['https://*.example.com', `${expected} "https://*.example.com"`],
+      ['null', `${expected} "null"`],
+      ['http://', `${expected} "http://"`],
+      [`${app},*`, 'CORS_ORIGINS: expected * alone, or origins without it'],
+      ['a,', 'CORS_ORIGINS: expected a comma separated list without empty elements, got "a,"']
+    ] as const
+  ) t.equal(problem(origins), message, origins)
+})

@@ -1,0 +1,313 @@
+/**
+ * Tables change their shape while batches run on them: every batch is answered 200, is there once,
+ * and finds rows of one shape or the other. What was run again for it is counted as `stale_plan`.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import t, { type Test } from 'tap'
+import type { Sql } from 'postgres'
+import { ask, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const CLIENTS = 8
+
+/** `first` and `last` tell what became of a batch; all others are changed under it. */
+const schema = `
+  create table first (id int);
+  create table last (id int);
+  create table wide (id int primary key, name text, n int not null default 0);
+  insert into wide select i, 'row ' || i, 0 from generate_series(1, 20) as i;
+  create table typed (id int primary key, code int, amount numeric, day date);
+  insert into typed select i, i, i, '2026-11-01' from generate_series(1, 20) as i;
+  create table swapped (id int primary key, name text);
+  insert into swapped select i, 'row ' || i from generate_series(1, 20) as i;
+  create policy every on wide using (true);
+  create view seen as select id, name from wide;
+  create table told (id int, by text);
+  create function tell() returns trigger language plpgsql as $$ begin new.by := 'one'; return new;
+    end $$;
+  create trigger tell before insert on told for each row execute function tell();
+  create table forget (id int);
+  create function forget() returns trigger language plpgsql as $$ begin deallocate all; return new;
+    end $$;
+  create trigger forget before insert on forget for each row execute function forget();
+  grant all on all tables in schema public to oneflight_user;`
+
+/** One kind of change: what is done to the tables again and again, and undone. */
+const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> = [
+  ['columns come and go', [
+    "alter table wide add column more text default 'x'",
+    'alter table wide drop column more',
+    'alter table last add column more int',
+    'alter table last drop column more'
+  ]],
+  ['columns are renamed', [
+    'alter table wide rename column n to m',
+    'alter table wide rename column m to n'
+  ]],
+  ['columns change their type', [
+    'alter table typed alter column amount type text',
+    'alter table typed alter column amount type numeric using amount::numeric',
+    'alter table typed alter column code type bigint',
+    'alter table typed alter column code type int',
+    'alter table typed alter column code type text',
+    'alter table typed alter column code type int using code::int',
+    'alter table typed alter column day type timestamptz',
+    'alter table typed alter column day type date'
+  ]],
+  ['indexes are made and dropped', [
+    'create index by_name on wide (name)',
+    'create index concurrently by_n on wide (n)',
+    'drop index by_name',
+    'drop index by_n'
+  ]],
+  // Statements that are sent together are one transaction.
+  ['a table is dropped and made again', [`
+    drop table swapped;
+    create table swapped (id bigint primary key, name varchar(20));
+    insert into swapped select i, 'row ' || i from generate_series(1, 20) as i;
+    grant all on swapped to oneflight_user`]],
+  ['views and functions are replaced', [
+    'create or replace view seen as select id, name, n from wide',
+    'drop view seen; create view seen as select id, name from wide; grant all on seen to ' +
+    'oneflight_user',
+    'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
+    ":= 'two'; return new; end $$",
+    'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
+    ":= 'one'; return new; end $$"
+  ]],
+  ['statistics, storage and rights change', [
+    'analyze wide',
+    'vacuum full typed',
+    'alter table wide set (fillfactor = 70)',
+    'alter table wide enable row level security',
+    'alter table wide disable row level security',
+    'cluster swapped using swapped_pkey'
+  ]]
+]
+
+const batch = (id: number): object[] => {
+  const row = 1 + id % 20
+  return [
+    { id: 'first', op: 'insert', table: 'first', values: [{ id }] },
+    {
+      id: 'wide',
+      op: 'select',
+      table: 'wide',
+      columns: ['id', 'name'],
+      where: { id: { eq: row } }
+    },
+    { id: 'all', op: 'select', table: 'wide', where: { id: { eq: row } } },
+    {
+      id: 'update',
+      op: 'update',
+      table: 'wide',
+      set: { name: `row ${row}` },
+      where: { id: { eq: row } }
+    },
+    {
+      id: 'typed',
+      op: 'select',
+      table: 'typed',
+      columns: ['id'],
+      where: { code: { eq: String(row) }, amount: { eq: String(row) }, day: { gte: '2026-10-31' } }
+    },
+    {
+      id: 'set',
+      op: 'update',
+      table: 'typed',
+      set: { code: String(row), amount: String(row) },
+      where: { id: { eq: row } },
+      returning: ['id']
+    },
+    { id: 'swapped', op: 'select', table: 'swapped', where: { id: { eq: '$wide.0.id' } } },
+    { id: 'seen', op: 'select', table: 'seen', columns: ['name'], where: { id: { in: [row] } } },
+    { id: 'told', op: 'insert', table: 'told', values: [{ id: '$first.0.id' }], returning: ['id'] },
+    { id: 'last', op: 'insert', table: 'last', values: [{ id }], returning: ['id'] }
+  ]
+}
+
+/** Whether the rows are those that there are in each shape of the tables. */
+function fits (id: number, { data }: Answer['body']): boolean {
+  const row = { id: 1 + id % 20, name: `row ${1 + id % 20}` }
+  const {
+    all: [{ n, m, more, ...all }],
+    update: [{ n: _n, m: _m, more: _more, ...updated }],
+    ...rest
+  } = data
+  return (n ?? m) === 0 && (more === undefined || more === 'x') && isDeepStrictEqual(all, row) &&
+    isDeepStrictEqual(updated, row) && isDeepStrictEqual(rest, {
+    first: [{ id }],
+    wide: [row],
+    typed: [{ id: row.id }],
+    set: [{ id: row.id }],
+    swapped: [row],
+    seen: [{ name: row.name }],
+    told: [{ id }],
+    last: [{ id }]
+  })
+}
+
+async function retriesOf ({ adminUrl }: ServiceUnderTest): Promise<Record<string, number>> {
+  const text = (await ask(`${adminUrl}/metrics`)).text
+  return Object.fromEntries(
+    [...text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)].map((
+      [, reason, count]
+    ) => [reason as string, Number(count)])
+  )
+}
+
+async function holdAgainst (t: Test, sql: Sql, ids: readonly number[]): Promise<void> {
+  for (const table of ['first', 'last', 'told']) {
+    const there = (await sql.unsafe(`select id from ${table} order by id`)).map(({ id }) =>
+      id as number
+    )
+    t.same(
+      there,
+      ids.toSorted((a, b) => a - b),
+      `${table}: what was acknowledged is there once, and nothing else`
+    )
+  }
+}
+
+for (const [name, work] of changes) {
+  t.test(`${name}: nobody notices`, async t => {
+    const service = await useService(t, { schema, env: { LOG_LEVEL: 'error' } })
+    const { database: { sql } } = service
+    const wrong: unknown[] = []
+    const acknowledged: number[] = []
+    const end = new AbortController()
+    let next = 0
+    const clients = Promise.all(Array.from({ length: CLIENTS }, async () => {
+      while (!end.signal.aborted) {
+        const id = next++
+        const { status, body, text } = await service.post(batch(id))
+        if (status === 200) acknowledged.push(id)
+        if (status !== 200 || !fits(id, body)) wrong.push({ id, status, text })
+      }
+    }))
+    for (let i = 0; i < 4; i++) {
+      for (const text of work) {
+        const before = acknowledged.length + wrong.length
+        await until(() => acknowledged.length + wrong.length >= before + CLIENTS)
+        await sql.unsafe(text)
+      }
+    }
+    end.abort()
+    await clients
+    t.same(
+      wrong.slice(0, 2),
+      [],
+      `${wrong.length} of ${next} batches were not answered as if nothing had been`
+    )
+    await holdAgainst(t, sql, acknowledged)
+    const retries = await retriesOf(service)
+    t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
+    t.same(Object.keys(retries).filter(reason => reason !== 'stale_plan'), [])
+  })
+}
+
+t.test('statements are deallocated: each batch that meets it is run again once', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1', LOG_LEVEL: 'error' } })
+  const acknowledged: number[] = []
+  const post = async (id: number): Promise<void> => {
+    const { status } = await service.post(batch(id))
+    t.equal(status, 200)
+    acknowledged.push(id)
+  }
+  for (let i = 0; i < 5; i++) {
+    // The second time a text is seen it is prepared, on each connection anew.
+    for (let j = 0; j < 3; j++) await post(i * 4 + j)
+    t.same(await retriesOf(service), i === 0 ? {} : { stale_plan: i })
+    t.equal(
+      (await service.post([{ id: 'f', op: 'insert', table: 'forget', values: [{ id: i }] }]))
+        .status,
+      200
+    )
+    await post(i * 4 + 3)
+    t.same(await retriesOf(service), { stale_plan: i + 1 })
+  }
+  await holdAgainst(t, service.database.sql, acknowledged)
+  t.same(
+    await service.database.sql`select id from forget order by id`,
+    [0, 1, 2, 3, 4].map(id => ({ id }))
+  )
+})
+
+t.test('a prepared statement does not keep the types that its columns no longer have', async t => {
+  const service = await useService(t, {
+    schema: `create table days (id int primary key, d date, n int);
+      create function later(days) returns date language sql immutable as 'select $1.d + 1';
+      insert into days values (1, '2020-01-01', 1), (2, '2020-01-02', 2);
+      grant all on days to oneflight_user`,
+    env: { POOL_SIZE: '1', LOG_LEVEL: 'error' }
+  })
+  const { database: { sql } } = service
+  const at = '2020-01-01T10:00'
+  const wheres = [
+    { d: { eq: at } },
+    { d: { in: [at] } },
+    { d: { between: [at, at] } },
+    { d: { eq: { any: [at, '1999-01-01'] } } },
+    { not: { d: { neq: at } } },
+    { d: { isdistinct: at } },
+    { n: { eq: 1 }, d: { gte: at } }
+  ]
+  const found = async (): Promise<unknown[]> => {
+    const ids = []
+    for (const where of wheres) {
+      const { body, text } = await service.post([
+        { id: 's', op: 'select', table: 'days', where, order: [{ id: 'asc' }], columns: ['id'] }
+      ])
+      ids.push(body.data?.s.map(({ id }: { id: number }) => id) ?? text)
+    }
+    return ids
+  }
+  const dates = [[1], [1], [1], [1], [1], [2], [1]]
+  for (let i = 0; i < 3; i++) t.strictSame(await found(), dates)
+  await sql`alter table days alter column d type timestamp`
+  await sql`update days set d = ${at} where id = 2`
+  // As a date, the time of day would be cut and midnight be found.
+  t.strictSame(await found(), [[2], [2], [2], [2], [2], [1], []])
+  t.same(Object.keys(await retriesOf(service)), ['stale_plan'])
+  await sql`alter table days alter column d type date`
+  t.strictSame(await found(), [[1, 2], [1, 2], [1, 2], [1, 2], [1, 2], [], [1]])
+
+  const inc = [{
+    id: 'u',
+    op: 'update',
+    table: 'days',
+    set: { n: { $inc: 3_000_000_000 } },
+    where: { id: { eq: 1 } },
+    returning: ['n']
+  }]
+  const small = [{ ...inc[0], set: { n: { $inc: 1 } } }]
+  for (let i = 0; i < 3; i++) t.equal((await service.post(small)).status, 200)
+  await sql`alter table days alter column n type bigint`
+  t.strictSame((await service.post(inc)).body.data?.u, [{ n: 3_000_000_004 }])
+})
+
+t.test('a value is not refused for the type that its column no longer has', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: `create domain given as text not null;
+      create table kinds (r int4range, i interval, b bit(3), g given[]);
+      insert into kinds (r) values (null);
+      grant all on kinds to oneflight_user`,
+    env: { POOL_SIZE: '1', LOG_LEVEL: 'error' }
+  })
+  const columns: ReadonlyArray<readonly [column: string, former: string, now: string]> = [
+    ['r', '[1,5)', '[5,1]'],
+    ['i', '1 day', '1000000000000 years'],
+    ['b', '101', '2'],
+    ['g', '{a}', '{NULL}']
+  ]
+  for (const [column, former, now] of columns) {
+    const find = async (text: string): Promise<Answer> =>
+      post([
+        { id: 's', op: 'select', table: 'kinds', columns: ['r'], where: { [column]: { eq: text } } }
+      ])
+    for (let i = 0; i < 3; i++) t.equal((await find(former)).status, 200)
+    t.equal((await find(now)).status, 400, 'the type does not hold it')
+    await sql.unsafe(`alter table kinds alter ${column} type text`)
+    for (let i = 0; i < 3; i++) t.same((await find(now)).body.data, { s: [] }, column)
+  }
+})

@@ -1,0 +1,68 @@
+/**
+ * Databases on which policies are not kept are refused. Citus is stood in for by its row in
+ * pg_extension, which is what the service recognizes it by.
+ */
+import postgres from 'postgres'
+import t from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { recognizeEngine } from '../../src/postgres/engine.ts'
+import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import { useDatabase } from '../support/database/database.ts'
+import { answering, ask, makeKeyTable, useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const citus = `
+  create table t (n int);
+  grant all on t to oneflight_user;
+  insert into pg_catalog.pg_extension
+    (oid, extname, extowner, extnamespace, extrelocatable, extversion)
+  select 1, 'citus', extowner, extnamespace, false, '13.2-2'
+  from pg_catalog.pg_extension where extname = 'plpgsql'`
+const removeCitus = "delete from pg_catalog.pg_extension where extname = 'citus'"
+
+const batch = [{ id: 's', op: 'select', table: 't' }]
+const reason = /extension citus.*row level security fails open.*request\.jwt\.claims/
+
+t.test('an engine is recognized', async t => {
+  const { loginUrl, sql } = await useDatabase(t, { schema: citus })
+  const client = postgres(loginUrl, { max: 1, onnotice () {} })
+  t.teardown(() => client.end())
+  t.match(await recognizeEngine(client), { name: 'citus', refusal: reason })
+  await sql.unsafe(removeCitus)
+  t.equal(await recognizeEngine(client), undefined)
+})
+
+t.test('every connection to Citus is refused, and the log says why', async t => {
+  const { post, database, adminUrl, url, log } = await useService(t, {
+    schema: citus,
+    replicaUrl: url => url,
+    env: { POOL_SIZE: '1' }
+  })
+  const target = parseDatabaseUrl(database.loginUrl)
+  for (const prefer of ['', 'access=read-only']) {
+    t.match(await post(batch, { headers: { prefer } }), {
+      status: 503,
+      body: { error: { code: 'database_unavailable', committed: false } }
+    })
+  }
+  t.equal((await ask(`${adminUrl}/ready`)).status, 503)
+  t.equal((await ask(`${url}/health`)).status, 503)
+  const reasons = log.filter(({ msg }) => msg === 'no connection to the database')
+  t.match(reasons, [{ reason }, { reason }])
+  t.same(reasons.map(({ server }) => server).sort(), ['replica', undefined], 'once for each server')
+
+  await t.rejects(makeKeyTable(database), { message: reason }, 'nor is anything migrated')
+  for (const roleSettings of [true, false]) {
+    await t.rejects(openLane(target, { roleSettings }), { message: reason })
+  }
+  await until(async () =>
+    (await database.sql`
+    select from pg_stat_activity where datname = ${database.name} and usename = 'oneflight_login'
+  `).length === 0
+  )
+
+  await database.sql.unsafe(removeCitus)
+  t.equal((await post(batch)).status, 200)
+  await answering(`${adminUrl}/ready`)
+  await closeLane(await openLane(target))
+})

@@ -1,0 +1,265 @@
+/** expect: the number of rows an operation must affect or return; else 412 and nothing happened. */
+import t from 'tap'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create table t (id int primary key, v int not null default 0);
+  create table other (id int);
+  create table quiet (id int);
+  create function swallow() returns trigger language plpgsql as $$ begin if new.id > 0 then
+    return new; end if; return null; end $$;
+  create trigger quiet before insert or update on quiet for each row execute function swallow();
+  grant all on t, other, quiet to oneflight_user;
+`
+const seeds = 'truncate t, other, quiet; insert into t select n, n from generate_series(1, 4) n; ' +
+  'insert into quiet values (5)'
+const insert = { op: 'insert', table: 't', values: [{ id: 10 }, { id: 11 }] }
+const update = { op: 'update', table: 't', set: { v: { $inc: 1 } }, where: { id: { lte: 3 } } }
+const remove = { op: 'delete', table: 't', where: { id: { lte: 3 } } }
+const select = { op: 'select', table: 't', where: { id: { lte: 3 } } }
+const conflicting = { op: 'insert', table: 't', values: [{ id: 1 }, { id: 10 }, { id: 2 }] }
+
+/** [operation, rows it counts] */
+const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count: number]> = [
+  [insert, 2],
+  [update, 3],
+  [remove, 3],
+  [select, 3],
+  [{ ...insert, values: [{ id: 10 }, { id: 11, v: 1 }, { v: 2, id: 12 }] }, 3],
+  [{ ...insert, values: [{ id: 10, v: 5 }, { id: 11 }, { id: 12, v: 1 }] }, 3],
+  // no rows
+  [{ ...update, where: { id: { eq: -1 } } }, 0],
+  [{ ...remove, where: { id: { eq: -1 } } }, 0],
+  [{ ...select, where: { id: { eq: -1 } } }, 0],
+  [{ op: 'update', table: 't', set: { v: 1 }, all: true }, 4],
+  [{ op: 'delete', table: 't', all: true }, 4],
+  [{ op: 'select', table: 't' }, 4],
+  // on_conflict counts what was inserted or updated
+  [{ ...conflicting, on_conflict: { columns: ['id'], do: 'nothing' } }, 1],
+  [{ ...conflicting, on_conflict: { columns: ['id'], do: 'update' } }, 3],
+  [{ ...conflicting, on_conflict: { columns: ['id'], do: 'update', where: { id: { eq: 2 } } } }, 2],
+  [{
+    ...conflicting,
+    values: [{ id: 1 }, { id: 2, v: 5 }],
+    on_conflict: { columns: ['id'], do: 'nothing' }
+  }, 0],
+  [{
+    ...conflicting,
+    values: [{ id: 1 }, { id: 12, v: 5 }, { id: 13 }],
+    on_conflict: { columns: ['id'], do: 'nothing' }
+  }, 2],
+  [{
+    ...conflicting,
+    values: [{ id: 1 }, { id: 12, v: 5 }],
+    on_conflict: { columns: ['id'], do: 'update', set: { v: 1 } }
+  }, 2],
+  // what a trigger takes away is not affected
+  [{ op: 'insert', table: 'quiet', values: [{ id: 1 }, { id: -1 }] }, 1],
+  [{ op: 'update', table: 'quiet', set: { id: -1 }, all: true }, 0],
+  // rows are counted as they are returned
+  [{ ...insert, returning: [] }, 2],
+  [{ ...update, returning: [] }, 3],
+  [{ ...remove, returning: [] }, 3],
+  [{ ...update, returning: ['id'] }, 3],
+  [{ ...conflicting, returning: [], on_conflict: { columns: ['id'], do: 'nothing' } }, 1],
+  [{ ...insert, returning: [], values: [{ id: 10, v: 5 }, { id: 11 }] }, 2],
+  [{ ...select, limit: 2 }, 2],
+  [{ ...select, limit: 0 }, 0],
+  [{ ...select, offset: 2 }, 1],
+  [{ ...select, limit: 9, columns: ['v'], order: [{ id: 'desc' }] }, 3],
+  [{ ...select, columns: [{ fn: 'count' }] }, 1],
+  [{ ...select, columns: ['v'], group_by: ['v'] }, 3],
+  [{ ...select, lock: 'update' }, 3]
+]
+
+t.test('each kind of operation, exact, at least and at most', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  for (const [operation, count] of counted) {
+    const good = [count, { min: count }, { max: count }, { min: count, max: count }, {
+      min: 0,
+      max: 1000
+    }, { min: Math.max(0, count - 1), max: count + 1 }]
+    const bad = [
+      count + 1,
+      { min: count + 1 },
+      { min: count + 1, max: count + 2 },
+      ...count > 0 ? [count - 1, 0, { max: count - 1 }, { min: 0, max: count - 1 }] : []
+    ]
+    for (const expect of good) {
+      await sql.unsafe(seeds)
+      const answer = await service.post([{ id: 'o', ...operation, expect }])
+      t.equal(
+        answer.status,
+        200,
+        encodeURI(
+          `${JSON.stringify(operation)} ${JSON.stringify(expect)} ${
+            answer.status === 200 ? '' : answer.text
+          }`
+        )
+      )
+    }
+    await sql.unsafe(seeds)
+    const before = await sql`select * from t`
+    for (const expect of bad) {
+      const answer = await service.post([
+        { id: 'before', op: 'insert', table: 'other', values: [{ id: 1 }] },
+        { id: 'o', ...operation, expect },
+        { id: 'after', op: 'insert', table: 'other', values: [{ id: 2 }] }
+      ])
+      t.match({ status: answer.status, body: answer.body }, {
+        status: 412,
+        body: {
+          data: null,
+          error: {
+            type: 'execution_error',
+            code: 'expectation_failed',
+            op: 'o',
+            index: 1,
+            committed: false
+          }
+        }
+      }, encodeURI(`${JSON.stringify(operation)} ${JSON.stringify(expect)} ${answer.text}`))
+    }
+    t.same(await sql`select * from t`, before)
+    t.same(await sql`select * from quiet`, [{ id: 5 }])
+    t.same(await sql`select * from other`, [])
+  }
+})
+
+t.test('it says what was expected and happened, and is told from a PostgreSQL error', async t => {
+  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  const rows: ReadonlyArray<readonly [expect: unknown, words: RegExp]> = [
+    [1, /\b1\b/],
+    [{ min: 4 }, /\b4\b/],
+    [{ max: 2 }, /\b2\b/],
+    [{ min: 4, max: 5 }, /\b4\b.*\b5\b/]
+  ]
+  for (const [expect, words] of rows) {
+    const { body } = await service.post([{ id: 'o', ...select, expect }])
+    t.match(body.error.message, words)
+    t.match(body.error.message, /\b3\b/)
+    t.equal(body.error.sqlstate, undefined)
+    t.not(body.error.retryable, true)
+  }
+})
+
+t.test('the first operation that fails is named', async t => {
+  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  const { status, body } = await service.post([
+    { id: 'a', ...update, expect: 3 },
+    { id: 'b', ...update, expect: 2 },
+    { id: 'c', ...update, expect: 1 },
+    { id: 'd', op: 'insert', table: 't', values: [{ id: 1 }] }
+  ])
+  t.match({ status, error: body.error }, {
+    status: 412,
+    error: { code: 'expectation_failed', op: 'b', index: 1 }
+  })
+  const duplicate = await service.post([{
+    id: 'a',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 1 }],
+    expect: 5
+  }])
+  t.match({ status: duplicate.status, error: duplicate.body.error }, {
+    status: 409,
+    error: { code: 'unique_violation', op: 'a' }
+  })
+  t.same(await service.database.sql`select sum(v)::int as v from t`, [{ v: 10 }])
+})
+
+t.test('of an operation that others refer to', async t => {
+  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  const reader = { id: 'r', op: 'insert', table: 'other', values: [{ id: '$o.0.id' }] }
+  t.match(
+    (await service.post([{ id: 'o', ...select, order: [{ id: 'desc' }], expect: 3 }, reader])).body,
+    { error: null, data: { r: [{ id: 3 }] } }
+  )
+  const wrong = await service.post([{ id: 'o', ...select, expect: 1 }, reader])
+  t.match({ status: wrong.status, error: wrong.body.error }, {
+    status: 412,
+    error: { code: 'expectation_failed', op: 'o', index: 0 }
+  })
+  const none = await service.post([
+    { id: 'o', ...select, where: { id: { eq: -1 } }, expect: 1 },
+    reader
+  ])
+  t.match({ status: none.status, error: none.body.error }, {
+    status: 412,
+    error: { code: 'expectation_failed', op: 'o', index: 0 }
+  }, 'it fails before anybody misses its rows')
+  const missing = await service.post([
+    { id: 'o', ...select, where: { id: { eq: -1 } }, expect: 0 },
+    reader
+  ])
+  t.match({ status: missing.status, error: missing.body.error }, {
+    status: 422,
+    error: { code: 'reference_row_missing', op: 'r', index: 1 }
+  })
+})
+
+t.test('MAX_ROWS counts as well, before or after', async t => {
+  const service = await useService(t, { schema: `${schema} ${seeds}`, env: { MAX_ROWS: '3' } })
+  const rows: ReadonlyArray<
+    readonly [operation: Record<string, unknown>, status: number, code: string | undefined]
+  > = [
+    [{ ...select, expect: 3 }, 200, undefined],
+    [{ ...select, expect: { min: 1, max: 10000 } }, 200, undefined],
+    [{ ...select, expect: 1000000 }, 412, 'expectation_failed'],
+    [{ ...select, expect: { max: 2 } }, 412, 'expectation_failed'],
+    [{ op: 'select', table: 't', limit: 3, expect: 3 }, 200, undefined],
+    [{ op: 'select', table: 't', expect: 4 }, 422, 'rows_limit'],
+    [{ op: 'select', table: 't', expect: { min: 1 } }, 422, 'rows_limit'],
+    [{ op: 'select', table: 't', limit: 4 }, 422, 'rows_limit'],
+    [{ op: 'update', table: 't', set: { v: 1 }, all: true, expect: 4 }, 422, 'rows_limit'],
+    [
+      { op: 'update', table: 't', set: { v: 1 }, all: true, returning: [], expect: 4 },
+      422,
+      'rows_limit'
+    ],
+    [{ op: 'update', table: 't', set: { v: 1 }, all: true, returning: [] }, 422, 'rows_limit'],
+    [{ op: 'delete', table: 't', all: true, returning: [] }, 422, 'rows_limit'],
+    [{ op: 'select', table: 't', columns: [{ fn: 'count' }], expect: 1 }, 200, undefined]
+  ]
+  for (const [operation, status, code] of rows) {
+    const answer = await service.post([{ id: 'o', ...operation }])
+    t.equal(answer.status, status, encodeURI(`${JSON.stringify(operation)} ${answer.text}`))
+    t.equal(answer.body.error?.code, code)
+  }
+  t.same(await service.database.sql`select count(*)::int as n, sum(v)::int as v from t`, [{
+    n: 4,
+    v: 10
+  }])
+})
+
+t.test('an expectation that fails is counted as an error of the operation', async t => {
+  const service = await useService(t, { schema: `${schema} ${seeds}` })
+  await service.post([{ id: 'a', op: 'select', table: 'other' }, { id: 'o', ...remove, expect: 1 }])
+  const metrics =
+    await (await fetch(`${service.adminUrl}/metrics`, { headers: { connection: 'close' } })).text()
+  t.match(metrics, /service_op_count\{op="delete",outcome="error"\} 1/)
+  t.match(metrics, /service_op_exceptions\{op="delete",table="public\.t"\} 1/)
+})
+
+t.test('optimistic locking: of many who know the same version one wins', async t => {
+  const service = await useService(t, {
+    schema: 'create table doc (id int primary key, version int, text text); insert into doc ' +
+      "values (1, 1, 'first'); grant all on doc to oneflight_user",
+    env: { POOL_SIZE: '6' }
+  })
+  const answers = await Promise.all(Array.from({ length: 12 }, (_, i) =>
+    service.post([
+      {
+        id: 'o',
+        op: 'update',
+        table: 'doc',
+        set: { version: { $inc: 1 }, text: `writer ${i}` },
+        where: { id: { eq: 1 }, version: { eq: 1 } },
+        expect: 1
+      }
+    ])))
+  t.same(answers.map(({ status }) => status).sort(), [200, ...Array(11).fill(412)])
+  t.match(await service.database.sql`select version from doc`, [{ version: 2 }])
+})

@@ -1,0 +1,374 @@
+/**
+ * DB_EXTRA_SEARCH_PATH: types, operators and functions of extensions are found, no request can name
+ * these schemas, and one in which the role of a token can create objects is left off.
+ */
+import t, { type Test } from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import type { ExtraSchemas } from '../../src/postgres/extra-schemas.ts'
+import { LOGIN_ROLE, useDatabase, withAdmin, withRoles } from '../support/database/database.ts'
+import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+// Roles belong to the cluster, which other files use at the same time.
+const prefix = `oneflight_path_${process.pid}`
+
+/** citext compares without case by operators of its own; digest() is a function of pgcrypto. */
+const schema = `
+  create schema api;
+  create schema extensions;
+  create extension citext schema extensions;
+  create extension pgcrypto schema extensions;
+  grant usage on schema api, extensions to public;
+  revoke create on schema public from public;
+  create table extensions.private (n int);
+  create table api.people (name extensions.citext primary key, digest bytea);
+  create function api.digest() returns trigger language plpgsql as $$
+    begin new.digest := digest(new.name::text, 'sha256'); return new; end $$;
+  create trigger digest before insert on api.people for each row execute function api.digest();
+  create view api.look as select current_setting('search_path') as path;
+  create view api.held as select statement from pg_prepared_statements;
+  grant all on all tables in schema api to oneflight_user;
+  grant all on extensions.private to oneflight_user;`
+
+const env = { DB_SCHEMAS: 'api', POOL_SIZE: '1' }
+const extended = { ...env, DB_EXTRA_SEARCH_PATH: 'extensions' }
+
+/** The primary's pool is used, or that of DATABASE_REPLICA_URL. */
+type Access = 'read-write' | 'read-only'
+const accesses = ['read-write', 'read-only'] as const
+
+async function readPath (
+  { post }: ServiceUnderTest,
+  access: Access = 'read-write'
+): Promise<string> {
+  const batch = [{ id: 'l', op: 'select', table: 'api.look' }]
+  const { status, body, text } = await post(batch, { headers: { prefer: `access=${access}` } })
+  if (status !== 200) throw new Error(text)
+  return body.data.l[0].path
+}
+
+/** Ends the connections of a service, so that what they found out is found out again. */
+async function renewConnections ({ database: { sql, name } }: ServiceUnderTest): Promise<void> {
+  await until(async () =>
+    (await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = ${name} and application_name = 'oneflight'`).length === 0
+  )
+}
+
+function warningsOf ({ log }: ServiceUnderTest): unknown[] {
+  return log
+    .filter(({ level }) => level === 40)
+    .map(({ schema, remedy, msg }) => ({ schema, remedy, msg }))
+}
+
+t.test('operators and functions of extensions', async t => {
+  const people = (id: string): object => ({
+    id,
+    op: 'select',
+    table: 'people',
+    columns: ['name'],
+    where: { name: { eq: 'ADA' } }
+  })
+  const values = [{ name: 'Ada' }]
+  const insert = { id: 'i', op: 'insert', table: 'people', values, returning: ['digest'] }
+  const { post } = await useService(t, { schema, env: extended })
+  const { status, body } = await post([insert, people('p')])
+  t.equal(status, 200)
+  t.match(body.data, { i: [{ digest: /^\\x[0-9a-f]{64}$/ }], p: [{ name: 'Ada' }] })
+  const rest = { id: 'd', op: 'delete', table: 'people', where: { name: { nin: ['ADA'] } } }
+  t.same((await post([rest])).body.data.d, [])
+
+  const without = await useService(t, { schema, env: { ...env, DB_EXTRA_SEARCH_PATH: 'api' } })
+  t.match((await without.post([insert])).body, { error: { code: 'undefined_function' } })
+  await without.database.sql.unsafe(`
+    set search_path = extensions;
+    insert into api.people values ('Ada')`)
+  t.same((await without.post([people('p')])).body.data.p, [])
+})
+
+t.test('they stay the same after a trigger, beside values that have to be looked at', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: `${schema}
+      create type api.price as (amount int, currency text);
+      create table api.orders (id int primary key, price api.price);
+      create table api.commands (command text);
+      create function api.act() returns trigger language plpgsql as $$
+        begin execute new.command; return new; end $$;
+      create trigger act after insert on api.commands for each row execute function api.act();
+      create table api.names (name extensions.citext);
+      insert into api.names values ('Ada'), ('Bob'), ('Cy');
+      grant all on all tables in schema api to oneflight_user;`,
+    env: extended
+  })
+  const values = [{ command: "set local search_path = ''" }]
+  for (const id of [1, 2, 3]) {
+    const { status, body, text } = await post([
+      { id: 'c', op: 'insert', table: 'commands', values, returning: [] },
+      { id: 'd', op: 'delete', table: 'names', where: { name: { nin: ['ADA', 'BOB', 'CY'] } } },
+      { id: 'o', op: 'insert', table: 'orders', values: [{ id, price: { amount: id } }] }
+    ])
+    t.equal(status, 200, text)
+    t.same(body.data?.d, [])
+  }
+  t.same(await sql`select count(*)::int from api.names`, [{ count: 3 }])
+})
+
+t.test('a path is one into json and jsonb, whatever else extensions call ->', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: `${schema}
+      create extension hstore schema extensions;
+      create table api.bags (id int, bag extensions.hstore, doc json);
+      insert into api.bags values (1, 'b=>1', '{"b":"1"}'), (2, 'b=>2', '{"b":"2"}');
+      grant all on api.bags to oneflight_user`,
+    env: extended
+  })
+  const uses = (column: string): object[] => [
+    { op: 'delete', where: { [column]: { neq: '2' } } },
+    { op: 'update', set: { id: 3 }, where: { [column]: { in: ['2'] } } },
+    { op: 'update', set: { doc: { $col: column } }, all: true },
+    { op: 'select', columns: [column] },
+    { op: 'select', columns: ['id'], order: [{ [column]: 'asc' }] }
+  ]
+  for (const use of ['bag->b', 'bag->>b'].flatMap(uses)) {
+    t.match(await post([{ id: 'o', table: 'bags', ...use }]), {
+      status: 400,
+      body: { error: { code: 'undefined_function', message: /hstore/ } }
+    }, JSON.stringify(use))
+  }
+  const select = { op: 'select', table: 'bags', columns: ['id'] }
+  const { body } = await post([
+    { id: 'json', ...select, where: { 'doc->b': { neq: '2' } } },
+    { id: 'key', ...select, where: { bag: { cs: 'b=>2' } } }
+  ])
+  t.same(body.data, { json: [{ id: 1 }], key: [{ id: 2 }] })
+  t.same(await sql`select id from api.bags order by id`, [{ id: 1 }, { id: 2 }])
+})
+
+t.test('no request can name an extra schema', async t => {
+  const { post } = await useService(t, { schema, env: extended })
+  const batch = (table: string): object[] => [{ id: 's', op: 'select', table }]
+  t.match(await post(batch('extensions.private')), {
+    status: 403,
+    body: { error: { code: 'validation_failed', errors: [{ code: 'schema_forbidden' }] } }
+  })
+  t.match(await post(batch('private')), {
+    status: 404,
+    body: { error: { code: 'undefined_table' } }
+  })
+})
+
+t.test('the path is DB_SCHEMAS, what is new of DB_EXTRA_SEARCH_PATH, pg_temp', async t => {
+  const rows: ReadonlyArray<readonly [schemas: string, extra: string, path: string]> = [
+    // An empty variable counts as one that is not set.
+    ['api', '', '"api", "public", pg_temp'],
+    ['public,api', '', '"public", "api", pg_temp'],
+    ['api', 'public,extensions', '"api", "public", "extensions", pg_temp'],
+    ['api,public', 'extensions,public', '"api", "public", "extensions", pg_temp'],
+    ['api', 'api', '"api", pg_temp'],
+    ['api', 'gone,extensions,Not "There" Yet\\', '"api", "extensions", pg_temp']
+  ]
+  for (const [DB_SCHEMAS, DB_EXTRA_SEARCH_PATH, path] of rows) {
+    const service = await useService(t, {
+      schema,
+      env: { POOL_SIZE: '1', DB_SCHEMAS, DB_EXTRA_SEARCH_PATH },
+      replicaUrl: url => url
+    })
+    for (const access of accesses) {
+      t.equal(await readPath(service, access), path, `${DB_SCHEMAS} and ${DB_EXTRA_SEARCH_PATH}`)
+    }
+    t.same(warningsOf(service), [])
+  }
+})
+
+t.test('the settings of a transaction are one prepared statement of each connection', async t => {
+  const { post } = await useService(t, { schema, env: extended })
+  const where = { statement: { like: '%search_path%' } }
+  const held = [{ id: 'h', op: 'select', table: 'held', where }]
+  for (let i = 0; i < 3; i++) await post(held)
+  t.match((await post(held)).body.data.h, [{ statement: /"api", "extensions", pg_temp/ }])
+})
+
+t.test('a schema is left off with one warning, until it is safe', async t => {
+  const service = await useService(t, {
+    schema: `${schema} grant create on schema public to public;`,
+    env: { ...env, POOL_SIZE: '2' },
+    replicaUrl: url => url
+  })
+  const { sql } = service.database
+  for (const access of accesses) t.equal(await readPath(service, access), '"api", pg_temp')
+  // A second connection of the same pool.
+  let waiting: ReadonlyArray<Promise<unknown>> = []
+  await sql.begin(async sql => {
+    await sql`lock table api.people`
+    waiting = [1, 2].map(() => service.post([{ id: 'p', op: 'select', table: 'people' }]))
+    await until(async () => await gauge(service, 'service_pool_lanes_busy') === 2)
+  })
+  await Promise.all(waiting)
+  const remedy = 'REVOKE CREATE ON SCHEMA "public" FROM PUBLIC'
+  const warning = {
+    schema: 'public',
+    remedy,
+    msg: 'a schema of DB_EXTRA_SEARCH_PATH is left off, because roles of tokens can create ' +
+      'objects in it'
+  }
+  t.same(warningsOf(service), [warning])
+  await sql.unsafe(remedy)
+  t.equal(await readPath(service), '"api", pg_temp', 'it counts for later connections')
+  await renewConnections(service)
+  t.equal(await readPath(service), '"api", "public", pg_temp')
+  t.same(warningsOf(service), [warning])
+})
+
+t.test('a schema that is created later is checked before it is used', async t => {
+  const service = await useService(t, { schema, env: { ...env, DB_EXTRA_SEARCH_PATH: 'later' } })
+  const { sql } = service.database
+  t.equal(await readPath(service), '"api", pg_temp')
+  await sql`create schema later`
+  await sql`grant create on schema later to oneflight_user`
+  await renewConnections(service)
+  t.equal(await readPath(service), '"api", pg_temp')
+  const remedy = 'REVOKE CREATE ON SCHEMA "later" FROM "oneflight_user"'
+  t.match(warningsOf(service), [{ schema: 'later', remedy }])
+  await sql`revoke create on schema later from oneflight_user`
+  await renewConnections(service)
+  t.equal(await readPath(service), '"api", "later", pg_temp')
+})
+
+/** Makes roles. They are dropped at the end of `t`, after databases that are made later. */
+async function makeRoles (t: Test, names: readonly string[]): Promise<void> {
+  t.teardown(() =>
+    withAdmin(async admin => {
+      for (const name of names) await admin.unsafe(`drop role if exists ${name}`)
+    })
+  )
+  await withRoles(async sql => {
+    for (const name of names) await sql.unsafe(`create role ${name}`)
+  })
+}
+
+const roleNames = [
+  `${prefix}_token`,
+  `${prefix}_granted`,
+  `${prefix}_group`,
+  `${prefix}_stranger`,
+  `${prefix}_admin`,
+  `${prefix}_above`,
+  `${prefix}_listed`
+] as const
+
+t.test('who may create objects in a schema decides', async t => {
+  const [token, granted, group, stranger, admin, above, listed] = roleNames
+  await makeRoles(t, roleNames)
+  const { sql, loginUrl } = await useDatabase(t)
+  const [{ version } = { version: 0 }] = await sql<Array<{ version: number }>>`
+    select current_setting('server_version_num')::int as version`
+  // The login role may take `token` and `granted`; `token` has the privileges of `group`.
+  await sql.unsafe(`
+    grant ${token}, ${granted}, ${above} to ${LOGIN_ROLE};
+    grant ${group} to ${token};
+    alter role ${above} superuser`)
+  const own = (role: string): string => `alter schema # owner to ${role}`
+  const give = (role: string): string => `grant create on schema # to ${role}`
+  const revoke = (role: string): string => `REVOKE CREATE ON SCHEMA # FROM ${role}`
+  const move = 'ALTER SCHEMA # OWNER TO <a role that no token may name>'
+  const rows: ReadonlyArray<readonly [sql: string, remedy: string | undefined]> = [
+    ['select', undefined],
+    ['grant usage on schema # to public', undefined],
+    [give('public'), revoke('PUBLIC')],
+    [give(token), revoke(`"${token}"`)],
+    [give(group), revoke(`"${group}"`)],
+    [
+      give(`public, ${granted}, ${token}`),
+      ['PUBLIC', `"${granted}"`, `"${token}"`].map(revoke).join('; ')
+    ],
+    [own(token), move],
+    [own(group), move],
+    [`${own(token)}; ${give('public')}`, `${move}; ${revoke('PUBLIC')}`],
+    // Neither the owner's own entry nor one of a role that no token may name counts.
+    [`${give(LOGIN_ROLE)}; ${give(stranger)}`, undefined],
+    [own(LOGIN_ROLE), undefined],
+    // A superuser needs no such privilege.
+    [give(above), undefined],
+    [own(above), undefined],
+    [own(stranger), undefined],
+    // What somebody else has granted is revoked in his name.
+    [
+      `${give(admin)} with grant option; set role ${admin}; ${give(token)}; reset role`,
+      `SET ROLE "${admin}"; ${revoke(`"${token}"`)}; RESET ROLE`
+    ],
+    // So is what the holder has granted, with his own privilege.
+    [
+      `${give(granted)} with grant option; set role ${granted}; ${give(`${stranger}, ${token}`)};
+        reset role`,
+      `${revoke(`"${granted}"`)} CASCADE`
+    ],
+    [
+      `${give(admin)} with grant option; set role ${admin}; ${give(granted)} with grant option;
+        set role ${granted}; ${give(token)}; reset role`,
+      `SET ROLE "${admin}"; ${revoke(`"${granted}"`)} CASCADE; RESET ROLE`
+    ],
+    // No token may name a predefined role, but its privileges can be granted to a token's role.
+    [give('pg_stat_scan_tables'), undefined],
+    [give('pg_signal_backend'), revoke('"pg_signal_backend"')],
+    // From PostgreSQL 16 on, membership may come without SET ROLE and without the privileges.
+    [give(listed), version < 160_000 ? revoke(`"${listed}"`) : undefined]
+  ]
+  t.teardown(() =>
+    withAdmin(async admin => {
+      await admin.unsafe(`revoke pg_stat_scan_tables from ${LOGIN_ROLE}`)
+    })
+  )
+  await sql.unsafe(`
+    grant pg_stat_scan_tables to ${LOGIN_ROLE};
+    grant pg_signal_backend to ${token};
+    grant ${listed} to ${LOGIN_ROLE} ${version < 160_000 ? '' : 'with set false'};
+    grant ${listed} to ${token} ${version < 160_000 ? '' : 'with set false, inherit false'}`)
+  const names = rows.map((_, i) => `extra "${i}" \\`)
+  const quoted = (i: number): string => `"${names[i]?.replaceAll('"', '""')}"`
+  for (const [i, [text]] of rows.entries()) {
+    await sql.unsafe(`create schema #; ${text}`.replaceAll('#', () => quoted(i)))
+  }
+  const read = async (extraSchemas: readonly string[] = names): Promise<ExtraSchemas> => {
+    const lane = await openLane(parseDatabaseUrl(loginUrl), { extraSchemas })
+    await closeLane(lane)
+    return { extraSchemas: lane.extraSchemas, unsafeSchemas: lane.unsafeSchemas }
+  }
+  const found = await read()
+  const remedies = new Map(found.unsafeSchemas.map(({ schema, remedy }) => [schema, remedy]))
+  for (const [i, [text, remedy]] of rows.entries()) {
+    const name = names[i] as string
+    t.equal(sorted(remedies.get(name)), sorted(remedy?.replaceAll('#', () => quoted(i))), text)
+    t.equal(found.extraSchemas.includes(name), remedy === undefined, text)
+  }
+  const usable = names.filter(name => found.extraSchemas.includes(name))
+  t.same(found.extraSchemas, usable, 'in their order')
+  t.same((await read(names.toReversed())).extraSchemas, usable.toReversed())
+
+  for (const { remedy } of found.unsafeSchemas) {
+    await sql.unsafe(remedy.replaceAll(/<[^>]*>/g, 'current_user'))
+  }
+  t.same(await read(), { extraSchemas: names, unsafeSchemas: [] }, 'what the warning says helps')
+
+  const database = new URL(loginUrl).pathname.slice(1)
+  const [first = ''] = names
+  await sql.unsafe(`alter schema ${quoted(0)} owner to pg_database_owner`)
+  t.same((await read([first])).extraSchemas, [first])
+  await sql.unsafe(`alter database ${database} owner to ${group}`)
+  const remedy = move.replace('#', () => quoted(0))
+  t.same((await read([first])).unsafeSchemas, [{ schema: first, remedy }], 'owner of the database')
+})
+
+/** Statements in no particular order. */
+function sorted (remedy: string | undefined): string | undefined {
+  return remedy?.split('; ').sort().join('; ')
+}
+
+t.test('connections that carry no batches ask for nothing', async t => {
+  const { loginUrl } = await useDatabase(t, { schema })
+  const options = { roleSettings: false, extraSchemas: ['extensions'] }
+  const lane = await openLane(parseDatabaseUrl(loginUrl), options)
+  t.same(lane.extraSchemas, [])
+  await closeLane(lane)
+})

@@ -1,0 +1,119 @@
+/**
+ * Full text search: on tsvector columns, and on text and JSON with the configuration of the query.
+ */
+import t from 'tap'
+import { sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
+import { useService } from '../support/service.ts'
+
+const functions = {
+  fts: 'to_tsquery',
+  plfts: 'plainto_tsquery',
+  phfts: 'phraseto_tsquery',
+  wfts: 'websearch_to_tsquery'
+} as const
+
+t.test('every operator, with and without configuration', async t => {
+  const service = await useService(t, { schema: thingsSchema })
+  const columns: ReadonlyArray<readonly [key: string, vector: (config: string) => string]> = [
+    ['tsv', () => 'tsv'],
+    ['txt', config => `to_tsvector(${config}txt)`],
+    ['vc', config => `to_tsvector(${config}vc)`],
+    ['ch', config => `to_tsvector(${config}ch)`],
+    ['jb->>k', config => `to_tsvector(${config}jb ->> 'k')`],
+    ['jb->a', config => `to_tsvector(${config}jb -> 'a')`]
+  ]
+  for (const [column, vector] of columns) {
+    await sameRows(
+      t,
+      service,
+      Object.entries(functions).flatMap(([name, fn]) =>
+        ['fox', 'foxes', 'x'].flatMap((query): FilterRow[] => [
+          [{ [column]: { [name]: query } }, `${vector('')} @@ ${fn}('${query}')`, 'perhaps none'],
+          [
+            { [column]: { [name]: { query } } },
+            `${vector('')} @@ ${fn}('${query}')`,
+            'perhaps none'
+          ],
+          ...['english', 'simple', 'pg_catalog.german'].map((
+            config
+          ): FilterRow => [
+            { [column]: { [name]: { query, config } } },
+            `${vector(`'${config}', `)} @@ ${fn}('${config}', '${query}')`,
+            'perhaps none'
+          ])
+        ])
+      )
+    )
+  }
+})
+
+t.test('queries', async t => {
+  const service = await useService(t, { schema: thingsSchema })
+  const config = 'english'
+  await sameRows(t, service, [
+    [{ tsv: { fts: { query: 'foxes & dog', config } } }, 'id = 7'],
+    [{ txt: { fts: { query: 'foxes & dog', config } } }, 'id = 7'],
+    [{ txt: { fts: { query: 'apple | banana', config } } }, 'id in (1, 2, 3)'],
+    [{ txt: { fts: { query: '!apple', config } } }, "txt !~* 'apple'"],
+    [{ txt: { fts: { query: 'app:*', config } } }, 'id in (1, 2)'],
+    [{ txt: { fts: { query: 'quick <2> fox', config } } }, 'id = 7'],
+    [{ txt: { plfts: { query: 'lazy & dog', config } } }, 'id = 7'],
+    [{ txt: { plfts: { query: 'dog lazy', config } } }, 'id = 7'],
+    [{ txt: { phfts: { query: 'lazy dogs', config } } }, 'id = 7'],
+    [
+      { txt: { phfts: { query: 'dogs lazy', config } } },
+      'false',
+      'none: the order of words counts'
+    ],
+    [{ txt: { wfts: { query: '"lazy dog" or banana', config } } }, 'id in (3, 7)'],
+    [{ txt: { wfts: { query: 'apple -pie', config } } }, 'id = 1'],
+    [{ txt: { wfts: { query: "O'Brien", config } } }, 'id = 9'],
+    [{ txt: { fts: { query: 'fox', config: 'simple' } } }, 'false', 'none'],
+    [{ txt: { fts: { query: 'foxes', config: 'simple' } } }, 'id = 7'],
+    [{ txt: { plfts: { query: 'the', config } } }, 'false', 'none: nothing is left of the query'],
+    [{ txt: { plfts: { query: 'the', config: 'simple' } } }, 'id = 7'],
+    [{ txt: { not: { fts: { query: 'apple', config } } } }, "txt !~* 'apple'"],
+    [{
+      or: [{ txt: { fts: { query: 'banana', config } } }, {
+        tsv: { wfts: { query: 'fox', config } }
+      }]
+    }, 'id in (3, 7)'],
+    [
+      { txt: { plfts: { query: '$$src.0.id', config: 'simple' } } },
+      "to_tsvector('simple', txt) @@ plainto_tsquery('simple', '$src.0.id')"
+    ],
+    [{ 'jb->a->b->2->>c': { phfts: { query: 'deep fox', config } } }, 'id = 8'],
+    [{ 'doc->>k': { fts: 'x' } }, 'id = 1'],
+    [{ txt: { fts: { query: "'lazy dogs'", config } } }, 'id = 7']
+  ])
+})
+
+t.test('what PostgreSQL refuses', async t => {
+  const schema = `${thingsSchema};
+    alter table things add class regclass, add kind regtype, add role regrole`
+  const service = await useService(t, { schema })
+  const rows: ReadonlyArray<readonly [where: object, status: number, code: string]> = [
+    [{ tsv: { fts: 'a &' } }, 400, 'syntax_error'],
+    [{ txt: { fts: 'a b' } }, 400, 'syntax_error'],
+    [{ txt: { fts: { query: 'a', config: 'klingon' } } }, 400, 'undefined_object'],
+    [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, 400, ''],
+    [{ txt: { wfts: { query: 'a', config: '' } } }, 400, ''],
+    // Nothing but the catalogue could tell that a column is jsonb; a place in it is known to be.
+    [{ jb: { fts: 'foxes' } }, 400, 'cannot_coerce'],
+    [{ class: { fts: 'things' } }, 400, 'cannot_coerce'],
+    [{ kind: { fts: 'text' } }, 400, 'cannot_coerce'],
+    [{ role: { fts: 'postgres' } }, 400, 'cannot_coerce']
+  ]
+  for (const [where, status, code] of rows) {
+    const { body, ...answer } = await service.post([{
+      id: 'o',
+      op: 'select',
+      table: 'things',
+      where
+    }])
+    t.match({ status: answer.status, error: body.error }, {
+      status,
+      error: { type: 'execution_error', op: 'o', ...code === '' ? {} : { code } }
+    }, JSON.stringify(where))
+  }
+})

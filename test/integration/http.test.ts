@@ -1,0 +1,556 @@
+/**
+ * Requests as any HTTP client can send them: routes, media types, the order of the checks, request
+ * ids and the envelope.
+ */
+import { readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { useProxy } from '../support/network/proxy.ts'
+import {
+  answering,
+  ask,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from '../support/service.ts'
+import { until } from '../support/until.ts'
+import { dial, request, speak } from '../support/network/wire.ts'
+
+const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const json = { 'content-type': 'application/json' }
+const stock = '[{"id":"s","op":"select","table":"stock"}]'
+
+const bearer = (): string => `Bearer ${token({ role: 'oneflight_user' })}`
+
+/** Every answer that is not 2xx: exactly the envelope, with the id of the header. */
+function refused (
+  t: Test,
+  answer: Pick<Answer, 'status' | 'body'> & {
+    readonly headers: Headers | Readonly<Record<string, string>>
+  },
+  status: number,
+  code: string,
+  type = 'request_error'
+): void {
+  const header = (name: string): string | null =>
+    answer.headers instanceof Headers ? answer.headers.get(name) : (answer.headers[name] ?? null)
+  t.equal(answer.status, status, code)
+  t.same(Object.keys(answer.body), ['error', 'data'])
+  t.equal(answer.body.data, null)
+  t.match(answer.body.error, {
+    type,
+    code,
+    message: /./,
+    committed: false,
+    request_id: header('x-request-id')
+  })
+  t.equal(header('content-type'), 'application/json; charset=utf-8')
+  t.equal(header('www-authenticate') !== null, status === 401)
+  t.equal(header('retry-after') !== null, status === 503)
+  t.equal(header('allow') !== null, status === 405)
+}
+
+const common = ['type', 'code', 'message', 'committed', 'request_id']
+
+t.test('methods and paths', async t => {
+  const service = await useService(t, { schema })
+  await answering(`${service.url}/health`)
+  const health = await ask(`${service.url}/health`)
+  t.same([health.status, health.text, health.headers.get('content-type')], [
+    200,
+    '{"ok":true}',
+    'application/json; charset=utf-8'
+  ])
+  t.match(health.headers.get('x-request-id'), uuid)
+  t.equal((await ask(`${service.url}/health?probe=1`)).status, 200)
+
+  for (
+    const [method, path, allow] of [
+      ['GET', '/', 'POST'],
+      ['PUT', '/', 'POST'],
+      ['PATCH', '/', 'POST'],
+      ['DELETE', '/', 'POST'],
+      ['OPTIONS', '/', 'POST'],
+      ['GET', '/?q=1', 'POST'],
+      ['POST', '/health', 'GET, HEAD'],
+      ['DELETE', '/health', 'GET, HEAD'],
+      ['OPTIONS', '/health?q', 'GET, HEAD']
+    ] as const
+  ) {
+    const answer = await ask(service.url + path, { method })
+    refused(t, answer, 405, 'method_not_allowed')
+    t.same(Object.keys(answer.body.error), common)
+    t.equal(answer.headers.get('allow'), allow, `${method} ${path}`)
+  }
+  for (
+    const [method, path] of [
+      ['GET', '/nothing'],
+      ['POST', '/nothing'],
+      ['POST', '/health/'],
+      ['GET', '//'],
+      ['OPTIONS', '/x'],
+      ['GET', '/metrics'],
+      ['GET', '/config']
+    ] as const
+  ) {
+    refused(t, await ask(service.url + path, { method }), 404, 'not_found')
+  }
+  for (const target of ['/%', '/%zz?x=1', '/%c3%28/%']) {
+    const line = await dial(service.url)
+    line.send(request('POST', target, { ...json, 'x-request-id': 'mine' }, stock))
+    const [answer] = await line.answers(1)
+    refused(t, answer!, 400, 'http_malformed')
+    t.equal(answer?.headers['x-request-id'], 'mine')
+    line.socket.destroy()
+  }
+})
+
+t.test('targets and methods that no client library sends', async t => {
+  const service = await useService(t, { schema })
+  await answering(`${service.url}/health`)
+  for (
+    const [method, target, status, code] of [
+      ['GET', 'http://example.org/health', 200, undefined],
+      ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
+      ['GET', 'http://example.org', 405, 'method_not_allowed'],
+      ['GET', 'http://example.org?x', 405, 'method_not_allowed'],
+      ['OPTIONS', '*', 404, 'not_found'],
+      ['POST', '*', 404, 'not_found'],
+      ['GET', 'http:///health', 404, 'not_found'],
+      ['GET', 'x', 400, 'http_malformed'],
+      ['TRACE', '/', 405, 'method_not_allowed'],
+      ['PROPFIND', '/health', 405, 'method_not_allowed'],
+      ['QUERY', '/', 405, 'method_not_allowed'],
+      ['QUERY', '/x', 404, 'not_found'],
+      ['CONNECT', 'example.org:443', 405, 'method_not_allowed'],
+      ['BREW', '/', 400, 'http_malformed'],
+      ['post', '/', 400, 'http_malformed']
+    ] as const
+  ) {
+    const [answer] = await speak(
+      service.url,
+      request(method, target, { 'x-request-id': 'mine', connection: 'close' })
+    )
+    t.equal(answer?.status, status, `${method} ${target}`)
+    t.match(answer?.headers['x-request-id'], code === 'http_malformed' ? uuid : 'mine')
+    if (code !== undefined) refused(t, answer!, status, code)
+  }
+  t.notMatch(JSON.stringify(service.log), 'secret')
+
+  for (const [target, status] of [['/health', 200], ['/', 405], ['/nothing', 404]] as const) {
+    const line = await dial(service.url, { head: true })
+    line.send(request('HEAD', target))
+    const [answer] = await line.answers(1)
+    t.equal(answer?.status, status)
+    t.match(answer?.headers['x-request-id'], uuid)
+    t.ok(Number(answer?.headers['content-length']) > 0)
+    line.socket.destroy()
+  }
+  const host = request('POST', '/', {
+    host: undefined,
+    authorization: bearer(),
+    ...json,
+    connection: 'close'
+  }, stock)
+  t.match(await speak(service.url, host), [{ status: 200, headers: { 'x-request-id': uuid } }])
+  const [old] = await speak(
+    service.url,
+    request('POST', '/', { host: undefined, authorization: bearer(), ...json }, stock).replace(
+      'HTTP/1.1',
+      'HTTP/1.0'
+    )
+  )
+  t.match(old, {
+    status: 200,
+    headers: { 'x-request-id': uuid, connection: 'close' },
+    body: { error: null }
+  })
+  const upgrade = request('POST', '/', {
+    authorization: bearer(),
+    ...json,
+    connection: 'close, Upgrade',
+    upgrade: 'websocket'
+  }, stock)
+  t.match(await speak(service.url, upgrade), [{ status: 200, headers: { 'x-request-id': uuid } }])
+})
+
+t.test('media types', async t => {
+  const service = await useService(t, { schema })
+  for (
+    const type of [
+      'application/json',
+      'Application/JSON',
+      'application/json;charset=utf-8',
+      'application/json; charset=UTF-8',
+      'application/json ; Charset="Utf-8"',
+      'application/json;',
+      'application/json; charset=utf-8 '
+    ]
+  ) {
+    t.equal((await service.post(stock, { headers: { 'content-type': type } })).status, 200, type)
+  }
+  for (
+    const type of [
+      'text/plain',
+      'application/json; charset=latin1',
+      'application/json; charset=utf8',
+      'application/json; charset=',
+      'application/json; version=1',
+      'application/json; charset=utf-8; charset=utf-8',
+      'application/vnd.api+json',
+      'application/jsonp',
+      'application/json, text/plain',
+      'application/json,application/json',
+      'text/json',
+      'multipart/form-data',
+      'application',
+      '/',
+      ';',
+      '',
+      '*/*',
+      'application/json charset=utf-8',
+      'application/ json',
+      '"application/json"',
+      'constructor'
+    ]
+  ) {
+    refused(
+      t,
+      await service.post(stock, { headers: { 'content-type': type } }),
+      415,
+      'content_type_unsupported'
+    )
+  }
+  for (
+    const headers of [
+      { ...json, 'content-encoding': 'gzip' },
+      { ...json, 'content-encoding': 'identity' },
+      { ...json, 'content-encoding': '' },
+      {},
+      { 'content-type': 'application/json\r\nContent-Type: application/json' }
+    ]
+  ) {
+    const line = await dial(service.url)
+    line.send(request('POST', '/', { authorization: bearer(), ...headers }, stock))
+    refused(t, (await line.answers(1))[0]!, 415, 'content_type_unsupported')
+    line.socket.destroy()
+  }
+  refused(t, await ask(service.url, { method: 'POST' }), 415, 'content_type_unsupported')
+})
+
+/**
+ * Each row has every fault of the rows below it as well; what is answered is the first in the order
+ * of the contract.
+ */
+t.test('checks run in the order of the contract', async t => {
+  const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '300', MAX_OPS: '3' } })
+  const big = JSON.stringify(
+    [...Array(4)].map(() => ({ id: 1, op: 'drop', table: 'x'.repeat(100) }))
+  )
+  const bad = {
+    authorization: 'Bearer nonsense',
+    prefer: 'handling=strict, tx=now',
+    'idempotency-key': 'k'
+  }
+  const many = '[{"id":"a"},{},{"id":"a"},{"id":"a"}]'
+  const rows: ReadonlyArray<
+    readonly [
+      status: number,
+      code: string,
+      method: string,
+      path: string,
+      headers: Record<string, string>,
+      body: string
+    ]
+  > = [
+    [404, 'not_found', 'POST', '/x', { ...bad, 'content-type': 'text/plain' }, '{"broken'],
+    [404, 'not_found', 'POST', '/x', { ...bad, ...json }, big],
+    [405, 'method_not_allowed', 'PUT', '/', { ...bad, 'content-type': 'text/plain' }, big],
+    [405, 'method_not_allowed', 'PUT', '/', { ...bad, ...json }, '{"broken'],
+    [415, 'content_type_unsupported', 'POST', '/', { ...bad, 'content-type': 'text/plain' }, big],
+    [401, 'token_invalid', 'POST', '/', { ...bad, ...json }, big],
+    [401, 'auth_required', 'POST', '/', { ...json, prefer: 'handling=strict, tx=now' }, '{"broken'],
+    [400, 'prefer_invalid', 'POST', '/', { ...bad, ...json, authorization: bearer() }, big],
+    [400, 'idempotency_key_invalid', 'POST', '/', {
+      ...json,
+      authorization: bearer(),
+      'idempotency-key': ''
+    }, big],
+    [413, 'body_too_large', 'POST', '/', { ...json, authorization: bearer() }, big],
+    [413, 'too_many_ops', 'POST', '/', { ...json, authorization: bearer() }, many],
+    [
+      400,
+      'id_missing',
+      'POST',
+      '/',
+      { ...json, authorization: bearer() },
+      '[{"id":"a"},{"id":"a"},{"id":1}]'
+    ],
+    [
+      400,
+      'id_duplicate',
+      'POST',
+      '/',
+      { ...json, authorization: bearer() },
+      '[{"id":"a","op":"drop"},{"id":"a"}]'
+    ]
+  ]
+  for (const [status, code, method, path, headers, body] of rows) {
+    refused(t, await ask(service.url + path, { method, headers, body }), status, code)
+  }
+  const faults = await service.post([{ id: 'a', op: 'drop', table: 'stock' }, {
+    id: 'b',
+    op: 'select',
+    table: 'nothing'
+  }])
+  refused(t, faults, 422, 'validation_failed', 'validation_error')
+  t.same(Object.keys(faults.body.error), [...common, 'errors'])
+  t.notOk(service.log.some(({ operations }) => operations === 4))
+})
+
+t.test('the body as a whole', async t => {
+  const service = await useService(t, { schema, env: { MAX_OPS: '2' } })
+  const line = await dial(service.url)
+  t.teardown(() => line.socket.destroy())
+  const bodies = [
+    ['', 400, 'body_invalid'],
+    [' ', 400, 'body_invalid'],
+    ['[', 400, 'body_invalid'],
+    ['{"id":"a"}', 400, 'body_invalid'],
+    ['null', 400, 'body_invalid'],
+    ['"x"', 400, 'body_invalid'],
+    ['1.0', 400, 'body_invalid'],
+    ['[] []', 400, 'body_invalid'],
+    ['\ufeff[]', 400, 'body_invalid'],
+    ['[{"id":"a","id":"a"}]', 400, 'body_invalid'],
+    ['[]', 400, 'body_empty'],
+    [' [ ] ', 400, 'body_empty'],
+    ['[1]', 400, 'id_missing', { op: null, index: 0 }],
+    ['[{"id":"a"},null]', 400, 'id_missing', { op: null, index: 1 }],
+    ['[[]]', 400, 'id_missing', { op: null, index: 0 }],
+    ['[1.5]', 400, 'id_missing', { op: null, index: 0 }],
+    ['[{"id":12345678901234567890}]', 400, 'id_missing', { op: null, index: 0 }],
+    ['[{"op":"select"}]', 400, 'id_missing', { op: null, index: 0 }],
+    ['[{"id":null}]', 400, 'id_missing', { op: null, index: 0 }],
+    ['[{"id":"a"},{"id":"a"}]', 400, 'id_duplicate', { op: 'a', index: 1 }],
+    ['[{"id":"__proto__"},{"id":"__proto__"}]', 400, 'id_duplicate', { op: '__proto__', index: 1 }],
+    ['[1,2,3]', 413, 'too_many_ops']
+  ] as const
+  for (const [i, [body, status, code, more]] of bodies.entries()) {
+    const answer = await service.post(body)
+    refused(t, answer, status, code)
+    const { type, code: _, message, committed, request_id: id, ...rest } = answer.body.error
+    t.same(rest, more ?? {}, body)
+    line.send(request('POST', '/', { authorization: bearer(), ...json }, body))
+    const kept = (await line.answers(i + 1)).at(-1)
+    t.equal(kept?.status, status)
+    t.not(kept?.headers['connection'], 'close', 'the whole body was read')
+  }
+  const large = await useService(t, { schema, env: { MAX_BODY_BYTES: '3000000' } })
+  t.equal((await large.post(stock + ' '.repeat(2_000_000))).status, 200)
+  const exact = await useService(t, { schema, env: { MAX_BODY_BYTES: String(stock.length) } })
+  t.equal((await exact.post(stock)).status, 200)
+  refused(t, await exact.post(`${stock} `), 413, 'body_too_large')
+})
+
+t.test('request ids', async t => {
+  const service = await useService(t, { schema })
+  await answering(`${service.url}/health`)
+  const good = ['a', 'A-z.0_9:/+=@', 'x'.repeat(128), '0']
+  const bad = ['', ' ', 'a b', 'a,b', 'x'.repeat(129), 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
+  for (const id of [...good, ...bad]) {
+    const line = await dial(service.url)
+    for (
+      const [method, target] of [['GET', '/health'], ['GET', '/'], ['GET', '/x'], [
+        'GET',
+        '/%'
+      ]] as const
+    ) {
+      line.send(Buffer.from(request(method, target, { 'x-request-id': id }), 'latin1'))
+    }
+    for (const { status, headers, body } of await line.answers(4)) {
+      t.match(headers['x-request-id'], good.includes(id) ? id : uuid, `${id} ${status}`)
+      if (status !== 200) t.equal(body.error.request_id, headers['x-request-id'])
+    }
+    line.socket.destroy()
+  }
+  const twice = await speak(
+    service.url,
+    request('GET', '/health', { 'x-request-id': 'a\r\nX-Request-ID: a', connection: 'close' })
+  )
+  t.match(twice[0]?.headers['x-request-id'], uuid)
+  const one = await service.post(stock)
+  const other = await service.post(stock)
+  t.not(one.headers.get('x-request-id'), other.headers.get('x-request-id'))
+})
+
+t.test('an idempotency key is refused, not ignored', async t => {
+  const service = await useService(t, { schema })
+  refused(
+    t,
+    await service.post(stock, { headers: { 'idempotency-key': 'k' } }),
+    400,
+    'idempotency_key_invalid'
+  )
+})
+
+t.test('503 of every kind says when to come back', async t => {
+  const service = await useService(t, {
+    schema,
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  const health = await ask(`${service.url}/health`)
+  t.same([health.status, health.text, health.headers.get('retry-after')], [
+    503,
+    '{"ok":false,"error":"database"}',
+    '1'
+  ])
+  t.match(health.headers.get('x-request-id'), uuid)
+  refused(t, await service.post(stock), 503, 'database_unavailable', 'service_error')
+  // Refused before any database is asked for.
+  refused(t, await service.post('[]'), 400, 'body_empty')
+  refused(
+    t,
+    await service.post([{ id: 'a', op: 'drop', table: 't' }]),
+    422,
+    'validation_failed',
+    'validation_error'
+  )
+})
+
+t.test('failures of PostgreSQL in the envelope', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+    create table deferred (id int primary key, twin int unique deferrable initially deferred);
+    create function fail (state text) returns void language plpgsql as $$
+      begin raise sqlstate 'PT503' using message = 'later', detail = 'secret detail',
+      hint = 'secret hint'; end $$;
+    create view failing as select fail('x')::text as x;
+    grant all on deferred, failing to oneflight_user;`
+  })
+  const failures: ReadonlyArray<
+    readonly [batch: unknown, status: number, code: string, more: object]
+  > = [
+    [
+      [{ id: 'a', op: 'insert', table: 'stock', values: [{ sku: 'apple', qty: 1 }] }],
+      409,
+      'unique_violation',
+      { op: 'a', index: 0, sqlstate: '23505', constraint: 'stock_pkey', retryable: false }
+    ],
+    [
+      [{
+        id: 'a',
+        op: 'insert',
+        table: 'deferred',
+        values: [{ id: 1, twin: 1 }, { id: 2, twin: 1 }]
+      }],
+      409,
+      'unique_violation',
+      {
+        op: null,
+        index: null,
+        sqlstate: '23505',
+        constraint: 'deferred_twin_key',
+        retryable: false
+      }
+    ],
+    [[{ id: 'a', op: 'select', table: 'nothing' }], 404, 'undefined_table', {
+      op: 'a',
+      index: 0,
+      sqlstate: '42P01',
+      retryable: false
+    }],
+    [[{ id: 'a', op: 'select', table: 'failing' }], 503, 'PT503', {
+      op: 'a',
+      index: 0,
+      sqlstate: 'PT503',
+      retryable: false
+    }]
+  ]
+  for (const [batch, status, code, more] of failures) {
+    const answer = await service.post(batch)
+    refused(t, answer, status, code, 'execution_error')
+    const { type, code: _, message, committed, request_id: id, ...rest } = answer.body.error
+    t.same(rest, more)
+    t.notMatch(answer.text, /secret|Key \(/)
+  }
+})
+
+t.test('an outcome that nobody knows', async t => {
+  const proxy = await useProxy(t, String(process.env['TEST_DATABASE_URL']))
+  const service = await useService(t, { schema, databaseUrl: url => proxy.through(url) })
+  const { sql } = service.database
+  const answer = await sql.begin(async sql => {
+    await sql`update stock set qty = qty`
+    const asked = service.post([{
+      id: 'u',
+      op: 'update',
+      table: 'stock',
+      set: { qty: 7 },
+      all: true
+    }])
+    await until(async () =>
+      (await service.database
+        .sql`select from pg_stat_activity where datname = current_database()
+          and wait_event_type = 'Lock'`)
+        .length > 0
+    )
+    proxy.open = false
+    proxy.cut('reset')
+    return asked
+  })
+  t.match(answer, {
+    status: 500,
+    body: {
+      data: null,
+      error: {
+        type: 'service_error',
+        code: 'commit_unknown',
+        committed: 'unknown',
+        request_id: answer.headers.get('x-request-id')
+      }
+    }
+  })
+  const { text } = await ask(`${service.adminUrl}/metrics`)
+  t.match(text, /^service_txn_count\{role="oneflight_user",outcome="error"\} 1$/m)
+})
+
+t.test('a fault of the service itself', async t => {
+  const { service, fault } = await faulty(t)
+  const answer = await ask(`${service}/fault`, { headers: { 'x-request-id': 'mine' } })
+  refused(t, answer, 500, 'internal', 'service_error')
+  t.notMatch(answer.text, 'secret')
+  const lines = fault().filter(({ request_id: id }) => id === 'mine')
+  t.match(lines, [
+    { level: 50, msg: 'a fault of the service', fault: 'TypeError', at: [/^at .*http\.test\.ts/] },
+    { level: 50, msg: 'request completed', status: 500, code: 'internal' }
+  ])
+  t.notMatch(JSON.stringify(lines), 'secret')
+})
+
+/** The main server with a route that throws what no route should. */
+async function faulty (
+  t: Test
+): Promise<{ service: string, fault: () => ServiceUnderTest['log'] }> {
+  const { Writable } = await import('node:stream')
+  const { pino } = await import('pino')
+  const { buildApp } = await import('../../src/server/app.ts')
+  const { readConfig } = await import('../../src/config/config.ts')
+  const log: Array<Record<string, unknown>> = []
+  const sink = new Writable({
+    write (chunk, _encoding, done) {
+      log.push(JSON.parse(String(chunk)) as Record<string, unknown>)
+      done()
+    }
+  })
+  const app = await buildApp({
+    ...readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/db', ANON_ROLE: 'web' }),
+    logger: pino(sink)
+  })
+  app.get('/fault', () => {
+    throw Object.assign(new TypeError('the secret of a driver'), { detail: 'secret' })
+  })
+  t.teardown(() => app.close())
+  return { service: await app.listen({ host: '127.0.0.1', port: 0 }), fault: () => log }
+}

@@ -1,0 +1,379 @@
+/**
+ * Thousands of requests of eight roles on three connections, most of which leave behind on theirs
+ * whatever a trigger can: every batch finds exactly its own role, claims, request id, settings and
+ * rows, and what was acknowledged is there, once.
+ */
+import { randomInt } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import t from 'tap'
+import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
+import { trapSchema } from '../support/database/triggers.ts'
+import { token, useService, type Answer } from '../support/service.ts'
+
+const roles = Array.from({ length: 8 }, (_, i) => `oneflight_iso_${i + 1}`)
+const subjects = Array.from({ length: 20 }, (_, i) => `sübject "${i}"`)
+const REQUESTS = 4000
+const CLIENTS = 24
+
+/**
+ * `look` tells who and where a batch is, `notes` and `letters` hold rows of their owners alone,
+ * `trap` does what it is told.
+ */
+const schema = `
+  create schema auth;
+  create function auth.claims() returns jsonb language sql stable as $$
+    select current_setting('request.jwt.claims', true)::jsonb $$;
+  create function auth.uid() returns text language sql stable as $$
+    select auth.claims() ->> 'sub' $$;
+  create table notes (owner name default current_user, n int);
+  create table letters (sub text, n int);
+  create table journal (owner name default current_user, sub text default auth.uid(),
+    nonce text default auth.claims() ->> 'nonce', request text default
+    current_setting('request.id'), kind text, doomed int unique deferrable initially deferred);
+  insert into notes select role, n from unnest('{${roles.join()}}'::name[]) as role,
+    generate_series(1, 3) as n;
+  insert into letters select 'sübject "' || i || '"', n from generate_series(0, 19) as i,
+    generate_series(1, 2) as n;
+  insert into journal values ('nobody', null, null, null, 'seed', 1);
+  alter table notes enable row level security;
+  alter table letters enable row level security;
+  create policy own on notes using (owner = current_user);
+  create policy own on letters using (sub = auth.uid());
+  ${trapSchema}
+
+  create schema fake;
+  create table fake.notes (owner name default 'fake', n int);
+  create view fake.look as select 'fake' as role;
+  create function fake.set_config(text, text, boolean) returns text language sql as $$
+    select 'fake'::text $$;
+  create function fake.current_setting(text, boolean) returns text language sql as $$
+    select 'fake'::text $$;
+  create function fake.pg_backend_pid() returns int language sql as $$ select 0 $$;
+  create function fake.pg_advisory_unlock_all() returns void language sql as $$ select $$;
+  create function fake.never(anyelement, anyelement) returns boolean language sql as $$
+    select false $$;
+  create operator fake.= (leftarg = anyelement, rightarg = anyelement, function = fake.never);
+
+  -- A statement that the service holds prepared is known by its name: another one takes its place.
+  create function hijack() returns void language plpgsql as $$
+    declare held record;
+    begin
+      for held in select name, replace(statement, 'pg_catalog.', '') as statement
+        from pg_prepared_statements where statement like 'select %set_config(%' loop
+        execute format('deallocate %I', held.name);
+        execute format('prepare %I as %s', held.name, replace(held.statement, 'set_config(',
+          'fake.set_config('));
+      end loop;
+    end $$;
+
+  create function setting(name text) returns text language sql stable as $$
+    select coalesce(pg_catalog.current_setting(name, true), '') $$;
+  create view look as select current_user::text as role, session_user::text as login,
+    setting('role') as setting, setting('request.jwt.claims') as claims,
+    setting('request.id') as id, setting('app.left') as app,
+    (select json_object_agg(name, setting) from pg_settings where source = 'session') as settings,
+    (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
+    (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables,
+    (select count(*) from pg_listening_channels()) as channels,
+    (select count(*) from pg_cursors where is_holdable) as cursors,
+    (select count(*) from pg_prepared_statements where from_sql) as prepared;
+  create view backend as select pg_backend_pid() as pid;
+  create view failing as select 1 / (n - n) as x from generate_series(1, 1) as n;
+  create sequence s;
+  grant usage on schema auth, fake to public;
+  grant all on all tables in schema public, fake to public;
+  grant all on s to public;`
+
+/**
+ * Every setting that differs from what the connection began with; anything else here was left
+ * behind.
+ */
+const settings = {
+  DateStyle: 'ISO, YMD',
+  IntervalStyle: 'postgres',
+  TimeZone: 'UTC',
+  bytea_output: 'hex',
+  client_connection_check_interval: '1000',
+  idle_in_transaction_session_timeout: '5000',
+  client_encoding: 'UTF8',
+  extra_float_digits: '1',
+  lock_timeout: '5000',
+  row_security: 'on',
+  search_path: '"public", pg_temp',
+  statement_timeout: '15000',
+  transaction_deferrable: 'off',
+  transaction_isolation: 'read committed',
+  transaction_read_only: 'off'
+}
+
+const left = (name: string, value: string): string =>
+  `select pg_catalog.set_config('${name}', '${value}', false)`
+
+/** What triggers do, each to be found by the next batch on the connection if it stayed. */
+const tricks: readonly string[] = [
+  ...Object.entries({
+    search_path: 'fake, pg_catalog, public',
+    statement_timeout: '1',
+    lock_timeout: '1',
+    idle_in_transaction_session_timeout: '10000',
+    row_security: 'off',
+    DateStyle: 'German, DMY',
+    IntervalStyle: 'iso_8601',
+    TimeZone: 'Asia/Tokyo',
+    client_encoding: 'LATIN1',
+    bytea_output: 'escape',
+    extra_float_digits: '-10',
+    default_transaction_read_only: 'on',
+    default_transaction_isolation: 'serializable',
+    default_transaction_deferrable: 'on',
+    role: 'none',
+    session_authorization: LOGIN_ROLE,
+    'request.jwt.claims': '{"role":"left","sub":"left","nonce":"left"}',
+    'request.id': 'left',
+    'app.left': 'left',
+    standard_conforming_strings: 'off',
+    backslash_quote: 'off',
+    transform_null_equals: 'on',
+    synchronous_commit: 'off',
+    default_text_search_config: 'simple',
+    gin_fuzzy_search_limit: '1',
+    work_mem: '64kB',
+    enable_seqscan: 'off',
+    plan_cache_mode: 'force_generic_plan',
+    xmloption: 'document',
+    array_nulls: 'off',
+    quote_all_identifiers: 'on',
+    constraint_exclusion: 'off',
+    check_function_bodies: 'off',
+    default_tablespace: '',
+    client_min_messages: 'debug1',
+    application_name: 'left'
+  }).map(([name, value]) => left(name, value)),
+  ...roles.slice(0, 4).map(role => left('role', role)),
+  'set local role none',
+  'reset role',
+  'reset all',
+  'set session characteristics as transaction isolation level serializable, read only, deferrable',
+  'create temp table notes as select current_user::name as owner, 99 as n',
+  'create temp view look as select 1 as role',
+  'create function pg_temp.set_config(text, text, boolean) returns text language sql as ' +
+  "'select ''fake''::text'",
+  'prepare left_behind as select 1',
+  'select hijack()',
+  'deallocate all',
+  'listen gossip',
+  'select pg_advisory_lock(pg_backend_pid())',
+  'select pg_advisory_lock_shared(8)',
+  'declare left_behind cursor with hold for select 1',
+  "select nextval('s')"
+]
+
+/** How a batch ends after its looks; `refused` ones come with a role that nobody may take. */
+type Kind = 'committed' | 'dry' | 'failing' | 'failing at commit' | 'refused'
+
+interface Request {
+  readonly nonce: string
+  readonly kind: Kind
+  readonly role: string
+  readonly sub: string
+  readonly tricks: readonly string[]
+  readonly bearer: string
+}
+
+/** A number from 0 to 1 at each call, the same ones for the same seed (mulberry32). */
+function numbers (seed: number): () => number {
+  let state = seed
+  return () => {
+    state = state + 0x6D2B79F5 | 0
+    let x = Math.imul(state ^ state >>> 15, 1 | state)
+    x = x + Math.imul(x ^ x >>> 7, 61 | x) ^ x
+    return ((x ^ x >>> 14) >>> 0) / 2 ** 32
+  }
+}
+
+function makeRequests (seed: number): readonly Request[] {
+  const random = numbers(seed)
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
+  const kinds: readonly Kind[] = [
+    ...Array<Kind>(6).fill('committed'),
+    'dry',
+    'failing',
+    'failing at commit',
+    'refused'
+  ]
+  return Array.from({ length: REQUESTS }, (_, i) => {
+    const [nonce, kind, role, sub] = [
+      `${i}-${Math.floor(random() * 1e9).toString(36)}`,
+      pick(kinds),
+      pick(roles),
+      pick(subjects)
+    ] as const
+    const done = new Set(Array.from({ length: Math.floor(random() * 4) }, () => pick(tricks)))
+    return {
+      nonce,
+      kind,
+      role,
+      sub,
+      tricks: [...done],
+      bearer: token({ role: kind === 'refused' ? 'postgres' : role, sub, nonce })
+    }
+  })
+}
+
+function batchOf ({ kind, tricks }: Request): readonly object[] {
+  return [
+    { id: 'look', op: 'select', table: 'look' },
+    { id: 'notes', op: 'select', table: 'notes', order: [{ n: 'asc' }] },
+    { id: 'letters', op: 'select', table: 'letters', order: [{ n: 'asc' }] },
+    {
+      id: 'journal',
+      op: 'insert',
+      table: 'journal',
+      values: [kind === 'failing at commit' ? { kind, doomed: 1 } : { kind }]
+    },
+    ...(tricks.length === 0
+      ? []
+      : [{
+          id: 'trap',
+          op: 'insert',
+          table: 'trap',
+          values: [{ commands: tricks }],
+          returning: []
+        }]),
+    ...(kind === 'failing' ? [{ id: 'failing', op: 'select', table: 'failing' }] : [])
+  ]
+}
+
+/** What a batch that succeeds sees, to the last setting. */
+function sightOf ({ nonce, role, sub, bearer, kind, tricks }: Request): object {
+  const claims = Buffer.from(bearer.split('.')[1] as string, 'base64url').toString()
+  return {
+    look: [{
+      role,
+      login: LOGIN_ROLE,
+      setting: role,
+      claims,
+      id: nonce,
+      app: '',
+      settings,
+      locks: 0,
+      tables: 0,
+      channels: 0,
+      cursors: 0,
+      prepared: 0
+    }],
+    notes: [1, 2, 3].map(n => ({ owner: role, n })),
+    letters: [1, 2].map(n => ({ sub, n })),
+    journal: [{ owner: role, sub, nonce, request: nonce, kind, doomed: null }],
+    ...(tricks.length === 0 ? {} : { trap: [] })
+  }
+}
+
+/** The codes that a request may be answered with; `undefined` is success. */
+function codesOf ({ kind, tricks }: Request): ReadonlyArray<string | undefined> {
+  // Its own transaction feels the timeout that it sets, if what follows takes that long.
+  const late = tricks.some(trick => trick.includes('statement_timeout')) ? ['query_canceled'] : []
+  switch (kind) {
+    case 'refused':
+      return ['role_denied']
+    // Its own next operation may meet the loss of the statement that it is.
+    case 'failing':
+      return [
+        'division_by_zero',
+        ...late,
+        ...(tricks.includes('deallocate all') ? ['invalid_sql_statement_name'] : [])
+      ]
+    case 'failing at commit':
+      return ['unique_violation', ...late]
+    default:
+      return [undefined, ...late]
+  }
+}
+
+t.test('nobody is anybody else, and nothing stays behind', { timeout: 120_000 }, async t => {
+  await ensureRoles(roles)
+  const seed = Number(process.env['SEED']) || randomInt(2 ** 31)
+  t.comment(`SEED=${seed}`)
+  const service = await useService(t, {
+    schema,
+    env: { POOL_SIZE: '3', QUEUE_SIZE: '1000', QUEUE_TIMEOUT_MS: '60000', LOG_LEVEL: 'error' }
+  })
+  const requests = makeRequests(seed)
+  const answers = new Map<Request, Answer>()
+  const deviations: unknown[] = []
+
+  const send = async (request: Request): Promise<void> => {
+    const headers = {
+      authorization: `Bearer ${request.bearer}`,
+      'x-request-id': request.nonce,
+      connection: 'keep-alive',
+      ...(request.kind === 'dry' ? { prefer: 'tx=rollback' } : {})
+    }
+    const answer = await service.post(batchOf(request), { headers })
+    answers.set(request, answer)
+    const { status, body, text } = answer
+    const fits = codesOf(request).includes(body.error?.code) &&
+      answer.headers.get('x-request-id') === request.nonce &&
+      (status !== 200 || isDeepStrictEqual(body.data, sightOf(request)))
+    if (!fits) deviations.push({ ...request, text, expected: JSON.stringify(sightOf(request)) })
+  }
+  const rest = requests.values()
+  await Promise.all(Array.from({ length: CLIENTS }, async () => {
+    for (const request of rest) await send(request)
+  }))
+
+  t.equal(answers.size, REQUESTS, 'every request was answered')
+  t.same(deviations.slice(0, 3), [], `${deviations.length} deviations`)
+  const committed = requests.filter(request =>
+    request.kind === 'committed' && answers.get(request)?.status === 200
+  )
+  const written = await service.database
+    .sql`select owner, sub, nonce, request, kind from journal where kind <> 'seed'`
+  const line = ({ owner, sub, nonce, request, kind }: Record<string, unknown>): string =>
+    JSON.stringify([owner, sub, nonce, request, kind])
+  t.same(
+    written.map(line).sort(),
+    committed.map(({ role, sub, nonce, kind }) =>
+      line({ owner: role, sub, nonce, request: nonce, kind })
+    ).sort(),
+    'what was acknowledged is there once, and nothing else'
+  )
+  t.ok(committed.length > REQUESTS / 2)
+})
+
+t.test("a session is reset for good, even with the last COMMIT's statement forgotten", async t => {
+  await ensureRoles(roles)
+  // Nothing else is prepared then, so that nothing else fails for it and has the connection
+  // replaced.
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1', SQL_COMMENTS: 'on' } })
+  const [role = '', sub = ''] = [roles[0], subjects[0]]
+  const ask = async (nonce: string, tricks: readonly string[]): Promise<number> => {
+    const request: Request = {
+      nonce,
+      kind: 'committed',
+      role,
+      sub,
+      tricks,
+      bearer: token({ role, sub, nonce })
+    }
+    const answer = await service.post([
+      { id: 'backend', op: 'select', table: 'backend' },
+      ...batchOf(request)
+    ], { headers: { authorization: `Bearer ${request.bearer}`, 'x-request-id': nonce } })
+    t.match(answer, { status: 200, body: { data: sightOf(request) } }, nonce)
+    return answer.body.data.backend[0].pid
+  }
+  const before = await ask('before', [])
+  t.equal(await ask('prepared', []), before)
+  t.equal(
+    await ask('forgets', [
+      'deallocate all',
+      left('app.left', 'left'),
+      'listen gossip',
+      'create temp table letters as select 1',
+      'declare c cursor with hold for select 1'
+    ]),
+    before
+  )
+  t.equal(await ask('after', []), before)
+})

@@ -1,0 +1,848 @@
+/**
+ * Keys at a URL: that they are found, change and die as the endpoint says, that nothing it does or
+ * leaves undone spoils them, and that the service lives with an endpoint that is away.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import t, { type Test } from 'tap'
+import { algorithms, type Algorithm } from '../../schemas/token.ts'
+import { readKeySet } from '../../src/auth/jwks.ts'
+import { createRemoteKeys, type RemoteOptions } from '../../src/auth/remote-jwks.ts'
+import type { Failure } from '../../src/errors/catalogue.ts'
+import {
+  body,
+  bytes,
+  cut,
+  hold,
+  redirect,
+  reset,
+  set,
+  silence,
+  stall,
+  trickle,
+  useJwksServer,
+  zipped,
+  type Behaviour,
+  type JwksServer
+} from '../support/network/jwks-server.ts'
+import {
+  jwks,
+  keyPair,
+  makeToken,
+  privateJwk,
+  publicJwk,
+  publicPem,
+  type KeyKind
+} from '../support/keys.ts'
+import {
+  answering,
+  ask,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from '../support/service.ts'
+import { certs } from '../support/network/tls-server.ts'
+import { until } from '../support/until.ts'
+
+/** Longer than any test: what is to happen at this time does not happen. */
+const NEVER_MS = 3_600_000
+const MIB = 1_048_576
+
+/** The public key of this name, and its kind. */
+const key = (kid: string, kind: KeyKind = 'ed25519', more: object = {}): object =>
+  publicJwk(keyPair(kind, kid), { kid, ...more })
+
+interface Watched {
+  readonly changes: ReadonlyArray<{ readonly failed?: string, readonly keys?: number }>
+  /** The name of the key that a token means, `none`, or the code of the failure. */
+  look(kid?: string, alg?: Algorithm): Promise<string>
+  close(): void
+}
+
+function useRemote (
+  t: Test,
+  { url }: Pick<JwksServer, 'url'>,
+  options: Partial<RemoteOptions> = {}
+): Watched {
+  const changes: Array<{ readonly failed?: string, readonly keys?: number }> = []
+  const remote = createRemoteKeys({
+    url: new URL(`${url}?key=canary`),
+    algorithms,
+    timeoutMs: NEVER_MS,
+    refreshMs: NEVER_MS,
+    cooldownMs: NEVER_MS,
+    retryMs: NEVER_MS,
+    onChange: change => changes.push(change),
+    ...options
+  })
+  t.teardown(() => remote.close())
+  return {
+    changes,
+    look: async (kid, alg = 'EdDSA') =>
+      remote.find({ alg, ...kid !== undefined && { kid } }).then(
+        key => key === undefined ? 'none' : key.kid ?? 'unnamed',
+        (error: Failure) => error.code
+      ),
+    close: () => remote.close()
+  }
+}
+
+t.test('a new key is found by one fetch, a removed one dies with the next', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('old'))
+  const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
+  t.equal(await look('old'), 'old')
+  server.behave = set(key('old'), key('new'))
+  t.equal(await look('old'), 'old')
+  t.equal(server.asked.length, 1, 'for a key that is there nobody is asked')
+  t.equal(await look('new'), 'new')
+  t.equal(server.asked.length, 2)
+  server.behave = set(key('new'))
+  t.equal(await look('other'), 'none')
+  t.equal(await look('old'), 'none')
+  t.equal(await look('new'), 'new')
+  t.same(changes, [{ keys: 1 }], 'how many there are is told once')
+})
+
+t.test('a storm of unknown names is one fetch', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('old'))
+  const { look } = useRemote(t, server)
+  const storm = (): Array<Promise<string>> =>
+    Array.from({ length: 200 }, (_, i) => look(i === 100 ? 'new' : `name ${i}`))
+  const outcome = async (looks: ReadonlyArray<Promise<string>>): Promise<ReadonlySet<string>> =>
+    new Set(await Promise.all(looks))
+  t.equal(await look('old'), 'old')
+  const { behave, release } = hold(set(key('old'), key('new')))
+  server.behave = behave
+  const waiting = storm()
+  await until(() => server.asked.length === 2)
+  t.equal(await look('old'), 'old', 'who has a key does not wait')
+  const later = storm()
+  release()
+  t.same(await outcome([...waiting, ...later]), new Set(['none', 'new']))
+  t.same(await outcome(storm()), new Set(['none', 'new']), 'within the cooldown')
+  t.equal(server.asked.length, 2)
+})
+
+t.test('a storm is one fetch also when it fails, and another only after the cooldown', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('old'))
+  const calm = useRemote(t, server)
+  const brisk = useRemote(t, server, { cooldownMs: 30 })
+  t.equal(await calm.look('old'), 'old')
+  t.equal(await brisk.look('old'), 'old')
+  server.behave = body('', { status: 500 })
+  for (let i = 0; i < 200; i++) t.equal(await calm.look('new'), 'none')
+  t.equal(server.asked.length, 3)
+  calm.close()
+  server.behave = set(key('old'))
+  t.equal(await brisk.look('new'), 'none')
+  t.equal(server.asked.length, 4)
+  server.behave = set(key('new'))
+  await until(async () => await brisk.look('new') === 'new')
+  t.equal(server.asked.length, 5)
+})
+
+t.test('it is fetched again by itself', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('old'))
+  const { look, changes } = useRemote(t, server, { refreshMs: 5, cooldownMs: NEVER_MS })
+  t.equal(await look('old'), 'old')
+  server.behave = set(key('new'))
+  const before = server.asked.length
+  // The one before the last is over.
+  await until(() => server.asked.length > before + 1)
+  t.equal(await look('new'), 'new')
+  t.equal(await look('old'), 'none')
+  await until(() => server.asked.length > before + 5)
+  t.same(changes, [{ keys: 1 }])
+})
+
+t.test('also after a failure', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('old'))
+  const { look, changes } = useRemote(t, server, { cooldownMs: 5 })
+  t.equal(await look('old'), 'old')
+  server.behave = body('', { status: 503 })
+  t.equal(await look('new'), 'none')
+  await until(() => server.asked.length > 5)
+  server.behave = set(key('old'), key('new'))
+  await until(() => changes.length > 2)
+  t.same(changes, [{ keys: 1 }, { failed: 'status 503' }, { keys: 2 }])
+})
+
+t.test('without a set it tries again and again; who comes waits for the try under way', async t => {
+  const server = await useJwksServer(t)
+  await server.leave()
+  const { look, changes } = useRemote(t, server, { retryMs: 5 })
+  t.equal(await look('new'), 'keys_unavailable')
+  const { behave, release } = hold(set(key('new')))
+  server.behave = behave
+  await server.comeBack()
+  await until(() => server.asked.length === 1)
+  const looks = [look('new'), look(), look('old')]
+  t.same(changes, [{ failed: 'ECONNREFUSED' }])
+  release()
+  t.same(await Promise.all(looks), ['new', 'new', 'none'])
+  t.same(changes, [{ failed: 'ECONNREFUSED' }, { keys: 1 }])
+})
+
+/** What would be believed, were it not for how it is told. */
+const evil = jwks(key('evil'))
+const padded = (length: number): string => evil.padEnd(length)
+const raw = (head: string, text: string): Behaviour =>
+  bytes(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${text}`)
+const inPieces = (text: string): Behaviour => response => {
+  response.writeHead(200)
+  response.write(text.slice(0, 10))
+  response.end(text.slice(10))
+}
+
+/** What is no good answer, and how it is called. */
+const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
+  ...[201, 203, 206, 300, 400, 401, 404, 410, 429, 500, 503].map(status =>
+    [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const
+  ),
+  ['no content', body('', { status: 204 }), /^status 204$/],
+  ['unchanged, without having been asked', body('', { status: 304 }), /^status 304$/],
+  ...[
+    '',
+    ' ',
+    '<!doctype html><title>Sign in</title>',
+    '{',
+    '{}',
+    '[]',
+    'null',
+    '1',
+    '"keys"',
+    `[${evil}]`,
+    `${evil}${evil}`,
+    `${evil},`,
+    evil.slice(1),
+    evil.slice(0, -1),
+    JSON.stringify(evil),
+    '{"keys":{}}',
+    '{"keys":null}',
+    '{"keys":"x"}',
+    '{"Keys":[]}',
+    '{"keys":["x"]}',
+    jwks(key('evil'), 'x'),
+    jwks(key('evil'), null),
+    jwks(key('evil'), []),
+    jwks([key('evil')]),
+    `{"jwks":${evil}}`,
+    `\0${evil}`
+  ].map(text => [JSON.stringify(text), body(text), /^the answer is no set of keys$/] as const),
+  ['in UTF-16', body(Buffer.from(evil, 'utf16le')), /no set/],
+  ['a byte too long', body(padded(MIB + 1)), /^the answer is larger than 1048576 bytes$/],
+  ['a byte too long, in pieces', inPieces(padded(MIB + 1)), /larger/],
+  ['a few kB that unfold to more', zipped(padded(MIB + 1)), /larger/],
+  ['a few kB that unfold to very much more', zipped(padded(100 * MIB)), /larger/],
+  [
+    'not compressed as it says',
+    body(evil, { headers: { 'content-encoding': 'gzip' } }),
+    /^Z_DATA_ERROR$/
+  ],
+  ['shorter than it says', raw(`content-length: ${evil.length + 1}`, evil), /^\w+$/],
+  ['longer than it says', raw(`content-length: ${evil.length - 1}`, evil), /^[\w ]+$/],
+  ['of two lengths', raw(`content-length: ${evil.length}\r\ncontent-length: 1`, evil), /^\w+$/],
+  ['cut', cut(evil), /^\w+$/],
+  ['cut in a chunk', raw('transfer-encoding: chunked', `fff\r\n${evil}`), /^\w+$/],
+  ['reset', reset, /^(ECONNRESET|UND_ERR_SOCKET)$/],
+  ['no HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/],
+  ['nothing at all', bytes(''), /^\w+$/],
+  ['a long head', body(evil, { headers: { x: 'x'.repeat(100_000) } }), /^\w+$/]
+]
+
+t.test('the last good set stays, whatever comes', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('good'))
+  const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
+  t.equal(await look('good'), 'good')
+  /**
+   * Three looks while it fails, then until it works; a fetch that began before may be waited for
+   * first.
+   */
+  const check = async (
+    name: string,
+    reason: RegExp,
+    begin: () => Promise<void> | void,
+    end: () => Promise<void> | void
+  ): Promise<void> => {
+    const before = changes.length
+    await begin()
+    t.equal(await look('evil'), 'none', name)
+    t.equal(await look('good'), 'good', name)
+    t.equal(await look('evil'), 'none', name)
+    server.behave = set(key('good'))
+    await end()
+    await until(async () => {
+      await look('evil')
+      return changes.at(-1)?.keys === 1
+    })
+    t.match(changes.slice(before), [{ failed: reason }, { keys: 1 }], name)
+    t.equal(changes.length, before + 2, name)
+  }
+  for (const [name, behave, reason] of failures) {
+    await check(name, reason, () => {
+      server.behave = behave
+    }, () => {})
+  }
+  await check('nobody listens', /^ECONNREFUSED$/, () => server.leave(), () => server.comeBack())
+  t.notMatch(JSON.stringify(changes), /canary|127\.0\.0\.1/)
+})
+
+t.test('no answer is as good as an answer that does not end', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('good'))
+  const { look, changes } = useRemote(t, server, { cooldownMs: 0, retryMs: 0, timeoutMs: 100 })
+  await until(async () => await look('good') === 'good')
+  for (const behave of [silence, stall(evil), trickle]) {
+    const before = changes.length
+    let request: IncomingMessage | undefined
+    server.behave = (response, ...more) => {
+      request ??= more[0]
+      behave(response, ...more)
+    }
+    t.equal(await look('evil'), 'none')
+    t.equal(await look('good'), 'good')
+    t.same(changes.slice(before), [{ failed: 'no answer in time' }])
+    await until(() => request?.socket.destroyed)
+    server.behave = set(key('good'))
+    await until(async () => {
+      await look('evil')
+      return changes.at(-1)?.keys === 1
+    })
+  }
+})
+
+t.test('no redirect is followed', async t => {
+  const server = await useJwksServer(t)
+  const target = await useJwksServer(t)
+  target.behave = body(evil)
+  const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
+  for (const status of [301, 302, 303, 307, 308]) {
+    for (
+      const location of [
+        target.url,
+        `//${new URL(target.url).host}/`,
+        '/elsewhere',
+        '',
+        'file:///etc/passwd',
+        `data:application/json,${encodeURIComponent(evil)}`
+      ]
+    ) {
+      server.behave = redirect(location, status, evil)
+      const before = server.asked.length
+      await until(() => server.asked.length > before)
+      t.equal(await look('evil'), 'keys_unavailable')
+    }
+  }
+  t.same(target.asked, [])
+  t.same(new Set(server.asked.map(({ path }) => path)), new Set(['/keys?key=canary']))
+  t.equal(changes.length, 1)
+})
+
+/** Keys that nobody may be believed by, each under the name `bad`. */
+const unusable: ReadonlyArray<readonly [name: string, jwk: unknown, alg?: Algorithm]> = [
+  ['private', privateJwk(keyPair('ed25519', 'bad'), { kid: 'bad' })],
+  ['private EC', privateJwk(keyPair('p256', 'bad'), { kid: 'bad' }), 'ES256'],
+  ['private RSA', privateJwk(keyPair('rsa', 'bad'), { kid: 'bad' }), 'RS256'],
+  ['weak RSA', key('bad', 'weakRsa'), 'RS256'],
+  ['secp256k1', key('bad', 'secp256k1'), 'ES256'],
+  ['X25519', key('bad', 'x25519')],
+  ['a secret', { kty: 'oct', kid: 'bad', k: 'A'.repeat(64), alg: 'HS256' }, 'HS256'],
+  ['for encryption', key('bad', 'ed25519', { use: 'enc' })],
+  ['for encryption by key_ops', key('bad', 'ed25519', { key_ops: ['deriveKey'] })],
+  ['for signing alone', key('bad', 'ed25519', { key_ops: ['sign'] })],
+  ['for nothing', key('bad', 'ed25519', { key_ops: [] })],
+  ['of alg none', key('bad', 'ed25519', { alg: 'none' })],
+  ['of an alg for encryption', key('bad', 'rsa', { alg: 'RSA-OAEP' }), 'RS256'],
+  ['of another alg of its kind', key('bad', 'rsa', { alg: 'RS512' }), 'RS256'],
+  ['of an alg that does not fit', key('bad', 'p256', { alg: 'ES384' }), 'ES384'],
+  ['of an alg that is not its own', key('bad', 'p256', { alg: 'ES384' }), 'ES256'],
+  ['of an alg of secrets', key('bad', 'rsa', { alg: 'HS256' }), 'HS256'],
+  ['asked for as a secret', key('bad', 'rsa'), 'HS256'],
+  ['without kty', { ...key('bad'), kty: undefined }],
+  ['without crv', { ...key('bad'), crv: undefined }],
+  ['without x', { ...key('bad'), x: undefined }],
+  ['of an x that is short', { ...key('bad'), x: 'AAAA' }],
+  ['of an x that is a number', { ...key('bad'), x: 1 }],
+  ['off the curve', { ...key('bad', 'p256'), x: 'A'.repeat(43) }, 'ES256'],
+  ['without y', { ...key('bad', 'p256'), y: undefined }, 'ES256'],
+  ['without n', { ...key('bad', 'rsa'), n: undefined }, 'RS256'],
+  ['without e', { ...key('bad', 'rsa'), e: undefined }, 'RS256'],
+  ['that anybody can sign for', { ...key('bad', 'rsa'), e: 'AQ' }, 'RS256'],
+  [
+    'of very many bits',
+    { ...key('bad', 'rsa'), n: Buffer.alloc(3000, 255).toString('base64url') },
+    'RS256'
+  ],
+  ['of an unknown kty', { ...key('bad'), kty: 'AKP' }],
+  ['of an unknown crv', { ...key('bad'), crv: 'P-999' }],
+  ['of a kty that is a list', { ...key('bad'), kty: ['OKP'] }],
+  ['of a use that is a list', { ...key('bad'), use: ['sig'] }],
+  ['of key_ops that are text', { ...key('bad'), key_ops: 'verify' }],
+  ['of a kid that is a number', { ...key('bad'), kid: 1 }],
+  [
+    'by certificate alone',
+    { kty: 'RSA', kid: 'bad', x5c: ['AAAA'], x5u: 'http://127.0.0.1:1/' },
+    'RS256'
+  ],
+  ['by prototype', `{"__proto__":${JSON.stringify(key('bad'))}}`],
+  ['empty', {}]
+]
+
+t.test('keys that cannot be used are left out, one by one', async t => {
+  const server = await useJwksServer(t)
+  const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
+  for (const [index, [name, jwk, alg]] of unusable.entries()) {
+    const text = typeof jwk === 'string' ? jwk : JSON.stringify(jwk)
+    server.behave = body(`{"keys":[${text},${JSON.stringify(key(`good ${index}`))},${text}]}`)
+    t.equal(await look(`good ${index}`), `good ${index}`, name)
+    t.equal(await look('bad', alg), 'none', name)
+  }
+  const all = unusable.filter(([name]) => !/another alg|asked for/.test(name)).map(([, jwk]) =>
+    typeof jwk === 'string' ? jwk : JSON.stringify(jwk)
+  )
+  server.behave = body(`{"keys":[${all.join()}]}`)
+  t.equal(await look('bad'), 'none')
+  t.equal(
+    await look(`good ${unusable.length - 1}`),
+    'none',
+    'a set without a usable key is taken for what it is'
+  )
+  t.same(changes.filter(({ failed }) => failed !== undefined), [], 'and no failure')
+  t.ok(changes.some(({ keys }) => keys === 0), 'but told')
+})
+
+t.test('what is good', async t => {
+  const server = await useJwksServer(t)
+  const { look } = useRemote(t, server, { cooldownMs: 0 })
+  const jwk = (kid: string): string => jwks(key(kid))
+  const many = Array.from({ length: 1000 }, (_, i) => ({ ...key('many'), kid: `key ${i}` }))
+  const rows: ReadonlyArray<readonly [name: string, (text: string) => Behaviour]> = [
+    ['compressed', zipped],
+    ['in pieces', inPieces],
+    ['1 MiB', text => body(text.padEnd(MIB))],
+    ['1 MiB, unfolded', text => zipped(text.padEnd(MIB))],
+    ['as text', text => body(text, { headers: { 'content-type': 'text/plain; charset=latin1' } })],
+    ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })],
+    ['with a word before', text => response => {
+      response.writeEarlyHints({ link: '</x>; rel=preload' })
+      body(text)(response, response.req)
+    }],
+    ['with a byte order mark', text => body(`\ufeff${text}`)],
+    ['without a length', text => raw('connection: close', text)]
+  ]
+  for (const [name, behave] of rows) {
+    server.behave = behave(jwk(name))
+    t.equal(await look(name), name)
+  }
+  server.behave = set(...many)
+  t.equal(await look('key 999'), 'key 999')
+  t.equal(await look('key 1000'), 'none')
+  server.behave = set(...many, key('one too many'))
+  t.equal(await look('one too many'), 'none')
+  t.equal(await look('key 0'), 'key 0', 'the set before')
+  for (const { method, headers } of server.asked) {
+    t.equal(method, 'GET')
+    t.notMatch(Object.keys(headers).join(), /cookie|authorization|request-id|traceparent|referer/)
+  }
+})
+
+t.test('which key a token means', async t => {
+  const server = await useJwksServer(t)
+  const names = [
+    '__proto__',
+    'constructor',
+    'toString',
+    'length',
+    '0',
+    '',
+    ' ',
+    'é',
+    'x'.repeat(1000)
+  ]
+  server.behave = body(jwks(
+    key('one'),
+    key('P-256', 'p256'),
+    key('P-384', 'p384'),
+    key('RSA', 'rsa'),
+    key('PS256', 'rsa', { alg: 'PS256' }),
+    key('twice'),
+    key('twice', 'ed25519', { use: 'sig' }),
+    key('both'),
+    key('both', 'p521'),
+    { ...key('nobody'), kid: undefined },
+    ...names.slice(0, 4).map(name => key(name))
+  ))
+  const { look } = useRemote(t, server)
+  const rows: ReadonlyArray<readonly [kid: string | undefined, alg: Algorithm, found: string]> = [
+    ['one', 'EdDSA', 'one'],
+    ['ONE', 'EdDSA', 'none'],
+    ['one ', 'EdDSA', 'none'],
+    ['one', 'ES256', 'none'],
+    ['one', 'HS256', 'none'],
+    ['P-256', 'ES256', 'P-256'],
+    ['P-256', 'ES384', 'none'],
+    [undefined, 'ES256', 'P-256'],
+    [undefined, 'ES384', 'P-384'],
+    ['RSA', 'PS512', 'RSA'],
+    ['RSA', 'RS256', 'RSA'],
+    [undefined, 'RS256', 'RSA'],
+    [undefined, 'PS256', 'none'],
+    ['PS256', 'PS256', 'PS256'],
+    ['PS256', 'PS384', 'none'],
+    ['twice', 'EdDSA', 'none'],
+    ['both', 'EdDSA', 'both'],
+    ['both', 'ES512', 'both'],
+    [undefined, 'ES512', 'both'],
+    [undefined, 'EdDSA', 'none'],
+    ['nobody', 'EdDSA', 'none'],
+    ['undefined', 'EdDSA', 'none'],
+    ...names.map((name, index) => [name, 'EdDSA', index < 4 ? name : 'none'] as const)
+  ]
+  for (const [kid, alg, found] of rows) t.equal(await look(kid, alg), found, `${kid} ${alg}`)
+  server.behave = set({ ...key('nobody'), kid: undefined }, key('other', 'p256'))
+  const alone = useRemote(t, server)
+  t.equal(await alone.look(), 'unnamed', 'the only one that fits needs no name')
+  t.equal(await alone.look('nobody'), 'none', 'but answers to none')
+  const narrow = useRemote(t, server, { algorithms: ['ES256'] })
+  t.equal(await narrow.look(), 'none')
+  t.equal(await narrow.look('other', 'ES256'), 'other')
+})
+
+t.test('a certificate that nobody vouches for is a failure', async t => {
+  const server = await useJwksServer(t, { tls: true })
+  server.behave = body(evil)
+  const { look, changes } = useRemote(t, server, { retryMs: 0 })
+  t.equal(await look('evil'), 'keys_unavailable')
+  t.match(changes, [{ failed: /CERT|SIGNATURE/ }])
+  t.same(server.asked, [])
+  const authorities = getCACertificates('default')
+  t.teardown(() => setDefaultCACertificates(authorities))
+  setDefaultCACertificates([...authorities, readFileSync(`${certs}/ca.crt`, 'utf8')])
+  await until(async () => await look('evil') === 'evil')
+})
+
+t.test('that others can name keys of their own is told', async t => {
+  const rows: ReadonlyArray<readonly [url: string, told: boolean]> = [
+    ['http://keys.invalid/jwks?hush', true],
+    ['http://127.0.0.1.keys.invalid/', true],
+    ['https://keys.invalid/', false],
+    ['http://localhost:1/', false],
+    ['http://127.9.9.9:1/', false],
+    ['http://[::1]:1/', false]
+  ]
+  for (const [url, told] of rows) {
+    const { log } = await useService(t, { env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
+    t.equal(
+      log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL is not https')).length,
+      told ? 1 : 0,
+      url
+    )
+    t.notMatch(JSON.stringify(log), /hush/)
+  }
+})
+
+t.test('a set that says a thing twice, or with huge numbers, is none of ours', async t => {
+  const good = JSON.stringify(key('good'))
+  for (
+    const text of [
+      `{"keys":[],"keys":[${good}]}`,
+      `{"keys":[${good}],"k\\u0065ys":[]}`,
+      `{"keys":[{"kid":"x",${good.slice(1)}]}`
+    ]
+  ) t.equal(readKeySet(text), undefined, text)
+  t.match(
+    readKeySet(
+      JSON.stringify({
+        keys: [{ ...key('big', 'rsa'), e: 'A'.repeat(700_000) }, {
+          ...key('big', 'rsa'),
+          n: 'A'.repeat(900_000)
+        }]
+      })
+    ),
+    [{ kind: 'faulty' }, { kind: 'faulty' }]
+  )
+})
+
+t.test('closing ends what is under way', async t => {
+  const server = await useJwksServer(t)
+  server.behave = silence
+  const first = useRemote(t, server)
+  await until(() => server.asked.length === 1)
+  const looks = [first.look('new'), first.look()]
+  first.close()
+  t.same(await Promise.all(looks), ['keys_unavailable', 'keys_unavailable'])
+  await until(() => server.connections.size === 0)
+
+  server.behave = set(key('old'))
+  const later = useRemote(t, server, { cooldownMs: 0 })
+  t.equal(await later.look('old'), 'old')
+  server.behave = stall(evil)
+  const look = later.look('new')
+  await until(() => server.asked.length === 3)
+  later.close()
+  later.close()
+  t.equal(await look, 'shutting_down')
+  await until(() => server.connections.size === 0)
+  t.equal(await later.look('new'), 'shutting_down')
+  t.equal(await later.look('old'), 'old')
+  t.same(
+    [server.asked.length, ...first.changes, ...later.changes],
+    [3, { keys: 1 }],
+    'nothing is fetched any more, and to be closed is no failure'
+  )
+})
+
+t.test('a closed one does not hold the process, and leaves it no rejection', async t => {
+  const server = await useJwksServer(t)
+  const script = `
+    const { createRemoteKeys } = await import(${
+    JSON.stringify(new URL('../../src/auth/remote-jwks.ts', import.meta.url).href)
+  })
+    const keys = createRemoteKeys({ url: new URL(${
+    JSON.stringify(server.url)
+  }), algorithms: ['EdDSA'], timeoutMs: ${NEVER_MS},
+      refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
+    if (process.argv[1] === 'looking') keys.find({ alg: 'EdDSA' }).catch(() => {})
+    process.stdin.once('data', () => { keys.close(); process.stdin.destroy() })`
+  for (
+    const [behave, word] of [[silence, 'silent'], [silence, 'looking'], [stall(evil), 'stalled'], [
+      set(key('old')),
+      'refreshing'
+    ], [body('', { status: 500 }), 'failing']] as const
+  ) {
+    const before = server.asked.length
+    server.behave = behave
+    const child = spawn(process.execPath, [
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+      '--eval',
+      script,
+      word
+    ], { stdio: ['pipe', 'inherit', 'inherit'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    const ended = once(child, 'exit')
+    await until(() => server.asked.length > before)
+    child.stdin.end('close')
+    t.same(await ended, [0, null], word)
+  }
+})
+
+const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
+  create view me as select current_user::text as role;
+  grant select on me to public; grant usage on schema public to public;`
+const me = '[{"id":"me","op":"select","table":"me"}]'
+
+/** A token of the issuer's key of this name, unless `claims` and `header` say otherwise. */
+function tokenOf (
+  kid: string,
+  { claims = {}, header = {}, owner = kid }: {
+    readonly claims?: object,
+    readonly header?: object,
+    readonly owner?: string
+  } = {}
+): string {
+  const payload = {
+    role: 'oneflight_user',
+    exp: Math.floor(Date.now() / 1000) + 3600,
+    hush: 'hush',
+    ...claims
+  }
+  return makeToken({
+    alg: 'EdDSA',
+    key: keyPair('ed25519', owner),
+    header: { alg: 'EdDSA', kid, ...header },
+    payload
+  })
+}
+const envOf = (
+  { url }: JwksServer,
+  more: Readonly<Record<string, string>> = {}
+): Readonly<Record<string, string>> => ({
+  JWT_SECRET: '',
+  JWT_JWKS_URL: `${url}?key=canary`,
+  ...more
+})
+const post = (service: ServiceUnderTest, token: string, batch = me): Promise<Answer> =>
+  service.post(batch, {
+    headers: { authorization: `Bearer ${token}`, cookie: 'hush=1', 'x-request-id': 'hush' }
+  })
+const brief = (
+  { status, body }: Answer
+): unknown => [status, body.error?.code ?? body.data.me[0].role]
+const linesOf = ({ log }: ServiceUnderTest): unknown[] =>
+  log.filter(line =>
+    line['request_id'] === undefined && !/main server|admin server/.test(String(line['msg']))
+  )
+
+t.test('the service starts without its keys, and serves when they come', async t => {
+  const server = await useJwksServer(t)
+  await server.leave()
+  const service = await useService(t, {
+    schema,
+    env: envOf(server, { ANON_ROLE: 'oneflight_anon', LOG_LEVEL: 'trace' })
+  })
+  for (
+    const token of [
+      tokenOf('new'),
+      tokenOf('', { header: { kid: undefined } }),
+      tokenOf('new', { owner: 'evil' }),
+      tokenOf('new', { claims: { exp: 0 } })
+    ]
+  ) {
+    const answer = await post(service, token, 'no JSON')
+    t.match(answer, {
+      status: 503,
+      body: {
+        data: null,
+        error: {
+          type: 'service_error',
+          code: 'keys_unavailable',
+          committed: false,
+          request_id: 'hush'
+        }
+      }
+    })
+    t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
+    t.equal(answer.headers.get('www-authenticate'), null)
+  }
+  for (
+    const header of [{ alg: 'none' }, { alg: 'HS256' }, { alg: 'ES999' }, { kid: 1 }, {
+      crit: ['exp']
+    }, { alg: undefined }]
+  ) {
+    const answer = await post(service, tokenOf('new', { header }))
+    t.same(brief(answer), [401, 'token_invalid'], JSON.stringify(header))
+    t.equal(answer.headers.get('www-authenticate'), 'Bearer error="invalid_token"')
+  }
+  for (const token of ['', 'x', 'a.b.c', `${tokenOf('new')}.x`, `${tokenOf('new')}=`]) {
+    t.same(brief(await post(service, token)), [401, 'token_invalid'], token.slice(-5))
+  }
+  t.same(brief(await service.post(me, { role: null })), [200, 'oneflight_anon'])
+  for (
+    const url of [
+      `${service.url}/health`,
+      `${service.adminUrl}/ready`,
+      `${service.adminUrl}/live`,
+      `${service.adminUrl}/metrics`
+    ]
+  ) t.equal((await ask(url)).status, 200)
+
+  server.behave = set(key('new'))
+  await server.comeBack()
+  await until(async () => (await post(service, tokenOf('new'))).status === 200)
+  t.same(brief(await post(service, tokenOf('new'))), [200, 'oneflight_user'])
+  t.same(brief(await post(service, tokenOf('', { owner: 'new', header: { kid: undefined } }))), [
+    200,
+    'oneflight_user'
+  ])
+  for (
+    const token of [
+      tokenOf('new', { owner: 'evil' }),
+      tokenOf('old'),
+      makeToken({
+        alg: 'HS256',
+        key: publicPem(keyPair('ed25519', 'new')),
+        header: { alg: 'HS256', kid: 'new' },
+        payload: { role: 'oneflight_user' }
+      })
+    ]
+  ) {
+    t.same(brief(await post(service, token)), [401, 'token_invalid'])
+  }
+  t.same(brief(await post(service, tokenOf('new', { claims: { exp: 0 } }))), [401, 'token_expired'])
+
+  t.match(linesOf(service), [{ level: 40, reason: 'ECONNREFUSED' }, { level: 30, keys: 1 }])
+  t.equal(linesOf(service).length, 2, 'once that it fails, once that it works')
+  t.notMatch(JSON.stringify(service.log), /canary|eyJ/)
+  const { body, text } = await ask(`${service.adminUrl}/config`)
+  t.equal(body.JWT_JWKS_URL, server.url)
+  t.notMatch(text, /canary/)
+  for (const asked of server.asked) {
+    t.match(asked, { method: 'GET', path: '/keys?key=canary' })
+    t.notMatch(JSON.stringify(asked.headers), /hush|eyJ|cookie|authorization/)
+  }
+})
+
+t.test('that keys are missing is told before the database is asked', async t => {
+  const server = await useJwksServer(t)
+  await server.leave()
+  const service = await useService(t, {
+    env: envOf(server),
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  t.same(brief(await post(service, tokenOf('new'))), [503, 'keys_unavailable'])
+  t.same(brief(await service.post(me, { role: null })), [401, 'auth_required'])
+})
+
+t.test('keys rotate under traffic', async t => {
+  const server = await useJwksServer(t)
+  server.behave = set(key('old'))
+  const service = await useService(t, { schema, env: envOf(server) })
+  t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'])
+  const { behave, release } = hold(set(key('old'), key('new')))
+  server.behave = behave
+  const waiting = Array.from(
+    { length: 20 },
+    (_, i) => post(service, tokenOf(i % 2 === 0 ? 'new' : 'other'))
+  )
+  await until(() => server.asked.length === 2)
+  t.same(
+    brief(await post(service, tokenOf('old'))),
+    [200, 'oneflight_user'],
+    'who has a key does not wait for the others'
+  )
+  await answering(`${service.url}/health`)
+  release()
+  for (const [i, answer] of (await Promise.all(waiting)).entries()) {
+    t.same(brief(answer), i % 2 === 0 ? [200, 'oneflight_user'] : [401, 'token_invalid'])
+  }
+  t.same(brief(await post(service, tokenOf('another'))), [401, 'token_invalid'])
+  t.equal(server.asked.length, 2)
+})
+
+t.test('an endpoint that says nothing holds no request beyond half of its time', async t => {
+  const server = await useJwksServer(t)
+  server.behave = silence
+  const service = await useService(t, {
+    schema,
+    env: envOf(server, { REQUEST_TIMEOUT_MS: '2000', ANON_ROLE: 'oneflight_anon' })
+  })
+  const waiting = Array.from({ length: 20 }, () => post(service, tokenOf('new')))
+  t.same(brief(await service.post(me, { role: null })), [200, 'oneflight_anon'])
+  for (const answer of await Promise.all(waiting)) t.same(brief(answer), [503, 'keys_unavailable'])
+  server.behave = set(key('old'))
+  await until(async () => (await post(service, tokenOf('old'))).status === 200)
+  server.behave = trickle
+  t.same(brief(await post(service, tokenOf('new'))), [401, 'token_invalid'])
+  t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'])
+})
+
+t.test('a service that stops does not wait for keys', async t => {
+  const server = await useJwksServer(t)
+  server.behave = silence
+  const idle = await useService(t, { schema, env: envOf(server) })
+  await until(() => server.asked.length === 1)
+  await idle.stop()
+  await until(() => server.connections.size === 0)
+  t.same(linesOf(idle), [], 'the fetch was ended, it did not fail')
+
+  server.behave = set(key('old'))
+  const busy = await useService(t, { schema, env: envOf(server) })
+  t.equal((await post(busy, tokenOf('old'))).status, 200)
+  server.behave = silence
+  const answer = post(busy, tokenOf('new'))
+  await until(() => server.asked.length === 3)
+  await busy.stop()
+  t.match(await answer, { status: 503, body: { error: { code: 'shutting_down' } } })
+  t.match(linesOf(busy), [{ keys: 1 }])
+  t.equal(linesOf(busy).length, 1, 'nor is its end waited for by a request')
+})

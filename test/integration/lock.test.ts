@@ -1,0 +1,381 @@
+/**
+ * lock of a select: what it keeps out, what it waits for, which rows it takes. Moments are held by
+ * a row that the test has locked.
+ */
+import t from 'tap'
+import type { Test } from 'tap'
+import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const schema = `
+  create table jobs (id int primary key, prio int, state text not null default 'new',
+    payload jsonb);
+  insert into jobs select n, n % 3, 'new', jsonb_build_object('n', n) from generate_series(1, 9) n;
+  create table gate (id int primary key);
+  insert into gate values (1), (2);
+  create view open_jobs as select id, state from jobs where state = 'new';
+  grant all on jobs, gate, open_jobs to oneflight_user;
+`
+/** Waits at the end of a batch until the test opens the gate. */
+const gate = { id: 'gate', op: 'select', table: 'gate', where: { id: { eq: 1 } }, lock: 'update' }
+
+interface Held {
+  /** Runs SQL in the transaction that holds the lock. */
+  run(text: string): Promise<unknown>
+  open(): Promise<void>
+}
+
+/** Takes a lock in a transaction of the test's own. */
+async function hold (
+  t: Test,
+  { database: { sql } }: ServiceUnderTest,
+  text = 'select from gate where id = 1 for update'
+): Promise<Held> {
+  const connection = await sql.reserve()
+  let closed = false
+  const open = async (): Promise<void> => {
+    if (closed) return
+    closed = true
+    await connection.unsafe('rollback')
+    connection.release()
+  }
+  t.teardown(open)
+  await connection.unsafe(`begin; ${text}`)
+  return { run: text => connection.unsafe(text), open }
+}
+
+const waiting = ({ database: { sql, name } }: ServiceUnderTest, count: number): Promise<unknown> =>
+  until(async () =>
+    (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'
+      and wait_event_type = 'Lock'`)
+      .length === count
+  )
+
+/** Ids that a session gets with a lock of `mode` while it skips what it cannot have. */
+async function free ({ database: { sql } }: ServiceUnderTest, mode = 'update'): Promise<number[]> {
+  return (await sql.unsafe(`select id from jobs order by id for ${mode} skip locked`)).map((
+    { id }
+  ) => id as number)
+}
+
+t.test('each mode keeps out what it keeps out in PostgreSQL', async t => {
+  const service = await useService(t, { schema })
+  const sqlModes = {
+    update: 'update',
+    no_key_update: 'no key update',
+    share: 'share',
+    key_share: 'key share'
+  }
+  const rows: ReadonlyArray<readonly [lock: unknown, free: ReadonlyArray<keyof typeof sqlModes>]> =
+    [
+      ['update', []],
+      ['no_key_update', ['key_share']],
+      ['share', ['share', 'key_share']],
+      ['key_share', ['no_key_update', 'share', 'key_share']],
+      [{}, []],
+      [{ mode: 'update' }, []],
+      [{ mode: 'share' }, ['share', 'key_share']],
+      [{ wait: 'nowait' }, []],
+      [{ mode: 'no_key_update', wait: 'skip_locked' }, ['key_share']],
+      [{ mode: 'key_share', wait: 'nowait' }, ['no_key_update', 'share', 'key_share']]
+    ]
+  for (const [lock, allowed] of rows) {
+    const held = await hold(t, service)
+    const answer = service.post([{
+      id: 's',
+      op: 'select',
+      table: 'jobs',
+      where: { id: { eq: 2 } },
+      lock
+    }, gate])
+    await waiting(service, 1)
+    const found = []
+    for (const [name, mode] of Object.entries(sqlModes)) {
+      if ((await free(service, mode)).includes(2)) found.push(name)
+    }
+    t.same(found, allowed, JSON.stringify(lock))
+    t.same((await free(service)).length, 8, 'no other row is locked')
+    await held.open()
+    t.match((await answer).body.data, { s: [{ id: 2, prio: 2, state: 'new', payload: { n: 2 } }] })
+  }
+  t.equal((await free(service)).length, 9, 'the end of the batch frees them')
+})
+
+t.test('nothing is locked without lock', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service)
+  const answer = service.post([{ id: 's', op: 'select', table: 'jobs' }, gate])
+  await waiting(service, 1)
+  t.equal((await free(service)).length, 9)
+  await held.open()
+  t.equal((await answer).status, 200)
+})
+
+t.test('only the rows that are answered are locked', async t => {
+  const service = await useService(t, { schema, env: { MAX_ROWS: '5' } })
+  const rows: ReadonlyArray<readonly [select: Record<string, unknown>, locked: readonly number[]]> =
+    [
+      [{ order: [{ id: 'asc' }], limit: 2 }, [1, 2]],
+      [{ order: [{ prio: 'desc' }, { id: 'desc' }], limit: 3 }, [8, 5, 2]],
+      [{ order: [{ id: 'desc' }], limit: 1, where: { prio: { eq: 0 } } }, [9]],
+      [{ columns: [{ column: 'id', as: 'n' }], order: [{ n: 'desc' }], limit: 2 }, [9, 8]],
+      [{ columns: ['state', 'payload->n'], order: [{ 'payload->n': 'asc' }], limit: 1 }, [1]],
+      [{ where: { id: { in: [4, 6] } } }, [4, 6]],
+      [{ where: { id: { eq: -1 } } }, []],
+      [{ limit: 0 }, []]
+    ]
+  for (const [select, locked] of rows) {
+    const held = await hold(t, service)
+    const answer = service.post([{
+      id: 's',
+      op: 'select',
+      table: 'jobs',
+      ...select,
+      lock: 'update'
+    }, gate])
+    await waiting(service, 1)
+    const rest = await free(service)
+    t.same(
+      [1, 2, 3, 4, 5, 6, 7, 8, 9].filter(id => !rest.includes(id)),
+      locked.toSorted((a, b) => a - b),
+      JSON.stringify(select)
+    )
+    await held.open()
+    const { status, body, text } = await answer
+    t.equal(status, 200, encodeURI(text))
+    t.equal(body.data.s.length, locked.length)
+  }
+})
+
+t.test('a lock waits, and answers the row as it is then', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service, "update jobs set state = 'changed' where id = 2")
+  const answer = service.post([{
+    id: 's',
+    op: 'select',
+    table: 'jobs',
+    where: { id: { eq: 2 } },
+    columns: ['state'],
+    lock: 'update'
+  }])
+  await waiting(service, 1)
+  await held.run('commit')
+  await held.open()
+  t.same((await answer).body.data.s, [{ state: 'changed' }])
+})
+
+t.test('a lock that waited checks its condition again', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service, "update jobs set state = 'taken' where id = 2")
+  const answer = service.post([{
+    id: 's',
+    op: 'select',
+    table: 'jobs',
+    where: { id: { eq: 2 }, state: { eq: 'new' } },
+    lock: 'update'
+  }])
+  await waiting(service, 1)
+  await held.run('commit')
+  await held.open()
+  t.same((await answer).body.data.s, [])
+})
+
+t.test('nowait fails at once, and may be sent again', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service, 'select from jobs where id = 2 for share')
+  const select = (
+    lock: unknown,
+    id = 2
+  ): unknown => [{ id: 'first', op: 'insert', table: 'gate', values: [{ id: 50 + id }] }, {
+    id: 's',
+    op: 'select',
+    table: 'jobs',
+    where: { id: { eq: id } },
+    lock
+  }]
+  const { status, body } = await service.post(select({ wait: 'nowait' }))
+  t.match({ status, error: body.error }, {
+    status: 409,
+    error: {
+      type: 'execution_error',
+      code: 'lock_not_available',
+      sqlstate: '55P03',
+      retryable: true,
+      committed: false,
+      op: 's',
+      index: 1
+    }
+  })
+  t.equal((await service.database.sql`select from gate where id > 2`).length, 0)
+  t.equal(
+    (await service.post(select({ mode: 'share', wait: 'nowait' }))).status,
+    200,
+    'two may share'
+  )
+  t.equal((await service.post(select({ wait: 'nowait' }, 3))).status, 200)
+  await held.open()
+  t.equal(
+    (await service.post([{ id: 's', op: 'select', table: 'jobs', lock: { wait: 'nowait' } }]))
+      .status,
+    200
+  )
+})
+
+t.test('without nowait the wait ends at LOCK_TIMEOUT_MS with the same failure', async t => {
+  const service = await useService(t, { schema, env: { LOCK_TIMEOUT_MS: '50' } })
+  const held = await hold(t, service, 'select from jobs where id = 2 for update')
+  const { status, body } = await service.post([{
+    id: 's',
+    op: 'select',
+    table: 'jobs',
+    where: { id: { eq: 2 } },
+    lock: 'key_share'
+  }])
+  t.match({ status, error: body.error }, {
+    status: 409,
+    error: { code: 'lock_not_available', retryable: true, op: 's' }
+  })
+  await held.open()
+})
+
+t.test('workers that skip what is locked take different jobs', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '6' } })
+  const take = [
+    {
+      id: 'job',
+      op: 'select',
+      table: 'jobs',
+      where: { state: { eq: 'new' } },
+      order: [{ prio: 'desc' }, { id: 'asc' }],
+      limit: 1,
+      lock: { wait: 'skip_locked' }
+    },
+    {
+      id: 'done',
+      op: 'update',
+      table: 'jobs',
+      set: { state: 'taken' },
+      where: { id: { in: '$job.*.id' } },
+      returning: ['id']
+    },
+    { ...gate, lock: 'share' }
+  ]
+  const held = await hold(t, service)
+  const workers: Array<Promise<Answer>> = []
+  for (const count of [1, 2, 3, 4]) {
+    workers.push(service.post(take))
+    await waiting(service, count)
+  }
+  await held.open()
+  const answers = await Promise.all(workers)
+  t.same(answers.map(({ body }) => body.data.done), [[{ id: 2 }], [{ id: 5 }], [{ id: 8 }], [{
+    id: 1
+  }]], 'in their order')
+  const rest = await Promise.all(Array.from({ length: 12 }, () => service.post(take)))
+  const taken = rest.flatMap(({ body }) => body.data.done).map(({ id }) => id)
+  // Workers that come at the same time may each be passed by the others' uncommitted work, but no
+  // job is taken twice.
+  t.equal(new Set(taken).size, taken.length)
+  t.ok(taken.length > 0)
+  t.match(
+    (await service.post([...take.slice(0, 2), {
+      id: 'all',
+      op: 'select',
+      table: 'jobs',
+      where: { state: { eq: 'new' } }
+    }])).status,
+    200
+  )
+})
+
+t.test('skip_locked skips locked rows before limit counts; expect counts what is left', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service, 'select from jobs where id in (1, 2, 4) for no key update')
+  const select = {
+    id: 's',
+    op: 'select',
+    table: 'jobs',
+    columns: ['id'],
+    order: [{ id: 'asc' }],
+    limit: 3,
+    lock: { mode: 'update', wait: 'skip_locked' }
+  }
+  t.same((await service.post([select])).body.data.s, [{ id: 3 }, { id: 5 }, { id: 6 }])
+  t.same(
+    (await service.post([{ ...select, lock: { mode: 'key_share', wait: 'skip_locked' } }])).body
+      .data.s,
+    [{ id: 1 }, { id: 2 }, { id: 3 }],
+    'a weaker lock is compatible'
+  )
+  t.same((await service.post([{ ...select, offset: 5 }])).body.data.s, [{ id: 9 }])
+  const { status, body } = await service.post([{
+    ...select,
+    where: { id: { lte: 4 } },
+    expect: { min: 2 }
+  }])
+  t.match({ status, error: body.error }, {
+    status: 412,
+    error: { code: 'expectation_failed', op: 's' }
+  })
+  await held.open()
+})
+
+t.test('a locked row that is referred to is still locked at the end of the batch', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service)
+  const answer = service.post([
+    {
+      id: 's',
+      op: 'select',
+      table: 'jobs',
+      columns: ['id'],
+      where: { id: { eq: 3 } },
+      lock: 'update'
+    },
+    { id: 'r', op: 'select', table: 'jobs', columns: ['id'], where: { id: { eq: '$s.0.id' } } },
+    gate
+  ])
+  await waiting(service, 1)
+  t.notOk((await free(service)).includes(3))
+  await held.open()
+  t.match((await answer).body.data, { s: [{ id: 3 }], r: [{ id: 3 }] })
+})
+
+t.test('through a view the rows of its table are locked', async t => {
+  const service = await useService(t, { schema })
+  const held = await hold(t, service)
+  const answer = service.post([{
+    id: 's',
+    op: 'select',
+    table: 'open_jobs',
+    where: { id: { eq: 3 } },
+    lock: 'update'
+  }, gate])
+  await waiting(service, 1)
+  t.notOk((await free(service)).includes(3))
+  await held.open()
+  t.same((await answer).body.data.s, [{ id: 3, state: 'new' }])
+})
+
+t.test('what PostgreSQL does not lock, and who may', async t => {
+  const service = await useService(t, {
+    schema: `${schema} create table seen (id int); grant select on seen to oneflight_user; ` +
+      'create view counted as select state, count(*) from jobs group by state; grant all ' +
+      'on counted to oneflight_user'
+  })
+  const rows: ReadonlyArray<
+    readonly [select: Record<string, unknown>, status: number, code: string]
+  > = [
+    [{ table: 'jobs', columns: [{ fn: 'count' }] }, 400, 'feature_not_supported'],
+    [{ table: 'jobs', columns: ['state'], group_by: ['state'] }, 400, 'feature_not_supported'],
+    [{ table: 'counted' }, 400, 'feature_not_supported'],
+    [{ table: 'seen' }, 403, 'insufficient_privilege']
+  ]
+  for (const [select, status, code] of rows) {
+    const answer = await service.post([{ id: 's', op: 'select', ...select, lock: 'update' }])
+    t.match({ status: answer.status, error: answer.body.error }, {
+      status,
+      error: { code, op: 's', committed: false }
+    }, encodeURI(`${JSON.stringify(select)} ${answer.text}`))
+  }
+})

@@ -1,0 +1,315 @@
+/**
+ * Metrics: their names, labels, units and exact counts; and that no client can make up labels.
+ */
+import { readFileSync } from 'node:fs'
+import Fastify from 'fastify'
+import t from 'tap'
+import metrics from '../../plugins/metrics.ts'
+import tracing from '../../plugins/request-log.ts'
+import type { Observer } from '../../src/transaction/observer.ts'
+import { ask, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
+  create table deferred (id int primary key, twin int unique deferrable initially deferred);
+  create view slow as select pg_sleep(0.1)::text as x;
+  grant all on deferred, slow to oneflight_user;`
+
+/**
+ * The samples of our own metrics that are not 0, by name and labels in the order of their names; of
+ * histograms only `_count`.
+ */
+async function scrape ({ adminUrl }: ServiceUnderTest): Promise<Record<string, number>> {
+  const { text } = await ask(`${adminUrl}/metrics`)
+  const samples = text.split('\n').map(line =>
+    /^(service_(?:txn|op)_\w+?)\{(.*)\} (\S+)$/.exec(line)
+  ).filter(match => match !== null)
+  return Object.fromEntries(
+    samples
+      .filter(([, name]) => !/_(bucket|sum)$/.test(name as string))
+      .map((
+        [, name, labels, value]
+      ) => [`${name}{${(labels as string).split(',').sort().join(',')}}`, Number(value)])
+  )
+}
+
+const op = (op: string, outcome: string, n: number): Record<string, number> => ({
+  [`service_op_count{op="${op}",outcome="${outcome}"}`]: n,
+  [`service_op_duration_milliseconds_count{op="${op}",outcome="${outcome}"}`]: n
+})
+const txn = (role: string, outcome: string, n: number): Record<string, number> => ({
+  [`service_txn_count{outcome="${outcome}",role="${role}"}`]: n,
+  [`service_txn_duration_milliseconds_count{outcome="${outcome}",role="${role}"}`]: n
+})
+const exception = (op: string, table: string): Record<string, number> => ({
+  [`service_op_exceptions{op="${op}",table="${table}"}`]: 1
+})
+
+const select = (id: string, table = 'stock', where = {}): object => ({
+  id,
+  op: 'select',
+  table,
+  where
+})
+const negative = {
+  id: 'n',
+  op: 'update',
+  table: 'stock',
+  set: { qty: -1 },
+  where: { sku: { eq: 'pear' } }
+}
+const user = 'oneflight_user'
+
+t.test('counts of every outcome', async t => {
+  const rows: ReadonlyArray<
+    readonly [
+      title: string,
+      batch: unknown,
+      role: string | null,
+      status: number,
+      counts: Record<string, number>
+    ]
+  > = [
+    [
+      'committed',
+      [
+        {
+          id: 'i',
+          op: 'insert',
+          table: 'stock',
+          values: [{ sku: 'fig', qty: 1 }, { sku: 'nut', qty: 1 }]
+        },
+        select('s'),
+        select('t'),
+        { id: 'd', op: 'delete', table: 'public.stock', where: { sku: { eq: 'fig' } } }
+      ],
+      user,
+      200,
+      {
+        ...txn(user, 'ok', 1),
+        ...op('insert', 'ok', 1),
+        ...op('select', 'ok', 2),
+        ...op('delete', 'ok', 1)
+      }
+    ],
+    ['anonymous', [select('s')], null, 200, {
+      ...txn('oneflight_anon', 'ok', 1),
+      ...op('select', 'ok', 1)
+    }],
+    [
+      'failed in the middle',
+      [select('a'), negative, select('b'), { id: 'd', op: 'delete', table: 'stock', all: true }],
+      user,
+      400,
+      {
+        ...txn(user, 'error', 1),
+        ...op('select', 'ok', 1),
+        ...op('update', 'error', 1),
+        ...exception('update', 'public.stock')
+      }
+    ],
+    [
+      'failed at COMMIT',
+      [{
+        id: 'i',
+        op: 'insert',
+        table: 'deferred',
+        values: [{ id: 1, twin: 1 }, { id: 2, twin: 1 }]
+      }, select('s')],
+      user,
+      409,
+      { ...txn(user, 'error', 1), ...op('insert', 'ok', 1), ...op('select', 'ok', 1) }
+    ],
+    ['no privilege', [select('s', 'customers')], null, 401, {
+      ...txn('oneflight_anon', 'error', 1),
+      ...op('select', 'error', 1),
+      ...exception('select', 'public.customers')
+    }],
+    ['no such table', [select('a'), select('s', 'made_up')], user, 404, {
+      ...txn(user, 'error', 1),
+      ...op('select', 'ok', 1),
+      ...op('select', 'error', 1),
+      ...exception('select', 'other')
+    }],
+    ['no such column', [select('s', 'stock', { made_up: { eq: 1 } })], user, 400, {
+      ...txn(user, 'error', 1),
+      ...op('select', 'error', 1),
+      ...exception('select', 'public.stock')
+    }],
+    [
+      'a row that is missing',
+      [select('a'), select('s', 'orders'), {
+        id: 'i',
+        op: 'insert',
+        table: 'orders',
+        values: [{ customer_id: '$s.0.id' }]
+      }],
+      user,
+      422,
+      {
+        ...txn(user, 'error', 1),
+        ...op('select', 'ok', 2),
+        ...op('insert', 'error', 1),
+        ...exception('insert', 'other')
+      }
+    ],
+    ['role that the database refuses', [select('s')], 'made_up', 403, {
+      ...txn('other', 'error', 1)
+    }],
+    ['role refused by rule', [select('s')], 'pg_monitor', 403, {}],
+    [
+      'faulty operations',
+      [{ id: 'a', op: 'made_up', table: 'made_up' }, select('s', 'private.secrets')],
+      user,
+      422,
+      {}
+    ],
+    ['forbidden schema', [select('s', 'private.secrets')], user, 403, {}],
+    ['no batch', [], user, 400, {}],
+    ['empty body', '', user, 400, {}]
+  ]
+  for (const [title, batch, role, status, counts] of rows) {
+    await t.test(title, async t => {
+      const service = await useService(t, { schema, env: { ANON_ROLE: 'oneflight_anon' } })
+      t.equal((await service.post(batch, { role })).status, status)
+      t.same(await scrape(service), counts)
+    })
+  }
+})
+
+t.test('without a database there are no transactions', async t => {
+  const service = await useService(t, {
+    schema,
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  t.equal((await service.post([select('s')])).status, 503)
+  t.same(await scrape(service), {})
+})
+
+t.test('types, units and the label sets as Prometheus sees them', async t => {
+  const service = await useService(t, { schema })
+  await service.post([select('s', 'slow')])
+  await service.post([negative])
+  const { text, headers } = await ask(`${service.adminUrl}/metrics`)
+  t.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
+  for (
+    const [name, type] of [
+      ['service_txn_count', 'counter'],
+      ['service_txn_duration_milliseconds', 'histogram'],
+      ['service_op_count', 'counter'],
+      ['service_op_duration_milliseconds', 'histogram'],
+      ['service_op_exceptions', 'counter'],
+      ['service_error_count', 'counter'],
+      ['service_pool_lanes_busy', 'gauge'],
+      ['service_pool_lanes_idle', 'gauge'],
+      ['service_pool_waiting', 'gauge']
+    ] as const
+  ) {
+    t.ok(text.includes(`# TYPE ${name} ${type}\n`), name)
+  }
+  // Milliseconds: in seconds they could not be more than the whole request took, which is in
+  // seconds.
+  const sum = (name: string, labels: string): number =>
+    Number(new RegExp(`^${name}_sum\\{.*${labels}.*\\} (.*)$`, 'm').exec(text)?.[1])
+  const op = sum('service_op_duration_milliseconds', 'outcome="ok"')
+  t.ok(op > 10 * sum('http_request_duration_seconds', 'status_code="200"'))
+  t.ok(sum('service_txn_duration_milliseconds', 'outcome="ok"') >= op)
+  t.match(text, /^service_pool_waiting\{server="primary"\} 0$/m)
+  // A lane is busy a little longer than its batch: the last flight ends after the answer.
+  await until(async () =>
+    /^service_pool_lanes_busy\{server="primary"\} 0$[^]*^service_pool_lanes_idle\{server="primary"\} [1-4]$/m
+      .test((await ask(`${service.adminUrl}/metrics`)).text)
+  )
+  t.match(text, /^process_cpu_seconds_total /m)
+})
+
+t.test('nobody makes up labels', async t => {
+  const service = await useService(t, { schema })
+  for (let i = 0; i < 20; i++) {
+    await ask(`${service.url}/made-up-${i}`)
+    await ask(service.url, { method: 'POST', headers: { 'content-type': `made/up${i}` } })
+    await service.post([select(`made_up_${i}`, `made_up_${i}`)], {
+      role: i % 2 === 0 ? user : `made_up_${i}`
+    })
+    await ask(service.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${token({ role: `none${i}`.slice(0, 4) })}`
+      }
+    })
+  }
+  const { text } = await ask(`${service.adminUrl}/metrics`)
+  t.notMatch(text, /made/)
+  t.same(await scrape(service), {
+    ...txn(user, 'error', 10),
+    ...txn('other', 'error', 10),
+    ...op('select', 'error', 10),
+    'service_op_exceptions{op="select",table="other"}': 10
+  })
+})
+
+t.test('answers other than 2xx, by code', async t => {
+  const odd = `${schema}
+    create function odd () returns trigger language plpgsql as $$ begin raise sqlstate 'XY123';
+      end $$;
+    create table odd (id int);
+    create trigger odd before insert on odd for each row execute function odd();
+    grant all on odd to oneflight_user;`
+  const service = await useService(t, { schema: odd })
+  await service.post([select('s')])
+  await service.post([negative])
+  await service.post([negative])
+  await service.post([])
+  await service.post([{ id: 'i', op: 'insert', table: 'odd', values: [{ id: 1 }] }])
+  await ask(`${service.url}/made_up`)
+  const counts = async (): Promise<object> =>
+    Object.fromEntries(
+      (await ask(`${service.adminUrl}/metrics`)).text.matchAll(
+        /^service_error_count\{code="(\w+)"\} (\d+)$/gm
+      ).map(([, code, n]) => [code, Number(n)])
+    )
+  // It is counted when the client has the answer, and that may be a moment before.
+  await until(async () => Object.keys(await counts()).length === 4)
+  t.same(await counts(), { check_violation: 2, body_empty: 1, other: 1, not_found: 1 })
+})
+
+t.test('two services in one process count for themselves', async t => {
+  const one = await useService(t, { schema })
+  const other = await useService(t, { schema })
+  await one.post([select('s')])
+  t.same(await scrape(one), { ...txn(user, 'ok', 1), ...op('select', 'ok', 1) })
+  t.same(await scrape(other), {})
+})
+
+t.test('names of tables are bounded in number', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(tracing)
+  await app.register(metrics)
+  const observer = app.getDecorator<Observer>('observer')
+  for (let i = 0; i <= 1100; i++) {
+    observer.batch({
+      role: 'r',
+      outcome: 'error',
+      since: 0,
+      ms: 1,
+      sessionMs: 0,
+      operations: [{
+        id: 's',
+        op: 'select',
+        table: `public.t${i % 1050}`,
+        outcome: 'error',
+        since: 0,
+        ms: 1
+      }]
+    })
+  }
+  const { text } = await observer.scrape()
+  const tables = [
+    ...text.matchAll(/^service_op_exceptions\{op="select",table="([^"]*)"\} (\d+)$/gm)
+  ].map(([, table, count]) => [table, Number(count)] as const)
+  t.equal(tables.length, 1001)
+  t.same(Object.fromEntries(tables)['other'], 50)
+  t.same(Object.fromEntries(tables)['public.t7'], 2, 'known ones keep their name')
+})

@@ -1,0 +1,277 @@
+/**
+ * Alerts, dashboard and documentation against a real scrape: every expression is PromQL, every
+ * metric and label in them exists, every alert has its section in docs/operations.md, and the table
+ * of metrics there is true.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import {
+  fillIn,
+  observability,
+  promtool,
+  readAlerts,
+  readDashboard,
+  readExposition,
+  readExpression,
+  watchedSchema
+} from '../support/process/prometheus.ts'
+import { needs, runProgram } from '../support/process/programs.ts'
+import { ask, useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const schema = watchedSchema(0.3)
+
+const alerts = await readAlerts()
+const dashboard = await readDashboard()
+const page = readFileSync(join(observability, '../../docs/operations.md'), 'utf8')
+
+/** What Prometheus and its prober add by themselves: to every sample, and as metrics. */
+const TARGET_LABELS = ['job', 'instance']
+const SYNTHETIC: Readonly<Record<string, readonly string[]>> = {
+  up: [],
+  probe_success: [],
+  ALERTS: ['alertname', 'alertstate', 'severity']
+}
+
+const expressions = [
+  ...alerts.map(({ alert, expr }) => [alert, expr] as const),
+  ...dashboard.panels.flatMap(({ title, targets = [] }) =>
+    targets.map(({ expr }) => [title, fillIn(expr, '1m')] as const)
+  ),
+  ...dashboard.annotations.list.map(({ expr }) => ['annotation', fillIn(expr, '1m')] as const)
+]
+
+/**
+ * The text of `/metrics` behind batches that were committed, failed, were refused, and were run
+ * again. The first test fetches it.
+ */
+let text = ''
+let families: ReturnType<typeof readExposition> = new Map()
+const familyOf = (metric: string) =>
+  families.get(metric) ?? families.get(metric.replace(/_(bucket|sum|count)$/, ''))
+
+t.test('a scrape', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '5000' }
+  })
+  const insert = (table: string, row: object) =>
+    service.post([{ id: 'n', op: 'insert', table, values: [row] }])
+  for (
+    const [table, row, status] of [['notes', { id: 1 }, 200], ['notes', { id: 1 }, 409], ['moody', {
+      times: 1
+    }, 200]] as const
+  ) t.match(await insert(table, row), { status }, table)
+  const slow = Array.from(
+    { length: 5 },
+    () => service.post([{ id: 's', op: 'select', table: 'slow' }])
+  )
+  t.ok((await Promise.all(slow)).some(({ status }) => status === 503), 'some were refused')
+  // A request is counted a moment after it was answered; collections of garbage have a label as
+  // soon as there was one.
+  await until(async () => {
+    Array.from({ length: 100_000 }, () => ({}))
+    text = (await ask(`${service.adminUrl}/metrics`)).text
+    return text.includes('status_code="503"') && text.includes('nodejs_gc_duration_seconds_count{')
+  })
+  families = readExposition(text)
+})
+
+t.test('expressions', async t => {
+  for (const [title, expr] of expressions) {
+    const { faults, selectors, grouping } = readExpression(expr)
+    t.same(faults, [], `${title} is PromQL`)
+    t.ok(selectors.length > 0, `${title} reads something`)
+    const known = new Set(TARGET_LABELS)
+    for (const { metric, labels } of selectors) {
+      const own = SYNTHETIC[metric] ??
+        (familyOf(metric) === undefined
+          ? undefined
+          : [...familyOf(metric)?.labels ?? [], ...metric.endsWith('_bucket') ? ['le'] : []])
+      t.ok(own !== undefined, `${title}: ${metric} exists`)
+      for (const label of own ?? []) known.add(label)
+      t.same(
+        labels.filter(label => ![...TARGET_LABELS, ...own ?? []].includes(label)),
+        [],
+        `${title}: the labels of ${metric}`
+      )
+    }
+    t.same(grouping.filter(label => !known.has(label)), [], `${title}: labels that are grouped by`)
+  }
+})
+
+t.test('an expression that is none, and a missing metric or label, are found out', async t => {
+  t.not(readExpression('sum by (rate(x[5m])').faults.length, 0)
+  t.same(readExpression('sum by (a) (rate(service_txn_count{b="1", c=~"2"}[5m])) / on (d) up'), {
+    faults: [],
+    selectors: [{ metric: 'service_txn_count', labels: ['b', 'c'] }, {
+      metric: 'up',
+      labels: []
+    }],
+    grouping: ['a', 'd']
+  })
+  t.equal(familyOf('service_txn_total'), undefined)
+  t.same([...familyOf('service_txn_duration_milliseconds_bucket')?.labels ?? []].toSorted(), [
+    'outcome',
+    'role'
+  ])
+})
+
+t.test('values of labels that are matched are those that are sent', async t => {
+  const sent = (label: string): Set<string> =>
+    new Set(
+      [...text.matchAll(new RegExp(`${label}="([^"]*)"`, 'g'))].map(([, value]) => value as string)
+    )
+  const used = (label: string): Set<string> =>
+    new Set(
+      expressions.flatMap(([, expr]) =>
+        [...expr.matchAll(new RegExp(`${label}="([^"]*)"`, 'g'))].map(([, value]) =>
+          value as string
+        )
+      )
+    )
+  t.same([...used('route')], ['/'])
+  t.ok(sent('route').has('/'))
+  t.same([...used('outcome')].filter(value => !sent('outcome').has(value)), [])
+  t.ok(used('status_code').has('503') && sent('status_code').has('503'))
+  const { scrape_configs: jobs } = parse(
+    readFileSync(join(observability, 'prometheus.yml'), 'utf8')
+  ) as { scrape_configs: ReadonlyArray<{ job_name: string }> }
+  t.same(
+    used('job'),
+    new Set(jobs.map(({ job_name: name }) => name)),
+    'jobs are those of prometheus.yml'
+  )
+  const reasons = /export type RetryReason =(.*?)\n\n/s.exec(
+    readFileSync(new URL('../../src/transaction/outcome.ts', import.meta.url), 'utf8')
+  )?.[1] ?? ''
+  const matched = alerts.flatMap(({ expr }) =>
+    [...expr.matchAll(/reason=~"([^"]*)"/g)].flatMap(([, words]) => (words as string).split('|'))
+  )
+  t.same([...new Set(matched)].filter(reason => !reasons.includes(`'${reason}'`)), [])
+})
+
+t.test('alerts', async t => {
+  t.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length)
+  const sections = [...page.matchAll(/^### (Oneflight\w+)$/gm)].map(([, name]) => name as string)
+  t.same(sections, alerts.map(({ alert }) => alert), 'each has its section, in the same order')
+  for (const { alert, labels, annotations } of alerts) {
+    t.match(labels['severity'], /^(critical|warning)$/, alert)
+    t.same(Object.keys(annotations), ['summary', 'description', 'runbook_url'], alert)
+    t.equal(annotations['runbook_url'], `docs/operations.md#${alert.toLowerCase()}`, alert)
+  }
+})
+
+t.test('the dashboard', async t => {
+  const { panels } = dashboard
+  t.equal(new Set(panels.map(({ id }) => id)).size, panels.length, 'no id twice')
+  const { datasources } = parse(
+    readFileSync(join(observability, 'grafana/datasources/datasources.yml'), 'utf8')
+  ) as { datasources: ReadonlyArray<{ uid: string }> }
+  const uids = datasources.map(({ uid }) => uid)
+  for (
+    const {
+      title,
+      type,
+      description = '',
+      datasource,
+      fieldConfig,
+      targets = [],
+      gridPos: { x, w }
+    } of panels
+  ) {
+    t.ok(x >= 0 && x + w <= 24, `${title} is on the page`)
+    if (type === 'row') continue
+    t.ok(
+      targets.length > 0 && description !== '' && fieldConfig?.defaults.unit !== undefined,
+      `${title} says what it is, in a unit`
+    )
+    for (const uid of [datasource?.uid, ...targets.map(({ datasource: { uid } }) => uid)]) {
+      t.ok(uids.includes(String(uid)), `${title}: ${uid} is provisioned`)
+    }
+    t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title)
+  }
+  for (const [i, a] of panels.entries()) {
+    for (const b of panels.slice(i + 1)) {
+      const apart = a.gridPos.x + a.gridPos.w <= b.gridPos.x ||
+        b.gridPos.x + b.gridPos.w <= a.gridPos.x || a.gridPos.y + a.gridPos.h <= b.gridPos.y ||
+        b.gridPos.y + b.gridPos.h <= a.gridPos.y
+      if (!apart) t.fail(`${a.title} and ${b.title} overlap`)
+    }
+  }
+  const { providers } = parse(
+    readFileSync(join(observability, 'grafana/dashboards/dashboards.yml'), 'utf8')
+  ) as { providers: ReadonlyArray<{ options: { path: string } }> }
+  const { services } = parse(readFileSync(join(observability, '../../compose.yaml'), 'utf8'), {
+    merge: true
+  }) as { services: { grafana: { volumes: string[], environment: Record<string, string> } } }
+  const home = `${providers[0]?.options.path}/oneflight.json`
+  t.equal(services.grafana.environment['GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH'], home)
+  t.ok(
+    services.grafana.volumes.includes(
+      `./deploy/observability/grafana/dashboards/oneflight.json:${home}:ro`
+    )
+  )
+})
+
+t.test('the table of metrics is that of a scrape', async t => {
+  const rows = [...page.matchAll(/^\| `([a-z0-9_]+)` \| (\w+) \| (.*?) \| (.+) \|$/gm)].map((
+    [, name, type, labels]
+  ) => ({
+    name,
+    type,
+    labels: [...(labels as string).matchAll(/`(\w+)`/g)].map(([, label]) => label)
+  }))
+  const true_ = (name: string) => ({
+    name,
+    type: families.get(name)?.type,
+    labels: [...families.get(name)?.labels ?? []]
+  })
+  t.same(rows, rows.map(({ name }) => true_(name as string)))
+  const documented = new Set(rows.map(({ name }) => name))
+  t.same(
+    [...families.keys()].filter(name => /^(service|http)_/.test(name) && !documented.has(name)),
+    [],
+    'none of the service itself is missing'
+  )
+  t.same(
+    [
+      ...new Set(
+        expressions.flatMap(([, expr]) =>
+          readExpression(expr).selectors.map(({ metric }) => familyOf(metric)?.name)
+        )
+      )
+    ].filter(name => name !== undefined && !documented.has(name)),
+    [],
+    'none that is looked at is missing'
+  )
+})
+
+t.test('the queries of the documentation run', async t => {
+  const { database: { sql } } = await useService(t, { keys: true })
+  const queries = [...page.matchAll(/^ *```sql\n([^]*?)^ *```$/gm)].map(([, query]) =>
+    query as string
+  )
+  t.equal(queries.length, 3)
+  for (const query of queries) t.ok(Array.isArray(await sql.unsafe(query)), query)
+})
+
+t.test(
+  ...needs('promtool accepts configuration and rules, and their tests pass', { promtool }),
+  async t => {
+    for (
+      const args of [['check', 'config', 'prometheus.yml'], ['check', 'rules', 'alerts.yml'], [
+        'test',
+        'rules',
+        'alerts.test.yml'
+      ]]
+    ) {
+      const { code, output } = await runProgram(promtool as string, args, { cwd: observability })
+      t.equal(code, 0, `promtool ${args.join(' ')}: ${output}`)
+    }
+    const tests = readFileSync(join(observability, 'alerts.test.yml'), 'utf8')
+    for (const { alert } of alerts) t.ok(tests.includes(alert), `${alert} has a test`)
+  }
+)

@@ -1,0 +1,587 @@
+/**
+ * `GET /openapi.json`: a valid document of the API as it is. Its example works, its schemas take
+ * the batches that the planner takes and the answers that the service gives, and nothing of how it
+ * is made shows.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Kind, type TSchema } from '@sinclair/typebox'
+import fc from 'fast-check'
+import { pino } from 'pino'
+import t from 'tap'
+import { BatchAnswer } from '../../schemas/batch.ts'
+import { ErrorEnvelope, type Fault } from '../../schemas/error.ts'
+import { exampleAnswer, exampleBatch } from '../../schemas/example.ts'
+import { operators } from '../../schemas/filter.ts'
+import { modifiers } from '../../schemas/modifier.ts'
+import { operations } from '../../schemas/operation.ts'
+import { describeValue, preferenceItems } from '../../schemas/prefer.ts'
+import { buildApp } from '../../src/server/app.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { catalogue, Failure } from '../../src/errors/catalogue.ts'
+import { conditions } from '../../src/errors/conditions.ts'
+import { describeApi, type ApiDocument } from '../../src/openapi/document.ts'
+import { collectComponents } from '../../src/openapi/json-schema.ts'
+import { planBatch } from '../../src/plan/plan-batch.ts'
+import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
+import { codeBlocks } from '../support/docs/markdown.ts'
+import { answerPointer, batchPointer, validatorsOf } from '../support/openapi.ts'
+import { ask, SECRET, useService } from '../support/service.ts'
+import { asCustomer, useShopService } from '../support/database/shop.ts'
+
+const read = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+const config =
+  readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
+const document = await describeApi(config, '/')
+
+interface Operation {
+  readonly operationId: string
+  readonly security: readonly object[]
+  readonly parameters: ReadonlyArray<
+    {
+      readonly name: string,
+      readonly in: string,
+      readonly required: boolean,
+      readonly description: string
+    }
+  >
+  readonly requestBody: {
+    readonly content: Readonly<
+      Record<
+        string,
+        {
+          readonly schema: Readonly<Record<string, unknown>>,
+          readonly examples: Readonly<Record<string, { readonly value: unknown }>>
+        }
+      >
+    >
+  }
+  readonly responses: Readonly<
+    Record<
+      string,
+      {
+        readonly description: string,
+        readonly headers: object,
+        readonly content: Readonly<
+          Record<
+            string,
+            { readonly examples?: Readonly<Record<string, { readonly value: unknown }>> }
+          >
+        >
+      }
+    >
+  >
+}
+const operationOf = (document: ApiDocument, path = '/', method = 'post') =>
+  document.paths[path]?.[method] as Operation
+
+t.test('is served by both servers, to everybody', async t => {
+  const { url, adminUrl } = await useService(t, {
+    env: { MAX_OPS: '7', MAX_ROWS: '21', MAX_BODY_BYTES: '4242', ANON_ROLE: 'oneflight_anon' }
+  })
+  const answer = await ask(`${url}/openapi.json`)
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+  t.match(answer.headers.get('x-request-id'), /./)
+  const { paths, components, servers, openapi } = answer.body as ApiDocument
+  t.match(openapi, /^3\.1\.\d$/)
+  t.same(servers, [{ url: '/' }])
+  const { requestBody, security, ...batch } = operationOf(answer.body as ApiDocument)
+  t.match(requestBody.content['application/json']?.schema, {
+    type: 'array',
+    minItems: 1,
+    maxItems: 7
+  })
+  t.match(components.schemas['Insert'], { properties: { values: { maxItems: 21 } } })
+  t.match(batch, { description: /\b7 operations, 21 rows of each, and 4242 bytes/ })
+  t.same(security, [{ bearer: [] }, {}], 'a token, or none')
+  t.same(Object.keys(paths), ['/', '/health'])
+
+  const admin = await ask(`${adminUrl}/openapi.json`)
+  t.same(
+    admin.body,
+    { ...answer.body, servers: [{ url: '/reference/try' }] },
+    'the same, with a server of its own'
+  )
+
+  const etag = answer.headers.get('etag') as string
+  t.equal(answer.headers.get('cache-control'), 'no-cache')
+  const again = await ask(`${url}/openapi.json`, { headers: { 'if-none-match': etag } })
+  t.same([again.status, again.text, again.headers.get('etag')], [304, '', etag])
+  t.equal(
+    (await ask(`${url}/openapi.json`, { headers: { 'if-none-match': '"other"' } })).status,
+    200
+  )
+  const head = await ask(`${url}/openapi.json`, { method: 'HEAD' })
+  t.same([head.status, head.text, head.headers.get('etag')], [200, '', etag])
+  const refused = await ask(`${url}/openapi.json`, {
+    method: 'POST',
+    body: '{}',
+    headers: { 'content-type': 'application/json' }
+  })
+  t.equal(refused.status, 405)
+  t.equal(refused.headers.get('allow'), 'GET, HEAD')
+  t.match(refused.body.error, { code: 'method_not_allowed' })
+})
+
+t.test('is valid, and has nothing that is not of OpenAPI or JSON Schema', async t => {
+  const result = await new Validator().validate(
+    JSON.parse(JSON.stringify(document)) as Record<string, unknown>
+  )
+  t.same(result, { valid: true })
+
+  const words = new Set([
+    '$ref',
+    'description',
+    'type',
+    'const',
+    'enum',
+    'pattern',
+    'minimum',
+    'maximum',
+    'minLength',
+    'maxLength',
+    'minItems',
+    'maxItems',
+    'minProperties',
+    'maxProperties',
+    'required',
+    'properties',
+    'additionalProperties',
+    'propertyNames',
+    'items',
+    'anyOf',
+    'oneOf',
+    'discriminator',
+    'not',
+    'if',
+    'then',
+    'else',
+    'dependentRequired',
+    'dependentSchemas'
+  ])
+  const names = new Set(['properties', 'dependentSchemas'])
+  const data = new Set(['const', 'enum', 'required', 'discriminator', 'dependentRequired'])
+  const strange = new Set<string>()
+  const visit = (schema: unknown): void => {
+    if (Array.isArray(schema)) return schema.forEach(visit)
+    if (typeof schema !== 'object' || schema === null) return
+    for (const [word, value] of Object.entries(schema)) {
+      if (!words.has(word)) strange.add(word)
+      if (names.has(word)) Object.values(value as object).forEach(visit)
+      else if (!data.has(word)) visit(value)
+      if (word === '$ref') {
+        t.ok(
+          Object.hasOwn(
+            document.components.schemas,
+            (value as string).replace('#/components/schemas/', '')
+          ),
+          value as string
+        )
+      }
+    }
+  }
+  visit(Object.values(document.components.schemas))
+  t.same([...strange], [])
+  const text = JSON.stringify(document.components)
+  for (const name of Object.keys(document.components.schemas)) {
+    if (name !== 'Operation') {
+      t.ok(
+        text.split(`"#/components/schemas/${name}"`).length > 1 ||
+          /^(?:BatchAnswer|ErrorEnvelope|Healthy|Unhealthy)$/.test(name),
+        `${name} is referred to`
+      )
+    }
+  }
+  const ids = Object.values(document.paths).flatMap(path =>
+    Object.values(path).map(operation => (operation as Operation).operationId)
+  )
+  t.same(ids, ['runBatch', 'checkHealth'])
+})
+
+t.test('describes every route that there is, with the words of the language', async t => {
+  const app = await buildApp({
+    ...readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }),
+    logger: pino({ level: 'silent' })
+  })
+  await app.ready()
+  const routes = [...app.printRoutes({ commonPrefix: false }).matchAll(/\/?(\S*) \(([^)]+)\)/g)]
+    .map((
+      [, path, methods]
+    ) => [`/${path}`, methods?.split(', ').filter(method => method !== 'HEAD')])
+  await app.close()
+  const described = Object.entries(document.paths).map((
+    [path, methods]
+  ) => [path, Object.keys(methods).map(method => method.toUpperCase())])
+  t.same(new Set(routes), new Set([...described, ['/openapi.json', ['GET']]]))
+
+  const { parameters, responses } = operationOf(document)
+  t.same(
+    parameters.map(({ name, in: place, required }) => [name, place, required]),
+    ['Prefer', 'Idempotency-Key', 'X-Request-Id', 'traceparent', 'tracestate'].map(
+      name => [name, 'header', false]
+    )
+  )
+  for (const [name, { anyOf }] of preferenceItems) {
+    for (
+      const word of [
+        `\`${name}\``,
+        ...anyOf.map(({ const: value }) => describeValue(value))
+      ]
+    ) t.match(parameters[0]?.description, word)
+  }
+  t.same(Object.keys(document.components.schemas['FilterTests']?.['properties'] as object), [
+    ...Object.keys(operators),
+    'not'
+  ])
+  t.equal(
+    (document.components.schemas['ConflictNewValue']?.['anyOf'] as readonly unknown[]).length,
+    Object.keys(modifiers).length + 1
+  )
+  for (const [code, { status }] of Object.entries(catalogue)) {
+    const told = responses[status]?.description.includes(`\`${code}\`: `) === true
+    t.equal(
+      told,
+      !['not_found', 'method_not_allowed', 'client_closed_request'].includes(code),
+      code
+    )
+  }
+  t.match(responses[403]?.description, '`validation_failed`')
+  for (const code of ['serialization_failure', 'unique_violation', 'lock_not_available']) {
+    t.match(responses[409]?.description, `\`${code}\``)
+  }
+  for (
+    const [status, headers] of [
+      [200, [
+        'X-Request-Id',
+        'Preference-Applied',
+        'Idempotent-Replayed',
+        'Server-Timing',
+        'traceparent'
+      ]],
+      [400, ['X-Request-Id']],
+      [401, ['X-Request-Id', 'WWW-Authenticate']],
+      [503, ['X-Request-Id', 'Retry-After']]
+    ] as const
+  ) {
+    t.same(Object.keys(responses[status]?.headers ?? {}), headers, String(status))
+  }
+})
+
+t.test('says who may ask', async t => {
+  for (
+    const [env, security, schemes] of [
+      [{ JWT_SECRET: SECRET }, [{ bearer: [] }], ['bearer']],
+      [{ JWT_SECRET: SECRET, ANON_ROLE: 'anon' }, [{ bearer: [] }, {}], ['bearer']],
+      [{ ANON_ROLE: 'anon' }, [{}], []]
+    ] as const
+  ) {
+    const document = await describeApi(
+      readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', ...env }).config,
+      '/'
+    )
+    t.same(operationOf(document).security, security)
+    t.same(operationOf(document, '/health', 'get').security, [], 'nobody is asked for the health')
+    t.same(
+      Object.keys((document.components as { securitySchemes?: object }).securitySchemes ?? {}),
+      schemes
+    )
+  }
+})
+
+t.test('what has one title says one thing', async t => {
+  const seen = new Map<string, number>()
+  const visit = (schema: TSchema): void => {
+    const { title } = schema
+    if (title !== undefined && schema[Kind] !== 'This') {
+      const { describe, schemas } = collectComponents()
+      describe(schema)
+      // Operations are closed by the document.
+      if (!Object.values<TSchema>(operations).includes(schema)) {
+        t.same(schemas[title], document.components.schemas[title], title)
+      }
+      seen.set(title, (seen.get(title) ?? 0) + 1)
+    }
+    if (schema['described'] !== undefined) visit(schema['described'] as TSchema)
+    for (
+      const part of [
+        schema['items'],
+        schema['additionalProperties'],
+        ...(schema['anyOf'] as readonly unknown[] | undefined) ?? [],
+        ...Object.values(schema['properties'] ?? {}),
+        ...Object.values(schema['patternProperties'] ?? {})
+      ]
+    ) {
+      if (typeof part === 'object') visit(part as TSchema)
+    }
+  }
+  for (const schema of [...Object.values(operations), BatchAnswer, ErrorEnvelope]) visit(schema)
+  t.ok((seen.get('Filter') ?? 0) > 1 && (seen.get('ComparandOperand') ?? 0) > 1)
+})
+
+t.test('the example is that of the README, and works', async t => {
+  const readme = codeBlocks(read('README.md'))
+  t.same(
+    JSON.parse(
+      readme.find(({ language }) => language === 'http')?.text.replace(/^[^[]*/, '') ?? ''
+    ),
+    exampleBatch
+  )
+  t.same(
+    JSON.parse(
+      readme.find(({ language, text }) => language === 'json' && text.includes('"error": null'))
+        ?.text ?? ''
+    ),
+    exampleAnswer
+  )
+
+  const service = await useShopService(t)
+  const examples = operationOf(document).requestBody.content['application/json']?.examples ?? {}
+  const validate = validatorsOf(document)
+  const isBatch = validate(batchPointer)
+  t.same(Object.keys(examples), ['order'])
+  for (const [name, { value }] of Object.entries(examples)) {
+    t.ok(isBatch(value), name)
+    const { status, body } = await service.post(value, { headers: asCustomer() })
+    t.equal(status, 200, name)
+    t.ok(validate(answerPointer(document, '/', 'post', 200))(body), name)
+  }
+})
+
+t.test('its schemas take the answers that the service gives', async t => {
+  const service = await useService(t, {
+    schema: read('test/support/database/shop.sql'),
+    keys: true,
+    env: { MAX_BODY_BYTES: '2000', MAX_OPS: '3' }
+  })
+  const validate = validatorsOf(document)
+  const { responses } = operationOf(document)
+  const names = new Set(conditions.values())
+  const insert = { id: 'o', op: 'insert', table: 'stock', values: [{ sku: 'fig', qty: 1 }] }
+  const select = { id: 's', op: 'select', table: 'stock' }
+  const rows: ReadonlyArray<
+    readonly [
+      status: number,
+      code: string,
+      batch: unknown,
+      options?: Parameters<typeof service.post>[1]
+    ]
+  > = [
+    [200, '', [insert, select]],
+    [200, '', [select], { headers: { prefer: 'return=minimal' } }],
+    [400, 'body_empty', []],
+    [400, 'body_invalid', '{"a":1'],
+    [400, 'prefer_invalid', [select], { headers: { prefer: 'x, handling=strict' } }],
+    [401, 'auth_required', [select], { role: null }],
+    [401, 'token_invalid', [select], { headers: { authorization: 'Bearer a.b.c' } }],
+    [403, 'role_denied', [select], { role: 'oneflight_nobody' }],
+    [403, 'validation_failed', [{ ...select, table: 'private.t' }]],
+    [404, 'undefined_table', [{ ...select, table: 'nowhere' }]],
+    [409, 'unique_violation', [insert]],
+    [412, 'expectation_failed', [{ ...select, expect: 17 }]],
+    [413, 'too_many_ops', [select, select, select, select]],
+    [413, 'body_too_large', JSON.stringify([{ ...insert, values: [{ sku: 'x'.repeat(3000) }] }])],
+    [415, 'content_type_unsupported', [select], { headers: { 'content-type': 'text/plain' } }],
+    [422, 'validation_failed', [{
+      id: 'o',
+      op: 'update',
+      table: 'stock',
+      set: {},
+      where: { sku: { equals: 1 } }
+    }]],
+    [422, 'reference_row_missing', [select, {
+      id: 'n',
+      op: 'select',
+      table: 'stock',
+      where: { sku: { eq: '$s.99.sku' } }
+    }]]
+  ]
+  for (const [status, code, batch, options] of rows) {
+    const answer = await service.post(batch, options)
+    t.equal(answer.status, status, code)
+    t.equal(answer.body.error?.code ?? '', code)
+    const check = validate(answerPointer(document, '/', 'post', status))
+    t.ok(check(answer.body), `${status} ${code}: ${JSON.stringify(check.errors)}`)
+    t.ok(Object.hasOwn(responses, status), String(status))
+    if (code !== '') {
+      t.ok(responses[status]?.description.includes(`\`${code}\``) === true || names.has(code), code)
+    }
+  }
+  const health = await ask(`${service.url}/health`)
+  t.ok(validate(answerPointer(document, '/health', 'get', 200))(health.body))
+  t.notOk(validate(answerPointer(document, '/health', 'get', 503))(health.body))
+  t.notOk(
+    validate(answerPointer(document, '/', 'post', 400))({ error: { code: 'x' }, data: null }),
+    'not just anything'
+  )
+
+  const examples = Object.entries(responses).flatMap(([status, { content }]) =>
+    Object.values(content['application/json']?.examples ?? {}).map(({ value }) =>
+      [Number(status), value] as const
+    )
+  )
+  t.ok(examples.length > 30)
+  for (const [status, value] of examples) {
+    t.ok(validate(answerPointer(document, '/', 'post', status))(value), JSON.stringify(value))
+  }
+})
+
+const limits = { schemas: ['public', 'shop'] as const, maxRows: 10_000, maxConditions: 1000 }
+
+function faultsOf (batch: unknown): readonly Fault[] {
+  try {
+    planBatch(batch as never, limits)
+    return []
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return error.details.errors ?? []
+  }
+}
+
+t.test('its schemas and the planner judge alike', async t => {
+  const isBatch = validatorsOf(document)(batchPointer)
+  const update = (set: object) => ({ id: 'o', op: 'update', table: 't', set, all: true })
+  const select = (members: object) => ({ id: 'o', op: 'select', table: 't', ...members })
+  const insert = (members: object) => ({
+    id: 'o',
+    op: 'insert',
+    table: 't',
+    values: [{ a: 1 }],
+    ...members
+  })
+  const first = { id: 'a', op: 'select', table: 't' }
+
+  const pages = ['docs/language.md', 'docs/policies.md'].flatMap(page => codeBlocks(read(page)))
+    .filter(({ language, text }) => language === 'json' && text.startsWith('[')).map(({ text }) =>
+      text
+    )
+  const files = readdirSync(new URL('../../examples', import.meta.url)).filter(name =>
+    name.endsWith('.json')
+  ).map(name => read(`examples/${name}`))
+  const written = [...pages, ...files].map(text => JSON.parse(text) as readonly object[])
+  t.ok(pages.length > 50 && files.length > 5)
+  const accepted = [
+    ...written.filter(batch => faultsOf(batch).length === 0),
+    [
+      first,
+      select({
+        where: { a: { in: '$a.*.id' }, 'b->c->>d': { not: { eq: { $value: { $col: 1 } } } } }
+      })
+    ],
+    [update({ a: { $col: 'b', more: 1 }, b: {}, c: null, d: { $value: null }, e: [{ $inc: 1 }] })],
+    [insert({
+      on_conflict: {
+        columns: ['a'],
+        do: 'update',
+        set: { a: { $excluded: 'a' } },
+        where: { a: { lt: { $excluded: 'a' } } }
+      }
+    })],
+    [insert({ on_conflict: { constraint: 'c', do: 'nothing' }, returning: [] })],
+    [{ id: 'o', op: 'delete', table: 'shop.t', where: {}, all: true }],
+    [select({
+      where: {},
+      columns: [{ fn: 'count' }, { fn: 'sum', column: 'a', as: 'b' }],
+      group_by: ['c'],
+      order: [{ c: { nulls: 'last' } }],
+      expect: { min: 1 },
+      lock: { wait: 'nowait' }
+    })]
+  ]
+  for (const batch of accepted) {
+    t.same(faultsOf(batch), [], JSON.stringify(batch))
+    t.ok(isBatch(batch), `${JSON.stringify(batch)}: ${JSON.stringify(isBatch.errors)}`)
+  }
+  const refused = [
+    [{ op: 'select', table: 't' }],
+    [{ id: '1', op: 'select', table: 't' }],
+    [{ id: 'o', op: 'upsert', table: 't' }],
+    [{ id: 'o', op: 'select' }],
+    [select({ wheer: {} })],
+    [select({ values: 1, returning: [] })],
+    [insert({ values: [] })],
+    [insert({ values: [1] })],
+    [insert({ values: {} })],
+    [insert({ where: {}, on_conflict: { columns: ['a'], do: 'nothing' } })],
+    [insert({ all: true })],
+    [insert({ expect: -1 })],
+    [insert({ expect: {} })],
+    [insert({ returning: null })],
+    ...[
+      { do: 'nothing' },
+      { columns: ['a'] },
+      { columns: [], do: 'nothing' },
+      { columns: ['a'], constraint: 'c', do: 'nothing' },
+      { columns: ['a'], do: 'nothing', set: { a: 1 } },
+      { constraint: 'c', do: 'nothing', index_where: {} },
+      { columns: ['a'], do: 'update', where: {} },
+      { columns: ['a'], do: 'nothing', index_where: { a: { like: 'x' } } },
+      { columns: ['a'], do: 'nothing', index_where: { 'a->b': { eq: 'x' } } }
+    ].map(conflict => [insert({ on_conflict: conflict })]),
+    [update({})],
+    [update({ a: { $inc: 'x' } })],
+    [update({ a: { $up: 1 } })],
+    [update({ a: { $excluded: 'a' } })],
+    [update({ a: { $now: false } })],
+    [update({ a: { $merge: [] } })],
+    [{ id: 'o', op: 'update', table: 't', set: { a: 1 } }],
+    [{ id: 'o', op: 'delete', table: 't', where: {} }],
+    [{ id: 'o', op: 'delete', table: 't', where: { a: { eq: 1 } }, all: true }],
+    [{ id: 'o', op: 'delete', table: 't', all: false }],
+    ...[
+      { a: 1 },
+      { a: {} },
+      { a: { equals: 1 } },
+      { a: { eq: null } },
+      { a: { eq: [] } },
+      { a: { in: [] } },
+      { a: { in: ['x', null] } },
+      { a: { between: [1] } },
+      { a: { is: 'null' } },
+      { a: { eq: { $col: 1 } } },
+      { a: { cs: { $cool: 1 } } },
+      { a: { any: [1] } },
+      { and: [] },
+      { and: {} },
+      { not: {} },
+      { or: [{}] },
+      { '': { eq: 1 } },
+      { a: { fts: { config: 'x' } } },
+      { a: { has_key: 1 } },
+      { a: { in: '$a.0.id' } },
+      { a: { eq: '$a.*.id' } }
+    ].map(where => [first, select({ where })]),
+    [select({ columns: [] })],
+    [select({ columns: [{ fn: 'sum' }] })],
+    [select({ columns: [{ column: '' }] })],
+    [select({ group_by: ['a'] })],
+    [select({ order: [{ a: 'up' }] })],
+    [select({ order: [{ a: 'asc', b: 'asc' }] })],
+    [select({ limit: 1.5 })],
+    [select({ lock: 'all' })]
+  ]
+  for (const batch of refused) {
+    t.ok(
+      faultsOf(batch.map((operation, i) => ({ id: `x${i}`, ...operation }))).length > 0 ||
+        !('id' in (batch[0] as object)),
+      JSON.stringify(batch)
+    )
+    t.notOk(isBatch(batch), JSON.stringify(batch))
+  }
+  fc.assert(
+    fc.property(arbitraryTrial, ({ operations }) => {
+      // A number beyond a double is none for JavaScript.
+      const batch = JSON.parse(
+        JSON.stringify(operations),
+        (_key, value: unknown) => Math.abs(value as number) === Infinity ? 0 : value
+      ) as readonly object[]
+      return faultsOf(batch).length > 0 || isBatch(batch)
+    }),
+    { numRuns: 500 }
+  )
+  t.notOk(isBatch([]))
+  t.notOk(
+    isBatch(Array.from({ length: config.MAX_OPS + 1 }, (_, i) => ({ ...first, id: `o${i}` })))
+  )
+})

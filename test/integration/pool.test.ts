@@ -1,0 +1,457 @@
+/**
+ * Lanes and their pool: bounded in number, queue and wait; refusals come fast; nothing that died is
+ * handed out.
+ */
+import { createServer, type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import t from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import { createProbe } from '../../src/postgres/health-check.ts'
+import { stopClock } from '../support/clock.ts'
+import { useDatabase, type Database } from '../support/database/database.ts'
+import { useEngine } from '../support/database/engine.ts'
+import { holdRow } from '../support/database/hold.ts'
+import { useProxy } from '../support/network/proxy.ts'
+import { ask, gauge, useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const soon = (ms = 5000): number => performance.now() + ms
+const NAP = 'select pg_sleep(0.3)::text'
+
+const slots =
+  'create table slots (id int primary key, n int); insert into slots values (0); grant all ' +
+  'on slots to oneflight_user'
+const touch = [{ id: 'u', op: 'update', table: 'slots', set: { n: 1 }, where: { id: { eq: 0 } } }]
+const env = { POOL_SIZE: '2', LOCK_TIMEOUT_MS: '60000', STATEMENT_TIMEOUT_MS: '60000' }
+
+const sessions = async ({ sql, name }: Database): Promise<number> =>
+  (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
+    .length
+
+/** A port on which connections are taken and nothing is ever said. */
+async function useSilence (t: Parameters<typeof useDatabase>[0]): Promise<string> {
+  const server = createServer(socket => {
+    socket.on('error', () => {})
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return `postgres://u@127.0.0.1:${(server.address() as AddressInfo).port}/d`
+}
+
+t.test('one lane, one that waits, and the rest is refused at once', async t => {
+  const database = await useDatabase(t)
+  const { pool, run } = useEngine(t, database.loginUrl, { queueSize: 1 })
+  const first = run([NAP])
+  const second = run([NAP])
+  t.equal(pool.count().waiting, 2, 'the first one waits for its lane to be opened')
+  await t.rejects(run([NAP]), { code: 'overloaded', status: 503 })
+  t.match(
+    await Promise.all([first, second]),
+    [{ kind: 'committed' }, { kind: 'committed' }],
+    'the refusal came before these'
+  )
+  t.equal(await sessions(database), 1)
+})
+
+t.test('no queue at all', async t => {
+  const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueSize: 0 })
+  t.match(await run(['select 1::text']), { kind: 'committed' })
+  await until(() => pool.count().busy === 0)
+  const flight = run([NAP])
+  await t.rejects(run([NAP]), { code: 'overloaded' })
+  t.match(await flight, { kind: 'committed' })
+})
+
+t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
+  const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueTimeoutMs: 100 })
+  // Its time holds for a lane that is opened as well.
+  const lane = await until(() => pool.acquire(soon()).catch(() => undefined))
+  await t.rejects(run([NAP]), { code: 'overloaded' })
+  await t.rejects(run([NAP], 50), { code: 'deadline_exceeded' })
+  pool.release(lane)
+  t.match(await run([NAP]), { kind: 'committed' })
+})
+
+t.test('gauges', async t => {
+  const service = await useService(t, { schema: slots, env })
+  const gauges = async (): Promise<string> =>
+    [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(
+      /^service_pool_\w+\{server="primary"\} (\d+)$/gm
+    )].map(([, n]) => n).join(' ')
+  // Busy, idle, waiting: a first lane is opened before it is asked for.
+  await until(async () => await gauges() === '0 1 0')
+  const slot = await holdRow(service.database)
+  const batches = Array.from({ length: 3 }, () => service.post(touch))
+  await until(async () => await gauges() === '2 0 1')
+  await slot.free()
+  t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200])
+  await until(async () => await gauges() === '0 2 0')
+  await service.database
+    .sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = ${service.database.name} and usename = 'oneflight_login'`
+  await until(async () => await gauges() === '0 0 0')
+})
+
+t.test('a first lane is opened ahead and takes no place from a batch', async t => {
+  const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueSize: 0 })
+  const warmed = pool.warm()
+  t.equal(pool.count().waiting, 0)
+  t.match(await run(['select 1::text']), { kind: 'committed' })
+  await warmed
+})
+
+t.test('a login role that no policy holds back is warned of, once', async t => {
+  const url = new URL(process.env['TEST_DATABASE_URL'] as string)
+  for (
+    const [privileged, databaseUrl] of [[
+      true,
+      (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href
+    ], [
+      false,
+      (login: string) => login
+    ]] as const
+  ) {
+    const service = await useService(t, { schema: slots, env, databaseUrl })
+    const idle = async (n: number): Promise<boolean> =>
+      await gauge(service, 'service_pool_lanes_idle') === n
+    await until(() => idle(1))
+    const warnings = (): unknown[] => service.log.filter(({ level }) => level === 40)
+    const expected = privileged
+      ? [{ role: url.username, msg: /^the login role is superuser or BYPASSRLS: / }]
+      : []
+    await until(() => warnings().length === expected.length)
+    t.match(warnings(), expected, 'at the start')
+    const slot = await holdRow(service.database)
+    const batches = [1, 2].map(() => service.post(touch))
+    await slot.awaited(2)
+    await slot.free()
+    await Promise.all(batches)
+    await until(() => idle(2))
+    t.equal(warnings().length, expected.length, 'with a second lane')
+  }
+})
+
+t.test('closing does not wait for a server that is silent', async t => {
+  const silence = await useSilence(t)
+  const hosts = new URL(silence).host
+  for (
+    const url of [
+      silence,
+      `${silence}?sslmode=require`,
+      `postgres://u@${hosts},${hosts}/d?sslmode=require`
+    ]
+  ) {
+    const target = { ...parseDatabaseUrl(url), connectTimeoutMs: 600_000 }
+    const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
+    await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
+    const probe = createProbe(target)
+    const answer = probe.reachable()
+    await Promise.all([pool.close(), probe.close()])
+    t.equal(await answer, false)
+    t.same(openFailures, [], 'nothing failed')
+  }
+})
+
+t.test('closing refuses those who wait and lets those finish who run', async t => {
+  const database = await useDatabase(t)
+  const { pool, run } = useEngine(t, database.loginUrl)
+  const gate = 'select pg_advisory_xact_lock(1)::text'
+  const lock = await holdRow(database, gate)
+  const running = run([gate])
+  const waiting = run([gate])
+  await lock.awaited()
+  const closed = pool.close()
+  await t.rejects(waiting, { code: 'shutting_down', status: 503 })
+  await t.rejects(run([gate]), { code: 'shutting_down' })
+  await lock.free()
+  t.match(await running, { kind: 'committed' })
+  await closed
+  await until(async () => await sessions(database) === 0)
+})
+
+t.test('a lane is replaced when it is old', async t => {
+  const database = await useDatabase(t)
+  const { pool } = useEngine(t, database.loginUrl, { lifetimeMs: 1 })
+  const first = await pool.acquire(soon())
+  pool.release(first)
+  await until(() => performance.now() > first.expires)
+  const second = await pool.acquire(soon())
+  pool.release(second)
+  t.not(second, first)
+  await until(async () => await sessions(database) === 1)
+})
+
+t.test('a thousand shapes: prepared statements stay bounded on each lane', async t => {
+  const database = await useDatabase(t)
+  const { pool, run } = useEngine(t, database.loginUrl)
+  const held = 'select count(*)::text from pg_prepared_statements'
+  const rows = async (): Promise<number> => {
+    const landed = await run([held])
+    return landed.kind === 'committed' ? Number(landed.rows[0]) : Infinity
+  }
+  const lanes = new Set<unknown>()
+  let most = 0
+  for (let shape = 0; shape < 1000; shape += 50) {
+    const texts = Array.from({ length: 50 }, (_, i) => `select '${shape + i}'`)
+    for (const flight of [texts, texts, [...texts, ...texts]]) {
+      t.equal((await run(flight)).kind, 'committed')
+    }
+    most = Math.max(most, await rows())
+    const lane = await pool.acquire(soon())
+    lanes.add(lane)
+    pool.release(lane)
+  }
+  // 250 of ours and the COMMIT of postgres.js.
+  t.ok(most > 100 && most <= 251, `at most ${most}`)
+  t.ok(lanes.size >= 4, `${lanes.size} lanes`)
+})
+
+t.test('the same text many times in one flight is prepared once', async t => {
+  const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
+  const fails = "select case when current_setting('request.id') = 'test' then (1 / (random() * " +
+    '0)::int)::text end'
+  for (let i = 0; i < 3; i++) {
+    t.match(await run([fails, ...Array(50).fill("select 'same'")]), { kind: 'failed', at: 0 })
+    t.match(await run(Array(100).fill("select 'same'")), { kind: 'committed' })
+  }
+  const landed = await run([
+    "select count(*)::text from pg_prepared_statements where statement = $$select 'same'$$"
+  ])
+  t.match(landed, { kind: 'committed', rows: [Buffer.from('1')] })
+})
+
+t.test('a statement that failed counts as prepared only when the server holds it', async t => {
+  const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl)
+  const first = await pool.acquire(soon())
+  pool.release(first)
+  for (let shape = 0; shape < 300; shape += 50) {
+    // The first is no SQL, so the others are not even looked at.
+    const texts = [
+      'select nowhere',
+      ...Array.from({ length: 50 }, (_, i) => `select '${shape + i}' as never`)
+    ]
+    for (let i = 0; i < 3; i++) {
+      t.match(await run(texts), { kind: 'failed', at: 0, error: { code: '42703' } })
+    }
+  }
+  const fails = 'select (1 / (random() * 0)::int)::text as late'
+  for (let i = 0; i < 4; i++) {
+    t.match(await run([fails]), { kind: 'failed', at: 0, error: { code: '22012' } })
+  }
+  const held =
+    "select string_agg(statement, ',') from pg_prepared_statements where statement ~ ' " +
+    "(nowhere|never|late)$'"
+  t.match(await run([held]), { rows: [Buffer.from(fails)] })
+  const lane = await pool.acquire(soon())
+  pool.release(lane)
+  t.equal(lane, first, 'the lane is not full')
+  t.ok(lane.prepared.has(fails))
+  t.notOk(lane.prepared.has('select nowhere'))
+})
+
+t.test('long texts are not prepared', async t => {
+  const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
+  const long = `select '${'x'.repeat(9000)}'`
+  for (let i = 0; i < 3; i++) t.match(await run([long]), { kind: 'committed' })
+  t.match(
+    await run(['select count(*)::text from pg_prepared_statements where length(statement) > 9000']),
+    { rows: [Buffer.from('0')] }
+  )
+})
+
+t.test('texts that were seen long ago are forgotten', async t => {
+  const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
+  await run(["select 'old'"])
+  for (let i = 0; i < 2100; i += 100) {
+    await run(Array.from({ length: 100 }, (_, n) => `select ${i + n}::text`))
+  }
+  await run(["select 'old'"])
+  t.match(
+    await run([
+      "select count(*)::text from pg_prepared_statements where statement = $$select 'old'$$"
+    ]),
+    { rows: [Buffer.from('0')] }
+  )
+})
+
+t.test('no database: refused fast, and every reason is heard of', async t => {
+  const silence = await useSilence(t)
+  const rows: ReadonlyArray<readonly [string, string, RegExp | undefined]> = [
+    ['nobody listens', 'postgres://u@127.0.0.1:1/d', /ECONNREFUSED/],
+    ['no such database', `${(await useDatabase(t)).loginUrl}_not`, /does not exist/],
+    ['nothing is answered', silence, undefined]
+  ]
+  for (const [name, url, reason] of rows) {
+    const { run, openFailures } = useEngine(t, `${url}?connect_timeout=600`, {
+      queueTimeoutMs: 200,
+      size: 2
+    })
+    const refusals = await Promise.all(
+      Array.from({ length: 8 }, () => run(['select 1::text']).catch((error: unknown) => error))
+    )
+    t.match(refusals, Array(8).fill({ code: 'database_unavailable', status: 503 }), name)
+    if (reason !== undefined) {
+      t.match((await until(() => openFailures[0] as Error | undefined)).message, reason)
+    }
+  }
+})
+
+t.test('which server a lane takes', async t => {
+  const { loginUrl } = await useDatabase(t)
+  const silence = new URL(await useSilence(t)).host
+  const { host, pathname } = new URL(loginUrl)
+  const on = (hosts: string, query: string): string =>
+    `postgres://oneflight_login:login@${hosts}${pathname}?${query}`
+  const rows: ReadonlyArray<readonly [string, string, RegExp | undefined]> = [
+    [host, 'target_session_attrs=any', undefined],
+    [host, 'target_session_attrs=primary', undefined],
+    [host, 'target_session_attrs=read-write', undefined],
+    [host, 'target_session_attrs=standby', /^no server is standby$/],
+    [host, 'target_session_attrs=prefer-standby', undefined],
+    [host, 'target_session_attrs=read-only', /^no server is read-only$/],
+    [
+      host,
+      'target_session_attrs=read-only&options=-c%20default_transaction_read_only=on',
+      undefined
+    ],
+    [
+      host,
+      'target_session_attrs=read-write&options=-c%20default_transaction_read_only=on',
+      /^no server is read-write$/
+    ],
+    [`127.0.0.1:1,${host}`, '', undefined],
+    [`${silence},${host}`, 'connect_timeout=5', undefined],
+    [silence, 'connect_timeout=1', /^127\.0\.0\.1:\d+: no session within 1000 ms$/]
+  ]
+  for (const [hosts, query, refusal] of rows) {
+    const target = parseDatabaseUrl(on(hosts, query))
+    if (refusal !== undefined) {
+      await t.rejects(openLane(target), { message: refusal }, `${hosts} ${query}`)
+      continue
+    }
+    const lane = await openLane(target)
+    t.notOk(lane.state.dead, `${hosts} ${query}`)
+    await closeLane(lane)
+    t.ok(lane.socket.destroyed)
+  }
+})
+
+t.test('each host is asked once', async t => {
+  const { loginUrl } = await useDatabase(t)
+  const proxy = await useProxy(t, loginUrl)
+  const { host, pathname } = new URL(proxy.through(loginUrl))
+  const links = new Set<unknown>()
+  proxy.forward = link => {
+    links.add(link)
+    return true
+  }
+  const rows: ReadonlyArray<
+    readonly [hosts: string, attributes: string, logins: number, opened: boolean]
+  > = [
+    [`127.0.0.1:1,127.0.0.1:2,${host}`, 'standby', 1, false],
+    [`${host},127.0.0.1:1`, 'standby', 1, false],
+    [`${host},127.0.0.1:1,${host}`, 'standby', 2, false],
+    [`${host},127.0.0.1:1`, 'prefer-standby', 1, true],
+    [`${host},${host}`, 'prefer-standby', 2, true],
+    [`${host},${host}`, 'primary', 1, true]
+  ]
+  for (const [hosts, attributes, logins, opened] of rows) {
+    links.clear()
+    const name = `${hosts} ${attributes}`
+    const lane = await openLane(
+      parseDatabaseUrl(
+        `postgres://oneflight_login:login@${hosts}${pathname}?target_session_attrs=${attributes}`
+      )
+    ).catch(() => undefined)
+    t.equal(lane !== undefined, opened, name)
+    t.equal(links.size, logins, name)
+    await until(() => proxy.links.size === (opened ? 1 : 0))
+    if (lane !== undefined) await closeLane(lane)
+    await until(() => proxy.links.size === 0)
+  }
+})
+
+t.test('a password is sent where there is one, and values of every type stay text', async t => {
+  const { url, loginUrl } = await useDatabase(t)
+  for (const one of [url, loginUrl]) {
+    const lane = await openLane(parseDatabaseUrl(one))
+    t.same(
+      await lane.client.unsafe(
+        "select true as b, 9007199254740993 as n, '{}'::json as j, now() is not null as t"
+      ),
+      [{ b: 't', n: '9007199254740993', j: '{}', t: 't' }]
+    )
+    await closeLane(lane)
+  }
+})
+
+t.test('a lane that does not answer is closed all the same', async t => {
+  const { loginUrl } = await useDatabase(t)
+  const proxy = await useProxy(t, loginUrl)
+  const lane = await openLane(parseDatabaseUrl(proxy.through(loginUrl)))
+  proxy.forward = () => false
+  lane.client.unsafe('select 1').catch(() => {})
+  await closeLane(lane)
+  t.ok(lane.socket.destroyed)
+})
+
+t.test('the probe', async t => {
+  const { loginUrl, sql, name } = await useDatabase(t)
+  const proxy = await useProxy(t, loginUrl)
+  const probe = createProbe(parseDatabaseUrl(proxy.through(loginUrl)))
+  const changes = (answer: boolean): Promise<unknown> =>
+    until(async () => await probe.reachable() === answer)
+  await until(async () =>
+    (await Promise.all([probe.reachable(), probe.reachable()])).every(answer => answer)
+  )
+  // Many askers, one connection.
+  await until(() => proxy.links.size === 1)
+
+  proxy.open = false
+  proxy.cut()
+  await changes(false)
+  proxy.open = true
+  await changes(true)
+
+  proxy.forward = () => false
+  await changes(false)
+  proxy.forward = () => true
+  await changes(true)
+
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
+    and usename = 'oneflight_login'`
+  await until(() => proxy.links.size === 0)
+  await until(async () => await probe.reachable() && proxy.links.size === 1)
+  await probe.close()
+  t.equal(await probe.reachable(), false)
+  await until(() => proxy.links.size === 0)
+
+  const never = createProbe(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'))
+  t.equal(await never.reachable(), false)
+  await never.close()
+})
+
+t.test('the probe asks anew when its connection has ended', async t => {
+  const { loginUrl, sql, name } = await useDatabase(t)
+  const probe = createProbe(parseDatabaseUrl(loginUrl))
+  t.teardown(() => probe.close())
+  const backends = async (): Promise<readonly number[]> =>
+    (await sql<Array<{ pid: number }>>`
+    select pid from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'
+  `).map(({ pid }) => pid)
+  stopClock(t)
+  t.equal(await probe.reachable(), true)
+  const [first] = await backends()
+  t.equal(await probe.reachable(), true)
+  t.same(await backends(), [first], 'remembered')
+  await sql`select pg_terminate_backend(${first as number})`
+  const [second] = await until(async () => {
+    if (!await probe.reachable()) throw new Error('the server is there')
+    const found = await backends()
+    return found.length === 1 && found[0] !== first ? found : undefined
+  })
+  t.equal(await probe.reachable(), true)
+  t.same(await backends(), [second], 'remembered')
+})

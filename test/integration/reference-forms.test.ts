@@ -1,0 +1,719 @@
+/**
+ * Every form of reference in every place: as value, inside JSON and as operand it means what the
+ * literal would; what is missing or would meet every row fails.
+ */
+import t, { type Test } from 'tap'
+import { ids, thingsSchema } from '../support/database/same-rows.ts'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+
+const sourceSchema = `
+  create table src (
+    id int primary key, n int, big bigint, num numeric, txt text, pat text, day date,
+      ts timestamptz, uid uuid, mood text, raw bytea, flag bool, ints int[], texts text[], jb jsonb,
+      doc json, span int4range, word text, nil text, js jsonb,
+    "with space" text, "We""ird" text, "*" text, "1" text);
+  insert into src values
+    (1, 2, 9007199254740993, 1.104, 'apple', '%pp%', '2024-01-02', '2024-01-01T00:00:00.000001Z',
+      'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'ok', '\\x00ff', true, '{1,3}', '{red,"a,b"}',
+      '{"a": 1}', '{"z": 1.10,  "a": [1, null]}', '[4,6)', 'foxes', null, '"x"', 's', 'w', 'star',
+      'one'),
+    (2, 8, 42, 1.10, 'a "quoted" \\ 😀', '_anana', '2024-01-01', '2024-06-01T12:00:00Z',
+      'c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'happy', '\\x', false, '{}', '{red}',
+      '[1, {"$col": "n"}]', '2.50', '[1,5)', 'apple', null, '5', 't', 'v', 'moon', 'two'),
+    (3, null, 7, 12345678901234567890.1234567890, '$s.0.id', null, null, null, null, null, null,
+      null, null, null, null, null, null, null, null, null, null, null, null, null);
+  create table many (n int);
+  insert into many select generate_series(1, 1000);
+  create table dst (id int generated always as identity primary key, n int, big bigint, num numeric,
+    nums numeric[], txt text, ts timestamptz, raw bytea, flag bool, ints int[], texts text[],
+    jb jsonb, doc json, span int4range, rec src, other text);
+  grant all on src, many, dst to oneflight_user;
+`
+/** `s` returns three rows, `none` none, `one` one and `many` a thousand. */
+const sources = [
+  { id: 's', op: 'select', table: 'src' },
+  { id: 'none', op: 'select', table: 'many', where: { n: { eq: -1 } } },
+  { id: 'one', op: 'select', table: 'many', where: { n: { eq: 7 } } },
+  { id: 'many', op: 'select', table: 'many' }
+]
+
+t.test('as values they are what the earlier row holds', async t => {
+  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
+  const of = (row: number, expression: string): string =>
+    `(select ${expression} from src where id = ${row + 1})`
+  const rows: ReadonlyArray<readonly [column: string, sent: unknown, want: string]> = [
+    // a value
+    ...['n', 'big', 'num', 'txt', 'ts', 'raw', 'flag', 'ints', 'texts', 'jb', 'doc', 'span']
+      .flatMap(column =>
+        [0, 1, 2].map(row => [column, `$s.${row}.${column}`, of(row, column)] as const)
+      ),
+    ['num', '$s.num', of(0, 'num')],
+    ['txt', '$s.with space', of(0, '"with space"')],
+    ['txt', '$s.1.We"ird', of(1, '"We""ird"')],
+    ['txt', '$s.0.*', of(0, '"*"')],
+    ['txt', '$s.1.1', of(1, '"1"')],
+    ['jb', '$s.nil', 'null::jsonb'],
+    ['jb', '$s.txt', `to_jsonb(${of(0, 'txt')})`],
+    ['jb', '$s.1.txt', `to_jsonb(${of(1, 'txt')})`],
+    ['jb', '$s.2.num', `to_jsonb(${of(2, 'num')})`],
+    ['doc', '$s.2.num', `to_json(${of(2, 'num')})`],
+    // a row
+    ...['$s', '$s.0'].flatMap(sent =>
+      [['jb', sent, of(0, 'to_jsonb(src)')], ['doc', sent, of(0, 'to_json(src)')], [
+        'rec',
+        sent,
+        of(0, 'src')
+      ]] as const
+    ),
+    ['jb', '$s.2', of(2, 'to_jsonb(src)')],
+    ['rec', '$s.1', of(1, 'src')],
+    ['jb', '$one', '\'{"n": 7}\'::jsonb'],
+    // a list
+    ['ints', '$s.*.n', "'{2,8,NULL}'"],
+    ['nums', '$s.*.num', '(select array_agg(num order by id) from src)'],
+    ['texts', '$s.*.txt', '(select array_agg(txt order by id) from src)'],
+    ['jb', '$s.*.txt', '(select jsonb_agg(txt order by id) from src)'],
+    ['jb', '$s.*.num', '(select jsonb_agg(num order by id) from src)'],
+    ['jb', '$s.*.jb', '(select jsonb_agg(jb order by id) from src)'],
+    ['texts', '$s.*.with space', "'{s,t,NULL}'"],
+    ['texts', '$s.*.We"ird', "'{w,v,NULL}'"],
+    ['texts', '$s.*.1', "'{one,two,NULL}'"],
+    ['ints', '$none.*.n', "'{}'"],
+    ['jb', '$none.*.n', "'[]'::jsonb"],
+    ['ints', '$one.*.n', "'{7}'"],
+    ['ints', '$many.*.n', '(select array_agg(n) from many)'],
+    ['jb', '$many.*.n', '(select jsonb_agg(n) from many)'],
+    // inside
+    ['ints', ['$s.n', 5, '$s.1.n', '$s.2.n'], "'{2,5,8,NULL}'"],
+    ['ints', ['$s.*.n', '$s.*.n'], "'{{2,8,NULL},{2,8,NULL}}'"],
+    [
+      'texts',
+      ['$s.txt', '$$s.txt', '$5', '$s.1.txt'],
+      `array[${of(0, 'txt')}, '$s.txt', '$5', ${of(1, 'txt')}]`
+    ],
+    [
+      'jb',
+      {
+        a: ['$s.1', { b: '$s.*.num' }],
+        c: '$$s',
+        d: '$$s.*.n',
+        e: '$s.2.num',
+        $f: '$none.*.n',
+        g: '$s.nil'
+      },
+      `jsonb_build_object('a', jsonb_build_array(${
+        of(1, 'to_jsonb(src)')
+      }, jsonb_build_object('b', (select jsonb_agg(num order by id) from src))), 'c', '$s', 'd',
+        '$s.*.n', 'e', ${of(2, 'num')}, '$f', '[]'::jsonb, 'g', null)`
+    ],
+    [
+      'doc',
+      ['$s.num', '$s.2.num', '$s.txt', '$s.nil'],
+      '\'[1.104,12345678901234567890.1234567890,"apple",null]\''
+    ],
+    ['doc', { k: '$s.1.num' }, '\'{"k":1.10}\''],
+    [
+      'rec',
+      { n: '$s.n', txt: '$s.1.txt', ints: '$s.*.n' },
+      `row(null, 2, null, null, ${
+        of(1, 'txt')
+      }, null, null, null, null, null, null, null, array[2, 8, null], null, null, null, null,
+        null, null, null, null, null, null, null)`
+    ],
+    ['txt', '$$s', "'$s'"],
+    ['txt', '$$s.*.n', "'$s.*.n'"],
+    ['txt', '$$$s.0', "'$$s.0'"],
+    ['txt', '$$none.*', "'$none.*'"]
+  ]
+  for (const [column, sent, want] of rows) {
+    const { body, text } = await service.post([
+      ...sources,
+      { id: 'a', op: 'insert', table: 'dst', values: [{ [column]: sent }] },
+      {
+        id: 'b',
+        op: 'insert',
+        table: 'dst',
+        values: [{ other: 'x' }, { [column]: sent, other: '$s.txt' }, { [column]: sent }]
+      },
+      { id: 'c', op: 'insert', table: 'dst', values: [{ other: 'y' }] },
+      {
+        id: 'd',
+        op: 'update',
+        table: 'dst',
+        set: { [column]: sent },
+        where: { id: { eq: '$c.id' } }
+      }
+    ])
+    const name = encodeURI(`${column} ${JSON.stringify(sent)}`)
+    if (body.error !== null) {
+      t.fail(`${name} ${encodeURI(text)}`)
+      continue
+    }
+    const written = [body.data.a[0].id, body.data.b[1].id, body.data.b[2].id, body.data.d[0].id]
+    const found = await service.database.sql.unsafe(
+      `select ${column}::text as got, (${want})::text as want from dst where id in ` +
+        `(${written.join()})`
+    )
+    t.strictSame(
+      found.map(({ got }) => got as unknown),
+      found.map(({ want }) => want as unknown),
+      name
+    )
+  }
+})
+
+t.test('as operands they mean what the literal means, in every place of a filter', async t => {
+  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
+  const columns: ReadonlyArray<readonly [column: string, reference: string, literal: string]> = [
+    ['n', '$s.n', '2'],
+    ['big', '$s.big', '9007199254740993'],
+    ['big', '$s.1.big', '42'],
+    ['num', '$s.num', '1.104'],
+    ['num', '$s.1.num', '1.10'],
+    ['txt', '$s.txt', '"apple"'],
+    ['txt', '$s.2.txt', '"$$s.0.id"'],
+    ['vc', '$s.txt', '"apple"'],
+    ['ch', '$s.with space', '"s"'],
+    ['day', '$s.day', '"2024-01-02"'],
+    ['ts', '$s.ts', '"2024-01-01T00:00:00.000001Z"'],
+    ['uid', '$s.uid', '"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"'],
+    ['mood', '$s.mood', '"ok"'],
+    ['pos', '$s.n', '2'],
+    ['raw', '$s.raw', '"\\\\x00ff"'],
+    ['flag', '$s.flag', 'true'],
+    ['ints', '$s.ints', '{"$value":[1,3]}'],
+    ['texts', '$s.1.texts', '{"$value":["red"]}'],
+    ['jb', '$s.jb', '{"$value":{"a":1}}'],
+    ['jb', '$s.js', '{"$value":"x"}'],
+    ['jb', '$s.1.js', '5'],
+    ['jb', '$s.with space', '{"$value":"s"}'],
+    ['span', '$s.span', '"[4,6)"'],
+    ['jb->>a', '$s.n', '"2"'],
+    ['jb->a', '$s.n', '2'],
+    ['jb->k', '$s.js', '{"$value":"x"}'],
+    ['We"ird Col', '$s.1.n', '8'],
+    ['jb', '$one', '{"$value":{"n":7}}']
+  ]
+  const pairs: ReadonlyArray<readonly [reference: string, literal: string]> = [
+    ...columns.flatMap(([column, reference, literal]) =>
+      ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'isdistinct'].map(name =>
+        [
+          `{${JSON.stringify(column)}:{"${name}":${JSON.stringify(reference)}}}`,
+          `{${JSON.stringify(column)}:{"${name}":${literal}}}`
+        ] as const
+      )
+    ),
+    ...[
+      // patterns
+      [{ txt: { like: '$s.pat' } }, { txt: { like: '%pp%' } }],
+      [{ txt: { ilike: '$s.pat' } }, { txt: { ilike: '%pp%' } }],
+      [{ txt: { match: '$s.txt' } }, { txt: { match: 'apple' } }],
+      [{ txt: { imatch: '$s.txt' } }, { txt: { imatch: 'apple' } }],
+      [{ ch: { like: '$s.pat' } }, { ch: { like: '%pp%' } }],
+      [{ vc: { ilike: '$s.1.pat' } }, { vc: { ilike: '_anana' } }],
+      [{ txt: { like: { any: ['$s.pat', 'b%'] } } }, { txt: { like: { any: ['%pp%', 'b%'] } } }],
+      [{ txt: { ilike: { all: ['$s.pat', '%e'] } } }, { txt: { ilike: { all: ['%pp%', '%e'] } } }],
+      [{ 'jb->>k': { like: '$s.js' } }, { 'jb->>k': { like: 'x' } }],
+      // lists
+      [{ n: { in: ['$s.n', 9, '$s.1.n'] } }, { n: { in: [2, 9, 8] } }],
+      [{ n: { nin: ['$s.n', 9] } }, { n: { nin: [2, 9] } }],
+      [{ n: { in: '$s.*.n' } }, { n: { in: [2, 8] } }],
+      [{ n: { in: '$one.*.n' } }, { n: { in: [7] } }],
+      [{ n: { in: '$none.*.n' } }, { n: { in: [-99] } }],
+      [{ n: { in: '$many.*.n' } }, { n: { between: [1, 1000] } }],
+      [{ n: { nin: '$many.*.n' } }, { n: { not: { between: [1, 1000] } } }],
+      [{ big: { in: '$s.*.big' } }, '{"big":{"in":[9007199254740993,42,7]}}'],
+      [{ big: { nin: '$s.*.big' } }, '{"big":{"nin":[9007199254740993,42,7]}}'],
+      [{ num: { in: '$s.*.num' } }, { num: { in: [1.104, 1.1] } }],
+      [{ txt: { in: '$s.*.txt' } }, { txt: { in: ['apple'] } }],
+      [{ txt: { nin: '$s.*.txt' } }, { txt: { nin: ['apple'] } }],
+      [{ vc: { in: ['$s.txt', 'red'] } }, { vc: { in: ['apple', 'red'] } }],
+      [{ mood: { in: '$s.*.mood' } }, { mood: { in: ['ok', 'happy'] } }],
+      [{ pos: { in: '$s.*.n' } }, { pos: { in: [2, 8] } }],
+      [{ uid: { in: '$s.*.uid' } }, { id: { in: [1, 3] } }],
+      [{ day: { in: '$s.*.day' } }, { day: { in: ['2024-01-01', '2024-01-02'] } }],
+      [{ flag: { in: ['$s.flag'] } }, { flag: { eq: true } }],
+      [{ raw: { in: '$s.*.raw' } }, { id: { in: [1, 3] } }],
+      [{ 'jb->>a': { in: '$s.*.id' } }, { 'jb->>a': { in: ['1', '2', '3'] } }],
+      [{ 'jb->a': { in: '$s.*.id' } }, { 'jb->a': { in: [1, 2, 3] } }],
+      [{ jb: { in: '$s.*.js' } }, { id: { in: [7, 9] } }],
+      [{ span: { in: '$s.*.span' } }, { span: { in: ['[4,6)', '[1,5)'] } }],
+      [{ ch: { in: ['$s.with space', 'ab'] } }, { ch: { in: ['s', 'ab'] } }],
+      [{ n: { eq: { any: ['$s.n', 8] } } }, { n: { in: [2, 8] } }],
+      [{ n: { gt: { all: ['$s.n', 8] } } }, { n: { gt: 8 } }],
+      [{ n: { gt: { any: '$s.*.n' } } }, { n: { gt: 2 } }],
+      [{ n: { eq: { any: '$s.*.n' } } }, { n: { in: [2, 8] } }],
+      [{ big: { gt: { all: '$s.*.big' } } }, { n: { eq: -99 } }],
+      [{ big: { lt: { all: '$s.*.big' } } }, { big: { lt: 7 } }],
+      [{ n: { eq: { any: '$none.*.n' } } }, { n: { eq: -99 } }],
+      [{ txt: { like: { any: '$s.*.pat' } } }, { txt: { like: { any: ['%pp%', '_anana'] } } }],
+      // bounds
+      [{ n: { between: ['$s.n', '$s.1.n'] } }, { n: { between: [2, 8] } }],
+      [{ n: { between: [0, '$s.n'] } }, { n: { between: [0, 2] } }],
+      [{ num: { between: ['$s.num', 2] } }, { num: { between: [1.104, 2] } }],
+      [{ m: { between: ['$s.n', { $col: 'n' }] } }, { m: { between: [2, { $col: 'n' }] } }],
+      [{ ts: { between: ['$s.ts', '$s.1.ts'] } }, {
+        ts: { between: ['2024-01-01T00:00:00.000001Z', '2024-06-01T12:00:00Z'] }
+      }],
+      // containment
+      [{ ints: { cs: '$s.ints' } }, { ints: { cs: [1, 3] } }],
+      [{ ints: { cs: ['$s.id', 3] } }, { ints: { cs: [1, 3] } }],
+      [{ ints: { ov: '$s.*.id' } }, { ints: { ov: [1, 2, 3] } }],
+      [{ ints: { ov: '$none.*.n' } }, { n: { eq: -99 } }],
+      [{ ints: { cd: '$many.*.n' } }, { ints: { cd: [1, 2, 3, 4, 7, 10] } }],
+      [{ texts: { ov: '$s.texts' } }, { texts: { ov: ['red', 'a,b'] } }],
+      [{ texts: { cs: ['$s.nil'] } }, { n: { eq: -99 } }],
+      [{ ints: { cd: '$none.*.n' } }, { ints: { eq: { $value: [] } } }],
+      [{ jb: { cs: '$s.jb' } }, { jb: { cs: { a: 1 } } }],
+      [{ jb: { cs: { a: '$s.id' } } }, { jb: { cs: { a: 1 } } }],
+      [{ jb: { cs: { k: '$s.js' } } }, { jb: { cs: { k: 'x' } } }],
+      [{ jb: { cs: { $value: { a: '$s.id' } } } }, { jb: { cs: { a: 1 } } }],
+      [{ jb: { cd: ['$s.js', '$s.1.js', '$s.nil', 1, '$s.jb'] } }, {
+        jb: { cd: ['x', 5, null, 1, { a: 1 }] }
+      }],
+      [{ jb: { eq: { $value: [1, '$s.js', '$s.nil', '$s.jb'] } } }, { id: { eq: 6 } }],
+      [{ ints: { eq: { $value: ['$s.id', 2, '$s.2.id'] } } }, { id: { eq: 1 } }],
+      [{ ints: { eq: { $value: '$one.*.n' } } }, { ints: { eq: { $value: [7] } } }],
+      [{ span: { ov: '$s.span' } }, { span: { ov: '[4,6)' } }],
+      [{ span: { cd: '$s.1.span' } }, { span: { cd: '[1,5)' } }],
+      ...['sl', 'sr', 'nxr', 'nxl', 'adj'].map(name =>
+        [{ span: { [name]: '$s.span' } }, { span: { [name]: '[4,6)' } }] as const
+      ),
+      [{ 'jb->tags': { cs: '$s.1.texts' } }, { id: { eq: 8 } }],
+      [{ 'jb->a': { eq: '$s.id' } }, { id: { eq: 1 } }],
+      // keys, full text
+      [{ jb: { has_key: '$s.js' } }, { jb: { has_key: 'x' } }],
+      [{ jb: { has_keys_any: ['k', '$s.with space'] } }, { jb: { has_key: 'k' } }],
+      [{ jb: { has_keys_all: ['$s.js', 'x'] } }, { jb: { has_key: 'x' } }],
+      [{ jb: { has_keys_any: '$s.*.js' } }, { jb: { has_keys_any: ['x', '5'] } }],
+      [{ jb: { has_keys_all: '$one.*.n' } }, { id: { eq: -1 } }],
+      [{ jb: { has_keys_any: '$none.*.n' } }, { id: { eq: -1 } }],
+      [{ tsv: { fts: '$s.word' } }, { tsv: { fts: 'foxes' } }],
+      [{ txt: { plfts: { query: '$s.1.word', config: 'english' } } }, {
+        txt: { plfts: { query: 'apple', config: 'english' } }
+      }],
+      [{ txt: { phfts: '$s.1.word' } }, { txt: { phfts: 'apple' } }],
+      [{ 'jb->>k': { fts: '$s.js' } }, { 'jb->>k': { fts: 'x' } }],
+      // deep
+      [{ or: [{ n: { eq: '$s.n' } }, { not: { n: { lt: '$s.1.n' } } }] }, {
+        or: [{ n: { eq: 2 } }, { n: { gte: 8 } }]
+      }],
+      [{ n: { not: { in: ['$s.n'], gt: '$s.1.n' } } }, { n: { not: { in: [2], gt: 8 } } }],
+      [{ not: { n: { nin: '$s.*.id' } } }, { n: { in: [1, 2, 3] } }],
+      [{ n: { not: { not: { in: '$s.*.n' } } } }, { n: { in: [2, 8] } }],
+      // NULL
+      ...['eq', 'neq', 'gt', 'lte', 'like', 'match', 'fts'].map(name =>
+        [{ txt: { [name]: '$s.nil' } }, { id: { eq: -1 } }] as const
+      ),
+      [{ txt: { isdistinct: '$s.nil' } }, { txt: { is: 'not_null' } }],
+      [{ txt: { not: { isdistinct: '$s.nil' } } }, { txt: { is: null } }],
+      [{ txt: { not: { eq: '$s.nil' } } }, { id: { eq: -1 } }],
+      [{ n: { in: ['$s.2.n', 2] } }, { n: { eq: 2 } }],
+      [{ n: { nin: ['$s.2.n', 2] } }, { id: { eq: -1 } }],
+      [{ n: { nin: '$s.*.n' } }, { id: { eq: -1 } }],
+      [{ n: { between: ['$s.2.n', 9] } }, { id: { eq: -1 } }],
+      [{ n: { between: [0, '$s.2.n'] } }, { id: { eq: -1 } }],
+      [{ n: { gt: { all: '$s.*.n' } } }, { id: { eq: -1 } }],
+      [{ ints: { cs: '$s.2.ints' } }, { id: { eq: -1 } }],
+      [{ ints: { ov: '$s.nil' } }, { id: { eq: -1 } }],
+      [{ jb: { cs: '$s.nil' } }, { id: { eq: -1 } }],
+      [{ jb: { eq: '$s.nil' } }, { id: { eq: -1 } }],
+      [{ jb: { has_key: '$s.nil' } }, { id: { eq: -1 } }],
+      [{ jb: { has_keys_any: ['$s.nil', 'a'] } }, { jb: { has_key: 'a' } }],
+      [{ span: { cs: '$s.nil' } }, { id: { eq: -1 } }]
+    ].map(([reference, literal]) =>
+      [
+        JSON.stringify(reference),
+        typeof literal === 'string' ? literal : JSON.stringify(literal)
+      ] as const
+    )
+  ]
+  for (const [reference, literal] of pairs) {
+    const operations = [
+      ...sources.map(source => JSON.stringify(source)),
+      ...[reference, literal].flatMap((where, i) => [
+        `{"id":"s${i}","op":"select","table":"things","where":${where}}`,
+        `{"id":"u${i}","op":"update","table":"things","set":{"mark":1},"where":${where}}`,
+        `{"id":"d${i}","op":"delete","table":"doomed","where":${where}}`
+      ])
+    ]
+    const { body, text } = await service.post(`[${operations.join()}]`)
+    const found = (i: number): unknown =>
+      body.error === null ? ['s', 'u', 'd'].map(kind => ids(body.data[`${kind}${i}`])) : text
+    t.strictSame(found(0), body.error === null ? found(1) : 'rows', encodeURI(reference))
+  }
+})
+
+t.test('whatever kind of operation returned the rows', async t => {
+  const service = await useService(t, {
+    schema: `${thingsSchema} ${sourceSchema} create table kinds (id int, big bigint, txt text); ` +
+      'grant all on kinds to oneflight_user'
+  })
+  const { body, text } = await service.post([
+    {
+      id: 'i',
+      op: 'insert',
+      table: 'kinds',
+      values: [{ id: 1, big: 9007199254740991 }, { id: 2, txt: 'two' }, { id: 3 }]
+    },
+    {
+      id: 'u',
+      op: 'update',
+      table: 'kinds',
+      set: { txt: 'set' },
+      where: { id: { in: '$i.*.id' } }
+    },
+    { id: 'd', op: 'delete', table: 'kinds', where: { id: { between: ['$i.1.id', '$i.2.id'] } } },
+    { id: 's', op: 'select', table: 'kinds', where: { id: { in: '$u.*.id' } } },
+    {
+      id: 'o',
+      op: 'insert',
+      table: 'dst',
+      values: [{ jb: ['$i', '$i.2', '$i.*.big', '$u.*.txt', '$d.*.txt', '$s', '$s.*.id'] }]
+    }
+  ])
+  t.equal(body.error, null, text)
+  t.same(body.data.o?.[0].jb, [
+    { id: 1, big: 9007199254740991, txt: null },
+    { id: 3, big: null, txt: null },
+    [9007199254740991, null, null],
+    ['set', 'set', 'set'],
+    ['set', 'set'],
+    { id: 1, big: 9007199254740991, txt: 'set' },
+    [1]
+  ])
+})
+
+const positions: Readonly<Record<string, (reference: string) => object>> = {
+  value: x => ({ op: 'insert', table: 'dst', values: [{ jb: x }] }),
+  'inside a value': x => ({ op: 'insert', table: 'dst', values: [{}, { jb: { a: [x] } }] }),
+  set: x => ({ op: 'update', table: 'dst', set: { jb: x }, where: { id: { eq: -1 } } }),
+  'inside set': x => ({
+    op: 'update',
+    table: 'dst',
+    set: { jb: { a: [x] } },
+    where: { id: { eq: -1 } }
+  }),
+  ...Object.fromEntries(
+    Object.entries<(reference: string) => object>({
+      eq: x => ({ txt: { eq: x } }),
+      isdistinct: x => ({ txt: { isdistinct: x } }),
+      any: x => ({ txt: { eq: { any: ['a', x] } } }),
+      all: x => ({ txt: { like: { all: [x] } } }),
+      in: x => ({ txt: { in: [x, 'a'] } }),
+      nin: x => ({ txt: { nin: ['a', x] } }),
+      low: x => ({ txt: { between: [x, 'b'] } }),
+      high: x => ({ txt: { between: ['a', x] } }),
+      cs: x => ({ jb: { cs: x } }),
+      'inside cs': x => ({ jb: { cs: { a: [x] } } }),
+      $value: x => ({ jb: { eq: { $value: { a: x } } } }),
+      ov: x => ({ texts: { ov: [x] } }),
+      has_key: x => ({ jb: { has_key: x } }),
+      has_keys_all: x => ({ jb: { has_keys_all: ['a', x] } }),
+      fts: x => ({ txt: { fts: x } }),
+      'query of fts': x => ({ txt: { wfts: { query: x, config: 'simple' } } }),
+      not: x => ({ txt: { not: { eq: x } } }),
+      or: x => ({ or: [{ id: { eq: -1 } }, { not: { txt: { eq: x } } }] })
+    }).flatMap(([name, where]) => [
+      [
+        `${name} of a select`,
+        (x: string) => ({ op: 'select', table: 'dst', where: { id: { eq: -1 }, ...where(x) } })
+      ],
+      [
+        `${name} of an update`,
+        (x: string) => ({
+          op: 'update',
+          table: 'dst',
+          set: { n: 1 },
+          where: { ...where(x), id: { eq: -1 } }
+        })
+      ],
+      [
+        `${name} of a delete`,
+        (x: string) => ({
+          op: 'delete',
+          table: 'dst',
+          where: { and: [{ id: { eq: -1 } }, where(x)] }
+        })
+      ]
+    ])
+  )
+}
+
+/** The batch with `reader` in it must fail as a whole and name the reader. */
+async function fails (
+  t: Test,
+  service: ServiceUnderTest,
+  reader: object,
+  code: string,
+  name: string
+): Promise<void> {
+  const { status, body } = await service.post([...sources.slice(0, 3), {
+    id: 'before',
+    op: 'insert',
+    table: 'dst',
+    values: [{ txt: 'x' }]
+  }, { id: 'reader', ...reader }])
+  t.match({ status, error: body.error }, {
+    status: 422,
+    error: { type: 'execution_error', code, committed: false, op: 'reader', index: 4 }
+  }, encodeURI(name))
+}
+
+t.test('a row or column not returned fails the batch anywhere, even if none needs it', async t => {
+  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
+  for (const [name, reader] of Object.entries(positions)) {
+    for (const text of ['$s.3.txt', '$none.n', '$none.0.n', '$none', '$s.3', '$s.4294967296']) {
+      await fails(t, service, reader(text), 'reference_row_missing', `${name} ${text}`)
+    }
+    for (const text of ['$s.nope', '$s.2.nope', '$s.TXT', '$one.*x']) {
+      await fails(t, service, reader(text), 'reference_column_missing', `${name} ${text}`)
+    }
+  }
+  for (
+    const where of [
+      { txt: { in: '$s.*.nope' } },
+      { txt: { nin: '$one.*.txt' } },
+      { ints: { ov: '$s.*.nope' } },
+      { txt: { eq: { any: '$s.*.TXT' } } },
+      { jb: { has_keys_any: '$s.*.nope' } }
+    ]
+  ) {
+    await fails(
+      t,
+      service,
+      { op: 'select', table: 'dst', where: { id: { eq: -1 }, ...where } },
+      'reference_column_missing',
+      JSON.stringify(where)
+    )
+  }
+  for (const jb of ['$s.*.nope', { a: ['$one.*.txt'] }]) {
+    await fails(
+      t,
+      service,
+      { op: 'insert', table: 'dst', values: [{ jb }] },
+      'reference_column_missing',
+      JSON.stringify(jb)
+    )
+  }
+  t.same(await service.database.sql`select * from dst`, [])
+})
+
+t.test('a list of no rows never widens a query', async t => {
+  const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
+  const widening: readonly object[] = [
+    { n: { nin: '$none.*.n' } },
+    { n: { eq: { all: '$none.*.n' } } },
+    { n: { gt: { all: '$none.*.n' } } },
+    { txt: { like: { all: '$none.*.n' } } },
+    { ints: { cs: '$none.*.n' } },
+    { jb: { cs: '$none.*.n' } },
+    { jb: { has_keys_all: '$none.*.n' } },
+    { 'jb->a': { has_keys_all: '$none.*.n' } },
+    { n: { not: { in: '$none.*.n' } } },
+    { n: { not: { eq: { any: '$none.*.n' } } } },
+    { ints: { not: { ov: '$none.*.n' } } },
+    { jb: { not: { has_keys_any: '$none.*.n' } } },
+    { not: { n: { in: '$none.*.n' } } },
+    { not: { or: [{ m: { gt: 5 } }, { n: { in: '$none.*.n' } }] } },
+    { not: { n: { not: { nin: '$none.*.n' } } } },
+    { not: { not: { n: { not: { in: '$none.*.n' } } } } },
+    { or: [{ n: { eq: 1 } }, { n: { nin: '$none.*.n' } }] },
+    { n: { eq: -1, nin: '$none.*.n' } },
+    { id: { eq: -1 }, not: { and: [{ n: { in: '$none.*.n' } }] } },
+    { ints: { cs: { $value: '$none.*.n' } } },
+    { ints: { neq: { $value: '$none.*.n' } } },
+    { ints: { gt: { $value: '$none.*.n' } } },
+    { ints: { gte: { $value: '$none.*.n' } } },
+    { ints: { isdistinct: { $value: '$none.*.n' } } },
+    { ints: { not: { eq: { $value: '$none.*.n' } } } },
+    { ints: { cs: ['$none.*.n'] } },
+    { ints: { not: { ov: ['$none.*.n'] } } },
+    { ints: { not: { ov: { $value: '$none.*.n' } } } }
+  ]
+  for (const where of widening) {
+    for (
+      const reader of [{ op: 'select', table: 'things', where }, {
+        op: 'update',
+        table: 'things',
+        set: { mark: 1 },
+        where
+      }, { op: 'delete', table: 'doomed', where }]
+    ) {
+      await fails(
+        t,
+        service,
+        reader,
+        'reference_row_missing',
+        `${reader.op} ${JSON.stringify(where)}`
+      )
+    }
+  }
+  const narrowing: readonly object[] = [
+    { n: { in: '$none.*.n' } },
+    { n: { eq: { any: '$none.*.n' } } },
+    { ints: { ov: '$none.*.n' } },
+    { jb: { has_keys_any: '$none.*.n' } },
+    { n: { not: { not: { in: '$none.*.n' } } } },
+    { not: { n: { not: { in: '$none.*.n' } } } },
+    { not: { not: { ints: { ov: '$none.*.n' } } } }
+  ]
+  for (const where of narrowing) {
+    const { body, text } = await service.post([...sources, {
+      id: 'found',
+      op: 'select',
+      table: 'things',
+      where
+    }, { id: 'deleted', op: 'delete', table: 'doomed', where }])
+    t.same(
+      [body.data?.found, body.data?.deleted],
+      [[], []],
+      `${JSON.stringify(where)} ${body.error === null ? '' : text}`
+    )
+  }
+})
+
+t.test('references cost about what literals cost', async t => {
+  const service = await useService(t, {
+    schema: `${thingsSchema} ${sourceSchema} create table wide (n int, txt text, jb jsonb); ` +
+      "insert into wide select i, 'text ' || i, jsonb_build_object('n', i) from " +
+      'generate_series(0, 499) as i; grant all on wide to oneflight_user'
+  })
+  const source = { id: 'w', op: 'select', table: 'wide' }
+  const list = <T>(make: (i: number) => T): T[] => Array.from({ length: 500 }, (_, i) => make(i))
+  const pairs: Readonly<Record<string, readonly [references: object, literals: object]>> = {
+    'a value in each row': [{
+      op: 'insert',
+      table: 'dst',
+      values: list(i => ({ txt: `$w.${i}.txt`, n: i }))
+    }, { op: 'insert', table: 'dst', values: list(i => ({ txt: `text ${i}`, n: i })) }],
+    'a row in each row': [{ op: 'insert', table: 'dst', values: list(i => ({ jb: `$w.${i}` })) }, {
+      op: 'insert',
+      table: 'dst',
+      values: list(i => ({ jb: { n: i, txt: `text ${i}`, jb: { n: i } } }))
+    }],
+    'a list in each row': [
+      { op: 'insert', table: 'dst', values: list(() => ({ ints: '$w.*.n' })) },
+      { op: 'insert', table: 'dst', values: list(() => ({ ints: list(i => i) })) }
+    ],
+    'members of a list': [{
+      op: 'select',
+      table: 'wide',
+      where: { n: { in: list(i => `$w.${i}.n`) } }
+    }, { op: 'select', table: 'wide', where: { n: { in: list(i => i) } } }],
+    'a list': [{ op: 'select', table: 'wide', where: { n: { in: '$w.*.n' } } }, {
+      op: 'select',
+      table: 'wide',
+      where: { n: { in: list(i => i) } }
+    }],
+    'an operand of each condition': [{
+      op: 'select',
+      table: 'wide',
+      where: { or: list(i => ({ n: { eq: `$w.${i}.n` } })) }
+    }, { op: 'select', table: 'wide', where: { or: list(i => ({ n: { eq: i } })) } }],
+    'inside an operand': [{
+      op: 'select',
+      table: 'wide',
+      where: { jb: { cd: list(i => `$w.${i}.jb`) } }
+    }, { op: 'select', table: 'wide', where: { jb: { cd: list(i => ({ n: i })) } } }]
+  }
+  const time = async (operation: object): Promise<number> => {
+    const start = performance.now()
+    const { status, text } = await service.post([source, { id: 'o', ...operation }])
+    if (status !== 200) throw new Error(text.slice(0, 1000))
+    return performance.now() - start
+  }
+  for (const [name, [references, literals]] of Object.entries(pairs)) {
+    let [slow, fast] = [Infinity, Infinity]
+    // In turns: what else the machine does is met by both.
+    for (let i = 0; i < 4; i++) {
+      slow = Math.min(slow, await time(references))
+      fast = Math.min(fast, await time(literals))
+    }
+    t.ok(slow < 10 * fast, `${name}: ${(slow / fast).toFixed(1)} times`)
+  }
+})
+
+t.test('long lists are read a hundred times, short ones more often', async t => {
+  const service = await useService(t, {
+    schema: 'create table few (n int); insert into few select generate_series(1, 9); create ' +
+      'table t (j jsonb); insert into t values (null); grant all on few, t to ' +
+      'oneflight_user',
+    env: { MAX_ROWS: '10' }
+  })
+  const batch = (lists: number) =>
+    service.post([{ id: 's', op: 'select', table: 'few' }, {
+      id: 'between',
+      op: 'select',
+      table: 't'
+    }, {
+      id: 'u',
+      op: 'update',
+      table: 't',
+      set: { j: Array.from({ length: lists }, () => '$s.*.n') },
+      all: true,
+      returning: []
+    }])
+  for (const lists of [100, 111]) t.equal((await batch(lists)).status, 200)
+  const { status, body } = await batch(112)
+  t.match({ status, error: body.error }, {
+    status: 422,
+    error: {
+      code: 'rows_limit',
+      op: 'u',
+      index: 2,
+      committed: false,
+      message: '"s" returned 9 rows; 112 lists of them are too much.'
+    }
+  })
+})
+
+t.test('however many of them an operation reads, of however many columns', async t => {
+  const service = await useService(t, { schema: sourceSchema })
+  // From some number on they are put together in another way: none of that may be seen.
+  const columns = ['n', 'big', 'num', 'txt', 'flag', 'nil', 'doc', 'mood', 'texts', 'day']
+  for (let count = 1; count <= 10; count++) {
+    const values = columns.slice(0, count)
+    const { body } = await service.post([
+      ...sources,
+      {
+        id: 'i',
+        op: 'insert',
+        table: 'dst',
+        values: [{ jb: values.map(column => `$s.1.${column}`) }, {
+          jb: [...values.map(column => `$s.2.${column}`), '$s.*.n']
+        }],
+        returning: ['jb']
+      }
+    ])
+    t.equal(body.error, null)
+    const [{ want }] = await service.database.sql.unsafe(`
+      select (select json_agg(json_build_object('jb', jb)) from (
+        select jsonb_build_array(${values.join()}) as jb from src where id = 2 union all
+        select jsonb_build_array(${values.join()}, (select jsonb_agg(n order by id) from src))
+          from src where id = 3) as rows)::text as want`) as unknown as [
+      { want: string }
+    ]
+    t.strictSame(body.data.i, JSON.parse(want), `${count} references`)
+    for (let missing = 0; missing < count; missing++) {
+      const asked = values.map((column, i) => i === missing ? 'nowhere' : column)
+      const refused = await service.post([
+        ...sources,
+        ...asked.map(column => ({
+          id: `of_${column}`,
+          op: 'insert',
+          table: 'dst',
+          values: [{ txt: `$s.0.${column}` }]
+        }))
+      ])
+      t.match(refused.body, {
+        error: {
+          code: 'reference_column_missing',
+          op: 'of_nowhere',
+          index: sources.length + missing,
+          message: '"s" returned no column "nowhere".'
+        }
+      }, `column ${missing + 1} of ${count}`)
+    }
+  }
+})

@@ -1,0 +1,184 @@
+/**
+ * The log: one line for each request, with its id, and nothing in it that a client or the database
+ * said.
+ */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { ask, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+import { request, speak } from '../support/network/wire.ts'
+
+const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
+  create function fail (word text) returns text language plpgsql as $$
+    begin raise exception 'hush-message' using detail = 'hush-detail', hint = 'hush-hint'; end $$;
+  create view failing as select fail('x') as x;
+  grant all on failing to oneflight_user;`
+
+const linesOf = ({ log }: ServiceUnderTest, id: string): ServiceUnderTest['log'] =>
+  log.filter(line => line['request_id'] === id)
+
+t.test('one line for each request', async t => {
+  const service = await useService(t, { schema })
+  const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
+  const post = (body: string, headers: Readonly<Record<string, string>> = {}) =>
+    request('POST', '/?hush=query', {
+      authorization,
+      'content-type': 'application/json',
+      connection: 'close',
+      ...headers
+    }, body)
+  const rows: ReadonlyArray<readonly [bytes: string, line: object]> = [
+    [post('[{"id":"s","op":"select","table":"stock"},{"id":"t","op":"select","table":"stock"}]'), {
+      level: 30,
+      method: 'POST',
+      path: '/',
+      status: 200,
+      role: 'oneflight_user',
+      operations: 2
+    }],
+    [request('GET', '/health?hush', { connection: 'close' }), {
+      level: 30,
+      method: 'GET',
+      path: '/health',
+      status: 200
+    }],
+    [request('GET', '/nothing?hush', { connection: 'close' }), {
+      level: 30,
+      path: '/nothing',
+      status: 404,
+      code: 'not_found'
+    }],
+    [request('GET', 'http://hush@host/?hush', { connection: 'close' }), {
+      level: 30,
+      path: '/',
+      status: 405,
+      code: 'method_not_allowed'
+    }],
+    [request('GET', '/%hush', { connection: 'close' }), {
+      level: 30,
+      status: 400,
+      code: 'http_malformed'
+    }],
+    ['CONNECT hush:1 HTTP/1.1\r\n\r\n', { level: 30, status: 405, code: 'method_not_allowed' }],
+    ['hush\r\n\r\n', { level: 30, status: 400, code: 'http_malformed' }],
+    [`GET / HTTP/1.1\r\nhush: ${'hush'.repeat(5000)}\r\n\r\n`, {
+      level: 30,
+      status: 431,
+      code: 'headers_too_large'
+    }],
+    [post('[]', { expect: 'hush' }), { level: 30, status: 417, code: 'expectation_unsupported' }],
+    [post('["hush', { 'content-type': 'hush/hush' }), {
+      level: 30,
+      status: 415,
+      code: 'content_type_unsupported'
+    }],
+    [post('["hush', { authorization: 'Bearer hush' }), {
+      level: 30,
+      status: 401,
+      code: 'token_invalid'
+    }],
+    [post('["hush"', { 'idempotency-key': 'hush hush' }), {
+      level: 30,
+      status: 400,
+      code: 'idempotency_key_invalid'
+    }],
+    [post('["hush"'), { level: 30, status: 400, code: 'body_invalid', role: 'oneflight_user' }],
+    [post('[{"hush":1,"hush":2}]'), { level: 30, status: 400, code: 'body_invalid' }],
+    [post('[{"id":"hush"},{"id":"hush"}]'), {
+      level: 30,
+      status: 400,
+      code: 'id_duplicate',
+      index: 1
+    }],
+    [post('[{"id":"hush","op":"hush","table":"hush.hush"}]'), {
+      level: 30,
+      status: 422,
+      code: 'validation_failed'
+    }],
+    [post('[{"id":"hush","op":"insert","table":"stock","values":[{"sku":"pear","qty":1}]}]'), {
+      level: 30,
+      status: 409,
+      code: 'unique_violation',
+      sqlstate: '23505',
+      index: 0
+    }],
+    [
+      post(
+        '[{"id":"a","op":"select","table":"stock"},{"id":"hush","op":"insert",' +
+          '"table":"stock","values":[{"sku":"x","qty":"hush"}]}]'
+      ),
+      { level: 30, status: 400, code: 'invalid_text_representation', index: 1 }
+    ],
+    [post('[{"id":"hush","op":"select","table":"failing"}]'), {
+      level: 30,
+      status: 400,
+      code: 'raise_exception',
+      sqlstate: 'P0001',
+      index: 0,
+      operations: 1
+    }],
+    [post('[]', { authorization: `Bearer ${token({ role: 'none', hush: 'hush' })}` }), {
+      level: 30,
+      status: 403,
+      code: 'role_denied'
+    }]
+  ]
+  const before = service.log.length
+  for (const [bytes, line] of rows) {
+    const [answer] = await speak(service.url, bytes)
+    const id = answer?.headers['x-request-id'] ?? ''
+    await until(() => linesOf(service, id).length > 0)
+    t.match(linesOf(service, id), [{ ...line, msg: 'request completed', status: answer?.status }])
+    t.equal(linesOf(service, id).length, 1)
+  }
+  t.equal(service.log.length - before, rows.length)
+  const text = JSON.stringify(service.log)
+  t.notMatch(text, /hush/)
+  t.notOk(text.includes(authorization.slice(7, 40)))
+  t.notOk(text.includes(SECRET))
+})
+
+t.test('at the most talkative level nothing more is told', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { LOG_LEVEL: 'trace', ERROR_VERBOSITY: 'verbose' }
+  })
+  const verbose = await service.post('[{"id":"hush","op":"select","table":"failing"}]')
+  t.match(
+    verbose.body.error,
+    { message: 'hush-message', detail: 'hush-detail', hint: 'hush-hint' },
+    'it is the client who asked for it'
+  )
+  await until(() => linesOf(service, verbose.headers.get('x-request-id') ?? '').length > 0)
+  t.notMatch(JSON.stringify(service.log), /hush/)
+  const silent = await useService(t, { schema, env: { LOG_LEVEL: 'silent' } })
+  await silent.post('[]')
+  t.same(silent.log, [])
+})
+
+t.test('failures of the service are errors, those of clients are not', async t => {
+  const service = await useService(t, {
+    schema,
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  const answer = await service.post('[{"id":"s","op":"select","table":"stock"}]', {
+    headers: { 'x-request-id': 'mine' }
+  })
+  t.equal(answer.status, 503)
+  await until(() => linesOf(service, 'mine').length > 0)
+  t.match(linesOf(service, 'mine'), [{
+    level: 50,
+    status: 503,
+    code: 'database_unavailable',
+    operations: 1
+  }])
+  t.match(service.log.filter(({ level }) => level === 40), [{
+    msg: 'no connection to the database',
+    reason: /ECONNREFUSED/
+  }])
+  const health = await ask(`${service.url}/health`, { headers: { 'x-request-id': 'probe' } })
+  t.equal(health.status, 503)
+  await until(() => linesOf(service, 'probe').length > 0)
+  t.match(linesOf(service, 'probe'), [{ level: 50, status: 503 }])
+  t.notMatch(JSON.stringify(service.log), /:login@/)
+})

@@ -1,0 +1,421 @@
+/**
+ * What `ALTER ROLE … SET` gives to a role holds for its batches, and for its batches alone:
+ * settings that everybody may make, and none that the service itself relies on. PostgreSQL applies
+ * them at login alone, and a batch only takes its role.
+ */
+import postgres from 'postgres'
+import t, { type Test } from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import { readRoleSettings } from '../../src/postgres/role-settings.ts'
+import { ensureRoles, LOGIN_ROLE, useDatabase, withAdmin } from '../support/database/database.ts'
+import { useProxy } from '../support/network/proxy.ts'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+// Settings belong to the cluster, which other files use at the same time.
+const prefix = `oneflight_set_${process.pid}`
+const plain = 'oneflight_user'
+
+/**
+ * `look` tells a batch its settings. Granted to everybody, so that nothing holds the roles of this
+ * file.
+ */
+const schema = `
+  create function setting(name text) returns text language sql stable as $$
+    select current_setting(name, true) $$;
+  create view look as select name, setting(name) as value from
+    unnest('{role,search_path,statement_timeout,lock_timeout,row_security,datestyle,
+    intervalstyle,timezone,client_encoding,bytea_output,extra_float_digits,
+    default_transaction_read_only,default_transaction_isolation,default_transaction_deferrable,
+    transaction_read_only,
+    transaction_isolation,transaction_deferrable,client_connection_check_interval,work_mem,
+    enable_seqscan,default_text_search_config,log_min_duration_statement,session_replication_role,
+    app.tenant,app.other.Name,request.jwt.claims,request.id,request.method,oneflight.rows}'::text[])
+      as name;
+  create view me as select current_user::text as role, session_user::text as login;
+  create schema other;
+  create table t (n int);
+  create view nap as select pg_sleep(30)::text as slept;
+  create function interpret() returns int language plpgsql as $$ begin return 1; end $$;
+  create view interpreted as select interpret() as n;
+  grant all on all tables in schema public to public;`
+
+type Settings = Readonly<Record<string, string>>
+
+/**
+ * What a batch of the role sees. A custom setting that nobody made reads as null or, once somebody
+ * did on its connection, as ''.
+ */
+async function look ({ post }: ServiceUnderTest, role: string): Promise<Settings> {
+  const { status, body, text } = await post([{ id: 'l', op: 'select', table: 'look' }], { role })
+  t.equal(status, 200, text)
+  return Object.fromEntries(
+    (body.data?.l ?? []).map((
+      { name, value }: { name: string, value: string | null }
+    ) => [name, value ?? ''])
+  )
+}
+
+/** Roles of the test's own; they are dropped at its end. */
+async function makeRoles (t: Test, names: readonly string[], attributes?: string): Promise<void> {
+  await ensureRoles(names, attributes)
+  t.teardown(() =>
+    withAdmin(async admin => {
+      for (const name of names) await admin.unsafe(`drop owned by ${name}; drop role ${name}`)
+    })
+  )
+}
+
+/**
+ * Runs SQL as superuser, in which `here` stands for the service's database; what follows is flown
+ * on new connections.
+ */
+async function alter (
+  { database: { sql, name }, post }: ServiceUnderTest,
+  ...texts: readonly string[]
+): Promise<void> {
+  // By then the connection that a service opens when it starts is there, and no other is on its
+  // way.
+  await post([{ id: 'l', op: 'select', table: 'me' }])
+  for (const text of texts) await sql.unsafe(text.replaceAll(' here ', ` ${name} `))
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
+    and pid <> pg_backend_pid() and application_name = 'oneflight'`
+  await until(async () =>
+    (await sql`select from pg_stat_activity where datname = ${name}
+      and application_name = 'oneflight'`)
+      .length === 0
+  )
+}
+
+const odd = [
+  'it\'s "quoted"',
+  'a, b,c',
+  '"a", b',
+  'a=b=c',
+  '=',
+  'ünï→日本 🦆',
+  ' spaces ',
+  'back\\slash',
+  'line\nend',
+  '{x}',
+  ''
+]
+const quoted = (text: string): string => `'${text.replaceAll("'", "''").replaceAll('\\', '\\\\')}'`
+
+/** Clauses of ALTER ROLE, and what differs from a role without settings. */
+const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Settings]> = [
+  [["set statement_timeout = '7s'", "set lock_timeout = '300ms'"], {
+    statement_timeout: '7s',
+    lock_timeout: '300ms'
+  }],
+  [['set statement_timeout = 0', 'set lock_timeout = 0'], {
+    statement_timeout: '0',
+    lock_timeout: '0'
+  }],
+  [[
+    "set work_mem = '64kB'",
+    'set enable_seqscan = off',
+    "set default_text_search_config = 'pg_catalog.simple'"
+  ], { work_mem: '64kB', enable_seqscan: 'off', default_text_search_config: 'pg_catalog.simple' }],
+  [["set app.tenant = 'acme'", "set app.other.Name = 'x'"], {
+    'app.tenant': 'acme',
+    'app.other.Name': 'x'
+  }],
+  ...odd.map(text => [[`set app.tenant = E${quoted(text)}`], { 'app.tenant': text }] as const),
+  // Both count, and the nearer one wins.
+  [[
+    "set app.tenant = 'everywhere'",
+    "in database here set app.tenant = 'here'",
+    "set work_mem = '64kB'",
+    "in database here set lock_timeout = '1s'"
+  ], { 'app.tenant': 'here', work_mem: '64kB', lock_timeout: '1s' }],
+  [["in database here set app.tenant = ''", "set app.tenant = 'everywhere'"], { 'app.tenant': '' }],
+  [["in database postgres set app.tenant = 'elsewhere'"], {}],
+  [["set app.tenant = 'x'", 'reset app.tenant'], {}],
+  // The service's own.
+  [[
+    "set TimeZone = 'Asia/Tokyo'",
+    "set DateStyle = 'German'",
+    "set IntervalStyle = 'iso_8601'",
+    "set bytea_output = 'escape'",
+    'set extra_float_digits = -3',
+    "set client_encoding = 'LATIN1'",
+    'set row_security = off',
+    'set search_path = other',
+    'set client_connection_check_interval = 0'
+  ], {}],
+  [[
+    'set default_transaction_read_only = on',
+    "set default_transaction_isolation = 'serializable'",
+    'set default_transaction_deferrable = on'
+  ], {}],
+  [['set transaction_read_only = on'], {}],
+  [[
+    'set request.jwt.claims = \'{"role":"postgres"}\'',
+    "set request.id = 'x'",
+    "set request.method = 'x'",
+    "set oneflight.rows = 'x'"
+  ], {}],
+  [['set role = oneflight_other'], {}],
+  [['set role = none'], {}],
+  // What a superuser alone may set.
+  [[
+    'set log_min_duration_statement = 0',
+    'set session_replication_role = replica',
+    "set session_preload_libraries = 'nothing'",
+    "set app.tenant = 'x'"
+  ], { 'app.tenant': 'x' }],
+  // Known only when PL/pgSQL was loaded, and then a superuser's.
+  [[
+    "set plpgsql.variable_conflict = 'use_column'",
+    "set plpgsql.extra_warnings = 'all'",
+    "set app.tenant = 'x'"
+  ], { 'app.tenant': 'x' }]
+]
+
+t.test('settings of a role hold for its batches alone', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const roles = rows.map((_, i) => `${prefix}_${i}`)
+  await makeRoles(t, roles)
+  await alter(
+    service,
+    ...rows.flatMap(([clauses], i) => clauses.map(clause => `alter role ${roles[i]} ${clause}`))
+  )
+  const before = await look(service, plain)
+  t.match(before, {
+    statement_timeout: '15s',
+    lock_timeout: '5s',
+    timezone: 'UTC',
+    'app.tenant': ''
+  })
+  const own = (
+    { role, 'request.jwt.claims': claims, 'request.id': id, ...rest }: Settings
+  ): object => rest
+  const check = async (): Promise<void> => {
+    for (const [i, [clauses, differs]] of rows.entries()) {
+      const seen = await look(service, roles[i] as string)
+      t.same(own(seen), own({ ...before, ...differs }), clauses.join('; '))
+      t.match(seen, {
+        role: roles[i],
+        'request.jwt.claims': `"role":"${roles[i]}"`,
+        'request.id': /^[0-9a-f-]{36}$/
+      })
+      t.same(own(await look(service, plain)), own(before), `after ${clauses.join('; ')}`)
+      t.match(
+        (await service.post([{ id: 'm', op: 'select', table: 'me' }, {
+          id: 'w',
+          op: 'insert',
+          table: 't',
+          values: [{ n: i }]
+        }], { role: roles[i] as string })).body,
+        { error: null, data: { m: [{ role: roles[i], login: LOGIN_ROLE }] } },
+        'and it may write'
+      )
+    }
+  }
+  await check()
+  t.equal((await service.post([{ id: 'i', op: 'select', table: 'interpreted' }])).status, 200)
+  await check()
+})
+
+t.test('timeouts of a role are kept, also for roles without a token', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { POOL_SIZE: '1', ANON_ROLE: `${prefix}_anon` }
+  })
+  const hasty = [`${prefix}_hasty`, `${prefix}_anon`] as const
+  await makeRoles(t, hasty)
+  await alter(
+    service,
+    ...hasty.map(role =>
+      `alter role ${role} set statement_timeout = '1s'; alter role ${role} in database ` +
+      "here set lock_timeout = '10ms'"
+    )
+  )
+  for (const role of [hasty[0], null]) {
+    t.match(await service.post([{ id: 'n', op: 'select', table: 'nap' }], { role }), {
+      status: 504,
+      body: { error: { code: 'query_canceled', op: 'n', committed: false } }
+    })
+    await service.database.sql.begin(async sql => {
+      await sql`lock table t`
+      t.match(
+        await service.post([{ id: 'w', op: 'insert', table: 't', values: [{ n: 1 }] }], { role }),
+        { status: 409, body: { error: { code: 'lock_not_available', retryable: true } } }
+      )
+    })
+  }
+  t.match(await look(service, plain), { statement_timeout: '15s', lock_timeout: '5s' })
+})
+
+t.test('a change is in force on new connections', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const role = `${prefix}_changing`
+  await makeRoles(t, [role])
+  const { sql } = service.database
+  t.match(await look(service, role), { 'app.tenant': '' })
+  await sql.unsafe(`alter role ${role} set app.tenant = 'one'`)
+  t.match(
+    await look(service, role),
+    { 'app.tenant': '' },
+    'PostgreSQL looks at them when a connection is opened'
+  )
+  await alter(service, `alter role ${role} set app.tenant = 'two'`)
+  t.match(await look(service, role), { 'app.tenant': 'two' })
+  await alter(
+    service,
+    `alter role ${role} rename to ${role}_x; alter role ${role}_x rename to ${role}; alter ` +
+      `role ${role} reset all`
+  )
+  t.match(await look(service, role), { 'app.tenant': '' })
+})
+
+t.test('a setting that cannot be made does not keep a role from its work', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const role = `${prefix}_wrong`
+  await makeRoles(t, [role])
+  await alter(
+    service,
+    `create text search configuration gone (copy = pg_catalog.simple); alter role ${role} ` +
+      `in database here set default_text_search_config = 'public.gone'; alter role ${role} ` +
+      "set app.tenant = 'x'; drop text search configuration gone"
+  )
+  t.match(await look(service, role), { 'app.tenant': 'x' })
+})
+
+t.test('a setting that a connection can make no more: another connection is opened', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '2' } })
+  const role = `${prefix}_later`
+  await makeRoles(t, [role])
+  const { sql } = service.database
+  await alter(
+    service,
+    `create text search configuration gone (copy = pg_catalog.simple); alter role ${role} ` +
+      `in database here set default_text_search_config = 'public.gone'; alter role ${role} ` +
+      "set app.tenant = 'x'"
+  )
+  t.match(await look(service, role), {
+    'app.tenant': 'x',
+    default_text_search_config: 'public.gone'
+  })
+  await sql`drop text search configuration gone`
+  t.match(await look(service, role), {
+    'app.tenant': 'x',
+    default_text_search_config: /^pg_catalog[.]/
+  })
+  t.match(
+    await service.post([{ id: 'l', op: 'select', table: 'look' }], {
+      role: 'nobody_has_this_name'
+    }),
+    { status: 403 }
+  )
+})
+
+t.test('settings that are too large or too many are left out', async t => {
+  const { loginUrl, sql } = await useDatabase(t)
+  const role = `${prefix}_many`
+  await makeRoles(t, [role])
+  await sql.unsafe(
+    `alter role ${role} set application_name = '${
+      'x'.repeat(1025)
+    }'; alter role ${role} set work_mem = '64kB';
+    do $$ begin for i in 100..220 loop execute format('alter role ${role} set many.s%s = %L', i, i);
+      end loop; end $$`
+  )
+  const lane = await openLane(parseDatabaseUrl(loginUrl))
+  const names = lane.roleSettings.get(role)?.map(([name]) => name)
+  await closeLane(lane)
+  t.same(names, Array.from({ length: 100 }, (_, i) => `many.s${100 + i}`))
+})
+
+t.test('a server that knows no privileges on parameters is not asked for them', async t => {
+  const { loginUrl, sql } = await useDatabase(t)
+  const role = `${prefix}_old`
+  await makeRoles(t, [role])
+  await sql.unsafe(
+    `alter role ${role} set work_mem = '64kB'; alter role ${role} set ` +
+      "log_min_duration_statement = '9s'"
+  )
+  const client = postgres(loginUrl, { max: 1, onnotice () {} })
+  t.teardown(() => client.end())
+  t.same((await readRoleSettings(client, 140_000)).get(role), [['work_mem', '64kB']])
+})
+
+t.test('a connection that is lost while settings are read', async t => {
+  const { loginUrl, sql } = await useDatabase(t)
+  const role = `${prefix}_lost`
+  await makeRoles(t, [role])
+  await sql.unsafe(`alter role ${role} set work_mem = '64kB'`)
+  const proxy = await useProxy(t, loginUrl)
+  const target = parseDatabaseUrl(proxy.through(loginUrl))
+  for (
+    const [sign, end] of [['pg_db_role_setting', 'closed'], ['set_config', 'closed'], [
+      'pg_db_role_setting',
+      'no session within'
+    ]] as const
+  ) {
+    proxy.deliver = ({ sent, held }) => {
+      if (!sent.includes(sign)) return held.length
+      if (end === 'closed') setImmediate(proxy.cut)
+      return 0
+    }
+    await t.rejects(
+      openLane({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }),
+      new RegExp(end),
+      `${sign} ${end}`
+    )
+  }
+  proxy.deliver = ({ held }) => held.length
+  const lane = await openLane(target)
+  t.same(lane.roleSettings.get(role), [['work_mem', '64kB']])
+  await closeLane(lane)
+  const unasked = await openLane(target, { roleSettings: false })
+  t.same([...unasked.roleSettings], [])
+  await closeLane(unasked)
+})
+
+t.test('settings that the login role was granted', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { POOL_SIZE: '1' },
+    databaseUrl: url => url.replace(`${LOGIN_ROLE}:login`, `${prefix}_login:login`)
+  })
+  const { sql } = service.database
+  const [login, role] = [`${prefix}_login`, `${prefix}_granted`] as const
+  await makeRoles(t, [login], "login noinherit password 'login'")
+  await makeRoles(t, [role])
+  const grants = (await sql`select from pg_settings
+      where name = 'server_version_num' and setting::int >= 150000`)
+    .length > 0
+  const usual = grants
+    ? await sql.unsafe(
+      `grant ${role}, ${plain} to ${login}; grant set on parameter ` +
+        `log_min_duration_statement to ${login}`
+    )
+    : await sql.unsafe(`grant ${role}, ${plain} to ${login}`)
+  t.ok(usual)
+  await alter(
+    service,
+    `alter role ${role} set log_min_duration_statement = '9s'; alter role ${role} set ` +
+      'session_replication_role = replica'
+  )
+  t.match(await look(service, role), {
+    log_min_duration_statement: grants ? '9s' : '-1',
+    session_replication_role: 'origin'
+  })
+  await sql.unsafe('create table forbidden (n int)')
+  t.match(
+    await service.post([{ id: 'l', op: 'select', table: 'look' }, {
+      id: 'f',
+      op: 'select',
+      table: 'forbidden'
+    }], { role }),
+    { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f' } } },
+    'also where the session is set anew'
+  )
+  t.match(await look(service, plain), {
+    log_min_duration_statement: '-1',
+    session_replication_role: 'origin'
+  })
+})

@@ -1,0 +1,1059 @@
+/**
+ * No secret and no data in what the service says of itself: every secret and every value of these
+ * tests holds a word of its own, which is then looked for, also encoded, in the log, on the admin
+ * server, in what the process prints, and in answers that are failures.
+ */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { spawn } from 'node:child_process'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { readConfig } from '../../src/config/config.ts'
+import {
+  ensureRoles,
+  LOGIN_ROLE,
+  TEST_ROLES,
+  useDatabase,
+  withAdmin
+} from '../support/database/database.ts'
+import { body as answering, redirect, set, useJwksServer } from '../support/network/jwks-server.ts'
+import {
+  jwks,
+  keyPair,
+  makeToken,
+  privateJwk,
+  privatePem,
+  publicJwk,
+  publicPem
+} from '../support/keys.ts'
+import { useProxy } from '../support/network/proxy.ts'
+import { childEnvironment } from '../support/process/process.ts'
+import {
+  ask,
+  forbidAnswers,
+  SECRET,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest,
+  type UseServiceOptions
+} from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const names = [
+  'secret',
+  'password',
+  'option',
+  'application',
+  'queryPassword',
+  'keyQuery',
+  'keyBody',
+  'keyId',
+  'claim',
+  'badClaim',
+  'badToken',
+  'basic',
+  'header',
+  'cookie',
+  'agent',
+  'idempotency',
+  'prefer',
+  'expect',
+  'media',
+  'requestId',
+  'query',
+  'garbage',
+  'inserted',
+  'filtered',
+  'referred',
+  'json',
+  'hidden',
+  'raised',
+  'detail',
+  'hint',
+  'variable'
+] as const
+type Name = typeof names[number]
+
+/** Letters and digits, so that quoting and percent-encoding leave them as they are. */
+const words = Object.fromEntries(
+  names.map(name => [name, `c4n4ry${name}${randomBytes(12).toString('hex')}`])
+) as Readonly<Record<Name, string>>
+
+/**
+ * What stands for `text` in base64 wherever in a longer text it begins; the characters that its
+ * neighbours change are left out.
+ */
+function encoded (text: string): readonly string[] {
+  return [0, 1, 2].map(shift =>
+    Buffer.from(`${'x'.repeat(shift)}${text}`).toString('base64').slice(4, -4).replaceAll('=', '')
+  )
+}
+
+function formsOf (text: string): readonly string[] {
+  const hex = Buffer.from(text).toString('hex')
+  return [
+    text,
+    ...encoded(text),
+    ...encoded(text).map(form => form.replaceAll('+', '-').replaceAll('/', '_')),
+    hex,
+    hex.replaceAll(/../g, '%$&')
+  ].map(form => form.toLowerCase())
+}
+
+const forms = new Map<string, readonly string[]>(names.map(name => [name, formsOf(words[name])]))
+
+/** Looks for pieces of a key or token, too. */
+function watch (name: string, text: string): void {
+  forms.set(name, formsOf(text))
+}
+
+/** Which of the words are in a text. */
+function leaks (text: string, allowed: readonly string[] = []): readonly string[] {
+  const searched = text.toLowerCase()
+  return [...forms].filter(([name, each]) =>
+    !allowed.includes(name) && each.some(form => searched.includes(form))
+  ).map(([name]) => name)
+}
+
+const headersOf = ({ headers }: Answer): string => JSON.stringify([...headers])
+
+t.test('a word is found in every form', async t => {
+  for (
+    const form of [
+      words.secret,
+      `x${words.secret}`,
+      encodeURIComponent(words.secret),
+      words.secret.toUpperCase()
+    ]
+  ) {
+    t.same(leaks(`… ${form} …`), ['secret'])
+    for (const encoding of ['base64', 'base64url', 'hex'] as const) {
+      for (const before of ['', 'a', 'bc']) {
+        t.same(
+          leaks(Buffer.from(`${before}${form}?`).toString(encoding)),
+          ['secret'].slice(form === form.toUpperCase() ? 1 : 0)
+        )
+      }
+    }
+  }
+  t.same(leaks('nothing'), [])
+})
+
+const schema = `
+  create type mood as enum ('good');
+  create table kinds (id int generated always as identity, n int, small smallint, word text,
+    short varchar(3), mood mood, day date, at timestamptz, uuid uuid, doc jsonb, list int[],
+    span int4range, address inet, bits bit(4), bytes bytea, yes boolean,
+    length interval, place point, found tsvector, thing regclass, who regrole, kind regtype);
+  create table people (id int primary key, email text unique,
+    secret text default '${words.hidden}' check (secret <> 'bad'),
+    needed text not null default 'x');
+  insert into people values (1, '${words.hidden}@example.org');
+  alter table people enable row level security;
+  create policy nobody on people for select using (false);
+  create policy anybody on people for insert with check (true);
+  create table pets (owner int references people deferrable, n int unique deferrable initially
+    deferred);
+  create function raise (code text) returns int language plpgsql as $$ begin
+    raise exception using errcode = code, message = '${words.raised}', detail = '${words.detail}',
+      hint = '${words.hint}'; end $$;
+  create view raising as select raise('P0001') as x;
+  create view choosing as select raise('PT422') as x;
+  create view revealing as select secret::int as n from people;
+  create view looking as select (secret || ' (')::tsquery as q from people;
+  create view napping as select pg_sleep(30)::text as slept;
+  create table acts (role text);
+  create function act() returns trigger language plpgsql as $$ begin perform set_config('role',
+    new.role, false); return new; end $$;
+  create trigger act after insert on acts for each row execute function act();
+  create schema private;
+  create table private.things (n int);
+  grant all on all tables in schema public to public;`
+
+const op = (more: object): readonly object[] => [{ id: 'a', op: 'insert', table: 'kinds', ...more }]
+const insert = (column: string, value: unknown): readonly object[] =>
+  op({ values: [{ [column]: value }] })
+const select = (where: object, more: object = {}): readonly object[] =>
+  op({ op: 'select', where, ...more })
+
+/**
+ * Requests with the code of their answer (`undefined`: success), and words that its body may hold.
+ */
+interface Row {
+  readonly batch?: unknown
+  readonly code: string | undefined
+  readonly headers?: Readonly<Record<string, string>>
+  readonly path?: string
+  readonly method?: string
+  readonly allowed?: readonly Name[]
+}
+
+const rows: readonly Row[] = [
+  {
+    batch: [...insert('word', words.inserted), {
+      id: 'b',
+      op: 'insert',
+      table: 'kinds',
+      values: [{ word: '$a.0.word', doc: { x: words.json } }]
+    }, { id: 'c', op: 'select', table: 'kinds', where: { word: { eq: words.filtered } } }],
+    code: undefined
+  },
+  // Data that a type refuses.
+  ...[
+    'n',
+    'small',
+    'mood',
+    'day',
+    'at',
+    'uuid',
+    'list',
+    'span',
+    'address',
+    'bits',
+    'bytes',
+    'yes',
+    'length',
+    'place'
+  ].map(column => ({
+    batch: insert(column, column === 'bytes' ? `\\x${words.inserted}` : words.inserted),
+    code: /./.source
+  })),
+  { batch: insert('short', words.inserted), code: 'string_data_right_truncation' },
+  { batch: insert('n', { x: words.json }), code: '.' },
+  { batch: insert('list', [words.json]), code: '.' },
+  { batch: insert('found', `${words.inserted}:`), code: '.' },
+  { batch: insert('found', `'${words.inserted}`), code: '.' },
+  { batch: insert('at', `2026-01-01 00:00 Asia/${words.inserted}`), code: '.' },
+  { batch: insert('at', `2026-01-01 00:00 ${words.inserted}`), code: '.' },
+  // … and names of tables, roles and types that there are not.
+  ...['thing', 'who', 'kind'].map(column => ({
+    batch: insert(column, words.inserted),
+    code: 'undefined_(table|object)',
+    allowed: ['inserted'] as const
+  })),
+  { batch: insert('kind', `${words.inserted}[`), code: '.' },
+  {
+    batch: [...insert('word', words.referred), {
+      id: 'b',
+      op: 'insert',
+      table: 'kinds',
+      values: [{ n: '$a.0.word' }]
+    }],
+    code: 'invalid_text_representation'
+  },
+  {
+    batch: [...insert('word', words.referred), {
+      id: 'b',
+      op: 'select',
+      table: 'kinds',
+      where: { day: { in: '$a.*.word' } }
+    }],
+    code: 'invalid_datetime_format'
+  },
+  ...['n', 'mood', 'day', 'uuid', 'address'].map(column => ({
+    batch: select({ [column]: { eq: words.filtered } }),
+    code: '.'
+  })),
+  { batch: select({ n: { in: [1, words.filtered] } }), code: '.' },
+  { batch: select({ word: { match: `(${words.filtered}` } }), code: 'invalid_regular_expression' },
+  { batch: select({ found: { fts: `${words.filtered} (` } }), code: '.' },
+  {
+    batch: select({ found: { fts: { query: 'x', config: words.filtered } } }),
+    code: 'undefined_object',
+    allowed: ['filtered']
+  },
+  {
+    batch: [{ id: 'a', op: 'update', table: 'kinds', set: { n: words.inserted }, all: true }],
+    code: 'invalid_text_representation'
+  },
+  // Rows that the role may not see, and columns that it did not ask for.
+  {
+    batch: [{
+      id: 'a',
+      op: 'insert',
+      table: 'people',
+      values: [{ id: 2, email: `${words.hidden}@example.org` }],
+      returning: []
+    }],
+    code: 'unique_violation'
+  },
+  {
+    batch: [{
+      id: 'a',
+      op: 'insert',
+      table: 'people',
+      values: [{ id: 2, email: words.inserted, secret: 'bad' }],
+      returning: []
+    }],
+    code: 'check_violation'
+  },
+  {
+    batch: [{
+      id: 'a',
+      op: 'insert',
+      table: 'people',
+      values: [{ id: 2, email: words.inserted, needed: null }],
+      returning: []
+    }],
+    code: 'not_null_violation'
+  },
+  {
+    batch: [{ id: 'a', op: 'insert', table: 'pets', values: [{ owner: 99 }] }],
+    code: 'foreign_key_violation'
+  },
+  {
+    batch: [{ id: 'a', op: 'insert', table: 'pets', values: [{ n: 1 }, { n: 1 }] }],
+    code: 'unique_violation'
+  },
+  { batch: [{ id: 'a', op: 'select', table: 'revealing' }], code: 'invalid_text_representation' },
+  { batch: [{ id: 'a', op: 'select', table: 'looking' }], code: 'syntax_error' },
+  {
+    batch: [{ id: 'a', op: 'select', table: 'raising' }],
+    code: 'raise_exception',
+    allowed: ['raised']
+  },
+  { batch: [{ id: 'a', op: 'select', table: 'choosing' }], code: 'PT422', allowed: ['raised'] },
+  // Other ends of a batch.
+  { batch: [{ id: 'a', op: 'select', table: 'napping' }], code: 'query_canceled' },
+  {
+    batch: [{
+      id: 'a',
+      op: 'select',
+      table: 'private.things',
+      where: { n: { eq: words.filtered } }
+    }],
+    code: 'validation_failed'
+  },
+  {
+    batch: op({ op: 'select', table: words.filtered }),
+    code: 'undefined_table',
+    allowed: ['filtered']
+  },
+  {
+    batch: select({ [words.filtered]: { eq: 1 } }),
+    code: 'undefined_column',
+    allowed: ['filtered']
+  },
+  {
+    batch: [...insert('word', words.inserted), {
+      id: 'b',
+      op: 'insert',
+      table: 'kinds',
+      values: [{ word: '$a.1.word' }]
+    }],
+    code: 'reference_row_missing'
+  },
+  { batch: select({ word: { eq: words.filtered } }, { expect: 1 }), code: 'expectation_failed' },
+  {
+    batch: op({ values: Array(4).fill({ word: words.inserted }) }),
+    code: 'rows_limit|validation_failed'
+  },
+  // Batches that are none.
+  { batch: select({ word: { is: words.filtered } }), code: 'validation_failed' },
+  { batch: select({ word: { between: [words.filtered] } }), code: 'validation_failed' },
+  { batch: select({ word: { eq: { $value: words.json, x: 1 } } }), code: 'validation_failed' },
+  { batch: select({ word: { in: words.filtered } }), code: 'validation_failed' },
+  { batch: select({ word: words.filtered }), code: 'validation_failed' },
+  {
+    batch: select({ word: { eq: `$${words.referred}.0.x` } }),
+    code: 'validation_failed',
+    allowed: ['referred']
+  },
+  {
+    batch: select({}, {
+      limit: words.garbage,
+      offset: words.garbage,
+      order: words.garbage,
+      columns: words.garbage,
+      lock: words.garbage,
+      expect: words.garbage
+    }),
+    code: 'validation_failed'
+  },
+  {
+    batch: [{ id: 'a', op: words.garbage, table: 'kinds' }],
+    code: 'validation_failed',
+    allowed: ['garbage']
+  },
+  {
+    batch: [{ id: 'a', op: 'insert', table: 'kinds', values: words.inserted }],
+    code: 'validation_failed'
+  },
+  {
+    batch: [{ id: 'a', op: 'insert', table: 'kinds', values: [words.inserted] }],
+    code: 'validation_failed'
+  },
+  {
+    batch: [{ id: words.garbage }, { id: words.garbage }],
+    code: 'id_duplicate',
+    allowed: ['garbage']
+  },
+  { batch: words.garbage, code: 'body_invalid' },
+  { batch: `["${words.garbage}`, code: 'body_invalid' },
+  {
+    batch: `[{"${words.garbage}":1,"${words.garbage}":2}]`,
+    code: 'body_invalid',
+    allowed: ['garbage']
+  },
+  { batch: `["${words.garbage}\\u0000"]`, code: 'body_invalid' },
+  { batch: `["${words.garbage}\\ud800"]`, code: 'body_invalid' },
+  { batch: `{"${words.garbage}":1}`, code: 'body_invalid' },
+  { batch: `["${words.garbage}"]`, code: 'id_missing' },
+  { batch: JSON.stringify([words.garbage.repeat(100)]), code: 'body_too_large' },
+  // Headers and addresses.
+  {
+    batch: select({}),
+    code: undefined,
+    headers: {
+      'x-secret': words.header,
+      cookie: `session=${words.cookie}`,
+      'user-agent': words.agent,
+      referer: `http://x/${words.header}`,
+      'x-forwarded-for': words.header,
+      origin: `http://${words.header}`
+    },
+    path: `/?token=${words.query}`
+  },
+  {
+    batch: select({}),
+    code: undefined,
+    headers: { prefer: `handling=lenient, return=${words.prefer}, ${words.prefer}=1, tx=rollback` }
+  },
+  {
+    batch: select({}),
+    code: 'prefer_invalid',
+    headers: { prefer: `handling=strict, ${words.prefer}` },
+    allowed: ['prefer']
+  },
+  {
+    batch: select({}),
+    code: 'prefer_invalid',
+    headers: { prefer: `handling=strict, tx=${words.prefer}` },
+    allowed: ['prefer']
+  },
+  {
+    batch: select({}),
+    code: 'idempotency_key_invalid',
+    headers: { 'idempotency-key': words.idempotency }
+  },
+  {
+    batch: select({}),
+    code: 'content_type_unsupported',
+    headers: { 'content-type': `application/${words.media}` }
+  },
+  {
+    batch: select({}),
+    code: 'content_type_unsupported',
+    headers: { 'content-encoding': words.media }
+  },
+  { batch: select({}), code: undefined, headers: { 'x-request-id': `${words.requestId} !` } },
+  {
+    batch: select({}),
+    code: 'token_invalid',
+    headers: { authorization: `Basic ${Buffer.from(`user:${words.basic}`).toString('base64')}` }
+  },
+  {
+    batch: select({}),
+    code: 'token_invalid',
+    headers: { authorization: `Bearer ${words.badToken}` }
+  },
+  {
+    batch: select({}),
+    code: 'token_invalid',
+    headers: {
+      authorization: `Bearer ${
+        token({ role: 'oneflight_user', x: words.badClaim }, `another ${SECRET}`)
+      }`
+    }
+  },
+  {
+    batch: select({}),
+    code: 'token_expired',
+    headers: {
+      authorization: `Bearer ${
+        token({ role: 'oneflight_user', x: words.badClaim, exp: 1 }, words.secret)
+      }`
+    }
+  },
+  {
+    batch: select({}),
+    code: 'token_claims_invalid',
+    headers: {
+      authorization: `Bearer ${
+        token({ role: 'oneflight_user', aud: words.badClaim, exp: words.badClaim }, words.secret)
+      }`
+    }
+  },
+  {
+    batch: select({}),
+    code: 'token_claims_invalid',
+    headers: { authorization: `Bearer ${token({ role: { x: words.badClaim } }, words.secret)}` }
+  },
+  {
+    batch: select({}),
+    code: 'role_denied',
+    headers: {
+      authorization: `Bearer ${token({ role: 'postgres', x: words.badClaim }, words.secret)}`
+    }
+  },
+  { code: 'not_found', path: `/nothing?${words.query}`, method: 'GET' },
+  { code: 'method_not_allowed', path: `/?${words.query}`, method: 'GET' },
+  { code: 'http_malformed', path: `/%zz?${words.query}`, method: 'GET' },
+  { code: 'headers_too_large', headers: { 'x-secret': words.header.repeat(1000) }, method: 'GET' }
+]
+
+const role = 'oneflight_user'
+const login = `oneflight_secrets_${process.pid}`
+
+/**
+ * A service whose log, configuration and database URL are full of secrets. The database is reached
+ * as it is.
+ */
+async function useSecretService (
+  t: Test,
+  options: UseServiceOptions = {}
+): Promise<ServiceUnderTest> {
+  await ensureRoles(TEST_ROLES)
+  await ensureRoles([login], `login noinherit password '${words.password}é'`)
+  await withAdmin(admin => admin.unsafe(`grant ${role}, oneflight_other to ${login}`))
+  return useService(t, {
+    schema,
+    databaseUrl: url => withSecrets(url),
+    ...options,
+    env: { JWT_SECRET: words.secret, LOG_LEVEL: 'trace', ...options.env }
+  })
+}
+
+/** The login URL with a password, percent-encoded to the last letter, and secrets in its query. */
+function withSecrets (url: string): string {
+  const password = Buffer.from(`${words.password}é`).toString('hex').replaceAll(/../g, '%$&')
+  return `${
+    url.replace(`${LOGIN_ROLE}:login`, `${login}:${password}`)
+  }?application_name=${words.application}&options=-c%20app.x%3D${words.option}`
+}
+
+/** Nothing anywhere on the admin server, in the log and on the health page. */
+async function checkVoice (
+  t: Test,
+  { url, adminUrl, log }: ServiceUnderTest,
+  label: string
+): Promise<void> {
+  for (
+    const address of [
+      ...['/metrics', '/config', '/live', '/ready', `/nothing?${words.query}`].map(path =>
+        adminUrl + path
+      ),
+      `${url}/health`
+    ]
+  ) {
+    const answer = await ask(address, {
+      headers: { cookie: words.cookie, authorization: `Bearer ${words.badToken}` }
+    })
+    t.same(
+      leaks(answer.text + headersOf(answer), answer.status === 404 ? ['query'] : []),
+      [],
+      `${label}: ${address}`
+    )
+  }
+  t.same(log.filter(line => leaks(JSON.stringify(line)).length > 0), [], `${label}: the log`)
+}
+
+t.teardown(() =>
+  withAdmin(async admin => {
+    await admin.unsafe(`drop owned by ${login}; drop role ${login}`)
+  })
+)
+
+t.test('whatever is asked and however it fails', async t => {
+  for (const verbosity of ['terse', 'verbose']) {
+    const service = await useSecretService(t, {
+      env: {
+        ERROR_VERBOSITY: verbosity,
+        MAX_BODY_BYTES: '2000',
+        MAX_ROWS: '3',
+        STATEMENT_TIMEOUT_MS: '3000',
+        POOL_SIZE: '2'
+      }
+    })
+    const bearer = token({ role, exp: 9_999_999_999, email: words.claim }, words.secret)
+    watch('token', bearer.slice(-40))
+    for (const { batch, code, headers = {}, path = '/', method = 'POST', allowed = [] } of rows) {
+      const answer = await ask(service.url + path, {
+        method,
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${bearer}`,
+          ...headers
+        },
+        ...(batch === undefined
+          ? {}
+          : { body: typeof batch === 'string' ? batch : JSON.stringify(batch) })
+      })
+      const label = `${verbosity}: ${code ?? 'ok'} ${path} ${JSON.stringify(headers)} ${
+        JSON.stringify(batch)
+      } ${answer.text}`
+      t.match(answer.body.error?.code ?? '', code === undefined ? /^$/ : new RegExp(code), label)
+      t.same(leaks(headersOf(answer)), [], label)
+      if (answer.status !== 200 && verbosity === 'terse') {
+        t.same(leaks(answer.text, allowed), [], label)
+      }
+    }
+    await until(() => service.log.length >= rows.length)
+    await checkVoice(t, service, verbosity)
+  }
+})
+
+t.test('a database that is full, gone, slow or breaks off', async t => {
+  const service = await useSecretService(t, {
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000' }
+  })
+  const post = (batch: unknown): Promise<Answer> =>
+    ask(service.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
+      },
+      body: JSON.stringify(batch)
+    })
+  const { sql } = service.database
+  const seen = new Set<string>()
+  const take = ({ status, text, body }: Answer): void => {
+    seen.add(status === 200 ? 'ok' : String(body.error.code))
+    if (status !== 200) t.same(leaks(text), [], text)
+  }
+  t.equal((await post(insert('doc', { x: words.json }))).status, 200)
+  const napping = post([...insert('word', words.inserted), {
+    id: 'n',
+    op: 'select',
+    table: 'napping'
+  }])
+  await until(async () =>
+    (await sql`select from pg_stat_activity where datname = current_database()
+      and wait_event = 'PgSleep'`)
+      .length > 0
+  )
+  // One of them waits, which is as many as may.
+  const more = [1, 2].map(() => post(insert('word', words.inserted)).then(take))
+  await Promise.race(more)
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and usename = ${login} and wait_event = 'PgSleep'`
+  take(await napping)
+  await Promise.all(more)
+  forbidAnswers(t)
+  take(await post(insert('word', words.inserted)))
+  t.same([...seen].sort(), ['commit_unknown', 'database_unavailable', 'ok', 'overloaded'])
+  await checkVoice(t, service, 'faults')
+})
+
+t.test('a connection that is reset in the middle', async t => {
+  const database = await useDatabase(t, { schema })
+  const proxy = await useProxy(t, database.loginUrl)
+  const service = await useSecretService(t, {
+    databaseUrl: () => withSecrets(proxy.through(database.loginUrl)),
+    env: { POOL_SIZE: '1', REQUEST_TIMEOUT_MS: '3000' }
+  })
+  const batch = [...insert('word', words.inserted), {
+    id: 'n',
+    op: 'select',
+    table: 'napping',
+    where: { slept: { eq: words.filtered } }
+  }]
+  const headers = {
+    'content-type': 'application/json',
+    authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
+  }
+  const flying = ask(service.url, { method: 'POST', headers, body: JSON.stringify(batch) })
+  await until(async () =>
+    (await database
+      .sql`select from pg_stat_activity where datname = current_database()
+        and wait_event = 'PgSleep'`)
+      .length > 0
+  )
+  proxy.open = false
+  proxy.cut('reset')
+  const answer = await flying
+  t.match(answer.body.error?.code, /database_unavailable|commit_unknown/)
+  t.same(leaks(answer.text + headersOf(answer)), [])
+  await until(() => service.log.some(({ msg }) => msg === 'no connection to the database'))
+  await checkVoice(t, service, 'reset')
+})
+
+/** A server that asks for the password and refuses it. */
+async function useStrictServer (t: Test): Promise<number> {
+  const message = (type: string, content: string): Buffer => {
+    const bytes = Buffer.from(`${type}xxxx${content}`)
+    bytes.writeUInt32BE(bytes.length - 1, 1)
+    return bytes
+  }
+  const server = createServer(socket => {
+    socket.on('error', () => {}).once('data', () => {
+      socket.write(message('R', '\0\0\0\x03'))
+      // It is as indiscreet as no server should be, but a proxy may.
+      socket.once(
+        'data',
+        sent =>
+          socket.end(
+            message(
+              'E',
+              `SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user "app"\0D${
+                sent.toString('latin1').replaceAll('\0', '')
+              }\0\0`
+            )
+          )
+      )
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+  })
+  return (server.address() as AddressInfo).port
+}
+
+t.test('a database that cannot be had', async t => {
+  const strict = await useStrictServer(t)
+  const file = join(
+    t.testdir({
+      'bad.pem': `-----BEGIN CERTIFICATE-----\n${words.garbage}\n-----END CERTIFICATE-----\n`
+    }),
+    'bad.pem'
+  )
+  const changes: ReadonlyArray<readonly [reason: RegExp, change: (url: string) => string]> = [
+    [/ECONNREFUSED/, url => url.replace(/@[^/]+/, '@127.0.0.1:1')],
+    [/ECONNREFUSED/, url => url.replace(/:(%..)+@[^/]+/, `:${words.password}@127.0.0.1:1`)],
+    [/password authentication failed/, url => url.replace(/@[^/]+/, `@127.0.0.1:${strict}`)],
+    [
+      /password authentication failed/,
+      url => `${url.replace(/@[^/]+/, `@127.0.0.1:${strict}`)}&password=${words.queryPassword}`
+    ],
+    [/does not exist/, url => url.replace(/(@[^/]+\/)\w+/, '$1no_such_database')],
+    [/./, url => `${url.replace(login, 'nobody_knows_this_role')}&password=${words.queryPassword}`],
+    [/./, url => `${url}&sslmode=verify-full&sslrootcert=${encodeURIComponent(file)}`],
+    [/ENOENT/, url => `${url}&sslmode=verify-full&sslrootcert=/nowhere/ca.pem`],
+    [/./, url => `${url.replace(/@[^/]+/, `@127.0.0.1:${strict}`)}&sslmode=require`]
+  ]
+  for (const [reason, change] of changes) {
+    const service = await useSecretService(t, { databaseUrl: url => change(withSecrets(url)) })
+    const answer = await ask(service.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${token({ role }, words.secret)}`
+      },
+      body: JSON.stringify(insert('word', words.inserted))
+    })
+    t.match(
+      answer,
+      { status: 503, body: { error: { code: 'database_unavailable' } } },
+      String(change)
+    )
+    t.same(leaks(answer.text + headersOf(answer)), [])
+    const line = await until(() =>
+      service.log.find(({ msg }) => msg === 'no connection to the database')
+    )
+    t.match(line['reason'], reason, String(change))
+    await checkVoice(t, service, String(change))
+  }
+})
+
+t.test('keys of tokens, wherever they come from', async t => {
+  const pair = keyPair('rsa')
+  const pem = publicPem(pair)
+  const jwk = publicJwk(pair, { kid: words.keyId, x5u: `http://x/${words.keyBody}` })
+  watch('pem', (pem.split('\n')[2] as string).slice(0, 40))
+  watch('modulus', (jwk.n as string).slice(20, 60))
+  const server = await useJwksServer(t)
+  const url = `${server.url}?key=${words.keyQuery}`
+  const bearer = makeToken({
+    alg: 'RS256',
+    key: pair,
+    payload: { role, exp: 9_999_999_999, email: words.claim },
+    header: { alg: 'RS256', kid: words.keyId }
+  })
+  watch('token', bearer.slice(-40))
+  const rows: ReadonlyArray<
+    readonly [
+      env: Readonly<Record<string, string>>,
+      behave: typeof server.behave,
+      code: string | undefined
+    ]
+  > = [
+    [{ JWT_PUBLIC_KEY: pem }, set(jwk), undefined],
+    [{ JWT_JWKS: jwks(jwk) }, set(jwk), undefined],
+    [{ JWT_JWKS_URL: url }, set(jwk), undefined],
+    [
+      { JWT_JWKS_URL: url },
+      set({ kty: words.keyBody, kid: words.keyId }, privateJwk(pair, { kid: words.keyId })),
+      'token_invalid'
+    ],
+    [{ JWT_JWKS_URL: url }, answering(words.keyBody, { status: 500 }), 'keys_unavailable'],
+    [{ JWT_JWKS_URL: url }, answering(`{"keys": ${words.keyBody}`), 'keys_unavailable'],
+    [
+      { JWT_JWKS_URL: url },
+      redirect(`${server.url}?${words.keyBody}`, 302, words.keyBody),
+      'keys_unavailable'
+    ],
+    [
+      { JWT_JWKS_URL: `http://127.0.0.1:1/keys?key=${words.keyQuery}` },
+      set(jwk),
+      'keys_unavailable'
+    ],
+    [
+      { JWT_JWKS_URL: `https://127.0.0.1:${new URL(server.url).port}/keys?key=${words.keyQuery}` },
+      set(jwk),
+      'keys_unavailable'
+    ]
+  ]
+  for (const [env, behave, code] of rows) {
+    server.behave = behave
+    const service = await useSecretService(t, { env: { JWT_SECRET: '', ...env } })
+    const label = `${Object.keys(env)} ${code}`
+    for (
+      const [authorization, expected] of [[bearer, code], [
+        `${bearer.slice(0, -8)}AAAAAAAA`,
+        code ?? 'token_invalid'
+      ], [
+        makeToken({
+          alg: 'RS256',
+          key: pair,
+          payload: { role, email: words.badClaim },
+          header: { alg: 'RS256', kid: words.badToken }
+        }),
+        '.'
+      ]] as const
+    ) {
+      const answer = await ask(service.url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${authorization}` },
+        body: JSON.stringify(insert('word', words.inserted))
+      })
+      t.match(
+        answer.body.error?.code ?? '',
+        expected === undefined ? /^$/ : new RegExp(expected),
+        `${label} ${answer.text}`
+      )
+      t.same(leaks((answer.status === 200 ? '' : answer.text) + headersOf(answer)), [], label)
+    }
+    await checkVoice(t, service, label)
+  }
+})
+
+/**
+ * Runs the process in an environment of its own; what it printed and how it ended. With `use` it is
+ * told to stop after that.
+ */
+async function runMain (
+  t: Test,
+  env: Readonly<Record<string, string>>,
+  use?: (url: string, adminUrl: string) => Promise<void>
+): Promise<{ readonly output: string, readonly code: unknown }> {
+  const child = spawn(process.execPath, [
+    '--disable-warning=ExperimentalWarning',
+    join(import.meta.dirname, '../../src/main.ts')
+  ], {
+    env: childEnvironment({
+      HTTP_PORT: '0',
+      ADMIN_HTTP_PORT: '0',
+      LOG_LEVEL: 'trace',
+      SHUTDOWN_DELAY_MS: '0',
+      ...env
+    }),
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes: Buffer) => {
+      output += bytes.toString()
+    })
+  }
+  const ended = once(child, 'close')
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
+  if (use !== undefined) {
+    const address = (name: string): Promise<string> =>
+      until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(output)?.[1])
+    await use(await address('main'), await address('admin'))
+    child.kill('SIGTERM')
+  }
+  const [code] = await ended
+  return { output, code }
+}
+
+t.test('the process, from its start to its end', async t => {
+  const { loginUrl } = await useSecretService(t).then(({ database }) => database)
+  const { output, code } = await runMain(t, {
+    DATABASE_URL: withSecrets(loginUrl),
+    JWT_SECRET: words.secret
+  }, async (url, adminUrl) => {
+    const post = (authorization: string): Promise<Answer> =>
+      ask(`${url}/?${words.query}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization, cookie: words.cookie },
+        body: JSON.stringify(insert('word', words.inserted))
+      })
+    t.equal((await post(`Bearer ${token({ role, email: words.claim }, words.secret)}`)).status, 200)
+    t.equal((await post(`Bearer ${words.badToken}`)).status, 401)
+    const config = await ask(`${adminUrl}/config`)
+    t.match(config.body, {
+      JWT_SECRET: '[redacted]',
+      JWT_PUBLIC_KEY: null,
+      JWT_JWKS_URL: null,
+      JWT_JWKS: null,
+      DATABASE_URL: { user: login }
+    })
+    t.same(leaks(config.text), [])
+  })
+  t.equal(code, 0)
+  t.match(output, /"msg":"stopping"/)
+  t.same(leaks(output), [], output)
+})
+
+t.test('a start that is refused says why, and shows nothing', async t => {
+  const pair = keyPair('rsa')
+  const secretPem = privatePem(pair)
+  watch('private pem', (secretPem.split('\n')[2] as string).slice(0, 40))
+  watch('private jwk', (privateJwk(pair).d as string).slice(0, 40))
+  const marked = (text: string): string => text.replace('\n', `\n${words.keyBody}\n`)
+  const url = `postgres://app:${words.password}@db/shop`
+  const base = { DATABASE_URL: url, JWT_SECRET: words.secret }
+  const without = { DATABASE_URL: url }
+  const environments: ReadonlyArray<Readonly<Record<string, string>>> = [
+    { ...without, JWT_SECRET: words.secret.slice(0, 25) },
+    { ...without, JWT_SECRET: secretPem },
+    { ...without, JWT_SECRET: publicPem(pair) },
+    { ...without, JWT_SECRET: JSON.stringify(privateJwk(pair)) },
+    { ...without, JWT_SECRET: jwks({ kty: 'oct', k: words.keyBody }) },
+    { ...without, JWT_PUBLIC_KEY: words.keyBody },
+    { ...without, JWT_PUBLIC_KEY: secretPem },
+    { ...without, JWT_PUBLIC_KEY: marked(publicPem(pair)) },
+    { ...without, JWT_PUBLIC_KEY: `${publicPem(pair)}${words.keyBody}` },
+    { ...without, JWT_PUBLIC_KEY: publicPem(pair) + publicPem(keyPair('p256')) },
+    { ...without, JWT_PUBLIC_KEY: publicPem(keyPair('weakRsa')) },
+    { ...without, JWT_PUBLIC_KEY: publicPem(keyPair('secp256k1')) },
+    { ...without, JWT_JWKS: words.keyBody },
+    { ...without, JWT_JWKS: `{"keys": ["${words.keyBody}"]}` },
+    {
+      ...without,
+      JWT_JWKS:
+        `{"keys": [{"kty": "RSA", "kid": "${words.keyId}", "n": "${words.keyBody}", "e": "AQAB"}]}`
+    },
+    { ...without, JWT_JWKS: jwks(privateJwk(pair, { kid: words.keyId })) },
+    { ...without, JWT_JWKS: jwks({ kty: 'oct', k: words.keyBody, kid: words.keyId }) },
+    { ...without, JWT_JWKS: `{"keys": [], "keys": ["${words.keyBody}"]}` },
+    ...[
+      `https://user:${words.keyQuery}@id/keys`,
+      `https://${words.keyQuery}@id/keys`,
+      `https://id/keys#${words.keyQuery}`,
+      `ftp://id/${words.keyQuery}`,
+      `${words.keyQuery}`,
+      `http://[${words.keyQuery}`
+    ].map(JWT_JWKS_URL => ({ ...without, JWT_JWKS_URL })),
+    { ...base, JWT_PUBLIC_KEY: publicPem(pair), JWT_JWKS: jwks(publicJwk(pair)) },
+    { ...base, JWT_JWKS_URL: `https://id/keys?${words.keyQuery}` },
+    { ...base, JWT_ALGORITHMS: 'RS256' },
+    { ...base, JWT_SECRETS: words.variable },
+    { ...base, JWT_ALGORITHM: words.variable },
+    { ...base, POOL_SIZE: '0' },
+    ...[
+      `mysql://app:${words.password}@db/shop`,
+      `postgres://app:${words.password}@x@db/shop`,
+      `postgres://app:x/${words.password}@db/shop`,
+      `postgres://app:%zz${words.password}@db/shop`,
+      `postgres://:${words.password}@db/shop`,
+      `postgres://app:${words.password}@[db/shop`,
+      `postgres://app:${words.password}@d b/shop`,
+      `postgres://app:${words.password}@db:x/shop`,
+      `postgres://app:${words.password}@db:1,db:2/shop?port=1,2,3`,
+      `${url}?password=${words.queryPassword}&password=x`,
+      `${url}?${words.option}=1`,
+      `${url}?password=a&${words.queryPassword}`,
+      `${url}?connect_timeout=${words.option}`,
+      `${url}?sslmode=${words.option}`,
+      `${url}?target_session_attrs=${words.option}`,
+      `${url}?options=%zz${words.option}`,
+      `${url}?sslrootcert=${words.option}`,
+      `${url}?application_name=&options=${words.option}`,
+      `${url}?passwort=${words.queryPassword}`,
+      words.password,
+      `app:${words.password}@db`
+    ].map(DATABASE_URL => ({ JWT_SECRET: words.secret, DATABASE_URL }))
+  ]
+  for (const env of environments) {
+    // What is thrown is what is printed; the process is asked for a few of them, for each takes it
+    // a second.
+    const printed = [messageOf(env)]
+    if (env === environments[0] || env === environments.at(-1)) {
+      const { output, code } = await runMain(t, env)
+      t.equal(code, 1)
+      t.match(output, /^(oneflight: [^\n]+\n)+$/)
+      printed.push(output)
+    }
+    t.same(leaks(printed.join()), [], `${JSON.stringify(env)} ${printed.join()}`)
+  }
+})
+
+/** Why the service would not start. */
+function messageOf (env: Readonly<Record<string, string>>): string {
+  try {
+    readConfig(env)
+  } catch (error) {
+    return (error as Error).message
+  }
+  throw new Error(`this configuration is good: ${JSON.stringify(env)}`)
+}
+
+t.test('a start that fails, and an end by force', async t => {
+  const { database } = await useSecretService(t)
+  const taken = createServer()
+  taken.listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  t.teardown(() => {
+    taken.close()
+  })
+  const env = { DATABASE_URL: withSecrets(database.loginUrl), JWT_SECRET: words.secret }
+  const failed = await runMain(t, {
+    ...env,
+    HTTP_PORT: String((taken.address() as AddressInfo).port)
+  })
+  t.equal(failed.code, 1)
+  t.match(failed.output, /cannot start/)
+  t.same(leaks(failed.output), [])
+  const thrown = `--import=data:text/javascript,${
+    encodeURIComponent(
+      "process.on('SIGUSR2', () => { throw Object.assign(new " +
+        'Error(process.env.DATABASE_URL), { env: process.env }) })'
+    ).replaceAll("'", '%27')
+  }`
+  const forced = await runMain(t, {
+    ...env,
+    SHUTDOWN_TIMEOUT_MS: '200',
+    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${thrown}`
+  }, async url => {
+    ask(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
+      },
+      body: JSON.stringify([...insert('word', words.inserted), {
+        id: 'n',
+        op: 'select',
+        table: 'napping'
+      }])
+    }).catch(() => {})
+    await until(async () =>
+      (await database
+        .sql`select from pg_stat_activity where datname = current_database()
+          and wait_event = 'PgSleep'`)
+        .length > 0
+    )
+  })
+  t.equal(forced.code, 1)
+  t.match(forced.output, /not stopped in time/)
+  t.same(leaks(forced.output), [])
+})

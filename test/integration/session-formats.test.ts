@@ -1,0 +1,329 @@
+/**
+ * Values are read and written in the formats that the batch set for its session, even if a trigger
+ * sets others: in the operation that fires it, in later operations and at the end of the batch.
+ */
+import t from 'tap'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+
+const schema = `
+  create table plain (
+    id int primary key, at timestamptz, span interval, raw bytea, float float8, day date, text text
+  );
+  create type price as (amount int, currency text);
+  create table priced (id int primary key, day date, price price);
+  create table after_row (command text);
+  create table before_row (
+    command text, at timestamptz default '2024-01-01T00:00:00Z',
+    span interval default '1 day 2 hours', raw bytea default '\\x00ff',
+    float float8 default 0.1, text text default 'é'
+  );
+  create function act() returns trigger language plpgsql as $$
+    begin execute new.command; return new; end $$;
+  create trigger act after insert on after_row for each row execute function act();
+  create trigger act before insert on before_row for each row execute function act();
+  create table times (
+    id int primary key, at timestamptz, many timestamptz[], a int, b int, c int, d int,
+    born timestamptz default '2024-01-01 00:00'
+  );
+  create table bare (id int generated always as identity, at timestamptz);
+  create table texts (text text);
+  insert into texts values ('2024-01-01 00:00');
+  create function to_tokyo() returns trigger language plpgsql as $$
+    begin perform set_config('TimeZone', 'Asia/Tokyo', true); return null; end $$;
+  create trigger tokyo before insert or update or delete on times
+    for each statement execute function to_tokyo();
+  create trigger tokyo before insert on bare for each statement execute function to_tokyo();
+  create table guarded (id int primary key, at timestamptz);
+  insert into guarded values (1, '2024-01-01T00:00:00Z');
+  alter table guarded enable row level security;
+  create function in_tokyo() returns int language plpgsql as $$
+    begin perform set_config('TimeZone', 'Asia/Tokyo', true); return 1; end $$;
+  create view tokyo as select in_tokyo() as n, '2024-01-01T00:00:00Z'::timestamptz as at
+    from generate_series(1, 3);
+  create policy tokyo on guarded using (in_tokyo() = 1);
+  create schema other;
+  create table other.plain (id int);
+  create table classes (id int primary key, class regclass, note text);
+  create function note() returns text language sql as $$ select 'public' $$;
+  create function other.note() returns text language sql as $$ select 'other' $$;
+  create function to_other() returns trigger language plpgsql as $$
+    begin perform set_config('search_path', 'other, public', true); return null; end $$;
+  create trigger other before insert on classes for each statement execute function to_other();
+  create function take_note() returns trigger language plpgsql as $$
+    begin execute 'select note()' into new.note; return new; end $$;
+  create trigger take_note before insert on classes
+    for each row execute function take_note();
+  create function other.answer(plain) returns int language sql as 'select 2';
+  create function public.answer(plain) returns int language sql as 'select 1';
+  create function eq_other(text, text) returns boolean language sql immutable as 'select true';
+  create operator other.= (function = eq_other, leftarg = text, rightarg = text);
+  grant usage on schema other to oneflight_user;
+  grant all on all tables in schema public to oneflight_user`
+
+const commands: readonly string[] = [
+  "local timezone = 'Asia/Tokyo'",
+  "timezone = 'America/St_Johns'",
+  "local datestyle = 'German, DMY'",
+  "local intervalstyle = 'iso_8601'",
+  "local bytea_output = 'escape'",
+  'local extra_float_digits = -10',
+  "local client_encoding = 'LATIN1'",
+  'local search_path = other, pg_catalog, public',
+  'local role none'
+].map(text => `set ${text}`)
+
+const row = {
+  at: '2024-01-01T00:00:00+00:00',
+  span: '1 day 02:00:00',
+  raw: '\\x00ff',
+  float: 0.1,
+  text: 'é'
+}
+let id = 0
+
+/** How often batches were run again. */
+async function again ({ adminUrl }: ServiceUnderTest): Promise<number> {
+  return Number(
+    /service_txn_retry_count\{reason="session"\} (\d+)/.exec(
+      await (await fetch(`${adminUrl}/metrics`)).text()
+    )?.[1] ?? 0
+  )
+}
+
+t.test('what a trigger sets does not change what later operations read and answer', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  for (const command of commands) {
+    const before = await again(service)
+    const { body, text } = await service.post([
+      { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
+      {
+        id: 'i',
+        op: 'insert',
+        table: 'plain',
+        values: [{
+          id: ++id,
+          at: '2024-01-01 00:00',
+          span: '1 day 2 hours',
+          raw: '\\x00ff',
+          float: 0.1,
+          day: '24/02/03',
+          text: 'é'
+        }]
+      },
+      {
+        id: 's',
+        op: 'select',
+        table: 'plain',
+        where: { id: { eq: id }, at: { eq: '2024-01-01 00:00' }, text: { eq: 'é' } }
+      },
+      { id: 'none', op: 'select', table: 'plain', where: { text: { eq: 'e' } } },
+      {
+        id: 'list',
+        op: 'select',
+        table: 'plain',
+        where: { day: { in: '$i.*.day' }, id: { eq: id } },
+        columns: ['id']
+      }
+    ])
+    t.strictSame(body.data, {
+      spoil: [],
+      i: [{ id, ...row, day: '2024-02-03' }],
+      s: [{ id, ...row, day: '2024-02-03' }],
+      none: [],
+      list: [{ id }]
+    }, `${command} ${body.error === null ? '' : text}`)
+    t.equal(await again(service) - before, 1, 'the batch was run once more')
+    const [stored] = await service.database.sql`
+      select at = '2024-01-01T00:00:00Z' as at, day = '2024-02-03' as day, text
+      from plain where id = ${id}`
+    t.same(stored, { at: true, day: true, text: 'é' })
+  }
+})
+
+t.test('nor does an encoding in which the texts of later operations are none', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const text = 'é€ü日本語'
+  for (const encoding of ['SJIS', 'EUC_KR', 'BIG5', 'GBK']) {
+    const values = [{ command: `set local client_encoding = '${encoding}'` }]
+    // From the third time on its statements are prepared.
+    for (let i = 0; i < 4; i++) {
+      const answer = await service.post([
+        { id: 'spoil', op: 'insert', table: 'after_row', values, returning: [] },
+        { id: 'i', op: 'insert', table: 'plain', values: [{ id: ++id, text }] },
+        { id: 's', op: 'select', table: 'plain', where: { text: { eq: text }, id: { eq: id } } }
+      ])
+      t.match(answer.body.data, { i: [{ id, text }], s: [{ id, text }] }, encoding)
+    }
+  }
+})
+
+t.test('nor what the operation itself answers', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  for (const command of commands) {
+    const insert = {
+      id: 'i',
+      op: 'insert',
+      table: 'before_row',
+      values: [{ command }, { command }]
+    }
+    for (
+      const batch of [
+        [insert],
+        [{ id: 'f', op: 'select', table: 'plain' }, insert],
+        [insert, { id: 'f', op: 'select', table: 'plain' }]
+      ]
+    ) {
+      for (const headers of [{}, { prefer: 'tx=rollback' }]) {
+        const { body, text } = await service.post(batch, { headers })
+        t.strictSame(
+          body.data?.i,
+          [{ command, ...row }, { command, ...row }],
+          `${command} ${body.error === null ? '' : text}`
+        )
+      }
+    }
+    const { body: { data } } = await service.post([insert, {
+      id: 's',
+      op: 'select',
+      table: 'before_row',
+      where: { at: { eq: '$i.1.at' } },
+      columns: [{ fn: 'count' }]
+    }])
+    t.ok(data.s[0].count >= 2, 'a reference reads the same instant')
+  }
+  t.strictSame(
+    (await service.post([{ id: 's', op: 'select', table: 'tokyo', columns: ['at'] }])).body.data.s,
+    Array(3).fill({ at: row.at }),
+    'a function of a view'
+  )
+})
+
+t.test('nor what the operation itself reads, after its own triggers and policies', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const { sql } = service.database
+  const [at, instant] = ['2024-01-01 00:00', row.at]
+  const insert = (values: object[], more: object = {}): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 'times',
+    values,
+    expect: values.length,
+    ...more
+  })
+  const conflict = (set: object): object =>
+    insert([{ id: 1 }], { on_conflict: { columns: ['id'], do: 'update', set } })
+  const change = (set: object, more: object = {}): object => ({
+    id: 'u',
+    op: 'update',
+    table: 'times',
+    where: { id: { eq: 1 } },
+    set,
+    expect: 1,
+    ...more
+  })
+  const texts = { id: 't', op: 'select', table: 'texts' }
+  const same = { at: { eq: '$t.0.text' } }
+  const read = (where: object): object => ({ id: 's', op: 'select', table: 'times', where })
+  const batches: ReadonlyArray<readonly object[]> = [
+    [insert([{ id: 3, at }, { id: 4, at }])],
+    [insert([{ id: 3, at }, { id: 4, at, a: 1 }, { id: 5, at }, { id: 6, many: [at] }])],
+    [texts, insert([{ id: 3, at: '$t.0.text' }, { id: 4, at, a: 1 }])],
+    [insert([{ id: 3, at }], { returning: [] })],
+    [insert([{ id: 3, at }, { id: 4, many: [at] }], { returning: ['at'] }), read({})],
+    [
+      insert([{ id: 3, at }]),
+      read({
+        at: { eq: '$i.0.at' },
+        a: { isdistinct: '$i.0.id' },
+        and: ['b', 'c', 'd'].map(column => ({ id: { neq: `$i.0.${column}` } }))
+      })
+    ],
+    [conflict({ at })],
+    [conflict({ many: [at, at] })],
+    [texts, conflict({ at: '$t.0.text' })],
+    [texts, conflict({ many: '$t.*.text' })],
+    [insert([{ id: 3 }]), change({ at })],
+    [texts, change({ at: '$t.0.text', many: [at] })],
+    [change({ a: { $inc: 1 }, at }, { returning: [] })],
+    [texts, { id: 'd', op: 'delete', table: 'times', where: same, expect: 2 }],
+    [texts, change({ at }, { table: 'guarded', where: same })],
+    [texts, { id: 's', op: 'select', table: 'guarded', where: same, expect: 1 }],
+    [texts, { id: 's', op: 'select', table: 'tokyo', where: same, expect: 3 }],
+    [{ id: 'i', op: 'insert', table: 'bare', values: [{}, {}], expect: 2 }]
+  ]
+  for (const batch of batches) {
+    for (const headers of [{}, { prefer: 'return=minimal' }]) {
+      await sql`truncate times`
+      await sql`insert into times (id, at) values (1, ${instant}), (2, ${instant})`
+      const { status, text } = await service.post(batch, { headers })
+      t.equal(status, 200, `${JSON.stringify(batch)} ${text}`)
+      t.notMatch(text, /\+09/)
+      t.same(
+        await sql`
+        select id, at, many, born from times where born <> ${instant} or at <> ${instant}
+          or ${instant} <> any (many)
+        union all select id, at, null, null from guarded where at <> ${instant}`,
+        [],
+        text
+      )
+    }
+  }
+})
+
+t.test('nor which tables values name, while triggers keep their search_path', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const values = [{ id: 1, class: 'plain' }, { id: 2, class: 'plain' }]
+  t.strictSame(
+    (await service.post([
+      { id: 'i', op: 'insert', table: 'classes', values },
+      { id: 's', op: 'select', table: 'plain' }
+    ])).body.data?.i,
+    values.map(row => ({ ...row, note: 'other' }))
+  )
+  t.same(
+    await service.database.sql`select distinct class = 'public.plain'::regclass as x from classes`,
+    [{ x: true }]
+  )
+})
+
+t.test('nor what is stored beside values that have to be looked at', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const command = "set local datestyle = 'ISO, DMY'"
+  const price = { amount: 5, currency: 'EUR' }
+  const batch = (id: number): object[] => [
+    { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
+    { id: 'i', op: 'insert', table: 'priced', values: [{ id, day: '02/03/04', price }] }
+  ]
+  // From the second time on it is known that a composite is among them.
+  for (const id of [1, 2, 3]) {
+    const { body, text } = await service.post(batch(id))
+    t.strictSame(body.data?.i, [{ id, day: '2002-03-04', price }], text)
+    t.equal(await again(service), id)
+  }
+  t.same(await service.database.sql`select distinct day::text from priced`, [{ day: '2002-03-04' }])
+})
+
+t.test('a batch whose triggers leave the session alone is run once', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const command = "set local work_mem = '8MB'"
+  for (const table of ['after_row', 'before_row']) {
+    t.equal(
+      (await service.post([
+        { id: 'i', op: 'insert', table, values: [{ command }] },
+        { id: 's', op: 'select', table: 'plain' }
+      ])).status,
+      200
+    )
+  }
+  const price = { amount: 5, currency: 'EUR' }
+  for (const id of [1, 2, 3]) {
+    t.equal(
+      (await service.post([
+        { id: 'i', op: 'insert', table: 'priced', values: [{ id, price }] },
+        { id: 's', op: 'select', table: 'plain' }
+      ])).status,
+      200
+    )
+  }
+  t.equal(await again(service), 0)
+})

@@ -1,0 +1,579 @@
+/**
+ * The session of a batch: exactly the token's role, and nothing that an earlier batch left on the
+ * connection.
+ */
+import t from 'tap'
+import type { Batch } from '../../schemas/batch.ts'
+import { planBatch } from '../../src/plan/plan-batch.ts'
+import { explain } from '../../src/transaction/to-failure.ts'
+import { fly } from '../../src/transaction/execute.ts'
+import { askLane } from '../../src/postgres/connection.ts'
+import { compile, type Statement } from '../../src/sql/compile.ts'
+import { sessionStatement } from '../../src/sql/session.ts'
+import { plainFlight, useEngine } from '../support/database/engine.ts'
+import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
+import { ensureRoles, LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
+import { until } from '../support/until.ts'
+
+/** `leave` runs what a trigger is told; `seen` tells what a batch sees. */
+const schema = `
+  create table leave (command text);
+  create function leave() returns trigger language plpgsql as $$ begin execute new.command;
+    return new; end $$;
+  create trigger leave after insert on leave for each row execute function leave();
+  create schema other;
+  create table t (id int, at timestamptz default '2026-01-02 03:04:05+00',
+    owner name default current_user);
+  insert into t values (1);
+  create table other.t (id int);
+  alter table t enable row level security;
+  create policy t on t using (id < 10);
+  create view seen with (security_barrier) as select current_user::text as role, session_user::text
+    as login, name, current_setting(name, true) as value
+    from unnest('{role,search_path,statement_timeout,lock_timeout,'
+      'idle_in_transaction_session_timeout,row_security,datestyle,intervalstyle,timezone,'
+      'client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,'
+      'default_transaction_isolation,default_transaction_deferrable,transaction_read_only,'
+      'transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
+  alter view seen owner to oneflight_user;
+  create sequence s;
+  create view kept as
+    select 'lock' as what from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
+    union all select 'table' from pg_class where relpersistence = 't'
+    union all select 'channel' from pg_listening_channels()
+    union all select 'cursor' from pg_cursors where is_holdable
+    union all select 'statement' from pg_prepared_statements where from_sql;
+  grant all on s, kept to oneflight_user;
+  grant all on leave, seen, t to oneflight_user, oneflight_other;`
+
+/** What a batch sees, by name; ids of requests differ and are left out. */
+async function look ({ post }: ServiceUnderTest, role: string): Promise<Record<string, string>> {
+  const { status, body, text } = await post([{ id: 's', op: 'select', table: 'seen' }], { role })
+  t.equal(status, 200, text)
+  return Object.fromEntries(
+    (body.data.s as Array<{ name: string, value: string }>).filter(({ name }) =>
+      name !== 'request.id'
+    ).map(({ name, value }) => [name, value])
+  )
+}
+
+t.test('nothing that a trigger left behind reaches the next batch', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const leave = async (command: string): Promise<void> => {
+    t.equal(
+      (await service.post([{ id: 'l', op: 'insert', table: 'leave', values: [{ command }] }]))
+        .status,
+      200,
+      command
+    )
+  }
+  const clean = await look(service, 'oneflight_other')
+  t.match(clean, {
+    role: 'oneflight_other',
+    search_path: '"public", pg_temp',
+    statement_timeout: '15s',
+    lock_timeout: '5s',
+    idle_in_transaction_session_timeout: '5s',
+    row_security: 'on',
+    datestyle: 'ISO, YMD',
+    timezone: 'UTC',
+    transaction_read_only: 'off',
+    transaction_isolation: 'read committed',
+    'request.jwt.claims': /"role":"oneflight_other"/
+  })
+  // Timeouts are so long that they never fire: what is left of the batch runs under them.
+  const rows: ReadonlyArray<readonly [string, string]> = [
+    ['statement_timeout', '59min'],
+    ['lock_timeout', '59min'],
+    ['idle_in_transaction_session_timeout', '59min'],
+    ['search_path', 'other'],
+    ['row_security', 'off'],
+    ['DateStyle', 'German'],
+    ['IntervalStyle', 'iso_8601'],
+    ['TimeZone', 'Asia/Tokyo'],
+    ['bytea_output', 'escape'],
+    ['extra_float_digits', '-10'],
+    ['client_encoding', 'LATIN1'],
+    ['default_transaction_read_only', 'on'],
+    ['default_transaction_isolation', 'serializable'],
+    ['default_transaction_deferrable', 'on'],
+    ['role', 'oneflight_user'],
+    ['role', 'none'],
+    ['app.setting', 'left'],
+    ['work_mem', '64kB'],
+    ['request.jwt.claims', '{"role":"left"}']
+  ]
+  for (const [name, value] of rows) {
+    await leave(`select set_config('${name}', '${value}', false)`)
+    // A custom setting reads as '' once it was used on a connection.
+    const { 'app.setting': setting, 'request.jwt.claims': claims, ...rest } = await look(
+      service,
+      'oneflight_other'
+    )
+    const { 'app.setting': _, 'request.jwt.claims': before, ...expected } = clean
+    t.same(rest, expected, `${name} = ${value}`)
+    t.notOk(setting, 'app.setting')
+    t.equal(JSON.parse(claims as string).role, JSON.parse(before as string).role)
+  }
+  t.match(
+    (await service.post([{ id: 's', op: 'select', table: 't' }])).text,
+    /"at":"2026-01-02T03:04:05\+00:00"/
+  )
+})
+
+t.test('what a trigger made for the session does not outlive its batch', async t => {
+  const { post } = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const leave = (id: string, command: string): object => ({
+    id,
+    op: 'insert',
+    table: 'leave',
+    values: [{ command }]
+  })
+  const look = { id: 'k', op: 'select', table: 'kept' }
+  const rows: ReadonlyArray<readonly [string, string]> = [
+    ['lock', 'select pg_advisory_lock(7)'],
+    ['lock', 'select pg_advisory_lock_shared(7)'],
+    ['table', 'create temp table t as select 99 as id'],
+    ['cursor', 'declare c cursor with hold for select 1'],
+    // Under a name that the service uses it would be run in the place of the service's own.
+    ['statement', 'prepare p as select 1']
+  ]
+  for (const [what, command] of rows) {
+    const answer = await post([leave('l', command), look])
+    t.match(answer.body.data?.k, [{ what }], `${command} ${answer.text}`)
+    t.same((await post([look])).body.data.k, [], command)
+  }
+  // LISTEN counts from the COMMIT on.
+  t.equal((await post([leave('l', 'listen gossip')])).status, 200)
+  t.same((await post([look])).body.data.k, [], 'listen')
+  t.equal(
+    (await post([leave('a', "select nextval('s')"), leave('b', "select currval('s')")])).status,
+    200
+  )
+  t.match(
+    (await post([leave('b', "select currval('s')")])).text,
+    /object_not_in_prerequisite_state|55000/
+  )
+  // A lock of the session outlives a ROLLBACK too.
+  t.not(
+    (await post([leave('l', 'select pg_advisory_lock(7)'), leave('x', 'select 1 / 0')])).status,
+    200
+  )
+  t.same((await post([look])).body.data.k, [], 'after a failure')
+})
+
+t.test('a role that is unknown and one that is not granted get the same answer', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const answers = []
+  // The superuser's role exists everywhere and is granted to nobody.
+  for (const role of ['nobody_knows_this_role', 'postgres', 'x"y', 'ünknown']) {
+    const { status, body: { error: { request_id: _, ...error } } } = await service.post([{
+      id: 's',
+      op: 'select',
+      table: 't'
+    }], { role })
+    answers.push({ status, error })
+  }
+  t.match(answers[0], {
+    status: 403,
+    error: { type: 'session_error', code: 'role_denied', committed: false }
+  })
+  for (const answer of answers) t.same(answer, answers[0])
+  t.equal((await service.post([{ id: 's', op: 'select', table: 't' }])).status, 200)
+})
+
+t.test('roles whose names need quotes', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const names = ['Oneflight "Quoted" Röle', "oneflight'; drop table t; --"]
+  await ensureRoles(['oneflight_user'])
+  for (const name of names) {
+    const quoted = `"${name.replaceAll('"', '""')}"`
+    await service.database.sql.unsafe(
+      `create role ${quoted}; grant ${quoted} to oneflight_login; grant select on seen to ${quoted}`
+    )
+    t.teardown(() => service.database.sql.unsafe(`drop owned by ${quoted}; drop role ${quoted}`))
+    t.equal((await look(service, name))['role'], name)
+  }
+})
+
+t.test('a transaction has its id before it begins to write, and only then', async t => {
+  const { loginUrl } = await useDatabase(t, { schema })
+  const { run } = useEngine(t, loginUrl)
+  t.match(await run(['select (pg_current_xact_id_if_assigned() is not null)::text']), {
+    rows: [Buffer.from('true')]
+  })
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  await service.database.sql.unsafe(
+    'create view assigned as select pg_current_xact_id_if_assigned() is not null as id; ' +
+      'grant select on assigned to oneflight_user'
+  )
+  t.match((await service.post([{ id: 'a', op: 'select', table: 'assigned' }])).body.data, {
+    a: [{ id: false }]
+  })
+})
+
+t.test("the connection is its login role's between two batches", async t => {
+  const { loginUrl } = await useDatabase(t, { schema: `${schema} create table granted (n int)` })
+  const { pool, run } = useEngine(t, loginUrl)
+  /** What an inquiry about a lost transaction would find: it trusts the connection as it is. */
+  const inquire = async (): Promise<unknown> => {
+    const lane = await pool.acquire(performance.now() + 5000)
+    try {
+      return (await askLane(
+        lane,
+        `
+        select pg_backend_pid()::text as pid, current_user::text as user, session_user::text
+          as login, current_setting('role') as role, coalesce(current_setting('request.jwt.claims',
+          true), '') as claims,
+          (select string_agg(name || ' = ' || setting, ', ') from pg_settings
+            where source = 'session' and name not like 'transaction_%') as left_behind`
+      ))[0]
+    } finally {
+      pool.release(lane)
+    }
+  }
+  const clean = await inquire()
+  t.match(clean, {
+    user: LOGIN_ROLE,
+    login: LOGIN_ROLE,
+    role: 'none',
+    claims: '',
+    left_behind: null
+  })
+  const commands = [
+    "select set_config('role', 'oneflight_other', false)",
+    "select set_config('role', 'none', false)",
+    `select set_config('session_authorization', '${LOGIN_ROLE}', false)`,
+    "select set_config('search_path', 'other, pg_catalog', false)",
+    "select set_config('request.jwt.claims', 'left', false)",
+    "select set_config('default_transaction_read_only', 'on', false)",
+    "select set_config('statement_timeout', '59min', false)",
+    "select set_config('lock_timeout', '59min', false)",
+    "select set_config('idle_in_transaction_session_timeout', '59min', false)",
+    "select set_config('role', 'oneflight_other', false) from (select 1 / 0) as failing"
+  ]
+  for (const command of commands) {
+    await run([command])
+    t.same(await inquire(), clean, command)
+  }
+})
+
+/** Takes another role, in the ways that there are. */
+const takings: readonly string[] = [
+  'set role oneflight_other',
+  'set local role oneflight_other',
+  "select set_config(''role'', ''oneflight_anon'', false)",
+  "select set_config(''role'', ''oneflight_anon'', true)",
+  'set role none',
+  'reset role',
+  'set session authorization default',
+  `set local session authorization ${LOGIN_ROLE}`
+]
+const timings: readonly string[] = [
+  'before insert on # for each row',
+  'after insert on # for each row',
+  'before insert on # for each statement',
+  'after insert on # for each statement'
+]
+
+/**
+ * `take_<timing>_<taking>` is a table whose trigger does it, `me` tells who one is; all is of
+ * oneflight_user alone.
+ */
+const takingSchema = `
+  create function act() returns trigger language plpgsql as $$ begin execute tg_argv[0];
+    if tg_argv[1] is not null then execute tg_argv[1]; end if; return new; end $$;
+  create view me as select current_user::text as role, current_setting('request.jwt.claims')
+    as claims, current_setting('request.id') as id, 'é' as text, 0.1::float8 + 0.2 as float;
+  alter view me owner to oneflight_user;
+  create sequence tries;
+  create table closed (n int primary key, owner name default current_user, text text,
+    tried int default nextval('tries'));
+  ${
+  timings.map((timing, i) =>
+    takings.map((taking, j) => `
+    create table take_${i}_${j} (n int);
+    create trigger act ${timing.replace('#', `take_${i}_${j}`)} execute function act('${taking}');`)
+      .join('')
+  ).join('')
+}
+  create table back (n int);
+  create trigger act after insert on back for each row execute function
+    act('set role oneflight_other', 'set role oneflight_user');
+  create table spoil (command text);
+  create function spoil() returns trigger language plpgsql as $$ begin execute new.command;
+    return new; end $$;
+  create trigger spoil after insert on spoil for each row execute function spoil();
+  create table deferred (n int);
+  create constraint trigger act after insert on deferred deferrable initially deferred
+    for each row execute function act('set role oneflight_other');
+  create function take() returns int language plpgsql as $$ begin perform set_config('role',
+    'oneflight_other', false); return 1; end $$;
+  create function borrow() returns text language plpgsql set role = oneflight_other as $$ begin
+    return current_user; end $$;
+  create view taking as select take() as n;
+  create view borrowing as select borrow() as role;
+  create table guarded (n int);
+  insert into guarded values (1);
+  alter table guarded enable row level security;
+  create policy take on guarded using (take() = n);
+  grant all on all tables in schema public to oneflight_user;
+  grant all on tries to oneflight_user;
+  create table forbidden (n int);`
+
+t.test('what a trigger does to the session concerns no other operation', async t => {
+  const service = await useService(t, {
+    schema: takingSchema,
+    env: { POOL_SIZE: '1', ANON_ROLE: 'oneflight_anon' }
+  })
+  const { post, database: { sql } } = service
+  const me = (id: string): object => ({ id, op: 'select', table: 'me' })
+  let n = 0
+  const check = async (
+    taking: object,
+    headers: Readonly<Record<string, string>> = {}
+  ): Promise<void> => {
+    const bearer = token({ role: 'oneflight_user', nonce: ++n, sub: 'sübject' })
+    const claims = Buffer.from(bearer.split('.')[1] as string, 'base64url').toString()
+    const batch = [
+      me('a'),
+      taking,
+      me('b'),
+      { id: 'i', op: 'insert', table: 'closed', values: [{ n, text: 'é' }] },
+      { ...taking, id: 'again' },
+      me('c')
+    ]
+    const { status, text, body: { data } } = await post(batch, {
+      headers: { authorization: `Bearer ${bearer}`, 'x-request-id': `n${n}`, ...headers }
+    })
+    t.equal(status, 200, `${JSON.stringify(taking)} ${text}`)
+    for (const seen of ['a', 'b', 'c']) {
+      t.same(data[seen], [{
+        role: 'oneflight_user',
+        claims,
+        id: `n${n}`,
+        text: 'é',
+        float: 0.30000000000000004
+      }], JSON.stringify(taking))
+    }
+    t.match(data.i, [{ n, owner: 'oneflight_user', text: 'é' }])
+  }
+  const insert = (table: string, row: object = { n: 1 }): object => ({
+    id: 'o',
+    op: 'insert',
+    table,
+    values: [row],
+    returning: []
+  })
+  for (const i of timings.keys()) {
+    for (const j of takings.keys()) await check(insert(`take_${i}_${j}`))
+  }
+  for (const table of ['taking', 'guarded', 'borrowing']) {
+    await check({ id: 'o', op: 'select', table })
+  }
+  for (const prefer of ['tx=rollback', 'isolation=serializable']) {
+    await check(insert('take_0_0'), { prefer })
+  }
+  const commands = [
+    "set client_encoding = 'LATIN1'",
+    "set local client_encoding = 'SJIS'",
+    'set extra_float_digits = -10',
+    'set local extra_float_digits = 0',
+    'select set_config(\'request.jwt.claims\', \'{"role":"oneflight_other","sub":"somebody ' +
+    'else"}\', true)',
+    "select set_config('request.jwt.claims', '', false)",
+    'reset all',
+    'reset request.jwt.claims',
+    'select set_config(\'request.jwt.claims\', \'{"role":"oneflight_other"}\', true), ' +
+    'set_config(\'oneflight.claims\', \'{"role":"oneflight_other"}\', true)',
+    "set role oneflight_other; select set_config('search_path', 'pg_temp', false); set " +
+    "statement_timeout = '10s'"
+  ]
+  for (const command of commands) await check(insert('spoil', { command }))
+  const counts = await sql.unsafe(
+    `select (select count(*)::int from closed where owner = 'oneflight_user') as closed,
+      (select count(*)::int from spoil) as spoilt,
+    ${
+      timings.flatMap((_, i) => takings.map((_, j) => `(select count(*) from take_${i}_${j})`))
+        .join(' + ')
+    } as taken`
+  )
+  t.same(counts, [{
+    closed: n - 1,
+    spoilt: 2 * commands.length,
+    taken: String(2 * (timings.length * takings.length + 1))
+  }], 'each once, but for the dry run')
+  t.match(
+    await (await fetch(`${service.adminUrl}/metrics`)).text(),
+    new RegExp(`service_txn_count\\{role="oneflight_user",outcome="ok"\\} ${n}\\n`),
+    'each batch is one transaction'
+  )
+})
+
+t.test("what is not a trigger's doing stays a refusal", async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: takingSchema,
+    env: { POOL_SIZE: '1' }
+  })
+  const count = { id: 'c', op: 'insert', table: 'closed', values: [{ n: 1 }] }
+  const tried = async (): Promise<number> =>
+    Number((await sql`select nextval('tries') as n`)[0]?.['n'])
+  const before = await tried()
+  t.match(await post([count, { id: 'f', op: 'select', table: 'forbidden' }]), {
+    status: 403,
+    body: { error: { code: 'insufficient_privilege', op: 'f', index: 1, committed: false } }
+  })
+  t.equal(await tried() - before, 3, 'it might have been: the batch was run twice')
+  t.match(await post([{ id: 'f', op: 'select', table: 'forbidden' }]), {
+    status: 403,
+    body: { error: { code: 'insufficient_privilege', op: 'f', index: 0 } }
+  })
+  // A setting that somebody made for later operations is theirs.
+  t.match(
+    (await post([{
+      id: 's',
+      op: 'insert',
+      table: 'spoil',
+      values: [{ command: "set local timezone = 'Asia/Tokyo'" }]
+    }, count])).status,
+    200
+  )
+  t.match(
+    await post([{ id: 's', op: 'insert', table: 'spoil', values: [{ command: 'set role none' }] }, {
+      id: 'f',
+      op: 'select',
+      table: 'forbidden'
+    }]),
+    { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f', index: 1 } } }
+  )
+})
+
+t.test('a role that is given back, or taken when nobody needs it any more', async t => {
+  const { post, database: { sql } } = await useService(t, {
+    schema: takingSchema,
+    env: { POOL_SIZE: '1' }
+  })
+  const select = { id: 's', op: 'select', table: 'me', columns: ['role'] }
+  const last = [
+    ...timings.flatMap((_, i) => takings.map((_, j) => `take_${i}_${j}`)),
+    'deferred',
+    'back'
+  ]
+  for (const table of last) {
+    t.match(
+      await post([select, { id: 'l', op: 'insert', table, values: [{ n: 1 }], returning: [] }]),
+      { status: 200 },
+      table
+    )
+    t.match(await sql.unsafe(`select count(*)::int from ${table}`), [{ count: 1 }])
+  }
+  // It is taken when the batch ends, after all of its operations.
+  for (const headers of [{}, { prefer: 'tx=rollback' }]) {
+    t.match(
+      await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select], {
+        headers
+      }),
+      { status: 200, body: { data: { s: [{ role: 'oneflight_user' }] } } }
+    )
+  }
+})
+
+t.test('a second run is on the same connection, where it can be', async t => {
+  const { post: send, adminUrl } = await useService(t, {
+    schema: takingSchema,
+    env: { POOL_SIZE: '1', QUEUE_SIZE: '0' }
+  })
+  /** Nobody may wait, and a connection is free only some time after its batch was answered. */
+  const post: typeof send = async batch => {
+    await until(async () => await gauge({ adminUrl }, 'service_pool_lanes_busy') === 0)
+    return send(batch)
+  }
+  for (let i = 0; i < 3; i++) {
+    t.match(
+      await post([{ id: 'o', op: 'insert', table: 'take_0_0', values: [{ n: 1 }] }, {
+        id: 'm',
+        op: 'select',
+        table: 'me',
+        columns: ['role']
+      }]),
+      { status: 200, body: { data: { m: [{ role: 'oneflight_user' }] } } }
+    )
+    t.match(
+      await post([{ id: 'o', op: 'insert', table: 'closed', values: [{ n: i }] }, {
+        id: 'f',
+        op: 'select',
+        table: 'forbidden'
+      }]),
+      { status: 403, body: { error: { op: 'f' } } }
+    )
+  }
+  // Where the connection cannot be used again, it is another one.
+  t.match(
+    await post([{
+      id: 'o',
+      op: 'insert',
+      table: 'spoil',
+      values: [{ command: 'prepare x as select 1; set role none' }]
+    }, { id: 'm', op: 'select', table: 'me', columns: ['role'] }]),
+    { status: 200, body: { data: { m: [{ role: 'oneflight_user' }] } } }
+  )
+  const hasty = await useService(t, {
+    schema: takingSchema,
+    env: { POOL_SIZE: '1', REQUEST_TIMEOUT_MS: '500' }
+  })
+  const slow = {
+    id: 'o',
+    op: 'insert',
+    table: 'spoil',
+    values: [{ command: 'set role none; select pg_sleep(0.3)' }]
+  }
+  // What becomes of a dry run is known without asking.
+  t.match(
+    await hasty.post([slow, { id: 'm', op: 'select', table: 'me' }], {
+      headers: { prefer: 'tx=rollback' }
+    }),
+    { status: 504, body: { error: { code: 'deadline_exceeded', committed: false } } },
+    'nor more time than there is'
+  )
+})
+
+t.test('a session that cannot be put back', async t => {
+  const plan = planBatch([{ id: 's', op: 'select', table: 't' }] as unknown as Batch, {
+    schemas: ['public'],
+    maxRows: 1,
+    maxConditions: 1
+  })
+  const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters
+    .find(text => text.startsWith('oneflight-'))
+  const error = {
+    code: '22P02',
+    message: `invalid input syntax for type integer: "${marker}session:1"`
+  }
+  t.match(
+    explain({ kind: 'failed', error, at: 0, times: [] }, plan, {
+      anonymous: false,
+      verbose: false,
+      maxRows: 1
+    }),
+    { failure: { code: 'internal', status: 500, details: { op: 's', index: 0 } }, operation: 0 }
+  )
+})
+
+t.test('the role that the connection logged in with is refused, whatever the URL says', async t => {
+  const { loginUrl } = await useDatabase(t, { schema })
+  const { pool } = useEngine(t, loginUrl)
+  const flight = plainFlight(['select 1'])
+  const session = (): Statement =>
+    sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, {
+      schemas: ['public'],
+      statementTimeoutMs: 1000,
+      lockTimeoutMs: 1000,
+      idleTimeoutMs: 1000
+    })
+  t.match(
+    await fly(pool, { ...flight, role: LOGIN_ROLE, session }, {
+      deadline: performance.now() + 5000
+    }),
+    { kind: 'failed', at: 'session', error: { code: '22023' } }
+  )
+})

@@ -1,0 +1,132 @@
+/**
+ * `SQL_COMMENTS=on`: every statement that a batch sends, COMMIT included, names its request and its
+ * trace, as PostgreSQL's own log shows it; off, none does. Held against the bytes on the wire, and
+ * against the log of a server of this file's own.
+ */
+import { randomUUID } from 'node:crypto'
+import { readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import tap from 'tap'
+import { availableMajors, reachableDataDirectory, startPostgres } from '../../src/dev/postgres.ts'
+import { commentOn } from '../../src/sql/comment.ts'
+import { useService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
+const skip = major === undefined || !availableMajors().includes(major)
+  ? 'no embedded PostgreSQL for this platform'
+  : false
+const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
+
+const schema = `
+  create table t (id int primary key, other int references t deferrable initially deferred);
+  grant all on t to oneflight_user;`
+const trace = {
+  traceId: '0af7651916cd43dd8448eb211c80319c',
+  spanId: 'b7ad6b7169203331',
+  flags: '01'
+}
+const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
+
+const insert = (id: number, other?: number): object => ({
+  id: `i${id}`,
+  op: 'insert',
+  table: 't',
+  values: [{ id, ...other === undefined ? {} : { other } }]
+})
+
+tap.test("the comment is sqlcommenter's, and nothing can end it", async t => {
+  t.equal(commentOn('a', undefined), " /*request_id='a'*/")
+  t.equal(
+    commentOn('a/b:c+d=e@f', trace),
+    ` /*request_id='a%2Fb%3Ac%2Bd%3De%40f',traceparent='${traceparent}'*/`
+  )
+  // No request id may hold these; should one ever, it would harm nobody.
+  t.equal(
+    commentOn("*/ ' -- \n é", undefined),
+    " /*request_id='%2A%2F%20%27%20--%20%0A%20%C3%A9'*/"
+  )
+})
+
+tap.test(title('the log of the server leads to the request'), { skip }, async t => {
+  const before = process.env['TEST_DATABASE_URL']
+  const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-log-${randomUUID()}`))
+  const settings = {
+    fsync: 'off',
+    log_min_duration_statement: 0,
+    log_line_prefix: '%a ',
+    application_name: 'other'
+  }
+  const server = await startPostgres({ major: major as number, dataDir, settings })
+  process.env['TEST_DATABASE_URL'] = server.url
+  t.teardown(async () => {
+    process.env['TEST_DATABASE_URL'] = before
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+  /**
+   * Entries of the log about a request, once `last` is among them; a text of several lines goes on
+   * behind a tab.
+   */
+  const linesOf = async (id: string, last: RegExp): Promise<readonly string[]> =>
+    await until(async () => {
+      const lines = (await readFile(join(server.socketDir, 'server.log'), 'utf8')).replaceAll(
+        '\n\t',
+        ' '
+      ).split('\n').filter(line => line.includes(`request_id='${id}'`))
+      return lines.some(line => last.test(line)) ? lines : undefined
+    })
+  const { post } = await useService(t, {
+    schema: `${schema} -- ${randomUUID()}`,
+    env: { SQL_COMMENTS: 'on' },
+    keys: true
+  })
+  const comment = (id: string): string => `/*request_id='${id}',traceparent='${traceparent}'*/`
+  for (const [n, id] of ['first', 'again'].entries()) {
+    t.equal(
+      (await post([insert(n), { id: 's', op: 'select', table: 't' }], {
+        headers: { traceparent, 'x-request-id': id }
+      })).status,
+      200
+    )
+    const lines = await linesOf(id, /commit and chain/)
+    for (const word of ['set_config', 'insert into', 'from "public"."t"', 'commit and chain']) {
+      t.ok(lines.some(line => line.includes(word)), `${id}: ${word}`)
+    }
+    t.ok(lines.every(line => line.endsWith(comment(id))))
+    t.notOk(
+      lines.some(line => /execute s\d/.test(line)),
+      'nothing is prepared, or every request would leave a statement behind'
+    )
+  }
+  t.equal(
+    (await post([insert(7)], {
+      headers: { traceparent, 'x-request-id': 'failed', 'idempotency-key': 'k' }
+    })).status,
+    200
+  )
+  t.equal(
+    (await post([insert(7)], { headers: { traceparent, 'x-request-id': 'twice' } })).status,
+    409
+  )
+  t.ok(
+    (await linesOf('twice', /STATEMENT: .*insert/)).every(line => line.endsWith(comment('twice')))
+  )
+  t.equal(
+    (await post([insert(8, 9)], { headers: { traceparent, 'x-request-id': 'deferred' } })).status,
+    409
+  )
+  await linesOf('deferred', /STATEMENT: +commit and chain/)
+
+  const quiet = await useService(t, { schema: `${schema} -- ${randomUUID()}` })
+  t.equal(
+    (await quiet.post([insert(1)], { headers: { traceparent, 'x-request-id': 'quiet' } })).status,
+    200
+  )
+  const log = await until(async () => {
+    const text = await readFile(join(server.socketDir, 'server.log'), 'utf8')
+    return /commit and chain$/m.test(text) ? text : undefined
+  })
+  t.notMatch(log, "request_id='quiet'")
+})

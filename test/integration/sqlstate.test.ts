@@ -1,0 +1,481 @@
+/**
+ * Every row of the table SQLSTATE → status, raised by triggers: inside an operation and at COMMIT.
+ */
+import t from 'tap'
+import { statusOf, withoutValues } from '../../src/errors/postgres.ts'
+import { useDatabase } from '../support/database/database.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create function fail() returns trigger language plpgsql as $$ begin
+    if new.state is not null then
+      raise exception using errcode = new.state, message = 'raised ' || new.state,
+        detail = 'a detail', hint = 'a hint', constraint = new.rule;
+    end if;
+    return new;
+  end $$;
+  create table at_once (k int, state text, rule text);
+  create trigger fail before insert or update on at_once for each row execute function fail();
+  create table at_commit (k int, state text, rule text);
+  create constraint trigger fail after insert on at_commit deferrable initially deferred
+    for each row execute function fail();
+  create table parents (id int primary key);
+  create table children (parent int references parents deferrable initially deferred,
+    n int unique check (n > 0), required text not null default 'x', span int4range, exclude
+    using gist (span with &&));
+  create table locked (id int);
+  create view checked as select * from parents where id > 0 with check option;
+  create function busy(state text) returns int language plpgsql as $$ begin raise exception
+    using errcode = state; end $$;
+  create view failing as select busy('22012') as n;
+  create policy positive on locked using (id > 0);
+  alter table locked enable row level security;
+  grant all on all tables in schema public to oneflight_user;
+  grant insert on at_once to oneflight_anon;
+  create table forbidden (id int);
+`
+
+/** SQLSTATE, status, code (the SQLSTATE itself when PostgreSQL has no name for it). */
+type Row = readonly [state: string, status: number, code: string]
+const unavailable = [
+  '08000',
+  '08001',
+  '08003',
+  '08004',
+  '08006',
+  '08007',
+  '08P01',
+  '08XYZ',
+  '53000',
+  '53100',
+  '53200',
+  '53300',
+  '57P01',
+  '57P02',
+  '57P03'
+]
+const rows: readonly Row[] = [
+  ['53400', 400, 'configuration_limit_exceeded'],
+  ...unavailable.map((state): Row => [state, 503, 'database_unavailable']),
+  ['40001', 409, 'serialization_failure'],
+  ['40P01', 409, 'deadlock_detected'],
+  ['55P03', 409, 'lock_not_available'],
+  ['23503', 409, 'foreign_key_violation'],
+  ['23505', 409, 'unique_violation'],
+  ['23P01', 409, 'exclusion_violation'],
+  ['23001', 409, 'restrict_violation'],
+  ['23502', 400, 'not_null_violation'],
+  ['23514', 400, 'check_violation'],
+  ['22000', 400, 'data_exception'],
+  ['22012', 400, 'division_by_zero'],
+  ['22P02', 400, 'invalid_text_representation'],
+  ['2203A', 400, 'sql_json_member_not_found'],
+  ['22ZZZ', 400, '22ZZZ'],
+  ['25006', 403, 'read_only_sql_transaction'],
+  ['28000', 403, 'invalid_authorization_specification'],
+  ['28P01', 403, 'invalid_password'],
+  ['0L000', 403, 'invalid_grantor'],
+  ['0LP01', 403, 'invalid_grant_operation'],
+  ['0P000', 403, 'invalid_role_specification'],
+  ['42501', 403, 'insufficient_privilege'],
+  ['42P01', 404, 'undefined_table'],
+  ['42883', 404, 'undefined_function'],
+  ['3F000', 404, 'invalid_schema_name'],
+  ['42703', 400, 'undefined_column'],
+  ['42601', 400, 'syntax_error'],
+  ['42804', 400, 'datatype_mismatch'],
+  ['44000', 400, 'with_check_option_violation'],
+  ['54000', 400, 'program_limit_exceeded'],
+  ['54001', 400, 'statement_too_complex'],
+  ['0A000', 400, 'feature_not_supported'],
+  ['21000', 400, 'cardinality_violation'],
+  ['P0000', 400, 'plpgsql_error'],
+  ['P0001', 400, 'raise_exception'],
+  ['P0002', 400, 'no_data_found'],
+  ['P0004', 400, 'assert_failure'],
+  ['57014', 504, 'query_canceled'],
+  ['PT400', 400, 'PT400'],
+  ['PT402', 402, 'PT402'],
+  ['PT404', 404, 'PT404'],
+  ['PT418', 418, 'PT418'],
+  ['PT499', 499, 'PT499'],
+  ['PT500', 500, 'PT500'],
+  ['PT503', 503, 'PT503'],
+  ['PT599', 599, 'PT599'],
+  ['PT200', 500, 'PT200'],
+  ['PT302', 500, 'PT302'],
+  ['PT399', 500, 'PT399'],
+  ['PT600', 500, 'PT600'],
+  ['PT4XX', 500, 'PT4XX'],
+  ['PT000', 500, 'PT000'],
+  ['23000', 500, 'integrity_constraint_violation'],
+  ['25001', 500, 'active_sql_transaction'],
+  ['25P02', 500, 'in_failed_sql_transaction'],
+  ['40000', 500, 'transaction_rollback'],
+  ['40003', 500, 'statement_completion_unknown'],
+  ['55000', 400, 'object_not_in_prerequisite_state'],
+  ['57000', 500, 'operator_intervention'],
+  ['57P04', 500, 'database_dropped'],
+  ['57P05', 500, 'idle_session_timeout'],
+  ['58030', 500, 'io_error'],
+  ['XX000', 500, 'internal_error'],
+  ['F0000', 500, 'config_file_error'],
+  ['01000', 500, 'warning'],
+  ['ZZ999', 500, 'ZZ999']
+]
+
+function envelope (
+  [state, status, code]: Row,
+  place: { op: string | null, index: number | null }
+): unknown {
+  const service = unavailable.includes(state)
+  return {
+    status,
+    retryAfter: status === 503 ? '1' : null,
+    body: {
+      data: null,
+      error: {
+        type: service ? 'service_error' : 'execution_error',
+        code,
+        ...service ? {} : { message: `raised ${state}` },
+        committed: false,
+        sqlstate: state,
+        constraint: 'a_rule',
+        ...place,
+        ...service && status !== 503
+          ? {}
+          : { retryable: service || ['40001', '40P01', '55P03'].includes(state) }
+      }
+    }
+  }
+}
+
+for (
+  const [verbosity, more] of [['terse', {}], ['verbose', {
+    detail: 'a detail',
+    hint: 'a hint'
+  }]] as const
+) {
+  t.test(`every SQLSTATE, ${verbosity}`, async t => {
+    const service = await useService(t, { schema, env: { ERROR_VERBOSITY: verbosity } })
+    for (const row of verbosity === 'terse' ? rows : rows.slice(0, 30)) {
+      for (
+        const [table, place] of [['at_once', { op: 'o', index: 1 }], ['at_commit', {
+          op: null,
+          index: null
+        }]] as const
+      ) {
+        const { status, headers, body } = await service.post([
+          { id: 'fine', op: 'insert', table, values: [{ k: 1 }] },
+          { id: 'o', op: 'insert', table, values: [{ k: 2, state: row[0], rule: 'a_rule' }] },
+          { id: 'after', op: 'select', table }
+        ])
+        const { request_id: requestId, message, ...error } = body.error
+        const want = envelope(row, place) as { body: { error: Record<string, unknown> } }
+        const { message: wanted = message, ...rest } = want.body.error
+        t.strictSame({ status, retryAfter: headers.get('retry-after'), body: { ...body, error } }, {
+          ...want,
+          body: { ...want.body, error: { ...rest, ...more, sqlstate: row[0] } }
+        }, `${table} ${row[0]}`)
+        t.equal(message, wanted)
+        t.type(requestId, 'string')
+      }
+    }
+    t.same(
+      await service.database.sql`select 1 from at_once union all select 1 from at_commit`,
+      [],
+      'nothing was committed'
+    )
+  })
+}
+
+t.test('what PostgreSQL itself raises', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' }
+  })
+  const insert = (table: string, ...values: object[]): object => ({ op: 'insert', table, values })
+  const cases: ReadonlyArray<
+    readonly [operation: object, status: number, error: Record<string, unknown>]
+  > = [
+    [insert('children', { n: 1 }, { n: 1 }), 409, {
+      code: 'unique_violation',
+      constraint: 'children_n_key',
+      op: 'o',
+      index: 0
+    }],
+    [insert('children', { parent: 5 }), 409, {
+      code: 'foreign_key_violation',
+      constraint: 'children_parent_fkey',
+      op: null,
+      index: null
+    }],
+    [insert('children', { n: -1 }), 400, {
+      code: 'check_violation',
+      constraint: 'children_n_check'
+    }],
+    [insert('children', { required: null }), 400, { code: 'not_null_violation' }],
+    [insert('children', { span: '[1,5)' }, { span: '[2,3)' }), 409, {
+      code: 'exclusion_violation',
+      constraint: 'children_span_excl'
+    }],
+    [insert('checked', { id: -1 }), 400, { code: 'with_check_option_violation' }],
+    [insert('locked', { id: -1 }), 403, { code: 'insufficient_privilege' }],
+    [insert('nope', { id: 1 }), 404, { code: 'undefined_table', op: 'o' }],
+    [{ op: 'select', table: 'nope' }, 404, { code: 'undefined_table' }],
+    [{ op: 'update', table: 'nope', set: { a: 1 }, all: true }, 404, { code: 'undefined_table' }],
+    [{ op: 'delete', table: 'nope', all: true }, 404, { code: 'undefined_table' }],
+    [insert('parents', { nope: 1 }), 400, { code: 'undefined_column' }],
+    [{ op: 'select', table: 'parents', where: { nope: { eq: 1 } } }, 400, {
+      code: 'undefined_column'
+    }],
+    [
+      { op: 'select', table: 'parents', where: { id: { like: 'x' } } },
+      400,
+      { code: 'undefined_function' }
+    ],
+    [{ op: 'select', table: 'at_once', where: { state: { match: '(' } } }, 400, {
+      code: 'invalid_regular_expression'
+    }],
+    [{ op: 'select', table: 'forbidden' }, 403, { code: 'insufficient_privilege' }],
+    [{ op: 'select', table: 'failing' }, 400, { code: 'division_by_zero', op: 'o' }]
+  ]
+  for (const [operation, status, error] of cases) {
+    const { body, ...answer } = await service.post([{ id: 'o', ...operation }])
+    t.match({ status: answer.status, ...body }, {
+      status,
+      data: null,
+      error: { type: 'execution_error', committed: false, retryable: false, ...error }
+    }, encodeURI(JSON.stringify(operation)))
+    t.notOk('detail' in body.error || 'hint' in body.error)
+  }
+
+  const anonymous = await service.post([{ id: 'o', op: 'select', table: 'forbidden' }], {
+    role: null
+  })
+  t.match({
+    status: anonymous.status,
+    challenge: anonymous.headers.get('www-authenticate'),
+    error: anonymous.body.error
+  }, {
+    status: 401,
+    challenge: 'Bearer',
+    error: { type: 'execution_error', code: 'insufficient_privilege' }
+  })
+
+  await service.database.sql.begin(async sql => {
+    await sql`lock table parents`
+    const { status, body } = await service.post([{ id: 'o', op: 'select', table: 'parents' }])
+    t.match({ status, error: body.error }, {
+      status: 409,
+      error: { code: 'lock_not_available', retryable: true, op: 'o' }
+    })
+  })
+})
+
+t.test('what a type does not have is 400, a missing function 404', async t => {
+  const { post } = await useService(t, {
+    schema: `
+      create type pair as (n int, doc json);
+      create table kinds (
+        n int, txt text, doc json, docs json[], pair pair, place point,
+        other_docs json[], other_pair pair
+      );
+      insert into kinds (docs, pair, other_docs, other_pair)
+        select array['{}']::json[], row(1, '{}')::pair, array['{}']::json[], row(1, '{}')::pair
+        from generate_series(1, 2);
+      create view broken as select array_position(docs, '{}') as at from kinds;
+      set check_function_bodies = off;
+      create function gone() returns int language plpgsql as 'begin return missing(1); end';
+      create function gone(int) returns int language sql immutable as 'select missing($1)';
+      create function gone(kinds) returns boolean language sql stable as 'select max(true)';
+      create function said(kinds) returns int language plpgsql as
+        'begin raise undefined_function; end';
+      create function run(kinds) returns boolean language plpgsql as
+        'begin execute ''select max(true)''; end';
+      create function stop() returns trigger language plpgsql as
+        'begin perform missing(1); return null; end';
+      create domain gone_domain as int check (gone(value) > 0);
+      create view calling as select gone() as n;
+      create view inlined as select gone(n) as n from kinds;
+      create table hidden (n int);
+      insert into hidden values (1);
+      alter table hidden enable row level security;
+      create policy calling on hidden using (gone(n) = 1);
+      create table stored (
+        a int default gone(1), b gone_domain, c int check (gone(c) > 0), d int
+      );
+      create table stopped (n int);
+      create trigger stop before insert on stopped for each row execute function stop();
+      create table stopped_late (n int);
+      create constraint trigger stop after insert on stopped_late
+        deferrable initially deferred for each row execute function stop();
+      grant all on all tables in schema public to oneflight_user`
+  })
+  const where = (column: string, filter: object): object => ({ where: { [column]: filter } })
+  const count = { fn: 'count' }
+  const cases: ReadonlyArray<readonly [operation: object, status: number, op?: null]> = [
+    [where('n', { like: '1%' }), 400],
+    [where('n', { has_key: 'a' }), 400],
+    [where('n', { eq: { $col: 'txt' } }), 400],
+    [where('doc', { eq: { $value: {} } }), 400],
+    [where('doc', { in: ['{}', '[]'] }), 400],
+    [where('doc', { isdistinct: { $value: {} } }), 400],
+    [where('place', { eq: '(1,2)' }), 400],
+    [where('docs', { eq: { $value: [{}] } }), 400],
+    [where('docs', { gt: { $col: 'other_docs' } }), 400],
+    [where('docs', { cs: [{}] }), 400],
+    [where('docs', { cd: [{}] }), 400],
+    [where('docs', { ov: [{}] }), 400],
+    [where('pair', { eq: { $col: 'other_pair' } }), 400],
+    [where('pair', { lt: { $col: 'other_pair' } }), 400],
+    ...['doc', 'docs', 'pair', 'place'].flatMap(name =>
+      [
+        [{ order: [{ [name]: 'asc' }] }, 400],
+        [{ columns: [name, count], group_by: [name] }, 400]
+      ] as const
+    ),
+    [{ columns: [{ fn: 'max', column: 'docs' }] }, 400],
+    [{ columns: ['txt->0'] }, 400],
+    [{ columns: [{ fn: 'sum', column: 'txt' }] }, 400],
+    [{ columns: [{ fn: 'avg', column: 'doc->a' }] }, 400],
+    [{ columns: [{ fn: 'max', column: 'doc' }] }, 400],
+    // These name no operator or aggregate: the database itself fails in a function.
+    ...['gone', 'said', 'run'].map(name => [{ columns: [name] }, 404] as const),
+    [where('gone', { is: true }), 404],
+    ...['broken', 'calling', 'inlined', 'hidden'].map(table => [{ table }, 404] as const),
+    ...[{ d: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }].map(row =>
+      [{ op: 'insert', table: 'stored', values: [row] }, 404] as const
+    ),
+    [{ op: 'insert', table: 'stopped', values: [{ n: 1 }] }, 404],
+    [{ op: 'insert', table: 'stopped_late', values: [{ n: 1 }] }, 404, null]
+  ]
+  for (const [operation, status, op = 'o'] of cases) {
+    const answer = await post([{ id: 'o', op: 'select', table: 'kinds', ...operation }])
+    const expected = {
+      type: 'execution_error',
+      code: 'undefined_function',
+      sqlstate: '42883',
+      op,
+      committed: false,
+      retryable: false
+    }
+    const text = `${JSON.stringify(operation)} ${answer.body.error?.message}`
+    t.match({ status: answer.status, ...answer.body.error }, { status, ...expected }, text)
+  }
+})
+
+t.test('a request that exceeds temp_file_limit is refused for good', async t => {
+  const database = await useDatabase(t, {
+    schema: `
+      create table big (id int primary key, word text);
+      insert into big select i, md5(i::text) from generate_series(1, 5000) as i;
+      grant select on big to oneflight_user`
+  })
+  // Settings of a database apply to connections opened later, so the service starts after this.
+  for (const setting of ['temp_file_limit', 'work_mem']) {
+    await database.sql.unsafe(`alter database ${database.name} set ${setting} = '64kB'`)
+  }
+  const { post } = await useService(t, { databaseUrl: () => database.loginUrl })
+  const select = { id: 'o', op: 'select', table: 'big', limit: 5000 }
+  const { status, body: { error } } = await post([{ ...select, order: [{ word: 'asc' }] }])
+  t.match({ status, ...error }, {
+    status: 400,
+    type: 'execution_error',
+    code: 'configuration_limit_exceeded',
+    sqlstate: '53400',
+    op: 'o',
+    index: 0,
+    committed: false,
+    retryable: false
+  })
+  const small = await post([{ ...select, limit: 10, order: [{ word: 'asc' }] }])
+  t.equal(small.status, 200, 'a sort that fits into memory')
+})
+
+t.test('lack of privilege is 401 for nobody but the anonymous', async t => {
+  t.equal(statusOf({ code: '42501' }, true), 401)
+  t.equal(statusOf({ code: '42501' }, false), 403)
+  t.equal(statusOf({ code: '28000' }, true), 403)
+})
+
+t.test('messages do not repeat values unless they were asked for', async t => {
+  const types = `create type mood as enum ('glad');
+    create table typed (i int, b bool, n numeric(3,1), t timestamptz, u uuid, m mood, a int[],
+      r int4range, v varchar(3), j jsonb, x text, y inet, z interval, c bytea, bits bit(3));
+    insert into typed (x, j) values ('hush-row', '{"k":"hush-row"}');
+    create view lost as select x::int from typed;
+    grant all on typed, lost to oneflight_user`
+  const service = await useService(t, { schema: types })
+  const value = 'hush"»hush'
+  const insert = (column: string): object => ({
+    op: 'insert',
+    table: 'typed',
+    values: [{ [column]: value }]
+  })
+  const where = (column: string, filter: object): object => ({
+    op: 'select',
+    table: 'typed',
+    where: { [column]: filter }
+  })
+  const operations: readonly object[] = [
+    ...['i', 'b', 'n', 't', 'u', 'm', 'a', 'r', 'v', 'y', 'z', 'bits'].map(insert),
+    { op: 'insert', table: 'typed', values: [{ c: '\\xhush' }] },
+    { op: 'insert', table: 'typed', values: [{ t: '2026-13-99 hush' }] },
+    { op: 'update', table: 'typed', set: { i: value }, all: true },
+    where('i', { eq: value }),
+    where('m', { in: [value] }),
+    where('t', { gt: value }),
+    where('u', { eq: { any: [value] } }),
+    where('x', { fts: '( hush' }),
+    where('x', { match: '(hush' }),
+    where('a', { cs: value }),
+    where('j', { eq: '{hush' }),
+    { op: 'select', table: 'lost' }
+  ]
+  for (const operation of operations) {
+    const { status, body, text } = await service.post([{ id: 'o', ...operation }])
+    t.equal(status, 400, text)
+    t.match(body.error, { op: 'o', index: 0, sqlstate: /^(22|42601)/ })
+    t.notMatch(text, /hush/, JSON.stringify(operation))
+  }
+  t.equal(
+    (await service.post([{ id: 'o', ...insert('i') }])).body.error.message,
+    'invalid input syntax for type integer: "…"'
+  )
+  const verbose = await useService(t, { schema: types, env: { ERROR_VERBOSITY: 'verbose' } })
+  t.equal(
+    (await verbose.post([{ id: 'o', ...insert('i') }])).body.error.message,
+    `invalid input syntax for type integer: "${value}"`
+  )
+  const rows: ReadonlyArray<readonly [code: string, message: string, shown: string]> = [
+    [
+      '22P02',
+      'ungültige Eingabesyntax für Typ integer: »x«',
+      'ungültige Eingabesyntax für Typ integer: »…«'
+    ],
+    [
+      '22P02',
+      'syntaxe en entrée invalide pour le type integer : « x »',
+      'syntaxe en entrée invalide pour le type integer : «…»'
+    ],
+    ['22P02', '型integerの入力構文が不正です: "x"', '型integerの入力構文が不正です: "…"'],
+    [
+      '23505',
+      'duplicate key value violates unique constraint "k"',
+      'duplicate key value violates unique constraint "k"'
+    ]
+  ]
+  for (const [code, message, shown] of rows) t.equal(withoutValues({ code, message }), shown)
+  // What looks for its other quote must not look again from each of them.
+  t.equal(
+    withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}` }),
+    `unknown code ${'‘'.repeat(1_000_000)}`
+  )
+  t.equal(
+    withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}’.` }),
+    'unknown code ‘…’.'
+  )
+  t.equal(withoutValues({ code: '22023', message: '» no quote «' }), '»…«')
+  t.equal(withoutValues({ message: 'connect ECONNREFUSED "x"' }), 'connect ECONNREFUSED "x"')
+})

@@ -1,0 +1,1593 @@
+/**
+ * Every kind of token that is good, and every known way to make one that only looks good:
+ * algorithms, signatures, form, header, keys of a set, claims. What a claim means is in
+ * auth.test.ts, which keys are taken at start in keys.test.ts, the keys of a URL in jwks.test.ts.
+ */
+import {
+  constants,
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  privateEncrypt,
+  sign
+} from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer, IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { buildApp } from '../../src/server/app.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
+import {
+  certificate,
+  encode,
+  jwks,
+  keyPair,
+  kindOf,
+  makeToken,
+  publicJwk,
+  publicPem,
+  seal,
+  signature,
+  type Algorithm,
+  type KeyKind,
+  type KeyPair,
+  type SigningKey
+} from '../support/keys.ts'
+import { SECRET, useService } from '../support/service.ts'
+import { request, speak } from '../support/network/wire.ts'
+
+const role = 'oneflight_user'
+const now = (): number => Math.floor(Date.now() / 1000)
+const payload = `{"role":"${role}","exp":${now() + 3600}}`
+const batch = '[{"id":"me","op":"select","table":"me"}]'
+const rsa = keyPair('rsa')
+const p256 = keyPair('p256')
+const p384 = keyPair('p384')
+const p521 = keyPair('p521')
+const ed25519 = keyPair('ed25519')
+const mallory = 'mallory'
+
+/** Answers what becomes of a token: `passes`, or the code of the refusal. */
+type Gate = (token: string) => Promise<string>
+type Row = readonly [what: string, token: string, verdict?: string]
+
+/**
+ * A service that no database answers and that knows an anonymous role: what it lets through is 503,
+ * so a token that is refused has used no lane, and was not taken for nobody either.
+ */
+async function useGate (t: Test, env: Readonly<Record<string, string>>): Promise<Gate> {
+  const service = await useService(t, {
+    env: { JWT_SECRET: '', ANON_ROLE: 'oneflight_anon', ...env },
+    databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
+  })
+  return async token => {
+    const { status, body: { error }, headers } = await service.post(batch, {
+      headers: { authorization: `Bearer ${token}` }
+    })
+    const passes = status === 503 && error.code === 'database_unavailable'
+    t.equal(headers.get('www-authenticate'), status === 401 ? 'Bearer error="invalid_token"' : null)
+    t.ok(
+      passes || (status === 401 && error.type === 'request_error') ||
+        (status === 403 && error.code === 'role_denied'),
+      `${status} ${error.code}`
+    )
+    return passes ? 'passes' : error.code as string
+  }
+}
+
+/** Every row gets its verdict; `token_invalid` unless it says another one. */
+async function check (t: Test, gate: Gate, rows: readonly Row[]): Promise<void> {
+  for (const [what, token, verdict = 'token_invalid'] of rows) {
+    t.equal(await gate(token), verdict, what)
+  }
+}
+
+/**
+ * A token with a good payload; `header` is what is said beside `alg`, which a member of it may
+ * replace.
+ */
+function make (alg: Algorithm, key: SigningKey, header: object = {}): string {
+  return makeToken({ alg, key, payload, header: { alg, ...header } })
+}
+
+/** A token with these claims in the place of the good ones; text and bytes as they are. */
+function claim (claims: unknown): string {
+  return makeToken({ alg: 'HS256', key: SECRET, payload: claims })
+}
+
+/** The same token with other bytes as signature. */
+function resign (token: string, bytes: Buffer): string {
+  return `${token.slice(0, token.lastIndexOf('.'))}.${bytes.toString('base64url')}`
+}
+
+function signatureOf (token: string): Buffer {
+  return Buffer.from(token.slice(token.lastIndexOf('.') + 1), 'base64url')
+}
+
+/** `value` in `length` bytes, the most significant first. */
+function bytesOf (value: bigint, length: number): Buffer {
+  return Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')
+}
+
+function numberOf (bytes: Buffer): bigint {
+  return BigInt(`0x${bytes.toString('hex')}`)
+}
+
+t.test('each algorithm, with each kind of key', async t => {
+  const schema = 'create view me as select current_user::text as role, ' +
+    "current_setting('request.jwt.claims') as claims; grant select on me to public;"
+  const fixture = (name: string): string =>
+    readFileSync(new URL(`../support/network/certs/${name}`, import.meta.url), 'utf8')
+  const server: KeyPair = {
+    privateKey: createPrivateKey(fixture('server.key')),
+    publicKey: createPublicKey(fixture('server.crt'))
+  }
+  const ed448 = keyPair('ed448')
+  const all = Object.entries(kindOf).map(([alg, kind]) => [alg, kind] as [Algorithm, KeyKind])
+  const ofRsa = all.filter(([, kind]) => kind === 'rsa').map(([alg]) => [alg, rsa] as const)
+  const kinds: readonly KeyKind[] = ['rsa', 'p256', 'p384', 'p521', 'ed25519']
+  const rows: ReadonlyArray<
+    readonly [
+      what: string,
+      env: Readonly<Record<string, string>>,
+      tokens: ReadonlyArray<readonly [alg: Algorithm, key: SigningKey, header?: object]>
+    ]
+  > = [
+    ['JWT_SECRET', { JWT_SECRET: SECRET }, [['HS256', SECRET], ['HS384', SECRET], [
+      'HS512',
+      SECRET,
+      { typ: 'JWT', kid: 'whatever' }
+    ]]],
+    ['a secret counts by its bytes', { JWT_SECRET: 'é'.repeat(16) }, [[
+      'HS256',
+      Buffer.from('é'.repeat(16))
+    ]]],
+    ['a secret with brackets', { JWT_SECRET: `{${SECRET}]` }, [['HS256', `{${SECRET}]`]]],
+    ['PUBLIC KEY', { JWT_PUBLIC_KEY: publicPem(rsa) }, [...ofRsa, ['RS256', rsa, {
+      kid: 'whatever'
+    }]]],
+    ['RSA PUBLIC KEY', { JWT_PUBLIC_KEY: publicPem(rsa, 'pkcs1') }, ofRsa],
+    ['CERTIFICATE of RSA', { JWT_PUBLIC_KEY: certificate(rsa) }, [['RS256', rsa], ['PS512', rsa]]],
+    ['CERTIFICATE of P-256', { JWT_PUBLIC_KEY: fixture('server.crt') }, [['ES256', server]]],
+    ['line ends spelled out', { JWT_PUBLIC_KEY: publicPem(p256).replaceAll('\n', '\\n') }, [[
+      'ES256',
+      p256
+    ]]],
+    ['line ends of Windows', { JWT_PUBLIC_KEY: publicPem(p384).replaceAll('\n', '\r\n') }, [[
+      'ES384',
+      p384
+    ]]],
+    ['no line end at the end', { JWT_PUBLIC_KEY: publicPem(p521).trim() }, [['ES512', p521]]],
+    ['Ed25519', { JWT_PUBLIC_KEY: publicPem(ed25519) }, [['EdDSA', ed25519]]],
+    ['Ed448', { JWT_PUBLIC_KEY: publicPem(ed448) }, [['EdDSA', ed448]]],
+    ['Ed448 in a set', { JWT_JWKS: jwks(publicJwk(ed448)) }, [['EdDSA', ed448]]],
+    ['a set of one key without a name', { JWT_JWKS: jwks(publicJwk(rsa)) }, ofRsa],
+    [
+      'a set of all kinds',
+      {
+        JWT_JWKS: jwks(
+          ...kinds.map(kid => publicJwk(keyPair(kid), { kid, use: 'sig', key_ops: ['verify'] }))
+        )
+      },
+      all.flatMap(([alg, kid]) => [[alg, keyPair(kid)], [alg, keyPair(kid), { kid }]] as const)
+    ]
+  ]
+  for (const [what, env, tokens] of rows) {
+    // Tokens are in question here, not how fast a busy machine opens connections.
+    const service = await useService(t, {
+      schema,
+      env: { JWT_SECRET: '', QUEUE_TIMEOUT_MS: '10000', ...env }
+    })
+    for (const [alg, key, header] of tokens) {
+      // Numbers, spaces, order and escapes must arrive as they were signed.
+      const claims = ` { "alg":"${alg}", "exp": ${
+        now() + 60
+      }.50,\t"n":9007199254740993, "e":1e2, "u":"\\u00e9é\\/", "role" :"${role}"\n}`
+      const { status, body, text } = await service.post(batch, {
+        headers: {
+          authorization: `Bearer ${
+            makeToken({ alg, key, payload: claims, header: { alg, ...header } })
+          }`
+        }
+      })
+      t.equal(
+        status,
+        200,
+        `${what}: ${alg} ${JSON.stringify(header)} ${status === 200 ? '' : text}`
+      )
+      t.strictSame(body.data?.me, [{ role, claims }])
+    }
+  }
+})
+
+t.test('a public key is no secret', async t => {
+  for (const [kind, alg] of [['rsa', 'RS256'], ['p256', 'ES256'], ['ed25519', 'EdDSA']] as const) {
+    const pair = keyPair(kind)
+    const pem = publicPem(pair)
+    const jwk = publicJwk(pair, { kid: 'k' })
+    const set = jwks(jwk)
+    const der = pair.publicKey.export({ type: 'spki', format: 'der' })
+    const forms: ReadonlyArray<readonly [what: string, secret: string | Buffer]> = [
+      ['PEM', pem],
+      ['PEM without its last line end', pem.trim()],
+      ['PEM and a line end more', `${pem}\n`],
+      ['PEM, line ends of Windows', pem.replaceAll('\n', '\r\n')],
+      ['PEM, line ends spelled out', pem.replaceAll('\n', '\\n')],
+      ['PEM on one line', pem.replaceAll('\n', '')],
+      ['base64 of PEM', pem.replaceAll(/-----.*-----|\n/g, '')],
+      ['DER', der],
+      ['JWK', JSON.stringify(jwk)],
+      ['JWK without a name', JSON.stringify(publicJwk(pair))],
+      ['set', set],
+      ['x', jwk.x ?? jwk.n as string],
+      ['bytes of x', Buffer.from(jwk.x ?? jwk.n as string, 'base64url')],
+      ['nothing', ''],
+      ['kid', 'k'],
+      ['undefined', 'undefined'],
+      ['null', 'null'],
+      ['[object Object]', '[object Object]'],
+      ...kind === 'rsa'
+        ? [['PKCS 1', publicPem(pair, 'pkcs1')], [
+            'PKCS 1 trimmed',
+            publicPem(pair, 'pkcs1').trim()
+          ], ['DER of PKCS 1', pair.publicKey.export({ type: 'pkcs1', format: 'der' })]] as const
+        : []
+    ]
+    for (const env of [{ JWT_PUBLIC_KEY: pem }, { JWT_JWKS: set }]) {
+      const gate = await useGate(t, env)
+      t.equal(await gate(make(alg, pair, { kid: 'k' })), 'passes', kind)
+      for (const [what, secret] of forms) {
+        for (const hs of ['HS256', 'HS384', 'HS512'] as const) {
+          await check(t, gate, [[
+            `${kind} by ${Object.keys(env)[0]}: ${hs} with ${what}`,
+            make(hs, secret, { kid: 'k' })
+          ]])
+        }
+      }
+    }
+  }
+})
+
+t.test("an algorithm that is not in force, or not the key's", async t => {
+  const other = keyPair('rsa', mallory)
+  const groups: ReadonlyArray<
+    readonly [env: Readonly<Record<string, string>>, rows: readonly Row[]]
+  > = [
+    [{ JWT_SECRET: SECRET, JWT_ALGORITHMS: 'HS512' }, [
+      ['HS512', make('HS512', SECRET), 'passes'],
+      ['HS256', make('HS256', SECRET)],
+      ['HS384', make('HS384', SECRET)],
+      ['HS512 by name, HS256 by signature', make('HS256', SECRET, { alg: 'HS512' })],
+      ['HS256 by name, HS512 by signature', make('HS512', SECRET, { alg: 'HS256' })]
+    ]],
+    [{ JWT_SECRET: SECRET }, [
+      ['HS512 by name, HS256 by signature', make('HS256', SECRET, { alg: 'HS512' })],
+      ['HS256 by name, HS384 by signature', make('HS384', SECRET, { alg: 'HS256' })],
+      ['RS256', make('RS256', rsa)],
+      ['ES256', make('ES256', p256)],
+      ['EdDSA', make('EdDSA', ed25519)],
+      ['RS256 by name, HS256 by signature', make('HS256', SECRET, { alg: 'RS256' })],
+      ['another secret', make('HS256', `${SECRET}.`)],
+      ['the secret and a line end', make('HS256', `${SECRET}\n`)],
+      ['no secret', make('HS256', '')]
+    ]],
+    [{ JWT_PUBLIC_KEY: publicPem(rsa), JWT_ALGORITHMS: 'PS256,PS384,PS512' }, [
+      ['PS256', make('PS256', rsa), 'passes'],
+      ['PS512', make('PS512', rsa), 'passes'],
+      ['RS256', make('RS256', rsa)],
+      ['RS512', make('RS512', rsa)],
+      ['PS256 by name, RS256 by signature', make('RS256', rsa, { alg: 'PS256' })],
+      ['PS256 by name, PS384 by signature', make('PS384', rsa, { alg: 'PS256' })],
+      ['another key', make('PS256', other)]
+    ]],
+    [{ JWT_PUBLIC_KEY: publicPem(rsa), JWT_ALGORITHMS: 'RS256, RS384' }, [
+      ['RS256', make('RS256', rsa), 'passes'],
+      ['RS384', make('RS384', rsa), 'passes'],
+      ['RS512', make('RS512', rsa)],
+      ['PS256', make('PS256', rsa)],
+      ['PS384', make('PS384', rsa)],
+      ['RS256 by name, PS256 by signature', make('PS256', rsa, { alg: 'RS256' })],
+      ['RS256 by name, RS512 by signature', make('RS512', rsa, { alg: 'RS256' })],
+      ['another key', make('RS256', other)],
+      ['ES256 with another kind of key', make('ES256', p256)],
+      ['EdDSA with another kind of key', make('EdDSA', ed25519)]
+    ]],
+    [{ JWT_PUBLIC_KEY: publicPem(p384) }, [
+      ['ES384', make('ES384', p384), 'passes'],
+      ['ES256 by name, with the key', make('ES384', p384, { alg: 'ES256' })],
+      ['ES256 on the curve of ES384', make('ES256', p384)],
+      ['ES512 on the curve of ES384', make('ES512', p384)],
+      ['ES384 on the curve of ES256', make('ES384', p256)],
+      ['ES256 with its own key', make('ES256', p256)],
+      ['EdDSA', make('EdDSA', ed25519)],
+      ['another key', make('ES384', keyPair('p384', mallory))]
+    ]],
+    [{ JWT_PUBLIC_KEY: publicPem(p256) }, [
+      ['ES256', make('ES256', p256), 'passes'],
+      ['ES256 on secp256k1', make('ES256', keyPair('secp256k1'))],
+      ['ES256K', make('ES256', keyPair('secp256k1'), { alg: 'ES256K' })],
+      ['ES256K by name', make('ES256', p256, { alg: 'ES256K' })],
+      ['EdDSA by name', make('ES256', p256, { alg: 'EdDSA' })],
+      ['SHA-384 under ES256', make('ES384', p256, { alg: 'ES256' })]
+    ]],
+    [{ JWT_PUBLIC_KEY: publicPem(ed25519) }, [
+      ['EdDSA', make('EdDSA', ed25519), 'passes'],
+      ['Ed25519, the newer name', make('EdDSA', ed25519, { alg: 'Ed25519' })],
+      ['EdDSA of Ed448', make('EdDSA', keyPair('ed448'))],
+      ['ES256', make('ES256', p256)],
+      ['ES256 by name', make('EdDSA', ed25519, { alg: 'ES256' })],
+      ['EdDSA by name', make('ES256', p256, { alg: 'EdDSA' })],
+      ['in other letters', make('EdDSA', ed25519, { alg: 'EDDSA' })],
+      ['another key', make('EdDSA', keyPair('ed25519', mallory))]
+    ]],
+    [{
+      JWT_JWKS: jwks(
+        publicJwk(rsa, { kid: 'a', alg: 'PS256' }),
+        publicJwk(p256, { kid: 'b', alg: 'ES256' }),
+        publicJwk(other, { kid: 'c', use: 'enc' }),
+        { kty: 'oct', k: encode(SECRET), kid: 'd', alg: 'HS256' }
+      )
+    }, [
+      ['the alg of its key', make('PS256', rsa, { kid: 'a' }), 'passes'],
+      ["another one than its key's", make('RS256', rsa, { kid: 'a' })],
+      ['another one of the family', make('PS384', rsa, { kid: 'a' })],
+      ['another one, no kid', make('RS256', rsa)],
+      ['a key for encryption', make('RS256', other, { kid: 'c' })],
+      ['a key for encryption, no kid', make('PS256', other)],
+      ['a secret in a set', make('HS256', SECRET, { kid: 'd' })],
+      ['a secret in a set, no kid', make('HS256', SECRET)]
+    ]]
+  ]
+  for (const [env, rows] of groups) {
+    await check(
+      t,
+      await useGate(t, env),
+      rows.map(([what, ...rest]) =>
+        [`${JSON.stringify(env).slice(0, 40)} ${what}`, ...rest] as const
+      )
+    )
+  }
+})
+
+t.test('alg: none, and other words', async t => {
+  const words: readonly unknown[] = [
+    'none',
+    'None',
+    'NONE',
+    'nOnE',
+    '',
+    ' none',
+    'none ',
+    'none\0',
+    'HS256 ',
+    ' HS256',
+    'hs256',
+    'Hs256',
+    'HS256\0',
+    'HS256\n',
+    'HS-256',
+    'HS2',
+    'HS1',
+    'HS224',
+    'HS2560',
+    'SHA256',
+    'ＨS256',
+    'rs256',
+    'RS1',
+    'dir',
+    'A128KW',
+    'PBES2-HS256+A128KW',
+    'RSA-OAEP',
+    'ES256K',
+    'Ed25519',
+    'HS256,RS256',
+    '__proto__',
+    'constructor',
+    'toString',
+    'null',
+    'undefined',
+    undefined,
+    null,
+    true,
+    256,
+    0,
+    [],
+    ['HS256'],
+    ['RS256', 'HS256'],
+    {},
+    { alg: 'HS256' }
+  ]
+  for (
+    const [env, alg, key] of [[{ JWT_SECRET: SECRET }, 'HS256', SECRET], [
+      { JWT_PUBLIC_KEY: publicPem(rsa) },
+      'RS256',
+      rsa
+    ], [{ JWT_JWKS: jwks(publicJwk(ed25519, { kid: 'k' })) }, 'EdDSA', ed25519]] as const
+  ) {
+    const gate = await useGate(t, env)
+    t.equal(await gate(make(alg, key, { kid: 'k' })), 'passes')
+    for (const word of words) {
+      const token = make(alg, key, { alg: word, kid: 'k' })
+      await check(t, gate, [[`${JSON.stringify(word)}, signed`, token], [
+        `${JSON.stringify(word)}, not signed`,
+        resign(token, Buffer.alloc(0))
+      ], [`${JSON.stringify(word)}, a byte for a signature`, resign(token, Buffer.of(0))]])
+    }
+    const [head, body] = make(alg, key, { alg: 'none' }).split('.')
+    await check(t, gate, [['two parts', `${head}.${body}`], [
+      'not signed but named',
+      resign(make(alg, key, { kid: 'k' }), Buffer.alloc(0))
+    ]])
+  }
+})
+
+t.test('signatures of RSA', async t => {
+  const gate = await useGate(t, { JWT_PUBLIC_KEY: publicPem(rsa) })
+  const token = make('RS256', rsa)
+  const text = Buffer.from(token.slice(0, token.lastIndexOf('.')))
+  const good = signatureOf(token)
+  const n = numberOf(Buffer.from(publicJwk(rsa).n as string, 'base64url'))
+  const digest = createHash('sha256').update(text).digest()
+  const pss = (hash: string, options: object): Buffer =>
+    sign(hash, text, { key: rsa.privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, ...options })
+  const asPs = make('PS256', rsa)
+  const textPs = Buffer.from(asPs.slice(0, asPs.lastIndexOf('.')))
+  const salted = (saltLength: number): Buffer =>
+    sign('sha256', textPs, {
+      key: rsa.privateKey,
+      padding: constants.RSA_PKCS1_PSS_PADDING,
+      saltLength
+    })
+  await check(t, gate, [
+    ['good', token, 'passes'],
+    ...[0n, 1n, 2n, n - 1n, n, numberOf(good) + n].map((
+      value
+    ): Row => [
+      `the number ${value.toString().slice(0, 20)}…`,
+      resign(token, bytesOf(value, value > n && value >= 1n << 2048n ? 257 : 256))
+    ]),
+    ['1 in one byte', resign(token, Buffer.of(1))],
+    ['a byte short', resign(token, good.subarray(0, -1))],
+    ['without its first byte', resign(token, good.subarray(1))],
+    ['a byte long', resign(token, Buffer.concat([good, Buffer.of(0)]))],
+    ['a zero before it', resign(token, Buffer.concat([Buffer.of(0), good]))],
+    ['twice', resign(token, Buffer.concat([good, good]))],
+    ['none', resign(token, Buffer.alloc(0))],
+    ['SHA-1', resign(token, sign('sha1', text, rsa.privateKey))],
+    ['SHA-512', resign(token, sign('sha512', text, rsa.privateKey))],
+    [
+      'the bare digest',
+      resign(
+        token,
+        privateEncrypt({ key: rsa.privateKey, padding: constants.RSA_PKCS1_PADDING }, digest)
+      )
+    ],
+    [
+      'no padding',
+      resign(
+        token,
+        privateEncrypt(
+          { key: rsa.privateKey, padding: constants.RSA_NO_PADDING },
+          Buffer.concat([Buffer.alloc(224), digest])
+        )
+      )
+    ],
+    ['the text itself', resign(token, text)],
+    ['PSS under RS256', resign(token, pss('sha256', { saltLength: 32 }))],
+    ['PS256, good', resign(asPs, salted(32)), 'passes'],
+    ['PS256 without salt', resign(asPs, salted(0))],
+    ['PS256 with a salt of 20', resign(asPs, salted(20))],
+    ['PS256 with all the salt there is room for', resign(asPs, salted(222))],
+    ['PS256 of zeros', resign(asPs, Buffer.alloc(256))],
+    ['RSA of another text', resign(make('RS256', rsa, { kid: 'x' }), good)]
+  ])
+})
+
+t.test('signatures of elliptic curves', async t => {
+  const order: Readonly<Record<string, bigint>> = {
+    ES256: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n,
+    ES384: BigInt(
+      '0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf' +
+        '581a0db248b0a77aecec196accc52973'
+    ),
+    ES512: BigInt(
+      '0x1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff' +
+        'ffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409'
+    )
+  }
+  for (
+    const [alg, key, length] of [['ES256', p256, 32], ['ES384', p384, 48], [
+      'ES512',
+      p521,
+      66
+    ]] as const
+  ) {
+    const gate = await useGate(t, { JWT_PUBLIC_KEY: publicPem(key) })
+    const token = make(alg, key)
+    const good = signatureOf(token)
+    const text = token.slice(0, token.lastIndexOf('.'))
+    const n = order[alg] as bigint
+    const [r, s] = [numberOf(good.subarray(0, length)), numberOf(good.subarray(length))]
+    const pairs: ReadonlyArray<readonly [bigint, bigint]> = [
+      [0n, 0n],
+      [0n, s],
+      [r, 0n],
+      [0n, 1n],
+      [1n, 0n],
+      [1n, 1n],
+      [n, n],
+      [0n, n],
+      [n, 0n],
+      [n, s],
+      [r, n],
+      [1n, n - 1n],
+      [n - 1n, n - 1n],
+      [s, r],
+      [r, (s + 1n) % n]
+    ]
+    await check(t, gate, [
+      ['good', token, 'passes'],
+      ...pairs.map((
+        numbers,
+        index
+      ): Row => [
+        `${alg}: r and s, pair ${index}`,
+        resign(token, Buffer.concat(numbers.map(number => bytesOf(number, length))))
+      ]),
+      ...[0, 1, 2, 8, length, 2 * length - 1, 2 * length + 1, 4 * length].map((
+        size
+      ): Row => [`${alg}: ${size} zeros`, resign(token, Buffer.alloc(size))]),
+      [`${alg}: DER`, resign(token, sign(`sha${alg.slice(2)}`, Buffer.from(text), key.privateKey))],
+      [`${alg}: DER of two zeros`, resign(token, Buffer.from('3006020100020100', 'hex'))],
+      [`${alg}: a byte short`, resign(token, good.subarray(0, -1))],
+      [`${alg}: without its first byte`, resign(token, good.subarray(1))],
+      [`${alg}: a byte long`, resign(token, Buffer.concat([good, Buffer.of(0)]))],
+      [
+        `${alg}: a zero before each half`,
+        resign(
+          token,
+          Buffer.concat([
+            Buffer.of(0),
+            good.subarray(0, length),
+            Buffer.of(0),
+            good.subarray(length)
+          ])
+        )
+      ],
+      [`${alg}: r alone`, resign(token, good.subarray(0, length))],
+      [`${alg}: of another text`, resign(make(alg, key, { kid: 'x' }), good)],
+      [`${alg}: all ones`, resign(token, Buffer.alloc(2 * length, 255))]
+    ])
+  }
+})
+
+t.test('signatures of Edwards curves', async t => {
+  const gate = await useGate(t, { JWT_PUBLIC_KEY: publicPem(ed25519) })
+  const token = make('EdDSA', ed25519)
+  const good = signatureOf(token)
+  const order = 2n ** 252n + 27742317777372353535851937790883648493n
+  const half = numberOf(Buffer.from(good.subarray(32)).reverse())
+  // RFC 8032 §5.1.7: S is below the order of the group, else one signature would have several
+  // forms.
+  const sAndOrder = bytesOf(half + order, 32).reverse()
+  const identity = Buffer.concat([Buffer.of(1), Buffer.alloc(31)])
+  await check(t, gate, [
+    ['good', token, 'passes'],
+    ['all zeros', resign(token, Buffer.alloc(64))],
+    ['all ones', resign(token, Buffer.alloc(64, 255))],
+    ['the identity and 0', resign(token, Buffer.concat([identity, Buffer.alloc(32)]))],
+    ['R alone, S is 0', resign(token, Buffer.concat([good.subarray(0, 32), Buffer.alloc(32)]))],
+    ['S and the order', resign(token, Buffer.concat([good.subarray(0, 32), sAndOrder]))],
+    ['a byte short', resign(token, good.subarray(0, -1))],
+    ['a byte long', resign(token, Buffer.concat([good, Buffer.of(0)]))],
+    ['R alone', resign(token, good.subarray(0, 32))],
+    ['halves swapped', resign(token, Buffer.concat([good.subarray(32), good.subarray(0, 32)]))],
+    ['none', resign(token, Buffer.alloc(0))],
+    ['of Ed448', resign(token, signatureOf(make('EdDSA', keyPair('ed448'))))],
+    [
+      'of the digest',
+      resign(
+        token,
+        sign(
+          null,
+          createHash('sha512').update(token.slice(0, token.lastIndexOf('.'))).digest(),
+          ed25519.privateKey
+        )
+      )
+    ]
+  ])
+})
+
+t.test('signatures of a secret', async t => {
+  const gate = await useGate(t, { JWT_SECRET: SECRET })
+  const token = make('HS256', SECRET)
+  const good = signatureOf(token)
+  const text = token.slice(0, token.lastIndexOf('.'))
+  await check(t, gate, [
+    ['good', token, 'passes'],
+    ...[0, 1, 4, 10, 16, 31].map((
+      size
+    ): Row => [`its first ${size} bytes`, resign(token, good.subarray(0, size))]),
+    ['a byte long', resign(token, Buffer.concat([good, Buffer.of(0)]))],
+    ['twice', resign(token, Buffer.concat([good, good]))],
+    ['zeros', resign(token, Buffer.alloc(32))],
+    ['as hexadecimal', resign(token, Buffer.from(good.toString('hex')))],
+    ['HS512 cut to size', resign(token, signature('HS512', SECRET, text).subarray(0, 32))],
+    ['a digest without a key', resign(token, createHash('sha256').update(text).digest())],
+    [
+      'a digest with the key before it',
+      resign(token, createHash('sha256').update(SECRET + text).digest())
+    ],
+    [
+      'of the header alone',
+      resign(token, signature('HS256', SECRET, text.slice(0, text.indexOf('.'))))
+    ],
+    [
+      'of the payload alone',
+      resign(token, signature('HS256', SECRET, text.slice(text.indexOf('.') + 1)))
+    ],
+    ['of the whole with its dot', resign(token, signature('HS256', SECRET, `${text}.`))],
+    [
+      'of what the parts say',
+      resign(
+        token,
+        signature(
+          'HS256',
+          SECRET,
+          text.split('.').map(part => Buffer.from(part, 'base64url')).join('.')
+        )
+      )
+    ]
+  ])
+})
+
+t.test('one bit', async t => {
+  for (
+    const [env, alg, key] of [
+      [{ JWT_SECRET: SECRET }, 'HS256', SECRET],
+      [{ JWT_PUBLIC_KEY: publicPem(rsa) }, 'PS256', rsa],
+      [{ JWT_PUBLIC_KEY: publicPem(p256) }, 'ES256', p256],
+      [{ JWT_PUBLIC_KEY: publicPem(ed25519) }, 'EdDSA', ed25519]
+    ] as const
+  ) {
+    const gate = await useGate(t, env)
+    const token = make(alg, key, { typ: 'JWT' })
+    t.equal(await gate(token), 'passes')
+    for (const part of [0, 1, 2]) {
+      const bytes = Buffer.from(token.split('.')[part] as string, 'base64url')
+      for (const index of [0, 1, bytes.length >> 1, bytes.length - 2, bytes.length - 1]) {
+        for (const bit of [1, 32, 128]) {
+          const flipped = Buffer.from(bytes)
+          flipped[index] = (flipped[index] as number) ^ bit
+          await check(t, gate, [[
+            `${alg}: part ${part}, byte ${index}, bit ${bit}`,
+            token.split('.').with(part, flipped.toString('base64url')).join('.')
+          ]])
+        }
+      }
+    }
+  }
+})
+
+t.test('one text for each token', async t => {
+  const gate = await useGate(t, { JWT_SECRET: SECRET })
+  const token = make('HS256', SECRET)
+  const parts = token.split('.') as [string, string, string]
+  const [head, body, signed] = parts
+  /** All that decodes to the same bytes, and is signed as it stands. */
+  const loose = (part: 0 | 1 | 2, change: (text: string) => string): string => {
+    const [head, body] = parts.with(part, change(parts[part]))
+    const sealed = seal(`${head}.${body}`, 'HS256', SECRET)
+    return part === 2
+      ? `${head}.${body}.${change(sealed.slice(sealed.lastIndexOf('.') + 1))}`
+      : sealed
+  }
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  const lastPlus = (by: number) => (text: string): string =>
+    text.slice(0, -1) + String(alphabet[alphabet.indexOf(text.slice(-1)) + by])
+  // {"alg":"HS256"} fills its characters; one letter more and it does not.
+  const unfilled = seal(`${lastPlus(1)(encode('{"alg":"HS256"} '))}.${body}`, 'HS256', SECRET)
+  const unfilledBody = seal(
+    `${head}.${lastPlus(1)(encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1)))}`,
+    'HS256',
+    SECRET
+  )
+  const filledBody = seal(
+    `${head}.${encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1))}`,
+    'HS256',
+    SECRET
+  )
+  await check(t, gate, [
+    ['good', token, 'passes'],
+    ['good, with spaces in its JSON', filledBody, 'passes'],
+    ['bits too many in the header', unfilled],
+    ['bits too many in the payload', unfilledBody],
+    ...[1, 2, 3].map((
+      by
+    ): Row => [`bits too many in the signature: ${by}`, loose(2, lastPlus(by))]),
+    ...([0, 1, 2] as const).flatMap(part =>
+      ([
+        ['padding', text => `${text}${'='.repeat((4 - text.length % 4) % 4 || 4)}`],
+        ['a "=" too many', text => `${text}=`],
+        ['a letter too many', text => `${text}A`],
+        ['five letters', text => `${text}AAAAA`],
+        ['a NUL encoded after it', text =>
+          Buffer.concat([Buffer.from(text, 'base64url'), Buffer.of(0)]).toString('base64url')],
+        ['a space before it', text =>
+          ` ${text}`],
+        ['a space in it', text => `${text.slice(0, 4)} ${text.slice(4)}`],
+        ['a tab in it', text => `${text.slice(0, 4)}\t${text.slice(4)}`],
+        ['"+" in it', text => `${text.slice(0, 4)}+${text.slice(5)}`],
+        ['"/" in it', text => `${text.slice(0, 4)}/${text.slice(5)}`],
+        ['"%2E" in it', text => `${text.slice(0, 4)}%2E${text.slice(4)}`],
+        ['"~" in it', text => `${text.slice(0, 4)}~${text.slice(4)}`],
+        ['"é" in it', text => `${text.slice(0, 4)}é${text.slice(4)}`],
+        ['nothing', () => '']
+      ] as ReadonlyArray<readonly [string, (text: string) => string]>).filter(([what]) =>
+        part === 2 || !what.includes('NUL')
+      ).map(([what, change]): Row => [`${what}, part ${part}`, loose(part, change)])
+    ),
+    ['one part', head],
+    ['two parts', `${head}.${body}`],
+    ['two parts and a dot', `${head}.${body}.`],
+    ['a dot before', `.${token}`],
+    ['a dot after', `${token}.`],
+    ['four parts', `${token}.${signed}`],
+    ['five parts', `${head}..${body}.${body}.${signed}`],
+    ['five parts, all there', `${head}.${body}.${body}.${body}.${signed}`],
+    ['dots alone', '..'],
+    ['two tokens', `${token} ${token}`],
+    ['quoted', `"${token}"`],
+    ['in brackets', `<${token}>`],
+    ['token=', `token=${token}`],
+    ['token="…"', `token="${token}"`],
+    ['parts in another order', `${body}.${head}.${signed}`],
+    ['header twice', seal(`${head}.${head}`, 'HS256', SECRET), 'token_claims_invalid'],
+    ['payload twice', seal(`${body}.${body}`, 'HS256', SECRET)],
+    [
+      'hexadecimal',
+      seal(`${Buffer.from('{"alg":"HS256"}').toString('hex')}.${body}`, 'HS256', SECRET)
+    ],
+    [
+      'JSON serialisation, flattened',
+      JSON.stringify({ payload: body, protected: head, signature: signed })
+    ],
+    [
+      'JSON serialisation, general',
+      JSON.stringify({ payload: body, signatures: [{ protected: head, signature: signed }] })
+    ],
+    [
+      'JSON serialisation, encoded',
+      encode({ payload: body, signatures: [{ protected: head, signature: signed }] })
+    ],
+    [
+      'JSON serialisation as all parts',
+      [1, 2, 3].map(() => encode({ payload: body, protected: head, signature: signed })).join('.')
+    ],
+    ['detached payload', seal(`${head}.${body}`, 'HS256', SECRET).replace(body, '')]
+  ])
+})
+
+t.test('headers', async t => {
+  const gate = await useGate(t, { JWT_SECRET: SECRET })
+  const under = (header: unknown): string =>
+    makeToken({ alg: 'HS256', key: SECRET, payload, header })
+  const refused = (members: Readonly<Record<string, readonly unknown[]>>): readonly Row[] =>
+    Object.entries(members).flatMap(([name, values]) =>
+      values.map((
+        value
+      ): Row => [
+        `${name}: ${JSON.stringify(value)?.slice(0, 60)}`,
+        make('HS256', SECRET, { [name]: value })
+      ])
+    )
+  await check(
+    t,
+    gate,
+    refused({
+      crit: [
+        [],
+        ['exp'],
+        ['b64'],
+        ['kid'],
+        ['alg'],
+        [1],
+        [null],
+        [['exp']],
+        'exp',
+        '',
+        null,
+        true,
+        false,
+        0,
+        {}
+      ],
+      b64: [true, false, null, 'false', 0, []],
+      enc: ['A128GCM', '', null, 0],
+      cty: [
+        'JWT',
+        'jwt',
+        'Jwt',
+        'application/jwt',
+        'APPLICATION/JWT',
+        'JWT; a=b',
+        ' JWT',
+        null,
+        1,
+        ['JWT']
+      ],
+      typ: [
+        'JOSE+JSON',
+        'jose+json',
+        'application/jose+json',
+        'logout+jwt',
+        'dpop+jwt',
+        'DPoP+JWT',
+        'secevent+jwt',
+        'application/secevent+jwt',
+        'token-introspection+jwt',
+        'oauth-authz-req+jwt',
+        'kb+jwt',
+        'dpop+jwt; a=b',
+        'dpop+jwt ;a',
+        'logout+jwt ',
+        ' application/dpop+jwt',
+        '+jwt',
+        'xat+jwt',
+        'at+jwt+jwt',
+        null,
+        1,
+        true,
+        [],
+        ['JWT'],
+        {}
+      ],
+      kid: [null, 0, 1, true, [], ['a'], {}, { kid: 'a' }]
+    })
+  )
+  await check(t, gate, [
+    [
+      'crit with what it names',
+      make('HS256', SECRET, { crit: ['http://example.com/x'], 'http://example.com/x': true })
+    ],
+    ['crit and exp in the header', make('HS256', SECRET, { crit: ['exp'], exp: now() + 60 })],
+    ['crit and b64', make('HS256', SECRET, { crit: ['b64'], b64: false })],
+    [
+      'a payload that is not encoded',
+      `${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}.${
+        signature(
+          'HS256',
+          SECRET,
+          `${encode({ alg: 'HS256', crit: ['b64'], b64: false })}.${payload}`
+        ).toString('base64url')
+      }`
+    ],
+    ...[
+      'JWT',
+      'jwt',
+      'JOSE',
+      'at+jwt',
+      'at+jwt; a=b',
+      ' at+jwt',
+      'AT+JWT',
+      'application/at+jwt',
+      'application/jwt',
+      '',
+      'x',
+      'jwt+x'
+    ].map((typ): Row => [`typ: ${typ}`, make('HS256', SECRET, { typ }), 'passes']),
+    ...['', 'json', 'application/json', 'jwt+json', 'JWT2'].map((
+      cty
+    ): Row => [`cty: ${cty}`, make('HS256', SECRET, { cty }), 'passes']),
+    [
+      'members that nobody knows',
+      under(
+        '{"alg":"HS256","zip":"DEF","x5t":"x","epk":{},"p2c":1,"__proto__":{"crit":["x"]},' +
+          '"constructor":{},"toString":1,"hasOwnProperty":1,"":0,"nested":{"crit":[]}}'
+      ),
+      'passes'
+    ],
+    ['spaces', under(' {\n"alg" :\t"HS256" }\r\n'), 'passes'],
+    ['escapes', under('{"\\u0061lg":"\\u0048S256"}'), 'passes'],
+    ...[
+      '',
+      ' ',
+      '[]',
+      '["HS256"]',
+      '"HS256"',
+      'null',
+      'true',
+      '256',
+      '{}',
+      '{"alg"',
+      '{"alg":"HS256"',
+      '{"alg":"HS256",}',
+      "{'alg':'HS256'}",
+      '{alg:"HS256"}',
+      '{"alg":"HS256"}{}',
+      '{"alg":"HS256"}\0',
+      '\ufeff{"alg":"HS256"}',
+      '{"alg":"HS256"}//',
+      '{"Alg":"HS256"}',
+      '{"alg ":"HS256"}',
+      '[{"alg":"HS256"}]',
+      '{"__proto__":{"alg":"HS256"}}',
+      '{"header":{"alg":"HS256"}}'
+    ].map((text): Row => [`header ${text}`, under(text)]),
+    ['not UTF-8', under(Buffer.from('{"alg":"HS256","x":"é"}', 'latin1'))],
+    [
+      'overlong UTF-8',
+      under(
+        Buffer.concat([
+          Buffer.from('{"alg":"HS256","x":"'),
+          Buffer.of(0xc0, 0xaf),
+          Buffer.from('"}')
+        ])
+      )
+    ],
+    [
+      'a surrogate in UTF-8',
+      under(
+        Buffer.concat([
+          Buffer.from('{"alg":"HS256","x":"'),
+          Buffer.of(0xed, 0xa0, 0x80),
+          Buffer.from('"}')
+        ])
+      )
+    ],
+    ['UTF-16', under(Buffer.from('{"alg":"HS256"}', 'utf16le'))],
+    ...[
+      '{"alg":"HS256","alg":"HS256"}',
+      '{"alg":"none","alg":"HS256"}',
+      '{"alg":"HS256","alg":"none"}',
+      '{"alg":"HS256","\\u0061lg":"none"}',
+      '{"alg":"HS256","kid":"a","kid":"b"}',
+      '{"alg":"HS256","typ":"JWT","typ":"JWT"}',
+      '{"alg":"HS256","x":{"y":1,"y":1}}',
+      '{"alg":"HS256","x":[{"y":1,"\\u0079":2}]}',
+      '{"alg":"HS256","__proto__":1,"__proto__":2}',
+      '{"alg":"HS256","":1,"":2}'
+    ].map((text): Row => [`twice: ${text}`, under(text)])
+  ])
+})
+
+t.test('a key that the token brings along', async t => {
+  const attacker = keyPair('rsa', mallory)
+  const asked: unknown[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.url)
+    response.setHeader('content-type', 'application/json').end(
+      jwks(publicJwk(attacker, { kid: 'k' }))
+    )
+  }).listen(0, '127.0.0.1')
+  server.on('connection', () => asked.push('a connection'))
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks.json`
+  const der = certificate(attacker).replaceAll(/-----.*-----|\n/g, '')
+  const members: readonly object[] = [
+    { jku: url },
+    { x5u: url },
+    { jwk: publicJwk(attacker) },
+    { jwk: publicJwk(attacker, { kid: 'k' }), jku: url, x5u: url },
+    { x5c: [der] },
+    {
+      x5c: [der],
+      'x5t#S256': createHash('sha256').update(Buffer.from(der, 'base64')).digest('base64url')
+    },
+    { jwk: { kty: 'oct', k: encode('x'.repeat(32)) } },
+    { key: publicPem(attacker) },
+    { pem: publicPem(attacker) },
+    { iss: url },
+    { kid: url }
+  ]
+  for (
+    const env of [{ JWT_PUBLIC_KEY: publicPem(rsa) }, {
+      JWT_JWKS: jwks(publicJwk(rsa, { kid: 'k' }))
+    }]
+  ) {
+    const gate = await useGate(t, env)
+    for (const member of members) {
+      const what = JSON.stringify(member).slice(0, 50)
+      const header = { kid: 'k', ...member }
+      await check(t, gate, [
+        [what, make('RS256', attacker, header)],
+        [`${what}, HS256 with it`, make('HS256', 'x'.repeat(32), header)],
+        [`${what}, without kid`, make('RS256', attacker, { ...member, kid: undefined })],
+        // Never looked at, so no reason to refuse a token that the right key signed.
+        [
+          `${what}, the right key`,
+          make('RS256', rsa, header),
+          header.kid === 'k' || 'JWT_PUBLIC_KEY' in env ? 'passes' : 'token_invalid'
+        ]
+      ])
+    }
+  }
+  t.same(asked, [], 'nobody was asked')
+})
+
+t.test('kid', async t => {
+  const named = keyPair('p256', 'named like a member of every object')
+  const twins = ['first', 'second'].map(owner => keyPair('p521', owner)) as [KeyPair, KeyPair]
+  const other = keyPair('rsa', 'another of the issuer')
+  const attacker = keyPair('rsa', mallory)
+  const gate = await useGate(t, {
+    JWT_JWKS: jwks(
+      publicJwk(rsa, { kid: 'a' }),
+      publicJwk(other, { kid: 'b', alg: 'RS512' }),
+      publicJwk(named, { kid: '__proto__' }),
+      publicJwk(p384, { kid: 'shared' }),
+      publicJwk(ed25519, { kid: 'shared' }),
+      ...twins.map(key => publicJwk(key, { kid: 'twin' }))
+    )
+  })
+  const strange = [
+    '',
+    ' ',
+    'A',
+    'a ',
+    ' a',
+    'a\0',
+    'a\0b',
+    '\0',
+    'á',
+    '../../dev/null',
+    '/dev/null',
+    '../../../../proc/sys/kernel/randomize_va_space',
+    "' or 1=1 --",
+    "' union select 'x",
+    "a' or 'a'='a",
+    'a|b',
+    'a,b',
+    '$(id)',
+    '; id',
+    '%s',
+    '*',
+    '.*',
+    'constructor',
+    'toString',
+    'hasOwnProperty',
+    'length',
+    '0',
+    '-1',
+    'null',
+    'undefined',
+    'x'.repeat(8000),
+    'keys',
+    'http://127.0.0.1:1/',
+    '\ud800',
+    '{"kid":"a"}'
+  ]
+  await check(t, gate, [
+    ['its name', make('RS256', rsa, { kid: 'a' }), 'passes'],
+    [
+      'its name, escaped',
+      makeToken({ alg: 'RS256', key: rsa, payload, header: '{"alg":"RS256","kid":"\\u0061"}' }),
+      'passes'
+    ],
+    ["another key's name", make('RS512', rsa, { kid: 'b' })],
+    ["the other key's own", make('RS512', other, { kid: 'b' }), 'passes'],
+    ['an alg that this key is not for', make('RS256', other, { kid: 'b' })],
+    ['no name, one key fits', make('RS256', rsa), 'passes'],
+    ['no name, two keys fit', make('RS512', rsa)],
+    ['no name, two keys fit, the second one', make('RS512', other)],
+    ['no name, one fits, but it is another', make('RS256', other)],
+    ['the name of a key for another algorithm', make('ES256', named, { kid: 'a' })],
+    ['a name like a member of every object', make('ES256', named, { kid: '__proto__' }), 'passes'],
+    ['that name, another key', make('RS256', rsa, { kid: '__proto__' })],
+    ['one name, told apart by algorithm', make('ES384', p384, { kid: 'shared' }), 'passes'],
+    ['the same, the other one', make('EdDSA', ed25519, { kid: 'shared' }), 'passes'],
+    ['the same, a third algorithm', make('RS256', rsa, { kid: 'shared' })],
+    ...twins.flatMap((
+      key,
+      index
+    ): Row[] => [[`twin ${index}`, make('ES512', key, { kid: 'twin' })], [
+      `twin ${index}, not named`,
+      make('ES512', key)
+    ]]),
+    ...strange.map((kid): Row => [`kid ${kid.slice(0, 40)}`, make('RS256', rsa, { kid })]),
+    ...strange.map((
+      kid
+    ): Row => [`kid ${kid.slice(0, 40)}, HS256 with nothing`, make('HS256', '', { kid })]),
+    ...[null, 0, 1, true, [], ['a'], {}, { toString: 'a' }].map((
+      kid
+    ): Row => [`kid ${JSON.stringify(kid)}`, make('RS256', rsa, { kid })]),
+    ["the name of a key, another's signature", make('RS256', attacker, { kid: 'a' })],
+    ['none alike', make('RS256', rsa, { alg: 'none', kid: 'a' })]
+  ])
+  const alone = await useGate(t, { JWT_JWKS: jwks(publicJwk(rsa)) })
+  await check(t, alone, [
+    ['a nameless key, no name', make('RS256', rsa), 'passes'],
+    ['a nameless key, a name', make('RS256', rsa, { kid: 'a' })],
+    ['a nameless key, an empty name', make('RS256', rsa, { kid: '' })],
+    ['undefined by name', make('RS256', rsa, { kid: 'undefined' })]
+  ])
+  const empty = await useGate(t, { JWT_JWKS: jwks(publicJwk(rsa, { kid: '' })) })
+  await check(t, empty, [['an empty name', make('RS256', rsa, { kid: '' }), 'passes'], [
+    'no name',
+    make('RS256', rsa),
+    'passes'
+  ], ['another one', make('RS256', rsa, { kid: ' ' })]])
+  const ignored = await useGate(t, { JWT_PUBLIC_KEY: publicPem(rsa) })
+  await check(
+    t,
+    ignored,
+    strange.map((
+      kid
+    ): Row => [
+      `a single key has no name: ${kid.slice(0, 40)}`,
+      make('RS256', rsa, { kid }),
+      'passes'
+    ])
+  )
+})
+
+t.test('payloads', async t => {
+  const gate = await useGate(t, { JWT_SECRET: SECRET })
+  const exp = now() + 3600
+  const good = `"role":"${role}","exp":${exp}`
+  await check(t, gate, [
+    ...[
+      '',
+      ' ',
+      '[]',
+      `[{${good}}]`,
+      '"x"',
+      `"{${good}}"`,
+      'null',
+      'true',
+      '1',
+      '{',
+      `{${good}`,
+      `{${good},}`,
+      `{${good}}}`,
+      `{${good}}{}`,
+      `{${good}}\0`,
+      `\ufeff{${good}}`,
+      `{${good},'x':1}`,
+      `{${good},x:1}`,
+      `{${good}} // x`,
+      `/**/{${good}}`,
+      `{${good},"x":NaN}`,
+      `{${good},"x":Infinity}`,
+      `{${good},"x":0x10}`,
+      `{${good},"x":01}`,
+      `{${good},"x":+1}`,
+      `{${good},"x":"\t"}`,
+      `{${good},"x":"\\x41"}`,
+      `${good}`
+    ].map((text): Row => [`payload ${text}`, claim(text)]),
+    ['not UTF-8', claim(Buffer.from(`{${good},"x":"é"}`, 'latin1'))],
+    ['not UTF-8 in a key', claim(Buffer.from(`{${good},"é":1}`, 'latin1'))],
+    [
+      'overlong UTF-8',
+      claim(
+        Buffer.concat([Buffer.from(`{${good},"x":"`), Buffer.of(0xc1, 0xa1), Buffer.from('"}')])
+      )
+    ],
+    [
+      'a surrogate in UTF-8',
+      claim(
+        Buffer.concat([
+          Buffer.from(`{${good},"x":"`),
+          Buffer.of(0xed, 0xa0, 0x80),
+          Buffer.from('"}')
+        ])
+      )
+    ],
+    ['UTF-16', claim(Buffer.from(`{${good}}`, 'utf16le'))],
+    ['bytes', claim(Buffer.of(0, 1, 2, 255))],
+    ...[
+      `${good},"role":"${role}"`,
+      `"role":"oneflight_other",${good}`,
+      `${good},"role":"postgres"`,
+      `${good},"\\u0072ole":"postgres"`,
+      `"\\u0072ole":"postgres",${good}`,
+      `${good},"exp":${exp}`,
+      `"exp":0,${good}`,
+      `${good},"e\\u0078p":1`,
+      `${good},"x":{"y":1,"y":2}`,
+      `${good},"x":[1,{"a":{"y":1,"z":2,"\\u0079":3}}]`,
+      `${good},"__proto__":1,"__proto__":2`,
+      `${good},"x":1,"y":2,"x":1`,
+      `${good},"":1,"":1`,
+      `${good},"x" :1,"x"\n: 2`,
+      `${good},"\\"":1,"\\u0022":2`,
+      `${good},"é":1,"\\u00e9":1`,
+      `${good},"0":1,"0":2`
+    ].map((text): Row => [`twice: ${text.replace(good, '…')}`, claim(`{${text}}`)]),
+    ...[
+      `${good},"x":{"role":"postgres","exp":0}`,
+      `${good},"Role":"postgres","ROLE":"postgres","role ":"x"`,
+      `"\\u0072ole":"${role}","exp":${exp}`,
+      `"r\\u006fle":"${role}","\\u0065xp":${exp}`,
+      `${good},"x":["role","role"],"y":"\\"role\\":1","z":"\\"role\\":2"`,
+      `${good},"a":{"y":1},"b":{"y":1}`,
+      `${good},"__proto__":{"role":"postgres"}`,
+      `${good},"constructor":null,"toString":1,"hasOwnProperty":1`,
+      `${good},"x":${'['.repeat(3000)}${']'.repeat(3000)}`,
+      `${good},"x":1e400,"y":-0,"z":1.000`,
+      `${good},"x":"\\ud800 \\u0000"`
+    ].map((text): Row => [`fine: ${text.slice(0, 80)}`, claim(`{${text}}`), 'passes']),
+    ['compressed', make('HS256', SECRET, { zip: 'DEF' }), 'passes'],
+    [
+      'nested',
+      makeToken({
+        alg: 'HS256',
+        key: SECRET,
+        payload: make('HS256', SECRET),
+        header: { alg: 'HS256', cty: 'JWT' }
+      })
+    ],
+    ['nested, not said', claim(make('HS256', SECRET))]
+  ])
+})
+
+t.test('times', async t => {
+  const at = (text: string): string => claim(`{"role":"${role}",${text}}`)
+  const later = now() + 3600
+  const invalid = 'token_claims_invalid'
+  const values = [
+    '"x"',
+    '""',
+    '"9999999999"',
+    '"1e10"',
+    '"Infinity"',
+    '"2100-01-01T00:00:00Z"',
+    'true',
+    'false',
+    'null',
+    '[]',
+    '{}',
+    `[${later}]`,
+    `{"value":${later}}`,
+    '1e999',
+    '-1e999',
+    '1'.padEnd(400, '0'),
+    '-1'.padEnd(400, '0')
+  ]
+  for (const required of ['true', 'false']) {
+    const gate = await useGate(t, {
+      JWT_SECRET: SECRET,
+      JWT_LEEWAY_S: '600',
+      JWT_REQUIRE_EXP: required
+    })
+    await check(t, gate, [
+      ['no exp', at('"sub":"x"'), required === 'true' ? invalid : 'passes'],
+      [
+        'exp elsewhere',
+        at(`"claims":{"exp":${later}},"Exp":${later},"exp ":${later}`),
+        required === 'true' ? invalid : 'passes'
+      ],
+      ...values.map((value): Row => [`exp ${value.slice(0, 30)}`, at(`"exp":${value}`), invalid]),
+      ...['nbf', 'iat'].flatMap(name =>
+        values.map((
+          value
+        ): Row => [
+          `${name} ${value.slice(0, 30)}`,
+          at(`"exp":${later},"${name}":${value}`),
+          invalid
+        ])
+      ),
+      ...[
+        `${later}`,
+        `${later}.0`,
+        `${later}.999999999999`,
+        `${later}e0`,
+        '4.1e9',
+        '1e10',
+        '1E+10',
+        '1e308',
+        '41000000000e-1',
+        '99999999999999999999999999',
+        String(Number.MAX_SAFE_INTEGER),
+        `${now() - 300}`,
+        `${now() - 300}.5`,
+        '1.7976931348623157e308'
+      ].map((value): Row => [`exp ${value}`, at(`"exp":${value}`), 'passes']),
+      ...[
+        '0',
+        '-0',
+        '-0.0',
+        '0e0',
+        '1',
+        '-1',
+        '1e3',
+        '1e-400',
+        '0.1',
+        '-1e308',
+        `${now() - 900}`,
+        `${now() - 900}.999`,
+        '1700000000',
+        '-99999999999999999999',
+        '1.7e9'
+      ].map((value): Row => [`exp ${value}`, at(`"exp":${value}`), 'token_expired']),
+      ...['nbf', 'iat'].flatMap(name => [
+        ...[
+          '0',
+          '-0',
+          '-1',
+          '-1e308',
+          '1e3',
+          '0.5',
+          `${now()}`,
+          `${now()}.5`,
+          `${now() + 300}`,
+          '1e-400'
+        ].map((
+          value
+        ): Row => [`${name} ${value}`, at(`"exp":${later},"${name}":${value}`), 'passes']),
+        ...[`${now() + 900}`, `${now() + 900}.5`, '1e10', '1e308', '99999999999999999999999999']
+          .map((
+            value
+          ): Row => [
+            `${name} ${value}`,
+            at(`"exp":${later},"${name}":${value}`),
+            'token_not_active'
+          ])
+      ]),
+      ['expired and not active', at(`"exp":0,"nbf":${later}`), 'token_expired'],
+      ['expired and broken', at('"exp":0,"nbf":"x"'), invalid],
+      ['one of them in milliseconds', at(`"exp":${later}000`), 'passes'],
+      ['nbf in milliseconds', at(`"exp":${later},"nbf":${later}000`), 'token_not_active']
+    ])
+  }
+})
+
+t.test('where the role is', async t => {
+  const exp = `"exp":${now() + 3600}`
+  const missing = 'role_missing'
+  const invalid = 'token_claims_invalid'
+  const groups: ReadonlyArray<
+    readonly [path: string, rows: ReadonlyArray<readonly [claims: string, verdict: string]>]
+  > = [
+    ['app_metadata.role', [
+      ['"app_metadata":{"role":"x"}', 'passes'],
+      ['"app_metadata":{"role":"x"},"role":1', 'passes'],
+      ['"app_metadata.role":"x"', missing],
+      ['"role":"x"', missing],
+      ['"app_metadata":"{\\"role\\":\\"x\\"}"', missing],
+      ['"app_metadata":null', missing],
+      ['"app_metadata":"role"', missing],
+      ['"app_metadata":1', missing],
+      ['"app_metadata":{}', missing],
+      ['"app_metadata":[]', missing],
+      ['"app_metadata":[{"role":"x"}]', missing],
+      ['"app_metadata":{"Role":"x"}', missing],
+      ['"App_metadata":{"role":"x"}', missing],
+      ['"app_metadata":{"role":{"role":"x"}}', invalid],
+      ['"app_metadata":{"role":["x"]}', invalid],
+      ['"app_metadata":{"role":1}', invalid],
+      ['"app_metadata":{"role":true}', invalid],
+      ['"app_metadata":{"role":false}', invalid],
+      ['"app_metadata":{"role":null}', invalid],
+      ['"app_metadata":{"role":""}', invalid],
+      ['"app_metadata":{"role":"none"}', 'role_denied'],
+      ['"__proto__":{"app_metadata":{"role":"x"}}', missing],
+      ['"app_metadata":{"__proto__":{"role":"x"}}', missing],
+      ['"app_metadata":{"role":"x","\\u0072ole":"y"}', 'token_invalid']
+    ]],
+    ['roles.0', [
+      ['"roles":["x","y"]', 'passes'],
+      ['"roles":["none","y"]', 'role_denied'],
+      ['"roles":{"0":"x"}', 'passes'],
+      ['"roles":[]', missing],
+      ['"roles":"x"', missing],
+      ['"roles":[["x"]]', invalid],
+      ['"roles":[0]', invalid],
+      ['"roles":[null,"x"]', invalid]
+    ]],
+    ['roles.-1', [['"roles":["x"]', missing], ['"roles":{"-1":"x"}', 'passes']]],
+    ['roles.00', [['"roles":["x"]', missing]]],
+    ['roles.1e0', [['"roles":["x","y"]', missing]]],
+    ['roles.length', [['"roles":["x"]', invalid], ['"roles":"x"', missing], [
+      '"roles":{"length":"x"}',
+      'passes'
+    ]]],
+    ['roles.*', [['"roles":["x"]', missing]]],
+    ['__proto__', [['"role":"x"', missing], ['"__proto__":"x"', 'passes'], [
+      '"__proto__":{}',
+      invalid
+    ]]],
+    ['__proto__.role', [['"role":"x"', missing], ['"__proto__":{"role":"x"}', 'passes'], [
+      '"__proto__":null',
+      missing
+    ]]],
+    ['constructor.name', [['"role":"x"', missing], ['"constructor":{"name":"x"}', 'passes']]],
+    ['toString', [['"role":"x"', missing]]],
+    ['a.constructor.prototype', [['"a":{}', missing], ['"a":[]', missing], ['"a":"x"', missing]]],
+    ['https://example/role', [['"https://example/role":"x"', 'passes']]],
+    // A dot always separates: a claim whose own name holds one cannot be named.
+    ['https://example.com/role', [['"https://example.com/role":"x"', missing], [
+      '"https://example":{"com/role":"x"}',
+      'passes'
+    ]]],
+    ['é.röle', [['"é":{"röle":"x"}', 'passes'], ['"\\u00e9":{"r\\u00f6le":"x"}', 'passes'], [
+      '"e\\u0301":{"röle":"x"}',
+      missing
+    ]]]
+  ]
+  for (const [path, rows] of groups) {
+    const gate = await useGate(t, { JWT_SECRET: SECRET, JWT_ROLE_CLAIM: path })
+    await check(
+      t,
+      gate,
+      rows.map((
+        [claims, verdict]
+      ) => [`${path} in ${claims}`, claim(`{${exp},${claims}}`), verdict])
+    )
+  }
+})
+
+t.test('a role that is denied: one answer, byte for byte', async t => {
+  // What half a character becomes on the way to the database.
+  await ensureRoles(['oneflight_\ufffd'])
+  const service = await useService(t, {
+    env: { JWT_ROLE_CLAIM: 'app.roles.0', ANON_ROLE: 'oneflight_anon' }
+  })
+  const names = [
+    'nobody_has_this_name',
+    'postgres',
+    'none',
+    'NONE',
+    'None',
+    ' none',
+    'none ',
+    'default',
+    'public',
+    'current_user',
+    'session_user',
+    'pg_monitor',
+    'pg_',
+    'pg_unknown',
+    'PG_MONITOR',
+    LOGIN_ROLE,
+    LOGIN_ROLE.toUpperCase(),
+    `${LOGIN_ROLE} `,
+    `${role}\0`,
+    `\0${role}`,
+    `${role}\0x`,
+    `${role} `,
+    ` ${role}`,
+    `"${role}"`,
+    `'${role}'`,
+    role.toUpperCase(),
+    `${role}; reset role`,
+    `${role}' --`,
+    'ｏneflight_user',
+    'oneflight_usеr',
+    'é'.repeat(32),
+    'x'.repeat(63),
+    'x'.repeat(64),
+    'x'.repeat(4000),
+    `${role}${' '.repeat(63)}`,
+    '\ud800',
+    'oneflight_\ud800',
+    'oneflight_\udc00',
+    '\ufeff',
+    '\u200b',
+    '😀',
+    '*',
+    '0',
+    '-1',
+    '10',
+    '%',
+    '__proto__',
+    'constructor',
+    'null',
+    'undefined',
+    'true',
+    '{"role":"x"}',
+    '\n',
+    '\\',
+    '$user',
+    '@'
+  ]
+  const answers = new Set<string>()
+  for (const name of names) {
+    const { status, text, headers } = await service.post(
+      '[{"id":"a","op":"select","table":"pg_class"}]',
+      {
+        headers: { authorization: `Bearer ${claim({ app: { roles: [name] }, exp: now() + 3600 })}` }
+      }
+    )
+    t.equal(status, 403, JSON.stringify(name))
+    // Without what concerns the connection alone: some of them are refused before the body has
+    // arrived.
+    const fields = [...headers].filter(([field]) =>
+      !['date', 'connection', 'keep-alive'].includes(field)
+    ).map(field => field.join(': ')).join('\n')
+    answers.add(`${fields}\n${text}`.replaceAll(headers.get('x-request-id') as string, ''))
+  }
+  t.equal(answers.size, 1, [...answers].join('\n\n'))
+  t.match(
+    [...answers][0],
+    '"code":"role_denied","message":"The role of the token cannot be taken.","committed":false,'
+  )
+})
+
+t.test('long tokens', async t => {
+  const max = 16_384
+  const padded = (length: number): string => {
+    const size = length - make('HS256', SECRET).length
+    for (let more = Math.floor(size * 3 / 4) - 20; ; more++) {
+      const token = claim(`${payload.slice(0, -1)},"x":"${'x'.repeat(more)}"}`)
+      if (token.length >= length) return token
+    }
+  }
+  const settings = readConfig({
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nowhere',
+    JWT_SECRET: SECRET,
+    ANON_ROLE: 'oneflight_anon',
+    POOL_SIZE: '1'
+  })
+  const app = await buildApp({ ...settings, logger: pino({ level: 'silent' }) })
+  t.teardown(() => app.close())
+  // Nothing in between that knows a limit of its own.
+  const Request = class extends IncomingMessage {}
+  Object.defineProperty(Request.prototype, 'headersDistinct', {
+    get (this: IncomingMessage) {
+      return Object.fromEntries(
+        Object.entries(this.headers).map(([name, value]) => [name, [value]])
+      )
+    }
+  })
+  const ask = async (token: string): Promise<{ status: number, code: string }> => {
+    const answer = await app.inject(
+      {
+        method: 'POST',
+        url: '/',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        payload: batch,
+        Request
+      } as never
+    )
+    return {
+      status: answer.statusCode,
+      code: answer.json<{ error: { code: string } }>().error.code
+    }
+  }
+  const fits = padded(max - 16)
+  t.ok(fits.length < max && fits.length > max - 20, String(fits.length))
+  t.same(await ask(fits), { status: 503, code: 'database_unavailable' })
+  for (const length of [max + 1, 2 * max, 1_000_000]) {
+    t.same(await ask(padded(length)), { status: 401, code: 'token_invalid' }, String(length))
+  }
+  for (
+    const [what, token] of [
+      ['a line end in it', make('HS256', SECRET).replace('.', '\n.')],
+      ['a line end after it', `${make('HS256', SECRET)}\n`],
+      ['spaces after it', `${make('HS256', SECRET)}  `],
+      ['a NUL after it', `${make('HS256', SECRET)}\0`]
+    ] as const
+  ) {
+    t.same(await ask(token), { status: 401, code: 'token_invalid' }, what)
+  }
+  const service = await useService(t)
+  for (
+    const [token, status, code] of [
+      [padded(max + 1), 431, 'headers_too_large'],
+      [padded(15_000), 200, undefined],
+      ['x'.repeat(100_000), 431, 'headers_too_large'],
+      [make('HS256', SECRET).replace('.', '\r\n .'), 400, 'http_malformed']
+    ] as const
+  ) {
+    const [answer] = await speak(
+      service.url,
+      request('POST', '/', {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        connection: 'close'
+      }, '[{"id":"a","op":"select","table":"public.nothing"}]')
+    )
+    t.match(
+      { status: answer?.status, code: answer?.body?.error.code },
+      code === undefined ? { status: 404, code: 'undefined_table' } : { status, code }
+    )
+  }
+})

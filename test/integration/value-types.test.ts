@@ -1,0 +1,689 @@
+/**
+ * JSON values are stored exactly or refused. A refusal names the operation, the column and the
+ * member at fault, and changes nothing.
+ */
+import t, { type Test } from 'tap'
+import { useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
+
+const seeds = `
+  insert into t (id, kind, tags, ints, data, plain, document, day, price) values
+    (1, 'x', '{a}', '{1,2}', '{"a": 1, "n": null}', '{"a":1}', '{}', '2024-02-28', '(5,EUR)'),
+    (2, '[draft]', null, null, '[1]', null, null, null, null),
+    (3, 'z', '{}', '{}', 'null', 'null', 'null', null, null)`
+const schema = `
+  create type money_amount as (amount numeric, curr char(3));
+  create type entry as (sku text, price money_amount, tags text[]);
+  create type mood as enum ('sad', 'happy');
+  create domain short as text check (length(value) < 100);
+  create domain document as jsonb;
+  create domain paid as money_amount;
+  create table t (
+    id int primary key, price money_amount, paid paid, entries entry[], kind text, name varchar(50),
+    code char(4), short short, n int, m numeric, flag bool, day date, at timestamptz, mood mood,
+    raw bytea, xml xml, words tsvector, tags text[], moods mood[], ints int[], docs json[],
+    data jsonb, plain json, document document, span int4range, place point,
+    names varchar[], raws bytea[], vectors tsvector[], prices money_amount[], query tsquery
+  );
+  ${seeds};
+  grant all on t to oneflight_user`
+
+const source = {
+  id: 'src',
+  op: 'select',
+  table: 't',
+  where: { id: { lte: 3 } },
+  order: [{ id: 'asc' }]
+}
+const stored = async ({ database: { sql } }: ServiceUnderTest): Promise<unknown> =>
+  sql`select t::text from t order by id`
+let id = 100
+
+/** A value as it is inserted, set and set by on_conflict. */
+function * writing (
+  column: string,
+  value: unknown
+): Generator<{ readonly op: object, readonly way: string }> {
+  yield {
+    way: 'insert',
+    op: { id: 'w', op: 'insert', table: 't', values: [{ id: ++id, [column]: value }] }
+  }
+  yield {
+    way: 'rows',
+    op: { id: 'w', op: 'insert', table: 't', values: [{ id: ++id }, { id: ++id, [column]: value }] }
+  }
+  yield {
+    way: 'set',
+    op: { id: 'w', op: 'update', table: 't', set: { [column]: value }, where: { id: { eq: 1 } } }
+  }
+  yield {
+    way: 'on_conflict',
+    op: {
+      id: 'w',
+      op: 'insert',
+      table: 't',
+      values: [{ id: 1 }],
+      on_conflict: { columns: ['id'], do: 'update', set: { [column]: value } }
+    }
+  }
+}
+
+function refusal (t: Test, answer: Answer, message: RegExp, what: string): void {
+  t.match(answer, {
+    status: 422,
+    body: {
+      error: {
+        type: 'execution_error',
+        code: 'value_invalid',
+        committed: false,
+        retryable: false,
+        op: 'w',
+        message
+      }
+    }
+  }, `${what} ${answer.text}`)
+}
+
+t.test('a member that a composite type does not have', async t => {
+  const service = await useService(t, { schema })
+  const before = await stored(service)
+  const cases: ReadonlyArray<readonly [column: string, value: unknown, message: RegExp]> = [
+    [
+      'price',
+      { amount: 5, cur: 'EUR' },
+      /column "price": the type money_amount has no member "cur"\.$/i
+    ],
+    [
+      'price',
+      { amount: 5, curr: 'EUR', note: null },
+      /column "price": the type money_amount has no member "note"\.$/i
+    ],
+    ['paid', { amount: 5, x: 1 }, /column "paid": the type money_amount has no member "x"\.$/i],
+    [
+      'entries',
+      [{ sku: 'a' }, { sku: 'b', price: { amount: 1, 'it\'s "x"': 1 } }],
+      /column "entries", at 1\.price: the type money_amount has no member "it's "x""\.$/i
+    ],
+    ['price', '$src.0', /column "price": the type money_amount has no member "id"\.$/i],
+    ['price', '$src.0.data', /column "price": the type money_amount has no member "a"\.$/i]
+  ]
+  for (const [column, value, message] of cases) {
+    for (const { way, op } of writing(column, value)) {
+      refusal(t, await service.post([source, op]), message, `${way} ${column}`)
+    }
+  }
+  const answer = await service.post([source, [...writing('price', { cur: 1 })][1]?.op])
+  t.match(answer.body.error.message, /^Row 1 of values, column "price": /)
+  const where = { price: { eq: { $value: { amount: 5, currency: 'EUR' } } } }
+  refusal(
+    t,
+    await service.post([{ id: 'w', op: 'delete', table: 't', where }]),
+    /^Column "price": the type money_amount has no member "currency"\.$/,
+    'a filter'
+  )
+  t.same(await stored(service), before)
+  const entries = [{ sku: 'a', price: { amount: 1.50, curr: 'EUR' }, tags: ['x', null] }, null]
+  for (const { way, op } of writing('entries', entries)) {
+    t.equal((await service.post([op])).status, 200, way)
+  }
+  t.same(
+    await service.database.sql`
+      select distinct entries::text from t where entries is not null`,
+    [{ entries: '{"(a,\\"(1.50,EUR)\\",\\"{x,NULL}\\")",NULL}'.replace('1.50', '1.5') }]
+  )
+})
+
+t.test('an array or an object for a column that takes one value', async t => {
+  const service = await useService(t, { schema })
+  const before = await stored(service)
+  const scalars = {
+    kind: 'text',
+    name: 'character varying',
+    code: 'character',
+    short: 'text',
+    n: 'integer',
+    m: 'numeric',
+    flag: 'boolean',
+    day: 'date',
+    at: 'timestamp with time zone',
+    mood: 'mood',
+    raw: 'bytea',
+    xml: 'xml',
+    words: 'tsvector'
+  }
+  for (const [column, type] of Object.entries(scalars)) {
+    for (
+      const value of [
+        [],
+        ['a'],
+        [1, [2]],
+        { a: 1 },
+        '$src.*.id',
+        '$src.0',
+        '$src.0.ints',
+        '$src.0.data'
+      ]
+    ) {
+      for (const { way, op } of writing(column, value)) {
+        if (way === 'rows') continue
+        refusal(
+          t,
+          await service.post([source, op]),
+          new RegExp(
+            `column "${column}": the type ${type} ` +
+              'takes one value, not an array or an object',
+            'i'
+          ),
+          `${way} ${column} ${JSON.stringify(value)}`
+        )
+      }
+    }
+  }
+  for (const value of [['a', { b: 1 }], '$src.*.data', ['x', '$src.0.data']]) {
+    for (const { way, op } of writing('tags', value)) {
+      refusal(
+        t,
+        await service.post([source, op]),
+        /column "tags", at [01]: the type text takes one value/i,
+        `${way} ${JSON.stringify(value)}`
+      )
+    }
+  }
+  const append = {
+    id: 'w',
+    op: 'update',
+    table: 't',
+    set: { tags: { $append: [{ a: 1 }] } },
+    where: { id: { eq: 1 } }
+  }
+  refusal(t, await service.post([append]), /^Column "tags", at 0: /, '$append')
+  const filter = { id: 'w', op: 'delete', table: 't', where: { kind: { neq: '$src.0' } } }
+  refusal(t, await service.post([source, filter]), /^Column "kind": /, 'a filter')
+  t.same(await stored(service), before)
+})
+
+t.test('types that are written like a list, arrays and JSON take what they took', async t => {
+  const service = await useService(t, { schema })
+  const cases: ReadonlyArray<readonly [column: string, value: unknown, text: string | null]> = [
+    ['span', [1, 5], '[1,6)'],
+    ['span', '[1,5)', '[1,5)'],
+    ['place', '(1,2)', '(1,2)'],
+    ['tags', ['a', 'b'], '{a,b}'],
+    ['tags', '$src.*.kind', '{x,[draft],z}'],
+    ['tags', '$src.0.tags', '{a}'],
+    ['tags', ['$src.1.kind', 'y'], '{[draft],y}'],
+    ['moods', ['sad'], '{sad}'],
+    ['ints', [[1], [2]], '{{1},{2}}'],
+    ['ints', '$src.*.id', '{1,2,3}'],
+    ['docs', [{ a: 1 }, [1]], '{"{\\"a\\":1}",[1]}'],
+    ['kind', '$src.1.kind', '[draft]'],
+    ['kind', '[1]', '[1]'],
+    ['price', { amount: 1 }, '(1,)'],
+    ['paid', { curr: 'EUR' }, '(,EUR)'],
+    ['data', { x: [1] }, '{"x": [1]}'],
+    ['data', '$src.*.id', '[1, 2, 3]'],
+    ['plain', [1, { a: 2 }], '[1,{"a":2}]'],
+    ['document', { a: [] }, '{"a": []}'],
+    ['data', '$src.0.tags', '["a"]'],
+    ['raw', '\\x5b5d', '\\x5b5d'],
+    ['n', null, null]
+  ]
+  for (const [column, value, text] of cases) {
+    for (const { way, op } of writing(column, value)) {
+      const answer = await service.post([source, { ...op, returning: ['id'] }])
+      const written = answer.body.data.w.at(-1).id as number
+      t.same(
+        await service.database.sql.unsafe(
+          `select "${column}"::text as text from t where id = ${written}`
+        ),
+        [{ text }],
+        `${way} ${column} ${JSON.stringify(value)}`
+      )
+      await service.database.sql.unsafe(`truncate t; ${seeds}`)
+    }
+  }
+})
+
+t.test('rows of which some hold a list and others a reference', async t => {
+  const { post } = await useService(t, { schema })
+  const values = [{ id: 71, tags: ['a'] }, { id: 72, tags: '$src.0.tags' }, { id: 73, tags: null }]
+  const insert = { id: 'w', op: 'insert', table: 't', values, returning: ['tags'] }
+  t.strictSame((await post([source, insert])).body.data?.w, [{ tags: ['a'] }, { tags: ['a'] }, {
+    tags: null
+  }])
+  const mixed = [{ id: 74, kind: 'x' }, { id: 75, kind: ['a'] }, { id: 76, kind: '$src.0.kind' }]
+  refusal(
+    t,
+    await post([source, { ...insert, values: mixed }]),
+    /^Row 1 of values, column "kind": /,
+    'mixed'
+  )
+})
+
+t.test('an array in an array is a dimension of its own, or refused', async t => {
+  const { post } = await useService(t, { schema })
+  const insert = (row: object): object => ({
+    id: 'w',
+    op: 'insert',
+    table: 't',
+    values: [{ id: ++id, ...row }],
+    returning: pair
+  })
+  const pair = ['tags', 'ints']
+  const matrix = { tags: [['a'], ['b']], ints: [[1, 2], [3, 4]] }
+  t.strictSame((await post([insert(matrix)])).body.data?.w, [matrix])
+  for (
+    const [row, place] of [
+      [{ tags: ['a', ['b']] }, 1],
+      [{ tags: ['a', '$src.0.ints'] }, 1],
+      [{ tags: ['$src.0.data'] }, 0],
+      [{ names: ['$src.0.data'] }, 0],
+      [{ names: ['$src.1.n', { a: 1 }] }, 1],
+      [{ raws: ['$src.0.data'] }, 0],
+      [{ vectors: ['$src.0.data'] }, 0]
+    ] as const
+  ) {
+    const [column] = Object.keys(row)
+    const answer = await post([source, insert(row)])
+    refusal(t, answer, new RegExp(`^Row 0 of values, column "${column}", at ${place}`), 'nested')
+  }
+  refusal(
+    t,
+    await post([source, insert({ prices: ['$src.1.n', { amount: 1, currr: 'X' }] })]),
+    /^Row 0 of values, column "prices", at 1: the type money_amount has no member "currr"/,
+    'member'
+  )
+  const query = await post([insert({ query: ['a'] })])
+  refusal(t, query, /^Row 0 of values, column "query": /, 'tsquery')
+})
+
+t.test('a list of references holds each value as it is', async t => {
+  const { post, database: { sql } } = await useService(t, { schema })
+  await sql.unsafe(`
+    create table lists (id int primary key, data jsonb, ints int[], n int);
+    insert into lists values (1, '[]', '{}', 1), (2, '[1, 2]', '{1,2}', 2), (3, '1', null, 3),
+      (4, '{"a": [1]}', null, null), (5, '{"a": 1}', null, 5), (6, null, null, 6);
+    grant all on lists to oneflight_user`)
+  const read = (...ids: readonly number[]): object => ({
+    id: 'src',
+    op: 'select',
+    table: 'lists',
+    where: { id: { in: ids } },
+    order: [{ id: 'asc' }],
+    columns: ['data', 'ints', 'n', 'data->a']
+  })
+  const meets = async (ids: readonly number[], where: object): Promise<unknown> =>
+    (await post([
+      read(...ids),
+      { id: 's', op: 'select', table: 'lists', where, columns: ['id'], order: [{ id: 'asc' }] }
+    ])).body.data?.s.map(({ id }: { id: number }) => id)
+  t.same(await meets([1], { data: { in: '$src.*.data' } }), [1])
+  t.same(await meets([1], { data: { nin: '$src.*.data' } }), [2, 3, 4, 5])
+  t.same(await meets([2], { data: { in: ['$src.0.data'] } }), [2])
+  t.same(await meets([1, 2, 3, 6], { data: { in: '$src.*.data' } }), [1, 2, 3])
+  t.same(await meets([4, 5], { data: { eq: { any: '$src.*.data' } } }), [4, 5])
+  t.same(await meets([4], { 'data->a': { in: '$src.*.a' } }), [4])
+  t.same(await meets([4, 6], { 'data->a': { nin: '$src.*.a' } }), [], 'NULL is among them')
+  t.same(await meets([2, 4], { 'data->>a': { in: '$src.*.a' } }), [4], 'as text')
+  t.same(await meets([2, 3], { n: { in: ['$src.0.n', 1, '$src.1.n'] } }), [1, 2, 3])
+  const none = {
+    id: 'src',
+    op: 'select',
+    table: 'lists',
+    where: { id: { eq: 0 } },
+    columns: ['data', 'n']
+  }
+  for (const list of ['data', 'n']) {
+    t.same(
+      (await post([none, {
+        id: 's',
+        op: 'select',
+        table: 'lists',
+        where: { [list]: { in: `$src.*.${list}` } }
+      }])).body.data?.s,
+      []
+    )
+  }
+  t.same(
+    (await post([
+      read(1),
+      { id: 's', op: 'select', table: 't', where: { kind: { in: '$src.*.ints' } } }
+    ])).body.data?.s,
+    [],
+    'an array is no text'
+  )
+})
+
+t.test('the JSON null of rows that are inserted in groups', async t => {
+  const { post, database: { sql } } = await useService(t, { schema })
+  const groups = {
+    id: 'w',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 81, data: '$src.2.data' }, { id: 82, tags: ['a'] }, {
+      id: 83,
+      tags: '$src.0.tags'
+    }],
+    returning: ['id', 'data']
+  }
+  const reader = {
+    id: 'r',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 84, data: '$w.0.data' }, { id: 85, data: '$w.1.data' }]
+  }
+  const answer = await post([source, groups, reader])
+  t.equal(answer.status, 200, answer.text)
+  t.strictSame(
+    [...await sql`select data::text from t where id > 80 order by id`],
+    ['null', null, null, 'null', null].map(data => ({ data }))
+  )
+})
+
+t.test('the JSON null is not NULL', async t => {
+  const service = await useService(t, { schema })
+  const look = async (id: number): Promise<unknown> =>
+    (await service.database.sql.unsafe(
+      `select data::text, plain::text, document::text, kind, n from t where id = ${id}`
+    ))[0]
+  const change = (set: object): object => (
+    { id: 'u', op: 'update', table: 't', set, where: { id: { eq: 2 } } }
+  )
+  t.equal(
+    (await service.post([change({
+      data: { $value: null },
+      plain: { $value: null },
+      document: { $value: null },
+      kind: { $value: null },
+      n: { $value: null }
+    })])).status,
+    200
+  )
+  t.same(await look(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
+  t.equal((await service.post([change({ data: null, plain: null, document: null })])).status, 200)
+  t.same(await look(2), { data: null, plain: null, document: null, kind: null, n: null })
+  const conflict = (set: object): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 't',
+    values: [{ id: 2 }],
+    on_conflict: { columns: ['id'], do: 'update', set }
+  })
+  t.equal((await service.post([conflict({ data: { $value: null }, document: null })])).status, 200)
+  t.match(await look(2), { data: 'null', document: null })
+
+  const copies = {
+    data: '$src.2.data',
+    plain: '$src.2.data',
+    document: '$src.2.document',
+    kind: '$src.2.data',
+    n: '$src.2.data'
+  }
+  const nulls = { data: '$src.1.price', plain: '$src.1.plain', document: '$src.1.price' }
+  for (
+    const source of [
+      { id: 'src', op: 'select', table: 't', order: [{ id: 'asc' }] },
+      {
+        id: 'src',
+        op: 'select',
+        table: 't',
+        order: [{ id: 'asc' }],
+        columns: ['id', 'data', 'plain', 'document', 'price']
+      }
+    ]
+  ) {
+    await service.database.sql`update t set data = null, plain = null, document = null where id = 2`
+    t.equal(
+      (await service.post([source, {
+        id: 'i',
+        op: 'insert',
+        table: 't',
+        values: [{ id: 50, ...copies }, { id: 51, ...nulls }, { id: 52, data: '$src.0.data' }]
+      }])).status,
+      200,
+      'rows of several shapes'
+    )
+    t.same(await look(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
+    t.same(await look(51), { data: null, plain: null, document: null, kind: null, n: null })
+    await service.database.sql`delete from t where id >= 50`
+    t.equal(
+      (await service.post([source, {
+        id: 'i',
+        op: 'insert',
+        table: 't',
+        values: [{ id: 50, ...copies }, { id: 51, ...copies, ...nulls }]
+      }])).status,
+      200
+    )
+    t.same(await look(50), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
+    t.same(await look(51), { data: null, plain: null, document: null, kind: null, n: null })
+    t.equal((await service.post([source, change(copies)])).status, 200)
+    t.same(await look(2), { data: 'null', plain: 'null', document: 'null', kind: null, n: null })
+    t.equal(
+      (await service.post([
+        source,
+        change({ data: null }),
+        conflict({ data: '$src.2.data', plain: '$src.2.plain' })
+      ])).status,
+      200
+    )
+    t.match(await look(2), { data: 'null', plain: 'null' })
+    await service.database.sql`delete from t where id >= 50`
+  }
+  const meets = async (where: object): Promise<unknown> =>
+    (await service.post([
+      source,
+      { id: 's', op: 'select', table: 't', where, columns: ['id'], order: [{ id: 'asc' }] }
+    ])).body.data?.s.map(({ id }: { id: number }) => id)
+  await service.database.sql`update t set data = null where id = 2`
+  const careful = {
+    id: 'c',
+    op: 'update',
+    table: 't',
+    set: { price: { amount: 1 } },
+    where: { id: { eq: 1 } }
+  }
+  for (const also of [[], [careful]]) {
+    t.same(
+      (await service.post([
+        source,
+        { id: 's', op: 'select', table: 't', where: { data: { eq: '$src.2.data' } } },
+        ...also
+      ])).body.data?.s,
+      [],
+      'by reference it counts as NULL, also in a careful attempt'
+    )
+  }
+  t.same(await meets({ 'data->n': { eq: { $value: null } } }), [1])
+  t.same(await meets({ data: { eq: { $value: null } } }), [3])
+  t.same(await meets({ document: { neq: { $value: null } } }), [1])
+  t.same(await meets({ data: { isdistinct: { $value: null } } }), [1, 2])
+  t.same(await meets({ data: { cs: { $value: null } } }), [3])
+  const eq = (where: object): object => ({ id: 'w', op: 'delete', table: 't', where })
+  refusal(
+    t,
+    await service.post([eq({ kind: { neq: { $value: null } } })]),
+    /^Column "kind": only json and jsonb hold the JSON null/,
+    'text'
+  )
+  refusal(
+    t,
+    await service.post([eq({ n: { eq: { $value: null } } })]),
+    /^Column "n": only json and jsonb hold the JSON null/,
+    'int'
+  )
+  t.match(await service.post([eq({ 'data->>n': { eq: { $value: null } } })]), {
+    status: 422,
+    body: {
+      error: {
+        errors: [{ code: 'operand_invalid', path: ['where', 'data->>n', 'eq', '$value'] }]
+      }
+    }
+  })
+})
+
+t.test('$append meets an array or is refused, $inc adds days to a date', async t => {
+  const service = await useService(t, { schema })
+  const before = await stored(service)
+  const change = (set: object, id = 1): object => ({
+    id: 'w',
+    op: 'update',
+    table: 't',
+    set,
+    where: { id: { eq: id } },
+    returning: Object.keys(set)
+  })
+  for (
+    const [id, column] of [
+      [1, 'data'],
+      [3, 'data'],
+      [1, 'document'],
+      [3, 'document']
+    ] as const
+  ) {
+    for (const value of [[1], [], '$src.*.id', '$src.0.id']) {
+      refusal(
+        t,
+        await service.post([source, change({ [column]: { $append: value } }, id)]),
+        new RegExp(`^Column "${column}": \\$append needs an array, and there is none`),
+        JSON.stringify(value)
+      )
+    }
+  }
+  refusal(t, await service.post([change({ kind: { $append: [] } })]), /^Column "kind": /, 'text')
+  t.same(await stored(service), before)
+  const works: ReadonlyArray<readonly [set: object, id: number, row: object]> = [
+    [{ data: { $append: [{ a: 1 }, null] } }, 2, { data: [1, { a: 1 }, null] }],
+    [{ docs: { $append: [{ a: 1 }] } }, 1, { docs: [{ a: 1 }] }],
+    [{ docs: { $append: ['x', null] } }, 1, { docs: [{ a: 1 }, 'x', null] }],
+    [{ document: { $append: [1] } }, 2, { document: [1] }],
+    [{ ints: { $append: [3] } }, 2, { ints: [3] }],
+    [{ day: { $inc: 3 } }, 1, { day: '2024-03-02' }],
+    [{ day: { $inc: -2 } }, 1, { day: '2024-02-29' }],
+    [{ day: { $inc: '$src.0.id' } }, 1, { day: '2024-03-01' }],
+    [{ day: { $inc: 3 } }, 2, { day: null }]
+  ]
+  for (const [set, id, row] of works) {
+    const { body } = await service.post([source, change(set, id)])
+    t.strictSame(body.data?.w, [row], JSON.stringify(set))
+  }
+  t.match(
+    await service.post([change({ day: { $inc: 1.5 } })]),
+    { status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } } }
+  )
+})
+
+t.test('only batches with such values run twice, and those of one type once', async t => {
+  const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
+  const again = async (): Promise<number> =>
+    Number(
+      /reason="values"\} (\d+)/.exec(
+        await (await fetch(`${service.adminUrl}/metrics`)).text()
+      )?.[1] ?? 0
+    )
+  const insert = (row: object): object => (
+    { id: 'w', op: 'insert', table: 't', values: [{ id: ++id, ...row }] }
+  )
+  const usual = [
+    { kind: 'x' },
+    { n: '$src.0.id' },
+    { kind: '$src.0.kind' },
+    { data: { a: [1] } },
+    { data: '$src.0.data' },
+    { tags: ['a'] },
+    { ints: [1] },
+    { plain: [{ a: 1 }] },
+    { day: '$src.0.day' },
+    { n: '$src.1.n' },
+    { kind: '$src.1.tags' }
+  ]
+  for (const row of usual) {
+    t.equal((await service.post([source, insert(row)])).status, 200)
+    t.equal(await again(), 0, JSON.stringify(row))
+  }
+  for (const amount of [1, 2, 3]) {
+    t.equal((await service.post([insert({ price: { amount } })])).status, 200)
+    t.equal(await again(), 1, 'the second time it is known')
+  }
+  t.equal(
+    (await service.post([source, insert({ kind: '$src.1.kind' })])).status,
+    200,
+    'a text that looks like a list'
+  )
+  t.equal(await again(), 2)
+})
+
+t.test('a batch that runs again fails as it would have', async t => {
+  const { post } = await useService(t, { schema })
+  const again = { id: 'again', op: 'insert', table: 't', values: [{ id: 60, kind: '$src.1.kind' }] }
+  for (const columns of [undefined, ['id', 'kind']]) {
+    const read = {
+      id: 'read',
+      op: 'select',
+      table: 't',
+      where: { id: { eq: 1 } },
+      ...columns === undefined ? {} : { columns }
+    }
+    for (const column of ['nope', 'row', 'count']) {
+      const reader = {
+        id: 'reader',
+        op: 'select',
+        table: 't',
+        where: { kind: { eq: `$read.0.${column}` } }
+      }
+      t.match(
+        await post([source, again, read, reader]),
+        { status: 422, body: { error: { code: 'reference_column_missing', op: 'reader' } } },
+        `${column} ${String(columns)}`
+      )
+    }
+    t.match(
+      await post([source, again, { ...read, where: { id: { eq: 99 } } }, {
+        id: 'reader',
+        op: 'select',
+        table: 't',
+        where: { 'data->a': { eq: '$read.0.kind' } }
+      }]),
+      { status: 422, body: { error: { code: 'reference_row_missing', op: 'reader' } } }
+    )
+    const works = await post([source, again, read, {
+      id: 'reader',
+      op: 'select',
+      table: 't',
+      where: { 'data->>a': { neq: '$read.0.kind' }, 'data->n': { isdistinct: '$read.0.kind' } },
+      columns: ['id']
+    }], { headers: { prefer: 'tx=rollback' } })
+    t.strictSame(works.body.data?.reader, [{ id: 1 }])
+  }
+  // A value that PostgreSQL refuses, beside one that might be at fault.
+  const refused = { id: 'w', op: 'insert', table: 't', values: [{ id: 'x', tags: ['a'] }] }
+  t.match(
+    await post([refused]),
+    { status: 400, body: { error: { code: 'invalid_text_representation', op: 'w' } } }
+  )
+})
+
+t.test('references to system columns', async t => {
+  const { post } = await useService(t, { schema })
+  const first = {
+    id: 'f',
+    op: 'select',
+    table: 't',
+    columns: ['id', 'ctid', 'xmin', 'tableoid'],
+    order: [{ id: 'asc' }],
+    limit: 2
+  }
+  for (
+    const where of [
+      { ctid: { eq: '$f.1.ctid' } },
+      { ctid: { in: ['$f.1.ctid'] } },
+      { xmin: { eq: '$f.1.xmin' }, id: { eq: 2 } },
+      { tableoid: { in: '$f.*.tableoid' }, id: { eq: 2 } }
+    ]
+  ) {
+    const { body } = await post([
+      first,
+      { id: 's', op: 'update', table: 't', set: { n: 1 }, where, returning: ['id'] }
+    ])
+    t.strictSame(body.data?.s, [{ id: 2 }], JSON.stringify(where))
+  }
+})

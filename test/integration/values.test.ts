@@ -1,0 +1,400 @@
+/**
+ * Values are lossless: what is written arrives as PostgreSQL itself would read it, and what is read
+ * is what its to_json renders, byte for byte. Every value goes in by insert and by `set`, comes
+ * back by returning and by select, is found by `eq` and carried by a reference.
+ */
+import t from 'tap'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create extension citext;
+  create extension hstore;
+  create type mood as enum ('sad', 'so so', 'HAPPY', 'ä"''\\');
+  create domain positive as int check (value > 0);
+  create domain email as text not null check (value like '%@%');
+  create domain amount as numeric(10, 2);
+  create type point3 as (x int, "y Z" numeric, tags text[]);
+  create type nested as (p point3, j jsonb);
+`
+
+interface Value {
+  /** JSON as it is sent. */
+  readonly json: string
+  /**
+   * PostgreSQL's own text for the value; the JSON string's content, or the JSON itself, unless it
+   * differs.
+   */
+  readonly text?: string
+  /** No `eq`: the type has no equality, or NaN-like rules of its own. */
+  readonly eq?: false
+  /** No reference: JSON renders the type as something that its own input does not read. */
+  readonly ref?: false
+}
+
+const huge = `${'1234567890'.repeat(20)}.${'0123456789'.repeat(20)}`
+const v = (json: string, text?: string): Value => text === undefined ? { json } : { json, text }
+const unequal = (json: string, text?: string): Value => ({ ...v(json, text), eq: false })
+
+const values: Readonly<Record<string, readonly Value[]>> = {
+  int2: [v('-32768'), v('32767'), v('"12"'), v('-0', '0')],
+  int4: [v('-2147483648'), v('2147483647'), v('0')],
+  int8: [
+    v('-9223372036854775808'),
+    v('9223372036854775807'),
+    v('9007199254740993'),
+    v('"9007199254740993"')
+  ],
+  numeric: [
+    v('1.10'),
+    v('10.00'),
+    v('0.000'),
+    v(huge),
+    v(`-${huge}`),
+    v('1e400'),
+    v('1E-400'),
+    v('-0', '0'),
+    v('1e2'),
+    v('9007199254740993.5'),
+    v('"NaN"'),
+    v('"Infinity"'),
+    v('"-Infinity"'),
+    v('1234567890123456789012345678901234567890')
+  ],
+  'numeric(6, 3)': [v('1.1'), v('999.999'), v('-0.001')],
+  float4: [
+    v('0.1'),
+    v('-0'),
+    v('-0.0'),
+    v('1e-45'),
+    v('3.4028235e38'),
+    v('"NaN"'),
+    v('"Infinity"'),
+    v('"-Infinity"'),
+    v('16777217')
+  ],
+  float8: [
+    v('0.1'),
+    v('-0'),
+    v('5e-324'),
+    v('1.7976931348623157e308'),
+    v('0.30000000000000004'),
+    v('"NaN"'),
+    v('"Infinity"'),
+    v('9007199254740993'),
+    v('1e22')
+  ],
+  bool: [v('true'), v('false'), v('"t"'), v('"yes"'), v('"off"')],
+  text: [
+    v('""'),
+    v('" "'),
+    v('"null"'),
+    v('"NULL"'),
+    v('"true"'),
+    v('true'),
+    v('1.10'),
+    v('-0'),
+    v('9007199254740993'),
+    v('"a\\nb\\tc\\r\\u0001\\u007f"'),
+    v('"\\\\ \\" \' / \\b\\f"'),
+    v('"{\\"a\\": 1}"'),
+    v('"😀👨‍👩‍👧‍👦🏳️‍🌈"'),
+    v('"\uffff\ufffe\u{10ffff}"'),
+    v('"e\u0301 é"'),
+    v('"שלום مرحبا \u202e\u200f"'),
+    v('"\u2028\u2029\ufeff"'),
+    v('"$1 $5.00 $2b$10$x $$ off $"'),
+    v('"%s %I -- ; /* */"'),
+    v(JSON.stringify('ä😀"\\'.repeat(160_000)))
+  ],
+  'char(5)': [v('"ab"', 'ab   '), v('"äöüß€"')],
+  'varchar(3)': [v('"äöü"'), v('""')],
+  citext: [v('"MiXeD"')],
+  name: [v('"a name"'), v(`"${'x'.repeat(63)}"`)],
+  '"char"': [v('"x"')],
+  uuid: [v('"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"'), v('"A0EEBC999C0B4EF8BB6D6BB9BD380A11"')],
+  date: [
+    v('"2024-02-29"'),
+    v('"infinity"'),
+    v('"-infinity"'),
+    v('"0044-03-15 BC"'),
+    v('"5874897-12-31"'),
+    v('"4713-11-24 BC"')
+  ],
+  time: [v('"23:59:59.999999"'), v('"24:00:00"')],
+  timetz: [v('"23:59:59.999999+14:00"'), v('"04:05:06.789-08"')],
+  timestamp: [
+    v('"2024-02-29T23:59:59.999999"'),
+    v('"infinity"'),
+    v('"0044-03-15T12:00:00.000001 BC"'),
+    v('"294276-12-31 23:59:59.999999"')
+  ],
+  timestamptz: [
+    v('"2024-02-29T23:59:59.999999Z"'),
+    v('"2024-02-29T23:59:59.999999+05:45"'),
+    v('"-infinity"'),
+    v('"0044-03-15 12:00:00.000001 BC"')
+  ],
+  'timestamptz(3)': [v('"2024-02-29T23:59:59.123Z"')],
+  interval: [
+    v('"1 year 2 mons -3 days 04:05:06.789012"'),
+    v('"-00:00:00.000001"'),
+    v('"P1Y2M3DT4H5M6.7S"')
+  ],
+  bytea: [v('"\\\\x00ff10"'), v('"\\\\x"'), v('"plain"')],
+  json: [
+    unequal('{"b":[1,2.50,-0,1e400],"a":null}'),
+    unequal('1.10'),
+    unequal('"text"', '"text"'),
+    unequal('"$$x"', '"$x"'),
+    unequal('[]'),
+    unequal('true'),
+    unequal('{"__proto__":{"constructor":1.10},"":[[]]}'),
+    unequal('["\\u00e4","\\ud83d\\ude00"]', '["ä","😀"]')
+  ],
+  jsonb: [
+    unequal('{"b":[1,2.50,9007199254740993],"a":null}'),
+    v('1.10'),
+    v('12345678901234567890.0'),
+    unequal('"text"', '"text"'),
+    unequal('"5"', '"5"'),
+    v('false'),
+    unequal('[]'),
+    unequal('{"__proto__":1,"constructor":{"toString":[]}}'),
+    unequal(`[${huge}]`),
+    unequal('[[[[{"a":"$x y"}]]]]')
+  ],
+  'int[]': [
+    v('[]', '{}'),
+    v('[1,null,-3]', '{1,NULL,-3}'),
+    v('[[1,2],[3,4]]', '{{1,2},{3,4}}'),
+    v('"{1,2}"')
+  ],
+  'text[]': [
+    v('["a\\"b","c,d","{e}","NULL",null,"","\\\\"]', '{"a\\"b","c,d","{e}","NULL",NULL,"","\\\\"}'),
+    v('["1",2,true,1.10]', '{1,2,true,1.10}')
+  ],
+  'numeric[]': [v('[1.10,12345678901234567890.5,"NaN"]', '{1.10,12345678901234567890.5,NaN}')],
+  'jsonb[]': [v('[{"a":1.10},null,"x"]', '{"{\\"a\\": 1.10}",NULL,"\\"x\\""}')],
+  'timestamptz[]': [v('["2024-01-01T00:00:00.000001Z"]', '{2024-01-01T00:00:00.000001Z}')],
+  int4range: [v('"[1,5)"'), v('"empty"'), v('"(,)"')],
+  tstzrange: [v('"[2024-01-01 00:00:00.000001+00,)"')],
+  numrange: [v('"[1.10,2.20]"')],
+  int4multirange: [v('"{[1,3),[5,7)}"'), v('"{}"')],
+  'int4range[]': [v('["[1,2)","empty"]', '{"[1,2)",empty}')],
+  inet: [v('"192.168.0.1/24"'), v('"::1"')],
+  cidr: [v('"10.0.0.0/8"')],
+  macaddr: [v('"08:00:2b:01:02:03"')],
+  macaddr8: [v('"08:00:2b:01:02:03:04:05"')],
+  'bit(3)': [v('"101"')],
+  varbit: [v('"10101"'), v('""')],
+  mood: [v('"so so"'), v('"HAPPY"'), v('"ä\\"\'\\\\"')],
+  'mood[]': [v('["sad","so so"]', '{sad,"so so"}')],
+  positive: [v('5')],
+  email: [v('"a@b"')],
+  amount: [v('1.10')],
+  'positive[]': [v('[1,2]', '{1,2}')],
+  point3: [
+    unequal('{"x":1,"y Z":1.10,"tags":["a",null]}', '(1,1.10,"{a,NULL}")'),
+    unequal('{"tags":[]}', '(,,{})'),
+    unequal('"(1,2,)"')
+  ],
+  'point3[]': [unequal('[{"x":1},null]', '{"(1,,)",NULL}')],
+  nested: [
+    unequal(
+      '{"p":{"x":1,"y Z":9007199254740993.10},"j":{"k":[1.10]}}',
+      '("(1,9007199254740993.10,)","{""k"": [1.10]}")'
+    )
+  ],
+  hstore: [{ json: '"\\"a\\"=>\\"1\\", \\"b\\"=>NULL"', ref: false }],
+  point: [unequal('"(1.5,-2)"')],
+  box: [unequal('"(3,4),(1,2)"')],
+  path: [unequal('"[(1,2),(3,4)]"')],
+  polygon: [unequal('"((0,0),(1,0),(1,1))"')],
+  circle: [v('"<(1,2),3>"')],
+  line: [v('"{1,2,3}"')],
+  xml: [unequal('"<a b=\\"c\\">ä&amp;</a>"')],
+  tsvector: [v("\"'cat':1A,3 'fat':2\"")],
+  tsquery: [v("\"'a' & !'b'\"")],
+  money: [v('"$1,234.56"'), v('"-$0.01"')],
+  oid: [v('4294967295')],
+  regclass: [unequal('"pg_class"')],
+  regtype: [unequal('"integer"')],
+  pg_lsn: [v('"16/B374D848"')],
+  xid8: [v('"18446744073709551615"')],
+  jsonpath: [unequal('"$.\\"a\\"[*]?(@ > 1)"')]
+}
+
+t.test('every built-in type', async t => {
+  const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '16000000' } })
+  const { sql } = service.database
+  const expected = (type: string, text: string): Promise<string> =>
+    sql.begin(async sql => {
+      await sql.unsafe(
+        "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle " +
+          "= 'postgres'"
+      )
+      const [row] = await sql.unsafe<Array<{ v: string }>>(
+        `select to_json($1::text::${type})::text as v`,
+        [text]
+      )
+      return row?.v ?? ''
+    })
+  for (const [i, [type, list]] of Object.entries(values).entries()) {
+    await sql.unsafe(
+      `create table t${i} (k int primary key, v ${type}); grant all on t${i} to oneflight_user`
+    )
+    for (const { json, eq = true, ref = true, ...value } of list) {
+      const text = value.text ?? (json.startsWith('"') ? JSON.parse(json) as string : json)
+      const row = (k: number): string => `[{"k":${k},"v":${rendered}}]`
+      // A domain that is NOT NULL takes no NULL first.
+      const before = type === 'email' ? '"x@y"' : 'null'
+      const operations = [
+        ['ins', `"op":"insert","values":[{"k":1,"v":${json}}]`],
+        ['bare', `"op":"insert","values":[{"k":2,"v":${before}}]`],
+        ['upd', `"op":"update","set":{"v":${json}},"where":{"k":{"eq":2}}`],
+        ['sel', '"op":"select","where":{"k":{"eq":2}}'],
+        ['ref', `"op":"insert","values":[{"k":3,"v":${ref ? '"$sel.0.v"' : json}}]`],
+        ['del', '"op":"delete","where":{"k":{"gt":1}}'],
+        ...eq
+          ? [['lit', `"op":"select","where":{"v":{"eq":${JSON.stringify(text)}}}`], [
+              'by',
+            `"op":"select","where":{"v":{"eq":${ref ? '"$ref.0.v"' : json}}}`
+            ]]
+          : [],
+        ['gone', '"op":"delete","all":true']
+      ]
+      const body = `[${
+        operations.map(([id, rest]) => `{"id":"${id}","table":"t${i}",${rest}}`).join()
+      }]`
+      const rendered = await expected(type, text)
+      const answer = await service.post(body)
+      t.equal(
+        answer.status,
+        200,
+        encodeURI(
+          `${type} ${json.slice(0, 60)} ${answer.status === 200 ? '' : answer.text.slice(0, 400)}`
+        )
+      )
+      if (answer.status !== 200) continue
+      const found = eq ? `"lit":${row(1)},"by":${row(1)},` : ''
+      const first = type === 'email' ? rendered.replace(/.*/s, '"x@y"') : 'null'
+      const want = `{"error":null,"data":{"ins":${row(1)},"bare":[{"k":2,"v":${first}}],"upd":${
+        row(2)
+      },"sel":${row(2)},"ref":${
+        row(3)
+      },"del":[{"k":2,"v":${rendered}}, \n {"k":3,"v":${rendered}}],${found}"gone":${row(1)}}}`
+      t.ok(
+        answer.text === want,
+        encodeURI(
+          answer.text === want
+            ? 'byte for byte'
+            : `${answer.text.slice(0, 600)} is not ${want.slice(0, 600)}`
+        )
+      )
+    }
+  }
+})
+
+t.test('what is in a json column comes back as it stands there', async t => {
+  const service = await useService(t, {
+    schema: 'create table j (k int, v json); grant all on j to oneflight_user'
+  })
+  const stored = '{ "a" : 1,\t"a":\n 2.0, "b":"\\u00e4\\/" }'
+  await service.database.sql.unsafe('insert into j values (1, $1::text::json)', [stored])
+  const { text } = await service.post([{ id: 's', op: 'select', table: 'j' }, {
+    id: 'i',
+    op: 'insert',
+    table: 'j',
+    values: [{ k: 2, v: '$s.v' }]
+  }])
+  t.equal(text, `{"error":null,"data":{"s":[{"k":1,"v":${stored}}],"i":[{"k":2,"v":${stored}}]}}`)
+})
+
+t.test('null is NULL, whatever the type', async t => {
+  const service = await useService(t, {
+    schema: "create table n (k int, v jsonb default '1', a int[] default '{1}', s text default " +
+      "'x'); grant all on n to oneflight_user"
+  })
+  const { body } = await service.post([
+    { id: 'i', op: 'insert', table: 'n', values: [{ k: 1, v: null, a: null, s: null }] },
+    { id: 'd', op: 'insert', table: 'n', values: [{ k: 2 }] },
+    {
+      id: 'u',
+      op: 'update',
+      table: 'n',
+      set: { v: null, a: null, s: null },
+      where: { k: { eq: 2 } }
+    }
+  ])
+  t.same(body.data, {
+    i: [{ k: 1, v: null, a: null, s: null }],
+    d: [{ k: 2, v: 1, a: [1], s: 'x' }],
+    u: [{ k: 2, v: null, a: null, s: null }]
+  })
+})
+
+t.test('what a column cannot hold is refused by PostgreSQL, and nothing is written', async t => {
+  const service = await useService(t, {
+    schema: `${schema} create table x (i2 int2, i4 int4, b bool, f float4, n numeric(4, 2), c ` +
+      "varchar(2), bits bit(2), d date, u uuid, m mood, p positive, e email default 'a@b', " +
+      'a int[], j point3); grant all on x to oneflight_user'
+  })
+  const rows: ReadonlyArray<readonly [row: string, code: string]> = [
+    ['{"i2":32768}', 'numeric_value_out_of_range'],
+    ['{"i4":2147483648}', 'numeric_value_out_of_range'],
+    ['{"i4":1.5}', 'invalid_text_representation'],
+    ['{"i4":1e2}', 'invalid_text_representation'],
+    ['{"i4":true}', 'invalid_text_representation'],
+    ['{"i4":"x"}', 'invalid_text_representation'],
+    ['{"i4":""}', 'invalid_text_representation'],
+    ['{"b":2}', 'invalid_text_representation'],
+    ['{"f":1e400}', 'numeric_value_out_of_range'],
+    ['{"n":100}', 'numeric_value_out_of_range'],
+    ['{"c":"abc"}', 'string_data_right_truncation'],
+    ['{"bits":"1"}', 'string_data_length_mismatch'],
+    ['{"d":"2023-02-29"}', 'datetime_field_overflow'],
+    ['{"d":"soon"}', 'invalid_datetime_format'],
+    ['{"u":"x"}', 'invalid_text_representation'],
+    ['{"m":"glad"}', 'invalid_text_representation'],
+    ['{"p":0}', 'check_violation'],
+    ['{"e":null}', 'not_null_violation'],
+    ['{"e":"x"}', 'check_violation'],
+    ['{"a":5}', 'invalid_text_representation'],
+    ['{"a":{"x":1}}', 'invalid_text_representation'],
+    ['{"a":[[1],[2,3]]}', 'invalid_text_representation'],
+    ['{"j":{"x":"y"}}', 'invalid_text_representation']
+  ]
+  for (const [row, code] of rows) {
+    for (
+      const body of [
+        `{"id":"o","op":"insert","table":"x","values":[${row}]}`,
+        '{"id":"i","op":"insert","table":"x","values":[{}]},{"id":"o","op":"update",' +
+        `"table":"x","set":${row},"all":true}`
+      ]
+    ) {
+      const answer = await service.post(`[${body}]`)
+      t.match({ status: answer.status, ...answer.body }, {
+        status: 400,
+        error: { type: 'execution_error', code, op: 'o', committed: false }
+      }, encodeURI(row))
+    }
+  }
+  t.same((await service.database.sql`select * from x`).length, 0)
+})
+
+t.test('a NOT NULL domain takes its default when a row does not name it', async t => {
+  const service = await useService(t, {
+    schema:
+      `${schema} create table x (k int, e email default 'a@b'); grant all on x to oneflight_user`
+  })
+  const { body } = await service.post([
+    { id: 'i', op: 'insert', table: 'x', values: [{ k: 1 }] },
+    { id: 'm', op: 'insert', table: 'x', values: [{ k: 2 }, { k: 3, e: 'c@d' }, {}] },
+    { id: 'u', op: 'update', table: 'x', set: { k: 4 }, where: { k: { eq: '$i.k' } } }
+  ])
+  t.same(body.data, {
+    i: [{ k: 1, e: 'a@b' }],
+    m: [{ k: 2, e: 'a@b' }, { k: 3, e: 'c@d' }, { k: null, e: 'a@b' }],
+    u: [{ k: 4, e: 'a@b' }]
+  })
+})

@@ -1,0 +1,72 @@
+/**
+ * The engine without HTTP: a pool on a test database and flights of plain SQL, for faults that need
+ * an exact moment.
+ */
+import type { Test } from 'tap'
+import { defaultPreferences } from '../../../schemas/prefer.ts'
+import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
+import type { Flight } from '../../../src/transaction/attempt.ts'
+import { fly } from '../../../src/transaction/execute.ts'
+import type { Landed } from '../../../src/transaction/outcome.ts'
+import { createPool, type LanePool, type PoolOptions } from '../../../src/postgres/pool.ts'
+import type { Statement } from '../../../src/sql/compile.ts'
+import { sessionStatement } from '../../../src/sql/session.ts'
+
+export interface Engine {
+  readonly pool: LanePool
+  /** Why lanes could not be opened, so far. */
+  readonly openFailures: readonly unknown[]
+  /**
+   * Flies statements that answer one column each, as oneflight_user; a deadline of 5 s unless said
+   * otherwise.
+   */
+  run(texts: readonly string[], deadlineMs?: number): Promise<Landed>
+}
+
+/** A pool of one lane unless said otherwise; it is closed at the end of `t`. */
+export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
+  const openFailures: unknown[] = []
+  const pool = createPool({
+    target: parseDatabaseUrl(url),
+    size: 1,
+    queueSize: 100,
+    queueTimeoutMs: 20_000,
+    onOpenFailed: reason => openFailures.push(reason),
+    ...options
+  })
+  t.teardown(() => pool.close())
+  return {
+    pool,
+    openFailures,
+    run: (texts, deadlineMs = 5000) =>
+      fly(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
+  }
+}
+
+/** The same flight with another piece in the text of its session scope. */
+export function alterSession (flight: Flight, from: string, to: string): Flight {
+  const change = (session: Statement): Statement => {
+    if (!session.text.includes(from)) throw new Error(`no "${from}" in the session scope`)
+    return { ...session, text: session.text.replace(from, to) }
+  }
+  return { ...flight, session: connection => change(flight.session(connection)) }
+}
+
+/** A flight of statements without parameters, in a session that asks for the transaction's id. */
+export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
+  return {
+    role: 'oneflight_user',
+    session: () =>
+      sessionStatement(
+        {
+          role: 'oneflight_user',
+          claims: '{"role":"oneflight_user"}',
+          requestId: 'test',
+          writes: true
+        },
+        { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 }
+      ),
+    operations: texts.map(text => ({ text, parameters: [], prepare: true })),
+    mode: defaultPreferences
+  }
+}

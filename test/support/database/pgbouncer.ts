@@ -1,0 +1,125 @@
+/**
+ * PgBouncer in transaction mode in front of a test database, where it is installed: on PATH or in
+ * /usr/sbin.
+ *
+ * In charge of: finding, starting, killing and ending it.
+ * Refuses to: install it, or to hide that it is not there.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import postgres, { type Sql } from 'postgres'
+import type { Test } from 'tap'
+import { as, give, scratchDirectory, serverAccount } from '../../../src/dev/account.ts'
+import { freePort } from '../../../src/dev/port.ts'
+import { findProgram } from '../process/programs.ts'
+import { until } from '../until.ts'
+
+/** Where the program is; undefined when it is not installed. */
+export const program = findProgram('pgbouncer')
+
+export interface Pooler {
+  /** `url` with its host and port replaced by PgBouncer's. */
+  through(url: string): string
+  /** PgBouncer's own console: `show pools` and the like. */
+  show(command: string): Promise<ReadonlyArray<Record<string, unknown>>>
+  /** Ends it by SIGKILL and starts it again. */
+  kill(): Promise<void>
+}
+
+export interface PoolerOptions {
+  /** Connections to the server. */
+  readonly size: number
+  /** Further settings, as in pgbouncer.ini. */
+  readonly settings?: Readonly<Record<string, string | number>>
+}
+
+/** Starts it in front of the server of `url`, for every database there; it ends with `t`. */
+export async function usePooler (
+  t: Pick<Test, 'teardown'>,
+  url: string,
+  { size, settings = {} }: PoolerOptions
+): Promise<Pooler> {
+  const { hostname, port: serverPort } = new URL(url)
+  const account = serverAccount()
+  const directory = await mkdtemp(join(await scratchDirectory(account), 'oneflight-pgbouncer-'))
+  const port = await freePort()
+  const file = join(directory, 'pgbouncer.ini')
+  const all = {
+    listen_addr: '127.0.0.1',
+    listen_port: port,
+    unix_socket_dir: '',
+    auth_type: 'trust',
+    auth_file: join(directory, 'users.txt'),
+    admin_users: 'console',
+    pool_mode: 'transaction',
+    default_pool_size: size,
+    max_client_conn: 200,
+    // Nothing is to wait for the next round of a timer.
+    server_login_retry: 0,
+    ...settings
+  }
+  await writeFile(
+    file,
+    `[databases]\n* = host=${hostname} port=${serverPort}\n[pgbouncer]\n${
+      Object.entries(all).map(([name, value]) => `${name} = ${value}\n`).join('')
+    }`
+  )
+  await writeFile(
+    join(directory, 'users.txt'),
+    '"oneflight_login" "login"\n"postgres" ""\n"console" ""\n'
+  )
+  for (const path of [directory, file, join(directory, 'users.txt')]) await give(path, account)
+
+  const console = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => withConsole(port, work)
+  const start = async (): Promise<ChildProcess> => {
+    const child = spawn(program as string, ['-q', file], { ...as(account), stdio: 'ignore' })
+    await until(() => {
+      if (child.exitCode !== null) throw new Error(`PgBouncer ended with ${child.exitCode}`)
+      return console(sql => sql.unsafe('show version').simple()).then(() => true, () => false)
+    })
+    return child
+  }
+  let child = await start()
+  const end = async (): Promise<void> => {
+    const ended = once(child, 'exit')
+    child.kill('SIGKILL')
+    await ended
+  }
+  t.teardown(async () => {
+    await end()
+    await rm(directory, { recursive: true, force: true })
+  })
+  return {
+    through (url) {
+      const led = new URL(url)
+      led.host = `127.0.0.1:${port}`
+      return led.href
+    },
+    show: command => console(sql => sql.unsafe(`show ${command}`).simple()),
+    async kill () {
+      await end()
+      child = await start()
+    }
+  }
+}
+
+async function withConsole<T> (port: number, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = postgres({
+    host: '127.0.0.1',
+    port,
+    user: 'console',
+    password: '',
+    database: 'pgbouncer',
+    max: 1,
+    fetch_types: false,
+    connect_timeout: 2,
+    onnotice () {}
+  })
+  try {
+    return await work(sql)
+  } finally {
+    await sql.end({ timeout: 0 })
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Filters beside SQL conditions of the same meaning, on one table that has nearly every kind of
+ * column.
+ *
+ * In charge of: the table, and that a filter meets the same rows as its condition, in a select, an
+ * update and a delete. Refuses to: change the table; what is deleted comes back by a trigger.
+ */
+import type { Test } from 'tap'
+import type { ServiceUnderTest } from '../service.ts'
+
+/**
+ * `filter` is JSON text where JavaScript would lose digits. It meets some of the rows but not all,
+ * or `why` says why not.
+ */
+export type FilterRow = readonly [filter: object | string, condition: string, why?: string]
+
+/** `things` and its copy `doomed`, whose rows come back when they are deleted. */
+export const thingsSchema = `
+  create type mood as enum ('sad', 'ok', 'happy');
+  create domain positive as int check (value > 0);
+  create table things (
+    id int primary key, mark int, n int, m int, big bigint, num numeric(6,2), txt text, other text,
+      vc varchar(8), ch char(4), flag bool, ts timestamptz, day date, uid uuid,
+    mood mood, pos positive, raw bytea, ints int[], texts text[], moods mood[], jb jsonb,
+      span int4range, period tstzrange, doc json, tsv tsvector,
+    "select" text, "We""ird Col" int, "x.y" int, "eq" int);
+  insert into things (id, n, m, big, num, txt, other, vc, ch, flag, ts, day, uid, mood, pos, raw,
+    ints, texts, moods, jb, span, period) values
+    (1, 1, 1, 9007199254740993, 1.10, 'apple', 'apple', 'red', 'ab', true,
+      '2024-01-01T00:00:00.000001Z', '2024-01-01', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'sad', 1, '\\x00ff', '{1,2,3}', '{red,green}', '{sad,ok}',
+        '{"a": 1, "k": "x", "items": [{"sku": "p1", "qty": 2}, {"sku": "p2"}]}', '[1,5)',
+        '[2024-01-01Z,2024-02-01Z)'),
+    (2, 2, 1, 9007199254740992, 1.11, 'Apple pie', 'apple', 'RED', 'abc', false,
+      '2024-01-01T00:00:00Z', '2024-01-02', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'ok', 2, '\\x00', '{3,4}', '{green,blue}', '{happy}',
+        '{"a": "1", "k": null, "with space": true, "quo\\"te": 1, "a-b": 1}', '[5,10)',
+        '[2024-02-01Z,)'),
+    (3, 3, 5, -9223372036854775808, -1.00, 'banana', 'split', 'blue', 'b', true,
+      '2024-06-01T12:00:00Z', 'infinity', 'c0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'happy', 3, '', '{}', '{}', '{}', '{}', 'empty', 'empty'),
+    (4, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+      null, null, null, null, null, null),
+    (5, 0, 0, 0, 0, '', '', '', '', null, '-infinity', '-infinity',
+      '00000000-0000-0000-0000-000000000000', null, 5, '\\x01', '{NULL}', '{NULL,""}', '{NULL}',
+      'null', '(,0]', '(,2024-01-01Z)'),
+    (6, -5, 3, 42, 9999.99, 'ünïcödé 😀 100%', 'a_b\\d', 'Ünï', '😀', false,
+      '2024-01-01T01:00:00.000003+01:00', '2024-02-29', 'd0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'sad', 6, '\\xdeadbeef', '{1,NULL,3}', '{ünï,"a,b","{x}"}', '{ok}',
+        '[1, "x", null, {"a": 1}]', '[1,5]', '[2024-01-15Z,2024-01-20Z]'),
+    (7, 2147483647, 2147483647, 7, 'NaN', 'The quick brown foxes jumped over lazy dogs', 'fox',
+      'fox', 'fox', true, '2024-01-01T00:00:00.000002Z', '2023-12-31',
+      'e0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'happy', 7, '\\x61', '{7}', '{"The quick"}', '{sad,NULL}', '"x"', '[3,3]',
+        '[2030-01-01Z,2030-01-02Z)'),
+    (8, 8, 9, 8, 8.00, '$src.0.id', 'src', '$5.00', 'null', false, '2025-01-01T00:00:00Z',
+      '2024-01-03', 'f0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'ok', 8, '\\x62', '{2,1}', '{red}', '{ok,happy}',
+      '{"$col": "n", "a": {"b": [10, 20, {"c": "deep foxes"}]}, "0": "zero",'
+        ' "tags": ["red", "blue"]}', '[20,30)', '[2031-01-01Z,2031-01-02Z)'),
+    (9, 9, 9, 9, 1.1, 'O''Brien "quoted" \\', 'o', 'x', 'x', true, '2024-01-01T00:00:00Z',
+      '2024-01-02', 'f1eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'sad', 9, '\\x63', '{1}', '{x}', '{sad}', '5', '[10,20)', '[2024-02-01Z,2024-03-01Z)'),
+    (10, 10, -10, 10, 10, 'true', 'null', 'y', 'y', false, '2024-01-01T00:00:00Z', '2024-01-02',
+      'f2eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+      'sad', 10, '\\x64', '{10}', '{y}', '{sad}', 'true', '[11,12)', '[2024-03-01Z,2024-03-02Z)');
+  update things set doc = jb::text::json, tsv = to_tsvector('english', txt), "select" = txt,
+    "We""ird Col" = n, "x.y" = n, "eq" = n;
+  create table doomed (like things);
+  insert into doomed select * from things;
+  create function come_back() returns trigger language plpgsql
+    as 'begin insert into doomed select old.*; return null; end';
+  create trigger come_back after delete on doomed for each row execute function come_back();
+  grant all on things, doomed to oneflight_user;
+`
+
+/** Each filter as `where` of a select, an update and a delete, against its condition. */
+export async function sameRows (
+  t: Test,
+  service: ServiceUnderTest,
+  rows: readonly FilterRow[]
+): Promise<void> {
+  const everything = await meeting(service, 'true')
+  for (const [filter, condition, why] of rows) {
+    const where = typeof filter === 'string' ? filter : JSON.stringify(filter)
+    const want = await meeting(service, condition)
+    const { body, text } = await service.post(
+      `[{"id":"s","op":"select","table":"things","where":${where}},
+      {"id":"u","op":"update","table":"things","set":{"mark":1},"where":${where}},
+        {"id":"d","op":"delete","table":"doomed","where":${where}}]`
+    )
+    const got = body.error === null ? ['s', 'u', 'd'].map(id => ids(body.data[id])) : text
+    t.strictSame(got, [want, want, want], encodeURI(`${where} ${why ?? ''}`))
+    if (why === undefined) {
+      t.ok(
+        want.length > 0 && want.length < everything.length,
+        encodeURI(`${condition} meets some rows but not all`)
+      )
+    }
+  }
+}
+
+async function meeting (service: ServiceUnderTest, condition: string): Promise<number[]> {
+  return ids(
+    await service.database.sql.unsafe<Array<{ id: number }>>(
+      `select id from things where ${condition}`
+    )
+  )
+}
+
+/** Ids of rows, ascending. */
+export function ids (rows: ReadonlyArray<{ readonly id: number }>): number[] {
+  return rows.map(({ id }) => id).sort((a, b) => a - b)
+}

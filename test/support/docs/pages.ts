@@ -1,0 +1,131 @@
+/**
+ * The pages of the documentation as text: which there are, their fenced blocks with what a page
+ * says of how they are checked, their links and anchors.
+ *
+ * In charge of: reading Markdown as far as the tests of the documentation need it.
+ * Refuses to: run anything, or judge a page; that is for the tests.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+/** The root of the project. */
+export const root = resolve(import.meta.dirname, '../../..')
+
+/** Folders that hold no page of the project. */
+const FOREIGN = new Set(['node_modules', 'coverage', 'dist'])
+
+/** All Markdown files of the project, by their paths from its root. */
+export function listPages (folder = ''): readonly string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap(entry => {
+    if (entry.name.startsWith('.') || FOREIGN.has(entry.name)) return []
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return listPages(path)
+    return entry.name.endsWith('.md') ? [path] : []
+  })
+}
+
+export function readPage (path: string): string {
+  return readFileSync(join(root, path), 'utf8')
+}
+
+/** How a block is checked, as the comment directly above it says. */
+export type Check =
+  | { readonly kind: 'run', readonly where: string }
+  | { readonly kind: 'run by', readonly file: string }
+  | { readonly kind: 'not run', readonly reason: string }
+  | { readonly kind: 'answer' }
+
+export interface Block {
+  /** The word behind the fence, or '' without one. */
+  readonly language: string
+  readonly text: string
+  /** Number of the line of its fence, from 1. */
+  readonly line: number
+  readonly check: Check | undefined
+}
+
+const FENCE = /^(\s*)(`{3,}|~{3,})\s*([\w-]*)/
+
+/** All fenced blocks of a page in their order, also indented ones. */
+export function readBlocks (page: string): readonly Block[] {
+  const lines = page.split('\n')
+  const blocks: Block[] = []
+  for (let i = 0; i < lines.length; i++) {
+    const [, indent = '', fence = '', language = ''] = FENCE.exec(lines[i] as string) ?? []
+    if (fence === '') continue
+    const start = i++
+    while (i < lines.length && lines[i]?.trim() !== fence) i++
+    const text = lines.slice(start + 1, i).map(line =>
+      line.startsWith(indent) ? line.slice(indent.length) : line
+    ).join('\n')
+    blocks.push({ language, text, line: start + 1, check: readCheck(lines[start - 1] ?? '') })
+  }
+  return blocks
+}
+
+function readCheck (line: string): Check | undefined {
+  const [, kind, rest = ''] =
+    /^\s*<!-- (run by|run|not run|answer)(?:: (.+?))? -->\s*$/.exec(line) ?? []
+  switch (kind) {
+    case 'run':
+      return { kind, where: rest }
+    case 'run by':
+      return { kind, file: rest }
+    case 'not run':
+      return { kind, reason: rest }
+    case 'answer':
+      return { kind }
+    default:
+      return undefined
+  }
+}
+
+/** A page without its blocks, comments and code spans: what is left has the links and headings. */
+function proseOf (page: string): string {
+  const kept: string[] = []
+  let open: string | undefined
+  for (const line of page.split('\n')) {
+    const fence = FENCE.exec(line)?.[2]
+    if (open !== undefined) open = line.trim() === open ? undefined : open
+    else if (fence !== undefined) open = fence
+    else kept.push(line)
+  }
+  return kept.join('\n').replaceAll(/<!--[\s\S]*?-->/g, '')
+}
+
+/** Where the links and images of a page lead, as written. */
+export function linksOf (page: string): readonly string[] {
+  const prose = proseOf(page).replaceAll(/`[^`\n]*`/g, '`')
+  return [
+    ...Array.from(
+      prose.matchAll(/\]\(<?([^()\s>]+(?:\([^()\s]*\)[^()\s>]*)?)>?(?:\s+"[^"]*")?\)/g),
+      ([, target]) => target as string
+    ),
+    ...Array.from(prose.matchAll(/^\s*\[[^\]]+\]:\s*(\S+)/gm), ([, target]) => target as string),
+    ...Array.from(
+      prose.matchAll(/\b(?:href|src|srcset)="([^"]+)"/g),
+      ([, target]) => target as string
+    )
+  ]
+}
+
+/**
+ * The anchors of a page, as GitHub makes them of its headings, and those that are written as HTML.
+ */
+export function anchorsOf (page: string): ReadonlySet<string> {
+  const prose = proseOf(page)
+  const anchors = new Set(
+    Array.from(prose.matchAll(/\b(?:id|name)="([^"]+)"/g), ([, name]) => name as string)
+  )
+  const seen = new Map<string, number>()
+  for (const [, heading = ''] of prose.matchAll(/^#{1,6}\s+(.*?)\s*#*$/gm)) {
+    const slug = heading.replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replaceAll(
+      /[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu,
+      ''
+    ).replaceAll(' ', '-')
+    const count = seen.get(slug) ?? 0
+    seen.set(slug, count + 1)
+    anchors.add(count === 0 ? slug : `${slug}-${count}`)
+  }
+  return anchors
+}

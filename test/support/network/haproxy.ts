@@ -1,0 +1,101 @@
+/**
+ * haproxy with the shipped configuration in front of instances of the service, each a process of
+ * its own on one database.
+ *
+ * In charge of: starting and ending them. Of deploy/haproxy/haproxy.cfg only addresses are
+ * replaced. Refuses to: send requests.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { freePort } from '../../../src/dev/port.ts'
+import { childEnvironment } from '../process/process.ts'
+import { findProgram, startProgram, type Running } from '../process/programs.ts'
+import { answering, ask, testEnvironment } from '../service.ts'
+import { until } from '../until.ts'
+
+export const haproxy = findProgram('haproxy')
+
+const main = join(import.meta.dirname, '../../../src/main.ts')
+const shipped = new URL('../../../deploy/haproxy/haproxy.cfg', import.meta.url)
+
+export interface Instance extends Running {
+  readonly url: string
+  readonly adminUrl: string
+}
+
+/** Starts an instance on ports of its own, and waits until it is ready. */
+export async function startInstance (
+  t: Test,
+  databaseUrl: string,
+  env: Readonly<Record<string, string>> = {}
+): Promise<Instance> {
+  const running = startProgram(
+    t,
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', main],
+    childEnvironment({
+      DATABASE_URL: databaseUrl,
+      ...testEnvironment,
+      SHUTDOWN_DELAY_MS: '5000',
+      ...env
+    })
+  )
+  const address = async (name: string): Promise<string> =>
+    await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(running.output())?.[1])
+  const [url, adminUrl] = [await address('main'), await address('admin')]
+  await answering(`${adminUrl}/ready`)
+  return { ...running, url, adminUrl }
+}
+
+export interface Balancer extends Running {
+  readonly url: string
+  readonly statsUrl: string
+  /** The state that haproxy gives each server, by its name: `UP`, `DOWN`, … */
+  states(): Promise<Readonly<Record<string, string>>>
+}
+
+/**
+ * Starts haproxy in front of `servers`, which take the places of oneflight-1, oneflight-2 and so
+ * on; it ends with `t`.
+ */
+export async function startBalancer (
+  t: Test,
+  servers: ReadonlyArray<Pick<Instance, 'url' | 'adminUrl'>>,
+  change: (config: string) => string = config => config
+): Promise<Balancer> {
+  const [port, statsPort] = [await freePort(), await freePort()]
+  const config = servers.reduce(
+    (text, { url, adminUrl }, i) =>
+      text.replace(
+        ` oneflight-${i + 1}:4000`,
+        ` ${new URL(url).host} port ${new URL(adminUrl).port}`
+      ),
+    (await readFile(shipped, 'utf8')).replace('bind :4000', `bind 127.0.0.1:${port}`).replace(
+      'bind :8404',
+      `bind 127.0.0.1:${statsPort}`
+    )
+  )
+  const file = join(t.testdir(), 'haproxy.cfg')
+  await writeFile(file, change(config))
+  const running = startProgram(t, haproxy as string, ['-f', file])
+  const statsUrl = `http://127.0.0.1:${statsPort}`
+  const states = async (): Promise<Record<string, string>> => {
+    const [head = '', ...lines] = (await ask(`${statsUrl}/;csv`)).text.trim().split('\n')
+    const names = head.replace('# ', '').split(',')
+    const rows = lines.map(line =>
+      Object.fromEntries(line.split(',').map((value, i) => [names[i] as string, value]))
+    )
+    return Object.fromEntries(
+      rows.filter(({ svname }) => /^oneflight-/.test(svname ?? '')).map((
+        { svname, status }
+      ) => [svname as string, status as string])
+    )
+  }
+  await until(async () => {
+    if (running.child.exitCode !== null) throw new Error(`haproxy ended: ${running.output()}`)
+    const now = await states().catch(() => ({}))
+    return servers.every((_, i) => (now as Record<string, string>)[`oneflight-${i + 1}`] === 'UP')
+  })
+  return { ...running, url: `http://127.0.0.1:${port}`, statsUrl, states }
+}

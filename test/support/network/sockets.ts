@@ -1,0 +1,37 @@
+/**
+ * Sockets as the service opens and uses them. In charge of naming hosts briefly and of names that
+ * no DNS server knows; the user is always "app", the password "hunter2" (which no error may tell).
+ */
+import dns from 'node:dns'
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
+import { openSocket, type OpenSocket } from '../../../src/postgres/connect.ts'
+
+export const open = (hosts: string, query = '', start = 0, timeoutMs = 2000): Promise<OpenSocket> =>
+  openSocket(parseDatabaseUrl(`postgres://app:hunter2@${hosts}/db?${query}`), start, timeoutMs)
+
+/** What a client library does with the socket: write, then listen. Closes it. */
+export async function ping (socket: Socket): Promise<string> {
+  socket.write('ping')
+  const [answer] = await once(socket, 'data')
+  socket.destroy()
+  return String(answer)
+}
+
+type Lookup = (
+  name: string,
+  options: object,
+  found: (error: null, all: readonly object[]) => void
+) => void
+
+/** From now on these names have these addresses, in this process. */
+export function nameHosts (names: Readonly<Record<string, readonly string[]>>): void {
+  const original = dns.lookup as unknown as Lookup
+  const lookup: Lookup = (name, options, found) => {
+    const addresses = names[name]
+    if (addresses === undefined) return original(name, options, found)
+    found(null, addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 })))
+  }
+  Object.assign(dns, { lookup })
+}

@@ -1,0 +1,67 @@
+/**
+ * The compiled client, and a page of the same origin as the service for it to run on.
+ *
+ * In charge of: compiling it, and one HTTP server for page, client and service.
+ * Refuses to: know any browser.
+ */
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Test } from 'tap'
+
+/** Compiles the client into `directory`. */
+export async function compileClient (directory: string): Promise<void> {
+  const root = join(import.meta.dirname, '../../..')
+  await promisify(execFile)(process.execPath, [
+    join(root, 'node_modules/typescript/bin/tsc'),
+    '-p',
+    join(root, 'client'),
+    '--outDir',
+    directory
+  ])
+}
+
+/**
+ * One origin: an empty page at `/`, the compiled client under `/client/`, and the service behind
+ * `/batch`. Ends with `t`.
+ */
+export async function useOrigin (
+  t: Pick<Test, 'teardown'>,
+  { client, service }: { readonly client: string, readonly service: string }
+): Promise<string> {
+  const server = createServer((incoming, outgoing) => {
+    const { url = '/', method = 'GET' } = incoming
+    if (url === '/batch') {
+      const { host, ...headers } = incoming.headers
+      incoming.pipe(
+        request(service, { method, headers: { ...headers, connection: 'close' } }, answer => {
+          outgoing.writeHead(answer.statusCode as number, answer.headers)
+          answer.pipe(outgoing)
+        }).on('error', () => outgoing.destroy())
+      )
+      return
+    }
+    if (url === '/') {
+      outgoing.setHeader('content-type', 'text/html').end(
+        '<!doctype html><title>Corner Shop</title>'
+      )
+    } else {
+      readFile(join(client, url.replace('/client/', ''))).then(
+        text => outgoing.setHeader('content-type', 'text/javascript').end(text),
+        () => outgoing.writeHead(404).end()
+      )
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    server.closeAllConnections()
+    server.close()
+    await once(server, 'close')
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}

@@ -1,0 +1,252 @@
+/**
+ * What Prometheus reads: expressions, an exposition as text, and Prometheus itself with the shipped
+ * configuration where it is installed.
+ *
+ * In charge of: taking expressions apart, and of starting Prometheus and the blackbox exporter with
+ * other targets and shorter times. Refuses to: judge what an expression says.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parser } from '@prometheus-io/lezer-promql'
+import type { Test } from 'tap'
+import { parse, stringify } from 'yaml'
+import { freePort } from '../../../src/dev/port.ts'
+import { findProgram, startProgram } from './programs.ts'
+import { ask } from '../service.ts'
+import { moodySchema } from '../database/triggers.ts'
+import { until } from '../until.ts'
+
+export const promtool = findProgram('promtool')
+export const prometheus = findProgram('prometheus')
+export const blackbox = findProgram('blackbox_exporter') ??
+  findProgram('prometheus-blackbox-exporter')
+
+export const observability = join(import.meta.dirname, '../../../deploy/observability')
+
+/**
+ * A database to be watched: `slow` takes so many seconds, and an insert into `moody` is run again.
+ */
+export function watchedSchema (seconds: number): string {
+  return `
+    create table notes (id int primary key);
+    create view slow as select pg_sleep(${seconds})::text as x;
+    ${moodySchema}
+    create trigger moody before insert on moody for each row execute function moody();
+    grant all on all tables in schema public to oneflight_user; grant all
+      on all sequences in schema public to oneflight_user;`
+}
+
+export interface Rule {
+  readonly alert: string
+  readonly expr: string
+  readonly for?: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+export interface Panel {
+  readonly id: number
+  readonly title: string
+  readonly type: string
+  readonly description?: string
+  readonly datasource?: { readonly uid: string }
+  readonly gridPos: {
+    readonly x: number,
+    readonly y: number,
+    readonly w: number,
+    readonly h: number
+  }
+  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } }
+  readonly targets?: ReadonlyArray<
+    {
+      readonly refId: string,
+      readonly expr: string,
+      readonly legendFormat: string,
+      readonly datasource: { readonly uid: string }
+    }
+  >
+}
+
+export interface Dashboard {
+  readonly uid: string
+  readonly panels: readonly Panel[]
+  readonly templating: {
+    readonly list: ReadonlyArray<{ readonly query: { readonly query: string } }>
+  }
+  readonly annotations: { readonly list: ReadonlyArray<{ readonly expr: string }> }
+}
+
+export async function readAlerts (): Promise<readonly Rule[]> {
+  const { groups } = parse(await readFile(join(observability, 'alerts.yml'), 'utf8')) as {
+    groups: ReadonlyArray<{ rules: readonly Rule[] }>
+  }
+  return groups.flatMap(({ rules }) => rules)
+}
+
+export async function readDashboard (): Promise<Dashboard> {
+  return JSON.parse(
+    await readFile(join(observability, 'grafana/dashboards/oneflight.json'), 'utf8')
+  ) as Dashboard
+}
+
+/** An expression of the dashboard as Grafana would send it, for all instances. */
+export const fillIn = (expr: string, window: string): string =>
+  expr.replaceAll('$__rate_interval', window).replaceAll('$instance', '.*')
+
+export interface Expression {
+  /** Where it is no PromQL; empty when it is. */
+  readonly faults: readonly string[]
+  /** Metrics that are read, each with the labels that its matchers name. */
+  readonly selectors: ReadonlyArray<{ readonly metric: string, readonly labels: readonly string[] }>
+  /** Labels of `by`, `without`, `on`, `ignoring` and `group_left`. */
+  readonly grouping: readonly string[]
+}
+
+/** Takes an expression apart. */
+export function readExpression (expr: string): Expression {
+  const faults: string[] = []
+  const selectors: Array<{ metric: string, labels: string[] }> = []
+  const grouping: string[] = []
+  parser.parse(expr).iterate({
+    enter ({ type, from, to, node }) {
+      const text = expr.slice(from, to)
+      if (type.isError) faults.push(`at ${from} of ${expr}`)
+      if (type.name === 'VectorSelector') {
+        selectors.push({ metric: expr.slice(from, to).split('{')[0]?.trim() ?? '', labels: [] })
+      }
+      if (type.name !== 'LabelName') return
+      if (node.parent?.name === 'GroupingLabels') grouping.push(text)
+      else selectors.at(-1)?.labels.push(text)
+    }
+  })
+  return { faults, selectors, grouping }
+}
+
+export interface Family {
+  readonly name: string
+  readonly type: string
+  readonly help: string
+  readonly labels: ReadonlySet<string>
+}
+
+/**
+ * The metrics of an exposition by name, each with the labels that any of its samples has (`le` and
+ * `quantile` apart).
+ */
+export function readExposition (text: string): ReadonlyMap<string, Family> {
+  const families = new Map<
+    string,
+    { name: string, type: string, help: string, labels: Set<string> }
+  >()
+  for (const line of text.split('\n')) {
+    const [, word, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
+    if (word === 'HELP') families.set(name, { name, type: '', help: rest, labels: new Set() })
+    const family = families.get(name)
+    if (word === 'TYPE' && family !== undefined) family.type = rest
+    const [, sample = '', labels = ''] = /^([a-z0-9_]+)(?:\{(.*)\})? \S+$/.exec(line) ?? []
+    const of = families.get(sample) ?? families.get(sample.replace(/_(bucket|sum|count)$/, ''))
+    for (const [, label = ''] of labels.matchAll(/([a-z_]+)="/g)) {
+      if (label !== 'le' && label !== 'quantile') of?.labels.add(label)
+    }
+  }
+  return families
+}
+
+export interface Target {
+  readonly adminUrl: string
+}
+
+export interface PrometheusUnderTest {
+  readonly url: string
+  /** The samples of an expression now, each with its labels. */
+  query(
+    expr: string
+  ): Promise<
+    ReadonlyArray<{ readonly metric: Readonly<Record<string, string>>, readonly value: number }>
+  >
+  /** Names of alerts that fire. */
+  firing(): Promise<ReadonlySet<string>>
+}
+
+/** Times that are short enough to wait for. */
+export const RATE_WINDOW = '10s'
+
+/**
+ * Prometheus with prometheus.yml and alerts.yml, of which only these are other ones: where targets
+ * are, how often they are asked, and, when `hasty`, that an alert fires as soon as it is true. It
+ * ends with `t`. Without the blackbox exporter nobody says who is ready.
+ */
+export async function startPrometheus (
+  t: Test,
+  targets: readonly Target[],
+  { hasty = false } = {}
+): Promise<PrometheusUnderTest> {
+  const addresses = targets.map(({ adminUrl }) => new URL(adminUrl).host)
+  const prober = blackbox === undefined ? undefined : await startBlackbox(t, blackbox)
+  const directory = t.testdir()
+  const config = parse(await readFile(join(observability, 'prometheus.yml'), 'utf8'), {
+    merge: true
+  }) as { global: object, scrape_configs: Array<Record<string, unknown>> }
+  config.global = { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' }
+  for (const job of config.scrape_configs) {
+    delete job['dns_sd_configs']
+    job['static_configs'] = [{ targets: addresses }]
+  }
+  await writeFile(
+    join(directory, 'prometheus.yml'),
+    stringify(config, { aliasDuplicateObjects: false }).replace(
+      'blackbox:9115',
+      prober ?? 'blackbox:9115'
+    )
+  )
+  const rules = await readFile(join(observability, 'alerts.yml'), 'utf8')
+  await writeFile(
+    join(directory, 'alerts.yml'),
+    hasty ? rules.replace(/^( +for:) .*$/gm, '$1 0s') : rules
+  )
+  const address = `127.0.0.1:${await freePort()}`
+  const running = startProgram(t, prometheus as string, [
+    `--config.file=${join(directory, 'prometheus.yml')}`,
+    `--storage.tsdb.path=${join(directory, 'data')}`,
+    `--web.listen-address=${address}`,
+    '--log.level=warn'
+  ])
+  const url = `http://${address}`
+  await until(async () => {
+    if (running.child.exitCode !== null) throw new Error(`Prometheus ended: ${running.output()}`)
+    return await ask(`${url}/-/ready`).then(({ status }) => status === 200, () => false)
+  })
+  const query: PrometheusUnderTest['query'] = async expr => {
+    const { status, body } = await ask(`${url}/api/v1/query`, {
+      method: 'POST',
+      body: new URLSearchParams({ query: expr })
+    })
+    if (status !== 200) throw new Error(`${body.error}: ${expr}`)
+    return (body.data.result as ReadonlyArray<
+      { metric: Record<string, string>, value: [number, string] }
+    >).map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }))
+  }
+  return {
+    url,
+    query,
+    firing: async () =>
+      new Set(
+        (await query('ALERTS{alertstate="firing"}')).map(({ metric }) =>
+          metric['alertname'] as string
+        )
+      )
+  }
+}
+
+async function startBlackbox (t: Test, program: string): Promise<string> {
+  const address = `127.0.0.1:${await freePort()}`
+  startProgram(t, program, [
+    `--config.file=${join(observability, 'blackbox.yml')}`,
+    `--web.listen-address=${address}`,
+    '--timeout-offset=0.1'
+  ])
+  await until(() =>
+    ask(`http://${address}/-/healthy`).then(({ status }) => status === 200, () => false)
+  )
+  return address
+}

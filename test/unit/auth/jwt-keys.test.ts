@@ -1,0 +1,624 @@
+/**
+ * Which keys the service takes and which it refuses to start with, never showing a piece of one;
+ * and which key of a set a token means.
+ */
+import { createPublicKey } from 'node:crypto'
+import t from 'tap'
+import { findKey, narrowKeys, readKeySet, usableKeys } from '../../../src/auth/jwks.ts'
+import {
+  readJwk,
+  readPublicKey,
+  readSecret,
+  type VerificationKey
+} from '../../../src/auth/verification-key.ts'
+import {
+  printableConfig,
+  readConfig,
+  type ConfigError,
+  type Environment
+} from '../../../src/config/config.ts'
+import {
+  certificate,
+  encode,
+  jwks,
+  keyPair,
+  privateJwk,
+  privatePem,
+  publicJwk,
+  publicPem,
+  type KeyKind
+} from '../../support/keys.ts'
+
+const base = { DATABASE_URL: 'postgres://app@db/shop' }
+const rsa = keyPair('rsa')
+const p256 = keyPair('p256')
+const weak = keyPair('weakRsa')
+const rsaAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'] as const
+const sharedAlgorithms = ['HS256', 'HS384', 'HS512'] as const
+const secret = 'x9Kq2mV7tLw4zB8nR3yP6sD1fG5hJ0aC-_'
+
+/**
+ * Pieces of the texts that look like key material: what is left of them when the armour of PEM is
+ * off.
+ */
+function piecesOf (env: Environment): readonly string[] {
+  return Object.values(env).flatMap(text =>
+    text?.replaceAll(/-----[A-Z0-9 ]+-----|\\n/g, ' ').match(/[A-Za-z0-9+/_=-]{12}/g) ?? []
+  )
+}
+
+function problemsOf (env: Environment): readonly string[] {
+  try {
+    readConfig({ ...base, ...env })
+    return []
+  } catch (error) {
+    const { name, message, stack = '', problems } = error as ConfigError
+    t.equal(name, 'ConfigError')
+    t.same(
+      piecesOf(env).filter(piece => `${message}${stack}${JSON.stringify(error)}`.includes(piece)),
+      [],
+      'no piece of a key is shown'
+    )
+    return problems
+  }
+}
+
+t.test('keys that are taken', async t => {
+  const rows: ReadonlyArray<readonly [env: Environment, algorithms: readonly string[]]> = [
+    [{ JWT_SECRET: secret }, sharedAlgorithms],
+    [{ JWT_SECRET: secret, JWT_ALGORITHMS: 'HS512' }, ['HS512']],
+    [{ JWT_SECRET: secret, JWT_ALGORITHMS: ' HS512 , HS256' }, ['HS512', 'HS256']],
+    // 32 bytes of any kind: also those that only begin like something else.
+    [{ JWT_SECRET: `{${secret}` }, sharedAlgorithms],
+    [{ JWT_SECRET: `[${secret}]` }, sharedAlgorithms],
+    [{ JWT_SECRET: `-----${secret}-----` }, sharedAlgorithms],
+    [{ JWT_SECRET: Buffer.from(secret).toString('base64') }, sharedAlgorithms],
+    [{ JWT_PUBLIC_KEY: publicPem(rsa) }, rsaAlgorithms],
+    [{ JWT_PUBLIC_KEY: publicPem(rsa, 'pkcs1') }, rsaAlgorithms],
+    [{ JWT_PUBLIC_KEY: certificate(rsa) }, rsaAlgorithms],
+    [{ JWT_PUBLIC_KEY: `\n ${publicPem(rsa)}\n\n` }, rsaAlgorithms],
+    ...['\\n', ' ', '', '\r\n', '\n\n'].map(end =>
+      [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', end) }, rsaAlgorithms] as const
+    ),
+    [{ JWT_PUBLIC_KEY: publicPem(rsa).replaceAll('\n', '\r\n') }, rsaAlgorithms],
+    [{ JWT_PUBLIC_KEY: publicPem(rsa), JWT_ALGORITHMS: 'PS384' }, ['PS384']],
+    [{ JWT_PUBLIC_KEY: publicPem(p256) }, ['ES256']],
+    [{ JWT_PUBLIC_KEY: publicPem(keyPair('p384')) }, ['ES384']],
+    [{ JWT_PUBLIC_KEY: publicPem(keyPair('p521')) }, ['ES512']],
+    [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed25519')) }, ['EdDSA']],
+    [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed448')) }, ['EdDSA']],
+    [{ JWT_JWKS: jwks(publicJwk(p256)) }, ['ES256']],
+    [{ JWT_JWKS: ` ${jwks(publicJwk(p256), publicJwk(keyPair('ed25519')), publicJwk(rsa))}\n` }, [
+      ...rsaAlgorithms,
+      'ES256',
+      'EdDSA'
+    ]],
+    [{ JWT_JWKS: jwks(publicJwk(rsa, { alg: 'PS256' }), publicJwk(p256, { alg: 'ES256' })) }, [
+      'PS256',
+      'ES256'
+    ]],
+    [{ JWT_JWKS: jwks(publicJwk(rsa), publicJwk(p256)), JWT_ALGORITHMS: 'ES256' }, ['ES256']],
+    [{
+      JWT_JWKS: jwks(
+        publicJwk(rsa, { use: 'enc' }),
+        { kty: 'oct', k: encode(secret) },
+        publicJwk(rsa, { key_ops: ['encrypt'] }),
+        publicJwk(p256, { alg: 'ECDH-ES' }),
+        publicJwk(weak, { use: 'enc' }),
+        publicJwk(p256)
+      )
+    }, ['ES256']],
+    [
+      { JWT_JWKS: JSON.stringify({ keys: [publicJwk(p256, { x5t: 'x', unknown: {} })], more: 1 }) },
+      ['ES256']
+    ],
+    [{ JWT_JWKS_URL: 'https://id.example/keys?key=x' }, [
+      ...rsaAlgorithms,
+      'ES256',
+      'ES384',
+      'ES512',
+      'EdDSA'
+    ]],
+    [{ JWT_JWKS_URL: 'http://127.0.0.1:9/', JWT_ALGORITHMS: 'EdDSA,RS256' }, ['EdDSA', 'RS256']],
+    [{ ANON_ROLE: 'anon' }, []]
+  ]
+  for (const [env, algorithms] of rows) {
+    const what = JSON.stringify(env).slice(0, 80)
+    const found = problemsOf(env)
+    t.same(found, [], what)
+    if (found.length > 0) continue
+    const { config, keys } = readConfig({ ...base, ...env })
+    t.same(config.JWT_ALGORITHMS, algorithms, what)
+    t.same(keys?.algorithms ?? [], algorithms, what)
+    const shown = printableConfig(config)
+    t.same(shown['JWT_ALGORITHMS'], algorithms, 'the algorithms in force are shown')
+    for (const name of ['JWT_SECRET', 'JWT_PUBLIC_KEY', 'JWT_JWKS']) {
+      t.equal(shown[name], name in env ? '[redacted]' : null, name)
+    }
+    t.same(
+      piecesOf({ ...env, JWT_JWKS_URL: '' }).filter(piece => JSON.stringify(shown).includes(piece)),
+      []
+    )
+  }
+})
+
+t.test('keys that are refused', async t => {
+  const pem = publicPem(rsa)
+  const body = pem.replaceAll(/-----.*-----|\n/g, '')
+  const block = (label: string, text = body, end = label): string =>
+    `-----BEGIN ${label}-----\n${text}\n-----END ${end}-----\n`
+  const kinds = (...names: readonly KeyKind[]) => names.map(name => keyPair(name))
+  const looksLike =
+    'JWT_SECRET: looks like a key or a set of keys and not like a secret; those belong ' +
+    'into JWT_PUBLIC_KEY or JWT_JWKS'
+  const noPem = 'JWT_PUBLIC_KEY: expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE'
+  const privateKey = 'JWT_PUBLIC_KEY: is a private key; the service needs the public one alone'
+  const noSet =
+    'JWT_JWKS: expected the JSON text of a set of keys, {"keys": [{…}]} (the value is not shown)'
+  const useless = 'JWT_JWKS: holds no key that can verify tokens'
+  const offCurve = { ...publicJwk(p256), y: publicJwk(p256).x }
+  const { n: _n, ...withoutModulus } = publicJwk(rsa)
+  const { y: _y, ...withoutY } = publicJwk(p256)
+  const rows: ReadonlyArray<readonly [problem: string, name: string, texts: readonly string[]]> = [
+    ['JWT_SECRET: expected at least 32 bytes (the value is not shown)', 'JWT_SECRET', [
+      secret.slice(0, 31),
+      'é'.repeat(15),
+      ' ',
+      'none'
+    ]],
+    [looksLike, 'JWT_SECRET', [
+      pem,
+      pem.trim(),
+      pem.replaceAll('\n', '\\n'),
+      pem.replaceAll('\n', ''),
+      ` ${pem}`,
+      `key: ${pem}`,
+      publicPem(rsa, 'pkcs1'),
+      certificate(rsa),
+      publicPem(p256),
+      privatePem(rsa),
+      privatePem(p256, 'sec1'),
+      block('EC PARAMETERS'),
+      block('SOMETHING'),
+      JSON.stringify(publicJwk(rsa)),
+      JSON.stringify(publicJwk(p256), null, 2),
+      ` \n${JSON.stringify(privateJwk(p256))}`,
+      JSON.stringify({ kty: 'oct', k: encode(secret) }),
+      jwks(publicJwk(rsa)),
+      JSON.stringify([publicJwk(p256)]),
+      `\ufeff${jwks(publicJwk(p256))}`
+    ]],
+    [privateKey, 'JWT_PUBLIC_KEY', [
+      privatePem(rsa),
+      privatePem(rsa, 'pkcs1'),
+      privatePem(p256),
+      privatePem(p256, 'sec1'),
+      privatePem(keyPair('ed25519')),
+      privatePem(rsa).replaceAll('\n', '\\n'),
+      `${pem}${privatePem(rsa)}`,
+      `${privatePem(rsa)}${pem}`,
+      block('ENCRYPTED PRIVATE KEY'),
+      block('OPENSSH PRIVATE KEY'),
+      rsa.privateKey.export({
+        type: 'pkcs8',
+        format: 'pem',
+        cipher: 'aes-128-cbc',
+        passphrase: 'x'
+      }) as string
+    ]],
+    [noPem, 'JWT_PUBLIC_KEY', [
+      'x',
+      secret,
+      body,
+      '/etc/keys/public.pem',
+      'https://id.example/keys',
+      JSON.stringify(publicJwk(rsa)),
+      jwks(publicJwk(rsa)),
+      JSON.stringify(privateJwk(rsa)),
+      `${pem}${pem}`,
+      `${pem}${publicPem(p256)}`,
+      `${pem}${certificate(rsa)}`,
+      `${certificate(rsa)}${certificate(rsa)}`,
+      `a key\n${pem}`,
+      `${pem}and more`,
+      `"${pem}"`,
+      pem.replace('-----BEGIN', '----BEGIN'),
+      pem.slice(0, 300),
+      pem.slice(10),
+      pem.replace('-----END PUBLIC KEY-----', ''),
+      block('PUBLIC KEY', body, 'CERTIFICATE'),
+      block('PUBLIC KEY', body, 'RSA PUBLIC KEY'),
+      block('EC PUBLIC KEY'),
+      block('CERTIFICATE REQUEST'),
+      block('public key'),
+      block('X509 CRL'),
+      '-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----',
+      'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDF shop@example'
+    ]],
+    ['JWT_PUBLIC_KEY: cannot be read', 'JWT_PUBLIC_KEY', [
+      block('PUBLIC KEY', ' '),
+      block('PUBLIC KEY', '!!!!'),
+      block('PUBLIC KEY', 'AAAA'),
+      block('PUBLIC KEY', body.slice(0, 100)),
+      block('CERTIFICATE'),
+      block('RSA PUBLIC KEY', certificate(rsa).replaceAll(/-----.*-----|\n/g, '')),
+      block('CERTIFICATE', encode(secret))
+    ]],
+    ['JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits', 'JWT_PUBLIC_KEY', [
+      publicPem(weak),
+      publicPem(weak, 'pkcs1'),
+      certificate(weak)
+    ]],
+    [
+      'JWT_PUBLIC_KEY: is of a kind that no algorithm fits',
+      'JWT_PUBLIC_KEY',
+      kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))
+    ],
+    [noSet, 'JWT_JWKS', [
+      'x',
+      secret,
+      pem,
+      '[]',
+      '{}',
+      'null',
+      '"keys"',
+      '1',
+      '{"keys":{}}',
+      '{"keys":null}',
+      '{"keys":"x"}',
+      '{"keys":["x"]}',
+      '{"keys":[null]}',
+      '{"keys":[[]]}',
+      '{"keys":[1]}',
+      '{"Keys":[]}',
+      '{"keys":[',
+      `\ufeff${jwks(publicJwk(rsa))}`,
+      JSON.stringify(publicJwk(rsa)),
+      JSON.stringify([publicJwk(rsa)]),
+      JSON.stringify(privateJwk(p256)),
+      'https://id.example/keys',
+      `${jwks(publicJwk(rsa))},`
+    ]],
+    [useless, 'JWT_JWKS', [
+      jwks(),
+      jwks({ kty: 'oct', k: encode(secret) }),
+      jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
+      jwks(publicJwk(rsa, { use: 'enc' })),
+      jwks(publicJwk(rsa, { use: '' })),
+      jwks(publicJwk(rsa, { key_ops: [] })),
+      jwks(publicJwk(rsa, { key_ops: ['sign'] })),
+      jwks(publicJwk(rsa, { key_ops: ['encrypt', 'wrapKey'] })),
+      jwks(publicJwk(rsa, { alg: 'RSA-OAEP' })),
+      jwks(publicJwk(p256, { alg: 'none' })),
+      jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' })),
+      jwks(publicJwk(p256, { alg: '' })),
+      jwks(publicJwk(p256, { alg: 'es256' }))
+    ]],
+    ['JWT_JWKS: key 1 is malformed', 'JWT_JWKS', [
+      jwks({}),
+      jwks({ ...publicJwk(p256), kty: undefined }),
+      jwks({ ...publicJwk(p256), kty: 1 }),
+      jwks({ ...publicJwk(p256), kty: ['EC'] }),
+      ...[1, null, [], {}, true].map(kid => jwks({ ...publicJwk(p256), kid })),
+      jwks(publicJwk(p256, { alg: ['ES256'] })),
+      jwks(publicJwk(p256, { alg: null })),
+      jwks(publicJwk(p256, { use: 1 })),
+      jwks(publicJwk(p256, { key_ops: 'verify' })),
+      jwks(publicJwk(p256, { key_ops: [1] }))
+    ]],
+    ['JWT_JWKS: key 2 is a private key', 'JWT_JWKS', [
+      ...kinds('rsa', 'p256', 'ed25519').map(pair => jwks(publicJwk(rsa), privateJwk(pair))),
+      // Wherever it is: also where it would not be used.
+      jwks(publicJwk(rsa), privateJwk(p256, { use: 'enc' })),
+      jwks(publicJwk(rsa), privateJwk(rsa, { alg: 'RSA-OAEP' })),
+      jwks(publicJwk(rsa), privateJwk(rsa, { key_ops: ['sign'] })),
+      jwks(publicJwk(rsa), privateJwk(keyPair('x25519'), { use: 'enc' }))
+    ]],
+    ['JWT_JWKS: key 1 is an RSA key of fewer than 2048 bits', 'JWT_JWKS', [
+      jwks(publicJwk(weak), publicJwk(rsa)),
+      jwks({ ...publicJwk(rsa), n: '' }),
+      jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
+    ]],
+    ['JWT_JWKS: key 1 is an RSA key of more than 16384 bits', 'JWT_JWKS', [
+      jwks({ ...publicJwk(rsa), n: Buffer.alloc(2049, 255).toString('base64url') })
+    ]],
+    [
+      'JWT_JWKS: key 1 is of a kind that no algorithm fits',
+      'JWT_JWKS',
+      kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))
+    ],
+    ['JWT_JWKS: key 1 cannot be read', 'JWT_JWKS', [
+      jwks(withoutModulus),
+      jwks(withoutY),
+      jwks(offCurve),
+      jwks({ ...publicJwk(p256), crv: 'P-999' }),
+      jwks({ ...publicJwk(p256), crv: 'P-384' }),
+      jwks({ ...publicJwk(p256), x: 1 }),
+      jwks({ ...publicJwk(p256), x: '' }),
+      jwks({ kty: 'RSA' }),
+      jwks({ kty: 'EC' }),
+      jwks({ kty: 'OKP' }),
+      jwks({ kty: 'XYZ' }),
+      jwks({ kty: 'rsa', n: publicJwk(rsa).n, e: 'AQAB' }),
+      jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
+      jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
+    ]],
+    ['JWT_JWKS: key 1 has an alg that does not fit it', 'JWT_JWKS', [
+      jwks(publicJwk(rsa, { alg: 'ES256' })),
+      jwks(publicJwk(p256, { alg: 'ES384' })),
+      jwks(publicJwk(p256, { alg: 'RS256' })),
+      jwks(publicJwk(rsa, { alg: 'HS256' })),
+      jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
+    ]],
+    [
+      'JWT_JWKS_URL: expected an http or https URL without user, password and fragment ' +
+      '(the value is not shown)',
+      'JWT_JWKS_URL',
+      [
+        'x',
+        'id.example',
+        '//id.example/keys',
+        'file:///etc/keys.json',
+        'data:application/json,{"keys":[]}',
+        'ftp://id.example/',
+        'https://',
+        'https://u:p@id.example/',
+        'https://u@id.example/',
+        'https://:p@id.example/',
+        'https://id.example/#x',
+        jwks(publicJwk(rsa)),
+        pem,
+        secret
+      ]
+    ]
+  ]
+  for (const [problem, name, texts] of rows) {
+    for (const text of texts) {
+      t.strictSame(problemsOf({ [name]: text }), [problem], `${name} ${text.slice(0, 100)}`)
+    }
+  }
+  // DSA of 2048 bits takes seconds to make, so this one is refused for two reasons.
+  t.match(problemsOf({ JWT_PUBLIC_KEY: publicPem(keyPair('dsa')) }), [/^JWT_PUBLIC_KEY: is /])
+  // With the exponent 1 a signature is the padded digest itself: anybody could sign.
+  for (const e of ['', 'AA', 'AQ', 'AAAB', 'Ag']) {
+    const jwk = { ...publicJwk(rsa), e }
+    t.match(problemsOf({ JWT_JWKS: jwks(jwk) }), [/^JWT_JWKS: key 1 /], `exponent ${e}`)
+    t.match(
+      problemsOf({
+        JWT_PUBLIC_KEY: createPublicKey({ key: jwk, format: 'jwk' }).export({
+          type: 'spki',
+          format: 'pem'
+        }) as string
+      }),
+      [/^JWT_PUBLIC_KEY: /],
+      `exponent ${e}`
+    )
+  }
+})
+
+t.test('keys and algorithms that do not go together', async t => {
+  const pem = publicPem(rsa)
+  const set = jwks(publicJwk(p256), publicJwk(rsa, { alg: 'PS256' }))
+  const known =
+    'HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA'
+  const unfit = (algorithm: string, name: string, fits: readonly string[]): string =>
+    `JWT_ALGORITHMS: ${algorithm} does not fit ${name}, which takes ${fits.join(', ')}`
+  const rows: ReadonlyArray<readonly [env: Environment, ...problems: readonly string[]]> = [
+    [
+      {},
+      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
+      'set, otherwise no request can be served'
+    ],
+    [
+      { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem },
+      'JWT_SECRET, JWT_PUBLIC_KEY: only one of them may be set'
+    ],
+    [
+      { JWT_PUBLIC_KEY: pem, JWT_JWKS: set },
+      'JWT_PUBLIC_KEY, JWT_JWKS: only one of them may be set'
+    ],
+    [
+      { JWT_JWKS_URL: 'https://id.example/', JWT_JWKS: set },
+      'JWT_JWKS_URL, JWT_JWKS: only one of them may be set'
+    ],
+    [{
+      JWT_SECRET: secret,
+      JWT_PUBLIC_KEY: pem,
+      JWT_JWKS_URL: 'https://id.example/',
+      JWT_JWKS: set,
+      ANON_ROLE: 'anon'
+    }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS: only one of them may be set'],
+    [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: there is no key for them'],
+    ...[
+      'none',
+      'HS256,none',
+      'hs256',
+      'HS257',
+      'RS1',
+      'ES256K',
+      'Ed25519',
+      'RSA-OAEP',
+      'HS256;HS384',
+      'HS256 HS384',
+      '*',
+      'all',
+      '__proto__',
+      'constructor',
+      'HS256,',
+      ','
+    ].map(text =>
+      [
+        { JWT_SECRET: secret, JWT_ALGORITHMS: text },
+        `JWT_ALGORITHMS: expected a comma separated list of any of ${known}, got "${text}"`
+      ] as const
+    ),
+    ...['RS256', 'PS256', 'ES256', 'EdDSA'].map(text =>
+      [
+        { JWT_SECRET: secret, JWT_ALGORITHMS: text },
+        unfit(text, 'JWT_SECRET', sharedAlgorithms)
+      ] as const
+    ),
+    ...['HS256', 'ES256', 'EdDSA'].map(text =>
+      [
+        { JWT_PUBLIC_KEY: pem, JWT_ALGORITHMS: text },
+        unfit(text, 'JWT_PUBLIC_KEY', rsaAlgorithms)
+      ] as const
+    ),
+    [
+      { JWT_PUBLIC_KEY: pem, JWT_ALGORITHMS: 'RS256,HS256' },
+      unfit('HS256', 'JWT_PUBLIC_KEY', rsaAlgorithms)
+    ],
+    ...['HS256', 'ES384', 'RS256', 'EdDSA'].map(text =>
+      [
+        { JWT_PUBLIC_KEY: publicPem(p256), JWT_ALGORITHMS: text },
+        unfit(text, 'JWT_PUBLIC_KEY', ['ES256'])
+      ] as const
+    ),
+    [
+      { JWT_PUBLIC_KEY: publicPem(keyPair('ed448')), JWT_ALGORITHMS: 'ES512' },
+      unfit('ES512', 'JWT_PUBLIC_KEY', ['EdDSA'])
+    ],
+    ...['HS256', 'RS256', 'ES384', 'EdDSA'].map(text =>
+      [
+        { JWT_JWKS: set, JWT_ALGORITHMS: text },
+        unfit(text, 'JWT_JWKS', ['PS256', 'ES256'])
+      ] as const
+    ),
+    [{
+      JWT_JWKS: jwks({ kty: 'oct', k: encode(secret) }, publicJwk(p256)),
+      JWT_ALGORITHMS: 'HS256'
+    }, unfit('HS256', 'JWT_JWKS', ['ES256'])],
+    [
+      { JWT_JWKS_URL: 'https://id.example/', JWT_ALGORITHMS: 'RS256,HS256' },
+      unfit('HS256', 'JWT_JWKS_URL', [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA'])
+    ],
+    // Every problem at once.
+    [
+      { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_LEEWAY_S: '-1' },
+      `JWT_ALGORITHMS: expected a comma separated list of any of ${known}, got "x"`,
+      'JWT_LEEWAY_S: expected an integer from 0 to 600 s, got "-1"',
+      'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits'
+    ],
+    [
+      { JWT_SECRET: 'short', JWT_ALGORITHMS: 'RS256' },
+      'JWT_SECRET: expected at least 32 bytes (the value is not shown)'
+    ]
+  ]
+  for (const [env, ...problems] of rows) {
+    t.strictSame(problemsOf(env), problems, JSON.stringify(env).slice(0, 80))
+  }
+  // A key put into the variable beside it is not shown either.
+  for (const name of ['JWT_KEY', 'JWT_PUBLICKEY', 'JWT_JWK', 'JWT_PRIVATE_KEY']) {
+    t.match(problemsOf({ ANON_ROLE: 'anon', [name]: privatePem(rsa) }), [
+      new RegExp(`^${name}: unknown variable; did you mean JWT_`)
+    ])
+  }
+})
+
+t.test('one key, whatever form it comes in', async t => {
+  const forms = [
+    publicPem(rsa),
+    publicPem(rsa, 'pkcs1'),
+    certificate(rsa),
+    publicPem(rsa).replaceAll('\n', '\\n')
+  ].map(readPublicKey)
+  for (const key of [...forms, readJwk(publicJwk(rsa) as Record<string, unknown>, undefined)]) {
+    t.strictSame(key, { kid: undefined, algorithms: rsaAlgorithms, material: publicPem(rsa) })
+  }
+  for (const kind of ['p256', 'p384', 'p521', 'ed25519', 'ed448'] as const) {
+    const { material, kid } = readJwk(publicJwk(keyPair(kind)) as Record<string, unknown>, kind)
+    t.ok(createPublicKey(material).equals(keyPair(kind).publicKey), kind)
+    t.equal(kid, kind)
+  }
+  t.strictSame(readSecret(` ${secret}\n`), {
+    kid: undefined,
+    algorithms: sharedAlgorithms,
+    material: ` ${secret}\n`
+  }, 'a secret is taken as it is')
+})
+
+t.test('a set, key by key', async t => {
+  const found = readKeySet(jwks(
+    publicJwk(rsa, { kid: 'a' }),
+    publicJwk(weak),
+    { kty: 'oct', k: encode(secret), kid: 'b' },
+    publicJwk(p256, { kid: 'c', alg: 'ES256', use: 'sig', key_ops: ['verify', 'sign'] }),
+    privateJwk(p256, { kid: 'd' }),
+    { kty: 'EC' },
+    {},
+    publicJwk(p256, { alg: 'ES512' }),
+    publicJwk(keyPair('ed25519'))
+  )) ?? []
+  t.match(found, [
+    { kind: 'usable', key: { kid: 'a', algorithms: rsaAlgorithms } },
+    { kind: 'faulty', problem: 'is an RSA key of fewer than 2048 bits' },
+    { kind: 'foreign' },
+    { kind: 'usable', key: { kid: 'c', algorithms: ['ES256'] } },
+    { kind: 'faulty', problem: 'is a private key' },
+    { kind: 'faulty', problem: 'cannot be read' },
+    { kind: 'faulty', problem: 'is malformed' },
+    { kind: 'faulty', problem: 'has an alg that does not fit it' },
+    { kind: 'usable', key: { kid: undefined, algorithms: ['EdDSA'] } }
+  ])
+  const usable = usableKeys(found)
+  t.same(
+    usable.map(({ kid }) => kid),
+    ['a', 'c', undefined],
+    'what is wrong with one key does not spoil the others'
+  )
+  t.same(
+    narrowKeys(usable, ['PS512', 'RS256', 'EdDSA']).map(({ kid, algorithms }) => [kid, algorithms]),
+    [['a', ['RS256', 'PS512']], [undefined, ['EdDSA']]]
+  )
+  t.same(narrowKeys(usable, ['HS256']), [])
+  t.equal(readKeySet('{"keys":[1]}'), undefined)
+  t.same(readKeySet('{"keys":[]}'), [])
+  for (const [count, what] of [[1000, 1000], [1001, undefined]] as const) {
+    t.equal(readKeySet(jwks(...Array(count).fill({})))?.length, what, `${count} keys`)
+  }
+})
+
+t.test('the key that a token means', async t => {
+  const key = (
+    kid: string | undefined,
+    ...algorithms: VerificationKey['algorithms']
+  ): VerificationKey => ({ kid, algorithms, material: `${kid}` })
+  const [a, b, twin, other, nameless, proto] = [
+    key('a', 'RS256', 'PS256'),
+    key('b', 'ES256'),
+    key('twin', 'ES384'),
+    key('twin', 'ES384'),
+    key(undefined, 'EdDSA'),
+    key('__proto__', 'ES512')
+  ]
+  const keys = [a, b, twin, other, nameless, proto]
+  const rows: ReadonlyArray<
+    readonly [alg: string, kid: string | undefined, meant: VerificationKey | undefined]
+  > = [
+    ['RS256', 'a', a],
+    ['PS256', 'a', a],
+    ['RS256', undefined, a],
+    ['ES256', undefined, b],
+    ['EdDSA', undefined, nameless],
+    ['ES512', '__proto__', proto],
+    ['RS512', 'a', undefined],
+    ['ES256', 'a', undefined],
+    ['RS256', 'b', undefined],
+    ['RS256', 'A', undefined],
+    ['RS256', '', undefined],
+    ['RS256', 'constructor', undefined],
+    ['RS256', 'undefined', undefined],
+    ['ES384', 'twin', undefined],
+    ['ES384', undefined, undefined],
+    ['EdDSA', 'a', undefined],
+    ['EdDSA', 'undefined', undefined],
+    ['HS256', undefined, undefined],
+    ['none', undefined, undefined],
+    ['', undefined, undefined],
+    ['__proto__', 'a', undefined]
+  ]
+  for (const [alg, kid, meant] of rows) {
+    t.equal(findKey(keys, kid === undefined ? { alg } : { alg, kid }), meant, `${alg} ${kid}`)
+  }
+  t.equal(findKey([], { alg: 'RS256' }), undefined)
+})

@@ -1,0 +1,602 @@
+/**
+ * The types of the client: what is answered for each form of a database, what may be written, and
+ * what compilers refuse. The checks are made by `npm run check` (tsc), where a line without a fault
+ * under `@ts-expect-error` is one; what is said of faults, and how much there is to do, by the
+ * suite.
+ */
+import { join } from 'node:path'
+import t from 'tap'
+import ts from 'typescript'
+import {
+  createClient,
+  $,
+  type AnyDatabase,
+  type Batch,
+  type BatchResult,
+  type Client,
+  type ColumnType,
+  type Generated,
+  type Json,
+  type QueryPlan,
+  type Reference,
+  type ServiceErrorCode,
+  type ErrorType,
+  type Where
+} from '../../../client/src/index.ts'
+import type { OperatorName } from '../../../client/src/words.ts'
+import type { AnyOperators } from '../../../client/src/filter.ts'
+import type { OnConflict, SelectOptions } from '../../../client/src/operation.ts'
+import type { ErrorType as ServiceErrorType } from '../../../schemas/error.ts'
+import type {
+  Insert,
+  LockMode,
+  OnConflict as OnConflictSchema,
+  Select
+} from '../../../schemas/operation.ts'
+import type { FailureCode } from '../../../src/errors/catalogue.ts'
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true
+  : false
+/** Compiles when both types are the same, to the last modifier. */
+function same<A, B> (..._: Equal<A, B> extends true ? [true] : [never, A]): void {}
+/** The same of a value. */
+function exactly<Expected> () {
+  return {
+    of<Actual> (
+      _: Actual,
+      ..._wrong: Equal<Actual, Expected> extends true ? [] : [never, Actual]
+    ): void {}
+  }
+}
+type KeysOf<T> = T extends unknown ? keyof T : never
+
+/** As `supabase gen types typescript` writes it. */
+interface Supabase {
+  __InternalSupabase: { PostgrestVersion: '13.0.5' }
+  public: {
+    Tables: {
+      customers: {
+        Row: { id: number, name: string, email: string | null },
+        Insert: { id?: never, name: string, email?: string | null },
+        Update: { id?: never, name?: string, email?: string | null },
+        Relationships: []
+      },
+      orders: {
+        Row: {
+          id: number,
+          customer_id: number,
+          status: 'open' | 'paid',
+          total: number,
+          tags: string[],
+          data: Json,
+          placed: string | null,
+          gift: boolean | null,
+          during: unknown
+        },
+        Insert: {
+          id?: number,
+          customer_id: number,
+          status?: 'open' | 'paid',
+          total?: number,
+          tags?: string[],
+          data?: Json,
+          placed?: string | null,
+          gift?: boolean | null,
+          during?: unknown
+        },
+        Update: {
+          id?: number,
+          customer_id?: number,
+          status?: 'open' | 'paid',
+          total?: number,
+          tags?: string[],
+          data?: Json,
+          placed?: string | null,
+          gift?: boolean | null,
+          during?: unknown
+        },
+        Relationships: []
+      }
+    },
+    Views: {
+      order_totals: {
+        Row: { customer_id: number | null, total: number | null },
+        Relationships: []
+      },
+      open_orders: {
+        Row: { id: number | null },
+        Insert: { id?: number | null },
+        Update: { id?: number | null },
+        Relationships: []
+      }
+    },
+    Functions: { [_ in never]: never },
+    Enums: { status: 'open' | 'paid' },
+    CompositeTypes: { [_ in never]: never }
+  }
+  billing: {
+    Tables: { invoices: { Row: { id: number }, Insert: { id?: number }, Update: { id?: number } } },
+    Views: { [_ in never]: never }
+  }
+}
+
+type Customer = Supabase['public']['Tables']['customers']['Row']
+
+// As kysely-codegen writes it; Kysely's own ColumnType has the same shape.
+type Int8 = ColumnType<string, bigint | number | string, bigint | number | string>
+type Numeric = ColumnType<string, number | string, number | string>
+type Timestamp = ColumnType<Date, Date | string, Date | string>
+type Interval = ColumnType<{ toPostgres: () => string }, string, string>
+type Document = ColumnType<{ note: string }, string, string>
+interface KyselyDatabase {
+  customers: {
+    id: Generated<Int8>,
+    name: string,
+    email: string | null,
+    since: Generated<Timestamp>,
+    seen: Timestamp | null
+  }
+  orders: {
+    id: ColumnType<string, never, never>,
+    customer_id: Int8,
+    qty: number,
+    total: Generated<Numeric>,
+    sums: ColumnType<string[], Array<number | string>, Array<number | string>>,
+    data: Document,
+    lasts: Interval,
+    json: Json | null
+  }
+  'billing.invoices': { id: Generated<number> }
+}
+
+declare const supabase: Client<Supabase>
+declare const kysely: Client<KyselyDatabase>
+declare const exact: Client<KyselyDatabase, 'public', 'bigint'>
+declare const plain: Client<{ stock: { sku: string, qty: number, id: bigint } }>
+declare const untyped: Client<AnyDatabase>
+
+/** Never called: tsc alone reads what follows. */
+export async function answers (): Promise<void> {
+  const { data } = await supabase.batch(b => ({
+    customer: b.insert('customers', { name: 'Corner Shop' }, { expect: 1 }),
+    some: b.insert('customers', [{ name: 'a' }, { name: 'b', email: null }], {
+      expect: { min: 1 }
+    }),
+    none: b.delete('customers', { where: { id: { eq: 1 } }, expect: 0 }),
+    any: b.delete('orders', { all: true, expect: { max: 3 } }),
+    quiet: b.update('orders', { set: { total: 1 }, all: true, returning: [] }),
+    part: b.update('orders', {
+      set: { total: 1 },
+      all: true,
+      returning: ['id', { column: 'total', as: 'amount' }, { column: 'status' }]
+    }),
+    paths: b.select('orders', {
+      columns: ['data->>note', 'data->items', 'data->items->0', 'data->0', 'data->a->>0', {
+        column: 'data->x',
+        as: 'y'
+      }]
+    }),
+    groups: b.select('orders', {
+      columns: [
+        'status',
+        { fn: 'count' },
+        { fn: 'sum', column: 'total', as: 'worth' },
+        { fn: 'min', column: 'placed' },
+        { fn: 'max', column: 'data->x', as: 'most' },
+        { fn: 'avg', column: 'during' }
+      ],
+      group_by: ['status'],
+      order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
+    }),
+    view: b.select('order_totals'),
+    invoices: b.select('billing.invoices'),
+    qualified: b.select('public.customers')
+  }))
+  exactly<{
+    customer: [{ id: number, name: string, email: string | null }],
+    some: [Customer, ...Customer[]],
+    none: [],
+    any: Array<
+      {
+        id: number,
+        customer_id: number,
+        status: 'open' | 'paid',
+        total: number,
+        tags: string[],
+        data: Json,
+        placed: string | null,
+        gift: boolean | null,
+        during: unknown
+      }
+    >,
+    quiet: [],
+    part: Array<{ id: number, amount: number, status: 'open' | 'paid' }>,
+    paths: Array<{ note: string | null, items: Json, data: Json, a: string | null, y: Json }>,
+    groups: Array<
+      {
+        status: 'open' | 'paid',
+        count: number,
+        worth: number | null,
+        min: string | null,
+        most: Json,
+        avg: unknown
+      }
+    >,
+    view: Array<{ customer_id: number | null, total: number | null }>,
+    invoices: Array<{ id: number }>,
+    qualified: Array<{ id: number, name: string, email: string | null }>
+  }>().of(data)
+
+  // The other shapes, and what options make of them.
+  const one = await supabase.batch(b => b.select('customers', { columns: ['id'] }))
+  exactly<BatchResult<Array<{ id: number }>>>().of(one)
+  const list = await supabase.batch(
+    b => [b.select('customers', { columns: ['id'] }), b.select('billing.invoices')]
+  )
+  exactly<[Array<{ id: number }>, Array<{ id: number }>]>().of(list.data)
+  const many = await supabase.batch(b =>
+    [1, 2].map(id => b.select('customers', { where: { id: { eq: id } }, columns: ['name'] }))
+  )
+  exactly<Array<Array<{ name: string }>>>().of(many.data)
+  const nothing = await supabase.batch(b => {
+    b.insert('customers', { name: 'a' })
+  })
+  exactly<undefined>().of(nothing.data)
+  const counts = await supabase.batch(b => ({ orders: b.select('orders') }), {
+    return: 'minimal',
+    dryRun: true
+  })
+  exactly<{ orders: number }>().of(counts.data)
+  const plans = await supabase.batch(b => b.select('orders'), { explain: true })
+  exactly<QueryPlan[]>().of(plans.data)
+
+  // Kysely's types are those of a driver; JSON has numbers and no dates.
+  const typed = await kysely.batch(b => ({
+    c: b.select('customers'),
+    o: b.select('orders'),
+    i: b.select('billing.invoices'),
+    n: b.select('orders', { columns: [{ fn: 'count' }] })
+  }))
+  exactly<{
+    c: Array<
+      { id: number, name: string, email: string | null, since: string, seen: string | null }
+    >,
+    o: Array<
+      {
+        id: string,
+        customer_id: number,
+        qty: number,
+        total: number,
+        sums: number[],
+        data: { note: string },
+        lasts: string,
+        json: Json | null
+      }
+    >,
+    i: Array<{ id: number }>,
+    n: Array<{ count: number }>
+  }>().of(typed.data)
+  const lossless = await exact.batch(b => ({
+    c: b.select('customers', { columns: ['id'] }),
+    o: b.select('orders'),
+    n: b.select('orders', { columns: [{ fn: 'count' }, { fn: 'sum', column: 'qty' }] })
+  }))
+  exactly<{
+    c: Array<{ id: bigint }>,
+    o: Array<
+      {
+        id: string,
+        customer_id: bigint,
+        qty: bigint | string,
+        total: bigint | string,
+        sums: Array<number | bigint | string>,
+        data: { note: string },
+        lasts: string,
+        json: Json | bigint | null
+      }
+    >,
+    n: Array<{ count: bigint, sum: bigint | string | null }>
+  }>().of(lossless.data)
+  const own = await plain.batch(b => b.select('stock'))
+  exactly<Array<{ sku: string, qty: number, id: number }>>().of(own.data)
+  const unknown = await untyped.batch(b => ({
+    a: b.select('anything'),
+    b: b.select('anything', {
+      columns: ['x', { fn: 'count' }],
+      where: { y: { gt: 1 }, or: [{ z: { is: null } }] }
+    })
+  }))
+  exactly<
+    { a: Array<{ readonly [x: string]: unknown }>, b: Array<{ x: unknown, count: number }> }
+  >().of(unknown.data)
+}
+
+export async function inputs (): Promise<void> {
+  await supabase.batch(b => {
+    const customer = b.insert('customers', { name: 'a' })
+    same<typeof customer extends { row(): { id: infer Id } } ? Id : never, Reference<number>>(true)
+    b.insert('orders', {
+      customer_id: customer.row().id,
+      tags: ['a', customer.row(1).name],
+      data: { for: customer.row(), all: customer.rows.id, at: new Date(), big: 1n },
+      during: '[1,2)'
+    })
+    b.insert('orders', { customer_id: 9007199254740993n, status: 'paid', tags: customer.rows.name })
+    b.update('orders', {
+      set: {
+        total: $.inc(1n),
+        status: $.col('status'),
+        tags: $.append(['x']),
+        data: $.merge({ a: customer.row().id }),
+        placed: $.now(),
+        gift: $.default(),
+        customer_id: $.mul('1.5')
+      },
+      where: {
+        status: { in: ['open', 'paid'], neq: $.any(['open']) },
+        customer_id: {
+          in: customer.rows.id,
+          gt: $.all([1, customer.row().id]),
+          between: [1, $.col('total')]
+        },
+        placed: {
+          gte: '2026-01-01',
+          is: 'not_null',
+          fts: { query: 'a', config: 'english' },
+          ov: '[1,2)'
+        },
+        gift: { is: 'unknown', eq: true },
+        tags: { cs: ['a'], eq: ['a'], is: null },
+        data: { has_key: 'a', eq: { a: 1 }, cs: [customer.row().id], neq: $.value('text') },
+        during: { adj: '[1,2)', eq: 1 },
+        'data->a->>b': { like: 'x%' },
+        not: { id: { lt: 5 } },
+        and: [{ id: { not: { eq: 7 } } }]
+      }
+    })
+    b.update('open_orders', { set: { id: 5 }, all: true })
+
+    // @ts-expect-error a reference to another type
+    b.insert('orders', { customer_id: customer.row().name })
+    // @ts-expect-error a reference to a column that can be NULL
+    b.insert('customers', { name: customer.row().email })
+    const named = b.insert('customers', { name: 'a' }, { returning: ['name'] })
+    // @ts-expect-error a column that was not answered
+    b.insert('orders', { customer_id: named.row().id })
+    // @ts-expect-error a column is missing
+    b.insert('orders', { total: 1 })
+    // @ts-expect-error there is no such column
+    b.insert('customers', { name: 'a', nam: 'b' })
+    // @ts-expect-error no value can be given
+    b.insert('customers', { id: 1, name: 'a' })
+    // @ts-expect-error a view that takes no insert
+    b.insert('order_totals', { total: 1 })
+    // @ts-expect-error neither where nor all
+    b.update('customers', { set: { name: 'a' } })
+    // @ts-expect-error both
+    b.delete('customers', { where: { id: { eq: 1 } }, all: true })
+    // @ts-expect-error a number has no patterns
+    b.delete('customers', { where: { id: { like: '1%' } } })
+    // @ts-expect-error null equals nothing
+    b.delete('customers', { where: { email: { eq: null } } })
+    // @ts-expect-error a word that the column does not have
+    b.select('orders', { where: { status: { eq: 'shut' } } })
+    // @ts-expect-error a text is not multiplied
+    b.update('customers', { set: { name: $.mul(2) }, all: true })
+    // @ts-expect-error there is nothing that was to be inserted
+    b.update('orders', { set: { total: $.excluded('total') }, all: true })
+    // @ts-expect-error a bare string would be read as the text of a JSON value
+    b.select('orders', { where: { data: { eq: 'text' } } })
+    // @ts-expect-error there is no such column to compare with
+    b.select('orders', { where: { total: { lt: $.col('totl') } } })
+    // @ts-expect-error there is no such column, and no such name in the answer
+    b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
+    // @ts-expect-error only count counts rows
+    b.select('orders', { columns: [{ fn: 'sum' }] })
+    // @ts-expect-error a path leads into jsonb alone
+    b.select('orders', { columns: ['total->a'] })
+    b.insert('customers', { name: 'a' }, {
+      // @ts-expect-error one of columns and constraint
+      on_conflict: { columns: ['id'], constraint: 'x', do: 'nothing' }
+    })
+    b.insert('customers', { name: 'a' }, {
+      // @ts-expect-error with nothing to do there is nothing to set
+      on_conflict: { columns: ['id'], do: 'nothing', set: { name: 'b' } }
+    })
+    // @ts-expect-error there is no such table
+    b.select('costumers')
+    return {}
+  })
+  await kysely.batch(b => {
+    b.insert('customers', { name: 'a', since: new Date(), id: '9007199254740993', seen: null })
+    b.insert('orders', {
+      customer_id: b.select('customers').row().id,
+      qty: 1,
+      sums: [1, '2'],
+      data: { note: 'a' },
+      lasts: '1 day'
+    })
+    // @ts-expect-error a column that is always generated
+    b.update('orders', { set: { id: 'a' }, all: true })
+    // @ts-expect-error the client writes JSON itself
+    b.update('orders', { set: { data: '{"note": "a"}' }, all: true })
+  })
+  await exact.batch(b =>
+    b.update('orders', {
+      set: { qty: '5', total: 5n },
+      where: { qty: { gt: '4' }, total: { eq: 1.5 } }
+    })
+  )
+  // @ts-expect-error functions of a batch are not async
+  await supabase.batch(async b => b.select('customers'))
+  // @ts-expect-error something that is no operation
+  await supabase.batch(b => ({ a: b.select('customers'), b: 1 }))
+}
+
+declare function b2 (build: (b: Batch<Supabase>) => unknown): void
+
+/** Parts of a batch are functions of their own, and a client can be handed on. */
+export function parts (): void {
+  const take = (b: Batch<Supabase>, id: number) =>
+    b.update('orders', {
+      set: { status: 'paid' },
+      where: { id: { eq: id } },
+      expect: 1,
+      returning: ['id']
+    })
+  const pay = async (client: Client<Supabase>, id: number) =>
+    (await client.batch(b => take(b, id))).data[0].id
+  exactly<(client: Client<Supabase>, id: number) => Promise<number>>().of(pay)
+  same<ReturnType<typeof createClient<Supabase, 'billing'>>, Client<Supabase, 'billing'>>(true)
+  const open: Where<Supabase, 'orders'> = { status: { eq: 'open' }, or: [{ total: { gt: 5 } }] }
+  b2(b => b.delete('orders', { where: { and: [open, { id: { gt: 7 } }] } }))
+  const billing = (client: Client<Supabase, 'billing'>) => client.batch(b => b.select('invoices'))
+  exactly<(client: Client<Supabase, 'billing'>) => Promise<BatchResult<Array<{ id: number }>>>>()
+    .of(billing)
+}
+
+/** The words of the client are those of the service. */
+export function words (): void {
+  same<ServiceErrorCode, FailureCode>(true)
+  same<Exclude<ErrorType, 'client_error'>, ServiceErrorType>(true)
+  same<keyof AnyOperators<never>, OperatorName | 'not'>(true)
+  same<
+    KeysOf<SelectOptions<object, 'number', [], number>> | 'id' | 'op' | 'table',
+    keyof typeof Select.properties
+  >(true)
+  same<
+    | KeysOf<NonNullable<Parameters<Batch<Supabase>['insert']>[2]>>
+    | 'id'
+    | 'op'
+    | 'table'
+    | 'values',
+    keyof typeof Insert.properties
+  >(true)
+  same<KeysOf<OnConflict<object, object, 'number'>>, keyof typeof OnConflictSchema.properties>(true)
+  same<Extract<SelectOptions<object, 'number', [], number>['lock'], string>, LockMode>(true)
+}
+
+const root = join(import.meta.dirname, '../../..')
+
+/** Messages of tsc on `text` by line, and how many types it had to make. */
+function compile (
+  text: string
+): { readonly messages: ReadonlyMap<number, string>, readonly instantiations: number } {
+  const file = join(root, 'client/probe.ts')
+  const options: ts.CompilerOptions = {
+    strict: true,
+    noEmit: true,
+    target: ts.ScriptTarget.ES2022,
+    module: ts.ModuleKind.NodeNext,
+    allowImportingTsExtensions: true,
+    skipLibCheck: true,
+    types: [],
+    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts']
+  }
+  const host = ts.createCompilerHost(options)
+  const { getSourceFile, fileExists } = host
+  host.fileExists = name => name === file || fileExists(name)
+  host.getSourceFile = (name, ...rest) =>
+    name === file
+      ? ts.createSourceFile(name, text, ts.ScriptTarget.ES2022)
+      : getSourceFile(name, ...rest)
+  const program = ts.createProgram([file], options, host)
+  const messages = ts.getPreEmitDiagnostics(program).map(({ messageText, start = 0 }) =>
+    [
+      text.slice(0, start).split('\n').length,
+      ts.flattenDiagnosticMessageText(messageText, '\n')
+    ] as const
+  )
+  return { messages: new Map(messages), instantiations: program.getInstantiationCount() }
+}
+
+const prelude = `import { $, type Client, type Json } from './src/index.ts'
+interface Database { public: { Tables: {
+  customers: {
+    Row: { id: number, name: string, email: string | null }
+    Insert: { id?: number, name: string, email?: string | null }
+    Update: { id?: number, name?: string, email?: string | null }
+  }
+  orders: {
+    Row: { id: number, customer_id: number, total: number, data: Json }
+    Insert: { customer_id: number, total?: number, data?: Json }
+    Update: { customer_id?: number, total?: number, data?: Json }
+  }
+}, Views: { totals: { Row: { total: number | null } } } } }
+declare const client: Client<Database>
+`
+
+t.test('what compilers say of a fault names the fault', async t => {
+  const names = (...tables: readonly string[]) =>
+    tables.flatMap(name => [`"${name}"`, `"public.${name}"`])
+  const faults: ReadonlyArray<readonly [operation: string, ...message: readonly string[]]> = [
+    [
+      "b.select('ordrs')",
+      'Argument of type \'"ordrs"\' is not assignable to parameter of type \'"',
+      ...names('customers', 'orders', 'totals')
+    ],
+    [
+      "b.insert('totals', {})",
+      'Argument of type \'"totals"\' is not assignable to parameter of type \'"',
+      ...names('customers', 'orders')
+    ],
+    [
+      "b.select('orders', { where: { totl: { eq: 1 } } })",
+      "'totl' does not exist in type 'Filter<{ id: number; customer_id: number; total: " +
+      "number; data: Json; }, \"number\">'. Did you mean to write 'total'?"
+    ],
+    [
+      "b.select('orders', { where: { total: { like: 'a' } } })",
+      "'like' does not exist in type 'NumberOperators<"
+    ],
+    ["b.select('orders', { columns: ['totl'] })", 'Did you mean \'"total"\'?'],
+    ["b.update('orders', { set: { totl: 1 }, all: true })", "Did you mean to write 'total'?"],
+    ["b.update('orders', { set: { total: 1 } })", "Property 'where' is missing"],
+    ["b.insert('orders', { total: 1 })", "Property 'customer_id' is missing"],
+    [
+      "b.insert('orders', { customer_id: b.select('customers').row().name })",
+      "Type 'Reference<string>' is not assignable to type 'number | bigint | Reference<number>'."
+    ],
+    [
+      "b.insert('orders', { customer_id: b.select('customers').row().di })",
+      "Property 'di' does not exist on type 'RowReference<{ id: number; name: string; " +
+      "email: string | null; }>'."
+    ]
+  ]
+  const { messages } = compile(
+    `${faults.map(([operation]) => `client.batch(b => { ${operation} })`).join('\n')}\n${prelude}`
+  )
+  t.equal(messages.size, faults.length)
+  for (const [i, [operation, ...parts]] of faults.entries()) {
+    for (const part of parts) {
+      t.ok(messages.get(i + 1)?.includes(part), `${operation}: ${messages.get(i + 1)} has ${part}`)
+    }
+  }
+})
+
+t.test('a batch of twenty operations asks little of a compiler', async t => {
+  const operations = (count: number): string =>
+    Array.from({ length: count }, (_, i) => `
+    const c${i} = b.insert('customers', { name: 'Corner Shop' }, { expect: 1 })
+    const o${i} = b.insert('orders', { customer_id: c${i}.row().id, data: { for: c${i}.row() } }, {
+      returning: ['id', 'data->>for'] })
+    const p${i} = b.update('orders', { set: { total: $.inc(1) },
+      where: { id: { eq: o${i}.row().id }, or: [{ total: { lt: 5 } }, { 'data->a': { gt: 1 } }] } })
+    const s${i} = b.select('orders', { columns: ['customer_id', { fn: 'sum', column: 'total' }],
+      group_by: ['customer_id'], order: [{ sum: 'desc' }] })`)
+      .join('')
+  const names = (count: number): string =>
+    Array.from({ length: count }, (_, i) => `c${i}, o${i}, p${i}, s${i}`).join()
+  const batch = (count: number) =>
+    compile(`${prelude}client.batch(b => {${operations(count)}
+    return { ${names(count)} }
+  }).then(({ data }) => data.c0[0].id satisfies number)`)
+  const [few, twenty] = [batch(1), batch(5)]
+  t.same([...few.messages, ...twenty.messages], [])
+  t.ok(twenty.instantiations < 100_000, `${twenty.instantiations} types`)
+  t.ok(
+    twenty.instantiations < 2 * few.instantiations,
+    `four times as many operations are not twice the work: ${few.instantiations}, ` +
+      `${twenty.instantiations}`
+  )
+})

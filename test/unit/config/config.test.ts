@@ -1,0 +1,406 @@
+/** What the environment may say, and that every mistake in it is told at once, without a secret. */
+import t from 'tap'
+import {
+  printableConfig,
+  readConfig,
+  type ConfigError,
+  type Environment
+} from '../../../src/config/config.ts'
+import { configItems, type Config } from '../../../schemas/config.ts'
+
+const CANARY = 'hunter2-hunter2-hunter2-hunter2-hunter2'
+const base = {
+  DATABASE_URL: `postgres://app:${CANARY}@db.internal:6432/shop?application_name=x`,
+  JWT_SECRET: CANARY
+}
+const problemsOf = (env: Environment): readonly string[] => {
+  try {
+    readConfig(env)
+    return []
+  } catch (error) {
+    const { name, message, problems } = error as ConfigError
+    t.equal(name, 'ConfigError')
+    t.equal(message, problems.join('\n'))
+    t.notMatch(message, /hunter2/)
+    return problems
+  }
+}
+
+t.test('defaults', async t => {
+  const { config, database, replica, tracing } = readConfig(base)
+  t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
+  t.strictSame(config, {
+    ...base,
+    DB_SCHEMAS: ['public'],
+    DB_EXTRA_SEARCH_PATH: ['public'],
+    HTTP_HOST: '127.0.0.1',
+    HTTP_PORT: 4000,
+    ADMIN_HTTP_HOST: '127.0.0.1',
+    ADMIN_HTTP_PORT: 9568,
+    JWT_ALGORITHMS: ['HS256', 'HS384', 'HS512'],
+    JWT_ROLE_CLAIM: 'role',
+    JWT_REQUIRE_EXP: true,
+    JWT_LEEWAY_S: 30,
+    MAX_BODY_BYTES: 1_048_576,
+    MAX_OPS: 100,
+    MAX_ROWS: 10_000,
+    MAX_CONDITIONS: 1000,
+    MAX_BYTES_IN_FLIGHT: 268_435_456,
+    WORKERS: 1,
+    POOL_SIZE: 10,
+    QUEUE_SIZE: 40,
+    QUEUE_TIMEOUT_MS: 1000,
+    STATEMENT_TIMEOUT_MS: 15_000,
+    LOCK_TIMEOUT_MS: 5000,
+    IDLE_TRANSACTION_TIMEOUT_MS: 5000,
+    REQUEST_TIMEOUT_MS: 30_000,
+    SHUTDOWN_DELAY_MS: 1000,
+    SHUTDOWN_TIMEOUT_MS: 25_000,
+    PREPARED_STATEMENTS: 'on',
+    IDEMPOTENCY_TTL: '24h',
+    LOG_LEVEL: 'info',
+    EXPLAIN: 'off',
+    SQL_COMMENTS: 'off',
+    ERROR_VERBOSITY: 'terse'
+  })
+  t.match(database, {
+    hosts: [{ host: 'db.internal', port: 6432 }],
+    user: 'app',
+    password: CANARY,
+    database: 'shop'
+  })
+})
+
+t.test('what is read', async t => {
+  const rows: ReadonlyArray<readonly [Environment, Partial<Config>]> = [
+    [{ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }, { HTTP_PORT: 0, ADMIN_HTTP_PORT: 0 }],
+    [{ HTTP_PORT: '80', ADMIN_HTTP_PORT: '80', ADMIN_HTTP_HOST: '127.0.0.2' }, {
+      HTTP_PORT: 80,
+      ADMIN_HTTP_PORT: 80
+    }],
+    [{ POOL_SIZE: '3' }, { POOL_SIZE: 3, QUEUE_SIZE: 12 }],
+    [{ WORKERS: '64', POOL_SIZE: '3' }, { WORKERS: 64, POOL_SIZE: 3, QUEUE_SIZE: 12 }],
+    // One word has no family of near misses.
+    [{ WORK: 'x', WORKERS_MAX: 'x', W: 'x' }, { WORKERS: 1 }],
+    [{ POOL_SIZE: '3', QUEUE_SIZE: '0' }, { POOL_SIZE: 3, QUEUE_SIZE: 0 }],
+    [{ POOL_SIZE: '', ANON_ROLE: '', HTTP_HOST: undefined }, {
+      POOL_SIZE: 10,
+      HTTP_HOST: '127.0.0.1'
+    }],
+    [{ IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' }, {
+      IDEMPOTENCY_TTL: '7d',
+      PREPARED_STATEMENTS: 'off'
+    }],
+    [{ JWT_REQUIRE_EXP: 'false' }, { JWT_REQUIRE_EXP: false }],
+    [{ JWT_REQUIRE_EXP: 'true' }, { JWT_REQUIRE_EXP: true }],
+    [{ JWT_ROLE_CLAIM: 'app_metadata.role' }, { JWT_ROLE_CLAIM: 'app_metadata.role' }],
+    [{ JWT_AUD: 'a, b', JWT_ISS: 'https://id.example' }, {
+      JWT_AUD: ['a', 'b'],
+      JWT_ISS: 'https://id.example'
+    }],
+    [{ DB_SCHEMAS: 'api,Private Stuff' }, { DB_SCHEMAS: ['api', 'Private Stuff'] }],
+    [{ DB_EXTRA_SEARCH_PATH: 'ext, v1.2' }, { DB_EXTRA_SEARCH_PATH: ['ext', 'v1.2'] }],
+    [{ ANON_ROLE: 'anon', JWT_SECRET: '' }, { ANON_ROLE: 'anon' }],
+    [{ ANON_ROLE: 'é'.repeat(31) }, { ANON_ROLE: 'é'.repeat(31) }],
+    [{ JWT_SECRET: 'é'.repeat(16) }, { JWT_SECRET: 'é'.repeat(16) }],
+    [{ LOG_LEVEL: 'silent', ERROR_VERBOSITY: 'verbose' }, {
+      LOG_LEVEL: 'silent',
+      ERROR_VERBOSITY: 'verbose'
+    }],
+    // Foreign variables, also those of families that others use and those that Kubernetes makes of
+    // Services' names.
+    [{
+      PATH: '/bin',
+      HTTP_PROXY: 'x',
+      DB_HOST: 'x',
+      DATABASE_NAME: 'x',
+      LOG_FORMAT: 'x',
+      QUEUE_SERVICE_HOST: 'x',
+      QUEUE_PORT_80_TCP: 'x',
+      MAX: 'x',
+      DB: 'x',
+      MAXIMUM_X: 'x'
+    }, {}]
+  ]
+  for (const [env, expected] of rows) {
+    t.match(readConfig({ ...base, ...env }).config, expected, JSON.stringify(env))
+  }
+  t.notOk('ANON_ROLE' in readConfig({ ...base, ANON_ROLE: '' }).config, 'empty is unset')
+})
+
+t.test('what is refused', async t => {
+  const rows: ReadonlyArray<readonly [Environment, ...string[]]> = [
+    [{ DATABASE_URL: '' }, 'DATABASE_URL: required'],
+    [
+      { DATABASE_URL: `mysql://${CANARY}` },
+      'DATABASE_URL: expected postgres://user:password@host:port/database'
+    ],
+    [
+      { DATABASE_URL: `postgres://app:x@db/shop?pass=${CANARY}` },
+      'DATABASE_URL: has the unknown parameter pass'
+    ],
+    [{ JWT_SECRET: 'hunter2' }, 'JWT_SECRET: expected at least 32 bytes (the value is not shown)'],
+    [
+      { JWT_SECRET: '' },
+      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
+      'set, otherwise no request can be served'
+    ],
+    ...['abc', '10abc', '1e3', '0x10', '1.0', ' 1', '-1', '+1', '01', '0', '1001', '9'.repeat(16)]
+      .map(text =>
+        [
+          { POOL_SIZE: text },
+          `POOL_SIZE: expected an integer from 1 to 1000, got "${text}"`
+        ] as const
+      ),
+    ...['0', '65', 'two', '1.5'].map(text =>
+      [{ WORKERS: text }, `WORKERS: expected an integer from 1 to 64, got "${text}"`] as const
+    ),
+    [
+      { LOCK_TIMEOUT_MS: '0' },
+      'LOCK_TIMEOUT_MS: expected an integer from 1 to 3600000 ms, got "0"'
+    ],
+    [
+      { POOL_SIZE: 'x'.repeat(101) },
+      `POOL_SIZE: expected an integer from 1 to 1000, got "${'x'.repeat(100)}…"`
+    ],
+    [{ HTTP_PORT: '65536' }, 'HTTP_PORT: expected an integer from 0 to 65535, got "65536"'],
+    [{ JWT_REQUIRE_EXP: 'yes' }, 'JWT_REQUIRE_EXP: expected true or false, got "yes"'],
+    [
+      { LOG_LEVEL: 'INFO' },
+      'LOG_LEVEL: expected one of trace, debug, info, warn, error, fatal, silent, got "INFO"'
+    ],
+    [
+      { JWT_ROLE_CLAIM: 'a..b' },
+      'JWT_ROLE_CLAIM: expected a dotted path such as app_metadata.role, got "a..b"'
+    ],
+    [{ IDEMPOTENCY_TTL: '24' }, 'IDEMPOTENCY_TTL: expected a number of s, m, h or d, got "24"'],
+    [{ PREPARED_STATEMENTS: 'no' }, 'PREPARED_STATEMENTS: expected one of on, off, got "no"'],
+    [
+      { MAX_BYTES_IN_FLIGHT: '1000' },
+      'MAX_BYTES_IN_FLIGHT: expected at least MAX_BODY_BYTES (1048576), or no body of that ' +
+      'size could be taken'
+    ],
+    [
+      { SHUTDOWN_DELAY_MS: '25000' },
+      'SHUTDOWN_DELAY_MS: expected less than SHUTDOWN_TIMEOUT_MS (25000), or no time would ' +
+      'be left for what runs'
+    ],
+    [
+      { JWT_AUD: 'a,' },
+      'JWT_AUD: expected a comma separated list without empty elements, got "a,"'
+    ],
+    [{ ANON_ROLE: 'é'.repeat(32) }, `ANON_ROLE: expected 1 to 63 bytes, got "${'é'.repeat(32)}"`],
+    [{ ANON_ROLE: 'none' }, 'ANON_ROLE: "none" is reserved by PostgreSQL'],
+    [{ ANON_ROLE: 'pg_monitor' }, 'ANON_ROLE: "pg_monitor" is reserved by PostgreSQL'],
+    [{ ANON_ROLE: 'app' }, 'ANON_ROLE: expected another role than the login role of DATABASE_URL'],
+    [
+      { JWT_ALGORITHMS: 'HS256,none' },
+      'JWT_ALGORITHMS: expected a comma separated list of any of HS256, HS384, HS512, ' +
+      'RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, got ' +
+      '"HS256,none"'
+    ],
+    [
+      { JWT_ALGORITHMS: 'HS256,RS256' },
+      'JWT_ALGORITHMS: RS256 does not fit JWT_SECRET, which takes HS256, HS384, HS512'
+    ],
+    [
+      { JWT_ALGORITHMS: 'ES256', JWT_SECRET: '', ANON_ROLE: 'anon' },
+      'JWT_ALGORITHMS: there is no key for them'
+    ],
+    [
+      { JWT_JWKS_URL: 'https://id.example/keys', JWT_ALGORITHMS: 'HS256', JWT_SECRET: '' },
+      'JWT_ALGORITHMS: HS256 does not fit JWT_JWKS_URL, which takes RS256, RS384, RS512, ' +
+      'PS256, PS384, PS512, ES256, ES384, ES512, EdDSA'
+    ],
+    [
+      { JWT_JWKS_URL: 'https://id.example/keys' },
+      'JWT_SECRET, JWT_JWKS_URL: only one of them may be set'
+    ],
+    [
+      { JWT_JWKS: 'x', JWT_PUBLIC_KEY: 'x' },
+      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS: only one of them may be set'
+    ],
+    ...[
+      'id.example/keys',
+      'ftp://id.example/keys',
+      `https://app:${CANARY}@id.example/keys`,
+      `https://${CANARY}@id.example/`,
+      `https://id.example/#${CANARY}`,
+      CANARY
+    ].map(url =>
+      [
+        { JWT_JWKS_URL: url, JWT_SECRET: '' },
+        'JWT_JWKS_URL: expected an http or https URL without user, password and fragment ' +
+        '(the value is not shown)'
+      ] as const
+    ),
+    [
+      { DB_SCHEMAS: 'api,api.v2' },
+      'DB_SCHEMAS: "api.v2" holds a dot, so that no operation could name its tables'
+    ],
+    [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
+    [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
+    [{ DB_EXTRA_SEARCH_PATH: 'ext,public,ext' }, 'DB_EXTRA_SEARCH_PATH: "ext" is given twice'],
+    [
+      { DB_EXTRA_SEARCH_PATH: `ext,${'x'.repeat(64)}` },
+      'DB_EXTRA_SEARCH_PATH: name 2 is longer than 63 bytes'
+    ],
+    [
+      { DB_EXTRA_SEARCH: 'ext' },
+      'DB_EXTRA_SEARCH: unknown variable; did you mean DB_EXTRA_SEARCH_PATH?'
+    ],
+    ...['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'].flatMap(variable => [
+      [{ [variable]: 'api,$user' }, `${variable}: "$user" is not the name of one schema`] as const,
+      ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
+        [{ [variable]: `api,${name}` }, `${variable}: "${name}" belongs to PostgreSQL`] as const
+      )
+    ]),
+    ...['127.0.0.1', '0.0.0.0', '::'].map(host =>
+      [
+        { HTTP_HOST: host, HTTP_PORT: '9568' },
+        'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'
+      ] as const
+    ),
+    [
+      { ADMIN_HTTP_HOST: '0.0.0.0', ADMIN_HTTP_PORT: '4000' },
+      'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'
+    ],
+    [
+      { STATEMENT_TIMEOUT: CANARY },
+      'STATEMENT_TIMEOUT: unknown variable; did you mean STATEMENT_TIMEOUT_MS?'
+    ],
+    [{ JWT_SERCET: CANARY }, 'JWT_SERCET: unknown variable; did you mean JWT_SECRET?'],
+    [{ MAX_BDOY_BYTES: '1' }, 'MAX_BDOY_BYTES: unknown variable; did you mean MAX_BODY_BYTES?'],
+    [{ ADMIN_HTTP_PROT: '1' }, 'ADMIN_HTTP_PROT: unknown variable; did you mean ADMIN_HTTP_PORT?'],
+    [{ DB_SCHEMA: 'api' }, 'DB_SCHEMA: unknown variable; did you mean DB_SCHEMAS?'],
+    [
+      { POOL_SIZE: 'x', MAX_OPS: 'x', POOL_MAX: '1', DATABASE_URL: 'x' },
+      'POOL_MAX: unknown variable; did you mean POOL_SIZE?',
+      'MAX_OPS: expected an integer from 1 to 1000, got "x"',
+      'POOL_SIZE: expected an integer from 1 to 1000, got "x"',
+      'DATABASE_URL: expected postgres://user:password@host:port/database'
+    ],
+    [
+      { DATABASE_REPLICA_URL: 'x' },
+      'DATABASE_REPLICA_URL: expected postgres://user:password@host:port/database'
+    ],
+    [
+      { DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
+      'DATABASE_REPLICA_URL: expected the same user as in DATABASE_URL',
+      'DATABASE_REPLICA_URL: expected the same database as in DATABASE_URL'
+    ],
+    [
+      { DATABASE_URL: '', DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
+      'DATABASE_URL: required'
+    ],
+    [
+      { DATABASE_REPLICA: CANARY },
+      'DATABASE_REPLICA: unknown variable; did you mean DATABASE_REPLICA_URL?'
+    ],
+    [
+      { OTEL_EXPORTER_OTLP_ENDPOINT: CANARY },
+      'OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL of http or https'
+    ],
+    [
+      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `grpc://${CANARY}:4317` },
+      'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected a URL of http or https'
+    ],
+    [
+      {
+        OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+        OTEL_TRACES_EXPORTER: 'zipkin',
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
+      },
+      'OTEL_TRACES_EXPORTER: traces are sent by otlp alone',
+      'OTEL_EXPORTER_OTLP_PROTOCOL: traces are sent by http/protobuf alone'
+    ],
+    [{
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
+    }, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traces are sent by http/protobuf alone'],
+    [
+      { DB_SCHEMAS: ',' },
+      'DB_SCHEMAS: expected a comma separated list without empty elements, got ","'
+    ]
+  ]
+  for (const [env, ...expected] of rows) {
+    t.strictSame(problemsOf({ ...base, ...env }), expected, JSON.stringify(env))
+  }
+})
+
+t.test('whether traces are sent', async t => {
+  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
+  const rows: ReadonlyArray<readonly [Environment, boolean]> = [
+    [endpoint, true],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector/v1/traces' }, true],
+    [{
+      ...endpoint,
+      OTEL_TRACES_EXPORTER: 'otlp',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+      OTEL_SDK_DISABLED: 'false',
+      OTEL_SERVICE_NAME: 'shop'
+    }, true],
+    [{
+      ...endpoint,
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
+    }, true],
+    [{ ...endpoint, OTEL_SDK_DISABLED: 'TRUE' }, false],
+    [{ ...endpoint, OTEL_TRACES_EXPORTER: 'none' }, false],
+    [{ OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_EXPORTER: 'zipkin' }, false]
+  ]
+  for (const [env, tracing] of rows) {
+    t.equal(readConfig({ ...base, ...env }).tracing, tracing, JSON.stringify(env))
+  }
+})
+
+t.test('/config shows an allow-list, and no secret', async t => {
+  const shown = printableConfig(readConfig({ ...base, JWT_AUD: 'a,b' }).config)
+  t.strictSame(
+    Object.keys(shown),
+    configItems.map(([name]) => name),
+    'every variable is printable or secret'
+  )
+  t.match(shown, {
+    DATABASE_URL: { user: 'app', hosts: [{ host: 'db.internal', port: 6432 }], database: 'shop' },
+    JWT_SECRET: '[redacted]',
+    JWT_AUD: ['a', 'b'],
+    ANON_ROLE: null,
+    POOL_SIZE: 10
+  })
+  t.notMatch(JSON.stringify(shown), /hunter2|application_name/)
+  const anonymous = readConfig({
+    ANON_ROLE: 'anon',
+    DATABASE_URL: `postgres:///shop?host=/run/pg&user=app&password=${CANARY}`
+  })
+  const remote = readConfig({
+    ...base,
+    JWT_SECRET: '',
+    JWT_JWKS_URL: `https://id.example:8443/realms/shop/keys?key=${CANARY}`,
+    JWT_ALGORITHMS: 'ES256, EdDSA'
+  })
+  t.match(printableConfig(remote.config), {
+    JWT_JWKS_URL: 'https://id.example:8443/realms/shop/keys',
+    JWT_ALGORITHMS: ['ES256', 'EdDSA'],
+    JWT_PUBLIC_KEY: null
+  })
+  t.notMatch(JSON.stringify(printableConfig(remote.config)), /hunter2/)
+  const replicated = readConfig({
+    ...base,
+    DATABASE_REPLICA_URL: `postgres://app:${CANARY}@standby:6432/shop?application_name=x`
+  })
+  t.match(replicated.replica, { hosts: [{ host: 'standby' }], user: 'app', database: 'shop' })
+  t.strictSame(printableConfig(replicated.config)['DATABASE_REPLICA_URL'], {
+    user: 'app',
+    hosts: [{ host: 'standby', port: 6432 }],
+    database: 'shop'
+  })
+  t.match(printableConfig(anonymous.config), {
+    JWT_SECRET: null,
+    JWT_JWKS_URL: null,
+    JWT_ALGORITHMS: [],
+    ANON_ROLE: 'anon',
+    DATABASE_URL: { hosts: [{ path: '/run/pg/.s.PGSQL.5432' }] }
+  })
+})

@@ -1,0 +1,206 @@
+/** Database URLs as libpq reads them, and that no error tells a password. */
+import fc from 'fast-check'
+import t from 'tap'
+import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
+
+const local = { host: 'localhost', port: 5432 }
+
+t.test('a short URL and its defaults', async t => {
+  t.strictSame(parseDatabaseUrl('postgres://app@db'), {
+    hosts: [{ host: 'db', port: 5432 }],
+    user: 'app',
+    password: undefined,
+    database: 'app',
+    tls: {
+      mode: 'disable',
+      rootCertPath: undefined,
+      certPath: undefined,
+      keyPath: undefined,
+      negotiation: 'postgres'
+    },
+    targetSessionAttrs: 'any',
+    connectTimeoutMs: 5000,
+    applicationName: 'oneflight',
+    options: undefined
+  })
+})
+
+const read: ReadonlyArray<readonly [url: string, expected: object]> = [
+  ['postgresql://app:pw@db:6432/shop', {
+    hosts: [{ host: 'db', port: 6432 }],
+    user: 'app',
+    password: 'pw',
+    database: 'shop'
+  }],
+  ['postgres://app:@db/', { password: undefined, database: 'app' }],
+  ['postgres://app:p:w@db', { password: 'p:w' }],
+  ['postgres://a%40b:p%40%2F%3A%25%3F@d-b_1.x/sh%2Fop', {
+    user: 'a@b',
+    password: 'p@/:%?',
+    database: 'sh/op',
+    hosts: [{ host: 'd-b_1.x', port: 5432 }]
+  }],
+  ['postgres://app:p?w#&=@db/shop', { password: 'p?w#&=', hosts: [{ host: 'db', port: 5432 }] }],
+  ['postgres://app:a+b@db/shop?application_name=a+b%20c=d', {
+    password: 'a+b',
+    applicationName: 'a+b c=d'
+  }],
+  ['postgres://app@', { hosts: [local] }],
+  ['postgres://app@/shop', { hosts: [local], database: 'shop' }],
+  ['postgres://app@:6432/shop', { hosts: [{ host: 'localhost', port: 6432 }] }],
+  ['postgres://app@db:/shop', { hosts: [{ host: 'db', port: 5432 }] }],
+  ['postgres://app@h1:1,h2:2,h3/shop', {
+    hosts: [{ host: 'h1', port: 1 }, { host: 'h2', port: 2 }, { host: 'h3', port: 5432 }]
+  }],
+  ['postgres://app@[::1]/shop', { hosts: [{ host: '::1', port: 5432 }] }],
+  ['postgres://app@[::1]:6432,[fe80::1%25eth0]/shop', {
+    hosts: [{ host: '::1', port: 6432 }, { host: 'fe80::1%eth0', port: 5432 }]
+  }],
+  ['postgres://app@%2Fvar%2Frun%2Fpostgresql/shop', {
+    hosts: [{ path: '/var/run/postgresql/.s.PGSQL.5432' }]
+  }],
+  ['postgres://app@%2Ftmp:6432,db/shop', {
+    hosts: [{ path: '/tmp/.s.PGSQL.6432' }, { host: 'db', port: 5432 }]
+  }],
+  ['postgres://app@/shop?host=/tmp&port=5433', { hosts: [{ path: '/tmp/.s.PGSQL.5433' }] }],
+  ['postgres:///shop?user=app&password=p%40w&host=h1,::1', {
+    user: 'app',
+    password: 'p@w',
+    hosts: [{ host: 'h1', port: 5432 }, { host: '::1', port: 5432 }]
+  }],
+  ['postgres://app@/shop?host=h1,h2&port=1,2', {
+    hosts: [{ host: 'h1', port: 1 }, { host: 'h2', port: 2 }]
+  }],
+  ['postgres://app@/shop?host=h1,h2&port=1', {
+    hosts: [{ host: 'h1', port: 1 }, { host: 'h2', port: 1 }]
+  }],
+  ['postgres://app@:7/shop?host=h1,h2', {
+    hosts: [{ host: 'h1', port: 7 }, { host: 'h2', port: 7 }]
+  }],
+  ['postgres://old:old@db/old?user=app&password=pw&dbname=shop', {
+    user: 'app',
+    password: 'pw',
+    database: 'shop'
+  }],
+  ['postgres://app@db?connect_timeout=7&options=-c%20geqo%3Doff', {
+    connectTimeoutMs: 7000,
+    options: '-c geqo=off',
+    database: 'app'
+  }],
+  ['postgres://app@db?target_session_attrs=read-write&gssencmode=prefer&channel_binding=disable', {
+    targetSessionAttrs: 'read-write'
+  }],
+  ['postgres://app@db?sslmode=disable&sslrootcert=/r', {
+    tls: { mode: 'disable', rootCertPath: '/r' }
+  }],
+  ['postgres://app@db?sslmode=allow', { tls: { mode: 'allow' } }],
+  ['postgres://app@db?sslmode=prefer', { tls: { mode: 'prefer' } }],
+  ['postgres://app@db?sslmode=require', { tls: { mode: 'require', rootCertPath: undefined } }],
+  ['postgres://app@db?ssl=true', { tls: { mode: 'require' } }],
+  ['postgres://app@db?sslmode=require&sslrootcert=%2Fr', {
+    tls: { mode: 'verify-ca', rootCertPath: '/r' }
+  }],
+  ['postgres://app@db?sslmode=verify-ca&sslrootcert=/r', {
+    tls: { mode: 'verify-ca', rootCertPath: '/r' }
+  }],
+  ['postgres://app@db?sslmode=verify-full&sslrootcert=/r&sslcert=/c&sslkey=/k', {
+    tls: { mode: 'verify-full', rootCertPath: '/r', certPath: '/c', keyPath: '/k' }
+  }],
+  ['postgres://app@db?sslmode=verify-full', {
+    tls: { mode: 'verify-full', rootCertPath: 'system' }
+  }],
+  ['postgres://app@db?sslrootcert=system', {
+    tls: { mode: 'verify-full', rootCertPath: 'system' }
+  }],
+  ['postgres://app@db?sslmode=require&sslnegotiation=direct', {
+    tls: { mode: 'require', negotiation: 'direct' }
+  }],
+  ['postgres://app@db?sslmode=verify-full&sslnegotiation=direct', {
+    tls: { mode: 'verify-full', negotiation: 'direct' }
+  }],
+  ['postgres://app@db?sslmode=verify-ca&sslrootcert=/r&sslnegotiation=direct', {
+    tls: { mode: 'verify-ca', negotiation: 'direct' }
+  }]
+]
+t.test('what is read', async t => {
+  for (const [url, expected] of read) t.match(parseDatabaseUrl(url), expected, url)
+})
+
+const refused: ReadonlyArray<readonly [url: string, message: string | RegExp]> = [
+  ['', 'expected postgres://user:password@host:port/database'],
+  ['mysql://app:hunter2@db', 'expected postgres://user:password@host:port/database'],
+  ['host=db password=hunter2', 'expected postgres://user:password@host:port/database'],
+  ['postgres://db/shop', 'names no user'],
+  ['postgres://:hunter2@db/shop', 'names no user'],
+  ['postgres://app:x@hunter2@db/shop', /an "@" too many/],
+  ['postgres://app:x/hunter2@db/shop', /an "@" too many/],
+  ['postgres://app:x/y?hunter2=x@db/shop', /an "@" too many/],
+  ['postgres://app:hunter2%zz@db', 'has a bad percent sequence in its password'],
+  ['postgres://app:hunter2%ff@db', 'has a bad percent sequence in its password'],
+  ['postgres://app:hunter2%00@db', 'has a bad percent sequence in its password'],
+  ['postgres://a%:hunter2@db', 'has a bad percent sequence in its user'],
+  ['postgres://app:hunter2@d%b', 'has a bad percent sequence in its host'],
+  ['postgres://app:hunter2@db:%', 'has a bad percent sequence in its port'],
+  ['postgres://app:hunter2@db/%', 'has a bad percent sequence in its database'],
+  ['postgres://app:hunter2@db?password=%', 'has a bad percent sequence in its parameter'],
+  ['postgres://app:hunter2@[::1/shop', 'has a malformed host; brackets are for IPv6 addresses'],
+  ['postgres://app:hunter2@::1/shop', 'port is no integer from 1 to 65535'],
+  ['postgres://app:hunter2@[::1]x/shop', 'has a malformed host; brackets are for IPv6 addresses'],
+  ['postgres://app:hunter2@h1,,h2/shop', 'has an empty host in its list'],
+  ['postgres://app:hunter2@d b/shop', /neither a name, an address nor a socket directory/],
+  ['postgres://app:hunter2@db:0/shop', 'port is no integer from 1 to 65535'],
+  ['postgres://app:hunter2@db:65536/shop', 'port is no integer from 1 to 65535'],
+  ['postgres://app:hunter2@db:54x/shop', 'port is no integer from 1 to 65535'],
+  ['postgres://app:hunter2@h1:1,h2:2/shop?host=h', 'has 1 hosts but 2 ports'],
+  ['postgres://app:hunter2@db?sslmod=require', 'has the unknown parameter sslmod'],
+  ['postgres://app@db?password=x&hunter2=x', 'has an unknown parameter'],
+  ['postgres://app@db?constructor=hunter2', 'has the unknown parameter constructor'],
+  ['postgres://app@db?password=x&hunter2', 'has a parameter without "="'],
+  ['postgres://app:hunter2@db?sslmode=', 'sslmode is empty'],
+  ['postgres://app:hunter2@db?sslmode=require&sslmode=disable', 'sslmode is given twice'],
+  [
+    'postgres://app:hunter2@db?sslmode=hunter2',
+    'sslmode must be disable, allow, prefer, require, verify-ca, verify-full'
+  ],
+  ['postgres://app:hunter2@db?gssencmode=require', 'gssencmode must be disable, prefer'],
+  ['postgres://app:hunter2@db?channel_binding=require', 'channel_binding must be disable, prefer'],
+  ['postgres://app:hunter2@db?connect_timeout=0', 'connect_timeout is no integer from 1 to 600'],
+  [
+    'postgres://app:hunter2@db?sslrootcert=/r',
+    'has certificates but no sslmode: write sslmode=verify-full'
+  ],
+  [
+    'postgres://app:hunter2@db?sslcert=/c&sslkey=/k',
+    'has certificates but no sslmode: write sslmode=verify-full'
+  ],
+  [
+    'postgres://app:hunter2@db?sslrootcert=system&sslmode=require',
+    'sslrootcert=system needs sslmode=verify-full'
+  ],
+  ['postgres://app:hunter2@db?sslmode=verify-ca', 'sslmode=verify-ca needs sslrootcert'],
+  ['postgres://app:hunter2@db?sslmode=require&sslcert=/c', 'sslcert and sslkey belong together'],
+  ['postgres://app:hunter2@db?sslkey=/k', 'sslcert and sslkey belong together'],
+  [
+    'postgres://app:hunter2@db?sslnegotiation=direct',
+    'sslnegotiation=direct needs sslmode=require or stronger'
+  ],
+  [
+    'postgres://app:hunter2@db?sslnegotiation=direct&sslmode=prefer',
+    'sslnegotiation=direct needs sslmode=require or stronger'
+  ]
+]
+t.test('what is refused', async t => {
+  for (const [url, message] of refused) {
+    const error = t.throws(() => parseDatabaseUrl(url), { message }, url) as Error
+    t.notMatch(error.message, /hunter2/)
+    t.equal(error.cause, undefined)
+  }
+})
+
+t.test('every user, password and database survives percent encoding', async t => {
+  const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter(one => !one.includes('\0'))
+  fc.assert(fc.property(text, text, text, (user, password, database) => {
+    const [u, p, d] = [user, password, database].map(encodeURIComponent)
+    t.match(parseDatabaseUrl(`postgres://${u}:${p}@db/${d}`), { user, password, database })
+  }))
+})

@@ -1,0 +1,101 @@
+/**
+ * Every failure of the catalogue as an answer: type, status and headers as the contract has them.
+ */
+import t from 'tap'
+import { catalogue, failure, type FailureCode } from '../../../src/errors/catalogue.ts'
+import { answerFailure } from '../../../src/errors/envelope.ts'
+
+const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
+  request_error: {
+    400: [
+      'body_invalid',
+      'body_empty',
+      'id_missing',
+      'id_duplicate',
+      'prefer_invalid',
+      'idempotency_key_invalid',
+      'http_malformed'
+    ],
+    401: [
+      'auth_required',
+      'token_invalid',
+      'token_expired',
+      'token_not_active',
+      'token_claims_invalid',
+      'role_missing'
+    ],
+    404: ['not_found'],
+    405: ['method_not_allowed'],
+    408: ['request_timeout'],
+    409: ['idempotency_key_in_progress'],
+    413: ['body_too_large', 'too_many_ops'],
+    415: ['content_type_unsupported'],
+    417: ['expectation_unsupported'],
+    422: ['idempotency_key_reused'],
+    431: ['headers_too_large'],
+    499: ['client_closed_request']
+  },
+  validation_error: { 422: ['validation_failed'] },
+  session_error: { 403: ['role_denied'] },
+  execution_error: {
+    412: ['expectation_failed'],
+    422: ['reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit']
+  },
+  service_error: {
+    500: ['commit_unknown', 'internal'],
+    503: ['overloaded', 'database_unavailable', 'keys_unavailable', 'shutting_down'],
+    504: ['deadline_exceeded']
+  }
+}
+
+t.test('types and statuses', async t => {
+  const rows = Object.entries(contract).flatMap(([type, statuses]) =>
+    Object.entries(statuses).flatMap(([status, codes = []]) =>
+      codes.map(code => [code, type, Number(status)] as const)
+    )
+  )
+  t.same(
+    rows.map(([code]) => code).sort(),
+    Object.keys(catalogue).sort(),
+    'neither more nor less than the contract'
+  )
+  for (const [code, type, status] of rows) {
+    const answer = answerFailure(failure(code as FailureCode), 'id')
+    const committed = code === 'commit_unknown' ? 'unknown' : false
+    t.equal(answer.status, status, code)
+    t.same(JSON.parse(answer.body), {
+      error: {
+        type,
+        code,
+        message: catalogue[code as FailureCode].meaning,
+        committed,
+        request_id: 'id',
+        ...status === 503 ? { retryable: true } : {}
+      },
+      data: null
+    })
+    t.same(Object.keys(answer.headers).sort(), [
+      'content-type',
+      ...status === 503 ? ['retry-after'] : [],
+      ...status === 401 ? ['www-authenticate'] : [],
+      'x-request-id'
+    ])
+  }
+})
+
+t.test('what is special about a case', async t => {
+  const cause = new Error('why')
+  const refused = failure('id_duplicate', 'twice', { op: 'a', index: 1 }, cause)
+  t.ok(refused instanceof Error)
+  t.match(refused, { name: 'Failure', message: 'twice', cause })
+  t.same(JSON.parse(answerFailure(refused, 'id').body).error, {
+    type: 'request_error',
+    code: 'id_duplicate',
+    message: 'twice',
+    committed: false,
+    request_id: 'id',
+    op: 'a',
+    index: 1
+  })
+  t.notOk('cause' in failure('id_duplicate'))
+})

@@ -1,0 +1,242 @@
+/** Body bytes → JSON value: nothing is lost, and what would be is refused. */
+import fc from 'fast-check'
+import t from 'tap'
+import { Failure } from '../../../src/errors/catalogue.ts'
+import { findDuplicate } from '../../../src/json/duplicate-key.ts'
+import { isNumber, isObject, parseJson, type Json } from '../../../src/json/parse.ts'
+
+const parse = (text: string | Buffer): Json => parseJson(Buffer.from(text as string))
+
+function refusal (body: string | Buffer): string {
+  try {
+    parse(body)
+    return 'accepted'
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return `${error.code}: ${error.message}`
+  }
+}
+
+/** JSON text without the white space between its tokens. */
+function compact (text: string): string {
+  return text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1')
+}
+
+/**
+ * A text as the name of a test point: TAP is read by lines, and JavaScript's U+2028 is the end of
+ * one.
+ */
+function name (body: string | Buffer): string {
+  return encodeURI(body.toString().toWellFormed())
+}
+
+t.test('written again it is what was read, white space and spelling of escapes aside', async t => {
+  const rows = [
+    'null',
+    'true',
+    '0',
+    '""',
+    '[]',
+    '{}',
+    ' [ 1 , 2 ] ',
+    // numbers: digit for digit
+    '-0',
+    '-0.0',
+    '0.0',
+    '1.10',
+    '10.00',
+    '1e2',
+    '1E2',
+    '1e+2',
+    '1E-7',
+    '1e400',
+    '-1e400',
+    '1e-400',
+    '5e-324',
+    '9007199254740993',
+    '123456789012345',
+    '1234567890123456',
+    '-9223372036854775808',
+    '18446744073709551616',
+    '1234567890123456789012345678901234567890',
+    '0.1234567890123456789012345678901234567890',
+    '[-0,[-0,{"a":-0}]]',
+    // at the edges of what is told by a look at the bytes
+    '0.5',
+    '-0.5',
+    '-5',
+    '0.000001',
+    '0.0000001',
+    '0.1234567',
+    '12.345670',
+    '123456789.12345',
+    '1234567890.12345',
+    '1234567890.123456',
+    '99999999999999.9',
+    '999999999999999',
+    '9999999999999999',
+    '{"a":[1.10,{"b":9007199254740993}]}',
+    // keys that are something else to JavaScript
+    '{"__proto__":1}',
+    '{"__proto__":{"__proto__":1.10}}',
+    '{"constructor":1,"toString":2,"hasOwnProperty":3,"rawJSON":"1"}',
+    '{"":0}',
+    '{"rawJSON":1.10}',
+    // text: every plane, combining characters, right-to-left, noncharacters
+    '"ä€😀"',
+    '"שלום"',
+    '"e\u0301"',
+    '"\u200f\u202e"',
+    '"\uffff\ufffe"',
+    '"\u2028\u2029"',
+    '"\ufeff in the middle"',
+    '"\u007f"',
+    '"e1 E2 -0 1.5 12345678901234567890"',
+    '"{}[]:,"',
+    '"true e"'
+  ]
+  for (const text of rows) t.equal(JSON.stringify(parse(text)), compact(text), name(text))
+  t.equal(parse('"\\u00e4\\ud83d\\ude00\\/\\n"'), 'ä😀/\n', 'escapes')
+  t.same(parse('{"1":"a","0":"b"}'), { 0: 'b', 1: 'a' })
+})
+
+t.test('what cannot be kept is refused', async t => {
+  const zero = 'body_invalid: The body holds the character U+0000, which PostgreSQL cannot store.'
+  const lone = 'body_invalid: The body holds a lone surrogate, which is no character.'
+  const utf8 = 'body_invalid: The body is not valid UTF-8.'
+  const bom = 'body_invalid: The body begins with a byte order mark.'
+  const twice = (key: string): string =>
+    `body_invalid: The body holds an object with the key ${key} twice.`
+  const at = (position: number): string =>
+    `body_invalid: The body is not JSON: unexpected character at position ${position}.`
+  const rows: ReadonlyArray<readonly [body: string | Buffer, refused: string]> = [
+    ['\ufeff[]', bom],
+    [Buffer.from([0xff, 0xfe, 0x5b, 0, 0x5d, 0]), utf8],
+    [Buffer.from([0x22, 0xc0, 0x80, 0x22]), utf8],
+    [Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), utf8],
+    [Buffer.from([0x22, 0xf4, 0x90, 0x80, 0x80, 0x22]), utf8],
+    [Buffer.from([0x22, 0xe2, 0x82, 0x22]), utf8],
+    ['"\\u0000"', zero],
+    ['{"a\\u0000":1}', zero],
+    ['[{"a":["x\\u0000"]}]', zero],
+    ['"\\ud800"', lone],
+    ['"\\udc00\\ud800"', lone],
+    ['{"\\ud83d":1}', lone],
+    ['[[{"a":"\\ude00"}]]', lone],
+    ['{"a":1,"a":1}', twice('"a"')],
+    ['{"a":1,"\\u0061":2}', twice('"\\u0061"')],
+    ['{"__proto__":1,"__proto__":2}', twice('"__proto__"')],
+    ['[{"a":{"b":1}},{"b":[{"c":1,"d":"c:","c" : 2}]}]', twice('"c"')],
+    ['{"":1,"":2}', twice('""')],
+    ['{"a\\"":1,"a\\"":2}', twice('"a\\""')],
+    ['{"a":1.10,"a":1.10}', twice('"a"')],
+    ['[1,]', 'body_invalid: The body is not JSON.'],
+    ['{"a":1,}', at(7)],
+    ['[1 2]', at(3)],
+    ['[01]', at(2)],
+    ['["a\nb"]', at(3)],
+    ["{'a':1}", at(1)],
+    ['', 'body_invalid: The body is not JSON.'],
+    [' ', 'body_invalid: The body is not JSON.'],
+    ['[', 'body_invalid: The body is not JSON.'],
+    ['nul', 'body_invalid: The body is not JSON.'],
+    ['NaN', 'body_invalid: The body is not JSON.'],
+    ['undefined', 'body_invalid: The body is not JSON.'],
+    ['x in JSON at position 42', 'body_invalid: The body is not JSON.'],
+    ['\0', 'body_invalid: The body is not JSON.']
+  ]
+  for (const [body, refused] of rows) t.equal(refusal(body), refused, name(body))
+})
+
+t.test('a secret in a body that is not JSON is not repeated', async t => {
+  t.notMatch(refusal('[{"password": hunter2}]'), 'hunter2')
+})
+
+t.test('depth is no matter of the stack', async t => {
+  for (const depth of [99, 100, 101, 500_000]) {
+    t.ok(Array.isArray(parse('['.repeat(depth) + ']'.repeat(depth))), `${depth} arrays`)
+    t.ok(isObject(parse('{"a":'.repeat(depth) + '1.10' + '}'.repeat(depth))), `${depth} objects`)
+  }
+  t.match(refusal('{"a":'.repeat(500_000) + '{"b":1,"b":2}' + '}'.repeat(500_000)), 'twice')
+})
+
+t.test('kinds of values', async t => {
+  t.equal(isNumber(parse('1.10')), true)
+  t.equal(isNumber(parse('1')), true)
+  t.equal(isNumber(parse('{"rawJSON":"1"}')), false)
+  t.equal(isObject(parse('1.10')), false)
+  t.equal(isObject(parse('{"rawJSON":"1"}')), true)
+  t.equal(isObject(parse('[]')), false)
+  t.equal(isObject(parse('null')), false)
+  t.equal(isObject(undefined), false)
+})
+
+t.test('a text without duplicate keys has none to name', async t => {
+  t.equal(findDuplicate('{"a":{"a":1},"b":"a"}'), undefined)
+})
+
+/** JSON texts with numbers, keys and white space that JSON.parse alone would not give back. */
+const jsonText = fc.letrec<{ value: string }>(tie => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    fc.constantFrom('null', 'true', 'false'),
+    fc.tuple(
+      fc.constantFrom('', '-'),
+      fc.oneof(fc.nat().map(String), fc.bigInt({ min: 0n, max: 10n ** 40n }).map(String)),
+      fc.constantFrom('', '.0', '.10', '.00000000000000000001'),
+      fc.constantFrom('', 'e5', 'E-3', 'e+400')
+    )
+      .map(parts => parts.join('')),
+    fc.string({ unit: 'grapheme' }).filter(text => !text.includes('\0')).map(text =>
+      JSON.stringify(text)
+    ),
+    fc.array(tie('value'), { maxLength: 4 }).map(items => `[ ${items.join('\n,\t')}]`),
+    fc.uniqueArray(
+      fc.tuple(
+        fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('__proto__', 'constructor', 'a')),
+        tie('value')
+      ),
+      { maxLength: 4, selector: ([key]) => key }
+    )
+      .filter(members => members.every(([key]) => !key.includes('\0') && !/^\d+$/.test(key)))
+      .map(members =>
+        `{ ${members.map(([key, value]) => `${JSON.stringify(key)} : ${value}`).join(' , ')}\r\n}`
+      )
+  )
+})).value
+
+t.test('property: every JSON text is kept', async t => {
+  fc.assert(fc.property(jsonText, text => JSON.stringify(parse(text)) === compact(text)), {
+    numRuns: 1000
+  })
+  t.pass()
+})
+
+t.test('property: any bytes are JSON or body_invalid, as JSON.parse has it', async t => {
+  const almost = fc.tuple(
+    jsonText,
+    fc.nat(),
+    fc.constantFrom('', ',', '"', '\\', '}', '0', '-', 'e')
+  ).map(([text, at, junk]) => {
+    const place = at % (text.length + 1)
+    return Buffer.from(text.slice(0, place) + junk + text.slice(place + (junk === '' ? 1 : 0)))
+  })
+  fc.assert(
+    fc.property(fc.oneof(fc.uint8Array().map(bytes => Buffer.from(bytes)), almost), bytes => {
+      const refused = refusal(bytes)
+      if (refused !== 'accepted') return refused.startsWith('body_invalid: ')
+      JSON.parse(bytes.toString())
+      return true
+    }),
+    { numRuns: 1000 }
+  )
+  t.pass()
+})
+
+t.test('a duplicate key behind a long string is found', async t => {
+  const long = 'x'.repeat(20_000_000)
+  t.throws(() => parseJson(Buffer.from(`{"a":"${long}\\n","b":1,"b":2}`)), {
+    code: 'body_invalid',
+    message: /the key "b" twice/
+  })
+})

@@ -1,0 +1,244 @@
+/**
+ * The grammar is written once: what the planner accepts and refuses is what TypeBox's own check of
+ * the same schemas accepts and refuses.
+ */
+import { Value } from '@sinclair/typebox/value'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Fault } from '../../../schemas/error.ts'
+import { ColumnOperand, operands, operators } from '../../../schemas/filter.ts'
+import { modifiers } from '../../../schemas/modifier.ts'
+import { operations, type OperationKind } from '../../../schemas/operation.ts'
+import { Failure } from '../../../src/errors/catalogue.ts'
+import { planBatch } from '../../../src/plan/plan-batch.ts'
+import { compile } from '../../../src/sql/compile.ts'
+
+const limits = { schemas: ['public'] as const, maxRows: 100, maxConditions: 100 }
+
+/** The faults of an operation `o` that follows an operation `a`. */
+function faultsOf (operation: object): readonly Fault[] {
+  try {
+    planBatch([{ id: 'a', op: 'select', table: 't' }, { id: 'o', ...operation }] as never, limits)
+    return []
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return error.details.errors ?? []
+  }
+}
+
+/**
+ * What a schema cannot say, and therefore is no part of the grammar: what a name or a reference
+ * means, and how members agree.
+ */
+const beyond = new Set(['reference_unknown', 'reference_malformed', 'depth_exceeded', 'rows_limit'])
+
+const filler = fc.constantFrom<unknown>(
+  'x',
+  1,
+  1.5,
+  true,
+  null,
+  '$a.id',
+  '$a.*.id',
+  '',
+  [],
+  ['x'],
+  [1, '$a.0.id'],
+  [1, 2],
+  [null],
+  {},
+  { $col: 'b' },
+  { $col: 'b', x: 1 },
+  { $value: [1] },
+  { any: [1] },
+  { all: [] },
+  { any: [1], all: [1] },
+  { $cool: 'b' },
+  { query: 'x' },
+  { query: 'x', config: 'y' },
+  { config: 'y' },
+  { eq: 1 },
+  { a: 1 },
+  'not_null',
+  'unknown',
+  'asc',
+  'update',
+  { mode: 'share' },
+  { mode: 'x' },
+  { min: 1 },
+  { min: -1 },
+  { min: 1, max: 2 },
+  [{ a: 'asc' }],
+  [{ a: { nulls: 'last' } }],
+  [{ a: {} }],
+  [{ fn: 'count' }],
+  [{ column: 'a', as: 'b' }],
+  [{ fn: 'median', column: 'a' }],
+  { columns: ['a'], do: 'nothing' },
+  {
+    columns: ['a'],
+    do: 'update',
+    set: { a: { $inc: 1 } },
+    where: { a: { lt: { $excluded: 'a' } } }
+  }
+)
+const operatorMap = fc.dictionary(
+  fc.constantFrom(...Object.keys(operators), 'not', 'equals'),
+  filler,
+  { minKeys: 1, maxKeys: 2 }
+)
+const filter = fc.dictionary(
+  fc.constantFrom('a', 'b->c', 'and', 'or', 'not'),
+  fc.oneof(
+    operatorMap,
+    filler,
+    fc.array(fc.dictionary(fc.constantFrom('a', 'not'), operatorMap, { maxKeys: 2 }), {
+      maxLength: 2
+    })
+  ),
+  { minKeys: 1, maxKeys: 2 }
+)
+const operation = fc.constantFrom<OperationKind>('insert', 'update', 'delete', 'select').chain(
+  op => {
+    const members = Object.keys(operations[op].properties).filter(name =>
+      !['id', 'op', 'table', 'values', 'set', 'where'].includes(name)
+    )
+    const plain = {
+      table: 't',
+      ...op === 'insert' ? { values: [{ a: 1 }] } : {},
+      ...op === 'update' ? { set: { a: 1 } } : {}
+    }
+    return fc.record({
+      where: op === 'insert' ? fc.constant(undefined) : filter,
+      extra: fc.dictionary(fc.constantFrom(...members), filler, { maxKeys: 2 })
+    })
+      .map(({ where, extra }) => ({
+        id: 'o',
+        op,
+        ...plain,
+        ...where === undefined ? {} : { where },
+        ...extra
+      }))
+  }
+)
+
+t.test('property: both judge alike', async t => {
+  const seen = { good: 0, bad: 0 }
+  fc.assert(
+    fc.property(operation, operation => {
+      const faults = faultsOf(operation)
+      const fits = Value.Check(operations[operation.op], operation)
+      if (fits) seen.good++
+      else seen.bad++
+      // What fits the schemas may still be refused for what schemas cannot say; what does not fit
+      // is refused always.
+      return fits
+        ? faults.every(({ code }) =>
+          beyond.has(code) || code === 'member_invalid' || code === 'member_missing' ||
+          code === 'operand_invalid' || code === 'where_empty'
+        )
+        : faults.length > 0
+    }),
+    { numRuns: 5000 }
+  )
+  t.ok(seen.good > 200 && seen.bad > 200, JSON.stringify(seen))
+})
+
+t.test('each operator and each modifier takes what its schema says', async t => {
+  const samples: Readonly<Record<keyof typeof operands, readonly unknown[]>> = {
+    comparand: ['x', 1, true, '$a.0.id', { $col: 'b' }, { any: [1, '$a.id'] }, { all: '$a.*.id' }, {
+      $value: {}
+    }],
+    distinct: [null, 'x', { $col: 'b' }],
+    list: [[1], '$a.*.id'],
+    bounds: [[1, 2], ['$a.id', { $col: 'b' }]],
+    keyword: [null, 'not_null', true, false, 'unknown'],
+    search: ['x', { query: '$a.name', config: 'simple' }],
+    json: [
+      'x',
+      1,
+      true,
+      [],
+      {},
+      [1],
+      { a: ['$a.id'] },
+      { $col: 'b' },
+      { $value: { $col: 1 } },
+      '$a.*.id'
+    ],
+    key: ['x', '$a.name'],
+    keys: [['x'], '$a.*.name']
+  }
+  const refused: Readonly<Record<keyof typeof operands, readonly unknown[]>> = {
+    comparand: [
+      null,
+      [],
+      [1],
+      {},
+      { $col: 1 },
+      { any: [] },
+      { any: [null] },
+      { any: 1 },
+      { all: [[1]] },
+      { x: 1 },
+      '$a.*.id',
+      { $excluded: 'b' }
+    ],
+    distinct: [[], { any: [1] }],
+    list: [null, 1, 'x', [], [null], [{}], [['x']], '$a.id', ['$a.*.id']],
+    bounds: [1, [], [1], [1, 2, 3], [1, null], [1, '$a.*.id']],
+    keyword: ['null', 'true', 0, [], {}],
+    search: [1, null, {}, { config: 'x' }, { query: 1 }, { query: 'x', konfig: 'y' }],
+    json: [null, { $col: 1 }, { $cool: 'b' }],
+    key: [1, null, [], {}],
+    keys: [[], [1], 'x', null]
+  }
+  for (const [name, { takes }] of Object.entries(operators)) {
+    for (const operand of samples[takes]) {
+      t.same(
+        faultsOf({ op: 'select', table: 't', where: { c: { [name]: operand } } }),
+        [],
+        `${name} takes ${JSON.stringify(operand)}`
+      )
+      t.ok(Value.Check(operands[takes].schema(ColumnOperand), operand))
+    }
+    for (const operand of refused[takes]) {
+      t.match(faultsOf({ op: 'select', table: 't', where: { c: { [name]: operand } } }), [{
+        code: 'operand_invalid'
+      }], `${name} refuses ${JSON.stringify(operand)}`)
+    }
+  }
+  for (const name of Object.keys(modifiers)) {
+    const faults = faultsOf({ op: 'update', table: 't', all: true, set: { c: { [name]: null } } })
+    t.same(
+      faults.map(({ code, path }) => [code, path]),
+      name === '$value' ? [] : [['member_invalid', ['set', 'c', name]]],
+      name
+    )
+  }
+})
+
+t.test('every operator and modifier of the tables becomes SQL', async t => {
+  for (const [name, { sql, takes }] of Object.entries(operators)) {
+    const operand = ({
+      comparand: 1,
+      distinct: 1,
+      list: [1],
+      bounds: [1, 2],
+      keyword: true,
+      search: 'x',
+      json: [1],
+      key: 'x',
+      keys: ['x']
+    } as const)[takes]
+    const plan = planBatch(
+      [{ id: 'o', op: 'select', table: 't', where: { c: { [name]: operand } } }] as never,
+      limits
+    )
+    const text = compile(plan, { session: { role: 'oneflight_user', claims: '{}' }, maxRows: 1 })[0]
+      ?.text
+    for (const piece of sql.replace('<column>', 't."c"').split(/<(?:operand|document)>/)) {
+      t.ok(text?.includes(piece), `${name}: ${piece}`)
+    }
+  }
+})

@@ -1,0 +1,169 @@
+/** What `sslmode` promises, against servers that behave and servers that do not. */
+import { execFile } from 'node:child_process'
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { TLSSocket } from 'node:tls'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { nameHosts, open, ping } from '../../support/network/sockets.ts'
+import { certs, startServer, type Behaviour } from '../../support/network/tls-server.ts'
+
+const CA = `sslrootcert=${certs}/ca.crt`
+const OTHER_CA = `sslrootcert=${certs}/other-ca.crt`
+nameHosts({ 'elsewhere.test': ['127.0.0.1'] })
+
+type Expected = 'plain' | 'tls' | RegExp
+const modes: ReadonlyArray<
+  readonly [server: Behaviour, host: string, query: string, expected: Expected]
+> = [
+  ['tls', '127.0.0.1', '', 'plain'],
+  ['tls', '127.0.0.1', 'sslmode=disable', 'plain'],
+  ['tls', '127.0.0.1', 'sslmode=allow', 'tls'],
+  ['tls', '127.0.0.1', 'sslmode=prefer', 'tls'],
+  ['tls', '127.0.0.1', 'sslmode=require', 'tls'],
+  ['tls', '127.0.0.1', `sslmode=require&${CA}`, 'tls'],
+  [
+    'tls',
+    '127.0.0.1',
+    `sslmode=require&${OTHER_CA}`,
+    /self-signed certificate|unable to verify|unable to get/
+  ],
+  ['tls', '127.0.0.1', `sslmode=verify-ca&${CA}`, 'tls'],
+  [
+    'tls',
+    '127.0.0.1',
+    `sslmode=verify-ca&${OTHER_CA}`,
+    /self-signed certificate|unable to verify|unable to get/
+  ],
+  ['tls', '127.0.0.1', `sslmode=verify-full&${CA}`, 'tls'],
+  ['tls', 'localhost', `sslmode=verify-full&${CA}`, 'tls'],
+  ['tls', 'elsewhere.test', `sslmode=verify-ca&${CA}`, 'tls'],
+  [
+    'tls',
+    'elsewhere.test',
+    `sslmode=verify-full&${CA}`,
+    /elsewhere\.test\. is not in the cert's altnames/
+  ],
+  [
+    'tls',
+    '127.0.0.1',
+    `sslmode=verify-full&${OTHER_CA}`,
+    /self-signed certificate|unable to verify|unable to get/
+  ],
+  ['no-tls', '127.0.0.1', 'sslmode=allow', 'plain'],
+  ['no-tls', '127.0.0.1', 'sslmode=prefer', 'plain'],
+  [
+    'no-tls',
+    '127.0.0.1',
+    'sslmode=require',
+    /does not support TLS, which sslmode=require requires/
+  ],
+  ['no-tls', '127.0.0.1', `sslmode=verify-full&${CA}`, /does not support TLS/],
+  ['extra-bytes', '127.0.0.1', 'sslmode=prefer', /more or other than the one byte/],
+  ['error', '127.0.0.1', 'sslmode=prefer', /more or other than the one byte/],
+  ['close', '127.0.0.1', 'sslmode=prefer', /closed the connection/],
+  [
+    'broken-handshake',
+    '127.0.0.1',
+    'sslmode=prefer',
+    /ECONNRESET|closed the connection|disconnected/
+  ],
+  ['direct', '127.0.0.1', 'sslmode=require&sslnegotiation=direct', 'tls'],
+  ['direct', '127.0.0.1', `sslmode=verify-full&sslnegotiation=direct&${CA}`, 'tls'],
+  [
+    'direct-without-alpn',
+    '127.0.0.1',
+    'sslmode=require&sslnegotiation=direct',
+    /did not agree to speak PostgreSQL/
+  ]
+]
+
+for (const [behaviour, host, query, expected] of modes) {
+  t.test(`${behaviour}, ${host}, ${query.replaceAll(certs, '')}`, async t => {
+    const server = await startServer(behaviour)
+    t.teardown(server.stop)
+    const opening = open(`${host}:${server.port}`, query)
+    if (expected instanceof RegExp) {
+      const error = await t.rejects(opening, { message: expected }) as unknown as Error
+      t.match(error.message, `${host}:${server.port}: `)
+      t.notMatch(error.message, /hunter2/)
+      // Nothing stays open.
+      await server.unused()
+      return
+    }
+    const { socket, address } = await opening
+    t.equal(address, `${host}:${server.port}`)
+    t.equal(socket instanceof TLSSocket, expected === 'tls')
+    t.equal(socket.writableHighWaterMark, 1024 * 1024 * 1024)
+    t.strictSame(
+      ['data', 'readable', 'connect', 'secureConnect'].map(event => socket.listenerCount(event)),
+      [0, 0, 0, 0]
+    )
+    t.equal(
+      socket.listeners('error').filter(listener => !/tls/i.test(listener.name)).length,
+      0,
+      'none of ours'
+    )
+    t.equal(await ping(socket), 'pong')
+  })
+}
+
+t.test("the client's certificate is shown", async t => {
+  const server = await startServer('tls')
+  t.teardown(server.stop)
+  const { socket } = await open(
+    `127.0.0.1:${server.port}`,
+    `sslmode=verify-full&${CA}&sslcert=${certs}/client.crt&sslkey=${certs}/client.key`
+  )
+  t.equal(await ping(socket), 'pong')
+  t.equal(server.clientName(), 'oneflight_client')
+})
+
+t.test('unusable certificate files', async t => {
+  const empty = `${t.testdir({ 'empty.crt': '' })}/empty.crt`
+  for (
+    const [query, message] of [
+      [`sslmode=verify-full&sslrootcert=${certs}/missing.crt`, /ENOENT.*missing\.crt/],
+      [`sslmode=verify-full&sslrootcert=${empty}`, /sslrootcert holds no certificate/],
+      [
+        `sslmode=require&sslcert=${certs}/server.crt&sslkey=${certs}/client.key`,
+        /cannot be used: .*mismatch/
+      ]
+    ] as const
+  ) await t.rejects(open('127.0.0.1:1', query), { message })
+})
+
+t.test('a renewed certificate counts without a restart', async t => {
+  const server = await startServer('tls')
+  t.teardown(server.stop)
+  const directory = await mkdtemp(`${tmpdir()}/oneflight-`)
+  t.teardown(() => rm(directory, { recursive: true }))
+  await copyFile(`${certs}/other-ca.crt`, `${directory}/root.crt`)
+  await t.rejects(
+    open(`127.0.0.1:${server.port}`, `sslmode=verify-ca&sslrootcert=${directory}/root.crt`)
+  )
+  await copyFile(`${certs}/ca.crt`, `${directory}/root.crt`)
+  const { socket } = await open(
+    `127.0.0.1:${server.port}`,
+    `sslmode=verify-ca&sslrootcert=${directory}/root.crt`
+  )
+  t.equal(await ping(socket), 'pong')
+})
+
+t.test('the trust store of the system', {
+  skip: process.platform !== 'linux' && 'the store is no file here'
+}, async t => {
+  const server = await startServer('tls')
+  t.teardown(server.stop)
+  const attempt = async (file: string): Promise<string> => {
+    const env = { ...process.env, SSL_CERT_FILE: file, SSL_CERT_DIR: t.testdir() }
+    const args = [
+      `${import.meta.dirname}/../../support/network/open-socket.ts`,
+      `127.0.0.1:${server.port}`,
+      'sslrootcert=system'
+    ]
+    return (await promisify(execFile)(process.execPath, args, { env })).stdout
+  }
+  t.equal(await attempt(`${certs}/ca.crt`), 'open\n')
+  t.match(await attempt('/dev/null'), /certificate/, "without a store, Node's own is used")
+})

@@ -1,0 +1,48 @@
+/**
+ * The log's form: JSON lines, or for a terminal lines that a person can read. What is told is the
+ * business of log.test.ts.
+ */
+import t from 'tap'
+import { createLogger, loadPretty } from '../../../src/server/logger.ts'
+
+/** What the logger wrote about a request, a warning and an error. */
+async function write (isTTY: boolean | undefined): Promise<readonly string[]> {
+  let text = ''
+  const logger = createLogger('info', {
+    write (line) {
+      text += line
+    }
+  }, await loadPretty({ isTTY }))
+  logger.child({ request_id: 'r' }).info({
+    method: 'POST',
+    path: '/',
+    status: 409,
+    ms: 2.5,
+    code: 'unique_violation',
+    index: 1
+  }, 'request completed')
+  logger.warn({ reason: 'no route' }, 'no connection to the database')
+  logger.info({ status: 1 }, 'not a request')
+  logger.debug('not told')
+  return text.trimEnd().split('\n')
+}
+
+t.test('to a file or a pipe, JSON', async t => {
+  for (const isTTY of [undefined, false]) {
+    const lines = (await write(isTTY)).map(line => JSON.parse(line) as object)
+    t.match(lines, [{ level: 30, request_id: 'r', status: 409, msg: 'request completed' }, {
+      level: 40,
+      reason: 'no route'
+    }, { status: 1, msg: 'not a request' }])
+  }
+})
+
+t.test('to a terminal, one line that begins with what is looked for', async t => {
+  const lines = await write(true)
+  t.match(lines, [
+    /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: POST \/ 409 in 2\.5 ms \{"request_id":"r","code":"unique_violation","index":1\}$/,
+    /^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: no connection to the database \{"reason":"no route"\}$/,
+    /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: not a request$/
+  ])
+  t.equal(lines.length, 3)
+})
