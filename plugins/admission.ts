@@ -15,7 +15,7 @@ import type {
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import { poolFor, type Database } from '../src/transaction/database.ts'
+import { choosePool, type Database } from '../src/transaction/database.ts'
 
 export interface AdmissionOptions {
   readonly config: Config
@@ -47,7 +47,7 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   const admit: onRequestAsyncHookHandler = async (request, reply) => {
     const { headers, socket } = request
     const bytes = Math.min(Number(headers['content-length'] ?? mostOfBody), mostOfBody)
-    const pool = poolFor(database, request.preferences)
+    const pool = choosePool(database, request.preferences)
     const isFull = (): boolean => pool.isFull() || total + bytes > most
     if (isFull() && performance.now() - (refused.get(socket) ?? -Infinity) < HURRY_MS) {
       await delay(PAUSE_MS + Math.random() * SPREAD_MS)

@@ -11,7 +11,7 @@ import type { Config } from '../schemas/config.ts'
 import { maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
 import { checkParties, checkTimes, readRole } from '../src/auth/claims.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
-import { createKnownTokens } from '../src/auth/token-cache.ts'
+import { createTokenCache } from '../src/auth/token-cache.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/key-source.ts'
 import { openToken } from '../src/auth/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
@@ -36,7 +36,7 @@ async function auth (
 ): Promise<void> {
   const { ANON_ROLE: anonymousRole } = config
   const verify = keys === undefined ? takeNone : await registerVerifier(app, keys, config)
-  const tokens = createKnownTokens()
+  const tokens = createTokenCache()
   app.decorateRequest('identity')
   const authenticate: onRequestAsyncHookHandler = async request => {
     const token = readToken(request)

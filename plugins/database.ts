@@ -1,6 +1,6 @@
 /**
- * The database: the pools of lanes and the probe, opened with the app and closed with it. Nothing
- * of a batch is known here.
+ * The database: the pools of connections and the probe, opened with the app and closed with it.
+ * Nothing of a batch is known here.
  */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -8,10 +8,10 @@ import type { Config } from '../schemas/config.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
 import type { Database } from '../src/transaction/database.ts'
-import type { Lane } from '../src/postgres/connection.ts'
-import { createPool, type LanePool } from '../src/postgres/pool.ts'
-import { createProbe } from '../src/postgres/health-check.ts'
-import { startPruner, type Pruner } from '../src/transaction/prune-keys.ts'
+import type { Connection } from '../src/postgres/connection.ts'
+import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
+import { createHealthCheck } from '../src/postgres/health-check.ts'
+import { startKeyPruner, type KeyPruner } from '../src/transaction/prune-keys.ts'
 import type { Observer, Server } from '../src/transaction/observer.ts'
 
 export interface DbOptions {
@@ -33,18 +33,18 @@ async function db (
   const replica = replicaTarget === undefined
     ? undefined
     : openPool(app, { config, target: replicaTarget, warnOfSchemas, which: { server: 'replica' } })
-  const pools = new Map<Server, LanePool>([
+  const pools = new Map<Server, ConnectionPool>([
     ['primary', pool],
     ...replica === undefined ? [] : [['replica', replica] as const]
   ])
-  const probe = createProbe(database)
-  let pruner: Pruner | undefined
+  const probe = createHealthCheck(database)
+  let pruner: KeyPruner | undefined
   app.getDecorator<Observer>('observer').pools(pools)
   app.decorate('database', { pool, replica, probe } satisfies Database)
   // Not awaited: the service starts without a database.
   app.addHook('onReady', done => {
     for (const one of pools.values()) one.warm()
-    pruner = startPruner({
+    pruner = startKeyPruner({
       target: database,
       everyMs: PRUNE_MS,
       onRefused: ({ code }) =>
@@ -63,7 +63,9 @@ async function db (
 }
 
 /** Logs each schema that is left off once, however many connections of both servers find it. */
-function makeSchemaWarning ({ log }: FastifyInstance): (unsafe: Lane['unsafeSchemas']) => void {
+function makeSchemaWarning (
+  { log }: FastifyInstance
+): (unsafe: Connection['unsafeSchemas']) => void {
   const told = new Set<string>()
   return unsafe => {
     for (const { schema, remedy } of unsafe.filter(({ remedy }) => !told.has(remedy))) {
@@ -79,7 +81,7 @@ const LEFT_OFF = 'a schema of DB_EXTRA_SEARCH_PATH is left off, because roles of
 interface OpenPoolOptions {
   readonly config: Config
   readonly target: DatabaseTarget
-  readonly warnOfSchemas: (unsafe: Lane['unsafeSchemas']) => void
+  readonly warnOfSchemas: (unsafe: Connection['unsafeSchemas']) => void
   /** Stands in each line of the log. */
   readonly which?: Readonly<Record<string, string>>
 }
@@ -88,7 +90,7 @@ interface OpenPoolOptions {
 function openPool (
   { log }: FastifyInstance,
   { config, target, warnOfSchemas, which = {} }: OpenPoolOptions
-): LanePool {
+): ConnectionPool {
   let warned = false
   /** Why there is no connection, as far as it was told. */
   const told = new Set<string>()

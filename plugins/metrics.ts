@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
 import type { Observer } from '../src/transaction/observer.ts'
-import type { LaneCount } from '../src/postgres/pool.ts'
+import type { ConnectionCount } from '../src/postgres/pool.ts'
 
 type Client = IFastifyMetrics['client']
 type Registry = InstanceType<Client['Registry']>
@@ -133,7 +133,7 @@ function createObserver (client: Client, register: Registry): Observer {
       }
     },
     pools (pools) {
-      const gauge = (name: string, help: string, read: (count: LaneCount) => number) =>
+      const gauge = (name: string, help: string, read: (count: ConnectionCount) => number) =>
         new client.Gauge({
           name,
           help,

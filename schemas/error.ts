@@ -23,7 +23,7 @@ export const ErrorType = Type.Union([
 export type ErrorType = Static<typeof ErrorType>
 
 /** What can be wrong with one operation before the transaction. */
-export const FaultCode = Type.Union([
+export const IssueCode = Type.Union([
   Type.Literal('id_invalid'),
   Type.Literal('op_unknown'),
   Type.Literal('member_missing'),
@@ -41,22 +41,22 @@ export const FaultCode = Type.Union([
   Type.Literal('depth_exceeded'),
   Type.Literal('rows_limit')
 ], { title: 'FaultCode' })
-export type FaultCode = Static<typeof FaultCode>
+export type IssueCode = Static<typeof IssueCode>
 
 /**
  * One fault of one operation. `path` leads from the operation to the offending node; list positions
  * are numbers.
  */
-export const Fault = Type.Object({
+export const Issue = Type.Object({
   op: Type.String({ description: 'id of the operation, as sent' }),
   index: Type.Integer({ minimum: 0, description: 'position of the operation in the batch' }),
-  code: FaultCode,
+  code: IssueCode,
   path: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
     description: 'from the operation to the offending node; list positions are numbers'
   }),
   message: Type.String()
 }, { title: 'Fault', description: 'what is wrong with an operation' })
-export type Fault = Static<typeof Fault>
+export type Issue = Static<typeof Issue>
 
 export const ErrorObject = Type.Object({
   type: ErrorType,
@@ -82,7 +82,7 @@ export const ErrorObject = Type.Object({
   detail: Type.Optional(Type.String({ description: 'with ERROR_VERBOSITY=verbose' })),
   hint: Type.Optional(Type.String({ description: 'with ERROR_VERBOSITY=verbose' })),
   errors: Type.Optional(
-    Type.Array(Fault, {
+    Type.Array(Issue, {
       description: 'with the code validation_failed: every fault of every operation'
     })
   )

@@ -15,7 +15,7 @@
  * checked elsewhere.
  */
 import { Type, type TObject, type TSchema } from '@sinclair/typebox'
-import type { FaultCode } from './error.ts'
+import type { IssueCode } from './error.ts'
 
 /** Most combinators one inside the other, `not` of a column counted. */
 export const maxFilterDepth = 10
@@ -380,7 +380,7 @@ type Tests = ReadonlyArray<readonly [operator: string, operand: TSchema]>
  * The operators and column-level `not`. `empty`: the code of a filter that holds nothing; `title`:
  * that of the filter.
  */
-function operatorMap (tests: Tests, empty: FaultCode, title: string): TSchema {
+function operatorMap (tests: Tests, empty: IssueCode, title: string): TSchema {
   return Type.Recursive(This =>
     Type.Object(
       {
@@ -405,7 +405,7 @@ function operatorMap (tests: Tests, empty: FaultCode, title: string): TSchema {
 function filterOf (
   tests: Tests,
   { empty, keys, title }: {
-    readonly empty: FaultCode,
+    readonly empty: IssueCode,
     readonly keys: 'plain' | 'path',
     readonly title: string
   }

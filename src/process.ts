@@ -4,11 +4,11 @@
  */
 import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
-import { killMembers } from './cluster/spawned-worker.ts'
+import { killWorkers } from './cluster/spawned-worker.ts'
 import { onOrphaned, startWorker } from './cluster/worker.ts'
 import { startPrimary } from './cluster/primary.ts'
 import { readConfig } from './config/config.ts'
-import { openLogOutput } from './server/log-destination.ts'
+import { openLogDestination } from './server/log-destination.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { startService } from './server/service.ts'
 
@@ -32,10 +32,10 @@ export async function run (): Promise<void> {
   const settings = readEnvironment()
   const { config } = settings
   // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is
-  // looked after by the lanes.
+  // looked after by the connections.
   delete process.env['PGTARGETSESSIONATTRS']
   const part = config.WORKERS === 1 ? 'alone' : cluster.isPrimary ? 'primary' : 'worker'
-  const output = openLogOutput(
+  const output = openLogDestination(
     1,
     lines => logger.warn({ lines }, 'lines of the log are lost, there was no room for them')
   )
@@ -45,7 +45,9 @@ export async function run (): Promise<void> {
 
   // The first of several processes answers no requests.
   const telemetry = settings.tracing && part !== 'primary'
-    ? import('./server/open-telemetry.ts').then(({ startTelemetry }) => startTelemetry(logger))
+    ? import('./server/open-telemetry.ts').then(({ startOpenTelemetry }) =>
+      startOpenTelemetry(logger)
+    )
     : undefined
   const starting =
     (async () =>
@@ -81,7 +83,7 @@ export async function run (): Promise<void> {
   })
   // However this process ends, no worker outlives it. What SIGKILL does not let it do, they do
   // themselves: they stop when it is gone.
-  if (part === 'primary') process.once('exit', killMembers)
+  if (part === 'primary') process.once('exit', killWorkers)
   if (part === 'worker') {
     // A worker may get a signal twice, from its first process and with the group, and that must not
     // force its end: the first process does when it has to.

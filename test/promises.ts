@@ -137,7 +137,7 @@ export const promises: readonly Promised[] = [
   },
   {
     number: 13,
-    text: 'A client that goes away frees its lane and locks',
+    text: 'A client that goes away frees its connection and locks',
     tests: [['integration/client-disconnects'], ['e2e/stop', 'SIGKILL of the service'], [
       'chaos/storm'
     ]]

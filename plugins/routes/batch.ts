@@ -23,14 +23,18 @@ import { parseJson } from '../../src/json/parse.ts'
 import type { Plan } from '../../src/plan/nodes.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { checkIds, refuseBody } from '../../src/plan/validate-body.ts'
-import { countBytes, reply as render } from '../../src/response/body.ts'
+import { countBytes, renderBody as render } from '../../src/response/body.ts'
 import { renderTiming } from '../../src/response/server-timing.ts'
-import { poolFor, type Database } from '../../src/transaction/database.ts'
-import { explain } from '../../src/transaction/to-failure.ts'
-import { mayCommit, type Flight, type Mode } from '../../src/transaction/attempt.ts'
-import { fly } from '../../src/transaction/execute.ts'
+import { choosePool, type Database } from '../../src/transaction/database.ts'
+import { toFailure } from '../../src/transaction/to-failure.ts'
+import {
+  mayCommit,
+  type CompiledBatch,
+  type TransactionMode
+} from '../../src/transaction/attempt.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
-import { report } from '../../src/transaction/report.ts'
+import { createReport } from '../../src/transaction/report.ts'
 import { commentOn } from '../../src/sql/comment.ts'
 import { compile, compileQueryPlans, emptyPublications } from '../../src/sql/compile.ts'
 import type { Key } from '../../src/sql/idempotency.ts'
@@ -92,7 +96,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
     request.access.operations = request.body.length
     const plan = planBatch(request.body, limits)
     const explaining = preferences.explain === asked
-    const mode: Mode = explaining ? { ...preferences, tx: 'rollback' } : preferences
+    const mode: TransactionMode = explaining ? { ...preferences, tx: 'rollback' } : preferences
     const lasting = mayCommit(mode)
     // What can commit nothing has nothing to keep: it may run as often as it is sent.
     const key = request.idempotencyKey === undefined || !lasting
@@ -108,7 +112,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       minimal: preferences.return === 'minimal',
       keep: key !== undefined
     }
-    const flight: Flight = {
+    const flight: CompiledBatch = {
       role: identity.role,
       session: connection =>
         sessionStatement(
@@ -120,13 +124,13 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       compileCarefully: explaining
         ? undefined
         : restoring => compile(plan, { ...options, careful: true, restoring }),
-      refers: plan.readings.size > 0,
+      refers: plan.referenceUses.size > 0,
       mode,
       key,
       comment: config.SQL_COMMENTS === 'on' ? commentOn(request.id, request.trace) : ''
     }
     const compiled = performance.now()
-    const landed = await fly(poolFor(database, mode), flight, {
+    const landed = await executeBatch(choosePool(database, mode), flight, {
       deadline: milestones.asked + config.REQUEST_TIMEOUT_MS,
       abandoned: abandonment(reply),
       onRetry (reason) {
@@ -135,14 +139,14 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       }
     })
     const refused = landed.kind === 'failed'
-      ? explain(landed, plan, { anonymous: identity.anonymous, verbose, maxRows })
+      ? toFailure(landed, plan, { anonymous: identity.anonymous, verbose, maxRows })
       : undefined
     const replayed = landed.kind === 'committed' && landed.replayed === true
     const answered = performance.now()
     // A batch that was refused for its key or had run before is none that ran.
     const ran = replayed || refused?.failure.type === 'request_error'
       ? undefined
-      : report(plan, landed, refused?.operation, identity.role, answered)
+      : createReport(plan, landed, refused?.operation, identity.role, answered)
     if (ran !== undefined && !explaining) observer.batch(ran)
     if (ran !== undefined) spans.batch(request, ran, refused?.failure)
     if (preferences.timing === asked) {

@@ -12,7 +12,7 @@ import { readJwk, type VerificationKey } from './verification-key.ts'
  * A key of a set as it was found, by its place in it: usable, left out because it serves another
  * purpose, or faulty.
  */
-export type Found =
+export type JwkResult =
   | { readonly kind: 'usable', readonly key: VerificationKey }
   | { readonly kind: 'foreign' }
   | { readonly kind: 'faulty', readonly problem: string }
@@ -21,7 +21,7 @@ export type Found =
  * Reads the JSON text of a set; undefined when it is none, or says a thing twice. No problem holds
  * a piece of a key.
  */
-export function readKeySet (text: string): readonly Found[] | undefined {
+export function readJwks (text: string): readonly JwkResult[] | undefined {
   const set = tryParse(text)
   return Value.Check(JwkSet, set) && findDuplicate(text) === undefined
     ? set.keys.map(readMember)
@@ -41,7 +41,7 @@ export interface KeySource {
 }
 
 /** The usable keys of a set. */
-export function usableKeys (found: readonly Found[]): readonly VerificationKey[] {
+export function usableKeys (found: readonly JwkResult[]): readonly VerificationKey[] {
   return found.flatMap(member => member.kind === 'usable' ? [member.key] : [])
 }
 
@@ -72,7 +72,7 @@ export function findKey (
   return more.length === 0 ? key : undefined
 }
 
-function readMember (member: object): Found {
+function readMember (member: object): JwkResult {
   if ('d' in member) return { kind: 'faulty', problem: 'is a private key' }
   if (!Value.Check(Jwk, member)) return { kind: 'faulty', problem: 'is malformed' }
   if (isForeign(member)) return { kind: 'foreign' }

@@ -5,7 +5,7 @@
 import type { Algorithm, TokenHeader } from '../../schemas/token.ts'
 import type { VerificationKey } from './verification-key.ts'
 import { findKey, type KeySource } from './jwks.ts'
-import { createRemoteKeys, type RemoteOptions } from './remote-jwks.ts'
+import { createRemoteJwks, type RemoteJwksOptions } from './remote-jwks.ts'
 
 /** The keys of the configuration, read. */
 export type KeyMaterial =
@@ -25,10 +25,10 @@ export interface TokenKeys {
 /** Opens the source. `timeoutMs` and `onChange` concern a URL alone; see RemoteOptions. */
 export function openKeySource (
   { material, algorithms }: TokenKeys,
-  options: Pick<RemoteOptions, 'timeoutMs' | 'onChange'>
+  options: Pick<RemoteJwksOptions, 'timeoutMs' | 'onChange'>
 ): KeySource {
   if (material.kind === 'url') {
-    return createRemoteKeys({ url: material.url, algorithms, ...options })
+    return createRemoteJwks({ url: material.url, algorithms, ...options })
   }
   return { find: async header => findIn(material, header), close () {} }
 }

@@ -7,9 +7,9 @@
 import { failure } from '../errors/catalogue.ts'
 import type { Algorithm } from '../../schemas/token.ts'
 import type { VerificationKey } from './verification-key.ts'
-import { findKey, narrowKeys, readKeySet, usableKeys, type KeySource } from './jwks.ts'
+import { findKey, narrowKeys, readJwks, usableKeys, type KeySource } from './jwks.ts'
 
-export interface RemoteOptions {
+export interface RemoteJwksOptions {
   readonly url: URL
   /** The algorithms in force; keys that fit none of them are left out. */
   readonly algorithms: readonly Algorithm[]
@@ -37,7 +37,7 @@ const MAX_BYTES = 1_048_576
  * Begins to fetch. When no key fits a token, the set may be fetched again before `find` answers;
  * `close` ends timers and a fetch that is under way.
  */
-export function createRemoteKeys (
+export function createRemoteJwks (
   {
     url,
     algorithms,
@@ -46,7 +46,7 @@ export function createRemoteKeys (
     cooldownMs = 30_000,
     retryMs = 1000,
     onChange
-  }: RemoteOptions
+  }: RemoteJwksOptions
 ): KeySource {
   const closing = new AbortController()
   let keys: readonly VerificationKey[] | undefined
@@ -58,7 +58,7 @@ export function createRemoteKeys (
 
   const fetchSet = async (): Promise<void> => {
     try {
-      const found = readKeySet(
+      const found = readJwks(
         await download(url, AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]))
       )
       if (found === undefined) throw new Error('the answer is no set of keys')

@@ -7,13 +7,13 @@ import type { VerificationKey } from './verification-key.ts'
 import type { OpenedToken } from './token.ts'
 
 /** A token taken apart, and the key by which its signature was found good. */
-export interface KnownToken extends OpenedToken {
+export interface CachedToken extends OpenedToken {
   readonly key: VerificationKey
 }
 
-export interface KnownTokens {
-  get(token: string): KnownToken | undefined
-  add(token: string, known: KnownToken): void
+export interface TokenCache {
+  get(token: string): CachedToken | undefined
+  add(token: string, known: CachedToken): void
 }
 
 /** About 4 MB at most. */
@@ -21,8 +21,8 @@ const MAX_TOKENS = 1000
 const MAX_LENGTH = 2048
 
 /** Forgets the oldest. */
-export function createKnownTokens (): KnownTokens {
-  const known = new Map<string, KnownToken>()
+export function createTokenCache (): TokenCache {
+  const known = new Map<string, CachedToken>()
   return {
     get: token => known.get(token),
     add (token, opened) {

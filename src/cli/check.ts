@@ -16,7 +16,7 @@ import { UsageError } from './arguments.ts'
 import { describeFaults, readBatch } from './batch.ts'
 import { readInput, type Input } from './input.ts'
 import { count, visible } from './text.ts'
-import type { World } from './context.ts'
+import type { CliContext } from './context.ts'
 
 interface Rules {
   readonly limits: Limits
@@ -29,7 +29,7 @@ interface Rules {
  */
 export async function check (
   files: readonly string[],
-  { env, stdin, stdout }: World
+  { env, stdin, stdout }: CliContext
 ): Promise<number> {
   const limits = limitsOf(env)
   const rules = { limits, body: TypeCompiler.Compile(batchSchema(limits.MAX_OPS)) }
@@ -79,7 +79,7 @@ function findFault (text: string): Place | undefined {
   return position === undefined ? undefined : createLocator(text).placeOf(position)
 }
 
-function limitsOf (env: World['env']): Limits {
+function limitsOf (env: CliContext['env']): Limits {
   try {
     return readLimits(env)
   } catch (error) {

@@ -4,7 +4,7 @@
  */
 import type { Readable, Writable } from 'node:stream'
 
-export interface World {
+export interface CliContext {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdin: Readable
   /** `isTTY` and `columns` (its width) where it is a terminal. */

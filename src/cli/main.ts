@@ -8,7 +8,7 @@ import type { RunOptions } from './commands.ts'
 import { renderHelp } from './help.ts'
 import { run } from './run.ts'
 import { visible } from './text.ts'
-import type { World } from './context.ts'
+import type { CliContext } from './context.ts'
 
 /**
  * Runs the command that `argv` (without the program) names; `version` is that of the package.
@@ -17,7 +17,7 @@ import type { World } from './context.ts'
 export async function runCommand (
   argv: readonly string[],
   version: string,
-  world: World
+  world: CliContext
 ): Promise<number> {
   const { stdout, stderr } = world
   // Who reads may stop reading (`| head`): what became of the batch is told by the exit code all

@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import { ErrorObject } from '../../schemas/error.ts'
-import { partsOf, type Part } from '../json/source.ts'
+import { readParts, type Part } from '../json/source.ts'
 import { tryParse } from '../json/try-parse.ts'
 import type { Answer } from './send.ts'
 import type { Row } from './table.ts'
@@ -45,16 +45,18 @@ export function readAnswer ({ status, body }: Answer): Verdict {
 }
 
 function readResults (text: string): readonly Result[] {
-  const { from: data } = partsOf(text, text.indexOf('{')).find(({ key }) => key === 'data') as Part
-  return partsOf(text, data).map(({ key, from, to }) => ({
+  const { from: data } = readParts(text, text.indexOf('{')).find(({ key }) =>
+    key === 'data'
+  ) as Part
+  return readParts(text, data).map(({ key, from, to }) => ({
     id: String(key),
     source: text.slice(from, to),
-    rows: partsOf(text, from).map(row => readRow(text, row.from))
+    rows: readParts(text, from).map(row => readRow(text, row.from))
   }))
 }
 
 function readRow (text: string, from: number): Row {
   return new Map(
-    partsOf(text, from).map(({ key, from, to }) => [String(key), text.slice(from, to)])
+    readParts(text, from).map(({ key, from, to }) => [String(key), text.slice(from, to)])
   )
 }

@@ -14,7 +14,7 @@ import { readBytes, readInput } from './input.ts'
 import { send, type Loss, type Message } from './send.ts'
 import { renderTable } from './table.ts'
 import { count, visible } from './text.ts'
-import type { World } from './context.ts'
+import type { CliContext } from './context.ts'
 
 /**
  * Sends `file` and prints the answer. Resolves with the exit code; throws a UsageError when there
@@ -23,7 +23,7 @@ import type { World } from './context.ts'
 export async function run (
   options: RunOptions,
   file: string,
-  { env, stdin, stdout, stderr }: World
+  { env, stdin, stdout, stderr }: CliContext
 ): Promise<number> {
   if (options.table === true && options.json === true) {
     throw new UsageError('--table and --json are two forms of one answer: take one')
@@ -128,7 +128,7 @@ function renderResult (
   return `${head}${silent ? '' : `, ${count(rows.length, 'row')}`}\n${renderTable(rows, columns)}`
 }
 
-function readUrl (options: RunOptions, env: World['env']): URL {
+function readUrl (options: RunOptions, env: CliContext['env']): URL {
   const text = valueOf('url', options, env) as string
   const url = URL.parse(text)
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
@@ -144,7 +144,7 @@ function readUrl (options: RunOptions, env: World['env']): URL {
 
 const MAX_SECONDS = 86_400
 
-function readTimeout (options: RunOptions, env: World['env']): Message['timeoutMs'] {
+function readTimeout (options: RunOptions, env: CliContext['env']): Message['timeoutMs'] {
   const text = valueOf('timeout', options, env) as string
   const seconds = /^\d{1,5}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0
   if (seconds === 0 || seconds > MAX_SECONDS) {
@@ -157,7 +157,7 @@ function readTimeout (options: RunOptions, env: World['env']): Message['timeoutM
 
 async function readHeaders (
   options: RunOptions,
-  env: World['env']
+  env: CliContext['env']
 ): Promise<Record<string, string>> {
   const token = await readToken(options, env)
   const headers = Object.entries({
@@ -185,7 +185,10 @@ function writePreferences (options: RunOptions): string {
 }
 
 /** Without the white space around it that files end with; undefined: none is sent. */
-async function readToken (options: RunOptions, env: World['env']): Promise<string | undefined> {
+async function readToken (
+  options: RunOptions,
+  env: CliContext['env']
+): Promise<string | undefined> {
   const { token, 'token-file': file } = options
   if (token !== undefined && file !== undefined) {
     throw new UsageError('--token and --token-file both name a token: take one')
@@ -214,7 +217,7 @@ function checkHeader (name: string, value: string): void {
 function valueOf (
   name: 'url' | 'token' | 'timeout',
   options: RunOptions,
-  env: World['env']
+  env: CliContext['env']
 ): string | undefined {
   const { env: variable = '', otherwise } = commands.run.options[name] as OptionItem
   return options[name] ?? (env[variable] || otherwise)

@@ -7,7 +7,7 @@ import Fastify from 'fastify'
 import { borrowClient } from '../../plugins/metrics.ts'
 import type { Exposition, Snapshot } from '../transaction/observer.ts'
 
-export interface Totals {
+export interface ClusterMetrics {
   /** What a worker has counted since its start; the last word counts. */
   take(worker: number, snapshot: Snapshot): void
   /** The worker has ended: what it had counted stays, what it had in use does not. */
@@ -18,7 +18,7 @@ export interface Totals {
 type Metric = Snapshot[number]
 
 /** Begins to count for this process, too. */
-export async function createTotals (): Promise<Totals> {
+export async function createClusterMetrics (): Promise<ClusterMetrics> {
   // An app that never listens: the client library is to be had by way of one.
   const client = await borrowClient(Fastify())
   const own = new client.Registry()

@@ -5,10 +5,10 @@
  */
 import cluster, { type Address } from 'node:cluster'
 import { setTimeout as delay } from 'node:timers/promises'
-import { buildAdmin, listenAdmin, type Hindrance } from '../server/admin.ts'
+import { buildAdmin, listenAdmin, type NotReadyReason } from '../server/admin.ts'
 import type { AppOptions } from '../server/app.ts'
-import { forkMember, type Member } from './spawned-worker.ts'
-import { createTotals } from './metrics.ts'
+import { spawnWorker, type WorkerProcess } from './spawned-worker.ts'
+import { createClusterMetrics } from './metrics.ts'
 import type { Service } from '../server/service.ts'
 
 /**
@@ -31,8 +31,8 @@ const LONGEST_PAUSE_MS = 10_000
 export async function startPrimary (
   { config, logger }: AppOptions
 ): Promise<Pick<Service, 'stop'>> {
-  const totals = await createTotals()
-  const members = new Set<Member>()
+  const totals = await createClusterMetrics()
+  const members = new Set<WorkerProcess>()
   const halt = new AbortController()
   const { signal: halted } = halt
   let failed = false
@@ -42,8 +42,8 @@ export async function startPrimary (
     main = address
   })
 
-  const employ = (): Member => {
-    const member = forkMember(totals.take)
+  const employ = (): WorkerProcess => {
+    const member = spawnWorker(totals.take)
     members.add(member)
     member.ended.then(end => {
       members.delete(member)
@@ -61,7 +61,7 @@ export async function startPrimary (
     return member
   }
   /** Replaces a worker whenever it leaves: at once, unless it never served. */
-  const keep = async (first: Member): Promise<void> => {
+  const keep = async (first: WorkerProcess): Promise<void> => {
     let pause = FIRST_PAUSE_MS
     for (let member = first; ; member = employ()) {
       await member.left
@@ -80,7 +80,7 @@ export async function startPrimary (
       return totals.scrape()
     },
     main: () => main,
-    hindrance: async () => halted.aborted ? 'stopping' : hindranceOf(serving(members))
+    notReadyReason: async () => halted.aborted ? 'stopping' : hindranceOf(serving(members))
   })
   try {
     await listenAdmin(admin, config)
@@ -117,7 +117,7 @@ export async function startPrimary (
   }
 }
 
-function serving (members: ReadonlySet<Member>): readonly Member[] {
+function serving (members: ReadonlySet<WorkerProcess>): readonly WorkerProcess[] {
   return [...members].filter(({ state }) => state.serves)
 }
 
@@ -125,8 +125,10 @@ function serving (members: ReadonlySet<Member>): readonly Member[] {
  * Nothing, as long as one worker has a database. One that hangs does not delay the answer of the
  * others.
  */
-async function hindranceOf (workers: readonly Member[]): Promise<Hindrance | undefined> {
-  const { promise, resolve } = Promise.withResolvers<Hindrance | undefined>()
+async function hindranceOf (
+  workers: readonly WorkerProcess[]
+): Promise<NotReadyReason | undefined> {
+  const { promise, resolve } = Promise.withResolvers<NotReadyReason | undefined>()
   const answers = workers.map(member => member.ask('reachable'))
   for (const answer of answers) {
     answer.then(reachable => {

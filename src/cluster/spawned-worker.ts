@@ -6,16 +6,16 @@ import cluster, { type Worker } from 'node:cluster'
 import type { Question, ToPrimary, ToWorker } from './messages.ts'
 import type { Snapshot } from '../transaction/observer.ts'
 
-export interface Member {
+export interface WorkerProcess {
   /** 1, 2, …; never given twice. */
   readonly id: number
   readonly state: { readonly serves: boolean, readonly served: boolean }
   /** Resolves when it serves; when it ends before, with its end. */
-  readonly started: Promise<End | undefined>
+  readonly started: Promise<WorkerExit | undefined>
   /** Resolves when it takes no connections any longer. */
   readonly left: Promise<unknown>
   /** Resolves when nothing is left of it and everything that it said was heard. */
-  readonly ended: Promise<End>
+  readonly ended: Promise<WorkerExit>
   /**
    * Resolves when it has answered: whether the database answers it, for `metrics` true; undefined
    * when there is no answer in time.
@@ -29,7 +29,7 @@ export interface Member {
 }
 
 /** How a process ended; both are null when it could not even be made. */
-export interface End {
+export interface WorkerExit {
   readonly code: number | null
   readonly signal: string | null
 }
@@ -38,7 +38,9 @@ export interface End {
 const PATIENCE_MS = 2000
 
 /** Makes a worker. `onMetrics` hears its counts whenever it tells them. */
-export function forkMember (onMetrics: (member: number, metrics: Snapshot) => void): Member {
+export function spawnWorker (
+  onMetrics: (member: number, metrics: Snapshot) => void
+): WorkerProcess {
   const worker = cluster.fork()
   const state = { serves: false, served: false }
   const serving = Promise.withResolvers<undefined>()
@@ -89,13 +91,13 @@ export function forkMember (onMetrics: (member: number, metrics: Snapshot) => vo
   }
 }
 
-async function endOf (worker: Worker): Promise<End> {
+async function endOf (worker: Worker): Promise<WorkerExit> {
   // Told when it could not be made, and when a connection cannot be handed to it because it has
   // just ended.
   worker.on('error', () => {})
   const { pid } = worker.process
   if (pid === undefined) return { code: null, signal: null }
-  const exit = Promise.withResolvers<End>()
+  const exit = Promise.withResolvers<WorkerExit>()
   const silence = Promise.withResolvers<void>()
   worker.once('exit', (code, signal) => exit.resolve({ code, signal }))
   // What it said last may be heard after its exit, but not after this.
@@ -105,7 +107,7 @@ async function endOf (worker: Worker): Promise<End> {
 }
 
 /** Ends what is left of all workers, at once. */
-export function killMembers (): void {
+export function killWorkers (): void {
   for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
     worker.kill('SIGKILL')
   }

@@ -5,7 +5,7 @@
 import type { Config } from '../../schemas/config.ts'
 import { algorithms, sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
 import { readPublicKey, readSecret, type VerificationKey } from '../auth/verification-key.ts'
-import { readKeySet, usableKeys } from '../auth/jwks.ts'
+import { readJwks, usableKeys } from '../auth/jwks.ts'
 import type { KeyMaterial, TokenKeys } from '../auth/key-source.ts'
 
 /** One of them may be set. */
@@ -71,7 +71,7 @@ function readUrl (text: string): URL {
 
 /** Unlike a set that is fetched, one that somebody wrote must not hold a mistake. */
 function readSet (text: string): readonly VerificationKey[] {
-  const found = readKeySet(text)
+  const found = readJwks(text)
   if (found === undefined) {
     throw new Error(
       'expected the JSON text of a set of keys, {"keys": [{…}]} (the value is not shown)'

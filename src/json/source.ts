@@ -23,7 +23,7 @@ const token = /"[^"\\]*(?:\\.[^"\\]*)*"|\{\s*\}|\[\s*\]|[{}[\],:]|[^\s"{}[\],:]+
  * The parts of the object or array that begins at `from`, in their order; of anything else there
  * are none.
  */
-export function partsOf (text: string, from: number): readonly Part[] {
+export function readParts (text: string, from: number): readonly Part[] {
   const named = text[from] === '{'
   if (!named && text[from] !== '[') return []
   const parts: Part[] = []
@@ -75,7 +75,7 @@ export function createLocator (text: string): Locator {
     return { line: line + 1, column: [...text.slice(lines[line], position)].length + 1 }
   }
   const parts = (from: number): readonly Part[] => {
-    const found = known.get(from) ?? partsOf(text, from)
+    const found = known.get(from) ?? readParts(text, from)
     known.set(from, found)
     return found
   }

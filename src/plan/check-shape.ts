@@ -4,18 +4,18 @@
  * which a test holds. What a schema can say beside TypeBox's words is listed in schemas/filter.ts.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
-import type { FaultCode } from '../../schemas/error.ts'
+import type { IssueCode } from '../../schemas/error.ts'
 import { maxFilterDepth, type ReferenceKind } from '../../schemas/filter.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { specialMember } from './document.ts'
 import { columnFault, pathFault, plainColumnFault } from './name.ts'
-import type { Findings, Path } from './nodes.ts'
+import type { PlanContext, Path } from './nodes.ts'
 import { describe, nameOf, variantsOf } from './describe.ts'
 
 interface Context {
-  readonly findings: Findings
+  readonly findings: PlanContext
   /** The code of a value that does not fit. */
-  readonly code: FaultCode
+  readonly code: IssueCode
   /** Schemas that refer to themselves, by their $id. */
   readonly recursive: ReadonlyMap<string, TSchema>
   /** Combinators of filters around this place. */
@@ -23,7 +23,12 @@ interface Context {
 }
 
 /** Whether `value` has the shape of `schema`; every fault is noted. */
-export function checkShape (schema: TSchema, value: Json, path: Path, findings: Findings): boolean {
+export function checkShape (
+  schema: TSchema,
+  value: Json,
+  path: Path,
+  findings: PlanContext
+): boolean {
   return check(schema, value, path, {
     findings,
     code: 'member_invalid',
@@ -38,7 +43,7 @@ function check (schema: TSchema, value: Json, path: Path, outer: Context): boole
   }
   const context = {
     ...outer,
-    code: (schema['fault'] as FaultCode | undefined) ?? outer.code,
+    code: (schema['fault'] as IssueCode | undefined) ?? outer.code,
     recursive: schema.$id === undefined
       ? outer.recursive
       : new Map(outer.recursive).set(schema.$id, schema)
@@ -163,7 +168,7 @@ function checkArray (
 ): boolean {
   if (value.length < limit(schema, 'minItems')) {
     return refuse(
-      { ...context, code: schema['empty'] as FaultCode },
+      { ...context, code: schema['empty'] as IssueCode },
       path,
       `${nameOf(path)} must not be empty.`
     )
@@ -181,7 +186,7 @@ function checkObject (schema: TSchema, value: JsonObject, path: Path, context: C
   }
   if (entries.length < limit(schema, 'minProperties')) {
     return refuse(
-      { ...context, code: (schema['empty'] as FaultCode | undefined) ?? context.code },
+      { ...context, code: (schema['empty'] as IssueCode | undefined) ?? context.code },
       path,
       `${nameOf(path)} must not be empty.`
     )

@@ -7,7 +7,7 @@ import { referenceAttempt } from '../../schemas/filter.ts'
 import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type {
   Doubt,
-  Findings,
+  PlanContext,
   JsonDocument,
   JsonShape,
   Literal,
@@ -32,7 +32,7 @@ export function specialMember (value: Json): readonly [key: string, operand: Jso
 }
 
 /** A string, number or boolean. */
-export function planScalar (value: Json, path: Path, findings: Findings): Literal | Reference {
+export function planScalar (value: Json, path: Path, findings: PlanContext): Literal | Reference {
   const meaning = typeof value === 'string' ? findings.string(value, path) : undefined
   if (typeof meaning === 'object') return meaning
   const json = JSON.stringify(meaning ?? value)
@@ -40,7 +40,12 @@ export function planScalar (value: Json, path: Path, findings: Findings): Litera
 }
 
 /** `value` as it stands at `path`. `rows`: how many rows a list in it must have at least. */
-export function planDocument (value: Json, path: Path, findings: Findings, rows = 0): JsonDocument {
+export function planDocument (
+  value: Json,
+  path: Path,
+  findings: PlanContext,
+  rows = 0
+): JsonDocument {
   const cut = cutDocument(
     value,
     references => replaceStrings(value, path, { findings, rows, references })
@@ -50,7 +55,7 @@ export function planDocument (value: Json, path: Path, findings: Findings, rows 
 }
 
 /** An object of members that stand at paths of their own. */
-export function planObject (members: readonly Member[], findings: Findings): StoredJson {
+export function planObject (members: readonly Member[], findings: PlanContext): StoredJson {
   const doubts = collectDoubts()
   const replaceAll = (references: Reference[]): Json =>
     Object.fromEntries(members.map(({ key, value, path }) => {
@@ -77,7 +82,7 @@ export function planRows (
   rows: readonly JsonObject[],
   columns: readonly string[],
   positions: readonly number[],
-  findings: Findings
+  findings: PlanContext
 ): StoredJson {
   const doubts = collectDoubts()
   const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
@@ -182,7 +187,7 @@ function cutDocument (value: Json, replace: (references: Reference[]) => Json): 
 }
 
 interface Cut {
-  readonly findings: Findings
+  readonly findings: PlanContext
   readonly rows: number
   readonly references: Reference[]
 }

@@ -2,9 +2,9 @@
  * Where planning writes what it finds: faults, as many of them as an answer has room for, and
  * references.
  */
-import type { Fault, FaultCode } from '../../schemas/error.ts'
+import type { Issue, IssueCode } from '../../schemas/error.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
-import type { Findings, Path, Reading } from './nodes.ts'
+import type { PlanContext, Path, ReferenceUse } from './nodes.ts'
 import { readString } from './reference.ts'
 
 /**
@@ -14,8 +14,8 @@ import { readString } from './reference.ts'
 const maxFaultsLength = 262_144
 
 /** The faults of a batch. */
-export interface Faults {
-  add(fault: Fault): void
+export interface Issues {
+  add(fault: Issue): void
   /**
    * Throws `validation_failed` when there is a fault: status 422, or 403 when nothing but forbidden
    * schemas is wrong.
@@ -23,8 +23,8 @@ export interface Faults {
   refuse(): void
 }
 
-export function collectFaults (): Faults {
-  const listed: Fault[] = []
+export function collectIssues (): Issues {
+  const listed: Issue[] = []
   let count = 0
   let length = 0
   let forbidden = true
@@ -60,17 +60,19 @@ export function collectFaults (): Faults {
 interface Collected {
   readonly op: string
   readonly index: number
-  readonly faults: Faults
-  readonly readings: Map<number, Reading[]>
+  readonly faults: Issues
+  readonly referenceUses: Map<number, ReferenceUse[]>
   /** Index of every earlier operation by its id. */
   readonly earlier: ReadonlyMap<string, number>
 }
 
 /** The findings of operation `index`, which go into what the whole batch shares. */
-export function collectFindings ({ op, index, faults, readings, earlier }: Collected): Findings {
-  const fault = (code: FaultCode, path: Path, message: string): undefined =>
+export function createPlanContext (
+  { op, index, faults, referenceUses, earlier }: Collected
+): PlanContext {
+  const fault = (code: IssueCode, path: Path, message: string): undefined =>
     faults.add({ op, index, code, path: [...path], message }) as undefined
-  const read: Findings['read'] = (text, path) => {
+  const read: PlanContext['read'] = (text, path) => {
     const meaning = readString(text, earlier)
     if (meaning.kind === 'unknown') fault('reference_unknown', path, meaning.message)
     if (meaning.kind === 'malformed') fault('reference_malformed', path, meaning.message)
@@ -87,8 +89,8 @@ export function collectFindings ({ op, index, faults, readings, earlier }: Colle
         reader: index,
         rows: meaning.row === '*' ? rows : meaning.row + 1
       }
-      const known = readings.get(meaning.source)
-      if (known === undefined) readings.set(meaning.source, [reading])
+      const known = referenceUses.get(meaning.source)
+      if (known === undefined) referenceUses.set(meaning.source, [reading])
       else known.push(reading)
       return meaning
     }

@@ -10,10 +10,10 @@ import {
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
-import type { Findings } from './nodes.ts'
+import type { PlanContext } from './nodes.ts'
 
 /** `op`; undefined when a fault was found. */
-export function planKind (operation: JsonObject, findings: Findings): OperationKind | undefined {
+export function planKind (operation: JsonObject, findings: PlanContext): OperationKind | undefined {
   const op = present(operation, 'op', findings)
   if (op === undefined) return undefined
   if (typeof op !== 'string') {
@@ -37,7 +37,7 @@ export function planKind (operation: JsonObject, findings: Findings): OperationK
 export function checkMembers (
   operation: JsonObject,
   op: OperationKind | undefined,
-  findings: Findings
+  findings: PlanContext
 ): void {
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
@@ -64,7 +64,7 @@ function isIgnored (name: string, operation: JsonObject): boolean {
 export function present (
   operation: JsonObject,
   name: string,
-  findings: Findings
+  findings: PlanContext
 ): Json | undefined {
   if (has(operation, name)) return operation[name]
   return findings.fault('member_missing', [name], `${name} is required.`)
@@ -77,7 +77,7 @@ export function required (
   operation: JsonObject,
   name: string,
   schema: Schema,
-  findings: Findings
+  findings: PlanContext
 ): Json | undefined {
   return present(operation, name, findings) === undefined
     ? undefined
@@ -89,7 +89,7 @@ export function optional (
   operation: JsonObject,
   name: string,
   { properties }: Schema,
-  findings: Findings
+  findings: PlanContext
 ): Json | undefined {
   if (!has(operation, name)) return undefined
   const value = operation[name] as Json

@@ -3,7 +3,7 @@
  * allowlist of schemas is applied.
  */
 import { maxDepth, maxIdentifierBytes, maxInt4 } from '../../schemas/operation.ts'
-import type { ColumnPath, Findings, PlanLimits, TableName } from './nodes.ts'
+import type { ColumnPath, PlanContext, PlanLimits, TableName } from './nodes.ts'
 
 /**
  * Reads `table`; undefined when a fault was found. Unqualified names live in the first schema of
@@ -11,7 +11,7 @@ import type { ColumnPath, Findings, PlanLimits, TableName } from './nodes.ts'
  */
 export function planTable (
   text: string,
-  findings: Findings,
+  findings: PlanContext,
   limits: PlanLimits
 ): TableName | undefined {
   const parts = text.split('.')

@@ -1,7 +1,7 @@
 /**
  * The plan: a batch after validation, before SQL. Readonly data; every node has a `kind`.
  */
-import type { FaultCode } from '../../schemas/error.ts'
+import type { IssueCode } from '../../schemas/error.ts'
 import type { OperatorName } from '../../schemas/filter.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
@@ -226,7 +226,7 @@ export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode
  * What a later operation reads of an earlier one. `reader` is the later one's index; `rows`: how
  * many rows there must be at least.
  */
-export interface Reading {
+export interface ReferenceUse {
   readonly reference: Reference
   readonly reader: number
   readonly rows: number
@@ -235,15 +235,15 @@ export interface Reading {
 export interface Plan {
   readonly operations: readonly PlanNode[]
   /** By index of the operation that is read: every reference to it, in the order of the batch. */
-  readonly readings: ReadonlyMap<number, readonly Reading[]>
+  readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
 }
 
 export type Path = ReadonlyArray<string | number>
 
 /** Where the planner of one operation writes what it finds. */
-export interface Findings {
+export interface PlanContext {
   /** Notes a fault. Answers undefined, so that a planner can end with it. */
-  fault(code: FaultCode, path: Path, message: string): undefined
+  fault(code: IssueCode, path: Path, message: string): undefined
   /** What a string of the request means; notes a fault when it is a reference gone wrong. */
   read(text: string, path: Path): StringMeaning
   /**
@@ -255,7 +255,7 @@ export interface Findings {
 
 /** What the planner of a member works with. */
 export interface PlanOptions {
-  readonly findings: Findings
+  readonly findings: PlanContext
   readonly limits: PlanLimits
 }
 

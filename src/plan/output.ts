@@ -4,13 +4,13 @@
  */
 import type { Aggregate, Expect, Ordering, Output } from '../../schemas/operation.ts'
 import { columnFault, readPath } from './name.ts'
-import type { ColumnPath, Expectation, Findings, OutputColumn, Path, SortKey } from './nodes.ts'
+import type { ColumnPath, Expectation, PlanContext, OutputColumn, Path, SortKey } from './nodes.ts'
 
 /** The columns of the answer. Two of the same name would be one in JSON, so that is a fault. */
 export function planOutput (
   columns: ReadonlyArray<Output | Aggregate>,
   path: Path,
-  findings: Findings
+  findings: PlanContext
 ): readonly OutputColumn[] {
   const names = new Set<string>()
   return columns.map((column, i) => {
@@ -32,7 +32,7 @@ export function planOutput (
   })
 }
 
-function planColumn (column: Output | Aggregate, path: Path, findings: Findings): OutputColumn {
+function planColumn (column: Output | Aggregate, path: Path, findings: PlanContext): OutputColumn {
   if (typeof column === 'string') return planColumn({ column }, path, findings)
   if (!('fn' in column)) {
     const source = readPath(column.column)
@@ -78,7 +78,7 @@ export function planOrder (
 /** Undefined when nothing is expected. */
 export function planExpectation (
   expect: Expect | undefined,
-  findings: Findings
+  findings: PlanContext
 ): Expectation | undefined {
   if (expect === undefined) return undefined
   const { min = 0, max = Infinity } = typeof expect === 'number'

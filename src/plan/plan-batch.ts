@@ -17,18 +17,18 @@ import type { Batch } from '../../schemas/batch.ts'
 import { has, isDeep, type Json, type JsonObject } from '../json/parse.ts'
 import { planConflict } from './on-conflict.ts'
 import { planFilter } from './filter.ts'
-import { collectFaults, collectFindings } from './issues.ts'
+import { collectIssues, createPlanContext } from './issues.ts'
 import { checkMembers, optional, planKind, present, required } from './members.ts'
 import { planTable, readPath } from './name.ts'
 import type {
-  Findings,
+  PlanContext,
   Path,
   Plan,
   PlanLimits,
   PlanNode,
   PlanOptions,
   Predicate,
-  Reading,
+  ReferenceUse,
   SelectNode,
   TableName
 } from './nodes.ts'
@@ -50,13 +50,13 @@ interface Context extends PlanOptions {
  * forbidden schemas is wrong.
  */
 export function planBatch (batch: Batch, limits: PlanLimits): Plan {
-  const faults = collectFaults()
-  const readings = new Map<number, Reading[]>()
+  const faults = collectIssues()
+  const referenceUses = new Map<number, ReferenceUse[]>()
   const earlier = new Map<string, number>()
   const planned: PlanNode[] = []
   const deep = isDeep(batch)
   for (const [index, element] of batch.entries()) {
-    const findings = collectFindings({ op: element.id, index, faults, readings, earlier })
+    const findings = createPlanContext({ op: element.id, index, faults, referenceUses, earlier })
     const node = planOperation(element as unknown as JsonObject, {
       index,
       id: element.id,
@@ -68,7 +68,7 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
     earlier.set(element.id, index)
   }
   faults.refuse()
-  return { operations: planned, readings }
+  return { operations: planned, referenceUses }
 }
 
 function planOperation (operation: JsonObject, context: Context): PlanNode | undefined {
@@ -172,7 +172,7 @@ function planLock (lock: Lock | undefined): SelectNode['lock'] {
 function planReturning (
   operation: JsonObject,
   op: OperationKind,
-  findings: Findings
+  findings: PlanContext
 ): PlanNode['output'] {
   const returning = optional(operation, 'returning', operations[op], findings) as
     | readonly Output[]

@@ -8,13 +8,13 @@ import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import { planDocument, planObject, planScalar, specialMember } from './document.ts'
 import { columnFault, readPath } from './name.ts'
-import type { Assignment, Findings, Path, Single, StoredJson } from './nodes.ts'
+import type { Assignment, PlanContext, Path, Single, StoredJson } from './nodes.ts'
 
 /**
  * New values of an update: `columns` take theirs from one document. Undefined when a fault was
  * found.
  */
-export function planSet (set: Json, findings: Findings): {
+export function planSet (set: Json, findings: PlanContext): {
   columns: readonly string[],
   set: StoredJson,
   computed: readonly Assignment[]
@@ -43,7 +43,7 @@ export function planSet (set: Json, findings: Findings): {
 export function planConflictSet (
   set: Json,
   path: Path,
-  findings: Findings
+  findings: PlanContext
 ): readonly Assignment[] | undefined {
   return readSet(set, path, findings)?.flatMap(([column, value]): readonly Assignment[] => {
     const modifier = specialMember(value)
@@ -59,7 +59,7 @@ export function planConflictSet (
 function readSet (
   set: Json,
   path: Path,
-  findings: Findings
+  findings: PlanContext
 ): ReadonlyArray<readonly [string, Json]> | undefined {
   if (!isObject(set)) {
     return findings.fault('member_invalid', path, 'set must be an object of column → new value.')
@@ -80,7 +80,7 @@ function readSet (
 
 interface Place {
   readonly path: Path
-  readonly findings: Findings
+  readonly findings: PlanContext
   readonly conflict: boolean
 }
 
@@ -116,7 +116,7 @@ function planOperand (
   { reads, conflict = false }: Modifier,
   operand: Json,
   path: Path,
-  findings: Findings
+  findings: PlanContext
 ): Single | undefined {
   switch (reads) {
     case 'nothing':

@@ -7,7 +7,7 @@ import { planRows } from './document.ts'
 import { columnFault } from './name.ts'
 import type {
   ConflictNode,
-  Findings,
+  PlanContext,
   OutputColumn,
   PlanOptions,
   Predicate,
@@ -65,7 +65,7 @@ export function readRows (values: Json, { findings, limits }: PlanOptions): Inse
 export function planGroups (
   { rows, runs }: InsertRows,
   parts: number,
-  findings: Findings
+  findings: PlanContext
 ): readonly RowGroup[] | undefined {
   const most = Math.max(1, Math.min(maxGroups, Math.floor(maxRepetition / parts)))
   const groups = runs.length <= most ? runs : mergeGroups(runs)
@@ -142,7 +142,7 @@ function mergeGroups (runs: readonly Group[]): readonly Group[] {
 
 function checkRows (
   rows: readonly Json[],
-  findings: Findings
+  findings: PlanContext
 ): rows is readonly [JsonObject, ...JsonObject[]] {
   let good = true
   const seen = new Set<string>()

@@ -9,8 +9,8 @@ import { connect, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
 import { happens } from './happens.ts'
-import { connectReceiving } from './message-reader.ts'
-import { readCredentials, secure, type Securing } from './tls.ts'
+import { connectMessageReader } from './message-reader.ts'
+import { readCredentials, startTls, type StartTlsOptions } from './tls.ts'
 
 /**
  * Bytes that may be waiting in a socket before `write` says false. The client library takes false
@@ -29,7 +29,7 @@ const KEEP_ALIVE_AFTER_MS = 60_000
 /** The signal of those who never change their mind. */
 const NEVER = new AbortController().signal
 
-export interface OpenSocket {
+export interface OpenSocketOptions {
   /**
    * Connected and, where wanted, encrypted; no byte of the session has been read; without listeners
    * of ours.
@@ -51,12 +51,12 @@ export interface OpenSocket {
  * AggregateError within `timeoutMs`, or as soon as `signal` is aborted; its message names every
  * address with its failure, and no secret.
  */
-export async function openSocket (
+export async function connectSocket (
   target: DatabaseTarget,
   start: number,
   timeoutMs: number,
   signal: AbortSignal = NEVER
-): Promise<OpenSocket> {
+): Promise<OpenSocketOptions> {
   const { hosts, tls } = target
   const end = performance.now() + timeoutMs
   const context = await readCredentials(tls, timeoutMs)
@@ -94,7 +94,7 @@ async function openHost (
   const securing = context === undefined || 'path' in host
     ? undefined
     : { tls: target.tls, context, name: host.host, buffers: BUFFERS }
-  const plain = (securing === undefined ? connectReceiving : connect)({
+  const plain = (securing === undefined ? connectMessageReader : connect)({
     ...host,
     ...BUFFERS,
     // A flight is several small writes: with Nagle's algorithm the second would wait for the answer
@@ -129,9 +129,9 @@ async function openHost (
   })
 }
 
-async function prepare (plain: Socket, securing: Securing | undefined): Promise<Socket> {
+async function prepare (plain: Socket, securing: StartTlsOptions | undefined): Promise<Socket> {
   await happens(plain, 'connect')
-  return securing === undefined ? plain : await secure(plain, securing)
+  return securing === undefined ? plain : await startTls(plain, securing)
 }
 
 function ignore (): void {}

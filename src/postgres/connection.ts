@@ -1,11 +1,11 @@
 /**
- * A lane: one database connection with at most one transaction, as a postgres.js client of its own
- * (`max: 1`).
+ * A connection: one database connection with at most one transaction, as a postgres.js client of
+ * its own (`max: 1`).
  *
  * postgres.js's pool is not used: when a backend dies its automatic ROLLBACK can write to a null
  * socket and end the process (porsager/postgres #1154, #1066, #1208), the slot stays poisoned,
  * statements of a dead transaction can run inside another request's (#1204, #1216, #1155), its
- * queue has no bound (#824) and a half-open socket waits for ever (#1089). A lane that had
+ * queue has no bound (#824) and a half-open socket waits for ever (#1089). A connection that had
  * connection trouble is never used again: it is dead, and a new one takes its place.
  */
 import type { Socket } from 'node:net'
@@ -13,12 +13,12 @@ import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import type { RoleSettings } from '../sql/session.ts'
 import { recognizeEngine } from './engine.ts'
-import { hearFarewell, type Farewell } from './fatal-error-watcher.ts'
+import { watchFatalErrors, type FatalErrorWatcher } from './fatal-error-watcher.ts'
 import { readRoleSettings } from './role-settings.ts'
 import { readExtraSchemas, type UnsafeSchema } from './extra-schemas.ts'
-import { openSocket } from './connect.ts'
+import { connectSocket } from './connect.ts'
 
-export interface Lane {
+export interface Connection {
   readonly client: postgres.Sql
   /** For corking a flight into one write, and for ending a connection that does not answer. */
   readonly socket: Socket
@@ -32,7 +32,7 @@ export interface Lane {
    */
   readonly backend: Backend | undefined
   /** What the server said at last. */
-  readonly farewell: Farewell
+  readonly fatalErrors: FatalErrorWatcher
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
   /**
@@ -51,7 +51,7 @@ export interface Lane {
     dead: boolean,
     /** To be replaced when its transaction is over. */
     retired: boolean,
-    /** Called once when the connection is gone; set by the flight that is on the lane. */
+    /** Called once when the connection is gone; set by the flight that is on the connection. */
     onLost: (() => void) | undefined
   }
 }
@@ -66,14 +66,14 @@ export interface Backend {
 }
 
 /**
- * A lane is replaced after about half an hour, so that memory of backends and moved servers are not
- * kept for ever.
+ * A connection is replaced after about half an hour, so that memory of backends and moved servers
+ * are not kept for ever.
  */
 const LIFETIME_MS = 30 * 60 * 1000
 
 /**
- * A lane to a server that is not the preferred one, for that is away, is replaced sooner: it may be
- * back.
+ * A connection to a server that is not the preferred one, for that is away, is replaced sooner: it
+ * may be back.
  */
 const SECOND_BEST_MS = 60_000
 
@@ -92,7 +92,7 @@ const asText = {
 }
 
 export interface OpenOptions {
-  /** Age at which the lane is to be replaced. */
+  /** Age at which the connection is to be replaced. */
   readonly lifetimeMs?: number | undefined
   /** Whether to read the settings of roles, which batches need. */
   readonly roleSettings?: boolean | undefined
@@ -104,101 +104,107 @@ export interface OpenOptions {
    */
   readonly prepares?: boolean | undefined
   /**
-   * Aborted when the lane is not wanted any more: opening it fails at once then. A lane that is
-   * open is not concerned.
+   * Aborted when the connection is not wanted any more: opening it fails at once then. A connection
+   * that is open is not concerned.
    */
   readonly signal?: AbortSignal | undefined
 }
 
 /**
- * Opens a lane within `target.connectTimeoutMs` a try. Several hosts are tried in their order, each
- * once, until one is what `target_session_attrs` asks for. Throws the last reason when there is
- * none.
+ * Opens a connection within `target.connectTimeoutMs` a try. Several hosts are tried in their
+ * order, each once, until one is what `target_session_attrs` asks for. Throws the last reason when
+ * there is none.
  */
-export async function openLane (target: DatabaseTarget, options: OpenOptions = {}): Promise<Lane> {
+export async function openConnection (
+  target: DatabaseTarget,
+  options: OpenOptions = {}
+): Promise<Connection> {
   const hosts: Hosts = { next: 0 }
-  const unfit: Lane[] = []
+  const unfit: Connection[] = []
   let reason: unknown
   try {
     while (hosts.next < target.hosts.length) {
       try {
-        const { lane, fits } = await connectLane(target, hosts, options)
-        if (fits) return lane
-        unfit.push(lane)
+        const { connection, fits } = await connectTo(target, hosts, options)
+        if (fits) return connection
+        unfit.push(connection)
         reason = new Error(`no server is ${target.targetSessionAttrs}`)
       } catch (error) {
         reason = error
       }
     }
-    const [lane] = target.targetSessionAttrs === 'prefer-standby' ? unfit.splice(0, 1) : []
-    if (lane !== undefined) {
-      return { ...lane, expires: Math.min(lane.expires, performance.now() + SECOND_BEST_MS) }
+    const [connection] = target.targetSessionAttrs === 'prefer-standby' ? unfit.splice(0, 1) : []
+    if (connection !== undefined) {
+      return {
+        ...connection,
+        expires: Math.min(connection.expires, performance.now() + SECOND_BEST_MS)
+      }
     }
   } finally {
-    await Promise.all(unfit.map(closeLane))
+    await Promise.all(unfit.map(closeConnection))
   }
   throw reason
 }
 
-/** Whether the lane may carry another transaction. */
-export function isUsable ({ state, expires }: Lane): boolean {
+/** Whether the connection may carry another transaction. */
+export function isUsable ({ state, expires }: Connection): boolean {
   return !state.dead && !state.retired && performance.now() < expires
 }
 
 /** Ends the connection: politely, but after a second at once. */
-export async function closeLane (lane: Lane): Promise<void> {
-  const timeout = lane.state.dead ? 0 : 1
-  lane.state.dead = true
-  await lane.client.end({ timeout })
-  lane.socket.destroy()
+export async function closeConnection (connection: Connection): Promise<void> {
+  const timeout = connection.state.dead ? 0 : 1
+  connection.state.dead = true
+  await connection.client.end({ timeout })
+  connection.socket.destroy()
 }
 
 /**
  * The rows of one query outside of any transaction. Rejects when the connection is gone, whatever
  * postgres.js makes of it.
  */
-export function askLane<Row extends Record<string, string | null>> (
-  lane: Lane,
+export function query<Row extends Record<string, string | null>> (
+  connection: Connection,
   text: string
 ): Promise<readonly Row[]> {
-  return untilLost(lane, lane.client.unsafe<Row[]>(text))
+  return untilLost(connection, connection.client.unsafe<Row[]>(text))
 }
 
 /** The same, with values as the bytes that came. */
-export function askLaneRaw (
-  lane: Lane,
+export function queryRaw (
+  connection: Connection,
   text: string
 ): Promise<ReadonlyArray<ReadonlyArray<Buffer | null>>> {
-  return untilLost(lane, lane.client.unsafe(text).raw())
+  return untilLost(connection, connection.client.unsafe(text).raw())
 }
 
-function untilLost<Answer> (lane: Lane, query: PromiseLike<Answer>): Promise<Answer> {
+function untilLost<Answer> (connection: Connection, query: PromiseLike<Answer>): Promise<Answer> {
   return new Promise<Answer>((resolve, reject) => {
-    lane.state.onLost = () => reject(new Error('the connection was lost'))
-    if (lane.state.dead) lane.state.onLost()
+    connection.state.onLost = () => reject(new Error('the connection was lost'))
+    if (connection.state.dead) connection.state.onLost()
     query.then(resolve, reject)
   }).finally(() => {
-    lane.state.onLost = undefined
+    connection.state.onLost = undefined
   })
 }
 
-/** `work` on a lane, which is cut when that takes longer than `ms` milliseconds. */
-export function within<Answer> (
+/** `work` on a connection, which is cut when that takes longer than `ms` milliseconds. */
+export function withTimeout<Answer> (
   ms: number,
-  lane: Lane,
-  work: (lane: Lane) => Promise<Answer>
+  connection: Connection,
+  work: (connection: Connection) => Promise<Answer>
 ): Promise<Answer> {
-  const timer = setTimeout(breakLane, ms, lane)
-  return work(lane).finally(() => clearTimeout(timer))
+  const timer = setTimeout(destroyConnection, ms, connection)
+  return work(connection).finally(() => clearTimeout(timer))
 }
 
 /** Cuts the connection at once: what waits for an answer on it fails. */
-export function breakLane (lane: Lane): void {
-  lane.state.dead = true
-  lane.socket.destroy()
+export function destroyConnection (connection: Connection): void {
+  connection.state.dead = true
+  connection.socket.destroy()
   // Said here as well: postgres.js may have forgotten a connection that ended while it was asked
   // for something.
-  lane.state.onLost?.()
+  connection.state.onLost?.()
 }
 
 /** Number of the host that is to be tried next; all were tried when it is their number. */
@@ -206,18 +212,18 @@ interface Hosts {
   next: number
 }
 
-async function connectLane (
+async function connectTo (
   target: DatabaseTarget,
   hosts: Hosts,
   options: OpenOptions
-): Promise<{ lane: Lane, fits: boolean }> {
+): Promise<{ connection: Connection, fits: boolean }> {
   const { lifetimeMs = LIFETIME_MS, prepares = true, signal = NEVER } = options
   const start = hosts.next
   hosts.next = target.hosts.length
   const end = performance.now() + target.connectTimeoutMs
-  const state: Lane['state'] = { dead: false, retired: false, onLost: undefined }
+  const state: Connection['state'] = { dead: false, retired: false, onLost: undefined }
   let socket: Socket | undefined
-  let farewell: Farewell | undefined
+  let fatalErrors: FatalErrorWatcher | undefined
   let timer: NodeJS.Timeout | undefined
   let reason = 'the server closed the connection'
   const giveUp = (why: string): void => {
@@ -251,12 +257,12 @@ async function connectLane (
     },
     onnotice () {},
     async socket () {
-      // postgres.js connects again by itself when a connection ends during start-up; a lane has one
-      // connection.
+      // postgres.js connects again by itself when a connection ends during start-up; a connection
+      // has one connection.
       if (socket !== undefined) throw new Error(reason)
-      const opened = await openSocket(target, start, target.connectTimeoutMs, signal)
+      const opened = await connectSocket(target, start, target.connectTimeoutMs, signal)
       socket = opened.socket
-      farewell = hearFarewell(socket)
+      fatalErrors = watchFatalErrors(socket)
       // The socket's own word: postgres.js's onclose did not come for every connection (seen under
       // a storm of terminations).
       socket.once('close', () => {
@@ -287,23 +293,26 @@ async function connectLane (
     clearTimeout(timer)
     signal.removeEventListener('abort', aborted)
   })
-  // Spread by a tenth, so that lanes opened together do not end together.
+  // Spread by a tenth, so that connections opened together do not end together.
   const expires = performance.now() + lifetimeMs * (0.9 + Math.random() / 10)
   const open = {
     client,
     socket: socket as unknown as Socket,
-    farewell: farewell as unknown as Farewell
+    fatalErrors: fatalErrors as unknown as FatalErrorWatcher
   }
-  return { lane: { ...open, prepared: new Set(), prepares, ...found, expires, state }, fits }
+  return { connection: { ...open, prepared: new Set(), prepares, ...found, expires, state }, fits }
 }
 
 interface Findings
-  extends Pick<Lane, 'backend' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'> {
+  extends
+  Pick<Connection, 'backend' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'> {
   /** Whether the server is what the URL asks for. */
   readonly fits: boolean
 }
 
-/** Reads what a lane tells of its server. Throws when policies are not kept on such a server. */
+/**
+ * Reads what a connection tells of its server. Throws when policies are not kept on such a server.
+ */
 async function inspect (
   client: postgres.Sql,
   { targetSessionAttrs }: DatabaseTarget,

@@ -4,9 +4,9 @@
  * what arrives on the socket: message headers, and errors whole; changes nothing.
  */
 import type { Socket } from 'node:net'
-import { HEADER_BYTES, sizeOf } from './wire-protocol.ts'
+import { HEADER_BYTES, messageSize } from './wire-protocol.ts'
 
-export interface Farewell {
+export interface FatalErrorWatcher {
   /**
    * Whether the server said FATAL: the statement that it carried out then, and those behind it,
    * came to nothing.
@@ -23,8 +23,8 @@ const MAX_ERROR_BYTES = 65_536
  * Listens on a socket that is connected, encrypted where it is to be, and of which nothing has been
  * read.
  */
-export function hearFarewell (socket: Socket): Farewell {
-  const farewell: Farewell = { fatal: false }
+export function watchFatalErrors (socket: Socket): FatalErrorWatcher {
+  const farewell: FatalErrorWatcher = { fatal: false }
   let rest: Buffer = Buffer.alloc(0)
   /** Bytes of a message that is of no interest, still to come. */
   let skip = 0
@@ -36,7 +36,7 @@ export function hearFarewell (socket: Socket): Farewell {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     let at = skip
     while (bytes.length - at >= HEADER_BYTES) {
-      const size = sizeOf(bytes, at)
+      const size = messageSize(bytes, at)
       if (bytes[at] === ERROR && size <= MAX_ERROR_BYTES) {
         if (bytes.length - at < size) break
         farewell.fatal ||= isFatal(bytes.subarray(at + HEADER_BYTES, at + size))

@@ -4,9 +4,16 @@
  * When the connection ends, it forgets that the database answered: the next question asks anew.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
-import { askLane, closeLane, isUsable, openLane, within, type Lane } from './connection.ts'
+import {
+  query,
+  closeConnection,
+  isUsable,
+  openConnection,
+  withTimeout,
+  type Connection
+} from './connection.ts'
 
-export interface Probe {
+export interface HealthCheck {
   /**
    * true when the database answers now, or answered less than a second ago on a connection that is
    * still open; a host is given a second to answer.
@@ -23,26 +30,26 @@ const PATIENCE_MS = 1000
  * Makes the probe; it opens its connection when it is first asked. `target` is given a second where
  * its own patience is longer.
  */
-export function createProbe (target: DatabaseTarget): Probe {
+export function createHealthCheck (target: DatabaseTarget): HealthCheck {
   const impatient = { ...target, connectTimeoutMs: Math.min(target.connectTimeoutMs, PATIENCE_MS) }
   const unwanted = new AbortController()
-  let lane: Lane | undefined
+  let connection: Connection | undefined
   /** The connection of the last answer when it was true. */
-  let witness: Lane | undefined
+  let witness: Connection | undefined
   let answer = Promise.resolve(false)
   /**
    * When the last answer came; Infinity while one is awaited, so that there is never more than one
-   * lane.
+   * connection.
    */
   let answered = -Infinity
 
   const ask = async (): Promise<boolean> => {
-    if (lane !== undefined && !isUsable(lane)) await closeLane(lane)
-    if (lane === undefined || lane.state.dead) {
-      lane = await openLane(impatient, { roleSettings: false, signal: unwanted.signal })
+    if (connection !== undefined && !isUsable(connection)) await closeConnection(connection)
+    if (connection === undefined || connection.state.dead) {
+      connection = await openConnection(impatient, { roleSettings: false, signal: unwanted.signal })
     }
-    await within(PATIENCE_MS, lane, lane => askLane(lane, 'select 1'))
-    witness = lane
+    await withTimeout(PATIENCE_MS, connection, connection => query(connection, 'select 1'))
+    witness = connection
     return true
   }
   return {
@@ -62,7 +69,7 @@ export function createProbe (target: DatabaseTarget): Probe {
       answered = Infinity
       witness = undefined
       answer = Promise.resolve(false)
-      if (lane !== undefined) await closeLane(lane)
+      if (connection !== undefined) await closeConnection(connection)
     }
   }
 }

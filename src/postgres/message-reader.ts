@@ -7,7 +7,7 @@
  * no order; reads message headers and nothing else.
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
-import { HEADER_BYTES, sizeOf } from './wire-protocol.ts'
+import { HEADER_BYTES, messageSize } from './wire-protocol.ts'
 
 const READ_BYTES = 65_536
 /** The most that PostgreSQL sends as one message; what says more is none. */
@@ -17,8 +17,8 @@ const MAX_BYTES = 1024 * 1024 * 1024
  * A socket that connects, and emits what it receives as `data` with a large message in one piece.
  * It is not for encryption on top of it.
  */
-export function connectReceiving (options: NetConnectOpts): Socket {
-  const take = cutMessages(bytes => {
+export function connectMessageReader (options: NetConnectOpts): Socket {
+  const take = createMessageReader(bytes => {
     socket.emit('data', bytes)
   })
   const onread = {
@@ -36,7 +36,7 @@ export function connectReceiving (options: NetConnectOpts): Socket {
  * Takes chunks, which it does not keep, and delivers copies of them as they come; but a message
  * that is longer than a read, and whose header lies in one chunk, as one.
  */
-export function cutMessages (deliver: (bytes: Buffer) => void): (chunk: Buffer) => void {
+export function createMessageReader (deliver: (bytes: Buffer) => void): (chunk: Buffer) => void {
   let large: Buffer | undefined
   let filled = 0
   /** Bytes until the next header. */
@@ -64,9 +64,9 @@ export function cutMessages (deliver: (bytes: Buffer) => void): (chunk: Buffer) 
         header[known++] = chunk[at++] as number
         if (known < HEADER_BYTES) continue
         known = 0
-        skip = sizeOf(header, 0) - HEADER_BYTES
+        skip = messageSize(header, 0) - HEADER_BYTES
       } else {
-        skip = sizeOf(chunk, at)
+        skip = messageSize(chunk, at)
         if (skip <= Math.max(length - at, READ_BYTES) || skip > MAX_BYTES) continue
         large = Buffer.allocUnsafeSlow(skip)
         filled = chunk.copy(large, 0, at)

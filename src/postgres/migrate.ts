@@ -4,7 +4,7 @@
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { identifier, render } from '../sql/fragment.ts'
-import { askLane, closeLane, openLane } from './connection.ts'
+import { query, closeConnection, openConnection } from './connection.ts'
 
 /**
  * Runs `text` (deploy/migrate.sql), in which psql's `:"login_role"` stands for the role that the
@@ -16,11 +16,14 @@ export async function migrate (
   text: string,
   loginRole: string
 ): Promise<void> {
-  const lane = await openLane(target, { roleSettings: false })
+  const connection = await openConnection(target, { roleSettings: false })
   try {
     // A function: `$` means something in a text that replaces.
-    await askLane(lane, text.replaceAll(':"login_role"', () => render(identifier(loginRole)).text))
+    await query(
+      connection,
+      text.replaceAll(':"login_role"', () => render(identifier(loginRole)).text)
+    )
   } finally {
-    await closeLane(lane)
+    await closeConnection(connection)
   }
 }

@@ -1,66 +1,73 @@
 /**
- * The lanes of the service: a bounded number, a bounded queue, a bounded wait. tarn does the
- * pooling; this file says what a lane is worth and turns tarn's errors into failures of the
+ * The connections of the service: a bounded number, a bounded queue, a bounded wait. tarn does the
+ * pooling; this file says what a connection is worth and turns tarn's errors into failures of the
  * catalogue.
  */
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { failure, type FailureCode } from '../errors/catalogue.ts'
-import { endBackend } from './terminate-backend.ts'
-import { closeLane, isUsable, openLane, within, type Lane } from './connection.ts'
+import { terminateBackend } from './terminate-backend.ts'
+import {
+  closeConnection,
+  isUsable,
+  openConnection,
+  withTimeout,
+  type Connection
+} from './connection.ts'
 import { millisecondsUntil } from './timer.ts'
 
 export interface PoolOptions {
   readonly target: DatabaseTarget
-  /** Most lanes. */
+  /** Most connections. */
   readonly size: number
-  /** Most batches that wait for a lane. */
+  /** Most batches that wait for a connection. */
   readonly queueSize: number
-  /** Longest wait for a lane, opening one included. */
+  /** Longest wait for a connection, opening one included. */
   readonly queueTimeoutMs: number
   /** Whether statements may be prepared; true unless said otherwise. */
   readonly prepares?: boolean | undefined
   /** Schemas that follow DB_SCHEMAS on search_path where they are safe; none by default. */
   readonly extraSchemas?: readonly string[] | undefined
-  /** Age at which a lane is replaced; about half an hour unless said otherwise. */
+  /** Age at which a connection is replaced; about half an hour unless said otherwise. */
   readonly lifetimeMs?: number | undefined
-  /** Hears of every lane that was opened. */
-  readonly onOpened?: ((lane: Lane) => void) | undefined
-  /** Hears of every failure to open a lane. */
+  /** Hears of every connection that was opened. */
+  readonly onOpened?: ((connection: Connection) => void) | undefined
+  /** Hears of every failure to open a connection. */
   readonly onOpenFailed: (reason: unknown) => void
 }
 
-export interface LaneCount {
-  /** Lanes that carry a transaction. */
+export interface ConnectionCount {
+  /** Connections that carry a transaction. */
   readonly busy: number
   readonly idle: number
-  /** Batches that wait for a lane. */
+  /** Batches that wait for a connection. */
   readonly waiting: number
 }
 
-export interface LanePool {
+export interface ConnectionPool {
   /**
-   * A lane for one transaction, before `deadline` (a time of performance.now()). Throws
+   * A connection for one transaction, before `deadline` (a time of performance.now()). Throws
    * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`,
    * `deadline_exceeded`, or `client_closed_request` when `abandoned` is aborted. A batch that had a
-   * lane before (`again`) is not refused for the length of the queue: its place was given to it
-   * when it came.
+   * connection before (`again`) is not refused for the length of the queue: its place was given to
+   * it when it came.
    */
-  acquire(deadline: number, options?: AcquireOptions): Promise<Lane>
+  acquire(deadline: number, options?: AcquireOptions): Promise<Connection>
   /**
-   * Whether one that comes now is refused, for every lane and every place in the queue is taken.
+   * Whether one that comes now is refused, for every connection and every place in the queue is
+   * taken.
    */
   isFull(): boolean
-  release(lane: Lane): void
+  release(connection: Connection): void
   /**
-   * Opens a first lane, so that the first batch need not wait for it. Takes no place from a batch;
-   * its failure is heard of as any other.
+   * Opens a first connection, so that the first batch need not wait for it. Takes no place from a
+   * batch; its failure is heard of as any other.
    */
   warm(): Promise<void>
-  count(): LaneCount
+  count(): ConnectionCount
   /**
-   * Refuses what still waits for a lane, lets transactions that run come to their end, then closes
-   * every lane.
+   * Refuses what still waits for a connection, lets transactions that run come to their end, then
+   * closes every connection.
    */
   close(): Promise<void>
   readonly size: number
@@ -70,18 +77,21 @@ export interface AcquireOptions {
   readonly again?: boolean
   readonly abandoned?: AbortSignal | undefined
   /**
-   * A lane beside those of batches, for a question: who asks what became of a batch must not wait
-   * behind others.
+   * A connection beside those of batches, for a question: who asks what became of a batch must not
+   * wait behind others.
    */
   readonly aside?: boolean
 }
 
-/** Idle lanes are closed after a minute, so that a quiet service does not occupy a busy server. */
+/**
+ * Idle connections are closed after a minute, so that a quiet service does not occupy a busy
+ * server.
+ */
 const IDLE_MS = 60_000
 
 /**
- * Most lanes beside those of batches. There is something to ask when connections were lost, and
- * then a server has other worries.
+ * Most connections beside those of batches. There is something to ask when connections were lost,
+ * and then a server has other worries.
  */
 const ASIDES = 2
 
@@ -89,23 +99,23 @@ const ASIDES = 2
 const REAP_MS = 1000
 
 /** Makes the pool; no connection is opened before one is asked for. */
-export function createPool (options: PoolOptions): LanePool {
+export function createPool (options: PoolOptions): ConnectionPool {
   const { target, size, queueSize, queueTimeoutMs, prepares, extraSchemas, lifetimeMs } = options
   const { onOpened, onOpenFailed } = options
-  const open = new Set<Lane>()
-  const busy = new Set<Lane>()
+  const open = new Set<Connection>()
+  const busy = new Set<Connection>()
   const waiting = new Set<{ abort(): void }>()
   const unwanted = new AbortController()
   let closing = false
   /** Waits that belong to no batch. */
   let warming = 0
-  const makePool = (max: number, create: () => Promise<Lane>): Pool<Lane> =>
-    new Pool<Lane>({
+  const makePool = (max: number, create: () => Promise<Connection>): Pool<Connection> =>
+    new Pool<Connection>({
       create,
       validate: isUsable,
-      async destroy (lane) {
-        open.delete(lane)
-        await closeLane(lane)
+      async destroy (connection) {
+        open.delete(connection)
+        await closeConnection(connection)
       },
       min: 0,
       max,
@@ -114,19 +124,19 @@ export function createPool (options: PoolOptions): LanePool {
       destroyTimeoutMillis: 2000,
       idleTimeoutMillis: IDLE_MS,
       createRetryIntervalMillis: 50,
-      // The request that asked for a lane hears at once that there is none to be had.
+      // The request that asked for a connection hears at once that there is none to be had.
       propagateCreateError: true
     })
   const pool = makePool(size, async () => {
     const { signal } = unwanted
-    const lane = await openLane(target, { lifetimeMs, prepares, extraSchemas, signal })
-    open.add(lane)
-    onOpened?.(lane)
-    return lane
+    const connection = await openConnection(target, { lifetimeMs, prepares, extraSchemas, signal })
+    open.add(connection)
+    onOpened?.(connection)
+    return connection
   })
   const asides = makePool(
     ASIDES,
-    () => openLane(target, { lifetimeMs, roleSettings: false, signal: unwanted.signal })
+    () => openConnection(target, { lifetimeMs, roleSettings: false, signal: unwanted.signal })
   )
 
   for (const one of [pool, asides]) {
@@ -135,13 +145,15 @@ export function createPool (options: PoolOptions): LanePool {
     })
   }
   /**
-   * Of a lane that was lost without a word of the server: what of a flight had arrived there may
-   * hold locks.
+   * Of a connection that was lost without a word of the server: what of a flight had arrived there
+   * may hold locks.
    */
-  const reap = async ({ backend, farewell }: Lane): Promise<void> => {
+  const reap = async ({ backend, fatalErrors: farewell }: Connection): Promise<void> => {
     if (backend === undefined || farewell.fatal || closing) return
-    const lane = await asides.acquire().promise
-    await within(REAP_MS, lane, () => endBackend(lane, backend)).finally(() => asides.release(lane))
+    const connection = await asides.acquire().promise
+    await withTimeout(REAP_MS, connection, () => terminateBackend(connection, backend)).finally(
+      () => asides.release(connection)
+    )
   }
   const isFull = (): boolean =>
     pool.numUsed() + pool.numPendingAcquires() - warming >= size + queueSize
@@ -149,7 +161,7 @@ export function createPool (options: PoolOptions): LanePool {
     if (closing) return 'shutting_down'
     if (abandoned) return 'client_closed_request'
     if (performance.now() >= deadline) return 'deadline_exceeded'
-    // A wait that was too long means overload, unless there was no lane to wait for.
+    // A wait that was too long means overload, unless there was no connection to wait for.
     return error instanceof TimeoutError && busy.size > 0 ? 'overloaded' : 'database_unavailable'
   }
   return {
@@ -164,7 +176,7 @@ export function createPool (options: PoolOptions): LanePool {
       waiting.add(wait)
       abandoned?.addEventListener('abort', abort)
       const timer = setTimeout(abort, millisecondsUntil(deadline))
-      const lane = await wait.promise.catch((error: unknown) => {
+      const connection = await wait.promise.catch((error: unknown) => {
         throw failure(
           explain(error, deadline, abandoned?.aborted === true),
           undefined,
@@ -176,35 +188,36 @@ export function createPool (options: PoolOptions): LanePool {
         abandoned?.removeEventListener('abort', abort)
         waiting.delete(wait)
       })
-      if (!aside) busy.add(lane)
-      return lane
+      if (!aside) busy.add(connection)
+      return connection
     },
-    release (lane) {
-      const home = busy.delete(lane) ? pool : asides
+    release (connection) {
+      const home = busy.delete(connection) ? pool : asides
       // Where it cannot be done PostgreSQL finds out in its own time.
-      if (home === pool && lane.state.dead) reap(lane).catch(() => {})
-      home.release(lane)
+      if (home === pool && connection.state.dead) reap(connection).catch(() => {})
+      home.release(connection)
     },
     async warm () {
       warming++
       const wait = pool.acquire()
       waiting.add(wait)
       // A failure was told to `onOpenFailed`.
-      await wait.promise.then(lane => pool.release(lane), () => {})
+      await wait.promise.then(connection => pool.release(connection), () => {})
       waiting.delete(wait)
       warming--
     },
     count: () => ({
       busy: busy.size,
-      // tarn finds out about lanes that died idle when it wants to use them.
-      idle: [...open].filter(lane => !busy.has(lane) && !lane.state.dead).length,
+      // tarn finds out about connections that died idle when it wants to use them.
+      idle: [...open].filter(connection => !busy.has(connection) && !connection.state.dead).length,
       waiting: pool.numPendingAcquires() - warming
     }),
     async close () {
       closing = true
       // tarn would let them wait for the transactions that run.
       for (const wait of waiting) wait.abort()
-      // … and for lanes that nobody waits for now, which takes long with a server that is silent.
+      // … and for connections that nobody waits for now, which takes long with a server that is
+      // silent.
       unwanted.abort()
       await Promise.all([pool.destroy(), asides.destroy()])
     }

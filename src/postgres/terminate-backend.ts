@@ -3,16 +3,19 @@
  * late, or, where the network is silent, not before TCP gives up; until then it keeps the locks of
  * half a flight.
  */
-import { askLane, type Backend, type Lane } from './connection.ts'
+import { query, type Backend, type Connection } from './connection.ts'
 
 /**
  * Whether the process is still there; it is told to end. Not one that may be at COMMIT where there
  * are synchronous standbys: it would end its wait for them, and what was acknowledged to nobody but
  * us could be lost with the server.
  */
-export async function endBackend (lane: Lane, { pid, started }: Backend): Promise<boolean> {
-  const rows = await askLane(
-    lane,
+export async function terminateBackend (
+  connection: Connection,
+  { pid, started }: Backend
+): Promise<boolean> {
+  const rows = await query(
+    connection,
     `
     select case when pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.=)
       '' or state operator(pg_catalog.~) '^idle' then pg_catalog.pg_terminate_backend(pid) end

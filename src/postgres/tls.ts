@@ -81,7 +81,7 @@ function readSystemStore (): string[] {
   return system.length > 0 ? system : getCACertificates('bundled')
 }
 
-export interface Securing {
+export interface StartTlsOptions {
   readonly tls: DatabaseTls
   readonly context: SecureContext
   /**
@@ -98,7 +98,7 @@ export interface Securing {
  * which protects less and needs a second connection). Throws an Error when the server refuses TLS,
  * sends anything unexpected or is not the one it should be.
  */
-export async function secure (plain: Socket, securing: Securing): Promise<Socket> {
+export async function startTls (plain: Socket, securing: StartTlsOptions): Promise<Socket> {
   const { tls: { mode, negotiation }, context, name, buffers } = securing
   if (negotiation === 'postgres' && !await askForTls(plain)) {
     if (mode === 'prefer' || mode === 'allow') return plain

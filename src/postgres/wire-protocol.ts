@@ -6,6 +6,6 @@
 export const HEADER_BYTES = 5
 
 /** Bytes of the whole message whose header lies at `at`. */
-export function sizeOf (bytes: Buffer, at: number): number {
+export function messageSize (bytes: Buffer, at: number): number {
   return 1 + Math.max(HEADER_BYTES - 1, bytes.readUInt32BE(at + 1))
 }

@@ -18,7 +18,7 @@ const MANY_BYTES = 256 * 1024
  * `rows` are JSON arrays (counts with `return=minimal`), one an operation, in the order of the
  * plan.
  */
-export function reply (plan: Plan, rows: readonly Buffer[]): readonly Buffer[] {
+export function renderBody (plan: Plan, rows: readonly Buffer[]): readonly Buffer[] {
   // An operation id is an identifier, so it needs no escaping in JSON.
   const members = plan.operations.flatMap((
     { id },

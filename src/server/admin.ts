@@ -10,14 +10,14 @@ import { printableConfig } from '../config/config.ts'
 import type { Exposition } from '../transaction/observer.ts'
 
 /** Why no batch can be served: told to stop, no database, no process that serves. */
-export type Hindrance = 'stopping' | 'database' | 'workers'
+export type NotReadyReason = 'stopping' | 'database' | 'workers'
 
 export interface AdminOptions extends Pick<ReferenceOptions, 'main'> {
   readonly config: Config
   readonly logger: FastifyBaseLogger
   readonly scrape: () => Promise<Exposition>
   /** What keeps the service from serving now; undefined: nothing does. */
-  readonly hindrance: () => Promise<Hindrance | undefined>
+  readonly notReadyReason: () => Promise<NotReadyReason | undefined>
 }
 
 /**
@@ -25,7 +25,7 @@ export interface AdminOptions extends Pick<ReferenceOptions, 'main'> {
  * and `main`.
  */
 export function buildAdmin (
-  { config, logger, scrape, hindrance, main }: AdminOptions
+  { config, logger, scrape, notReadyReason: hindrance, main }: AdminOptions
 ): FastifyInstance {
   const admin = Fastify({
     loggerInstance: logger,

@@ -24,7 +24,7 @@ const WHOLE_BYTES = 4096
 const STUCK_TICKS = 20
 const TICK_MS = 100
 
-export interface LogOutput {
+export interface LogDestination {
   /** Takes a line, with its end. Neither waits nor throws. */
   write(line: string): void
   /** Resolves when everything is written, or cannot be. */
@@ -37,7 +37,7 @@ export interface LogOutput {
 }
 
 /** Opens `fd`. `onLost` hears how many lines are lost, as soon as there is room again. */
-export function openLogOutput (fd: number, onLost: (lines: number) => void): LogOutput {
+export function openLogDestination (fd: number, onLost: (lines: number) => void): LogDestination {
   const stream = new sonicBoom.SonicBoom({
     fd,
     maxLength: MAX_WAITING_BYTES,

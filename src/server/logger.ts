@@ -6,7 +6,7 @@
 import { Writable } from 'node:stream'
 import { pino, type Logger } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
-import type { LogOutput } from './log-destination.ts'
+import type { LogDestination } from './log-destination.ts'
 
 type Pretty = typeof PinoPretty
 
@@ -20,7 +20,7 @@ export async function loadPretty (
 /** A logger that writes lines to `output`; in a form for people when `pretty` is there. */
 export function createLogger (
   level: string,
-  output: Pick<LogOutput, 'write'>,
+  output: Pick<LogDestination, 'write'>,
   pretty?: Pretty
 ): Logger {
   const stream = pretty?.({

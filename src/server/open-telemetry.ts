@@ -15,7 +15,7 @@ import {
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 
-export interface Telemetry {
+export interface OpenTelemetry {
   readonly tracerProvider: TracerProvider
   /** Sends what is left, and ends. */
   stop(): Promise<void>
@@ -28,7 +28,7 @@ const STOP_MS = 3000
  * Starts the SDK for this process. The service is called `oneflight` unless OTEL_SERVICE_NAME or
  * OTEL_RESOURCE_ATTRIBUTES says otherwise.
  */
-export function startTelemetry (logger: FastifyBaseLogger): Telemetry {
+export function startOpenTelemetry (logger: FastifyBaseLogger): OpenTelemetry {
   const report = reportOnce(logger)
   diag.setLogger({ error: report, warn: report, info: report, debug: report, verbose: report }, {
     logLevel: DiagLogLevel.WARN,

@@ -5,7 +5,7 @@
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { buildAdmin, listenAdmin, type Hindrance } from './admin.ts'
+import { buildAdmin, listenAdmin, type NotReadyReason } from './admin.ts'
 import { buildApp, type AppOptions } from './app.ts'
 import type { Observer } from '../transaction/observer.ts'
 
@@ -31,7 +31,7 @@ export async function startService (options: AppOptions): Promise<Service> {
     logger,
     scrape,
     main: () => app.server.address() as AddressInfo | null,
-    hindrance: app.getDecorator<() => Promise<Hindrance | undefined>>('findHindrance')
+    notReadyReason: app.getDecorator<() => Promise<NotReadyReason | undefined>>('findHindrance')
   })
   try {
     const adminUrl = await listenAdmin(admin, config)

@@ -6,12 +6,12 @@ import type { Assignment, Single } from '../plan/nodes.ts'
 import { empty, fill, identifier, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
 import { difference, single, singleText, type Meeting } from './operand.ts'
-import type { Scope } from './cte-builder.ts'
+import type { CteBuilder } from './cte-builder.ts'
 
 /** `"column" = expression`. */
 export function assignment (
   { column, modifier: name, operand }: Assignment,
-  scope: Scope
+  scope: CteBuilder
 ): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], gives: 'column' } as const

@@ -5,7 +5,7 @@
  */
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import type { InsertNode, Plan, PlanNode, Reading, RowGroup } from '../plan/nodes.ts'
+import type { InsertNode, Plan, PlanNode, ReferenceUse, RowGroup } from '../plan/nodes.ts'
 import { deleteStatement } from './delete.ts'
 import {
   arrayText,
@@ -28,10 +28,16 @@ import {
   sameSession,
   searchPathKept,
   writeAsSet,
-  type Bearings
+  type SessionIdentity
 } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
-import { answerSetting, createScope, nullsName, settingName, type Scope } from './cte-builder.ts'
+import {
+  answerSetting,
+  createCteBuilder,
+  nullsName,
+  settingName,
+  type CteBuilder
+} from './cte-builder.ts'
 import { selectStatement } from './select.ts'
 import { updateStatement } from './update.ts'
 
@@ -52,7 +58,7 @@ const maxParameters = 65_533
 
 export interface CompileOptions {
   /** What the session of the batch says. */
-  readonly session: Bearings
+  readonly session: SessionIdentity
   /** Most rows of each operation. */
   readonly maxRows: number
   /** Whether operations answer the number of their rows in place of them. */
@@ -79,14 +85,14 @@ export interface CompileOptions {
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const inSession = sql` where ${sameSession(options.session)}`
   return plan.operations.map((node, i) => {
-    const scope = createScope(node.table, plan.readings, {
+    const scope = createCteBuilder(node.table, plan.referenceUses, {
       careful: options.careful,
       restoring: options.restoring,
-      exposed: exposedBy(node, plan.readings)
+      exposed: exposedBy(node, plan.referenceUses)
     })
     const last = i === plan.operations.length - 1 && options.restoring !== true
     const kept = !last ? [] : i === 0 ? keptAlone : keptLast
-    const body = answering(node, scope, { ...options, everyReading: plan.readings, kept })
+    const body = answering(node, scope, { ...options, everyReading: plan.referenceUses, kept })
     const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
     const recurs = node.kind !== 'insert' || node.groups.length === 1
     return {
@@ -105,7 +111,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
  */
 export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
   return plan.operations.map(node => {
-    const scope = createScope(node.table, plan.readings, { explained: true })
+    const scope = createCteBuilder(node.table, plan.referenceUses, { explained: true })
     const change = changing(node, scope, shapeOf(node, false), read)
     const statement = sql`explain (format json) with ${
       join([...scope.queries(), change], sql`, `)
@@ -119,7 +125,7 @@ export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statem
  * run, so there are none, and a planner that looks must find a setting.
  */
 export function emptyPublications (
-  { readings }: Plan
+  { referenceUses: readings }: Plan
 ): ReadonlyArray<readonly [name: string, value: string]> {
   return [...readings.keys()].map(index => [settingName(index), '[]'])
 }
@@ -146,7 +152,7 @@ function tooLarge ({ id, index }: PlanNode): Failure {
  * The columns that later operations read of one operation; a `column` marker counts in this list,
  * from 1.
  */
-export function columnsRead (readings: readonly Reading[]): readonly string[] {
+export function columnsRead (readings: readonly ReferenceUse[]): readonly string[] {
   return [...new Set(readings.flatMap(({ reference: { column } }) => column ?? []))]
 }
 
@@ -158,12 +164,12 @@ export function columnsRead (readings: readonly Reading[]): readonly string[] {
 export const MAX_LISTS = 100
 
 /** The references to lists; a `lists` marker stands for the first of them. */
-export function listsRead (readings: readonly Reading[]): readonly Reading[] {
+export function listsRead (readings: readonly ReferenceUse[]): readonly ReferenceUse[] {
   return readings.filter(({ reference }) => reference.row === '*')
 }
 
 interface AnsweringOptions extends CompileOptions {
-  readonly everyReading: Plan['readings']
+  readonly everyReading: Plan['referenceUses']
   /** Whether the session is still as it was set when the rows are written. */
   readonly kept: readonly Check[]
 }
@@ -175,7 +181,7 @@ interface AnsweringOptions extends CompileOptions {
  */
 function answering (
   node: PlanNode,
-  scope: Scope,
+  scope: CteBuilder,
   { maxRows, minimal = false, keep = false, everyReading, kept }: AnsweringOptions
 ): Fragment {
   const hidden = minimal || node.output?.length === 0
@@ -223,7 +229,7 @@ const read = sql`r`
 const changed = sql`c`
 
 /** Rows as one JSON array. */
-function renderedRows ({ restoring }: Scope): Fragment {
+function renderedRows ({ restoring }: CteBuilder): Fragment {
   return sql`coalesce(json_agg(${restoring ? writeAsSet(sql`r.row`) : sql`r.row`}), '[]')`
 }
 
@@ -267,7 +273,7 @@ function expecting ({ expect }: PlanNode): readonly Check[] {
 }
 
 interface Published {
-  readonly readings: readonly Reading[]
+  readonly readings: readonly ReferenceUse[]
   readonly columns: readonly string[]
   readonly maxRows: number
   /** Whether the rows are not answered, so that there is no text of them. */
@@ -320,14 +326,14 @@ function publishing (
 /**
  * Columns of which later operations read single values; `r` has them beside its rows, see asRow.
  */
-function valuesRead (readings: readonly Reading[]): readonly string[] {
+function valuesRead (readings: readonly ReferenceUse[]): readonly string[] {
   return columnsRead(readings.filter(({ reference }) => reference.row !== '*'))
 }
 
 /** Those of them that the operation answers by name, with their places among all. */
 function exposedBy (
   { index, output = [] }: PlanNode,
-  everyReading: Plan['readings']
+  everyReading: Plan['referenceUses']
 ): ReadonlyArray<readonly [column: string, place: number]> {
   return valuesRead(everyReading.get(index) ?? []).map((name, i) => [name, i] as const)
     .filter(([name]) => output.some(column => column.name === name))
@@ -339,7 +345,7 @@ function exposedBy (
  */
 function publishingNulls (
   { index, output }: PlanNode,
-  readings: readonly Reading[],
+  readings: readonly ReferenceUse[],
   needed: Fragment
 ): readonly Check[] {
   const names = valuesRead(readings)
@@ -397,7 +403,7 @@ function missingColumn (columns: readonly string[]): Fragment {
 }
 
 /** `<name> as (…)`: the rows of the operation, each as one value `row`. */
-function changing (node: PlanNode, scope: Scope, shape: Shape, name: Fragment): Fragment {
+function changing (node: PlanNode, scope: CteBuilder, shape: Shape, name: Fragment): Fragment {
   switch (node.kind) {
     case 'insert':
       return inserting(node, scope, shape, name)
@@ -412,7 +418,7 @@ function changing (node: PlanNode, scope: Scope, shape: Shape, name: Fragment): 
 
 function returning (
   node: PlanNode,
-  scope: Scope,
+  scope: CteBuilder,
   shape: Shape,
   name: Fragment,
   statement: Fragment
@@ -429,7 +435,7 @@ function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
 }
 
 /** What was returned, in `from`, as one value `row`. */
-function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
+function asRow (from: Fragment, shape: Shape, scope: CteBuilder): Fragment {
   if (shape === 'whole') return sql`row`
   return shape === 'nothing'
     ? sql`row() as row`
@@ -440,7 +446,7 @@ function asRow (from: Fragment, shape: Shape, scope: Scope): Fragment {
  * Groups are inserted in their order, because they are read in that order, and answered in the
  * order of `values`.
  */
-function inserting (node: InsertNode, scope: Scope, shape: Shape, name: Fragment): Fragment {
+function inserting (node: InsertNode, scope: CteBuilder, shape: Shape, name: Fragment): Fragment {
   const conflict = conflictClause(node.conflict, scope)
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
@@ -491,7 +497,7 @@ function placeRows (
   { output = [] }: InsertNode,
   named: NamedGroup,
   shape: Shape,
-  scope: Scope
+  scope: CteBuilder
 ): Fragment {
   const { group, name, number } = named
   const positions = sql`(${parameter(arrayText(group.positions))}::int[])`

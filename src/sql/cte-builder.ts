@@ -18,14 +18,14 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { inspected, isJson, undoubted, type Doubted } from './value-checks.ts'
+import { inspected, isJson, undoubted, type CheckedColumn } from './value-checks.ts'
 import { raiseText, type ValueFault } from './marker.ts'
 
 /**
  * The scope of the statement of one operation. It collects: `queries` and `types` are asked when
  * the statement is written.
  */
-export interface Scope {
+export interface CteBuilder {
   readonly table: TableName
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful: boolean
@@ -114,7 +114,7 @@ const fewLooks = 4
 /** PostgreSQL copies the description of the table for each of them. */
 const maxTypes = 16
 
-export interface ScopeOptions {
+export interface CteBuilderOptions {
   /** Whether values are followed into their types; see inspect.ts. */
   readonly careful?: boolean | undefined
   /** Whether triggers change how values are read and written; see compile.ts. */
@@ -125,11 +125,11 @@ export interface ScopeOptions {
   readonly explained?: boolean
 }
 
-export function createScope (
+export function createCteBuilder (
   table: TableName,
-  readings: Plan['readings'],
-  { careful = false, restoring = false, exposed = [], explained = false }: ScopeOptions = {}
-): Scope {
+  readings: Plan['referenceUses'],
+  { careful = false, restoring = false, exposed = [], explained = false }: CteBuilderOptions = {}
+): CteBuilder {
   let doubted = false
   const met = new Set<string>()
   const sources = new Map<number, string>()
@@ -349,9 +349,9 @@ function typedValues (values: readonly TypedValue[], table: TableName, careful: 
   const looked = values.flatMap(({ shape, example, label }, i) =>
     shape === 'scalar' ? [] : [{ shape, example, label, member: fieldName(i) }]
   )
-  const doubts = looked.map(({ shape, member }): Doubted => ({
+  const doubts = looked.map(({ shape, member }): CheckedColumn => ({
     value: sql`(x.value).${identifier(member)}`,
-    shape: shape as Doubted['shape']
+    shape: shape as CheckedColumn['shape']
   }))
   const json = careful ? inspected(object, looked) : object
   const where = careful || doubts.length === 0 ? empty : sql` where ${undoubted(doubts)}`

@@ -14,7 +14,7 @@ import {
   singleText,
   type Meeting
 } from './operand.ts'
-import type { Scope } from './cte-builder.ts'
+import type { CteBuilder } from './cte-builder.ts'
 
 /**
  * ` where …` over the columns of `t`; empty without conditions. `constants`: for the predicate of
@@ -23,7 +23,7 @@ import type { Scope } from './cte-builder.ts'
  */
 export function whereClause (
   where: readonly Predicate[],
-  scope: Scope,
+  scope: CteBuilder,
   { constants = false, also = [] }: {
     readonly constants?: boolean,
     readonly also?: readonly Fragment[]

@@ -7,7 +7,7 @@ import { assignment } from './assignment.ts'
 import { constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { documentJson, inspectedDocument, jsonNullRows } from './reference.ts'
-import { nullRow, tableName, type Scope } from './cte-builder.ts'
+import { nullRow, tableName, type CteBuilder } from './cte-builder.ts'
 
 /**
  * The insert of one group of rows; `conflict` is its end, `returning` is added by the caller.
@@ -24,7 +24,7 @@ import { nullRow, tableName, type Scope } from './cte-builder.ts'
 export function insertStatement (
   group: RowGroup,
   conflict: Fragment,
-  scope: Scope,
+  scope: CteBuilder,
   numbered = false
 ): Fragment {
   const { columns, positions, rows: { doubts } } = group
@@ -58,7 +58,7 @@ export function insertStatement (
 function carefulValues (
   { columns, rows: { doubts } }: RowGroup,
   number: Fragment,
-  scope: Scope
+  scope: CteBuilder
 ): Fragment {
   return join(
     columns.map(column => {
@@ -73,7 +73,7 @@ function carefulValues (
   )
 }
 
-function recordset ({ columns, positions, rows }: RowGroup, scope: Scope): Fragment {
+function recordset ({ columns, positions, rows }: RowGroup, scope: CteBuilder): Fragment {
   const document = scope.careful
     ? inspectedDocument(rows, scope, positions)
     : documentJson(rows.document, scope)
@@ -103,7 +103,7 @@ export function unusedName (names: readonly string[]): string {
  * ` on conflict …`, the same for every group of rows; empty when a row that is there already is a
  * failure.
  */
-export function conflictClause (conflict: ConflictNode | undefined, scope: Scope): Fragment {
+export function conflictClause (conflict: ConflictNode | undefined, scope: CteBuilder): Fragment {
   if (conflict === undefined) return empty
   const { target, update } = conflict
   const at = 'constraint' in target

@@ -93,7 +93,7 @@ export const raiseInspection: Fragment = sql`pg_catalog.current_setting(${
 })`
 
 /** What every operation of a batch must find in its session. */
-export interface Bearings {
+export interface SessionIdentity {
   readonly role: string
   readonly claims: string
 }
@@ -142,7 +142,7 @@ export const SEARCH_PATH = 'oneflight.search_path'
  * settings could be changed too, and everything is compared by operators that no search_path can
  * replace.
  */
-export function sameSession ({ role, claims }: Bearings): Fragment {
+export function sameSession ({ role, claims }: SessionIdentity): Fragment {
   const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
     and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
     and ${readingIsSet}`

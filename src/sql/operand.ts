@@ -15,14 +15,14 @@ import {
   type Fragment
 } from './fragment.ts'
 import { documentJson, isJsonNull, referenceJson, referenceText } from './reference.ts'
-import type { Scope } from './cte-builder.ts'
+import type { CteBuilder } from './cte-builder.ts'
 
 /**
  * Where an operand is used: what it is compared with, or (`stored`) assigned to, and whether it
  * must be written as a constant (see `constant`).
  */
 export interface Meeting {
-  readonly scope: Scope
+  readonly scope: CteBuilder
   readonly path: ColumnPath
   readonly constants?: boolean
   readonly stored?: boolean
@@ -74,7 +74,7 @@ function typedReference (reference: Reference, { scope, path, stored = false }: 
 }
 
 /** A text, e.g. a key of jsonb. */
-export function singleText (operand: Single, scope: Scope): Fragment {
+export function singleText (operand: Single, scope: CteBuilder): Fragment {
   return operand.kind === 'reference'
     ? referenceText(operand, scope)
     : sql`${parameter((operand as Literal).text)}::text`
@@ -112,7 +112,7 @@ export function keyword (word: Extract<Operand, { kind: 'keyword' }>['word']): F
 /** The arguments of to_tsquery and its like. */
 export function searchArguments (
   { query, config }: Extract<Operand, { kind: 'search' }>,
-  scope: Scope
+  scope: CteBuilder
 ): Fragment {
   return sql`${configuration(config)}${singleText(query, scope)}`
 }

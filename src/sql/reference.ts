@@ -16,10 +16,10 @@ import {
   type Fragment
 } from './fragment.ts'
 import { inspected } from './value-checks.ts'
-import { nullRow, nullsName, type Scope } from './cte-builder.ts'
+import { nullRow, nullsName, type CteBuilder } from './cte-builder.ts'
 
 /** An expression of type json: the value, the whole row or the list that a reference means. */
-export function referenceJson ({ source, row, column }: Reference, scope: Scope): Fragment {
+export function referenceJson ({ source, row, column }: Reference, scope: CteBuilder): Fragment {
   if (row === '*') {
     return sql`(select coalesce(json_agg(element -> ${
       parameter(column as string)
@@ -34,7 +34,7 @@ export function referenceJson ({ source, row, column }: Reference, scope: Scope)
 }
 
 /** The same as text: strings without quotes. */
-export function referenceText (reference: Reference, scope: Scope): Fragment {
+export function referenceText (reference: Reference, scope: CteBuilder): Fragment {
   return sql`(select json_build_array(${referenceJson(reference, scope)}) ->> 0)`
 }
 
@@ -65,7 +65,7 @@ export function jsonNullRows (places: Doubt['places']): Fragment {
 const everyRow = -1
 
 /** An expression of type json: a document, its references filled in by the server. */
-export function documentJson ({ pieces, references }: JsonDocument, scope: Scope): Fragment {
+export function documentJson ({ pieces, references }: JsonDocument, scope: CteBuilder): Fragment {
   const [reference] = references
   if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
   if (pieces.every(piece => piece === '')) return referenceJson(reference, scope)
@@ -108,7 +108,7 @@ export function documentJson ({ pieces, references }: JsonDocument, scope: Scope
 /** The same, followed into the types of the columns; `positions` are those of its rows. */
 export function inspectedDocument (
   { document, doubts }: StoredJson,
-  scope: Scope,
+  scope: CteBuilder,
   positions?: readonly number[]
 ): Fragment {
   const members = doubts.map(({ column }) => ({
@@ -129,7 +129,7 @@ const fewReferences = 8
 function concatenation (
   pieces: readonly string[],
   references: readonly Reference[],
-  scope: Scope
+  scope: CteBuilder
 ): Fragment {
   const parts = pieces.flatMap((piece, i) => {
     const reference = references[i]

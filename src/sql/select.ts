@@ -6,13 +6,13 @@ import { columnValue, comparableValue } from './column.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { wholeRow } from './output.ts'
-import { tableName, type Scope } from './cte-builder.ts'
+import { tableName, type CteBuilder } from './cte-builder.ts'
 
 /**
  * The query alone, whose rows are one value `row` each; how many of them are read is the caller's
  * business.
  */
-export function selectStatement (node: SelectNode, scope: Scope): Fragment {
+export function selectStatement (node: SelectNode, scope: CteBuilder): Fragment {
   const { output, where } = node
   const from = sql`from ${tableName(scope.table)} as t`
   const columns = collectColumns(orderedPlaces(node))

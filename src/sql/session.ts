@@ -71,8 +71,8 @@ export const checkConnection: Fragment =
 /**
  * `select <transaction id or null>, <start of the server>, <its clock>, set_config(…, true), …`:
  * its text is the same for every request that writes, and for every other one, so it is prepared on
- * each lane; roles with settings of their own have one by the number of these. Names are written in
- * full, for it may have to put right a search_path.
+ * each connection; roles with settings of their own have one by the number of these. Names are
+ * written in full, for it may have to put right a search_path.
  */
 export function sessionStatement (
   session: Session,

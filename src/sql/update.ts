@@ -7,7 +7,7 @@ import { assignment } from './assignment.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { whereClause } from './filter.ts'
 import { documentJson, inspectedDocument, isJsonNull } from './reference.ts'
-import { nullRow, tableName, type Scope } from './cte-builder.ts'
+import { nullRow, tableName, type CteBuilder } from './cte-builder.ts'
 
 /**
  * The update alone; `returning` is added by the caller. Not `set (a, b, …) = (select …)`:
@@ -16,7 +16,7 @@ import { nullRow, tableName, type Scope } from './cte-builder.ts'
  */
 export function updateStatement (
   { table, columns, set, computed, where }: UpdateNode,
-  scope: Scope
+  scope: CteBuilder
 ): Fragment {
   const plain = columns.map(column => sql`${identifier(column)} = ${newValue(column, set, scope)}`)
   const assignments = join([...plain, ...computed.map(value => assignment(value, scope))], sql`, `)
@@ -35,7 +35,7 @@ export function updateStatement (
   }`
 }
 
-function newValue (column: string, { doubts }: UpdateNode['set'], scope: Scope): Fragment {
+function newValue (column: string, { doubts }: UpdateNode['set'], scope: CteBuilder): Fragment {
   const value = sql`x.${identifier(column)}`
   const [place] = doubts.find(doubt => doubt.column === column)?.places ?? []
   if (!scope.careful || place === undefined) return value

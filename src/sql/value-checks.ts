@@ -71,7 +71,7 @@ export function isJson (value: Fragment): Fragment {
 }
 
 /** A value that was read from JSON of this shape. */
-export interface Doubted {
+export interface CheckedColumn {
   readonly value: Fragment
   readonly shape: Exclude<JsonShape, 'scalar'>
 }
@@ -80,7 +80,7 @@ export interface Doubted {
  * A condition that is true, or fails with the marker `inspect`: one of the values may not be what
  * the JSON was.
  */
-export function undoubted (values: readonly Doubted[]): Fragment {
+export function undoubted (values: readonly CheckedColumn[]): Fragment {
   const conditions = values.map(({ value, shape }) => {
     if (shape === 'object') return isJson(value)
     if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${listTypes})`

@@ -23,17 +23,17 @@ import type { DatabaseError } from '../errors/postgres.ts'
 import type { Statement } from '../sql/compile.ts'
 import { claimStatement, releaseStatement, storeStatement, type Key } from '../sql/idempotency.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
-import { breakLane, type Lane } from '../postgres/connection.ts'
+import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import { choosePrepared } from '../postgres/prepared-statements.ts'
 
 /** How a transaction begins and ends. */
-export type Mode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
+export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 
 /**
  * What flies: the session scope (see sessionStatement), then the operations, each of one row with
  * one column.
  */
-export interface Flight {
+export interface CompiledBatch {
   readonly role: string
   /** Made for the connection of the attempt, from what was read when that was opened. */
   readonly session: (connection: ConnectionFacts) => Statement
@@ -44,7 +44,7 @@ export interface Flight {
   readonly careful?: boolean
   /** Whether operations read rows of earlier ones. */
   readonly refers?: boolean
-  readonly mode: Mode
+  readonly mode: TransactionMode
   /** Whether to set the session anew after each operation, because one of them changes it. */
   readonly restoring?: boolean
   /** Whether to use nothing that was prepared before. */
@@ -62,7 +62,7 @@ export interface Flight {
 }
 
 /** The flight for a careful attempt, which with `restoring` sets the session anew. */
-export function carefully (flight: Flight, restoring: boolean): Flight {
+export function carefulBatch (flight: CompiledBatch, restoring: boolean): CompiledBatch {
   const operations = flight.compileCarefully?.(restoring) ?? flight.operations
   return { ...flight, operations, careful: true, restoring }
 }
@@ -71,7 +71,7 @@ export function carefully (flight: Flight, restoring: boolean): Flight {
  * Whether something of a transaction may be in the database when it is over; if not, it may be
  * flown again whatever became of it.
  */
-export function mayCommit ({ tx, access }: Mode): boolean {
+export function mayCommit ({ tx, access }: TransactionMode): boolean {
   return tx === 'commit' && access === 'read-write'
 }
 
@@ -84,10 +84,10 @@ export type Place = number | 'session' | 'commit' | 'key'
 /**
  * How a flight ended. `times`: milliseconds (performance.now) of the take-off and of each answer:
  * session, then operations. `committed`: everything was answered, the end too; that of a dry run is
- * a ROLLBACK. `failed`: `held` when the statement was prepared on the lane before. `lost`: the
- * connection went away.
+ * a ROLLBACK. `failed`: `held` when the statement was prepared on the connection before. `lost`:
+ * the connection went away.
  */
-export type Landing =
+export type AttemptOutcome =
   | {
     readonly kind: 'committed',
     readonly rows: readonly Buffer[],
@@ -100,10 +100,10 @@ export type Landing =
     readonly held?: boolean,
     readonly times: readonly number[]
   }
-  | Lost
+  | LostOutcome
 
 /** What is known of a flight whose connection went away. */
-export interface Lost {
+export interface LostOutcome {
   readonly kind: 'lost'
   /** Whether the end may have been read by the server. */
   readonly sent: boolean
@@ -133,11 +133,11 @@ export interface TransactionId {
 }
 
 /**
- * `landed` as soon as the outcome is known, `over` when the lane is free for the next. Neither
- * rejects.
+ * `landed` as soon as the outcome is known, `over` when the connection is free for the next.
+ * Neither rejects.
  */
-export interface Launched {
-  readonly landed: Promise<Landing>
+export interface StartedAttempt {
+  readonly landed: Promise<AttemptOutcome>
   readonly over: Promise<void>
 }
 
@@ -152,7 +152,10 @@ const ENDS = {
     'rollback and chain',
     'ROLLBACK'
   ]]
-} as const satisfies Record<Mode['tx'], ReadonlyArray<readonly [text: string, tag: string]>>
+} as const satisfies Record<
+  TransactionMode['tx'],
+  ReadonlyArray<readonly [text: string, tag: string]>
+>
 
 /**
  * What a trigger can leave behind in a session, however its transaction ended: settings, temporary
@@ -176,12 +179,16 @@ const FORGET_PREPARED = '; deallocate all'
 const KEEP_RESET = '; commit and chain'
 
 /**
- * Starts a flight on a lane that nobody else uses. When `abandoned` is aborted before everything is
- * written, nothing is.
+ * Starts a flight on a connection that nobody else uses. When `abandoned` is aborted before
+ * everything is written, nothing is.
  */
-export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): Launched {
-  const { promise: landed, resolve } = Promise.withResolvers<Landing>()
-  const log: FlightLog = {
+export function startAttempt (
+  connection: Connection,
+  flight: CompiledBatch,
+  abandoned?: AbortSignal
+): StartedAttempt {
+  const { promise: landed, resolve } = Promise.withResolvers<AttemptOutcome>()
+  const log: AttemptLog = {
     land: resolve,
     times: [],
     rows: [],
@@ -191,44 +198,44 @@ export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): La
     id: undefined,
     failed: undefined
   }
-  const begun = lane.client.begin(
+  const begun = connection.client.begin(
     beginning(flight.mode),
     transaction =>
       new Promise<void>(resolve => {
-        // Nothing may be sent on a dead lane, and this promise must not settle then: postgres.js
-        // would write to a socket that is gone. `begin` rejects by itself when the connection is
-        // closed.
-        if (lane.state.dead) return
+        // Nothing may be sent on a dead connection, and this promise must not settle then:
+        // postgres.js would write to a socket that is gone. `begin` rejects by itself when the
+        // connection is closed.
+        if (connection.state.dead) return
         if (abandoned?.aborted === true) {
           log.failed = { error: failure('client_closed_request'), at: 'session' }
-        } else board(lane, flight, transaction as unknown as Transaction, log)
+        } else sendPipeline(connection, flight, transaction as unknown as Transaction, log)
         resolve()
       })
   )
   const { promise: over, resolve: end } = Promise.withResolvers<void>()
   const finish = (refusal?: unknown): void => {
-    lane.state.onLost = undefined
+    connection.state.onLost = undefined
     if (!log.sent && isImpossible(refusal, flight.mode)) {
       log.failed = { error: refusal, at: 'session' }
     }
-    if (!log.strange) landFailure(log)
+    if (!log.strange) resolveFailure(log)
     // After a landing this changes nothing: the first one counts.
     const { sent, claimed, id, rows, times } = log
     // Not at the end itself, for what a server may still say between COMMIT and its answer is not
     // written down; and not from a pooler, which says FATAL when it is the one that lost the
     // server.
-    const refuted = lane.backend !== undefined && lane.farewell.fatal &&
+    const refuted = connection.backend !== undefined && connection.fatalErrors.fatal &&
       rows.length < flight.operations.length
     log.land({ kind: 'lost', sent, refuted, claimed, id, rows, times })
     // BEGIN or the last COMMIT was refused: whatever the reason, postgres.js does not use the
     // connection again, and what is asked of it waits for ever.
-    if (refusal !== undefined) lane.state.retired = true
+    if (refusal !== undefined) connection.state.retired = true
     end()
   }
   // Not `begin` alone: it listens to the end of its connection only some time after BEGIN was
   // answered, and when the connection ended before that it never settles. Answers that came before
   // the end are taken first.
-  lane.state.onLost = () => queueMicrotask(finish)
+  connection.state.onLost = () => queueMicrotask(finish)
   begun.then(() => finish(), finish)
   return { landed, over }
 }
@@ -236,7 +243,7 @@ export function launch (lane: Lane, flight: Flight, abandoned?: AbortSignal): La
 /**
  * All of it explicit, for a trigger may have left default_transaction_* behind on the connection.
  */
-function beginning ({ isolation, access }: Mode): string {
+function beginning ({ isolation, access }: TransactionMode): string {
   return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
 }
 
@@ -244,13 +251,13 @@ function beginning ({ isolation, access }: Mode): string {
  * Whether BEGIN was refused for what the client asked for: no standby can serialize (0A000). That
  * it cannot write either is the state of the server and no fault of the batch.
  */
-function isImpossible (refusal: unknown, mode: Mode): refusal is DatabaseError {
+function isImpossible (refusal: unknown, mode: TransactionMode): refusal is DatabaseError {
   return isStatementError(refusal) && refusal.code === '0A000' && mode.access === 'read-only'
 }
 
 /** What is known of a flight so far. */
-interface FlightLog {
-  readonly land: (landing: Landing) => void
+interface AttemptLog {
+  readonly land: (landing: AttemptOutcome) => void
   readonly times: number[]
   readonly rows: Buffer[]
   sent: boolean
@@ -291,18 +298,23 @@ interface Query extends PromiseLike<Answer> {
 }
 type Answer = ReadonlyArray<ReadonlyArray<Buffer | null>> & { readonly command: string }
 
-function board (lane: Lane, flight: Flight, transaction: Transaction, log: FlightLog): void {
-  const legs = plotLegs(flight, flight.session(lane))
-  const held = legs.map(({ statement }) => lane.prepared.has(statement.text))
+function sendPipeline (
+  connection: Connection,
+  flight: CompiledBatch,
+  transaction: Transaction,
+  log: AttemptLog
+): void {
+  const legs = buildSteps(flight, flight.session(connection))
+  const held = legs.map(({ statement }) => connection.prepared.has(statement.text))
   const prepared = choosePrepared(
-    lane,
+    connection,
     legs.map(({ statement }) =>
       flight.fresh === true ? { ...statement, prepare: false } : statement
     )
   )
   log.sent = true
   log.times.push(performance.now())
-  lane.socket.cork()
+  connection.socket.cork()
   // The simple protocol: with the extended one, 79 of 282 batches that failed under backend
   // terminations had in fact committed.
   const sendSimple = (text: string): Query =>
@@ -314,18 +326,20 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, log: Fligh
   )
   // What a trigger left behind must not reach the next request; done in the chained transaction,
   // for which nobody waits.
-  const reset = sendSimple(RESET + (lane.prepares ? REFUSE_PREPARED : FORGET_PREPARED) + KEEP_RESET)
-  uncorkWhenWritten(lane, queries)
+  const reset = sendSimple(
+    RESET + (connection.prepares ? REFUSE_PREPARED : FORGET_PREPARED) + KEEP_RESET
+  )
+  uncorkWhenWritten(connection, queries)
 
   const doubt = (answer?: unknown): void => {
     log.strange = true
     // What postgres.js makes of COPY; its error would be heard by nobody.
     if (answer instanceof Writable) answer.on('error', () => {})
-    breakLane(lane)
+    destroyConnection(connection)
   }
   let open = legs.filter(({ tag }) => tag !== undefined).length
   for (const [i, query] of queries.entries()) {
-    const { statement, place, tag, silent } = legs[i] as Leg
+    const { statement, place, tag, silent } = legs[i] as Step
     query.then(answer => {
       if (log.strange || silent === true) return
       if (tag === undefined) {
@@ -334,22 +348,22 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, log: Fligh
           : doubt(answer)
       }
       if (answer.command === 'COMMIT' && log.failed !== undefined) return doubt()
-      landFailure(log)
+      resolveFailure(log)
       if (answer.command === tag && --open === 0) {
         log.land({ kind: 'committed', rows: log.rows, times: log.times })
       }
     }, error => {
-      if (!isStatementError(error)) return lane.state.dead ? undefined : doubt()
+      if (!isStatementError(error)) return connection.state.dead ? undefined : doubt()
       log.failed ??= { error, at: place, held: held[i] === true && prepared[i] === true }
-      if (tag !== undefined) landFailure(log)
+      if (tag !== undefined) resolveFailure(log)
       // One that failed while it was carried out is held all the same.
       if (prepared[i] === true && query.statement.columns === undefined) {
-        lane.prepared.delete(statement.text)
+        connection.prepared.delete(statement.text)
       }
     })
   }
   reset.then(undefined, () => {
-    lane.state.retired = true
+    connection.state.retired = true
   })
 }
 
@@ -357,7 +371,7 @@ function board (lane: Lane, flight: Flight, transaction: Transaction, log: Fligh
  * One statement of a flight. `tag`: it goes by the simple protocol and answers this when all went
  * well. `silent`: its answer tells nothing new.
  */
-interface Leg {
+interface Step {
   readonly statement: Statement
   readonly place: Place
   readonly tag?: string
@@ -366,9 +380,9 @@ interface Leg {
 
 const DECODE = unprepared("select pg_catalog.set_config('client_encoding', 'UTF8', true)")
 
-function plotLegs (flight: Flight, session: Statement): readonly Leg[] {
+function buildSteps (flight: CompiledBatch, session: Statement): readonly Step[] {
   const { comment = '' } = flight
-  const legs = plotPlainLegs(flight, session)
+  const legs = buildPlainSteps(flight, session)
   return comment === ''
     ? legs
     : legs.map(leg => ({
@@ -377,14 +391,14 @@ function plotLegs (flight: Flight, session: Statement): readonly Leg[] {
     }))
 }
 
-function plotPlainLegs (
-  { operations, restoring = false, key, mode }: Flight,
+function buildPlainSteps (
+  { operations, restoring = false, key, mode }: CompiledBatch,
   session: Statement
-): readonly Leg[] {
+): readonly Step[] {
   // Not prepared: what changes the session can also have put another statement under the name of
   // this one. The encoding before the rest, whose parameters are read by it.
   const restore = restoring
-    ? [DECODE, { ...session, prepare: false }].map((statement): Leg => ({
+    ? [DECODE, { ...session, prepare: false }].map((statement): Step => ({
         statement,
         place: 'session',
         silent: true
@@ -393,9 +407,12 @@ function plotPlainLegs (
   return [
     ...(key === undefined ? [] : [{ statement: claimStatement(key), place: 'key' } as const]),
     { statement: session, place: 'session' },
-    ...operations.flatMap((statement, place): readonly Leg[] => [{ statement, place }, ...restore]),
+    ...operations.flatMap((
+      statement,
+      place
+    ): readonly Step[] => [{ statement, place }, ...restore]),
     ...(key === undefined ? [] : plotStoring(key, operations.length, session)),
-    ...ENDS[mode.tx].map(([text, tag]): Leg => ({
+    ...ENDS[mode.tx].map(([text, tag]): Step => ({
       statement: unprepared(text),
       place: 'commit',
       tag
@@ -408,7 +425,7 @@ function plotPlainLegs (
  * run under the role of the moment. For those that such a trigger defers once more, to the COMMIT,
  * the session is set anew.
  */
-function plotStoring (key: Key, operations: number, session: Statement): readonly Leg[] {
+function plotStoring (key: Key, operations: number, session: Statement): readonly Step[] {
   const [[text, tag]] = ENDS.rollback
   return [
     { statement: unprepared(text), place: 'commit', tag },
@@ -440,11 +457,11 @@ function send (transaction: Transaction, { text, parameters }: Statement, prepar
  * setImmediate. A prepared statement that became stale would be sent again by postgres.js, into the
  * chained transaction after ROLLBACK; it does so only for queries that say `prepared`.
  */
-function uncorkWhenWritten (lane: Lane, queries: readonly Query[]): void {
+function uncorkWhenWritten (connection: Connection, queries: readonly Query[]): void {
   process.nextTick(() =>
     setImmediate(() => {
       for (const query of queries) query.prepared = false
-      lane.socket.uncork()
+      connection.socket.uncork()
     })
   )
 }
@@ -461,7 +478,7 @@ function isAnswer (answer: Answer, place: Place): boolean {
     : place === 'key' || Buffer.isBuffer(row[0])
 }
 
-function takeAnswer (log: FlightLog, place: Place, answer: Answer): void {
+function takeAnswer (log: AttemptLog, place: Place, answer: Answer): void {
   if (place === 'key') {
     log.claimed = true
     return
@@ -475,7 +492,7 @@ function takeAnswer (log: FlightLog, place: Place, answer: Answer): void {
   }
 }
 
-function landFailure ({ land, failed, times }: FlightLog): void {
+function resolveFailure ({ land, failed, times }: AttemptLog): void {
   if (failed !== undefined) land({ kind: 'failed', ...failed, times })
 }
 

@@ -1,25 +1,25 @@
 /**
- * The door of this room: a flight in, its landing out. In charge of the lane, the deadline, and of
- * flying again when it is certain that nothing was committed. Whether another try can succeed is
- * for retry.ts to say, what became of a transaction whose connection was lost is found out by
- * settle.ts.
+ * The door of this room: a flight in, its landing out. In charge of the connection, the deadline,
+ * and of flying again when it is certain that nothing was committed. Whether another try can
+ * succeed is for retry.ts to say, what became of a transaction whose connection was lost is found
+ * out by settle.ts.
  */
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import type { Statement } from '../sql/compile.ts'
 import { readMarker } from '../sql/marker.ts'
 import {
-  carefully,
-  launch,
+  carefulBatch,
+  startAttempt,
   mayCommit,
-  type Flight,
-  type Landing,
-  type Lost,
+  type CompiledBatch,
+  type AttemptOutcome,
+  type LostOutcome,
   type Place
 } from './attempt.ts'
-import { explainKey } from './idempotency.ts'
-import { breakLane, isUsable } from '../postgres/connection.ts'
-import type { Flown, Landed, RetryReason } from './outcome.ts'
-import type { LanePool } from '../postgres/pool.ts'
+import { resolveKeyFailure } from './idempotency.ts'
+import { destroyConnection, isUsable } from '../postgres/connection.ts'
+import type { Attempt, BatchOutcome, RetryReason } from './outcome.ts'
+import type { ConnectionPool } from '../postgres/pool.ts'
 import { rememberTexts } from '../postgres/recent-texts.ts'
 import {
   isConflicting,
@@ -31,11 +31,11 @@ import {
   mayRetry,
   type Tries
 } from './retry-policy.ts'
-import { settle } from './lost-commit.ts'
+import { resolveLostCommit } from './lost-commit.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 
 /** Whom a batch flies for. */
-export interface Passage {
+export interface ExecuteOptions {
   /** A time of performance.now(). */
   readonly deadline: number
   /** Aborted when nobody waits for the answer any more: what was not sent by then is not sent. */
@@ -51,7 +51,7 @@ export interface Passage {
  */
 const MAX_LOSSES = 2
 
-/** Longest time from the answer until the lane is ready for the next batch. */
+/** Longest time from the answer until the connection is ready for the next batch. */
 const REST_MS = 2000
 
 /**
@@ -70,51 +70,60 @@ const INQUIRY_MS = 5000
  * `shutting_down`, `deadline_exceeded` or `client_closed_request` for a batch that did not take
  * off: nothing was committed.
  */
-export async function fly (pool: LanePool, flight: Flight, passage: Passage): Promise<Landed> {
+export async function executeBatch (
+  pool: ConnectionPool,
+  flight: CompiledBatch,
+  passage: ExecuteOptions
+): Promise<BatchOutcome> {
   const { deadline, abandoned, onRetry = () => {} } = passage
   const landBy = deadline - Math.min(RESERVE_MS, (deadline - performance.now()) / 10)
   const times = { landBy, deadline }
-  // Every lane of the pool may have died in a restart of the server: each is found out by one try.
+  // Every connection of the pool may have died in a restart of the server: each is found out by one
+  // try.
   const tries: Tries = {
-    lanes: pool.size + 1,
+    connections: pool.size + 1,
     losses: mayCommit(flight.mode) && flight.key === undefined ? 1 : MAX_LOSSES,
     conflicts: MAX_ATTEMPTS
   }
-  const first = isKnownToDoubt(flight) ? carefully(flight, false) : flight
-  let flown = await flyOnce(pool, first, { landBy, abandoned, onRetry })
+  const first = isKnownToDoubt(flight) ? carefulBatch(flight, false) : flight
+  let flown = await runAttempt(pool, first, { landBy, abandoned, onRetry })
   let restoring = flown.disturbed
   let careful = first !== flight || flown.doubted
   let fresh = isDoubtful(flown.landing)
   for (;;) {
     const ended = flown.landing.kind === 'lost' && flown.landing.sent
-      ? await judge(pool, flown as Flown & { landing: Lost }, flight, times)
+      ? await resolveLostAttempt(pool, flown as Attempt & { landing: LostOutcome }, flight, times)
       : undefined
     if (ended !== undefined && !ended.again) return ended.landed
     const reason = await mayRetry(flown, tries, landBy)
     if (reason === undefined) return ended?.landed ?? conclude(flown.landing, landBy)
-    // Who has something to tell tells that: a conflict that found no lane for another try is still
-    // a conflict.
+    // Who has something to tell tells that: a conflict that found no connection for another try is
+    // still a conflict.
     const told = ended?.landed ??
       (flown.landing.kind === 'failed' &&
           (isConflicting(flown.landing) || isDoubtful(flown.landing))
         ? flown.landing
         : undefined)
-    const again = { ...careful || restoring ? carefully(flight, restoring) : flight, fresh }
-    const next = await flyOnce(pool, again, {
+    const again = { ...careful || restoring ? carefulBatch(flight, restoring) : flight, fresh }
+    const next = await runAttempt(pool, again, {
       landBy,
       abandoned,
       onRetry,
       reason
     }).catch((error: unknown) => {
-      if (ended === undefined && (told === undefined || !LANELESS.has((error as Failure).code))) {
+      if (
+        ended === undefined && (told === undefined || !NO_CONNECTION.has((error as Failure).code))
+      ) {
         throw error
       }
     })
-    if (next === undefined) return told as Landed
-    if (flown.doubted && !tellsMore(next.landing, flown.landing)) return flown.landing as Landed
-    // It was what the lane held, and not what the batch said.
+    if (next === undefined) return told as BatchOutcome
+    if (flown.doubted && !tellsMore(next.landing, flown.landing)) {
+      return flown.landing as BatchOutcome
+    }
+    // It was what the connection held, and not what the batch said.
     if (isDoubtful(flown.landing) && codeOf(next.landing) !== codeOf(flown.landing)) {
-      flown.lane.state.retired = true
+      flown.connection.state.retired = true
     }
     flown = next
     restoring ||= flown.disturbed
@@ -123,79 +132,80 @@ export async function fly (pool: LanePool, flight: Flight, passage: Passage): Pr
   }
 }
 
-function codeOf (landing: Flown['landing']): string | undefined {
+function codeOf (landing: Attempt['landing']): string | undefined {
   return landing.kind === 'failed' ? landing.error.code : undefined
 }
 
-/** Why there may be no lane, when it is nobody's wish. */
-const LANELESS: ReadonlySet<string> = new Set<FailureCode>([
+/** Why there may be no connection, when it is nobody's wish. */
+const NO_CONNECTION: ReadonlySet<string> = new Set<FailureCode>([
   'overloaded',
   'database_unavailable',
   'deadline_exceeded'
 ])
 
 /** The landing of a flight that is not tried again. */
-function conclude (landing: Landing, landBy: number): Landed {
+function conclude (landing: AttemptOutcome, landBy: number): BatchOutcome {
   if (landing.kind !== 'lost') return landing
   throw failure(performance.now() >= landBy ? 'deadline_exceeded' : 'database_unavailable')
 }
 
-interface Try extends Pick<Passage, 'abandoned'> {
+interface AttemptOptions extends Pick<ExecuteOptions, 'abandoned'> {
   readonly landBy: number
   readonly onRetry: (reason: RetryReason) => void
-  /** Why the batch, which had a lane before, is flown again. */
+  /** Why the batch, which had a connection before, is flown again. */
   readonly reason?: RetryReason
 }
 
-async function flyOnce (
-  pool: LanePool,
-  flight: Flight,
-  { landBy, abandoned, onRetry, reason }: Try
-): Promise<Flown> {
-  const lane = await pool.acquire(landBy, { again: reason !== undefined, abandoned })
+async function runAttempt (
+  pool: ConnectionPool,
+  flight: CompiledBatch,
+  { landBy, abandoned, onRetry, reason }: AttemptOptions
+): Promise<Attempt> {
+  const connection = await pool.acquire(landBy, { again: reason !== undefined, abandoned })
   if (reason !== undefined) onRetry(reason)
-  const timer = setTimeout(breakLane, millisecondsUntil(landBy), lane)
+  const timer = setTimeout(destroyConnection, millisecondsUntil(landBy), connection)
   let attempt = flight
-  let { landed, over } = launch(lane, attempt, abandoned)
-  let landing: Flown['landing'] = await landed
+  let { landed, over } = startAttempt(connection, attempt, abandoned)
+  let landing: Attempt['landing'] = await landed
   let disturbed = attempt.restoring !== true && isDisturbed(landing)
   if (disturbed) {
-    // On the same lane: the pool may be full, and this batch has its place in it. When the time is
-    // over, the lane is broken.
+    // On the same connection: the pool may be full, and this batch has its place in it. When the
+    // time is over, the connection is broken.
     await over
-    if (isUsable(lane)) {
+    if (isUsable(connection)) {
       onRetry('session')
-      attempt = carefully(flight, true)
-      ;({ landed, over } = launch(lane, attempt, abandoned))
+      attempt = carefulBatch(flight, true)
+      ;({ landed, over } = startAttempt(connection, attempt, abandoned))
       landing = await landed
       disturbed = false
     }
   }
   if (flight.key !== undefined && landing.kind === 'failed' && landing.at === 'key') {
     await over
-    landing = await explainKey(lane, flight.key, landing)
+    landing = await resolveKeyFailure(connection, flight.key, landing)
   }
   // What follows an answer takes no time, unless the connection has fallen silent.
   clearTimeout(timer)
-  const rest = setTimeout(breakLane, REST_MS, lane)
+  const rest = setTimeout(destroyConnection, REST_MS, connection)
   over.then(() => {
     clearTimeout(rest)
-    pool.release(lane)
+    pool.release(connection)
   })
-  const stale = landing.kind === 'failed' && isStale(landing, lane.roleSettings.has(flight.role))
-  if (stale) lane.state.retired = true
+  const stale = landing.kind === 'failed' &&
+    isStale(landing, connection.roleSettings.has(flight.role))
+  if (stale) connection.state.retired = true
   const doubted = !disturbed && isDoubted(landing, attempt)
   if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') {
     doubtedTexts.note((attempt.operations[landing.at as number] as Statement).text)
   }
-  return { landing, stale, disturbed, doubted, lane }
+  return { landing, stale, disturbed, doubted, connection }
 }
 
 /**
  * Whether a careful attempt that failed says which value does not fit; if not, the failure before
  * it says what is wrong.
  */
-function tellsMore (landing: Flown['landing'], before: Flown['landing']): boolean {
+function tellsMore (landing: Attempt['landing'], before: Attempt['landing']): boolean {
   if (
     landing.kind !== 'failed' || before.kind !== 'failed' ||
     readMarker(before.error) !== undefined
@@ -210,7 +220,7 @@ function tellsMore (landing: Flown['landing'], before: Flown['landing']): boolea
  */
 const doubtedTexts = rememberTexts(1000)
 
-function isKnownToDoubt ({ operations, refers }: Flight): boolean {
+function isKnownToDoubt ({ operations, refers }: CompiledBatch): boolean {
   return refers !== true &&
     operations.some(({ text, doubtful }) => doubtful === true && doubtedTexts.has(text))
 }
@@ -218,18 +228,18 @@ function isKnownToDoubt ({ operations, refers }: Flight): boolean {
 /**
  * What the loss of a connection after the end was sent comes to; `again`: it may be flown again.
  */
-async function judge (
-  pool: LanePool,
-  { landing, lane: { backend } }: Flown & { readonly landing: Lost },
-  flight: Flight,
+async function resolveLostAttempt (
+  pool: ConnectionPool,
+  { landing, connection: { backend } }: Attempt & { readonly landing: LostOutcome },
+  flight: CompiledBatch,
   { landBy, deadline }: { landBy: number, deadline: number }
-): Promise<{ readonly landed: Landed, readonly again: boolean }> {
+): Promise<{ readonly landed: BatchOutcome, readonly again: boolean }> {
   const late = performance.now() >= landBy
   const { times } = landing
   const until = flight.key === undefined
     ? Math.min(deadline, performance.now() + INQUIRY_MS)
     : deadline
-  const verdict = await settle(pool, { flight, landing, backend }, until)
+  const verdict = await resolveLostCommit(pool, { flight, landing, backend }, until)
   if (verdict.kind === 'committed') {
     return { landed: { kind: 'committed', rows: verdict.rows, times }, again: false }
   }

@@ -5,24 +5,24 @@
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Key } from '../sql/idempotency.ts'
 import { readMarker } from '../sql/marker.ts'
-import type { Landing } from './attempt.ts'
-import type { Lane } from '../postgres/connection.ts'
-import type { Landed } from './outcome.ts'
+import type { AttemptOutcome } from './attempt.ts'
+import type { Connection } from '../postgres/connection.ts'
+import type { BatchOutcome } from './outcome.ts'
 import { readAnswer } from './lost-commit.ts'
 
 /**
  * What a failure of the statements about the key means. A key that is taken is that of an earlier
- * request, whose answer is read on the same lane; so may one be that is busy, with somebody who
- * finds that it is taken. Where there is no answer the client may try again.
+ * request, whose answer is read on the same connection; so may one be that is busy, with somebody
+ * who finds that it is taken. Where there is no answer the client may try again.
  */
-export async function explainKey (
-  lane: Lane,
+export async function resolveKeyFailure (
+  connection: Connection,
   key: Key,
-  landing: Extract<Landing, { kind: 'failed' }>
-): Promise<Landing & Landed> {
+  landing: Extract<AttemptOutcome, { kind: 'failed' }>
+): Promise<AttemptOutcome & BatchOutcome> {
   const { error, times } = landing
   const marker = readMarker(error)?.kind
-  const failed = (error: Failure): Landing & Landed => ({ ...landing, error })
+  const failed = (error: Failure): AttemptOutcome & BatchOutcome => ({ ...landing, error })
   if (marker === 'session') {
     return failed(
       failure('internal', 'An operation changed the session, so that the answer could not be kept.')
@@ -38,7 +38,7 @@ export async function explainKey (
     )
   }
   if (marker === undefined) return landing
-  const stored = await readAnswer(lane, key).catch(() => undefined)
+  const stored = await readAnswer(connection, key).catch(() => undefined)
   if (stored === undefined || !stored.live) {
     return failed(failure('idempotency_key_in_progress', undefined, { retryable: true }))
   }

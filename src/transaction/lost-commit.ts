@@ -6,10 +6,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
 import { answerText, waitText, type Key } from '../sql/idempotency.ts'
-import { endBackend } from '../postgres/terminate-backend.ts'
-import { mayCommit, type Flight, type Lost, type TransactionId } from './attempt.ts'
-import { askLane, askLaneRaw, within, type Backend, type Lane } from '../postgres/connection.ts'
-import type { LanePool } from '../postgres/pool.ts'
+import { terminateBackend } from '../postgres/terminate-backend.ts'
+import { mayCommit, type CompiledBatch, type LostOutcome, type TransactionId } from './attempt.ts'
+import {
+  query,
+  queryRaw,
+  withTimeout,
+  type Backend,
+  type Connection
+} from '../postgres/connection.ts'
+import type { ConnectionPool } from '../postgres/pool.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 
 /**
@@ -22,9 +28,9 @@ export type Verdict = { readonly kind: 'committed', readonly rows: readonly Buff
 }
 
 /** A flight that was lost, and the process of the server that it was on. */
-export interface Missing {
-  readonly flight: Flight
-  readonly landing: Lost
+export interface LostCommit {
+  readonly flight: CompiledBatch
+  readonly landing: LostOutcome
   readonly backend: Backend | undefined
 }
 
@@ -32,35 +38,37 @@ export interface Missing {
 const PAUSE_MS = 20
 
 /** Finds out until `until`, a time of performance.now(). Does not reject. */
-export async function settle (
-  pool: LanePool,
-  { flight, landing, backend }: Missing,
+export async function resolveLostCommit (
+  pool: ConnectionPool,
+  { flight, landing, backend }: LostCommit,
   until: number
 ): Promise<Verdict> {
   if (!mayCommit(flight.mode) || landing.refuted) return { kind: 'refuted' }
   const { key } = flight
   const { id } = landing
   if (key === undefined && id === undefined) return { kind: 'unknown' }
-  const ask = (lane: Lane): Promise<Verdict | undefined> =>
+  const ask = (connection: Connection): Promise<Verdict | undefined> =>
     key === undefined
-      ? askById(lane, id as TransactionId, flight, landing)
-      : askByKey(lane, key, landing, backend)
+      ? askById(connection, id as TransactionId, flight, landing)
+      : askByKey(connection, key, landing, backend)
   do {
-    // No lane, or one that was lost as well: the server may be about to come back.
-    const verdict = await onLane(pool, until, ask).catch(() => undefined)
+    // No connection, or one that was lost as well: the server may be about to come back.
+    const verdict = await withConnection(pool, until, ask).catch(() => undefined)
     if (verdict !== undefined) return verdict
     await delay(PAUSE_MS)
   } while (performance.now() < until)
   return { kind: 'unknown' }
 }
 
-async function onLane<Answer> (
-  pool: LanePool,
+async function withConnection<Answer> (
+  pool: ConnectionPool,
   until: number,
-  ask: (lane: Lane) => Promise<Answer>
+  ask: (connection: Connection) => Promise<Answer>
 ): Promise<Answer> {
-  const lane = await pool.acquire(until, { aside: true })
-  return within(millisecondsUntil(until), lane, ask).finally(() => pool.release(lane))
+  const connection = await pool.acquire(until, { aside: true })
+  return withTimeout(millisecondsUntil(until), connection, ask).finally(() =>
+    pool.release(connection)
+  )
 }
 
 /**
@@ -68,20 +76,20 @@ async function onLane<Answer> (
  * follow; then whoever runs under the key is waited for. undefined: to be asked again.
  */
 async function askByKey (
-  lane: Lane,
+  connection: Connection,
   key: Key,
-  { claimed, times }: Lost,
+  { claimed, times }: LostOutcome,
   backend: Backend | undefined
 ): Promise<Verdict | undefined> {
-  if (backend !== undefined && await endBackend(lane, backend)) return undefined
-  await askLane(lane, waitText(key))
+  if (backend !== undefined && await terminateBackend(connection, backend)) return undefined
+  await query(connection, waitText(key))
   // What the flight stored may have expired since; what had expired when it took off is an earlier
   // request's.
   const takeOff = times[0] as number
-  const stored = await readAnswer(lane, key, (performance.now() - takeOff) / 1000)
+  const stored = await readAnswer(connection, key, (performance.now() - takeOff) / 1000)
   if (stored?.same === true && stored.live) return { kind: 'committed', rows: stored.rows }
   // It may not have heard of the key yet.
-  await askLane(lane, NOT_ON_STANDBY)
+  await query(connection, NOT_ON_STANDBY)
   // Another request has the key, or nobody.
   return { kind: claimed || backend !== undefined ? 'refuted' : 'absent' }
 }
@@ -102,11 +110,11 @@ export interface StoredAnswer {
 
 /** What is stored under the key; undefined: nothing. */
 export async function readAnswer (
-  lane: Lane,
+  connection: Connection,
   key: Key,
   secondsAgo = 0
 ): Promise<StoredAnswer | undefined> {
-  const rows = await askLaneRaw(lane, answerText(key, secondsAgo))
+  const rows = await queryRaw(connection, answerText(key, secondsAgo))
   const [first] = rows
   return first &&
     {
@@ -118,12 +126,12 @@ export async function readAnswer (
 
 /** By the id of the transaction. undefined: it still runs. */
 async function askById (
-  lane: Lane,
+  connection: Connection,
   id: TransactionId,
-  { operations }: Flight,
-  { rows }: Lost
+  { operations }: CompiledBatch,
+  { rows }: LostOutcome
 ): Promise<Verdict | undefined> {
-  const { status, same } = await inquire(lane, id)
+  const { status, same } = await inquire(connection, id)
   if (status === 'aborted') return { kind: 'refuted' }
   if (status !== 'committed') return undefined
   // After a crash of the server, or on another one, the id may be another transaction's (measured:
@@ -138,7 +146,7 @@ async function askById (
  * begun its statistics anew.
  */
 async function inquire (
-  lane: Lane,
+  connection: Connection,
   { xid, server, at }: TransactionId
 ): Promise<{ readonly status: string | null, readonly same: string | null }> {
   const seconds = (time: string): string => `extract(epoch from ${time})`
@@ -152,7 +160,7 @@ async function inquire (
     seconds('stats_reset')
   } operator(pg_catalog.<) '${at}') as same`
   try {
-    const rows = await askLane<{ status: string | null, same: string | null }>(lane, text)
+    const rows = await query<{ status: string | null, same: string | null }>(connection, text)
     return rows[0] as { status: string | null, same: string | null }
   } catch (error) {
     if (error instanceof postgres.PostgresError && error.code === IN_THE_FUTURE) {

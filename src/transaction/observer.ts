@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify'
 import type { IFastifyMetrics } from 'fastify-metrics'
 import type { Failure } from '../errors/catalogue.ts'
 import type { RetryReason } from './outcome.ts'
-import type { LanePool } from '../postgres/pool.ts'
+import type { ConnectionPool } from '../postgres/pool.ts'
 import type { BatchReport } from './report.ts'
 
 /** Every metric with its samples, as one process tells them to another. */
@@ -31,7 +31,7 @@ export interface Observer {
   /**
    * Registers the gauges of the pools by what their servers are; they are asked at every scrape.
    */
-  pools(pools: ReadonlyMap<Server, Pick<LanePool, 'count'>>): void
+  pools(pools: ReadonlyMap<Server, Pick<ConnectionPool, 'count'>>): void
   scrape(): Promise<Exposition>
   /** The same for a process that adds up those of several. */
   snapshot(): Promise<Snapshot>

@@ -7,9 +7,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { pruneText } from '../sql/idempotency.ts'
-import { askLane, breakLane, closeLane, openLane } from '../postgres/connection.ts'
+import {
+  query,
+  destroyConnection,
+  closeConnection,
+  openConnection
+} from '../postgres/connection.ts'
 
-export interface PrunerOptions {
+export interface KeyPrunerOptions {
   readonly target: DatabaseTarget
   /** About how often, in milliseconds. */
   readonly everyMs: number
@@ -20,7 +25,7 @@ export interface PrunerOptions {
   readonly onRefused: (reason: postgres.PostgresError) => void
 }
 
-export interface Pruner {
+export interface KeyPruner {
   /** Ends it; resolves when its connection is closed. */
   close(): Promise<void>
 }
@@ -32,7 +37,7 @@ const BATCH = 1000
 const PATIENCE_MS = 60_000
 
 /** Starts it. What it cannot do now, for the database is away, it does the next time. */
-export function startPruner ({ target, everyMs, onRefused }: PrunerOptions): Pruner {
+export function startKeyPruner ({ target, everyMs, onRefused }: KeyPrunerOptions): KeyPruner {
   const end = new AbortController()
   const { signal } = end
   let told: string | undefined
@@ -66,19 +71,19 @@ export function startPruner ({ target, everyMs, onRefused }: PrunerOptions): Pru
 const NO_TABLE = '42P01'
 
 async function prune (target: DatabaseTarget, signal: AbortSignal): Promise<void> {
-  const lane = await openLane(target, { roleSettings: false, signal })
-  // An open lane is not concerned by the signal.
-  const stop = (): void => breakLane(lane)
+  const connection = await openConnection(target, { roleSettings: false, signal })
+  // An open connection is not concerned by the signal.
+  const stop = (): void => destroyConnection(connection)
   signal.addEventListener('abort', stop)
   const timer = setTimeout(stop, PATIENCE_MS)
   try {
     for (let deleted = BATCH; deleted === BATCH;) {
-      const [row] = await askLane<{ deleted: string }>(lane, pruneText(BATCH))
+      const [row] = await query<{ deleted: string }>(connection, pruneText(BATCH))
       deleted = Number(row?.deleted)
     }
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', stop)
-    await closeLane(lane)
+    await closeConnection(connection)
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
-import type { Landed } from './outcome.ts'
+import type { BatchOutcome } from './outcome.ts'
 
 export interface OperationReport {
   readonly id: string
@@ -40,9 +40,9 @@ const noTable = new Set(['42P01', '3F000'])
 /**
  * `failed` is the operation that the failure was put down to; `now` a time of performance.now().
  */
-export function report (
+export function createReport (
   plan: Plan,
-  landed: Landed,
+  landed: BatchOutcome,
   failed: number | undefined,
   role: string,
   now: number

@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { readMarker } from '../sql/marker.ts'
-import type { Flight, Landing } from './attempt.ts'
-import type { Flown, RetryReason } from './outcome.ts'
+import type { CompiledBatch, AttemptOutcome } from './attempt.ts'
+import type { Attempt, RetryReason } from './outcome.ts'
 
 /**
  * A deadlock or a serialization failure is tried this often; then the caller hears of it and may
@@ -14,11 +14,11 @@ import type { Flown, RetryReason } from './outcome.ts'
 export const MAX_ATTEMPTS = 15
 
 /**
- * How many tries are left, by what went wrong: with the lane, on the way, or in the company of
- * other transactions.
+ * How many tries are left, by what went wrong: with the connection, on the way, or in the company
+ * of other transactions.
  */
 export interface Tries {
-  lanes: number
+  connections: number
   losses: number
   conflicts: number
 }
@@ -28,7 +28,7 @@ export interface Tries {
  * undefined: it cannot, or there is no time.
  */
 export async function mayRetry (
-  { landing, stale, disturbed, doubted }: Flown,
+  { landing, stale, disturbed, doubted }: Attempt,
   tries: Tries,
   landBy: number
 ): Promise<RetryReason | undefined> {
@@ -39,11 +39,11 @@ export async function mayRetry (
       ? 'lost'
       : undefined
   }
-  // When the time is over, no lane is given.
+  // When the time is over, no connection is given.
   if (disturbed) return 'session'
   if (doubted) return 'values'
-  if (landing.kind === 'lost') return --tries.lanes > 0 && !late ? 'lane' : undefined
-  if (stale) return --tries.lanes > 0 && !late ? 'stale_plan' : undefined
+  if (landing.kind === 'lost') return --tries.connections > 0 && !late ? 'lane' : undefined
+  if (stale) return --tries.connections > 0 && !late ? 'stale_plan' : undefined
   // The next flight uses nothing that was prepared, so this is said once.
   if (isDoubtful(landing)) return 'stale_plan'
   if (!isConflicting(landing) || --tries.conflicts === 0) return undefined
@@ -54,14 +54,14 @@ export async function mayRetry (
 }
 
 /**
- * Failures that belong to the lane and not to the batch: a plan that DDL made stale (0A000 from
- * RevalidateCachedQuery), a prepared statement that a function deallocated (26000 from
+ * Failures that belong to the connection and not to the batch: a plan that DDL made stale (0A000
+ * from RevalidateCachedQuery), a prepared statement that a function deallocated (26000 from
  * FetchPreparedStatement), a statement_timeout left behind by a trigger that ends the session
- * statement itself, and a setting of the role that could be made when the lane was opened and
+ * statement itself, and a setting of the role that could be made when the connection was opened and
  * cannot any more.
  */
 export function isStale (
-  { error: { code, routine }, at }: Extract<Landing, { kind: 'failed' }>,
+  { error: { code, routine }, at }: Extract<AttemptOutcome, { kind: 'failed' }>,
   hasSettings: boolean
 ): boolean {
   // 0A000: see isImpossible in flight.ts.
@@ -76,7 +76,7 @@ export function isStale (
  * former type cannot hold (class 22, or the check of a domain that reads it). The same statement
  * prepared anew tells.
  */
-export function isDoubtful (landing: Flown['landing']): boolean {
+export function isDoubtful (landing: Attempt['landing']): boolean {
   if (
     landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined
   ) return false
@@ -93,7 +93,7 @@ export function isDoubtful (landing: Flown['landing']): boolean {
  * operation, because that costs a statement with each of them (measured: 12 to 17 % of the
  * throughput).
  */
-export function isDisturbed (landing: Landing): boolean {
+export function isDisturbed (landing: AttemptOutcome): boolean {
   if (landing.kind !== 'failed') return false
   const { error, at } = landing
   const marker = readMarker(error)
@@ -117,7 +117,10 @@ const OF_SESSION: ReadonlySet<string> = new Set([
  * was, or PostgreSQL refused one (class 22, or a syntax error of a tsvector) without saying of
  * which column.
  */
-export function isDoubted (landing: Landing, { operations, careful }: Flight): boolean {
+export function isDoubted (
+  landing: AttemptOutcome,
+  { operations, careful }: CompiledBatch
+): boolean {
   if (careful === true || landing.kind !== 'failed' || typeof landing.at !== 'number') return false
   if (operations[landing.at]?.doubtful !== true) return false
   const marker = readMarker(landing.error)
@@ -137,7 +140,7 @@ const OF_RECOVERY: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
 
 /** Deadlock or serialization failure: PostgreSQL's advice is to try again. */
 export function isConflicting (
-  { error: { code, routine } }: Extract<Landing, { kind: 'failed' }>
+  { error: { code, routine } }: Extract<AttemptOutcome, { kind: 'failed' }>
 ): boolean {
   return OF_RECOVERY[code]?.has(routine) === false
 }

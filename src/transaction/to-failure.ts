@@ -4,14 +4,14 @@
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import type { Expectation, Plan, PlanNode, Reading } from '../plan/nodes.ts'
+import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/compile.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
-import type { Landing } from './attempt.ts'
+import type { AttemptOutcome } from './attempt.ts'
 
-type FailedLanding = Extract<Landing, { kind: 'failed' }>
+type FailedLanding = Extract<AttemptOutcome, { kind: 'failed' }>
 
-export interface ExplainOptions {
+export interface ToFailureOptions {
   readonly anonymous: boolean
   readonly verbose: boolean
   readonly maxRows: number
@@ -21,10 +21,10 @@ export interface ExplainOptions {
  * The failure that a landing stands for, and the operation that metrics count as failed (undefined:
  * none of them).
  */
-export function explain (
+export function toFailure (
   { error, at }: FailedLanding,
   plan: Plan,
-  options: ExplainOptions
+  options: ToFailureOptions
 ): { failure: Failure, operation: number | undefined } {
   if (error instanceof Failure) {
     return { failure: error, operation: typeof at === 'number' ? at : undefined }
@@ -55,7 +55,7 @@ function explainMarker (
   marker: Marker,
   at: number,
   plan: Plan,
-  { maxRows }: ExplainOptions
+  { maxRows }: ToFailureOptions
 ): { failure: Failure, operation: number } {
   if (marker.kind === 'rows') {
     const message = `The operation returned or changed more than ${maxRows} rows.`
@@ -91,18 +91,18 @@ function explainMarker (
       operation: at
     }
   }
-  const readings = plan.readings.get(at) as readonly Reading[]
+  const readings = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
   if (marker.kind === 'lists') {
     const lists = listsRead(readings)
-    const { reader } = lists[0] as Reading
+    const { reader } = lists[0] as ReferenceUse
     const message =
       `"${source}" returned ${marker.value} rows; ${lists.length} lists of them are too much.`
     return { failure: failure('rows_limit', message, final(plan, reader)), operation: reader }
   }
   const { reader, reference } = (marker.kind === 'row'
     ? missingRow(readings, marker.value)
-    : missingColumn(readings, marker.value)) as Reading
+    : missingColumn(readings, marker.value)) as ReferenceUse
   const [code, message] = marker.kind === 'column'
     ? [
         'reference_column_missing',
@@ -119,11 +119,14 @@ function explainMarker (
   return { failure: failure(code, message, final(plan, reader)), operation: reader }
 }
 
-function missingRow (readings: readonly Reading[], rows: number): Reading | undefined {
+function missingRow (readings: readonly ReferenceUse[], rows: number): ReferenceUse | undefined {
   return readings.find(reading => reading.rows > rows)
 }
 
-function missingColumn (readings: readonly Reading[], position: number): Reading | undefined {
+function missingColumn (
+  readings: readonly ReferenceUse[],
+  position: number
+): ReferenceUse | undefined {
   const column = columnsRead(readings)[position - 1]
   return readings.find(({ reference }) => reference.column === column)
 }

@@ -503,7 +503,7 @@ async function starve (scene: Scene, { silentEvery, spareMs }: Form): Promise<re
       full.filter(({ status }) => status !== 200).length,
       [10]
     ),
-    none('lanes still busy', await readMetric(service, 'service_pool_lanes_busy'), [13])
+    none('connections still busy', await readMetric(service, 'service_pool_lanes_busy'), [13])
   ]
 }
 

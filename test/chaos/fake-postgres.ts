@@ -1,6 +1,6 @@
 /**
- * A server that speaks as much of PostgreSQL's protocol as a lane needs and does what its script
- * says, for orders of messages that a real one rarely produces.
+ * A server that speaks as much of PostgreSQL's protocol as a connection needs and does what its
+ * script says, for orders of messages that a real one rarely produces.
  *
  * In charge of: the dull answers, so that a script holds nothing but what is odd, and of
  * remembering what it was asked. Refuses to: know SQL. Statements are told apart by words that

@@ -4,8 +4,8 @@
  * server that is a script.
  */
 import t, { type Test } from 'tap'
-import { fly } from '../../src/transaction/execute.ts'
-import type { Landed } from '../../src/transaction/outcome.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
+import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import type { Key } from '../../src/sql/idempotency.ts'
 import { plainFlight, useEngine, type Engine } from '../support/database/engine.ts'
 import { until } from '../support/until.ts'
@@ -37,7 +37,7 @@ interface Case {
   readonly script: Script
   readonly told: string | RegExp
   /** Whether the next batch flies on the connection that the fault was on. */
-  readonly lane: 'kept' | 'replaced'
+  readonly connection: 'kept' | 'replaced'
   /**
    * How often another connection is asked what became of the transaction; none unless said
    * otherwise.
@@ -104,7 +104,7 @@ const onFirst = (script: Script): Script => {
   }
 }
 
-async function tell (landed: Promise<Landed>): Promise<string> {
+async function tell (landed: Promise<BatchOutcome>): Promise<string> {
   return landed.then(landed => {
     if (landed.kind === 'failed') return `failed at ${landed.at} ${landed.error.code}`
     if (landed.kind === 'unknown') return landed.gone ? 'gone' : 'unknown'
@@ -125,31 +125,31 @@ const cases: readonly Case[] = [
     name: 'BEGIN is refused',
     script: at('begin', () => ({ bytes: [errorResponse('53200'), ready('I')] })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: "FATAL in the place of BEGIN's answer",
     script: at('begin', () => ({ bytes: [fatal], then: 'close' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: "a RST in the place of BEGIN's answer",
     script: at('begin', () => ({ bytes: [], then: 'reset' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: "the end right behind BEGIN's answer",
     script: all(at('begin', ({ answer }) => ({ bytes: answer, then: 'close' })), status('aborted')),
     told: /^(committed \[0\] \[1\]|failed at session 08006|unknown)$/,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'BEGIN is never answered',
     script: at('begin', () => ({ bytes: [], then: 'silence' })),
     told: 'deadline_exceeded',
-    lane: 'replaced',
+    connection: 'replaced',
     deadlineMs: 500
   },
   {
@@ -157,7 +157,7 @@ const cases: readonly Case[] = [
     script: ({ kind, time }) =>
       kind === 'begin' && time < 2 ? { bytes: [errorResponse('53200'), ready('I')] } : undefined,
     told: 'database_unavailable',
-    lane: 'replaced'
+    connection: 'replaced'
   },
 
   // before the end
@@ -165,19 +165,19 @@ const cases: readonly Case[] = [
     name: 'an operation fails',
     script: at('operation', () => ({ bytes: [errorResponse('23505'), ready('E')] })),
     told: 'failed at 0 23505',
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: "FATAL in the place of the session's answer",
     script: at('session', () => ({ bytes: [fatal], then: 'close' })),
     told: 'failed at session 08006',
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'FATAL between answers',
     script: at('operation', () => ({ bytes: [fatal], then: 'close' }), 1),
     told: 'failed at 1 08006',
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'FATAL behind half an answer',
@@ -187,7 +187,7 @@ const cases: readonly Case[] = [
       1
     ),
     told: 'failed at 1 08006',
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'half an answer, then the end; rolled back',
@@ -199,7 +199,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
@@ -212,7 +212,7 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: 'gone',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
@@ -225,7 +225,7 @@ const cases: readonly Case[] = [
       status('committed', 'f')
     ),
     told: 'unknown',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
@@ -239,14 +239,14 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 2
   },
   {
     name: "the end in the place of the session's answer",
     script: at('session', () => ({ bytes: [], then: 'close' })),
     told: 'unknown',
-    lane: 'replaced'
+    connection: 'replaced'
   },
 
   // COMMIT
@@ -254,14 +254,14 @@ const cases: readonly Case[] = [
     name: "FATAL in the place of COMMIT's answer; rolled back",
     script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), status('aborted')),
     told: 'failed at commit 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
     name: "FATAL in the place of COMMIT's answer; committed",
     script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), status('committed')),
     told: COMMITTED,
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
@@ -271,33 +271,33 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: COMMITTED,
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
     name: "FATAL behind COMMIT's answer",
     script: at('commit', ({ answer }) => ({ bytes: [...answer, fatal], then: 'close' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: "the end right behind COMMIT's answer",
     script: at('commit', ({ answer }) => ({ bytes: answer, then: 'close' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
-  { name: 'all answers in one piece', script: inOnePiece(), told: COMMITTED, lane: 'kept' },
+  { name: 'all answers in one piece', script: inOnePiece(), told: COMMITTED, connection: 'kept' },
   {
     name: 'all answers in one piece, and the end right behind it',
     script: onFirst(inOnePiece('close')),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'COMMIT fails',
     script: at('commit', () => ({ bytes: [errorResponse('23503'), ready('I')] })),
     told: 'failed at commit 23503',
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: 'COMMIT answers ROLLBACK, and nothing had failed; rolled back',
@@ -306,7 +306,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: /^failed at commit /,
-    lane: 'kept',
+    connection: 'kept',
     inquiries: 1
   },
   {
@@ -316,7 +316,7 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: COMMITTED,
-    lane: 'kept',
+    connection: 'kept',
     inquiries: 1
   },
   {
@@ -326,14 +326,14 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: 'gone',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
     name: 'COMMIT is never answered; committed',
     script: all(at('commit', () => ({ bytes: [], then: 'silence' })), status('committed')),
     told: COMMITTED,
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1,
     deadlineMs: 4000
   },
@@ -341,7 +341,7 @@ const cases: readonly Case[] = [
     name: 'COMMIT is never answered; rolled back',
     script: all(at('commit', () => ({ bytes: [], then: 'silence' })), status('aborted')),
     told: 'failed at commit deadline_exceeded',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1,
     deadlineMs: 4000
   },
@@ -354,7 +354,7 @@ const cases: readonly Case[] = [
           ? { bytes: [], then: 'silence' }
           : undefined,
     told: 'unknown',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1,
     deadlineMs: 4000
   },
@@ -364,43 +364,43 @@ const cases: readonly Case[] = [
     name: 'the reset fails',
     script: at('reset', () => ({ bytes: [errorResponse('42501'), ready('E')] })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: "FATAL in the place of the reset's answer",
     script: at('reset', () => ({ bytes: [fatal], then: 'close' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'the last COMMIT is not answered',
     script: at('end', () => ({ bytes: [], then: 'close' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'the last COMMIT is refused',
     script: at('end', () => ({ bytes: [errorResponse('57014'), ready('I')] })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'the last COMMIT is refused, and its transaction is still there',
     script: at('end', () => ({ bytes: [errorResponse('57014'), ready('E')] })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'FATAL while idle',
     script: at('end', ({ answer }) => ({ bytes: [...answer, fatal], then: 'close' })),
     told: COMMITTED,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'an ERROR while idle',
     script: at('end', ({ answer }) => ({ bytes: [...answer, errorResponse('XX000')] })),
     told: COMMITTED,
-    lane: 'kept'
+    connection: 'kept'
   },
 
   // between everything
@@ -408,13 +408,13 @@ const cases: readonly Case[] = [
     name: 'notices, settings and notifications between everything',
     script: between(notice, parameterStatus('TimeZone', 'UTC'), notification('channel', 'payload')),
     told: COMMITTED,
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: 'every byte by itself',
     script: ({ answer }) => ({ bytes: answer, pieces: true }),
     told: COMMITTED,
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: 'a row of 8 MB',
@@ -424,7 +424,7 @@ const cases: readonly Case[] = [
       )
     })),
     told: 'committed 8000000 bytes [1]',
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: "an error behind ReadyForQuery, which is none of the next operation's; committed",
@@ -433,7 +433,7 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: /^(gone|unknown|committed \[0\] \[1\])$/,
-    lane: 'replaced'
+    connection: 'replaced'
   },
 
   // what no server says
@@ -441,7 +441,7 @@ const cases: readonly Case[] = [
     name: 'a message of an unknown type',
     script: at('operation', ({ answer }) => ({ bytes: [message('~', 'what'), ...answer] })),
     told: COMMITTED,
-    lane: 'kept',
+    connection: 'kept',
     printed: 'Postgres.js : Unknown Message: 126'
   },
   {
@@ -451,7 +451,7 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: 'gone',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1,
     deadlineMs: 4000
   },
@@ -462,7 +462,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
@@ -475,14 +475,14 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
     name: 'zeros; rolled back',
     script: all(at('operation', () => ({ bytes: zeros, then: 'close' })), status('aborted')),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1,
     printed: ZERO_PRINTED
   },
@@ -496,7 +496,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
   {
@@ -506,7 +506,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: /^failed at [01] 08006$/,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'a row without columns; rolled back',
@@ -517,7 +517,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: /^failed at [01] 08006$/,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'a session that answers no row',
@@ -526,7 +526,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'unknown',
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'an empty query; rolled back',
@@ -535,7 +535,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: /^failed at [01] 08006$/,
-    lane: 'replaced'
+    connection: 'replaced'
   },
   {
     name: 'COPY in the place of rows; rolled back',
@@ -544,7 +544,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 0 08006',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1
   },
 
@@ -553,13 +553,13 @@ const cases: readonly Case[] = [
     name: 'not in a transaction behind BEGIN',
     script: at('begin', () => ({ bytes: [complete('BEGIN'), ready('I')] })),
     told: COMMITTED,
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: 'not in a transaction behind an operation',
     script: at('operation', ({ answer }) => ({ bytes: [...answer.slice(0, -1), ready('I')] })),
     told: COMMITTED,
-    lane: 'kept'
+    connection: 'kept'
   },
   {
     name: 'a transaction that failed behind an operation that did not; rolled back',
@@ -568,7 +568,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at commit 08006',
-    lane: 'kept',
+    connection: 'kept',
     inquiries: 1
   },
   {
@@ -578,7 +578,7 @@ const cases: readonly Case[] = [
       status('aborted')
     ),
     told: 'failed at 1 deadline_exceeded',
-    lane: 'replaced',
+    connection: 'replaced',
     inquiries: 1,
     deadlineMs: 4000
   },
@@ -589,7 +589,7 @@ const cases: readonly Case[] = [
       status('committed')
     ),
     told: /^(gone|unknown|committed \[0\] \[1\])$/,
-    lane: 'replaced',
+    connection: 'replaced',
     deadlineMs: 4000
   }
 ]
@@ -605,7 +605,7 @@ function hearConsole (t: Test, line: string | undefined): () => void {
   return () => t.same([...new Set(written().map(({ args }) => args.join(' ')))], [line])
 }
 
-for (const { name, script, told, lane, inquiries = 0, deadlineMs = 5000, printed } of cases) {
+for (const { name, script, told, connection, inquiries = 0, deadlineMs = 5000, printed } of cases) {
   t.test(name, async t => {
     const checkConsole = hearConsole(t, printed)
     const { fake, engine } = await useScene(t)
@@ -622,7 +622,7 @@ for (const { name, script, told, lane, inquiries = 0, deadlineMs = 5000, printed
     fake.script = () => undefined
     t.equal(await tell(engine.run(operations)), COMMITTED, 'the next batch is served')
     const next = fake.turns.findLast(({ kind }) => kind === 'begin')?.connection
-    lane === 'kept'
+    connection === 'kept'
       ? t.equal(next, odd, 'on the same connection')
       : t.not(next, odd, 'on another connection')
     // One for batches, and two for questions.
@@ -762,7 +762,7 @@ t.test('with a key, when the connection is lost', async t => {
       const { fake, engine } = await useScene(t)
       fake.script = script
       const answer = await tell(
-        fly(engine.pool, { ...plainFlight(operations), key }, {
+        executeBatch(engine.pool, { ...plainFlight(operations), key }, {
           deadline: performance.now() + 5000
         })
       )

@@ -47,7 +47,7 @@ const forms: Readonly<Record<'long' | 'short', Form>> = {
   }
 }
 
-/** More than there are lanes and less than may wait: overload is another scenario. */
+/** More than there are connections and less than may wait: overload is another scenario. */
 const CLIENTS = 24
 
 /** How long what a storm has left may take to end. */
@@ -180,7 +180,7 @@ function describeKills (
 /** The service is well, and nothing of the storm is left: in its pool, in sessions, in locks. */
 async function settleDown (service: RestartableService, asker: Asker): Promise<readonly Figure[]> {
   const questions = {
-    'lanes still busy': () => readMetric(service, 'service_pool_lanes_busy'),
+    'connections still busy': () => readMetric(service, 'service_pool_lanes_busy'),
     'sessions idle in a transaction': () =>
       count(
         asker,

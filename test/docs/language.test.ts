@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import t from 'tap'
-import { FaultCode } from '../../schemas/error.ts'
+import { IssueCode } from '../../schemas/error.ts'
 import { maxFilterDepth, operators, type Operator } from '../../schemas/filter.ts'
 import { modifiers } from '../../schemas/modifier.ts'
 import { maxColumns, maxDepth, memberKinds, OnConflict } from '../../schemas/operation.ts'
@@ -104,7 +104,7 @@ t.test('what is written by hand of the schemas', async t => {
     ) ?? []
   t.same(
     rowsOf('Errors').slice(2).map(([code]) => code),
-    FaultCode.anyOf.map(({ const: code }) => `\`${code}\``),
+    IssueCode.anyOf.map(({ const: code }) => `\`${code}\``),
     'every code of a fault'
   )
   const limits = rowsOf('Limits').map(([, most = '']) => parseInt(most, 10)).filter(most =>

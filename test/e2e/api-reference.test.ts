@@ -169,7 +169,7 @@ t.test('a main server that cannot be reached, or does not answer', async t => {
       config,
       logger: pino({ level: 'silent' }),
       scrape,
-      hindrance: async () => undefined,
+      notReadyReason: async () => undefined,
       main
     })
     const adminUrl = await admin.listen({ host: '127.0.0.1', port: 0 })

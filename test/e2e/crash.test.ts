@@ -73,7 +73,7 @@ tap.test('the server dies under load', { skip }, async t => {
   })
 
   await t.test('a restart', async t => {
-    // Who waited for a lane would hear `deadline_exceeded`.
+    // Who waited for a connection would hear `deadline_exceeded`.
     const service = await useService(t, {
       schema: ledgerSchema,
       env: { QUEUE_TIMEOUT_MS: '60000' }

@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../src/dev/port.ts'
-import { openLogOutput } from '../../src/server/log-destination.ts'
+import { openLogDestination } from '../../src/server/log-destination.ts'
 import { createLogger } from '../../src/server/logger.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { childEnvironment } from '../support/process/process.ts'
@@ -47,7 +47,7 @@ async function pipe (t: Test): Promise<{ readonly fd: number, read(bytes?: numbe
 
 t.test('lines come in order, the last ones as well', async t => {
   const path = join(t.testdir(), 'log')
-  const output = openLogOutput(openSync(path, 'w'), never)
+  const output = openLogDestination(openSync(path, 'w'), never)
   await output.flush()
   const logger = createLogger('info', output)
   const numbers = Array.from({ length: 100 }, (_, n) => n)
@@ -70,7 +70,7 @@ t.test(
   async t => {
     const { fd, read } = await pipe(t)
     let lost = 0
-    const output = openLogOutput(fd, lines => {
+    const output = openLogDestination(fd, lines => {
       lost += lines
     })
     const filler = 'x'.repeat(1000)
@@ -153,7 +153,7 @@ t.test(
 t.test(...needs('a full disc: nothing is thrown, and it is tried again', devices), async t => {
   const fd = openSync('/dev/full', 'w')
   let lost = 0
-  const output = openLogOutput(fd, lines => {
+  const output = openLogDestination(fd, lines => {
     lost += lines
   })
   const line = `${'x'.repeat(1000)}\n`

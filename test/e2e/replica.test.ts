@@ -127,7 +127,7 @@ tap.test(title('each has places and troubles of its own'), { skip }, async t => 
   t.match(
     (await service.post(where)).body.error,
     { code: 'overloaded' },
-    'the one lane of the primary is taken'
+    'the one connection of the primary is taken'
   )
   t.equal((await service.post(where, reading)).status, 200, 'and that of the standby is not')
   await blocker`select pg_advisory_unlock(1)`

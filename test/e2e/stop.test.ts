@@ -164,7 +164,7 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   })
   await answering(`${service.adminUrl}/ready`)
   const row = await holdRow(database, 'select from t')
-  // More than there are lanes: some of them wait in the queue.
+  // More than there are connections: some of them wait in the queue.
   const batches = Array.from({ length: 6 }, () => post(service.url, [...nap(0), ...lock]))
   await row.awaited(4)
   await until(async () => await gauge(service, 'service_pool_waiting') === 2)

@@ -143,8 +143,8 @@ const nobody = ({ database: { sql, name } }: Running): Promise<unknown> =>
   )
 
 /**
- * Runs `work` while batches wait for a lock, as many as there are lanes of one worker; then they go
- * on. Answers the status of all.
+ * Runs `work` while batches wait for a lock, as many as there are connections of one worker; then
+ * they go on. Answers the status of all.
  */
 async function during (
   service: Running,
@@ -331,7 +331,7 @@ t.test('SIGTERM under load: who asks for readiness first has every request serve
 
 t.test('while it stops: not ready, alive, takes nothing new, serves what was accepted', async t => {
   const service = await run(t)
-  // More than there are lanes.
+  // More than there are connections.
   const answers = await during(service, 12, async () => {
     service.child.kill('SIGTERM')
     await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)

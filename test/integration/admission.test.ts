@@ -56,7 +56,7 @@ const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
 const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> =>
   until(async () => await gauge(service, 'service_pool_waiting') === batches)
 
-/** One lane and one place in the queue, both taken until `free`. */
+/** One connection and one place in the queue, both taken until `free`. */
 async function useFullService (
   t: Test,
   env: Readonly<Record<string, string>> = {}
@@ -252,7 +252,8 @@ t.test('a batch that is tried again keeps its place', async t => {
     schema,
     env: { POOL_SIZE: '1', QUEUE_SIZE: '0', QUEUE_TIMEOUT_MS: '60000' }
   })
-  // The longest pauses there are, a second in all: in one of them another batch takes the lane.
+  // The longest pauses there are, a second in all: in one of them another batch takes the
+  // connection.
   const { random } = Math
   t.teardown(() => {
     Math.random = random

@@ -1,19 +1,19 @@
 /**
- * What a lane says to the server before there is a session: user, database, the URL's password and
- * nothing of the environment.
+ * What a connection says to the server before there is a session: user, database, the URL's
+ * password and nothing of the environment.
  */
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { defaultPreferences } from '../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { launch } from '../../src/transaction/attempt.ts'
+import { startAttempt } from '../../src/transaction/attempt.ts'
 import {
-  askLane,
-  breakLane,
-  closeLane,
-  openLane,
-  type Lane
+  query,
+  destroyConnection,
+  closeConnection,
+  openConnection,
+  type Connection
 } from '../../src/postgres/connection.ts'
 import { useDatabase } from '../support/database/database.ts'
 
@@ -41,7 +41,7 @@ async function askForPassword (
   t.teardown(() => server.close())
   await once(server, 'listening')
   await t.rejects(
-    openLane(
+    openConnection(
       parseDatabaseUrl(
         `postgres://${login}@127.0.0.1:${(server.address() as AddressInfo).port}/shop`
       )
@@ -62,45 +62,45 @@ t.test('the login', async t => {
   t.equal((await askForPassword(t, 'app')).password, '')
 })
 
-t.test('a lane to a server that is not the preferred one does not grow old', async t => {
+t.test('a connection to a server that is not the preferred one does not grow old', async t => {
   const { loginUrl } = await useDatabase(t)
   const [second, first] = await Promise.all([
-    openLane(parseDatabaseUrl(`${loginUrl}?target_session_attrs=prefer-standby`)),
-    openLane(parseDatabaseUrl(loginUrl))
+    openConnection(parseDatabaseUrl(`${loginUrl}?target_session_attrs=prefer-standby`)),
+    openConnection(parseDatabaseUrl(loginUrl))
   ])
   t.ok(second.expires <= performance.now() + 60_000)
   t.ok(first.expires > performance.now() + 60_000)
-  await Promise.all([second, first].map(closeLane))
+  await Promise.all([second, first].map(closeConnection))
 })
 
 t.test('a flight ends with its connection, also when begin does not hear of it', async t => {
   const database = await useDatabase(t)
-  const lane = await openLane(parseDatabaseUrl(database.loginUrl))
+  const connection = await openConnection(parseDatabaseUrl(database.loginUrl))
   const deaf = {
-    ...lane,
-    client: { begin: () => new Promise(() => {}) } as unknown as Lane['client']
+    ...connection,
+    client: { begin: () => new Promise(() => {}) } as unknown as Connection['client']
   }
-  const { landed, over } = launch(deaf, {
+  const { landed, over } = startAttempt(deaf, {
     role: 'x',
     session: () => ({ text: 'select 1', parameters: [], prepare: false }),
     operations: [],
     mode: defaultPreferences
   })
-  lane.socket.destroy()
+  connection.socket.destroy()
   t.match(await landed, { kind: 'lost', sent: false })
   await over
-  t.ok(lane.state.dead)
-  t.equal(lane.state.onLost, undefined)
+  t.ok(connection.state.dead)
+  t.equal(connection.state.onLost, undefined)
 })
 
 t.test('a question ends with its connection', async t => {
-  const lane = await openLane(parseDatabaseUrl((await useDatabase(t)).loginUrl))
-  t.same(await askLane(lane, "select 'x' as y"), [{ y: 'x' }])
-  const asked = askLane(lane, 'select pg_sleep(60)')
-  breakLane(lane)
+  const connection = await openConnection(parseDatabaseUrl((await useDatabase(t)).loginUrl))
+  t.same(await query(connection, "select 'x' as y"), [{ y: 'x' }])
+  const asked = query(connection, 'select pg_sleep(60)')
+  destroyConnection(connection)
   await t.rejects(asked, { message: 'the connection was lost' })
   await t.rejects(
-    askLane(lane, 'select 1'),
+    query(connection, 'select 1'),
     { message: 'the connection was lost' },
     'and where there is none it is not asked'
   )

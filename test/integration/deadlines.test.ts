@@ -310,7 +310,7 @@ t.test('for a new connection', async t => {
   }
 })
 
-/** With a proxy between service and database; a lane was used and is idle. */
+/** With a proxy between service and database; a connection was used and is idle. */
 async function useProxied (
   t: Test,
   env: Readonly<Record<string, string>>

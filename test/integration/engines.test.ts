@@ -6,7 +6,7 @@ import postgres from 'postgres'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { recognizeEngine } from '../../src/postgres/engine.ts'
-import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import { closeConnection, openConnection } from '../../src/postgres/connection.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { answering, ask, makeKeyTable, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -53,7 +53,7 @@ t.test('every connection to Citus is refused, and the log says why', async t => 
 
   await t.rejects(makeKeyTable(database), { message: reason }, 'nor is anything migrated')
   for (const roleSettings of [true, false]) {
-    await t.rejects(openLane(target, { roleSettings }), { message: reason })
+    await t.rejects(openConnection(target, { roleSettings }), { message: reason })
   }
   await until(async () =>
     (await database.sql`
@@ -64,5 +64,5 @@ t.test('every connection to Citus is refused, and the log says why', async t => 
   await database.sql.unsafe(removeCitus)
   t.equal((await post(batch)).status, 200)
   await answering(`${adminUrl}/ready`)
-  await closeLane(await openLane(target))
+  await closeConnection(await openConnection(target))
 })

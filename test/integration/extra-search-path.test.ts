@@ -4,7 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import { closeConnection, openConnection } from '../../src/postgres/connection.ts'
 import type { ExtraSchemas } from '../../src/postgres/extra-schemas.ts'
 import { LOGIN_ROLE, useDatabase, withAdmin, withRoles } from '../support/database/database.ts'
 import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
@@ -331,9 +331,9 @@ t.test('who may create objects in a schema decides', async t => {
     await sql.unsafe(`create schema #; ${text}`.replaceAll('#', () => quoted(i)))
   }
   const read = async (extraSchemas: readonly string[] = names): Promise<ExtraSchemas> => {
-    const lane = await openLane(parseDatabaseUrl(loginUrl), { extraSchemas })
-    await closeLane(lane)
-    return { extraSchemas: lane.extraSchemas, unsafeSchemas: lane.unsafeSchemas }
+    const connection = await openConnection(parseDatabaseUrl(loginUrl), { extraSchemas })
+    await closeConnection(connection)
+    return { extraSchemas: connection.extraSchemas, unsafeSchemas: connection.unsafeSchemas }
   }
   const found = await read()
   const remedies = new Map(found.unsafeSchemas.map(({ schema, remedy }) => [schema, remedy]))
@@ -368,7 +368,7 @@ function sorted (remedy: string | undefined): string | undefined {
 t.test('connections that carry no batches ask for nothing', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
   const options = { roleSettings: false, extraSchemas: ['extensions'] }
-  const lane = await openLane(parseDatabaseUrl(loginUrl), options)
-  t.same(lane.extraSchemas, [])
-  await closeLane(lane)
+  const connection = await openConnection(parseDatabaseUrl(loginUrl), options)
+  t.same(connection.extraSchemas, [])
+  await closeConnection(connection)
 })

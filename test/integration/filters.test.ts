@@ -519,7 +519,7 @@ t.test('an index is used where a person expects it', async t => {
       await sql.unsafe(source.text, [...source.parameters])
       await sql.unsafe(`prepare p as ${reader.text}`)
       // After five executions PostgreSQL may take a plan that does not know the parameters, as it
-      // would on a lane.
+      // would on a connection.
       for (let i = 0; i < 6; i++) await sql.unsafe(call)
       const [row] = await sql.unsafe(`explain (format json) ${call}`)
       await sql.unsafe('deallocate p')

@@ -10,7 +10,7 @@ import { readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { startPruner } from '../../src/transaction/prune-keys.ts'
+import { startKeyPruner } from '../../src/transaction/prune-keys.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import {
@@ -767,7 +767,7 @@ t.test('expired keys are deleted in the background, and only these', async t => 
   )
   const refusals: unknown[] = []
   const start = () =>
-    startPruner({
+    startKeyPruner({
       target: parseDatabaseUrl(database.loginUrl),
       everyMs: 10,
       onRefused: reason => refusals.push(reason.code)

@@ -9,8 +9,8 @@ import type { IncomingMessage } from 'node:http'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test } from 'tap'
 import { algorithms, type Algorithm } from '../../schemas/token.ts'
-import { readKeySet } from '../../src/auth/jwks.ts'
-import { createRemoteKeys, type RemoteOptions } from '../../src/auth/remote-jwks.ts'
+import { readJwks } from '../../src/auth/jwks.ts'
+import { createRemoteJwks, type RemoteJwksOptions } from '../../src/auth/remote-jwks.ts'
 import type { Failure } from '../../src/errors/catalogue.ts'
 import {
   body,
@@ -65,10 +65,10 @@ interface Watched {
 function useRemote (
   t: Test,
   { url }: Pick<JwksServer, 'url'>,
-  options: Partial<RemoteOptions> = {}
+  options: Partial<RemoteJwksOptions> = {}
 ): Watched {
   const changes: Array<{ readonly failed?: string, readonly keys?: number }> = []
-  const remote = createRemoteKeys({
+  const remote = createRemoteJwks({
     url: new URL(`${url}?key=canary`),
     algorithms,
     timeoutMs: NEVER_MS,
@@ -558,9 +558,9 @@ t.test('a set that says a thing twice, or with huge numbers, is none of ours', a
       `{"keys":[${good}],"k\\u0065ys":[]}`,
       `{"keys":[{"kid":"x",${good.slice(1)}]}`
     ]
-  ) t.equal(readKeySet(text), undefined, text)
+  ) t.equal(readJwks(text), undefined, text)
   t.match(
-    readKeySet(
+    readJwks(
       JSON.stringify({
         keys: [{ ...key('big', 'rsa'), e: 'A'.repeat(700_000) }, {
           ...key('big', 'rsa'),

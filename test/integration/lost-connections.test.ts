@@ -5,11 +5,11 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { setTimeout as delay } from 'node:timers/promises'
-import { launch } from '../../src/transaction/attempt.ts'
-import type { Flight } from '../../src/transaction/attempt.ts'
-import { fly } from '../../src/transaction/execute.ts'
-import type { Landed } from '../../src/transaction/outcome.ts'
-import { breakLane, type Lane } from '../../src/postgres/connection.ts'
+import { startAttempt } from '../../src/transaction/attempt.ts'
+import type { CompiledBatch } from '../../src/transaction/attempt.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
+import type { BatchOutcome } from '../../src/transaction/outcome.ts'
+import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { alterSession, plainFlight, useEngine, type Engine } from '../support/database/engine.ts'
 import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
@@ -43,11 +43,11 @@ async function useScene (t: Test, { size = 1 } = {}): Promise<Scene> {
   return { database, proxy, engine }
 }
 
-const terminateLanes = ({ sql, name }: Database): Promise<unknown> =>
+const terminateConnections = ({ sql, name }: Database): Promise<unknown> =>
   sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
     and usename = 'oneflight_login'`
 
-const lanes = async ({ sql, name }: Database): Promise<number> =>
+const connections = async ({ sql, name }: Database): Promise<number> =>
   (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
     .length
 
@@ -56,7 +56,7 @@ const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
 t.test('lost inside an operation: known to be rolled back, whoever cut the connection', async t => {
   const rows: ReadonlyArray<readonly [string, (scene: Scene) => unknown]> = [
-    ['terminated by the server', ({ database }) => terminateLanes(database)],
+    ['terminated by the server', ({ database }) => terminateConnections(database)],
     ['FIN on the way', ({ proxy }) => proxy.cut()],
     ['RST on the way', ({ proxy }) => proxy.cut('reset')]
   ]
@@ -90,7 +90,7 @@ t.test('lost at COMMIT: rolled back when the server says so', async t => {
   const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1)])
   await lock.awaited()
-  await terminateLanes(database)
+  await terminateConnections(database)
   t.match(await flight, { kind: 'failed', at: 'commit', error: { code: '08006' } })
   await lock.free()
   t.equal((await database.sql`select from t where n = 1`).length, 0)
@@ -114,12 +114,12 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
    */
   const lose = async (
     n: number,
-    change: (flight: Flight) => Flight,
+    change: (flight: CompiledBatch) => CompiledBatch,
     mark: string,
     before: number
-  ): Promise<Landed> => {
+  ): Promise<BatchOutcome> => {
     proxy.deliver = ({ held }) => held.includes(mark) ? held.indexOf(mark) - before : held.length
-    const flight = fly(engine.pool, change(plainFlight([add(n), "select 'answer'"])), {
+    const flight = executeBatch(engine.pool, change(plainFlight([add(n), "select 'answer'"])), {
       deadline: performance.now() + 5000
     })
     await until(async () => (await database.sql`select from t where n = ${n}`).length === 1)
@@ -131,20 +131,20 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
     return await flight
   }
   // CommandComplete begins five bytes before its tag.
-  const same = (flight: Flight): Flight => flight
+  const same = (flight: CompiledBatch): CompiledBatch => flight
   t.match(await lose(1, same, 'COMMIT\0', 5), {
     kind: 'committed',
     rows: [Buffer.from('1'), Buffer.from('answer')]
   }, 'every answer had arrived')
   t.match(await lose(2, same, 'answer', 0), { kind: 'unknown', gone: true }, 'an answer is lost')
-  const restarted = (flight: Flight): Flight =>
+  const restarted = (flight: CompiledBatch): CompiledBatch =>
     alterSession(flight, 'pg_catalog.pg_postmaster_start_time()', "pg_catalog.to_timestamp('1')")
   t.match(
     await lose(3, restarted, 'COMMIT\0', 5),
     { kind: 'unknown', gone: false },
     "the server was started since: the id may be another transaction's"
   )
-  const crashed = (flight: Flight): Flight =>
+  const crashed = (flight: CompiledBatch): CompiledBatch =>
     alterSession(flight, 'pg_catalog.clock_timestamp()', "pg_catalog.to_timestamp('1')")
   t.match(
     await lose(4, crashed, 'COMMIT\0', 5),
@@ -153,7 +153,7 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
   )
 })
 
-t.test('lost while every lane is taken: who asks does not wait behind batches', async t => {
+t.test('lost while every connection is taken: who asks does not wait behind batches', async t => {
   const { database, proxy, engine } = await useScene(t, { size: 2 })
   const lock = await holdRow(database, 'select from t where n = 0')
   const flight = engine.run([add(1), touch], 30_000)
@@ -174,14 +174,14 @@ t.test('lost while every lane is taken: who asks does not wait behind batches', 
 t.test('the server says FATAL before the end: known to be rolled back, without asking', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = fly(
+  const flight = executeBatch(
     engine.pool,
     alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'),
     { deadline: performance.now() + 5000 }
   )
   await lock.awaited()
   proxy.open = false
-  await terminateLanes(database)
+  await terminateConnections(database)
   t.match(await flight, { kind: 'failed', at: 0, error: { code: '08006' } })
   await lock.free()
 })
@@ -205,7 +205,7 @@ t.test('lost, unknown to the server: it crashed, so nothing of it was durable', 
     'pg_catalog.pg_current_xact_id()::pg_catalog.text',
     "'999999999999'::text"
   )
-  const flight = fly(engine.pool, strange, { deadline: performance.now() + 5000 })
+  const flight = executeBatch(engine.pool, strange, { deadline: performance.now() + 5000 })
   await lock.awaited()
   proxy.cut()
   t.match(await flight, { kind: 'failed', at: 0, error: { code: '08006' } })
@@ -241,12 +241,12 @@ t.test('a network that swallows everything: answered before the deadline', async
   t.match(await engine.run([add(1)], 3000), { kind: 'unknown' }, 'the flight may have arrived')
 })
 
-t.test('lanes that died while idle are replaced, and no batch notices', async t => {
+t.test('connections that died while idle are replaced, and no batch notices', async t => {
   const { database, engine } = await useScene(t, { size: 3 })
   for (const moment of ['noticed', 'not noticed']) {
     await Promise.all(Array.from({ length: 3 }, () => engine.run(['select pg_sleep(0.1)::text'])))
-    await until(async () => await lanes(database) === 3)
-    await terminateLanes(database)
+    await until(async () => await connections(database) === 3)
+    await terminateConnections(database)
     if (moment === 'noticed') await until(() => engine.pool.count().idle === 0)
     t.same(
       await Promise.all(
@@ -264,16 +264,16 @@ t.test('lanes that died while idle are replaced, and no batch notices', async t 
 t.test('a connection on which BEGIN is refused is replaced', async t => {
   const { database, engine } = await useScene(t)
   // BEGIN in a transaction that failed is refused; so is everything else there.
-  const lane = await engine.pool.acquire(performance.now() + 1000)
-  await lane.client.unsafe('begin')
-  await t.rejects(lane.client.unsafe('select 1 / 0'))
-  engine.pool.release(lane)
-  t.equal((await engine.run(["select 'other lane'"])).kind, 'committed')
-  t.ok(lane.state.retired)
-  await until(async () => await lanes(database) === 1)
+  const connection = await engine.pool.acquire(performance.now() + 1000)
+  await connection.client.unsafe('begin')
+  await t.rejects(connection.client.unsafe('select 1 / 0'))
+  engine.pool.release(connection)
+  t.equal((await engine.run(["select 'other connection'"])).kind, 'committed')
+  t.ok(connection.state.retired)
+  await until(async () => await connections(database) === 1)
 })
 
-t.test('no lane that works: unavailable after a bounded number of tries', async t => {
+t.test('no connection that works: unavailable after a bounded number of tries', async t => {
   const { proxy, engine } = await useScene(t)
   // Every connection opens, and dies at BEGIN.
   proxy.forward = link => {
@@ -284,11 +284,11 @@ t.test('no lane that works: unavailable after a bounded number of tries', async 
   await t.rejects(engine.run(["select 'never'"]), { code: 'database_unavailable' })
 })
 
-t.test('nothing is sent on a lane that is being ended', async t => {
+t.test('nothing is sent on a connection that is being ended', async t => {
   const { database, engine } = await useScene(t)
-  const lane = await engine.pool.acquire(performance.now() + 1000)
-  const { landed, over } = launch(lane, plainFlight([add(1)]))
-  lane.state.dead = true
+  const connection = await engine.pool.acquire(performance.now() + 1000)
+  const { landed, over } = startAttempt(connection, plainFlight([add(1)]))
+  connection.state.dead = true
   // BEGIN was answered when the server says so.
   await until(async () =>
     (await database
@@ -296,32 +296,32 @@ t.test('nothing is sent on a lane that is being ended', async t => {
         and state = 'idle in transaction'`)
       .length === 1
   )
-  breakLane(lane)
+  destroyConnection(connection)
   t.match(await landed, { kind: 'lost', sent: false })
   await over
-  engine.pool.release(lane)
+  engine.pool.release(connection)
   t.equal((await database.sql`select from t where n = 1`).length, 0)
 })
 
 t.test('cut while the flight is being written', async t => {
   const { engine } = await useScene(t)
-  const lane: Lane = await engine.pool.acquire(performance.now() + 1000)
-  const cork = lane.socket.cork.bind(lane.socket)
-  lane.socket.cork = () => {
+  const connection: Connection = await engine.pool.acquire(performance.now() + 1000)
+  const cork = connection.socket.cork.bind(connection.socket)
+  connection.socket.cork = () => {
     cork()
-    breakLane(lane)
+    destroyConnection(connection)
   }
-  const { landed, over } = launch(lane, plainFlight([add(1)]))
+  const { landed, over } = startAttempt(connection, plainFlight([add(1)]))
   t.match(await landed, { kind: 'lost', sent: true })
   await over
-  engine.pool.release(lane)
+  engine.pool.release(connection)
   t.equal((await engine.run([add(1)])).kind, 'committed')
 })
 
 t.test('a connection whose settings could not be reset is replaced', async t => {
   const { engine } = await useScene(t)
-  const lane: Lane = await engine.pool.acquire(performance.now() + 1000)
-  const { begin } = lane.client
+  const connection: Connection = await engine.pool.acquire(performance.now() + 1000)
+  const { begin } = connection.client
   type Begin = (
     options: string,
     work: (transaction: { unsafe(text: string, ...rest: unknown[]): unknown }) => unknown
@@ -335,12 +335,12 @@ t.test('a connection whose settings could not be reset is replaced', async t => 
             transaction.unsafe(text.includes('reset all') ? 'select 1 / 0' : text, ...rest)
         })
     )
-  Object.assign(lane.client, { begin: spoilt })
-  engine.pool.release(lane)
+  Object.assign(connection.client, { begin: spoilt })
+  engine.pool.release(connection)
   t.equal((await engine.run([add(1)])).kind, 'committed', 'the batch is not concerned')
   t.equal((await engine.run([add(2)])).kind, 'committed')
-  t.ok(lane.state.retired)
-  await until(() => lane.socket.destroyed)
+  t.ok(connection.state.retired)
+  await until(() => connection.socket.destroyed)
 })
 
 t.test('a storm of terminated connections', async t => {

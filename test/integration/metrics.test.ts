@@ -215,7 +215,7 @@ t.test('types, units and the label sets as Prometheus sees them', async t => {
   t.ok(op > 10 * sum('http_request_duration_seconds', 'status_code="200"'))
   t.ok(sum('service_txn_duration_milliseconds', 'outcome="ok"') >= op)
   t.match(text, /^service_pool_waiting\{server="primary"\} 0$/m)
-  // A lane is busy a little longer than its batch: the last flight ends after the answer.
+  // A connection is busy a little longer than its batch: the last flight ends after the answer.
   await until(async () =>
     /^service_pool_lanes_busy\{server="primary"\} 0$[^]*^service_pool_lanes_idle\{server="primary"\} [1-4]$/m
       .test((await ask(`${service.adminUrl}/metrics`)).text)

@@ -10,7 +10,7 @@ import fc from 'fast-check'
 import { pino } from 'pino'
 import t from 'tap'
 import { BatchAnswer } from '../../schemas/batch.ts'
-import { ErrorEnvelope, type Fault } from '../../schemas/error.ts'
+import { ErrorEnvelope, type Issue } from '../../schemas/error.ts'
 import { exampleAnswer, exampleBatch } from '../../schemas/example.ts'
 import { operators } from '../../schemas/filter.ts'
 import { modifiers } from '../../schemas/modifier.ts'
@@ -429,7 +429,7 @@ t.test('its schemas take the answers that the service gives', async t => {
 
 const limits = { schemas: ['public', 'shop'] as const, maxRows: 10_000, maxConditions: 1000 }
 
-function faultsOf (batch: unknown): readonly Fault[] {
+function faultsOf (batch: unknown): readonly Issue[] {
   try {
     planBatch(batch as never, limits)
     return []

@@ -1,13 +1,13 @@
 /**
- * Lanes and their pool: bounded in number, queue and wait; refusals come fast; nothing that died is
- * handed out.
+ * Connections and their pool: bounded in number, queue and wait; refusals come fast; nothing that
+ * died is handed out.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { closeLane, openLane } from '../../src/postgres/connection.ts'
-import { createProbe } from '../../src/postgres/health-check.ts'
+import { closeConnection, openConnection } from '../../src/postgres/connection.ts'
+import { createHealthCheck } from '../../src/postgres/health-check.ts'
 import { stopClock } from '../support/clock.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { useEngine } from '../support/database/engine.ts'
@@ -40,12 +40,12 @@ async function useSilence (t: Parameters<typeof useDatabase>[0]): Promise<string
   return `postgres://u@127.0.0.1:${(server.address() as AddressInfo).port}/d`
 }
 
-t.test('one lane, one that waits, and the rest is refused at once', async t => {
+t.test('one connection, one that waits, and the rest is refused at once', async t => {
   const database = await useDatabase(t)
   const { pool, run } = useEngine(t, database.loginUrl, { queueSize: 1 })
   const first = run([NAP])
   const second = run([NAP])
-  t.equal(pool.count().waiting, 2, 'the first one waits for its lane to be opened')
+  t.equal(pool.count().waiting, 2, 'the first one waits for its connection to be opened')
   await t.rejects(run([NAP]), { code: 'overloaded', status: 503 })
   t.match(
     await Promise.all([first, second]),
@@ -66,11 +66,11 @@ t.test('no queue at all', async t => {
 
 t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
   const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueTimeoutMs: 100 })
-  // Its time holds for a lane that is opened as well.
-  const lane = await until(() => pool.acquire(soon()).catch(() => undefined))
+  // Its time holds for a connection that is opened as well.
+  const connection = await until(() => pool.acquire(soon()).catch(() => undefined))
   await t.rejects(run([NAP]), { code: 'overloaded' })
   await t.rejects(run([NAP], 50), { code: 'deadline_exceeded' })
-  pool.release(lane)
+  pool.release(connection)
   t.match(await run([NAP]), { kind: 'committed' })
 })
 
@@ -80,7 +80,7 @@ t.test('gauges', async t => {
     [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(
       /^service_pool_\w+\{server="primary"\} (\d+)$/gm
     )].map(([, n]) => n).join(' ')
-  // Busy, idle, waiting: a first lane is opened before it is asked for.
+  // Busy, idle, waiting: a first connection is opened before it is asked for.
   await until(async () => await gauges() === '0 1 0')
   const slot = await holdRow(service.database)
   const batches = Array.from({ length: 3 }, () => service.post(touch))
@@ -94,7 +94,7 @@ t.test('gauges', async t => {
   await until(async () => await gauges() === '0 0 0')
 })
 
-t.test('a first lane is opened ahead and takes no place from a batch', async t => {
+t.test('a first connection is opened ahead and takes no place from a batch', async t => {
   const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueSize: 0 })
   const warmed = pool.warm()
   t.equal(pool.count().waiting, 0)
@@ -129,7 +129,7 @@ t.test('a login role that no policy holds back is warned of, once', async t => {
     await slot.free()
     await Promise.all(batches)
     await until(() => idle(2))
-    t.equal(warnings().length, expected.length, 'with a second lane')
+    t.equal(warnings().length, expected.length, 'with a second connection')
   }
 })
 
@@ -146,7 +146,7 @@ t.test('closing does not wait for a server that is silent', async t => {
     const target = { ...parseDatabaseUrl(url), connectTimeoutMs: 600_000 }
     const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
     await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
-    const probe = createProbe(target)
+    const probe = createHealthCheck(target)
     const answer = probe.reachable()
     await Promise.all([pool.close(), probe.close()])
     t.equal(await answer, false)
@@ -171,7 +171,7 @@ t.test('closing refuses those who wait and lets those finish who run', async t =
   await until(async () => await sessions(database) === 0)
 })
 
-t.test('a lane is replaced when it is old', async t => {
+t.test('a connection is replaced when it is old', async t => {
   const database = await useDatabase(t)
   const { pool } = useEngine(t, database.loginUrl, { lifetimeMs: 1 })
   const first = await pool.acquire(soon())
@@ -183,7 +183,7 @@ t.test('a lane is replaced when it is old', async t => {
   await until(async () => await sessions(database) === 1)
 })
 
-t.test('a thousand shapes: prepared statements stay bounded on each lane', async t => {
+t.test('a thousand shapes: prepared statements stay bounded on each connection', async t => {
   const database = await useDatabase(t)
   const { pool, run } = useEngine(t, database.loginUrl)
   const held = 'select count(*)::text from pg_prepared_statements'
@@ -191,7 +191,7 @@ t.test('a thousand shapes: prepared statements stay bounded on each lane', async
     const landed = await run([held])
     return landed.kind === 'committed' ? Number(landed.rows[0]) : Infinity
   }
-  const lanes = new Set<unknown>()
+  const connections = new Set<unknown>()
   let most = 0
   for (let shape = 0; shape < 1000; shape += 50) {
     const texts = Array.from({ length: 50 }, (_, i) => `select '${shape + i}'`)
@@ -199,13 +199,13 @@ t.test('a thousand shapes: prepared statements stay bounded on each lane', async
       t.equal((await run(flight)).kind, 'committed')
     }
     most = Math.max(most, await rows())
-    const lane = await pool.acquire(soon())
-    lanes.add(lane)
-    pool.release(lane)
+    const connection = await pool.acquire(soon())
+    connections.add(connection)
+    pool.release(connection)
   }
   // 250 of ours and the COMMIT of postgres.js.
   t.ok(most > 100 && most <= 251, `at most ${most}`)
-  t.ok(lanes.size >= 4, `${lanes.size} lanes`)
+  t.ok(connections.size >= 4, `${connections.size} connections`)
 })
 
 t.test('the same text many times in one flight is prepared once', async t => {
@@ -244,11 +244,11 @@ t.test('a statement that failed counts as prepared only when the server holds it
     "select string_agg(statement, ',') from pg_prepared_statements where statement ~ ' " +
     "(nowhere|never|late)$'"
   t.match(await run([held]), { rows: [Buffer.from(fails)] })
-  const lane = await pool.acquire(soon())
-  pool.release(lane)
-  t.equal(lane, first, 'the lane is not full')
-  t.ok(lane.prepared.has(fails))
-  t.notOk(lane.prepared.has('select nowhere'))
+  const connection = await pool.acquire(soon())
+  pool.release(connection)
+  t.equal(connection, first, 'the connection is not full')
+  t.ok(connection.prepared.has(fails))
+  t.notOk(connection.prepared.has('select nowhere'))
 })
 
 t.test('long texts are not prepared', async t => {
@@ -298,7 +298,7 @@ t.test('no database: refused fast, and every reason is heard of', async t => {
   }
 })
 
-t.test('which server a lane takes', async t => {
+t.test('which server a connection takes', async t => {
   const { loginUrl } = await useDatabase(t)
   const silence = new URL(await useSilence(t)).host
   const { host, pathname } = new URL(loginUrl)
@@ -328,13 +328,13 @@ t.test('which server a lane takes', async t => {
   for (const [hosts, query, refusal] of rows) {
     const target = parseDatabaseUrl(on(hosts, query))
     if (refusal !== undefined) {
-      await t.rejects(openLane(target), { message: refusal }, `${hosts} ${query}`)
+      await t.rejects(openConnection(target), { message: refusal }, `${hosts} ${query}`)
       continue
     }
-    const lane = await openLane(target)
-    t.notOk(lane.state.dead, `${hosts} ${query}`)
-    await closeLane(lane)
-    t.ok(lane.socket.destroyed)
+    const connection = await openConnection(target)
+    t.notOk(connection.state.dead, `${hosts} ${query}`)
+    await closeConnection(connection)
+    t.ok(connection.socket.destroyed)
   }
 })
 
@@ -360,15 +360,15 @@ t.test('each host is asked once', async t => {
   for (const [hosts, attributes, logins, opened] of rows) {
     links.clear()
     const name = `${hosts} ${attributes}`
-    const lane = await openLane(
+    const connection = await openConnection(
       parseDatabaseUrl(
         `postgres://oneflight_login:login@${hosts}${pathname}?target_session_attrs=${attributes}`
       )
     ).catch(() => undefined)
-    t.equal(lane !== undefined, opened, name)
+    t.equal(connection !== undefined, opened, name)
     t.equal(links.size, logins, name)
     await until(() => proxy.links.size === (opened ? 1 : 0))
-    if (lane !== undefined) await closeLane(lane)
+    if (connection !== undefined) await closeConnection(connection)
     await until(() => proxy.links.size === 0)
   }
 })
@@ -376,31 +376,31 @@ t.test('each host is asked once', async t => {
 t.test('a password is sent where there is one, and values of every type stay text', async t => {
   const { url, loginUrl } = await useDatabase(t)
   for (const one of [url, loginUrl]) {
-    const lane = await openLane(parseDatabaseUrl(one))
+    const connection = await openConnection(parseDatabaseUrl(one))
     t.same(
-      await lane.client.unsafe(
+      await connection.client.unsafe(
         "select true as b, 9007199254740993 as n, '{}'::json as j, now() is not null as t"
       ),
       [{ b: 't', n: '9007199254740993', j: '{}', t: 't' }]
     )
-    await closeLane(lane)
+    await closeConnection(connection)
   }
 })
 
-t.test('a lane that does not answer is closed all the same', async t => {
+t.test('a connection that does not answer is closed all the same', async t => {
   const { loginUrl } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
-  const lane = await openLane(parseDatabaseUrl(proxy.through(loginUrl)))
+  const connection = await openConnection(parseDatabaseUrl(proxy.through(loginUrl)))
   proxy.forward = () => false
-  lane.client.unsafe('select 1').catch(() => {})
-  await closeLane(lane)
-  t.ok(lane.socket.destroyed)
+  connection.client.unsafe('select 1').catch(() => {})
+  await closeConnection(connection)
+  t.ok(connection.socket.destroyed)
 })
 
 t.test('the probe', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
-  const probe = createProbe(parseDatabaseUrl(proxy.through(loginUrl)))
+  const probe = createHealthCheck(parseDatabaseUrl(proxy.through(loginUrl)))
   const changes = (answer: boolean): Promise<unknown> =>
     until(async () => await probe.reachable() === answer)
   await until(async () =>
@@ -428,14 +428,14 @@ t.test('the probe', async t => {
   t.equal(await probe.reachable(), false)
   await until(() => proxy.links.size === 0)
 
-  const never = createProbe(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'))
+  const never = createHealthCheck(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'))
   t.equal(await never.reachable(), false)
   await never.close()
 })
 
 t.test('the probe asks anew when its connection has ended', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
-  const probe = createProbe(parseDatabaseUrl(loginUrl))
+  const probe = createHealthCheck(parseDatabaseUrl(loginUrl))
   t.teardown(() => probe.close())
   const backends = async (): Promise<readonly number[]> =>
     (await sql<Array<{ pid: number }>>`

@@ -315,7 +315,7 @@ t.test('tx=rollback: what would fail fails, at the same place', async t => {
     (await service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 0 }] }]))
       .status,
     200,
-    'the lanes are as good as new'
+    'the connections are as good as new'
   )
 })
 

@@ -4,9 +4,9 @@
  */
 import t from 'tap'
 import type { Test } from 'tap'
-import { explain } from '../../src/transaction/to-failure.ts'
-import { fly } from '../../src/transaction/execute.ts'
-import { report } from '../../src/transaction/report.ts'
+import { toFailure } from '../../src/transaction/to-failure.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
+import { createReport } from '../../src/transaction/report.ts'
 import { isConflicting } from '../../src/transaction/retry-policy.ts'
 import { failure } from '../../src/errors/catalogue.ts'
 import { useDatabase } from '../support/database/database.ts'
@@ -200,7 +200,7 @@ t.test('DDL under traffic is invisible', async t => {
   t.match((await post(batch)).body.data.s, [{ id: 1, c7: 7 }])
 })
 
-t.test('a lane whose prepared statements were dropped is replaced', async t => {
+t.test('a connection whose prepared statements were dropped is replaced', async t => {
   const database = await useDatabase(t, { schema })
   const { run } = useEngine(t, database.loginUrl)
   await database.sql.unsafe(
@@ -213,7 +213,7 @@ t.test('a lane whose prepared statements were dropped is replaced', async t => {
   t.equal((await run(texts)).kind, 'committed')
 })
 
-t.test('a failure that every lane repeats is given up', async t => {
+t.test('a failure that every connection repeats is given up', async t => {
   const database = await useDatabase(t, { schema })
   const { pool } = useEngine(t, database.loginUrl, { size: 2 })
   const slow = alterSession(
@@ -229,7 +229,7 @@ t.test('a failure that every lane repeats is given up', async t => {
       `alter role oneflight_login in database ${database.name} reset statement_timeout`
     )
   )
-  t.match(await fly(pool, slow, { deadline: performance.now() + 60_000 }), {
+  t.match(await executeBatch(pool, slow, { deadline: performance.now() + 60_000 }), {
     kind: 'failed',
     at: 'session',
     error: { code: '57014' }
@@ -241,7 +241,7 @@ t.test('as many parameters as the protocol carries', async t => {
   const { pool, run } = useEngine(t, database.loginUrl)
   const many: string[] = Array(65_533).fill('1')
   t.match(
-    await fly(pool, {
+    await executeBatch(pool, {
       ...plainFlight([]),
       operations: [{
         text: `select count(*)::text from unnest(array[${
@@ -357,10 +357,10 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
       offset: undefined,
       lock: undefined
     }],
-    readings: new Map()
+    referenceUses: new Map()
   } as const
   t.match(
-    explain(
+    toFailure(
       { kind: 'failed', error: { code: '57014', message: 'm' }, at: 'session', times: [1] },
       plan,
       options
@@ -372,13 +372,13 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
   )
   const late = failure('deadline_exceeded')
   for (const [at, operation] of [[0, 0], ['commit', undefined]] as const) {
-    t.same(explain({ kind: 'failed', error: late, at, times: [1, 2] }, plan, options), {
+    t.same(toFailure({ kind: 'failed', error: late, at, times: [1, 2] }, plan, options), {
       failure: late,
       operation
     })
   }
   t.same(
-    report(
+    createReport(
       plan,
       { kind: 'failed', error: { code: '54000', message: '' }, at: 0, times: [] },
       0,
@@ -394,7 +394,7 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
       operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'error', since: 5, ms: 0 }]
     }
   )
-  t.same(report(plan, { kind: 'committed', rows: [], times: [1, 3, 7] }, undefined, 'r', 9), {
+  t.same(createReport(plan, { kind: 'committed', rows: [], times: [1, 3, 7] }, undefined, 'r', 9), {
     role: 'r',
     outcome: 'ok',
     since: 1,
@@ -403,7 +403,7 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
     operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'ok', since: 3, ms: 4 }]
   })
   t.same(
-    report(
+    createReport(
       plan,
       { kind: 'failed', error: { code: '42P01', message: '' }, at: 0, times: [1, 3] },
       0,

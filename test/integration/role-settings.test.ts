@@ -6,7 +6,7 @@
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { closeLane, openLane } from '../../src/postgres/connection.ts'
+import { closeConnection, openConnection } from '../../src/postgres/connection.ts'
 import { readRoleSettings } from '../../src/postgres/role-settings.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase, withAdmin } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
@@ -323,9 +323,9 @@ t.test('settings that are too large or too many are left out', async t => {
     do $$ begin for i in 100..220 loop execute format('alter role ${role} set many.s%s = %L', i, i);
       end loop; end $$`
   )
-  const lane = await openLane(parseDatabaseUrl(loginUrl))
-  const names = lane.roleSettings.get(role)?.map(([name]) => name)
-  await closeLane(lane)
+  const connection = await openConnection(parseDatabaseUrl(loginUrl))
+  const names = connection.roleSettings.get(role)?.map(([name]) => name)
+  await closeConnection(connection)
   t.same(names, Array.from({ length: 100 }, (_, i) => `many.s${100 + i}`))
 })
 
@@ -361,18 +361,18 @@ t.test('a connection that is lost while settings are read', async t => {
       return 0
     }
     await t.rejects(
-      openLane({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }),
+      openConnection({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }),
       new RegExp(end),
       `${sign} ${end}`
     )
   }
   proxy.deliver = ({ held }) => held.length
-  const lane = await openLane(target)
-  t.same(lane.roleSettings.get(role), [['work_mem', '64kB']])
-  await closeLane(lane)
-  const unasked = await openLane(target, { roleSettings: false })
+  const connection = await openConnection(target)
+  t.same(connection.roleSettings.get(role), [['work_mem', '64kB']])
+  await closeConnection(connection)
+  const unasked = await openConnection(target, { roleSettings: false })
   t.same([...unasked.roleSettings], [])
-  await closeLane(unasked)
+  await closeConnection(unasked)
 })
 
 t.test('settings that the login role was granted', async t => {

@@ -145,5 +145,5 @@ t.test('a prepared statement that DDL made stale is not sent again on its connec
     'pg_is_in_recovery',
     'begin isolation',
     'commit and chain'
-  ], 'one try on the old lane, one on a new lane')
+  ], 'one try on the old connection, one on a new connection')
 })

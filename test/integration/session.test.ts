@@ -5,9 +5,9 @@
 import t from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { explain } from '../../src/transaction/to-failure.ts'
-import { fly } from '../../src/transaction/execute.ts'
-import { askLane } from '../../src/postgres/connection.ts'
+import { toFailure } from '../../src/transaction/to-failure.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
+import { query } from '../../src/postgres/connection.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
 import { plainFlight, useEngine } from '../support/database/engine.ts'
@@ -217,10 +217,10 @@ t.test("the connection is its login role's between two batches", async t => {
   const { pool, run } = useEngine(t, loginUrl)
   /** What an inquiry about a lost transaction would find: it trusts the connection as it is. */
   const inquire = async (): Promise<unknown> => {
-    const lane = await pool.acquire(performance.now() + 5000)
+    const connection = await pool.acquire(performance.now() + 5000)
     try {
-      return (await askLane(
-        lane,
+      return (await query(
+        connection,
         `
         select pg_backend_pid()::text as pid, current_user::text as user, session_user::text
           as login, current_setting('role') as role, coalesce(current_setting('request.jwt.claims',
@@ -229,7 +229,7 @@ t.test("the connection is its login role's between two batches", async t => {
             where source = 'session' and name not like 'transaction_%') as left_behind`
       ))[0]
     } finally {
-      pool.release(lane)
+      pool.release(connection)
     }
   }
   const clean = await inquire()
@@ -550,7 +550,7 @@ t.test('a session that cannot be put back', async t => {
     message: `invalid input syntax for type integer: "${marker}session:1"`
   }
   t.match(
-    explain({ kind: 'failed', error, at: 0, times: [] }, plan, {
+    toFailure({ kind: 'failed', error, at: 0, times: [] }, plan, {
       anonymous: false,
       verbose: false,
       maxRows: 1
@@ -571,7 +571,7 @@ t.test('the role that the connection logged in with is refused, whatever the URL
       idleTimeoutMs: 1000
     })
   t.match(
-    await fly(pool, { ...flight, role: LOGIN_ROLE, session }, {
+    await executeBatch(pool, { ...flight, role: LOGIN_ROLE, session }, {
       deadline: performance.now() + 5000
     }),
     { kind: 'failed', at: 'session', error: { code: '22023' } }

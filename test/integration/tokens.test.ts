@@ -56,7 +56,7 @@ type Row = readonly [what: string, token: string, verdict?: string]
 
 /**
  * A service that no database answers and that knows an anonymous role: what it lets through is 503,
- * so a token that is refused has used no lane, and was not taken for nobody either.
+ * so a token that is refused has used no connection, and was not taken for nobody either.
  */
 async function useGate (t: Test, env: Readonly<Record<string, string>>): Promise<Gate> {
   const service = await useService(t, {

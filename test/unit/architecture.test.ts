@@ -28,14 +28,35 @@ const rooms: ReadonlyArray<
   ['config', /^src\/config\//, ['auth', 'schemas']],
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, [
-    'auth', 'openapi', 'response', 'transaction', 'postgres', 'sql', 'plan', 'json', 'errors',
+    'auth',
+    'openapi',
+    'response',
+    'transaction',
+    'postgres',
+    'sql',
+    'plan',
+    'json',
+    'errors',
     'schemas'
   ]],
   ['server', /^src\/server\//, ['plugins', 'transaction', 'postgres', 'config', 'schemas']],
-  ['cluster', /^src\/cluster\//, ['server', 'plugins', 'transaction', 'postgres', 'config', 'schemas']],
+  ['cluster', /^src\/cluster\//, [
+    'server',
+    'plugins',
+    'transaction',
+    'postgres',
+    'config',
+    'schemas'
+  ]],
   ['cli', /^src\/cli\//, ['config', 'plan', 'json', 'errors', 'schemas']],
   ['process', /^src\/(main|process|dev|migrate|cli|index)\.ts$/, [
-    'server', 'cluster', 'cli', 'config', 'dev', 'postgres', 'schemas'
+    'server',
+    'cluster',
+    'cli',
+    'config',
+    'dev',
+    'postgres',
+    'schemas'
   ]]
 ]
 
@@ -101,7 +122,11 @@ const privileges: ReadonlyArray<readonly [what: string, sign: RegExp, who: RegEx
     /^src\/(main|process|dev|migrate|cli)\.ts$|^src\/dev\//
   ],
   ['begins a transaction', /\.begin\(/, /^src\/transaction\/attempt\.ts$/],
-  ['imports the database driver', /from 'postgres'/, /^src\/(postgres|transaction)\/|^src\/dev(\.ts$|\/)/],
+  [
+    'imports the database driver',
+    /from 'postgres'/,
+    /^src\/(postgres|transaction)\/|^src\/dev(\.ts$|\/)/
+  ],
   ['re-exports everything (a barrel)', /export \*/, /^$/]
 ]
 

@@ -5,25 +5,25 @@
 import type { Test } from 'tap'
 import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import type { Flight } from '../../../src/transaction/attempt.ts'
-import { fly } from '../../../src/transaction/execute.ts'
-import type { Landed } from '../../../src/transaction/outcome.ts'
-import { createPool, type LanePool, type PoolOptions } from '../../../src/postgres/pool.ts'
+import type { CompiledBatch } from '../../../src/transaction/attempt.ts'
+import { executeBatch } from '../../../src/transaction/execute.ts'
+import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
+import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
 import type { Statement } from '../../../src/sql/compile.ts'
 import { sessionStatement } from '../../../src/sql/session.ts'
 
 export interface Engine {
-  readonly pool: LanePool
-  /** Why lanes could not be opened, so far. */
+  readonly pool: ConnectionPool
+  /** Why connections could not be opened, so far. */
   readonly openFailures: readonly unknown[]
   /**
    * Flies statements that answer one column each, as oneflight_user; a deadline of 5 s unless said
    * otherwise.
    */
-  run(texts: readonly string[], deadlineMs?: number): Promise<Landed>
+  run(texts: readonly string[], deadlineMs?: number): Promise<BatchOutcome>
 }
 
-/** A pool of one lane unless said otherwise; it is closed at the end of `t`. */
+/** A pool of one connection unless said otherwise; it is closed at the end of `t`. */
 export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
   const openFailures: unknown[] = []
   const pool = createPool({
@@ -39,12 +39,12 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
     pool,
     openFailures,
     run: (texts, deadlineMs = 5000) =>
-      fly(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
+      executeBatch(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
   }
 }
 
 /** The same flight with another piece in the text of its session scope. */
-export function alterSession (flight: Flight, from: string, to: string): Flight {
+export function alterSession (flight: CompiledBatch, from: string, to: string): CompiledBatch {
   const change = (session: Statement): Statement => {
     if (!session.text.includes(from)) throw new Error(`no "${from}" in the session scope`)
     return { ...session, text: session.text.replace(from, to) }
@@ -53,7 +53,7 @@ export function alterSession (flight: Flight, from: string, to: string): Flight 
 }
 
 /** A flight of statements without parameters, in a session that asks for the transaction's id. */
-export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): Flight {
+export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): CompiledBatch {
   return {
     role: 'oneflight_user',
     session: () =>

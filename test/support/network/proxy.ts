@@ -365,8 +365,8 @@ export function messageTypes (bytes: Buffer): string {
 }
 
 /**
- * Until nobody but the lanes of the service is connected: who deletes expired keys looks for them
- * at the start, over a connection of its own.
+ * Until nobody but the connections of the service is connected: who deletes expired keys looks for
+ * them at the start, over a connection of its own.
  */
 export async function untilAlone (proxy: Proxy): Promise<void> {
   await until(() =>

@@ -4,7 +4,7 @@
  */
 import { createPublicKey } from 'node:crypto'
 import t from 'tap'
-import { findKey, narrowKeys, readKeySet, usableKeys } from '../../../src/auth/jwks.ts'
+import { findKey, narrowKeys, readJwks, usableKeys } from '../../../src/auth/jwks.ts'
 import {
   readJwk,
   readPublicKey,
@@ -538,7 +538,7 @@ t.test('one key, whatever form it comes in', async t => {
 })
 
 t.test('a set, key by key', async t => {
-  const found = readKeySet(jwks(
+  const found = readJwks(jwks(
     publicJwk(rsa, { kid: 'a' }),
     publicJwk(weak),
     { kty: 'oct', k: encode(secret), kid: 'b' },
@@ -571,10 +571,10 @@ t.test('a set, key by key', async t => {
     [['a', ['RS256', 'PS512']], [undefined, ['EdDSA']]]
   )
   t.same(narrowKeys(usable, ['HS256']), [])
-  t.equal(readKeySet('{"keys":[1]}'), undefined)
-  t.same(readKeySet('{"keys":[]}'), [])
+  t.equal(readJwks('{"keys":[1]}'), undefined)
+  t.same(readJwks('{"keys":[]}'), [])
   for (const [count, what] of [[1000, 1000], [1001, undefined]] as const) {
-    t.equal(readKeySet(jwks(...Array(count).fill({})))?.length, what, `${count} keys`)
+    t.equal(readJwks(jwks(...Array(count).fill({})))?.length, what, `${count} keys`)
   }
 })
 

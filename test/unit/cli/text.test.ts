@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { PassThrough } from 'node:stream'
 import { createInterface } from 'node:readline'
 import t from 'tap'
-import { createLocator, indentJson, partsOf } from '../../../src/json/source.ts'
+import { createLocator, indentJson, readParts } from '../../../src/json/source.ts'
 import { findSyntaxFault } from '../../../src/json/syntax.ts'
 import { renderTable } from '../../../src/cli/table.ts'
 import { visible, widthOf } from '../../../src/cli/text.ts'
@@ -108,7 +108,7 @@ t.test('parts of a text are those that JSON.parse finds', async t => {
     fc.property(json, text => {
       const from = text.search(/\S/)
       const value = JSON.parse(text) as unknown
-      const parts = partsOf(text, from)
+      const parts = readParts(text, from)
       const entries = typeof value === 'object' && value !== null ? Object.entries(value) : []
       const found = Object.fromEntries(
         parts.map(({ key, from, to }) => [key, JSON.parse(text.slice(from, to))])
@@ -125,7 +125,7 @@ t.test('parts of a text are those that JSON.parse finds', async t => {
     { numRuns: 3000 }
   )
   t.same(
-    partsOf(' [ 1.0 ,{"a":[]}]', 1).map(({ key, start, from, to }) => [key, start, from, to]),
+    readParts(' [ 1.0 ,{"a":[]}]', 1).map(({ key, start, from, to }) => [key, start, from, to]),
     [[0, 3, 3, 6], [1, 8, 8, 16]]
   )
   t.equal(indentJson('{"a":[ ],"b" : {"c":1.0}}'), '{\n  "a": [],\n  "b": {\n    "c": 1.0\n  }\n}')

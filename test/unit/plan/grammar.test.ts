@@ -5,7 +5,7 @@
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Fault } from '../../../schemas/error.ts'
+import type { Issue } from '../../../schemas/error.ts'
 import { ColumnOperand, operands, operators } from '../../../schemas/filter.ts'
 import { modifiers } from '../../../schemas/modifier.ts'
 import { operations, type OperationKind } from '../../../schemas/operation.ts'
@@ -16,7 +16,7 @@ import { compile } from '../../../src/sql/compile.ts'
 const limits = { schemas: ['public'] as const, maxRows: 100, maxConditions: 100 }
 
 /** The faults of an operation `o` that follows an operation `a`. */
-function faultsOf (operation: object): readonly Fault[] {
+function faultsOf (operation: object): readonly Issue[] {
   try {
     planBatch([{ id: 'a', op: 'select', table: 't' }, { id: 'o', ...operation }] as never, limits)
     return []

@@ -5,7 +5,7 @@
 import { PassThrough } from 'node:stream'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { hearFarewell } from '../../../src/postgres/fatal-error-watcher.ts'
+import { watchFatalErrors } from '../../../src/postgres/fatal-error-watcher.ts'
 
 const message = (type: string, body: Buffer): Buffer => {
   const length = Buffer.alloc(4)
@@ -20,7 +20,7 @@ const ready = message('Z', Buffer.from('T'))
 
 const hear = (...chunks: readonly Buffer[]): boolean => {
   const socket = new PassThrough()
-  const farewell = hearFarewell(socket as unknown as Socket)
+  const farewell = watchFatalErrors(socket as unknown as Socket)
   for (const chunk of chunks) socket.emit('data', chunk)
   return farewell.fatal
 }

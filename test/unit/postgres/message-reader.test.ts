@@ -5,7 +5,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
-import { connectReceiving, cutMessages } from '../../../src/postgres/message-reader.ts'
+import { connectMessageReader, createMessageReader } from '../../../src/postgres/message-reader.ts'
 
 const message = (size: number, type = 'D'): Buffer => {
   const bytes = Buffer.alloc(size, type.toLowerCase())
@@ -20,7 +20,7 @@ const message = (size: number, type = 'D'): Buffer => {
  */
 const deliver = (chunks: readonly Buffer[]): readonly Buffer[] => {
   const delivered: Buffer[] = []
-  const take = cutMessages(bytes => {
+  const take = createMessageReader(bytes => {
     delivered.push(bytes)
   })
   for (const chunk of chunks) {
@@ -106,7 +106,7 @@ t.test('a socket', async t => {
   }).listen(0, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')
-  const socket: Socket = connectReceiving({
+  const socket: Socket = connectMessageReader({
     host: '127.0.0.1',
     port: (server.address() as AddressInfo).port
   })
