@@ -230,7 +230,7 @@ tokens, and logs warnings alone.
 | ${contenders.awaits.name}; ${
       contenders['postgres.js'].name
     } | [peers/postgres-js.ts](../bench/peers/postgres-js.ts): a Fastify endpoint, ` +
-    `\`sql.begin\`, one statement for role and claims, each statement awaited; the driver as ` +
+    '`sql.begin`, one statement for role and claims, each statement awaited; the driver as ' +
     `it comes |
 | ${contenders.pg.name} | [peers/pg.ts](../bench/peers/pg.ts): the same with \`pg\` and named ` +
     `statements |
