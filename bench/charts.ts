@@ -1,5 +1,5 @@
 /**
- * The charts of docs/benchmarks.md as SVG, drawn by ECharts without a browser.
+ * The charts of docs/internals/benchmarks.md as SVG, drawn by ECharts without a browser.
  *
  * In charge of: what each shows, on a white ground, so that it can be read on a dark page as well.
  * Refuses to: round or leave out a figure.

@@ -187,14 +187,15 @@ export function renderSummary (record: BenchRecord): string {
       } at ${ms} ms`
     ).join(', ')
   return '![Batches a second on one hot row, by round trip between service and ' +
-    `PostgreSQL](docs/benchmarks/hot-row.svg)
+    `PostgreSQL](docs/internals/benchmarks/hot-row.svg)
 
 Against a hand-written endpoint that awaits each statement: ${
       times(awaits)
     }. Against a PL/pgSQL function called in a transaction: ${times(inBegin)}. Measured by
 \`npm run bench\` on ${record.date.slice(0, 10)} at commit ${
       record.commit.slice(0, 7)
-    }, ${record.machine.cores} cores. [docs/benchmarks.md](docs/benchmarks.md) has all figures, ` +
+    }, ${record.machine.cores} cores. ` +
+    '[docs/internals/benchmarks.md](docs/internals/benchmarks.md) has all figures, ' +
     'what was missed, and how it is measured.'
 }
 

@@ -1,5 +1,6 @@
 /**
- * `npm run bench:report`: makes docs/benchmarks.md and its charts from bench/results.json.
+ * `npm run bench:report`: makes docs/internals/benchmarks.md and its charts from
+ * bench/results.json.
  *
  * In charge of: the page. Every figure of it comes from the record, every contender from the list.
  * Refuses to: measure, or to keep a number of its own.
@@ -20,13 +21,13 @@ import {
 } from './record.ts'
 
 const root = join(import.meta.dirname, '..')
-const CHARTS = 'docs/benchmarks'
+const CHARTS = 'docs/internals/benchmarks'
 
 /** Every file of the report by its path from the root of the project. */
 export function renderReport (record: BenchRecord): ReadonlyMap<string, string> {
   const charts = [...renderCharts(record)].map(([file, svg]) => [`${CHARTS}/${file}`, svg] as const)
   return new Map([
-    ['docs/benchmarks.md', renderPage(record, charts.map(([path]) => path))],
+    ['docs/internals/benchmarks.md', renderPage(record, charts.map(([path]) => path))],
     ...charts
   ])
 }
@@ -217,7 +218,7 @@ ${
 function describeContenders (): string {
   return `## What each contender does
 
-All work on [one schema](../bench/schema.sql), under the same role and the same row level ` +
+All work on [one schema](../../bench/schema.sql), under the same role and the same row level ` +
     `security, with as many connections to the database as there are
 clients, and answer only when the COMMIT has. Every Node contender checks the token of every ` +
     `request with \`@fastify/jwt\` (${contenders.oneflight.name} too), one of many
@@ -229,22 +230,24 @@ tokens, and logs warnings alone.
     `every operation, the others those of the last one |
 | ${contenders.awaits.name}; ${
       contenders['postgres.js'].name
-    } | [peers/postgres-js.ts](../bench/peers/postgres-js.ts): a Fastify endpoint, ` +
+    } | [peers/postgres-js.ts](../../bench/peers/postgres-js.ts): a Fastify endpoint, ` +
     '`sql.begin`, one statement for role and claims, each statement awaited; the driver as ' +
     `it comes |
-| ${contenders.pg.name} | [peers/pg.ts](../bench/peers/pg.ts): the same with \`pg\` and named ` +
+| ${contenders.pg.name} | [peers/pg.ts](../../bench/peers/pg.ts): the same with \`pg\` and named ` +
     `statements |
 | ${
       contenders['function in begin'].name
-    } | [peers/plpgsql.ts](../bench/peers/plpgsql.ts): the whole batch as one function, called ` +
+    } | [peers/plpgsql.ts](../../bench/peers/plpgsql.ts): the whole batch as one ` +
+    'function, called ' +
     `in \`sql.begin\` after role and claims |
 | ${
       contenders['bare function'].name
     } | the same function as a single statement of the login role: no role, no claims, no ` +
     `transaction block. Not the same service, but the limit |
-| ${contenders.postgraphile.name} | [peers/postgraphile.ts](../bench/peers/postgraphile.ts): its ` +
+| ${contenders.postgraphile.name} | ` +
+    '[peers/postgraphile.ts](../../bench/peers/postgraphile.ts): its ' +
     `documented settings for production, with the plugin for atomic mutations |
-| pgbench | [peers/order.sql](../bench/peers/order.sql): the statements of the hand-written ` +
+| pgbench | [peers/order.sql](../../bench/peers/order.sql): the statements of the hand-written ` +
     `endpoint with \`-M prepared\`, in C, without HTTP, tokens or JSON |
 | psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each a ` +
     'transaction of its own, in a session that has taken the role already |'
@@ -256,7 +259,8 @@ function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord
   ) => `${roundTripMs} ms is ${show(measuredRoundTripMs)} ms`)
   return `## How it is measured
 
-- A closed loop of ${connections} connections that are kept, by [autocannon](../bench/load.ts) ` +
+- A closed loop of ${connections} connections that are kept, by ` +
+    '[autocannon](../../bench/load.ts) ' +
     `in a process of its own. Contenders are warmed up by ${
       show(slices.warmUpBatches)
     } batches each (fewer
@@ -269,7 +273,8 @@ function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord
 - Before any time is taken, the answers of all contenders are compared; after every slice the ` +
     `rows in the database are. A contender that did less, or
   answered anything but success, fails the run.
-- The round trip is given by [a proxy](../bench/delay-proxy.ts) that holds back each direction ` +
+- The round trip is given by [a proxy](../../bench/delay-proxy.ts) that holds back each ` +
+    'direction ' +
     `for half of it, the same for all; without one everybody connects directly.
   Timers are not exact${
       delayed.length === 0 ? '' : `: measured by \`select 1\`, ${delayed.join(', ')}`

@@ -132,7 +132,9 @@ async function runParts (chosen: readonly string[]): Promise<void> {
   if (quick || names.length > 0) return console.log('not the whole of it: nothing was written')
   writeFileSync(resultsFile, `${JSON.stringify(record, null, 1)}\n`)
   writeReport(record)
-  console.log('written: bench/results.json, docs/benchmarks.md, docs/benchmarks/')
+  console.log(
+    'written: bench/results.json, docs/internals/benchmarks.md, docs/internals/benchmarks/'
+  )
 }
 
 async function playAll (

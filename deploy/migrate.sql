@@ -5,7 +5,7 @@
 --
 -- login_role is the role that the service logs in with. Run it as often as you like: what is there stays as it is.
 -- Roles of tokens get no right here, so no batch can read the answers of others or forge one. (Who writes triggers and functions that batches run is trusted:
--- docs/security.md.)
+-- docs/operations/security.md.)
 
 begin;
 

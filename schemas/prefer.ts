@@ -1,7 +1,7 @@
 /**
  * The words of the `Prefer` header (RFC 7240): every preference the service knows, with its values,
  * its default and its meaning. The reading of the header, what a flight is told and the table in
- * docs/language.md are all made from this one object.
+ * docs/reference/language.md are all made from this one object.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'

@@ -37,17 +37,17 @@ const blocks: readonly Block[] = [
   { file: 'README.md', name: 'config', render: renderConfig },
   { file: 'README.md', name: 'promises', render: renderPromises },
   { file: 'README.md', name: 'bench', render: () => renderSummary(readRecord()) },
-  { file: 'docs/language.md', name: 'members', render: renderMembers },
-  { file: 'docs/language.md', name: 'operators', render: renderOperators },
-  { file: 'docs/language.md', name: 'operands', render: renderOperands },
-  { file: 'docs/language.md', name: 'modifiers', render: renderModifiers },
-  { file: 'docs/language.md', name: 'preferences', render: renderPreferences },
-  { file: 'docs/cli.md', name: 'commands', render: renderCommands },
-  { file: 'docs/cli.md', name: 'start', render: () => renderCommand('start') },
-  { file: 'docs/cli.md', name: 'run', render: () => renderCommand('run') },
-  { file: 'docs/cli.md', name: 'check', render: () => renderCommand('check') },
-  { file: 'docs/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
-  { file: 'docs/reliability.md', name: 'figures', render: renderFigures }
+  { file: 'docs/reference/language.md', name: 'members', render: renderMembers },
+  { file: 'docs/reference/language.md', name: 'operators', render: renderOperators },
+  { file: 'docs/reference/language.md', name: 'operands', render: renderOperands },
+  { file: 'docs/reference/language.md', name: 'modifiers', render: renderModifiers },
+  { file: 'docs/reference/language.md', name: 'preferences', render: renderPreferences },
+  { file: 'docs/reference/cli.md', name: 'commands', render: renderCommands },
+  { file: 'docs/reference/cli.md', name: 'start', render: () => renderCommand('start') },
+  { file: 'docs/reference/cli.md', name: 'run', render: () => renderCommand('run') },
+  { file: 'docs/reference/cli.md', name: 'check', render: () => renderCommand('check') },
+  { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
+  { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures }
 ]
 
 const check = process.argv.includes('--check')

@@ -1,6 +1,7 @@
 /**
- * `docs/reference.png`: the reference page after its batch was sent, on the shop of `npm run dev`.
- * Starts all it needs and ends it. Run by `node scripts/screenshot.ts`; needs Chromium.
+ * `docs/reference/api-reference.png`: the reference page after its batch was sent, on the shop of
+ * `npm run dev`. Starts all it needs and ends it. Run by `node scripts/screenshot.ts`; needs
+ * Chromium.
  */
 import { readFile } from 'node:fs/promises'
 import { pino } from 'pino'
@@ -49,7 +50,11 @@ try {
       'document.getAnimations().every(({ playState }) => playState !== "running")'
     )
     await page.mouse.move(0, 0)
-    await page.screenshot({ path: 'docs/reference.png', animations: 'disabled', caret: 'hide' })
+    await page.screenshot({
+      path: 'docs/reference/api-reference.png',
+      animations: 'disabled',
+      caret: 'hide'
+    })
   } finally {
     await browser.close()
     await service.stop()

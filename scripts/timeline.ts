@@ -1,9 +1,9 @@
 /**
- * Draws docs/how-it-works/timeline.svg: a transaction of four operations, each awaited, above the
- * same in one flight, on one scale of time. `node scripts/timeline.ts` writes it. In charge of:
- * where a message leaves and arrives, and how long the first lock is held. Refuses to: claim
- * figures; the round trips it draws are those that docs/benchmarks.md counts on the wire (held by
- * test/docs/how-it-works.test.ts).
+ * Draws docs/internals/how-it-works/timeline.svg: a transaction of four operations, each awaited,
+ * above the same in one flight, on one scale of time. `node scripts/timeline.ts` writes it. In
+ * charge of: where a message leaves and arrives, and how long the first lock is held. Refuses to:
+ * claim figures; the round trips it draws are those that docs/internals/benchmarks.md counts on the
+ * wire (held by test/docs/how-it-works.test.ts).
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -16,7 +16,7 @@ interface Story {
   readonly bursts: readonly Burst[]
 }
 
-export const file = 'docs/how-it-works/timeline.svg'
+export const file = 'docs/internals/how-it-works/timeline.svg'
 
 const operations = ['operation 1', 'operation 2', 'operation 3', 'operation 4'] as const
 

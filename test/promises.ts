@@ -1,8 +1,8 @@
 /**
  * The promises that the README makes, each with the test files behind it, and the reading of the
  * figures that the fault harness measured for them. The README's table and that of
- * docs/reliability.md are made from this one list (`npm run docs`). In charge of naming; it runs
- * nothing. What a figure is, test/chaos/scenario.ts says.
+ * docs/operations/reliability.md are made from this one list (`npm run docs`). In charge of naming;
+ * it runs nothing. What a figure is, test/chaos/scenario.ts says.
  */
 import type { Figure } from './chaos/scenario.ts'
 

@@ -1,6 +1,6 @@
 /**
  * The words of the command line: every command and option with what is said of it. Parsing,
- * `--help` and the tables of docs/cli.md are all made from this one object.
+ * `--help` and the tables of docs/reference/cli.md are all made from this one object.
  */
 import { ConfigSchema } from '../../schemas/config.ts'
 import { Preferences } from '../../schemas/prefer.ts'

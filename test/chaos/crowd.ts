@@ -160,7 +160,10 @@ function pause (random: () => number, attempt: number): Promise<void> {
   return delay((10 + 60 * random()) * Math.min(attempt, 4))
 }
 
-/** Whether the same batch may succeed when it is sent again, as docs/reliability.md says it. */
+/**
+ * Whether the same batch may succeed when it is sent again, as docs/operations/reliability.md says
+ * it.
+ */
 function isPassing ({ status, text }: Answer, code: string): boolean {
   return status === 503 || status === 504 || code === 'commit_unknown' ||
     (status === 409 && text.includes('"retryable":true'))

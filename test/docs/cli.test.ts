@@ -1,4 +1,7 @@
-/** The command lines of docs/cli.md print what stands below them, on the shop of `npm run dev`. */
+/**
+ * The command lines of docs/reference/cli.md print what stands below them, on the shop of `npm run
+ * dev`.
+ */
 import { spawn } from 'node:child_process'
 import { chmodSync, readFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
@@ -26,7 +29,7 @@ t.test('every command line, in its order', async t => {
     ONEFLIGHT_URL: service.url,
     ONEFLIGHT_TOKEN: token(CUSTOMER)
   })
-  const page = read('docs/cli.md')
+  const page = read('docs/reference/cli.md')
   const blocks = codeBlocks(page)
   const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter((
     [{ language, lead }]

@@ -1,6 +1,6 @@
 /**
- * Every example of docs/language.md, written with the client: it sends what stands there and
- * answers what stands there, and no word of the language lacks one. What the service refuses is
+ * Every example of docs/reference/language.md, written with the client: it sends what stands there
+ * and answers what stands there, and no word of the language lacks one. What the service refuses is
  * refused by the types as well where they can know it.
  */
 import { readFileSync } from 'node:fs'

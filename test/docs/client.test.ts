@@ -1,7 +1,7 @@
 /**
- * The examples of README.md, docs/client.md and client/README.md: they compile, they run on the
- * shop of `npm run dev` one after the other, and print what stands behind them. A block that begins
- * with the name of a file is that file; every other one is a program of its own, which has
+ * The examples of README.md, docs/reference/client.md and client/README.md: they compile, they run
+ * on the shop of `npm run dev` one after the other, and print what stands behind them. A block that
+ * begins with the name of a file is that file; every other one is a program of its own, which has
  * `client`, `$` and `OneflightError` as the page says.
  */
 import { execFile } from 'node:child_process'
@@ -28,7 +28,7 @@ const compilerOptions = {
   types: ['node']
 }
 
-for (const page of ['README.md', 'docs/client.md', 'client/README.md']) {
+for (const page of ['README.md', 'docs/reference/client.md', 'client/README.md']) {
   t.test(page, async t => {
     const directory = t.testdir({
       'package.json': '{"type":"module"}',

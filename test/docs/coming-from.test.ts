@@ -1,7 +1,7 @@
 /**
- * docs/coming-from.md: its batches are answered as printed on the sample shop, the endpoint written
- * by hand does what the first of them does, and no word of Oneflight in its table is one that the
- * language does not have.
+ * docs/guides/coming-from.md: its batches are answered as printed on the sample shop, the endpoint
+ * written by hand does what the first of them does, and no word of Oneflight in its table is one
+ * that the language does not have.
  */
 import { STATUS_CODES } from 'node:http'
 import { pathToFileURL } from 'node:url'
@@ -21,7 +21,7 @@ interface Example {
   readonly answer: string
 }
 
-const page = readPage('docs/coming-from.md')
+const page = readPage('docs/guides/coming-from.md')
 const blocks = readBlocks(page)
 
 /** A batch, or `HTTP/1.1 …` when the batch before is sent once more; then the answer. */

@@ -14,7 +14,7 @@ t.test('the generated tables', async t => {
   t.match(run('--check'), {
     status: 1,
     stderr:
-      /README\.md is not up to date[^]*docs\/language\.md is not up to date[^]*docs\/reliability\.md is not up to date/
+      /README\.md is not up to date[^]*docs\/reference\/language\.md is not up to date[^]*docs\/operations\/reliability\.md is not up to date/
   })
   for (const [file, text] of Object.entries(emptyPages)) {
     t.equal(read(file), text, 'checking writes nothing')
@@ -46,14 +46,14 @@ t.test('the generated tables', async t => {
       '| `$inc` | a number or a reference | adds a number',
       '| `tx` | `commit`, `rollback` | '
     ]
-  ) t.ok(read('docs/language.md').includes(`\n${row}`), row)
+  ) t.ok(read('docs/reference/language.md').includes(`\n${row}`), row)
 
   for (
     const row of [
       '| `oneflight run <file|->` |'.replaceAll('|-', '\\|-'),
       '| `--isolation <level>` | isolation level of the transaction (one of read-committed, '
     ]
-  ) t.ok(read('docs/cli.md').includes(`\n${row}`), row)
+  ) t.ok(read('docs/reference/cli.md').includes(`\n${row}`), row)
 
   t.equal(run('--check').status, 0, 'what was written is what is checked')
   writeFileSync(`${directory}/README.md`, '# No markers\n')

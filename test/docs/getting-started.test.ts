@@ -1,7 +1,8 @@
 /**
- * docs/getting-started.md, "Your own database" and "From TypeScript": the SQL makes the database,
- * the commands start the service, make a token and send a batch, which is answered as printed, and
- * the program does what it is said to. The other commands of the page are run by commands.test.ts.
+ * docs/guides/getting-started.md, "Your own database" and "From TypeScript": the SQL makes the
+ * database, the commands start the service, make a token and send a batch, which is answered as
+ * printed, and the program does what it is said to. The other commands of the page are run by
+ * commands.test.ts.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +24,7 @@ const suffix = `${process.pid}_${Date.now().toString(36)}`
 const rename = (text: string): string =>
   text.replace(/\b(oneflight|app_user)\b(?!-)/g, `$1_${suffix}`)
 
-const page = readPage('docs/getting-started.md')
+const page = readPage('docs/guides/getting-started.md')
 const blocks = readBlocks(
   page.slice(page.indexOf('## Your own database'), page.indexOf('## With Docker'))
 )

@@ -1,6 +1,6 @@
 /**
- * docs/how-it-works.md: its diagram is drawn by its script and shows the round trips that were
- * counted on the wire, and its SQL does on the sample shop what it is said to do.
+ * docs/internals/how-it-works.md: its diagram is drawn by its script and shows the round trips that
+ * were counted on the wire, and its SQL does on the sample shop what it is said to do.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { awaited, countRoundTrips, drawTimeline, file, flight } from '../../scri
 import { useShop } from '../support/docs/commands.ts'
 import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 
-const page = readPage('docs/how-it-works.md')
+const page = readPage('docs/internals/how-it-works.md')
 
 t.test('the diagram', async t => {
   const directory = t.testdir()

@@ -1,6 +1,6 @@
 /**
- * Every example of docs/language.md is sent to the data of the page and answered as printed, and no
- * word of the language lacks one.
+ * Every example of docs/reference/language.md is sent to the data of the page and answered as
+ * printed, and no word of the language lacks one.
  */
 import { readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'

@@ -52,13 +52,16 @@ t.test('anchors are those of GitHub', async t => {
 })
 
 t.test('faults are seen', async t => {
-  t.equal(faultOf('docs/language.md', '../README.md#errors'), undefined)
-  t.equal(faultOf('docs/language.md', 'https://www.postgresql.org/'), undefined)
-  t.equal(faultOf('docs/language.md', '#filters'), undefined)
-  t.equal(faultOf('docs/language.md', '../examples/'), undefined)
-  t.equal(faultOf('docs/language.md', 'README.md'), 'there is no such file')
-  t.equal(faultOf('docs/language.md', '#filtres'), 'there is no such heading')
-  t.equal(faultOf('docs/language.md', '../package.json#scripts'), 'only a page has headings')
+  t.equal(faultOf('docs/reference/language.md', '../../README.md#errors'), undefined)
+  t.equal(faultOf('docs/reference/language.md', 'https://www.postgresql.org/'), undefined)
+  t.equal(faultOf('docs/reference/language.md', '#filters'), undefined)
+  t.equal(faultOf('docs/reference/language.md', '../../examples/'), undefined)
+  t.equal(faultOf('docs/reference/language.md', 'README.md'), 'there is no such file')
+  t.equal(faultOf('docs/reference/language.md', '#filtres'), 'there is no such heading')
+  t.equal(
+    faultOf('docs/reference/language.md', '../../package.json#scripts'),
+    'only a page has headings'
+  )
   t.equal(faultOf('README.md', '../README.md'), 'leaves the project')
 })
 

@@ -1,6 +1,7 @@
 /**
- * docs/policies.md: its SQL makes the database, its login role is the one the service uses, and its
- * batches answer as printed. Of docs/security.md: the tests that it names exist.
+ * docs/guides/row-level-security.md: its SQL makes the database, its login role is the one the
+ * service uses, and its batches answer as printed. Of docs/operations/security.md: the tests that
+ * it names exist.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
@@ -34,7 +35,7 @@ const major = await withAdmin(async sql =>
   Math.floor(Number((await sql`show server_version_num`)[0]?.['server_version_num']) / 10_000)
 )
 /** Views with `security_invoker` exist from PostgreSQL 15 on. */
-const blocks = codeBlocks(read('docs/policies.md')).filter(({ heading }) =>
+const blocks = codeBlocks(read('docs/guides/row-level-security.md')).filter(({ heading }) =>
   major >= 15 || heading !== 'Views'
 )
 const schema = ours(
@@ -116,7 +117,9 @@ t.test('in a subquery the claims are read once a statement', async t => {
 })
 
 t.test('every test that the page on security names is there', async t => {
-  const named = [...new Set(read('docs/security.md').match(/`test\/[\w/-]+\.test\.ts`/g))].map(
+  const named = [
+    ...new Set(read('docs/operations/security.md').match(/`test\/[\w/-]+\.test\.ts`/g))
+  ].map(
     name => name.slice(1, -1)
   )
   t.not(named.length, 0)

@@ -75,7 +75,7 @@ t.test('the tables', async t => {
       encoding: 'utf8'
     })
     t.same({ status, stderr: status === 0 ? '' : stderr }, { status: 0, stderr: '' })
-    return ['README.md', 'docs/reliability.md'].map(file =>
+    return ['README.md', 'docs/operations/reliability.md'].map(file =>
       readFileSync(`${directory}/${file}`, 'utf8')
     ).join('')
   }

@@ -1,6 +1,6 @@
 /**
- * docs/reliability.md: its curl lines answer as printed, its client repeats as it says, and its
- * tables name codes, variables and defaults as they are.
+ * docs/operations/reliability.md: its curl lines answer as printed, its client repeats as it says,
+ * and its tables name codes, variables and defaults as they are.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
-const page = read('docs/reliability.md')
+const page = read('docs/operations/reliability.md')
 const blocks = codeBlocks(page)
 
 /** The token that `npm run dev` prints is of this customer. */

@@ -1,13 +1,13 @@
 /**
- * docs/scaling.md: its list of what the service sends lacks no function and no command that is in
- * the sources, and its metrics are those of the service.
+ * docs/operations/scaling.md: its list of what the service sends lacks no function and no command
+ * that is in the sources, and its metrics are those of the service.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { readPage, root } from '../support/docs/pages.ts'
 
-const page = readPage('docs/scaling.md')
+const page = readPage('docs/operations/scaling.md')
 const read = (...patterns: readonly string[]): string =>
   globSync([...patterns], { cwd: root }).map(file => readFileSync(join(root, file), 'utf8')).join(
     '\n'

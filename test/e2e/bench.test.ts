@@ -128,8 +128,8 @@ t.test('the page is what the results come to', async t => {
   const record = readRecord()
   const report = renderReport(record)
   t.strictSame([...report.keys()], [
-    'docs/benchmarks.md',
-    ...['hot-row', 'order', 'cost', 'cpu'].map(name => `docs/benchmarks/${name}.svg`)
+    'docs/internals/benchmarks.md',
+    ...['hot-row', 'order', 'cost', 'cpu'].map(name => `docs/internals/benchmarks/${name}.svg`)
   ])
   for (const [path, text] of report) {
     t.ok(
@@ -137,7 +137,10 @@ t.test('the page is what the results come to', async t => {
       `${path} is what bench/report.ts makes of bench/results.json`
     )
   }
-  t.notOk(report.get('docs/benchmarks.md')?.includes('**not measured**'), 'the run was complete')
+  t.notOk(
+    report.get('docs/internals/benchmarks.md')?.includes('**not measured**'),
+    'the run was complete'
+  )
 })
 
 t.test('what was missed is shown as missed', async t => {
@@ -167,7 +170,7 @@ t.test('what was missed is shown as missed', async t => {
     /awaits each statement: not measured at 0 ms, 3× at 2 ms, not measured at 10 ms\./
   )
   t.match(renderGoals(record), /^ +4 +≤ 3 +missed +round trips of a batch/m)
-  t.match(renderReport(record).get('docs/benchmarks.md'), /\*\*not measured\*\*.*≥ 4×/)
+  t.match(renderReport(record).get('docs/internals/benchmarks.md'), /\*\*not measured\*\*.*≥ 4×/)
   t.strictSame(spreadOf([3, 1, 2, 10]), { median: 2.5, least: 1, most: 10 })
   t.equal(spreadOf([]), undefined)
 })

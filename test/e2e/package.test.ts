@@ -243,7 +243,7 @@ t.test('the door for programs, with types that need nothing skipped', async t =>
     // @ts-expect-error: it is a number
     const wrong: string = config.MAX_OPS
     console.log(JSON.stringify([status, statusCode, limit, wrong, problems[0], manifest.version]))`
-  const [example] = codeBlocks(readFileSync(join(root, 'docs/cli.md'), 'utf8')).filter((
+  const [example] = codeBlocks(readFileSync(join(root, 'docs/reference/cli.md'), 'utf8')).filter((
     { language }
   ) => language === 'ts')
   writeFileSync(join(folder, 'program.ts'), program)

@@ -1,7 +1,7 @@
 /**
  * Alerts, dashboard and documentation against a real scrape: every expression is PromQL, every
- * metric and label in them exists, every alert has its section in docs/operations.md, and the table
- * of metrics there is true.
+ * metric and label in them exists, every alert has its section in docs/operations/monitoring.md,
+ * and the table of metrics there is true.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -160,7 +160,11 @@ t.test('alerts', async t => {
   for (const { alert, labels, annotations } of alerts) {
     t.match(labels['severity'], /^(critical|warning)$/, alert)
     t.same(Object.keys(annotations), ['summary', 'description', 'runbook_url'], alert)
-    t.equal(annotations['runbook_url'], `docs/operations.md#${alert.toLowerCase()}`, alert)
+    t.equal(
+      annotations['runbook_url'],
+      `docs/operations/monitoring.md#${alert.toLowerCase()}`,
+      alert
+    )
   }
 })
 

@@ -452,7 +452,9 @@ t.test('its schemas and the planner judge alike', async t => {
   })
   const first = { id: 'a', op: 'select', table: 't' }
 
-  const pages = ['docs/language.md', 'docs/policies.md'].flatMap(page => codeBlocks(read(page)))
+  const pages = ['docs/reference/language.md', 'docs/guides/row-level-security.md'].flatMap(page =>
+    codeBlocks(read(page))
+  )
     .filter(({ language, text }) => language === 'json' && text.startsWith('[')).map(({ text }) =>
       text
     )

@@ -1,5 +1,6 @@
 /**
- * The typed client against a service under test, and the types of the data of docs/language.md.
+ * The typed client against a service under test, and the types of the data of
+ * docs/reference/language.md.
  *
  * In charge of: clients that close their connections, and a fetch that is made of answers.
  * Refuses to: know what the client does.
@@ -16,8 +17,8 @@ import {
 import { token, type ServiceUnderTest } from './service.ts'
 
 /**
- * The tables of docs/language.md as kysely-codegen would write them, with columns that are answered
- * as JSON.
+ * The tables of docs/reference/language.md as kysely-codegen would write them, with columns that
+ * are answered as JSON.
  */
 export interface LanguageDatabase {
   customers: { id: Generated<number>, name: string, email: string | null, city: Generated<string> }

@@ -3,7 +3,12 @@
  */
 import { readFileSync } from 'node:fs'
 
-const files = ['README.md', 'docs/language.md', 'docs/cli.md', 'docs/reliability.md']
+const files = [
+  'README.md',
+  'docs/reference/language.md',
+  'docs/reference/cli.md',
+  'docs/operations/reliability.md'
+]
 
 /**
  * Each file with the markers of its generated parts, as the project has them, and a line around
@@ -18,13 +23,18 @@ export const emptyPages: Readonly<Record<string, string>> = Object.fromEntries(f
 }))
 
 /** The same as a directory, as `t.testdir` takes it. */
-export function emptyProject (): {
-  readonly [name: string]: string | Readonly<Record<string, string>>
-} {
-  const docs = Object.fromEntries(
-    Object.entries(emptyPages).filter(([file]) => file.startsWith('docs/')).map((
-      [file, text]
-    ) => [file.slice('docs/'.length), text])
-  )
-  return { 'README.md': emptyPages['README.md'] as string, docs }
+export function emptyProject (): Directory {
+  const project: Directory = {}
+  for (const [file, text] of Object.entries(emptyPages)) {
+    const folders = file.split('/')
+    const name = folders.pop() as string
+    let folder = project
+    for (const part of folders) folder = (folder[part] ??= {}) as Directory
+    folder[name] = text
+  }
+  return project
+}
+
+interface Directory {
+  [name: string]: string | Directory
 }

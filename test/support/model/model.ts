@@ -1,7 +1,7 @@
 /**
- * What a batch should do, by docs/language.md: an interpreter that runs its operations one after
- * the other, awaiting each, as SQL with literals written by hand; references are looked up in
- * JavaScript, in rows that were fetched before as JSON text, so that no digit is lost.
+ * What a batch should do, by docs/reference/language.md: an interpreter that runs its operations
+ * one after the other, awaiting each, as SQL with literals written by hand; references are looked
+ * up in JavaScript, in rows that were fetched before as JSON text, so that no digit is lost.
  *
  * In charge of: rows, failures and what is left in the tables. It shares nothing with the service:
  * no parameter, no published row, no code. Refuses to: check the grammar (batches come from

@@ -137,7 +137,7 @@ t.test('what is started together', async t => {
 })
 
 t.test('the commands above and in the documentation are these', async t => {
-  for (const file of ['compose.yaml', 'docs/operations.md']) {
+  for (const file of ['compose.yaml', 'docs/operations/monitoring.md']) {
     const content = readFileSync(join(root, file), 'utf8')
     const commands = [
       ...content.matchAll(

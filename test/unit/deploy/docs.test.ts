@@ -17,7 +17,7 @@ const anchors = (markdown: string): Set<string> =>
     )
   )
 
-for (const file of ['docs/operations.md', 'deploy/kubernetes/README.md']) {
+for (const file of ['docs/operations/monitoring.md', 'deploy/kubernetes/README.md']) {
   t.test(file, async t => {
     const text = read(file)
     const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link as string).filter(
