@@ -465,7 +465,9 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
 /** The client has no preference that the service does not know. */
 const notOfTheClient = 'No guesses'
 
-const page = codeBlocks(readFileSync(new URL('../../docs/language.md', import.meta.url), 'utf8'))
+const page = codeBlocks(
+  readFileSync(new URL('../../docs/reference/language.md', import.meta.url), 'utf8')
+)
 const [tables = '', data = ''] = page.filter(({ language }) => language === 'sql').map(({ text }) =>
   text
 )

@@ -25,7 +25,7 @@ interface Example {
   answer?: string
 }
 
-const page = readFileSync(new URL('../../docs/language.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../docs/reference/language.md', import.meta.url), 'utf8')
 const blocks = codeBlocks(page)
 const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map((
   { text }

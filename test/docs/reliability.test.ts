@@ -228,7 +228,7 @@ t.test('what the page points to is there, and what the README points to on it', 
       ([, heading = '']) => heading.toLowerCase().replace(/[^\w\- ]/g, '').replaceAll(' ', '-')
     )
   )
-  const targets = [/\]\(#([^)]+)\)/g, /\]\(docs\/reliability\.md#([^)]+)\)/g].flatMap((link, i) =>
+  const targets = [/\]\(#([^)]+)\)/g, /\]\(docs\/operations\/reliability\.md#([^)]+)\)/g].flatMap((link, i) =>
     Array.from(
       (i === 0 ? page : read('README.md')).matchAll(link),
       ([, anchor]) => anchor as string

@@ -13,10 +13,10 @@ const read = (...patterns: readonly string[]): string =>
     '\n'
   )
 
-/** Of the sources, what is sent: comments are not. */
+/** The SQL in the sources: without comments, and with texts joined that are broken over lines. */
 const sent = read('src/sql/*.ts', 'src/postgres/*.ts', 'src/transaction/*.ts', 'deploy/migrate.sql')
   .replaceAll(
-    /\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^--.*$/gm,
+    /\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^--.*$|' \+\n *'/gm,
     ''
   )
 

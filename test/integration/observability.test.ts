@@ -25,7 +25,7 @@ const schema = watchedSchema(0.3)
 
 const alerts = await readAlerts()
 const dashboard = await readDashboard()
-const page = readFileSync(join(observability, '../../docs/operations.md'), 'utf8')
+const page = readFileSync(join(observability, '../../docs/operations/monitoring.md'), 'utf8')
 
 /** What Prometheus and its prober add by themselves: to every sample, and as metrics. */
 const TARGET_LABELS = ['job', 'instance']

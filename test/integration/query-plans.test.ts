@@ -192,7 +192,7 @@ t.test('off, it is refused and never run instead', async t => {
 
 t.test("every example of the language has a plan with nothing of the service's own", async t => {
   const blocks = codeBlocks(
-    readFileSync(new URL('../../docs/language.md', import.meta.url), 'utf8')
+    readFileSync(new URL('../../docs/reference/language.md', import.meta.url), 'utf8')
   )
   const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map((
     { text }

@@ -49,7 +49,7 @@ t.test('files that name sections of a page', async t => {
       'deploy/observability/prometheus.yml'
     ]
   ) {
-    const named = [...read(file).matchAll(/(docs\/[a-z-]+\.md)#([a-z-]+)/g)]
+    const named = [...read(file).matchAll(/(docs\/[a-z/-]+\.md)#([a-z-]+)/g)]
     for (const [link, page = '', anchor = ''] of named) {
       t.ok(anchors(read(page)).has(anchor), `${file}: ${link}`)
     }
