@@ -1,14 +1,12 @@
 /**
- * SQLSTATE → failure: the one table of how a PostgreSQL error is answered. It reads codes and the
- * names of routines, never the text of a message.
+ * Translates PostgreSQL errors into failures. It reads SQLSTATEs and names of routines, never the
+ * text of a message.
  */
-import { conditions } from './conditions.ts'
 import { Failure, failure, type FailureDetails } from './catalogue.ts'
+import { conditions } from './conditions.ts'
+import { classOf, isValueError, SqlState, SqlStateClass } from './sqlstates.ts'
 
-/**
- * The fields of PostgreSQL's ErrorResponse that are used (protocol docs, "Error and Notice Message
- * Fields").
- */
+/** The fields we use of an ErrorResponse (protocol docs, "Error and Notice Message Fields"). */
 export interface DatabaseError {
   readonly code: string
   readonly message: string
@@ -17,54 +15,58 @@ export interface DatabaseError {
   readonly detail?: string
   readonly hint?: string
   readonly constraint_name?: string
-  /** Where the error is in the text of the statement. Missing when it is inside of a function. */
+  /** Position in the text of the statement; missing for an error inside a function. */
   readonly position?: string
-  /** The text of the statement; postgres.js adds it. */
+  /** Text of the statement, added by postgres.js. */
   readonly query?: string
 }
 
-/** What an error is, which function of PostgreSQL's sources reported it, and where. */
 type ErrorOrigin = Pick<DatabaseError, 'code' | 'routine' | 'position'>
 
-/** Status by SQLSTATE or class prefix; the first match wins, no match is 500. */
-const statuses: ReadonlyArray<readonly [prefix: string, status: number]> = [
-  ['40001', 409],
-  ['40P01', 409],
-  ['55P03', 409],
-  ['23503', 409],
-  ['23505', 409],
-  ['23P01', 409],
-  ['23001', 409],
-  ['23502', 400],
-  ['23514', 400],
-  ['22', 400],
-  ['25006', 403],
-  ['28', 403],
-  ['0L', 403],
-  ['0P', 403],
-  ['42501', 403],
-  ['42P01', 404],
-  ['42883', 404],
-  ['3F000', 404],
-  ['42', 400],
-  ['44', 400],
-  ['54', 400],
-  ['0A', 400],
-  ['21', 400],
-  ['P0', 400],
-  // Among others an insert into a view that takes none: the client alone chose the table.
-  ['55000', 400],
-  // temp_file_limit is exceeded: the same request would need as many temporary files again.
-  ['53400', 400],
-  ['57014', 504]
-]
+/** HTTP status by SQLSTATE. A code that is not listed has the status of its class. */
+const statuses: ReadonlyMap<string, number> = new Map([
+  [SqlState.serialization_failure, 409],
+  [SqlState.deadlock_detected, 409],
+  [SqlState.lock_not_available, 409],
+  [SqlState.foreign_key_violation, 409],
+  [SqlState.unique_violation, 409],
+  [SqlState.exclusion_violation, 409],
+  [SqlState.restrict_violation, 409],
+  [SqlState.not_null_violation, 400],
+  [SqlState.check_violation, 400],
+  [SqlState.read_only_sql_transaction, 403],
+  [SqlState.insufficient_privilege, 403],
+  [SqlState.undefined_table, 404],
+  [SqlState.undefined_function, 404],
+  [SqlState.invalid_schema_name, 404],
+  // For example an insert into a view that cannot be inserted into: the client chose the table.
+  [SqlState.object_not_in_prerequisite_state, 400],
+  // temp_file_limit is exceeded: the same request would exceed it again.
+  [SqlState.configuration_limit_exceeded, 400],
+  [SqlState.query_canceled, 504]
+])
+
+/** HTTP status by class of SQLSTATEs. A class that is not listed has status 500. */
+const classStatuses: ReadonlyMap<string, number> = new Map([
+  [SqlStateClass.data_exception, 400],
+  [SqlStateClass.invalid_authorization_specification, 403],
+  [SqlStateClass.invalid_grantor, 403],
+  [SqlStateClass.invalid_role_specification, 403],
+  [SqlStateClass.syntax_error_or_access_rule_violation, 400],
+  [SqlStateClass.with_check_option_violation, 400],
+  [SqlStateClass.program_limit_exceeded, 400],
+  [SqlStateClass.feature_not_supported, 400],
+  [SqlStateClass.cardinality_violation, 400],
+  [SqlStateClass.plpgsql_error, 400]
+])
 
 /**
- * Routines of PostgreSQL that raise 42883 (undefined_function) because a type has no operator: the
- * types in the request do not fit each other. Other routines raise it for a function: for one in
- * the statement itself the error has a position, and then it is an aggregate that the type of a
- * column does not have. Within a function, trigger, view, policy or default it has none:
- * PostgreSQL tells the position in the text of the function apart (internal_position).
+ * PostgreSQL's routines that raise undefined_function because a type lacks an operator: the types
+ * in the request do not match, which is a 400. Any other routine raises it for a missing function,
+ * a 404, except when the error has a position. A position refers to the statement we built, and
+ * the only function missing there is an aggregate that the column's type does not have. For an
+ * error inside a function, trigger, view, policy or default, PostgreSQL reports another field
+ * (internal_position).
  */
 const missingOperator: ReadonlySet<string | undefined> = new Set([
   'op_error',
@@ -78,64 +80,79 @@ const missingOperator: ReadonlySet<string | undefined> = new Set([
   'record_cmp'
 ])
 
-const unavailable = /^(?:08|53(?!400)|57P0[123])/
-const retryable = new Set(['40001', '40P01', '55P03'])
+const retryable: ReadonlySet<string> = new Set([
+  SqlState.serialization_failure,
+  SqlState.deadlock_detected,
+  SqlState.lock_not_available
+])
 
-/** What the caller knows about the place of an error; `op` null: at COMMIT. */
+const shutdowns: ReadonlySet<string> = new Set([
+  SqlState.admin_shutdown,
+  SqlState.crash_shutdown,
+  SqlState.cannot_connect_now
+])
+
+/** Where an error occurred and how much of it the client may see. */
 export interface ErrorPlace {
+  /** Id of the operation; null at COMMIT. */
   readonly op: string | null
   readonly index: number | null
-  /** true when the transaction ran under ANON_ROLE: lack of privilege is then answered 401. */
+  /** The transaction ran as ANON_ROLE: a missing privilege is then answered with 401. */
   readonly anonymous: boolean
-  /** true with ERROR_VERBOSITY=verbose: `detail`, `hint` and values in messages are passed on. */
+  /** ERROR_VERBOSITY=verbose: send `detail`, `hint` and values in messages. */
   readonly verbose: boolean
 }
 
-/**
- * Translates an error that PostgreSQL raised inside a transaction which therefore did not commit.
- */
+/** Translates a PostgreSQL error of a transaction that did not commit. */
 export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure {
   const details = describe(error, place)
-  if (unavailable.test(error.code)) {
-    return failure('database_unavailable', undefined, details, error)
-  }
+  if (isUnavailable(error.code)) return failure('database_unavailable', undefined, details, error)
   return new Failure({
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error, place.anonymous),
-    // PostgreSQL names the kind of statement, and here every operation is a query around what it
-    // changes.
-    message: error.routine === 'PreventCommandIfReadOnly'
-      ? 'The transaction is read-only.'
-      : place.verbose
-        ? error.message
-        : withoutValues(error),
+    message: messageOf(error, place.verbose),
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })
 }
 
-/**
- * HTTP status of an SQLSTATE. `PTxyz` is PostgREST's way for a function to choose a status itself.
- */
-export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
-  const { code: sqlstate, routine, position } = error
-  if (sqlstate === '42883' && (missingOperator.has(routine) || position !== undefined)) return 400
-  if (sqlstate === '42501' && anonymous) return 401
-  if (/^PT[45]\d\d$/.test(sqlstate)) return Number(sqlstate.slice(2))
-  return statuses.find(([prefix]) => sqlstate.startsWith(prefix))?.[1] ?? 500
+/** The server cannot be used: connection lost, shutting down, out of connections or resources. */
+function isUnavailable (sqlstate: string): boolean {
+  const cls = classOf(sqlstate)
+  return cls === SqlStateClass.connection_exception || shutdowns.has(sqlstate) ||
+    (cls === SqlStateClass.insufficient_resources &&
+      sqlstate !== SqlState.configuration_limit_exceeded)
 }
 
 /**
- * The message of an error. Those about data (class 22, and 42601 of a full text query) quote it:
- * `invalid input syntax for type integer: "…"`. It may come from a row, and answers end up in the
- * logs of clients and proxies. Quotes are those of any language of the server.
+ * HTTP status of an error. `PTxyz` is PostgREST's convention for a function that sets the status.
+ */
+export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
+  const { code, routine, position } = error
+  if (code === SqlState.undefined_function &&
+    (missingOperator.has(routine) || position !== undefined)) return 400
+  if (code === SqlState.insufficient_privilege && anonymous) return 401
+  if (/^PT[45]\d\d$/.test(code)) return Number(code.slice(2))
+  return statuses.get(code) ?? classStatuses.get(classOf(code)) ?? 500
+}
+
+function messageOf (error: DatabaseError, verbose: boolean): string {
+  // PostgreSQL's message names the wrong kind of statement: operations run inside of a SELECT.
+  if (error.routine === 'PreventCommandIfReadOnly') return 'The transaction is read-only.'
+  return verbose ? error.message : withoutValues(error)
+}
+
+/**
+ * The message of an error without the value that it quotes: `invalid input syntax for type integer:
+ * "…"`. The value may come from a row, and clients and proxies log answers. Covers the quotes of
+ * every language PostgreSQL is translated to.
  */
 export function withoutValues (
   { code, message }: Pick<DatabaseError, 'message'> & { readonly code?: string }
 ): string {
-  if (!/^(?:22|42601)/.test(code ?? '')) return message
-  // Not by one expression: its time would grow with the square of the quotes that a message holds.
+  if (code === undefined || !isValueError(code)) return message
+  // Not one expression: its time would grow with the square of the number of quotes.
   const start = message.search(/["«»„“‘「]/)
   const end = Math.max(...[...'"»«“”’」'].map(quote => message.lastIndexOf(quote)))
   return start < 0 || end <= start

@@ -7,6 +7,7 @@ import { catalogue, failure, Failure, type FailureCode } from '../errors/catalog
 import { conditions } from '../errors/conditions.ts'
 import { answerFailure } from '../errors/envelope.ts'
 import { fromDatabase } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 
 export interface ErrorAnswer {
   readonly status: number
@@ -119,14 +120,20 @@ function describeAnswer (status: number, failures: readonly Failure[]): ErrorAns
 /** What clients see most of PostgreSQL. */
 const typical = [
   raised({
-    code: '23514',
+    code: SqlState.check_violation,
     message: 'new row for relation "stock" violates check constraint "stock_qty_check"',
     constraint_name: 'stock_qty_check'
   }),
-  raised({ code: '42501', message: 'permission denied for table orders' }),
-  raised({ code: '42P01', message: 'relation "public.order" does not exist' }),
   raised({
-    code: '23505',
+    code: SqlState.insufficient_privilege,
+    message: 'permission denied for table orders'
+  }),
+  raised({
+    code: SqlState.undefined_table,
+    message: 'relation "public.order" does not exist'
+  }),
+  raised({
+    code: SqlState.unique_violation,
     message: 'duplicate key value violates unique constraint "orders_pkey"',
     constraint_name: 'orders_pkey'
   })

@@ -1,0 +1,29 @@
+/**
+ * The named SQLSTATEs agree with PostgreSQL's own table.
+ */
+import t from 'tap'
+import { conditions } from '../../../src/errors/conditions.ts'
+import {
+  isUndefinedTable,
+  isValueError,
+  SqlState,
+  SqlStateClass
+} from '../../../src/errors/sqlstates.ts'
+
+t.test('every name is the one PostgreSQL gives to the code', async t => {
+  for (const [name, code] of Object.entries(SqlState)) t.equal(conditions.get(code), name)
+})
+
+t.test('every class is named after its first condition', async t => {
+  for (const [name, prefix] of Object.entries(SqlStateClass)) {
+    t.equal(conditions.get(`${prefix}000`), name)
+  }
+})
+
+t.test('a missing schema counts as a missing table', async t => {
+  t.same(['42P01', '3F000', '42703', '42501'].map(isUndefinedTable), [true, true, false, false])
+})
+
+t.test('class 22 and the syntax error of a text query are about a value', async t => {
+  t.same(['22P02', '42601', '42P01', '23505'].map(isValueError), [true, true, false, false])
+})
