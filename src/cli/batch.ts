@@ -21,7 +21,7 @@ export interface BatchText {
 
 type Element = Readonly<Record<string, unknown>>
 
-export function readBatch ({ name, bytes }: Input): BatchText {
+export function readBatchText ({ name, bytes }: Input): BatchText {
   const text = bytes.toString()
   const batch = tryParse(text)
   return {

@@ -2,26 +2,17 @@
  * `oneflight check`: batches held against the grammar by the code of the service itself, without a
  * service and without a database. Tables, columns and types are the database's business.
  */
-import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
-import { batchSchema } from '../../schemas/batch.ts'
 import { readLimits, type ConfigError, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findDuplicate } from '../json/duplicate-key.ts'
-import { parseJson } from '../json/parse.ts'
 import { createLocator, type Place } from '../json/source.ts'
 import { findSyntaxFault } from '../json/syntax.ts'
-import { planBatch } from '../plan/plan-batch.ts'
-import { checkIds, refuseBody } from '../plan/validate-body.ts'
+import { readBatch } from '../plan/read-batch.ts'
 import { UsageError } from './arguments.ts'
-import { describeFaults, readBatch } from './batch.ts'
+import { describeFaults, readBatchText } from './batch.ts'
 import { readInput, type Input } from './input.ts'
 import { count, visible } from './text.ts'
 import type { CliContext } from './context.ts'
-
-interface Rules {
-  readonly limits: Limits
-  readonly body: TypeCheck<ReturnType<typeof batchSchema>>
-}
 
 /**
  * Prints every fault of every file, a line each, or that there is none. Resolves with the exit
@@ -32,12 +23,11 @@ export async function check (
   { env, stdin, stdout }: CliContext
 ): Promise<number> {
   const limits = limitsOf(env)
-  const rules = { limits, body: TypeCompiler.Compile(batchSchema(limits.MAX_OPS)) }
   let code = 0
   for (const file of files) {
     const input = await readInput(file, stdin)
     try {
-      const operations = plan(input.bytes, rules)
+      const operations = countOperations(input.bytes, limits)
       stdout.write(visible(`${input.name}: ok: ${count(operations, 'operation')}`) + '\n')
     } catch (error) {
       if (!(error instanceof Failure)) throw error
@@ -48,22 +38,19 @@ export async function check (
   return code
 }
 
-/** Number of operations. Throws the Failure that the service would answer. */
-function plan (bytes: Buffer, { limits, body }: Rules): number {
+/** Number of operations in a valid batch. Throws the Failure that the service would return. */
+function countOperations (bytes: Buffer, limits: Limits): number {
   if (bytes.length > limits.MAX_BODY_BYTES) throw failure('body_too_large')
-  const batch: unknown = parseJson(bytes)
-  if (!body.Check(batch)) throw refuseBody(body.Errors(batch).First())
-  checkIds(batch)
-  const [schema = '', ...more] = limits.DB_SCHEMAS
-  return planBatch(batch, {
-    schemas: [schema, ...more],
+  return readBatch(bytes, {
+    schemas: limits.DB_SCHEMAS,
+    maxOps: limits.MAX_OPS,
     maxRows: limits.MAX_ROWS,
     maxConditions: limits.MAX_CONDITIONS
   }).operations.length
 }
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {
-  const batch = readBatch(input)
+  const batch = readBatchText(input)
   return describeFaults(
     { code, message, ...details },
     batch,

@@ -8,7 +8,7 @@ import type { ErrorObject } from '../../schemas/error.ts'
 import { indentJson } from '../json/source.ts'
 import { readAnswer, type Result } from './response.ts'
 import { UsageError } from './arguments.ts'
-import { describeFaults, readBatch, type BatchText } from './batch.ts'
+import { describeFaults, readBatchText, type BatchText } from './batch.ts'
 import { commands, type OptionItem, type RunOptions } from './commands.ts'
 import { readBytes, readInput } from './input.ts'
 import { send, type Loss, type Message } from './send.ts'
@@ -34,7 +34,7 @@ export async function run (
     timeoutMs: readTimeout(options, env)
   }
   const input = await readInput(file, stdin)
-  const batch = readBatch(input)
+  const batch = readBatchText(input)
   const tables = options.table ?? (options.json !== true && stdout.isTTY === true)
   const tell = (line: string): void => {
     stderr.write(`${visible(line)}\n`)

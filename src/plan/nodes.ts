@@ -261,7 +261,7 @@ export interface PlanOptions {
 
 /** The limits that planning enforces; names as in the configuration. */
 export interface PlanLimits {
-  readonly schemas: readonly [string, ...string[]]
+  readonly schemas: readonly string[]
   readonly maxRows: number
   readonly maxConditions: number
 }
