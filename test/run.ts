@@ -1,36 +1,34 @@
 /**
- * `npm test`: a database, tap on it, and a verdict in one last line, `N passed, N failed`.
+ * Runs the tests with tap on a PostgreSQL server of their own; the last line is `N passed, N
+ * failed`, which .tap/summary keeps.
  *
- * In charge of: the cluster's life around the run, the counts (tap's own: test points), the tests
- * that were not run with their reasons, and full coverage.
- * Refuses to: judge coverage when arguments name single test files.
- *
- * Arguments go to tap as they are: `npm test -- test/integration/batch.test.ts`, `npm test --
- * --grep=insert`. The verdict is also left in .tap/summary; `npx tap replay --reporter=base` shows
- * the run again in other forms.
+ * `--suite=unit` needs no database; `--suite=all` also demands full coverage. Without it the suite
+ * is unit, integration and docs. Other arguments go to tap: `npm test --
+ * test/integration/batch.test.ts`, `npm test -- --grep=insert`. `npx tap replay --reporter=base`
+ * shows the last run in another form.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
-import { createInterface } from 'node:readline'
 import { provideCluster } from './support/database/cluster.ts'
 import { coverageGaps } from './support/runner/coverage.ts'
-import { tapReader, type Counts } from './support/runner/tap-reader.ts'
+import type { Totals } from './support/runner/reporter.ts'
+import { runTap } from './support/runner/tap.ts'
+
+const SUITES = {
+  unit: ['test/unit'],
+  default: ['test/unit', 'test/integration', 'test/docs'],
+  all: ['test/unit', 'test/integration', 'test/docs', 'test/e2e', 'test/chaos']
+}
 
 const root = resolve(import.meta.dirname, '..')
-const args = process.argv.slice(2)
-const partial = args.some(arg =>
-  existsSync(arg) || arg.startsWith('--grep') || arg.startsWith('-g')
-)
+const { suite, args } = readArguments(process.argv.slice(2))
+const named = args.some(arg => existsSync(arg))
+const filtered = args.some(arg => /^(--grep|-g)/.test(arg))
+const withCoverage = suite === 'all' && !named && !filtered
 
-let tap: ChildProcess | undefined
-let interrupted = false
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    interrupted = true
-    tap?.kill(signal)
-  })
-}
+const stopping = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stopping.abort())
 
 const verdict = await run().catch((error: unknown) => {
   console.error(error)
@@ -42,63 +40,42 @@ writeFileSync(join(root, '.tap', 'summary'), `${summary}\n`)
 console.log(summary)
 process.exitCode = verdict.failed === 0 ? 0 : 1
 
-async function run (): Promise<{ passed: number, failed: number }> {
+async function run (): Promise<Totals> {
+  if (suite === 'unit') return runFiles({})
   const cluster = await provideCluster()
   try {
     console.log(`# database: ${cluster.kind}, ${withoutSecrets(cluster.url)}`)
-    if (interrupted) return { passed: 0, failed: 1 }
-    const { code, counts, omissions } = await runTap(cluster.url)
-    if (counts === undefined) return { passed: 0, failed: 1 }
-    for (const omission of omissions) console.log(`# ${omission}`)
-    if (counts.left > 0) console.log(`# ${counts.left} skipped or to do`)
-    const gaps = partial ? [] : coverageGaps(root)
-    if (gaps.length > 0) {
-      console.log(
-        `# coverage is below 100 %, which counts as one failure; not covered:\n${
-          gaps.map(gap => `#   ${gap}`).join('\n')
-        }`
-      )
-    }
-    const failed = counts.failed + (gaps.length > 0 ? 1 : 0)
-    return { passed: counts.passed, failed: failed === 0 && code !== 0 ? 1 : failed }
+    return await runFiles({ TEST_DATABASE_URL: cluster.url })
   } finally {
     await cluster.stop()
   }
 }
 
-interface TapRun {
-  /** 1 when a signal ended it. */
-  readonly code: number
-  readonly counts: Counts | undefined
-  readonly omissions: readonly string[]
+async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
+  const { code, totals } = await runTap(root, [
+    // Files wait for the database as well: one more than there are cores keeps these busy.
+    `--jobs=${availableParallelism() + 1}`,
+    ...withCoverage ? [] : ['--disable-coverage'],
+    ...args,
+    ...named ? [] : SUITES[suite]
+  ], { env: { ...env, TEST_SUITE: suite }, signal: stopping.signal })
+  if (totals === undefined || stopping.signal.aborted) return { passed: 0, failed: 1 }
+  const gaps = withCoverage ? coverageGaps(root) : []
+  if (gaps.length > 0) {
+    console.log('# coverage is below 100 %, which counts as one failure; not covered:')
+    for (const gap of gaps) console.log(`#   ${gap}`)
+  }
+  const failed = totals.failed + (gaps.length > 0 ? 1 : 0)
+  return { passed: totals.passed, failed: failed === 0 && code !== 0 ? 1 : failed }
 }
 
-function runTap (url: string): Promise<TapRun> {
-  const options = ['--reporter=tap', ...partial ? ['--disable-coverage'] : []]
-  const child = spawn(
-    process.execPath,
-    [join(root, 'node_modules/.bin/tap'), ...options, ...args],
-    {
-      cwd: root,
-      env: { ...process.env, TEST_DATABASE_URL: url },
-      stdio: ['ignore', 'pipe', 'inherit']
-    }
-  )
-  tap = child
-  const reader = tapReader()
-  createInterface({ input: child.stdout }).on('line', line => {
-    const text = reader.take(line)
-    if (text !== undefined) console.log(text)
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', code =>
-      resolve({
-        code: interrupted ? 1 : code ?? 1,
-        counts: reader.counts(),
-        omissions: reader.omissions()
-      }))
-  })
+function readArguments (given: readonly string[]) {
+  const option = given.find(arg => arg.startsWith('--suite='))
+  const suite = option?.slice('--suite='.length) ?? 'default'
+  if (!(suite in SUITES)) {
+    throw new Error(`unknown suite "${suite}" (expected ${Object.keys(SUITES).join(', ')})`)
+  }
+  return { suite: suite as keyof typeof SUITES, args: given.filter(arg => arg !== option) }
 }
 
 function withoutSecrets (url: string): string {

@@ -1,0 +1,99 @@
+/**
+ * A reporter for tap: one line per finished test file, its failures in full, and at the end the
+ * skipped tests with their reasons. Sends the totals to the parent process (tap.ts).
+ *
+ * tap calls it as a React component; it renders nothing. The raw TAP would show a file only when
+ * all files before it have finished.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { createFileReport, type FileReport } from './file-report.ts'
+
+/** Assertions ("test points"), as tap counts them. */
+export interface Totals {
+  readonly passed: number
+  readonly failed: number
+}
+
+interface Counts {
+  readonly pass: number
+  readonly fail: number
+  readonly skip: number
+  readonly todo: number
+}
+
+/** The parts of tap's root test that are used here (`Base` of @tapjs/core). */
+interface Suite {
+  readonly counts: Counts
+  on(event: 'subtestAdd' | 'subtestStart' | 'subtestEnd', listen: (file: TestFile) => void): void
+  on(event: 'complete', listen: () => void): void
+}
+
+/** The parts of a test file's subtest that are used here (`Spawn` of @tapjs/core). */
+interface TestFile {
+  readonly name: string
+  /** Milliseconds. */
+  readonly time: number
+  readonly counts: Counts
+  readonly options: { readonly exitCode?: number | null, readonly signal?: string | null }
+  readonly parser: { on(event: 'line', listen: (line: string) => void): void }
+  passing(): boolean
+  on(event: 'process', listen: (process: ChildProcess) => void): void
+}
+
+interface Output extends FileReport {
+  stderr(): string
+}
+
+let attached = false
+
+export default function Reporter ({ test }: { readonly test: Suite }): null {
+  if (!attached) attach(test)
+  attached = true
+  return null
+}
+
+function attach (suite: Suite): void {
+  const outputs = new Map<TestFile, Output>()
+  const omissions: string[] = []
+  let added = 0
+  let finished = 0
+  suite.on('subtestAdd', () => added++)
+  suite.on('subtestStart', file => outputs.set(file, watch(file)))
+  suite.on('subtestEnd', file => {
+    const output = outputs.get(file) ?? watch(file)
+    finished++
+    omissions.push(...output.omissions())
+    console.log(`[${finished}/${added}] ${describe(file)}`)
+    if (output.stderr() !== '') console.log(output.stderr())
+    if (!file.passing()) console.log(describeFailure(file, output.failures()))
+  })
+  suite.on('complete', () => {
+    for (const omission of omissions) console.log(`# ${omission}`)
+    const { pass, fail, skip, todo } = suite.counts
+    if (skip + todo > 0) console.log(`# ${skip + todo} skipped or to do`)
+    process.send?.({ passed: pass, failed: fail } satisfies Totals)
+  })
+}
+
+function watch (file: TestFile): Output {
+  const report = createFileReport(file.name)
+  const stderr: Buffer[] = []
+  file.parser.on('line', line => report.add(line.replace(/\n$/, '')))
+  file.on('process', child => child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk)))
+  return { ...report, stderr: () => Buffer.concat(stderr).toString().trimEnd() }
+}
+
+function describe (file: TestFile): string {
+  const { pass, fail, skip, todo } = file.counts
+  const counts = [`${pass} passed`]
+  if (fail > 0) counts.push(`${fail} failed`)
+  if (skip + todo > 0) counts.push(`${skip + todo} skipped`)
+  return `${file.passing() ? 'ok' : 'FAILED'} ${file.name} ${(file.time / 1000).toFixed(1)} s, ${
+    counts.join(', ')
+  }`
+}
+
+function describeFailure ({ options: { exitCode, signal } }: TestFile, failures: string): string {
+  const end = signal ? `# ended by ${signal}` : exitCode ? `# exit code ${exitCode}` : ''
+  return [failures, end].filter(text => text !== '').join('\n')
+}
