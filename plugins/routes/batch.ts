@@ -122,7 +122,7 @@ async function batch (app: FastifyInstance, { config }: BatchOptions): Promise<v
       operations: explaining ? compileQueryPlans(plan, maxRows) : compile(plan, options),
       compileCarefully: explaining
         ? undefined
-        : restoring => compile(plan, { ...options, careful: true, restoring }),
+        : restoreSession => compile(plan, { ...options, checkValues: true, restoreSession }),
       refers: plan.referenceUses.size > 0,
       mode,
       key,

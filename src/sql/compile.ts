@@ -69,13 +69,13 @@ export interface CompileOptions {
    * For a batch whose values may not fit: values are followed into their types (see inspect.ts),
    * and the JSON null is distinguished from NULL.
    */
-  readonly careful?: boolean
+  readonly checkValues?: boolean
   /**
    * For a batch that runs again because its session was changed, and that sets the session anew
    * after each operation. Whatever a trigger sets, an operation reads and writes as it has to: its
    * values are computed before it begins, and its rows are written when it is over.
    */
-  readonly restoring?: boolean
+  readonly restoreSession?: boolean
 }
 
 /**
@@ -86,11 +86,11 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
   const inSession = sql` where ${sameSession(options.session)}`
   return plan.operations.map((node, i) => {
     const scope = createCteBuilder(node.table, plan.referenceUses, {
-      careful: options.careful,
-      restoring: options.restoring,
+      careful: options.checkValues,
+      restoring: options.restoreSession,
       exposed: exposedBy(node, plan.referenceUses)
     })
-    const last = i === plan.operations.length - 1 && options.restoring !== true
+    const last = i === plan.operations.length - 1 && options.restoreSession !== true
     const kept = !last ? [] : i === 0 ? keptAlone : keptLast
     const body = answering(node, scope, { ...options, everyReading: plan.referenceUses, kept })
     const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
