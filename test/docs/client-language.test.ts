@@ -1,9 +1,8 @@
 /**
- * Every example of docs/reference/language.md, written with the client: it sends what stands there
- * and answers what stands there, and no word of the language lacks one. What the service refuses is
- * refused by the types as well where they can know it.
+ * Every example of the language reference, written with the client: the client sends the printed
+ * batch and returns the printed answer. Every member, operator and modifier has an example. Where
+ * the service rejects a batch, the types reject it too, if they can.
  */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { $, OneflightError, type Batch, type BatchOptions } from '../../client/src/index.ts'
 import { operators } from '../../schemas/filter.ts'
@@ -11,6 +10,7 @@ import { modifiers } from '../../schemas/modifier.ts'
 import { memberKinds } from '../../schemas/operation.ts'
 import { useClient, type LanguageDatabase } from '../support/client.ts'
 import { codeBlocks } from '../support/docs/markdown.ts'
+import { readLanguage } from '../support/docs/pages.ts'
 import { useService } from '../support/service.ts'
 
 type Build = (b: Batch<LanguageDatabase>) => object
@@ -40,7 +40,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       porto: b.select('customers', { where: { city: { eq: 'Porto' } }, order: [{ id: 'asc' }] })
     })
   ],
-  'All faults at once': [
+  'All issues at once': [
     b => ({
       // @ts-expect-error there is no such member
       a: b.select('stock', { wheer: { sku: { eq: 'apple' } } }),
@@ -128,7 +128,9 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         where: { 'data->items->0->>sku': { like: 'p%' } }
       }),
       number: b.select('orders', { columns: ['id'], where: { 'data->weight': { gt: 10 } } })
-    }),
+    })
+  ],
+  'Whole jsonb values': [
     b => ({
       contains: b.select('orders', {
         columns: ['id'],
@@ -429,7 +431,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     ],
     b => ({ left: b.select('bookings', { columns: [{ fn: 'count' }] }) })
   ],
-  'Numbers instead of rows': [
+  'Row counts': [
     [
       b => ({
         added: b.insert('stock', [{ sku: 'cherry', qty: 7 }, { sku: 'plum', qty: 2 }]),
@@ -438,7 +440,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       { return: 'minimal' }
     ]
   ],
-  'One view of the data': [
+  'Isolation and access': [
     [
       b => ({
         orders: b.select('orders', { columns: [{ fn: 'count' }] }),
@@ -448,13 +450,13 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     ],
     [b => ({ add: b.insert('stock', { sku: 'cherry', qty: 7 }) }), { readOnly: true }]
   ],
-  'What took how long': [
+  Timing: [
     [b => ({ count: b.select('stock', { columns: [{ fn: 'count' }] }) }), { timing: true }]
   ],
-  'What PostgreSQL would do': [
+  'Query plan': [
     [b => ({ gone: b.delete('bookings', { all: true }) }), { explain: true }]
   ],
-  Errors: [
+  'Errors of PostgreSQL': [
     b => ({
       new: b.insert('customers', { name: 'Night Kiosk' }),
       twin: b.insert('customers', { name: 'Corner Shop', email: 'corner@example.com' })
@@ -462,12 +464,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   ]
 }
 
-/** The client has no preference that the service does not know. */
-const notOfTheClient = 'No guesses'
+/** The client cannot send an unknown preference. */
+const notOfTheClient = 'Strict handling'
 
-const page = codeBlocks(
-  readFileSync(new URL('../../docs/reference/language.md', import.meta.url), 'utf8')
-)
+const page = codeBlocks(readLanguage())
 const [tables = '', data = ''] = page.filter(({ language }) => language === 'sql').map(({ text }) =>
   text
 )
@@ -512,7 +512,7 @@ t.test('the examples', async t => {
     used.set(heading, position + 1)
     const batch = batches[heading]?.[position]
     if (batch === undefined) {
-      t.fail(`the client does not write example ${position} of ${heading}`)
+      t.fail(`no batch for example ${position} of ${heading}`)
       continue
     }
     const [build, options] = typeof batch === 'function' ? [batch, {}] : batch
@@ -540,7 +540,7 @@ t.test('the examples', async t => {
   )
 })
 
-t.test('no word of the language lacks an example', async t => {
+t.test('every member, operator and modifier has an example', async t => {
   const sent = JSON.stringify(examples.map(({ text }) => JSON.parse(text) as unknown))
   for (
     const word of [

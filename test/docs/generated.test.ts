@@ -41,12 +41,16 @@ t.test('the generated tables', async t => {
       '| `op` | all; required | `insert`, `update`, `delete`, `select` |',
       '| `values` | insert; required | ',
       '| `where` | update, delete, select | ',
-      '| `gte` | `column >= operand` | comparand | greater or equal |',
-      '| keyword | `null`, ',
-      '| `$inc` | a number or a reference | adds a number',
-      '| `tx` | `commit`, `rollback` | '
+      '| `$inc` | a number or a reference | adds a number'
     ]
   ) t.ok(read('docs/reference/language.md').includes(`\n${row}`), row)
+  for (
+    const row of [
+      '| `gte` | `column >= operand` | comparand | greater or equal |',
+      '| keyword | `null`, '
+    ]
+  ) t.ok(read('docs/reference/filters.md').includes(`\n${row}`), row)
+  t.ok(read('docs/reference/preferences.md').includes('\n| `tx` | `commit`, `rollback` | '))
 
   for (
     const row of [

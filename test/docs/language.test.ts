@@ -1,8 +1,7 @@
 /**
- * Every example of docs/reference/language.md is sent to the data of the page and answered as
- * printed, and no word of the language lacks one.
+ * Runs every example of the language reference on its sample data and compares the answer with the
+ * printed one. Every member, operator, modifier and preference has an example.
  */
-import { readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import t from 'tap'
 import { IssueCode } from '../../schemas/error.ts'
@@ -13,6 +12,7 @@ import { preferenceItems } from '../../schemas/prefer.ts'
 import { maxGroups, maxRepetition } from '../../src/plan/values.ts'
 import { MAX_LISTS } from '../../src/sql/compile.ts'
 import { codeBlocks, compact } from '../support/docs/markdown.ts'
+import { readLanguage } from '../support/docs/pages.ts'
 import { useService } from '../support/service.ts'
 
 interface Example {
@@ -25,7 +25,7 @@ interface Example {
   answer?: string
 }
 
-const page = readFileSync(new URL('../../docs/reference/language.md', import.meta.url), 'utf8')
+const page = readLanguage()
 const blocks = codeBlocks(page)
 const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map((
   { text }
@@ -77,7 +77,7 @@ t.test('the examples', async t => {
   }
 })
 
-t.test('every word of the language has an example', async t => {
+t.test('every member, operator, modifier and preference has an example', async t => {
   const used = new Set<string>()
   for (const { batch } of examples) {
     JSON.parse(batch, (key, value: unknown) => {
@@ -97,7 +97,7 @@ t.test('every word of the language has an example', async t => {
   }
 })
 
-t.test('what is written by hand of the schemas', async t => {
+t.test('issue codes, limits and constant operators are those of the schemas', async t => {
   const rowsOf = (heading: string) =>
     (page.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]?.match(/^\| .*(?= \|$)/gm)?.map(
       row => row.slice(2).split(' | ')
@@ -105,7 +105,7 @@ t.test('what is written by hand of the schemas', async t => {
   t.same(
     rowsOf('Errors').slice(2).map(([code]) => code),
     IssueCode.anyOf.map(({ const: code }) => `\`${code}\``),
-    'every code of a fault'
+    'every issue code'
   )
   const limits = rowsOf('Limits').map(([, most = '']) => parseInt(most, 10)).filter(most =>
     !isNaN(most)

@@ -54,10 +54,10 @@ t.test('anchors are those of GitHub', async t => {
 t.test('faults are seen', async t => {
   t.equal(faultOf('docs/reference/language.md', '../../README.md#errors'), undefined)
   t.equal(faultOf('docs/reference/language.md', 'https://www.postgresql.org/'), undefined)
-  t.equal(faultOf('docs/reference/language.md', '#filters'), undefined)
+  t.equal(faultOf('docs/reference/language.md', '#limits'), undefined)
   t.equal(faultOf('docs/reference/language.md', '../../examples/'), undefined)
   t.equal(faultOf('docs/reference/language.md', 'README.md'), 'there is no such file')
-  t.equal(faultOf('docs/reference/language.md', '#filtres'), 'there is no such heading')
+  t.equal(faultOf('docs/reference/language.md', '#limitts'), 'there is no such heading')
   t.equal(
     faultOf('docs/reference/language.md', '../../package.json#scripts'),
     'only a page has headings'

@@ -25,6 +25,7 @@ import { collectComponents } from '../../src/openapi/json-schema.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { codeBlocks } from '../support/docs/markdown.ts'
+import { languagePages } from '../support/docs/pages.ts'
 import { answerPointer, batchPointer, validatorsOf } from '../support/openapi.ts'
 import { ask, SECRET, useService } from '../support/service.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
@@ -452,7 +453,7 @@ t.test('its schemas and the planner judge alike', async t => {
   })
   const first = { id: 'a', op: 'select', table: 't' }
 
-  const pages = ['docs/reference/language.md', 'docs/guides/row-level-security.md'].flatMap(page =>
+  const pages = [...languagePages, 'docs/guides/row-level-security.md'].flatMap(page =>
     codeBlocks(read(page))
   )
     .filter(({ language, text }) => language === 'json' && text.startsWith('[')).map(({ text }) =>

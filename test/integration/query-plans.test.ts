@@ -3,9 +3,9 @@
  * run, and nothing of the service's own is shown.
  */
 import { randomUUID } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { codeBlocks } from '../support/docs/markdown.ts'
+import { readLanguage } from '../support/docs/pages.ts'
 import { ask, useService } from '../support/service.ts'
 
 const schema = `
@@ -191,9 +191,7 @@ t.test('off, it is refused and never run instead', async t => {
 })
 
 t.test("every example of the language has a plan with nothing of the service's own", async t => {
-  const blocks = codeBlocks(
-    readFileSync(new URL('../../docs/reference/language.md', import.meta.url), 'utf8')
-  )
+  const blocks = codeBlocks(readLanguage())
   const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map((
     { text }
   ) => text)

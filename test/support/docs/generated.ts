@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs'
 const files = [
   'README.md',
   'docs/reference/language.md',
+  'docs/reference/filters.md',
+  'docs/reference/preferences.md',
   'docs/reference/cli.md',
   'docs/operations/reliability.md'
 ]

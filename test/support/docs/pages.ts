@@ -28,6 +28,18 @@ export function readPage (path: string): string {
   return readFileSync(join(root, path), 'utf8')
 }
 
+/** The pages of the language reference. */
+export const languagePages: readonly string[] = [
+  'docs/reference/language.md',
+  'docs/reference/filters.md',
+  'docs/reference/preferences.md'
+]
+
+/** The language reference as one text. */
+export function readLanguage (): string {
+  return languagePages.map(readPage).join('\n')
+}
+
 /** How a block is checked, as the comment directly above it says. */
 export type Check =
   | { readonly kind: 'run', readonly where: string }
