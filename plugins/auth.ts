@@ -51,7 +51,7 @@ async function auth (
       const known = tokens.get(token)
       const { header, payload, claims } = known ?? openToken(token)
       const key = await verify(request, header, known?.key)
-      if (known?.key !== key) tokens.add(token, { header, payload, claims, key })
+      if (known?.key !== key) tokens.set(token, { header, payload, claims, key })
       checkTimes(payload, config, Date.now() / 1000)
       checkParties(payload, config)
       request.identity = {

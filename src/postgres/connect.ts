@@ -8,7 +8,7 @@
 import { connect, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
-import { happens } from './happens.ts'
+import { waitForEvent } from './wait-for-event.ts'
 import { connectMessageReader } from './message-reader.ts'
 import { readCredentials, startTls, type StartTlsOptions } from './tls.ts'
 
@@ -130,7 +130,7 @@ async function openHost (
 }
 
 async function prepare (plain: Socket, securing: StartTlsOptions | undefined): Promise<Socket> {
-  await happens(plain, 'connect')
+  await waitForEvent(plain, 'connect')
   return securing === undefined ? plain : await startTls(plain, securing)
 }
 

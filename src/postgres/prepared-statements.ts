@@ -1,43 +1,45 @@
 /**
- * Which statements are worth preparing: those whose text recurs. postgres.js never forgets a
- * prepared statement (5000 of them are 89 MiB in a backend), so their number is bounded on each
- * connection, and a connection that is full is replaced.
+ * Chooses which statements to prepare: those whose text recurs. postgres.js keeps every prepared
+ * statement (5000 of them take 89 MiB in a backend). Their number is therefore bounded per
+ * connection, and a connection that reaches the bound is replaced.
  */
+import { LRUCache } from 'lru-cache'
 import type { Statement } from '../sql/compile.ts'
 import type { Connection } from './connection.ts'
-import { rememberTexts } from './recent-texts.ts'
 
-const MAX_PER_LANE = 250
-const MAX_REMEMBERED = 2000
+const MAX_PREPARED = 250
+const MAX_RECENT_TEXTS = 2000
+
 /**
- * Longer texts (a filter of hundreds of conditions) hardly recur, and 2000 of them would be
- * hundreds of megabytes here.
+ * Longer texts, such as a filter of hundreds of conditions, hardly recur. Remembering 2000 of them
+ * would take hundreds of megabytes.
  */
-const MAX_LENGTH = 8192
+const MAX_TEXT_LENGTH = 8192
 
-const seen = rememberTexts(MAX_REMEMBERED)
+const recentTexts = new LRUCache<string, true>({ max: MAX_RECENT_TEXTS })
 
 /**
- * For each statement of a flight, whether to send it as a prepared one; the second time a text is
- * seen, it recurs.
+ * Returns for each statement whether to send it as a prepared one. A text is prepared when it is
+ * seen for the second time.
  */
 export function choosePrepared (
   connection: Connection,
   statements: readonly Statement[]
 ): readonly boolean[] {
-  // postgres.js knows that it prepared a text when it was answered: before, every use of it would
-  // be prepared once more. What turns out not to be held after all is taken out of
-  // `connection.prepared` by flight.ts.
-  const fresh = new Set<string>()
+  // postgres.js records a statement as prepared when the server answers. Until then every use of
+  // the text would prepare it again. The attempt removes a text from `connection.prepared` when the
+  // server turns out not to hold it.
+  const requested = new Set<string>()
   const chosen = statements.map(({ text, prepare }) => {
-    if (!connection.prepares || !prepare || text.length > MAX_LENGTH) return false
-    const recurs = seen.note(text)
-    if (connection.prepared.has(text)) return !fresh.has(text)
-    if (!recurs || connection.prepared.size >= MAX_PER_LANE) return false
-    fresh.add(text)
+    if (!connection.prepares || !prepare || text.length > MAX_TEXT_LENGTH) return false
+    const recurs = recentTexts.has(text)
+    recentTexts.set(text, true)
+    if (connection.prepared.has(text)) return !requested.has(text)
+    if (!recurs || connection.prepared.size >= MAX_PREPARED) return false
+    requested.add(text)
     connection.prepared.add(text)
     return true
   })
-  if (connection.prepared.size >= MAX_PER_LANE) connection.state.retired = true
+  if (connection.prepared.size >= MAX_PREPARED) connection.state.retired = true
   return chosen
 }

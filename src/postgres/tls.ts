@@ -14,7 +14,7 @@ import {
   type SecureContext
 } from 'node:tls'
 import type { DatabaseTls } from '../../schemas/database.ts'
-import { happens } from './happens.ts'
+import { waitForEvent } from './wait-for-event.ts'
 
 /** SSLRequest: length 8, then a number that no protocol version has. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
@@ -117,7 +117,7 @@ export async function startTls (plain: Socket, securing: StartTlsOptions): Promi
     checkServerIdentity: mode === 'verify-full' ? checkServerIdentity : () => undefined,
     ...(negotiation === 'direct' && { ALPNProtocols: ['postgresql'] })
   })
-  await happens(socket, 'secureConnect')
+  await waitForEvent(socket, 'secureConnect')
   // Without it the other side may be any TLS service that was made to listen to PostgreSQL's bytes.
   if (negotiation === 'direct' && socket.alpnProtocol !== 'postgresql') {
     throw new Error('the server did not agree to speak PostgreSQL (ALPN)')
@@ -132,7 +132,7 @@ export async function startTls (plain: Socket, securing: StartTlsOptions): Promi
  */
 async function askForTls (plain: Socket): Promise<boolean> {
   plain.write(SSL_REQUEST)
-  await happens(plain, 'readable')
+  await waitForEvent(plain, 'readable')
   const answer: unknown = plain.read()
   if (!(answer instanceof Buffer)) {
     throw new Error('the server closed the connection when asked for TLS')

@@ -4,6 +4,7 @@
  * succeed is for retry.ts to say, what became of a transaction whose connection was lost is found
  * out by settle.ts.
  */
+import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import type { Statement } from '../sql/compile.ts'
 import { readMarker } from '../sql/marker.ts'
@@ -20,7 +21,6 @@ import { resolveKeyFailure } from './idempotency.ts'
 import { destroyConnection, isUsable } from '../postgres/connection.ts'
 import type { Attempt, BatchOutcome, RetryReason } from './outcome.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
-import { rememberTexts } from '../postgres/recent-texts.ts'
 import {
   isConflicting,
   isDisturbed,
@@ -196,7 +196,7 @@ async function runAttempt (
   if (stale) connection.state.retired = true
   const doubted = !disturbed && isDoubted(landing, attempt)
   if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') {
-    doubtedTexts.note((attempt.operations[landing.at as number] as Statement).text)
+    doubtedTexts.set((attempt.operations[landing.at as number] as Statement).text, true)
   }
   return { landing, stale, disturbed, doubted, connection }
 }
@@ -218,7 +218,7 @@ function tellsMore (landing: Attempt['landing'], before: Attempt['landing']): bo
  * as a composite, so a batch of them is careful from the start. A batch with references is not:
  * what it reads may be missing, which the first attempt tells.
  */
-const doubtedTexts = rememberTexts(1000)
+const doubtedTexts = new LRUCache<string, true>({ max: 1000 })
 
 function isKnownToDoubt ({ operations, refers }: CompiledBatch): boolean {
   return refers !== true &&

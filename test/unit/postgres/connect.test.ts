@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import t from 'tap'
-import { happens } from '../../../src/postgres/happens.ts'
+import { waitForEvent } from '../../../src/postgres/wait-for-event.ts'
 import { nameHosts, open, ping } from '../../support/network/sockets.ts'
 import { startServer } from '../../support/network/tls-server.ts'
 
@@ -82,7 +82,7 @@ t.test('a handshake that never ends is cut off', async t => {
 
 t.test('a socket that dies right behind its event is not handed over', async t => {
   const socket = new Socket()
-  const waiting = happens(socket, 'connect')
+  const waiting = waitForEvent(socket, 'connect')
   socket.emit('connect')
   socket.destroy()
   await t.rejects(waiting, { message: 'the server closed the connection' })
