@@ -83,5 +83,5 @@ function onClose ({ raw }: FastifyReply, done: () => void): void {
 export default fp(admission, {
   name: 'admission',
   fastify: '5.x',
-  dependencies: ['errors', 'prefer', 'db']
+  dependencies: ['errors', 'prefer', 'database']
 })

@@ -147,4 +147,4 @@ function isOpen ({ protocol, hostname }: URL): boolean {
   return protocol === 'http:' && !/^(?:localhost|127\.[0-9.]+|\[::1\])$/.test(hostname)
 }
 
-export default fp(auth, { name: 'auth', fastify: '5.x', dependencies: ['tracing', 'errors'] })
+export default fp(auth, { name: 'auth', fastify: '5.x', dependencies: ['request-log', 'errors'] })

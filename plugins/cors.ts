@@ -1,8 +1,8 @@
 /**
- * What browsers are told (CORS): which foreign pages may send batches and read the answers,
- * refusals included. In charge of the headers and of preflights, which are answered without a token
- * and touch nothing. Without origins in the configuration nothing is said, and a browser lets no
- * foreign page in. Cookies are never meant: who asks is told by the token alone.
+ * CORS: which origins may send batches from a browser and read the responses, errors included.
+ * Preflights are answered without a token and without the database. Without `CORS_ORIGINS` there
+ * are no CORS headers, and browsers refuse every other origin. Credentials (cookies) are never
+ * allowed, because the token identifies the client.
  */
 import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -14,10 +14,7 @@ export interface CorsOptions {
   readonly config: Pick<Config, 'CORS_ORIGINS'>
 }
 
-/**
- * How long a browser may remember the answer to a preflight. Chromium keeps it for two hours at
- * most.
- */
+/** How long a browser may cache a preflight response. Chromium's maximum is two hours. */
 const MAX_AGE_S = 7200
 
 async function cors (app: FastifyInstance, { config }: CorsOptions): Promise<void> {
@@ -31,14 +28,14 @@ async function cors (app: FastifyInstance, { config }: CorsOptions): Promise<voi
     maxAge: MAX_AGE_S,
     credentials: false
   }
-  // Any other OPTIONS is refused as ever.
+  // An OPTIONS request that is not a preflight is refused with 404 or 405.
   const [preflight, other] = [true, false].map(preflight => ({ ...common, preflight }))
   await app.register(fastifyCors, {
     delegator: (request, done) => done(null, isPreflight(request) ? preflight : other)
   })
 }
 
-/** Fetch Standard §4.8: what a browser asks before it sends what a form could not. */
+/** Recognises a CORS-preflight request (Fetch Standard §4.8). */
 function isPreflight ({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers.origin !== undefined &&
     headers['access-control-request-method'] !== undefined
@@ -48,4 +45,8 @@ function lowerNames ({ properties }: { readonly properties: object }): string[] 
   return Object.keys(properties).map(name => name.toLowerCase())
 }
 
-export default fp(cors, { name: 'cors', fastify: '5.x', dependencies: ['http', 'tracing'] })
+export default fp(cors, {
+  name: 'cors',
+  fastify: '5.x',
+  dependencies: ['request-id', 'request-log']
+})

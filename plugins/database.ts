@@ -125,4 +125,4 @@ function openPool (
   })
 }
 
-export default fp(db, { name: 'db', fastify: '5.x', dependencies: ['metrics'] })
+export default fp(db, { name: 'database', fastify: '5.x', dependencies: ['metrics'] })

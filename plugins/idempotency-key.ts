@@ -18,7 +18,7 @@ declare module 'fastify' {
   }
 }
 
-async function idempotency (app: FastifyInstance): Promise<void> {
+async function idempotencyKey (app: FastifyInstance): Promise<void> {
   app.decorateRequest('idempotencyKey', undefined)
   app.decorateRequest('bodyDigest', undefined)
   const readIdempotencyKey: onRequestAsyncHookHandler = async request => {
@@ -46,4 +46,8 @@ function readKey ({ raw }: FastifyRequest): string | undefined {
   return key
 }
 
-export default fp(idempotency, { name: 'idempotency', fastify: '5.x', dependencies: ['errors'] })
+export default fp(idempotencyKey, {
+  name: 'idempotency-key',
+  fastify: '5.x',
+  dependencies: ['errors']
+})

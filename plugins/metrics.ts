@@ -162,4 +162,4 @@ function createObserver (client: Client, register: Registry): Observer {
   }
 }
 
-export default fp(metrics, { name: 'metrics', fastify: '5.x', dependencies: ['tracing'] })
+export default fp(metrics, { name: 'metrics', fastify: '5.x', dependencies: ['request-log'] })

@@ -1,32 +1,13 @@
 /**
- * The request id: in every answer, in every log line. In charge of the one access line of a
- * request; bodies, tokens, query strings and messages of the database never go into a log.
+ * The access log: one line per request. It never contains bodies, tokens, query strings or error
+ * messages of the database.
  */
-import { randomUUID } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Failure } from '../src/errors/catalogue.ts'
 
-const accepted = /^[A-Za-z0-9._:/+=@-]{1,128}$/
-const ids = new WeakMap<IncomingMessage, string>()
-
-/**
- * The client's `X-Request-Id` when it sent exactly one that is safe to print, else a fresh UUID;
- * the same for every call.
- */
-export function requestId (request: IncomingMessage): string {
-  const known = ids.get(request)
-  if (known !== undefined) return known
-  // Several headers are joined by ", ", which the pattern refuses.
-  const sent = request.headers['x-request-id']
-  const id = typeof sent === 'string' && accepted.test(sent) ? sent : randomUUID()
-  ids.set(request, id)
-  return id
-}
-
-/** Facts that the access line is completed with; set by whoever knows them. */
-export interface AccessFacts {
+/** Members of the access log line that other plugins and routes set. */
+export interface AccessLogFields {
   failure?: Failure
   role?: string
   operations?: number
@@ -34,19 +15,18 @@ export interface AccessFacts {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    access: AccessFacts
+    access: AccessLogFields
   }
 }
 
-async function tracing (app: FastifyInstance): Promise<void> {
+async function requestLog (app: FastifyInstance): Promise<void> {
   app.decorateRequest('access')
   app.addHook('onRequest', async (request, reply) => {
     request.access = {}
-    reply.header('x-request-id', request.id)
-    // Not onResponse, which never comes when the client has gone away: its batch may be committed
-    // all the same.
+    // Fastify does not call onResponse when the client has disconnected, and its batch may still
+    // commit.
     reply.raw.once('close', () => {
-      // Not reply.sent: that is said of a large answer only when its last piece was handed over.
+      // A large response sets reply.sent only with its last chunk, hence headersSent.
       if (reply.raw.headersSent) writeLine(request, reply)
     })
   })
@@ -64,14 +44,14 @@ function writeLine (request: FastifyRequest, reply: FastifyReply): void {
     ms: Math.round(reply.elapsedTime * 1000) / 1000,
     ...(role === undefined ? {} : { role }),
     ...(operations === undefined ? {} : { operations }),
-    ...(failure === undefined ? {} : { code: failure.code, ...place(failure) })
+    ...(failure === undefined ? {} : { code: failure.code, ...position(failure) })
   }
   request.log[reply.statusCode >= 500 ? 'error' : 'info'](line, 'request completed')
 }
 
-/** The number of an operation and not its id, which is the client's text. */
-function place ({ details: { index, sqlstate } }: Failure): object {
+/** Logs the index of the failed operation. Its id is the client's text and is not logged. */
+function position ({ details: { index, sqlstate } }: Failure): object {
   return { ...(index == null ? {} : { index }), ...(sqlstate === undefined ? {} : { sqlstate }) }
 }
 
-export default fp(tracing, { name: 'tracing', fastify: '5.x' })
+export default fp(requestLog, { name: 'request-log', fastify: '5.x' })

@@ -174,4 +174,4 @@ function recording (request: FastifyRequest): Context | null {
   return span?.isRecording() === true ? context : null
 }
 
-export default fp(telemetry, { name: 'telemetry', fastify: '5.x', dependencies: ['tracing'] })
+export default fp(telemetry, { name: 'tracing', fastify: '5.x', dependencies: ['request-log'] })

@@ -161,4 +161,4 @@ const configuration: Partial<ApiReferenceConfiguration> = {
   authentication: { preferredSecurityScheme: 'bearer' }
 }
 
-export default fp(reference, { name: 'reference', fastify: '5.x', encapsulate: true })
+export default fp(reference, { name: 'api-reference', fastify: '5.x', encapsulate: true })

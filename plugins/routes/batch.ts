@@ -230,14 +230,14 @@ export default fp(batch, {
   fastify: '5.x',
   encapsulate: true,
   dependencies: [
-    'tracing',
+    'request-log',
     'errors',
     'metrics',
     'auth',
     'prefer',
-    'idempotency',
+    'idempotency-key',
     'admission',
-    'db',
-    'telemetry'
+    'database',
+    'tracing'
   ]
 })

@@ -1,7 +1,6 @@
 /**
- * Whether requests are welcome: whether the database answers, until the service stops. `GET
- * /health` of the main server says it to load balancers, without authentication and in its own
- * shape; the admin server asks the same by the decorator.
+ * `GET /health` of the main server: tells load balancers whether to send requests here, without
+ * authentication. The admin server uses the same check through the decorator `notReadyReason`.
  */
 import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -11,17 +10,20 @@ import type { Database } from '../../src/transaction/database.ts'
 
 async function health (app: FastifyInstance): Promise<void> {
   const { probe } = app.getDecorator<Database>('database')
-  const isStopping = app.getDecorator<() => boolean>('isStopping')
-  const findHindrance = async (): Promise<Static<typeof Unhealthy>['error'] | undefined> => {
-    if (isStopping()) return 'stopping'
+  const notReadyReason = async (): Promise<Static<typeof Unhealthy>['error'] | undefined> => {
+    if (app.isStopping()) return 'stopping'
     return await probe.reachable() ? undefined : 'database'
   }
-  app.decorate('findHindrance', findHindrance)
+  app.decorate('notReadyReason', notReadyReason)
   app.get('/health', async (_request, reply) => {
-    const error = await findHindrance()
+    const error = await notReadyReason()
     if (error === undefined) return { ok: true }
     return reply.code(503).header('retry-after', '1').send({ ok: false, error })
   })
 }
 
-export default fp(health, { name: 'health', fastify: '5.x', dependencies: ['http', 'db'] })
+export default fp(health, {
+  name: 'health',
+  fastify: '5.x',
+  dependencies: ['connections', 'database']
+})

@@ -31,7 +31,7 @@ export async function startService (options: AppOptions): Promise<Service> {
     logger,
     scrape,
     main: () => app.server.address() as AddressInfo | null,
-    notReadyReason: app.getDecorator<() => Promise<NotReadyReason | undefined>>('findHindrance')
+    notReadyReason: app.getDecorator<() => Promise<NotReadyReason | undefined>>('notReadyReason')
   })
   try {
     const adminUrl = await listenAdmin(admin, config)
@@ -67,7 +67,7 @@ export async function startMain (
       app,
       url,
       async stop (now) {
-        app.getDecorator<() => void>('announceStop')()
+        app.announceStop()
         // A connection that the system has taken and we have not is reset when we stop to listen:
         // whoever makes them has to look away first.
         if (now === undefined) await delay(delayMs)

@@ -38,7 +38,7 @@ export interface Observer {
 }
 
 /**
- * Decorator `spans`, made by the telemetry plugin: what a trace is told. All of it does nothing
+ * Decorator `spans`, made by the tracing plugin: what a trace is told. All of it does nothing
  * when the request is not traced.
  */
 export interface Spans {

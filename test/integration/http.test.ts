@@ -523,7 +523,7 @@ t.test('a fault of the service itself', async t => {
   t.notMatch(answer.text, 'secret')
   const lines = fault().filter(({ request_id: id }) => id === 'mine')
   t.match(lines, [
-    { level: 50, msg: 'a fault of the service', fault: 'TypeError', at: [/^at .*http\.test\.ts/] },
+    { level: 50, msg: 'internal error', fault: 'TypeError', at: [/^at .*http\.test\.ts/] },
     { level: 50, msg: 'request completed', status: 500, code: 'internal' }
   ])
   t.notMatch(JSON.stringify(lines), 'secret')

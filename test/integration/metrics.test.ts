@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import t from 'tap'
 import metrics from '../../plugins/metrics.ts'
-import tracing from '../../plugins/request-log.ts'
+import requestLog from '../../plugins/request-log.ts'
 import type { Observer } from '../../src/transaction/observer.ts'
 import { ask, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -285,7 +285,7 @@ t.test('two services in one process count for themselves', async t => {
 t.test('names of tables are bounded in number', async t => {
   const app = Fastify()
   t.teardown(() => app.close())
-  await app.register(tracing)
+  await app.register(requestLog)
   await app.register(metrics)
   const observer = app.getDecorator<Observer>('observer')
   for (let i = 0; i <= 1100; i++) {

@@ -1,0 +1,41 @@
+/**
+ * `Expect: 100-continue`: a client is asked for the body only after its headers were accepted. Any
+ * other expectation is refused (RFC 9110 §10.1.1).
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { failure } from '../src/errors/catalogue.ts'
+
+export interface ExpectContinueOptions {
+  readonly maxBodyBytes: number
+}
+
+async function expectContinue (
+  app: FastifyInstance,
+  { maxBodyBytes }: ExpectContinueOptions
+): Promise<void> {
+  const { server } = app
+  const waiting = new WeakSet<IncomingMessage>()
+  // Without a listener Node would ask for the body before any check of the headers.
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    waiting.add(request)
+    server.emit('request', request, response)
+  })
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    app.earlyFailures.set(request, failure('expectation_unsupported'))
+    server.emit('request', request, response)
+  })
+  // Runs after the onRequest hooks, which check the headers.
+  app.addHook('preParsing', async ({ raw, headers }, reply) => {
+    if (waiting.has(raw) && !(Number(headers['content-length']) > maxBodyBytes)) {
+      reply.raw.writeContinue()
+    }
+  })
+}
+
+export default fp(expectContinue, {
+  name: 'expect-continue',
+  fastify: '5.x',
+  dependencies: ['client-errors']
+})
