@@ -1,8 +1,7 @@
 /**
- * The words of the configuration: every environment variable the service reads, with its meaning,
- * default and limits. The README's table, the start-up checks and `GET /config` are all made from
- * this one object. In charge of naming and describing; it reads nothing and decides nothing
- * (`src/config/config.ts` does).
+ * Every environment variable that the service reads, with its meaning, default and limits. The
+ * start-up checks (src/config/config.ts), `GET /config` and the table of
+ * docs/reference/configuration.md use this object.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { ttlPattern } from './idempotency.ts'

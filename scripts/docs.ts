@@ -1,8 +1,7 @@
 /**
- * Keeps the generated parts of the documentation equal to what they are generated from: `npm run
- * docs` writes them, `npm run docs -- --check` changes nothing and fails when something would
- * change. In charge of the text between `<!-- name:begin -->` and `<!-- name:end -->`, for every
- * entry of `blocks`; refuses to touch anything else. Files are taken from the working directory.
+ * Generates the parts of the documentation between `<!-- name:begin -->` and `<!-- name:end -->`,
+ * one for each entry of `blocks`. `npm run docs` writes them. `npm run docs -- --check` writes
+ * nothing and fails if a part is out of date. Paths are relative to the working directory.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
@@ -21,22 +20,22 @@ import {
   promises,
   readFigures,
   type Evidence,
-  type FaultRecord
+  type FaultRecord,
+  type Promised
 } from '../test/promises.ts'
 
 interface Block {
   readonly file: string
   readonly name: string
-  /** The whole text between the markers, in Markdown. */
+  /** Returns the text between the markers, in Markdown. */
   readonly render: () => string
 }
 
 const blocks: readonly Block[] = [
-  { file: 'README.md', name: 'members', render: renderMembers },
-  { file: 'README.md', name: 'errors', render: renderErrors },
-  { file: 'README.md', name: 'config', render: renderConfig },
-  { file: 'README.md', name: 'promises', render: renderPromises },
-  { file: 'README.md', name: 'bench', render: () => renderSummary(readRecord()) },
+  { file: 'README.md', name: 'bench', render: () => wrapText(renderSummary(readRecord())) },
+  { file: 'docs/internals/promises.md', name: 'promises', render: renderPromises },
+  { file: 'docs/reference/configuration.md', name: 'config', render: renderConfig },
+  { file: 'docs/reference/errors.md', name: 'errors', render: renderErrors },
   { file: 'docs/reference/language.md', name: 'members', render: renderMembers },
   { file: 'docs/reference/filters.md', name: 'operators', render: renderOperators },
   { file: 'docs/reference/filters.md', name: 'operands', render: renderOperands },
@@ -58,7 +57,7 @@ function update (file: string): void {
   const after = blocks.filter(block => block.file === file).reduce(replaceBlock, before)
   if (after === before) return
   if (!check) return writeFileSync(file, after)
-  console.error(`${file} is not up to date: run "npm run docs"`)
+  console.error(`${file} is out of date: run "npm run docs"`)
   process.exitCode = 1
 }
 
@@ -106,7 +105,7 @@ function renderMembers (): string {
   )
 }
 
-/** What a schema says of itself; a constant says which it is. */
+/** The description of a schema, or the value of a constant. */
 function renderSchema ({ description, const: constant }: TSchema): string {
   return description ?? `\`${String(constant)}\``
 }
@@ -129,7 +128,7 @@ function renderModifiers (): string {
   const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
   const rows = all.map((
     [name, { takes, meaning, conflict }]
-  ) => [`\`${name}\``, takes, conflict === true ? `${meaning}; in \`on_conflict\` alone` : meaning])
+  ) => [`\`${name}\``, takes, conflict === true ? `${meaning}; only in \`on_conflict\`` : meaning])
   return renderTable(['Modifier', 'Takes', 'Meaning'], rows)
 }
 
@@ -151,7 +150,7 @@ function renderCommands (): string {
   return renderTable(['Command', 'What it does'], rows)
 }
 
-/** What `--help` says of it; every command has that option itself. */
+/** The notes and options of a command, without `--help`, which every command has. */
 function renderCommand (name: CommandName): string {
   const { notes, options } = commands[name]
   const rows = Object.entries(options).filter(([option]) => option !== 'help').map((
@@ -162,7 +161,7 @@ function renderCommand (name: CommandName): string {
   )
 }
 
-/** Without the brackets around its holes. */
+/** SQL without the brackets around its placeholders. */
 function renderSql (sql: string): string {
   return `\`${sql.replace(/<(\w+)>/g, '$1')}\``
 }
@@ -174,26 +173,21 @@ function renderErrors (): string {
   return renderTable(['Type', 'Code', 'Status', 'Meaning'], rows)
 }
 
+/** One section for each group; each promise with links to its tests. */
 function renderPromises (): string {
-  const record = findRecord()
-  const rows = promises.map((
-    { number, text, tests }
-  ) => [String(number), text, tests.map(renderEvidence).join(', '), renderGoals(record, number)])
-  return `${renderTable(['', 'Promise', 'Tests', 'Measured'], rows)}\n\n${describeRecord(record)}`
+  const groups = [...Map.groupBy(promises, ({ group }) => group)]
+  return groups.map(([group, members]) =>
+    `## ${group}\n\n${members.map(renderPromise).join('\n')}`
+  ).join('\n\n')
 }
 
-/**
- * Figures that speak of one promise, as far as they have a goal; each scenario's behind its name.
- */
-function renderGoals (record: FaultRecord | undefined, number: number): string {
-  const figures =
-    record?.figures.filter(({ promises, goal }) =>
-      goal !== undefined && promises.includes(number)
-    ) ?? []
-  const scenarios = [...Map.groupBy(figures, ({ scenario }) => scenario)]
-  return scenarios.map(([scenario, own]) =>
-    `${scenario}: ${own.map(figure => `${figure.name} ${renderValue(figure)}`).join(', ')}`
-  ).join('; ') || '–'
+function renderPromise ({ number, text, tests }: Promised): string {
+  return [wrapText(`- **${number}.** ${text}`, '  '), ...tests.map(renderEvidence)].join('\n')
+}
+
+function renderEvidence ([file, what]: Evidence): string {
+  const link = `  - [${file}](../../test/${file}.test.ts)`
+  return what === undefined ? link : wrapText(`${link}: ${what}`, '    ')
 }
 
 function renderFigures (): string {
@@ -213,13 +207,13 @@ function renderFigures (): string {
   }`
 }
 
-/** The last figures; undefined before the harness has run for the first time. */
+/** The figures of the last run; undefined if the harness has never run. */
 function findRecord (): FaultRecord | undefined {
   return existsSync(figuresFile) ? readFigures(readFileSync(figuresFile, 'utf8')) : undefined
 }
 
 function describeRecord (record: FaultRecord | undefined): string {
-  if (record === undefined) return 'Nothing was measured yet: `npm run test:chaos` does.'
+  if (record === undefined) return 'Nothing is measured yet. Run `npm run test:chaos`.'
   const { date, commit, seed, node, postgres, cores } = record
   return `Measured by \`npm run test:chaos\` on ${date.slice(0, 10)} at commit ${
     commit.slice(0, 7)
@@ -240,7 +234,7 @@ function renderGoal (figure: Figure): string {
   ).join(', ')
 }
 
-/** Ratios are per cent; what is large enough to be measured has no decimals. */
+/** Ratios are shown as per cent; values from 100 on have no decimals. */
 function renderNumber (value: number, { unit }: Figure): string {
   const shown = unit === '%' ? value * 100 : value
   const text = Number.isInteger(shown) || Math.abs(shown) >= 100
@@ -249,9 +243,9 @@ function renderNumber (value: number, { unit }: Figure): string {
   return `${text.replace(/\B(?=(\d{3})+$)/g, ' ')}${unit === '' ? '' : ` ${unit}`}`
 }
 
-function renderEvidence ([file, what]: Evidence): string {
-  const link = `[${file}](test/${file}.test.ts)`
-  return what === undefined ? link : `${link} (${what})`
+/** Breaks long lines at 96 columns; each further line begins with `indent`. */
+function wrapText (text: string, indent = ''): string {
+  return text.replaceAll(/(?=.{97})(.{1,96}) /g, `$1\n${indent}`)
 }
 
 function renderTable (head: readonly string[], rows: ReadonlyArray<readonly string[]>): string {

@@ -1,23 +1,22 @@
 /**
- * The promises that the README makes, each with the test files behind it, and the reading of the
- * figures that the fault harness measured for them. The README's table and that of
- * docs/operations/reliability.md are made from this one list (`npm run docs`). In charge of naming;
- * it runs nothing. What a figure is, test/chaos/scenario.ts says.
+ * The promises of the service, each with the test files behind it, and the reader for the figures
+ * that the fault harness measures for them. docs/internals/promises.md and the table of
+ * docs/operations/reliability.md are generated from this list (`npm run docs`).
+ * test/chaos/scenario.ts describes a figure.
  */
 import type { Figure } from './chaos/scenario.ts'
 
-/**
- * A file under test/ without `.test.ts`, and in a word or two what of it where the file's name does
- * not say it.
- */
+/** A file under test/ without `.test.ts`, and what it does where its name does not tell. */
 export type Evidence = readonly [file: string, what?: string]
 
+/** The groups of the page, in its order. */
+export type PromiseGroup = 'Transactions' | 'Access' | 'Values and queries' | 'Availability' |
+  'Observability and documentation'
+
 export interface Promised {
-  /**
-   * What figures name it by: 1 to 18 are what the service survives, the rest what else it can be
-   * relied on for. Never used again for another one.
-   */
+  /** Figures refer to a promise by its number, so a number is never reused. */
   readonly number: number
+  readonly group: PromiseGroup
   readonly text: string
   readonly tests: readonly [Evidence, ...Evidence[]]
 }
@@ -25,10 +24,12 @@ export interface Promised {
 export const promises: readonly Promised[] = [
   {
     number: 1,
-    text: 'A batch is all or nothing, whatever dies: client, service, backend, server',
+    group: 'Transactions',
+    text: 'A batch is applied completely or not at all, even if the client, the service or the ' +
+      'database crashes.',
     tests: [
-      ['chaos/storm', 'everything killed under load, with a ledger'],
-      ['chaos/cuts', 'cut at every message'],
+      ['chaos/storm', 'kills everything under load, checks a ledger'],
+      ['chaos/cuts', 'cuts the connection at every message'],
       ['integration/lost-connections'],
       ['e2e/crash'],
       ['e2e/stop'],
@@ -38,42 +39,49 @@ export const promises: readonly Promised[] = [
   },
   {
     number: 2,
-    text: 'A 200 means committed',
-    tests: [['chaos/storm'], ['chaos/cuts'], ['chaos/protocol', 'odd servers'], [
-      'integration/lost-connections'
-    ], [
-      'e2e/crash'
-    ], ['e2e/failover']]
+    group: 'Transactions',
+    text: 'A 200 means committed.',
+    tests: [
+      ['chaos/storm'],
+      ['chaos/cuts'],
+      ['chaos/protocol', 'servers that break the protocol'],
+      ['integration/lost-connections'],
+      ['e2e/crash'],
+      ['e2e/failover']
+    ]
   },
   {
     number: 3,
-    text: 'Every error says whether anything was committed',
+    group: 'Transactions',
+    text: 'Every error states whether anything was committed.',
     tests: [
-      ['chaos/cuts', 'COMMIT carried out, its answer withheld'],
+      ['chaos/cuts', 'COMMIT runs, its response is withheld'],
       ['chaos/protocol'],
       ['integration/lost-connections'],
-      ['unit/postgres/fatal-error-watcher', 'the last word of a server'],
+      ['unit/postgres/fatal-error-watcher', 'the last message of a server'],
       ['e2e/crash'],
       ['integration/retry']
     ]
   },
   {
     number: 4,
-    text: 'With an `Idempotency-Key` a batch is applied exactly once',
+    group: 'Transactions',
+    text: 'A batch with an `Idempotency-Key` is applied exactly once.',
     tests: [
       ['integration/idempotency'],
-      ['integration/idempotency-edge-cases', 'how it could be applied twice'],
-      ['unit/auth/principal', 'whose key it is'],
+      ['integration/idempotency-edge-cases', 'attempts to apply a batch twice'],
+      ['unit/auth/principal', 'the owner of a key'],
       ['e2e/migrate'],
       ['chaos/storm'],
       ['chaos/cuts'],
       ['e2e/haproxy', 'three instances, one stopped and one killed under load'],
-      ['docs/reliability', 'as documented']
+      ['docs/reliability', 'the documented behaviour']
     ]
   },
   {
     number: 5,
-    text: "A batch never runs in, sees or ends another request's transaction, role or settings",
+    group: 'Access',
+    text: "A batch never runs in, sees or ends another request's transaction, role or settings.",
     tests: [
       ['integration/session', 'a hostile trigger on one connection'],
       [
@@ -86,148 +94,203 @@ export const promises: readonly Promised[] = [
   },
   {
     number: 6,
-    text: "Role and claims of every operation are exactly the token's, whatever a trigger " +
-      'does; a bad token is never anonymous',
-    tests: [['integration/auth'], ['integration/tokens'], ['integration/session'], [
-      'integration/isolation'
-    ]]
+    group: 'Access',
+    text: 'Every operation runs with exactly the role and claims of the token, whatever a ' +
+      'trigger does, and an invalid token is never anonymous.',
+    tests: [
+      ['integration/auth'],
+      ['integration/tokens'],
+      ['integration/session'],
+      ['integration/isolation']
+    ]
   },
   {
     number: 7,
-    text: 'Values are stored exactly or refused',
-    tests: [['integration/values', 'every built-in type both ways'], ['unit/json/parse'], [
-      'integration/references'
-    ], [
-      'integration/model',
-      'random batches against plain SQL'
-    ], ['integration/idempotency', 'replays']]
+    group: 'Values and queries',
+    text: 'A value is stored exactly or refused.',
+    tests: [
+      ['integration/values', 'every built-in type, written and read'],
+      ['unit/json/parse'],
+      ['integration/references'],
+      ['integration/model', 'random batches against plain SQL'],
+      ['integration/idempotency', 'replays']
+    ]
   },
   {
     number: 8,
-    text: 'Nothing of a request becomes SQL text but quoted identifiers (and the constants of ' +
-      '`index_where`, quoted; with `SQL_COMMENTS=on` its ids in a comment, encoded)',
-    tests: [['integration/sql'], ['integration/on-conflict'], ['integration/sql-comments'], [
-      'integration/fuzz'
-    ]]
+    group: 'Values and queries',
+    text: 'Text of a request becomes SQL only as a quoted identifier, a quoted constant of ' +
+      '`index_where`, or an encoded id in a comment (`SQL_COMMENTS=on`).',
+    tests: [
+      ['integration/sql'],
+      ['integration/on-conflict'],
+      ['integration/sql-comments'],
+      ['integration/fuzz']
+    ]
   },
   {
     number: 9,
-    text: 'Overload is refused fast, and memory stays bounded',
-    tests: [['chaos/overload'], ['integration/admission'], ['integration/pool']]
+    group: 'Availability',
+    text: 'Overload is refused quickly, and memory stays bounded.',
+    tests: [
+      ['chaos/overload'],
+      ['integration/admission'],
+      ['integration/pool']
+    ]
   },
   {
     number: 10,
-    text: 'Every request is answered within its deadline',
-    tests: [['integration/deadlines'], ['chaos/cuts', 'silence, throttles'], [
-      'integration/lost-connections'
-    ], ['integration/wire']]
+    group: 'Availability',
+    text: 'Every request is answered before its deadline.',
+    tests: [
+      ['integration/deadlines'],
+      ['chaos/cuts', 'silent and slow connections'],
+      ['integration/lost-connections'],
+      ['integration/wire']
+    ]
   },
   {
     number: 11,
-    text: 'The process survives restarts of the database, and serves again within a second of it',
-    tests: [['chaos/restart'], ['chaos/storm'], ['chaos/protocol'], ['e2e/crash'], ['e2e/failover']]
+    group: 'Availability',
+    text: 'The process survives restarts of the database and serves batches again within one ' +
+      'second.',
+    tests: [
+      ['chaos/restart'],
+      ['chaos/storm'],
+      ['chaos/protocol'],
+      ['e2e/crash'],
+      ['e2e/failover']
+    ]
   },
   {
     number: 12,
-    text: 'SIGTERM loses no accepted request',
-    tests: [['e2e/stop'], ['integration/wire'], ['e2e/workers', 'several processes on one port'], [
-      'e2e/haproxy',
-      'behind a balancer'
-    ]]
+    group: 'Availability',
+    text: 'SIGTERM loses no accepted request.',
+    tests: [
+      ['e2e/stop'],
+      ['integration/wire'],
+      ['e2e/workers', 'several processes on one port'],
+      ['e2e/haproxy', 'behind a balancer']
+    ]
   },
   {
     number: 13,
-    text: 'A client that goes away frees its connection and locks',
-    tests: [['integration/client-disconnects'], ['e2e/stop', 'SIGKILL of the service'], [
-      'chaos/storm'
-    ]]
+    group: 'Availability',
+    text: 'If a client disconnects, its connection to the database and its locks are released.',
+    tests: [
+      ['integration/client-disconnects'],
+      ['e2e/stop', 'SIGKILL of the service'],
+      ['chaos/storm']
+    ]
   },
   {
     number: 14,
-    text: 'DDL under traffic is invisible',
+    group: 'Availability',
+    text: 'DDL under traffic does not make a valid batch fail.',
     tests: [['integration/ddl'], ['integration/retry']]
   },
   {
     number: 15,
-    text: 'Deadlocks and serialization failures are tried again, then reported as retryable',
-    tests: [['chaos/conflicts'], ['integration/retry'], ['e2e/failover', 'conflicts with recovery']]
+    group: 'Transactions',
+    text: 'Deadlocks and serialization failures are retried, then reported as retryable.',
+    tests: [
+      ['chaos/conflicts'],
+      ['integration/retry'],
+      ['e2e/failover', 'conflicts with recovery']
+    ]
   },
   {
     number: 16,
-    text: 'No secret, value or token in logs, metrics, configuration and errors',
-    tests: [['integration/secrets'], ['integration/request-log'], ['integration/admin'], [
-      'unit/config/config'
-    ], ['e2e/migrate']]
+    group: 'Observability and documentation',
+    text: 'Logs, metrics, configuration and errors contain no secret, value or token.',
+    tests: [
+      ['integration/secrets'],
+      ['integration/request-log'],
+      ['integration/admin'],
+      ['unit/config/config'],
+      ['e2e/migrate']
+    ]
   },
   {
     number: 17,
-    text: 'Every answer and log line carries a safe request id',
-    tests: [['integration/http'], ['integration/wire'], ['integration/request-log'], [
-      'integration/fuzz'
-    ]]
+    group: 'Observability and documentation',
+    text: 'Every response and every log line carries a safe request id.',
+    tests: [
+      ['integration/http'],
+      ['integration/wire'],
+      ['integration/request-log'],
+      ['integration/fuzz']
+    ]
   },
   {
     number: 18,
-    text: 'Malformed input never gives a 5xx',
+    group: 'Availability',
+    text: 'Malformed input never causes a 5xx.',
     tests: [
       ['integration/fuzz', 'random bytes, bodies and headers'],
       ['integration/validation', 'property test'],
       ['unit/json/parse'],
-      [
-        'integration/wire'
-      ]
+      ['integration/wire']
     ]
   },
   {
     number: 19,
-    text: 'A batch takes two round trips, none while a lock is held',
-    tests: [['integration/round-trips', 'counted on the wire'], [
-      'integration/idempotency',
-      'with a key as well'
-    ]]
+    group: 'Transactions',
+    text: 'A batch takes two round trips to the database, and none while it holds a lock.',
+    tests: [
+      ['integration/round-trips', 'counted on the wire'],
+      ['integration/idempotency', 'with a key']
+    ]
   },
   {
     number: 20,
-    text: 'A batch does what its operations would do one after the other',
+    group: 'Transactions',
+    text: 'A batch has the same result as its operations run one after the other.',
     tests: [['integration/model', 'random batches against plain SQL'], ['integration/batch']]
   },
   {
     number: 21,
-    text: 'A token has one reading, one key and one algorithm that fits it',
+    group: 'Access',
+    text: 'A token has exactly one interpretation and is verified with one key and an ' +
+      'algorithm that fits it.',
     tests: [['integration/tokens'], ['unit/auth/jwt-keys']]
   },
   {
     number: 22,
-    text: 'An endpoint of keys that is down or lies takes nobody out and lets nobody in',
+    group: 'Access',
+    text: 'An unavailable or faulty JWKS endpoint neither locks out valid tokens nor admits ' +
+      'invalid ones.',
     tests: [['integration/jwks']]
   },
   {
     number: 23,
-    text: 'Settings of a role count for its batches and for no other',
+    group: 'Access',
+    text: 'Settings of a role apply to its batches and to no others.',
     tests: [['integration/role-settings']]
   },
   {
     number: 24,
-    text: 'A typo never widens a query',
+    group: 'Values and queries',
+    text: 'A typo never widens a query.',
     tests: [
       ['integration/validation'],
       ['integration/filter-validation'],
       ['integration/extension-validation'],
       ['unit/plan/grammar'],
       ['integration/openapi'],
-      [
-        'e2e/cli-check'
-      ]
+      ['e2e/cli-check']
     ]
   },
   {
     number: 25,
-    text: 'A dry run leaves nothing, and its loss is never in doubt',
+    group: 'Transactions',
+    text: 'A dry run leaves nothing behind, and its outcome is never unknown.',
     tests: [['integration/prefer']]
   },
   {
     number: 26,
-    text: 'Every example of the documentation answers as printed',
+    group: 'Observability and documentation',
+    text: 'Every example in the documentation returns what is printed.',
     tests: [
       ['docs/language'],
       ['docs/examples'],
@@ -248,7 +311,7 @@ export const promises: readonly Promised[] = [
 /** A figure and the scenario that measured it. */
 export type Measured = Figure & { readonly scenario: string }
 
-/** What a run of `npm run test:chaos` leaves in `figures.json`. */
+/** The contents of `figures.json`, which `npm run test:chaos` writes. */
 export interface FaultRecord {
   /** ISO 8601. */
   readonly date: string
@@ -261,21 +324,20 @@ export interface FaultRecord {
   readonly figures: readonly Measured[]
 }
 
-/** Where the harness writes, from the root of the project. */
+/** Path of the figures from the root of the project. */
 export const figuresFile = 'test/chaos/figures.json'
 
 /**
- * Reads the text of `figures.json`. Throws an Error that names the first figure which speaks of a
- * promise that nobody made.
+ * Parses `figures.json`. Throws an Error that names the first figure with an unknown promise.
  */
 export function readFigures (text: string): FaultRecord {
   const record = JSON.parse(text) as FaultRecord
-  const made = new Set(promises.map(({ number }) => number))
-  for (const { scenario, name, promises: numbers } of record.figures) {
-    const unknown = numbers.find(number => !made.has(number))
+  const numbers = new Set(promises.map(({ number }) => number))
+  for (const { scenario, name, promises: named } of record.figures) {
+    const unknown = named.find(number => !numbers.has(number))
     if (unknown !== undefined) {
       throw new Error(
-        `${figuresFile}: "${name}" of ${scenario} speaks of promise ${unknown}, which nobody made`
+        `${figuresFile}: "${name}" of ${scenario} refers to unknown promise ${unknown}`
       )
     }
   }

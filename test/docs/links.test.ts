@@ -52,7 +52,7 @@ t.test('anchors are those of GitHub', async t => {
 })
 
 t.test('faults are seen', async t => {
-  t.equal(faultOf('docs/reference/language.md', '../../README.md#errors'), undefined)
+  t.equal(faultOf('docs/reference/language.md', '../../README.md#quick-start'), undefined)
   t.equal(faultOf('docs/reference/language.md', 'https://www.postgresql.org/'), undefined)
   t.equal(faultOf('docs/reference/language.md', '#limits'), undefined)
   t.equal(faultOf('docs/reference/language.md', '../../examples/'), undefined)

@@ -1,10 +1,11 @@
-/**
- * The pages with generated parts, without these: for tests of what writes them.
- */
+/** The pages with generated parts, with empty parts, for tests of the generator. */
 import { readFileSync } from 'node:fs'
 
 const files = [
   'README.md',
+  'docs/internals/promises.md',
+  'docs/reference/configuration.md',
+  'docs/reference/errors.md',
   'docs/reference/language.md',
   'docs/reference/filters.md',
   'docs/reference/preferences.md',
@@ -12,10 +13,7 @@ const files = [
   'docs/operations/reliability.md'
 ]
 
-/**
- * Each file with the markers of its generated parts, as the project has them, and a line around
- * them.
- */
+/** Maps each file to its markers without content, between two lines of text. */
 export const emptyPages: Readonly<Record<string, string>> = Object.fromEntries(files.map(file => {
   const page = readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')
   const blocks = [...page.matchAll(/^<!-- (\w+):begin -->$/gm)].map(([, name]) =>
@@ -24,7 +22,7 @@ export const emptyPages: Readonly<Record<string, string>> = Object.fromEntries(f
   return [file, `# Before\n${blocks.join('')}After\n`]
 }))
 
-/** The same as a directory, as `t.testdir` takes it. */
+/** The same pages as a directory for `t.testdir`. */
 export function emptyProject (): Directory {
   const project: Directory = {}
   for (const [file, text] of Object.entries(emptyPages)) {
