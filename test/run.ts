@@ -58,7 +58,7 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
     ...withCoverage ? [] : ['--disable-coverage'],
     ...args,
     ...named ? [] : SUITES[suite]
-  ], { env: { ...env, TEST_SUITE: suite }, signal: stopping.signal })
+  ], { env: { ...env, ...environment() }, signal: stopping.signal })
   if (totals === undefined || stopping.signal.aborted) return { passed: 0, failed: 1 }
   const gaps = withCoverage ? coverageGaps(root) : []
   if (gaps.length > 0) {
@@ -67,6 +67,14 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
   }
   const failed = totals.failed + (gaps.length > 0 ? 1 : 0)
   return { passed: totals.passed, failed: failed === 0 && code !== 0 ? 1 : failed }
+}
+
+function environment (): NodeJS.ProcessEnv {
+  return {
+    TEST_SUITE: suite,
+    // Saves half of the start of a service (0.5 s of processor time); makes coverage less precise.
+    ...withCoverage ? {} : { NODE_COMPILE_CACHE: join(root, '.tap/compile-cache') }
+  }
 }
 
 function readArguments (given: readonly string[]) {

@@ -8,9 +8,10 @@ import fc from 'fast-check'
 import t from 'tap'
 import { $, type Generated, type Json } from '../../client/src/index.ts'
 import { useClient, useExactClient } from '../support/client.ts'
+import { propertyRuns } from '../support/runs.ts'
 import { useService } from '../support/service.ts'
 
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 150)
+const runs = propertyRuns(40, 150)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
 interface Database {

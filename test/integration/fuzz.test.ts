@@ -16,10 +16,11 @@ import {
   modelSchema,
   readRaw
 } from '../support/model/arbitrary-batch.ts'
+import { propertyRuns } from '../support/runs.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { dial, type WireAnswer } from '../support/network/wire.ts'
 
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 2000)
+const runs = propertyRuns(800, 2000)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const timeout = 60_000 + runs * 50
 t.setTimeout(2 * timeout)
@@ -740,7 +741,7 @@ t.test(
         )
         await judge(answers.flat(), Buffer.concat(lies))
       }),
-      { numRuns: Math.ceil(runs / 500), seed }
+      { numRuns: Math.max(2, Math.ceil(runs / 500)), seed }
     )
     t.comment(JSON.stringify(seen))
     for (const code of ['http_malformed', 'body_invalid', 'request_timeout']) {

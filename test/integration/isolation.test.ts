@@ -8,11 +8,12 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import { trapSchema } from '../support/database/triggers.ts'
+import { thorough } from '../support/runs.ts'
 import { token, useService, type Answer } from '../support/service.ts'
 
 const roles = Array.from({ length: 8 }, (_, i) => `oneflight_iso_${i + 1}`)
 const subjects = Array.from({ length: 20 }, (_, i) => `sübject "${i}"`)
-const REQUESTS = 4000
+const REQUESTS = thorough ? 4000 : 1000
 const CLIENTS = 24
 
 /**

@@ -13,9 +13,10 @@ import {
 } from '../support/model/arbitrary-batch.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { runModel, type Outcome } from '../support/model/model.ts'
+import { propertyRuns } from '../support/runs.ts'
 import { useService, type Answer } from '../support/service.ts'
 
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 400)
+const runs = propertyRuns(100, 400)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
 /**

@@ -1,22 +1,19 @@
 /**
- * Processes of tests.
- *
- * In charge of: their environment, and that no group of them outlives its test.
- * Refuses to: know what they run.
+ * Child processes of tests: their environment, and process groups that end with the test.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Test } from 'tap'
 
-/** The environment of a child: `env`, and what Node and the measuring of coverage need. */
+/** The environment of a child: `env`, and what Node, its compile cache and coverage need. */
 export function childEnvironment (
   env: Readonly<Record<string, string | undefined>> = {}
 ): Record<string, string> {
-  const { PATH, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
+  const { PATH, NODE_COMPILE_CACHE, NODE_V8_COVERAGE, NODE_OPTIONS } = process.env
   return Object.fromEntries(
-    Object.entries({ PATH, NODE_V8_COVERAGE, NODE_OPTIONS, ...env }).filter((
-      entry
-    ): entry is [string, string] => entry[1] !== undefined)
+    Object.entries({ PATH, NODE_COMPILE_CACHE, NODE_V8_COVERAGE, NODE_OPTIONS, ...env }).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined
+    )
   )
 }
 
@@ -25,13 +22,13 @@ export interface Group {
   /** What it has printed so far. */
   output(): string
   /**
-   * Exit code of the first process or the signal that ended it, when no process holds its output
-   * any longer: those that it started are gone, too.
+   * Exit code of the first process, or the signal that ended it. Resolves when no process holds its
+   * output any more: those that it started have exited, too.
    */
   readonly ended: Promise<number | string>
 }
 
-/** Spawns the leader of a process group; whoever is left of it is killed at the end of `t`. */
+/** Spawns the leader of a process group; the rest of the group is killed at the end of `t`. */
 export function startGroup (
   t: Pick<Test, 'teardown'>,
   [program, args]: readonly [program: string, args: readonly string[]],
@@ -52,7 +49,7 @@ export function startGroup (
   t.teardown(async () => {
     try {
       process.kill(-(child.pid as number), 'SIGKILL')
-    } catch { /* Nobody is left. */ }
+    } catch { /* No process is left. */ }
     await ended
   })
   return { child, output: () => text, ended }

@@ -10,6 +10,7 @@ import { createLocator, indentJson, readParts } from '../../../src/json/source.t
 import { findSyntaxFault } from '../../../src/json/syntax.ts'
 import { renderTable } from '../../../src/cli/table.ts'
 import { visible, widthOf } from '../../../src/cli/text.ts'
+import { propertyRuns } from '../../support/runs.ts'
 
 const isJson = (text: string): boolean => {
   try {
@@ -67,6 +68,7 @@ t.test('a text is JSON for it when it is for JSON.parse', async t => {
     const from = at % (text.length + 1)
     return text.slice(0, from) + put + text.slice(from + length)
   })
+  const runs = propertyRuns(4000, 20_000)
   let good = 0
   fc.assert(
     fc.property(fc.oneof(json, bits, cut), text => {
@@ -75,9 +77,9 @@ t.test('a text is JSON for it when it is for JSON.parse', async t => {
       return (fault === undefined) === isJson(text) &&
         (fault === undefined || (fault >= 0 && fault <= text.length))
     }),
-    { numRuns: 20_000 }
+    { numRuns: runs }
   )
-  t.ok(good > 1000 && good < 19_000, `${good} of both kinds`)
+  t.ok(good > runs / 20 && good < runs * 0.95, `${good} of ${runs} are JSON`)
   const rows: ReadonlyArray<readonly [text: string, fault: number]> = [
     ['', 0],
     ['  ', 2],
@@ -115,14 +117,14 @@ t.test('parts of a text are those that JSON.parse finds', async t => {
       )
       return JSON.stringify(Object.entries(found)) === JSON.stringify(entries)
     }),
-    { numRuns: 3000 }
+    { numRuns: propertyRuns(1000, 3000) }
   )
   fc.assert(
     fc.property(
       json,
       text => JSON.stringify(JSON.parse(indentJson(text))) === JSON.stringify(JSON.parse(text))
     ),
-    { numRuns: 3000 }
+    { numRuns: propertyRuns(1000, 3000) }
   )
   t.same(
     readParts(' [ 1.0 ,{"a":[]}]', 1).map(({ key, start, from, to }) => [key, start, from, to]),

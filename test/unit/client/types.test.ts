@@ -478,6 +478,9 @@ export function words (): void {
 
 const root = join(import.meta.dirname, '../../..')
 
+/** Parsed and bound files, which the programs share. */
+const parsed = new Map<string, ts.SourceFile | undefined>()
+
 /** Messages of tsc on `text` by line, and how many types it had to make. */
 function compile (
   text: string
@@ -496,10 +499,11 @@ function compile (
   const host = ts.createCompilerHost(options)
   const { getSourceFile, fileExists } = host
   host.fileExists = name => name === file || fileExists(name)
-  host.getSourceFile = (name, ...rest) =>
-    name === file
-      ? ts.createSourceFile(name, text, ts.ScriptTarget.ES2022)
-      : getSourceFile(name, ...rest)
+  host.getSourceFile = (name, ...rest) => {
+    if (name === file) return ts.createSourceFile(name, text, ts.ScriptTarget.ES2022)
+    if (!parsed.has(name)) parsed.set(name, getSourceFile(name, ...rest))
+    return parsed.get(name)
+  }
   const program = ts.createProgram([file], options, host)
   const messages = ts.getPreEmitDiagnostics(program).map(({ messageText, start = 0 }) =>
     [
