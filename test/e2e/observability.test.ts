@@ -110,15 +110,15 @@ t.test(
     await eventually(
       t,
       'both are ready',
-      async () => await value('Instances ready') === 2 ? [] : ['one is not']
+      async () => await value('Ready instances') === 2 ? [] : ['one is not']
     )
     t.ok(await value('Batches') > 1)
     await eventually(
       t,
       'some fail, and not all',
-      async () => [await value('Batches that fail')].filter(share => share <= 0 || share >= 1)
+      async () => [await value('Failed batches')].filter(share => share <= 0 || share >= 1)
     )
-    t.ok(await value('Refused (503)') < await value('Batches'))
+    t.ok(await value('Rejected (503)') < await value('Batches'))
     t.same(
       await live.query(fillIn(annotations.list[0]?.expr as string, RATE_WINDOW)),
       [],
