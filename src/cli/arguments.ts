@@ -1,30 +1,30 @@
 /**
- * The command line, read: which command, with which options. Refuses what nobody defined, in one
- * line.
+ * Parses the command line: the command, its options and its operands.
  */
 import { parseArgs } from 'node:util'
 import { commands, globalOptions, type CommandName, type OptionItem } from './commands.ts'
+import { listOf } from './text.ts'
 
-/** The command line, the environment or a file is at fault; the message is one line. */
+/** Invalid command line, environment or file. The message is one line. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
 export interface Arguments {
-  /** undefined: options alone. */
+  /** Undefined when only options are given. */
   readonly command: CommandName | undefined
   readonly options: Readonly<Record<string, string | boolean | undefined>>
   readonly operands: readonly string[]
 }
 
-/** Reads the arguments behind the name of the program. Throws a UsageError. */
+/** Reads the arguments after the name of the program. Throws a UsageError. */
 export function readArguments (argv: readonly string[]): Arguments {
   const [first, ...rest] = argv
   if (first === undefined || first.startsWith('-')) {
     return { command: undefined, ...parse(argv, globalOptions) }
   }
   if (!isCommand(first)) {
-    throw new UsageError(`there is no command "${first}", but ${Object.keys(commands).join(', ')}`)
+    throw new UsageError(`unknown command "${first}" (expected ${listOf(Object.keys(commands))})`)
   }
   return { command: first, ...parse(rest, commands[first].options) }
 }
@@ -47,7 +47,7 @@ function parse (
     checkChoices(values, items)
     return { options: values, operands: positionals }
   } catch (error) {
-    // Of Node's message the first sentence: the rest is advice for names that begin with a dash.
+    // Keep only the first sentence of Node's message: the rest is about names that begin with -.
     throw error instanceof UsageError
       ? error
       : new UsageError((error as Error).message.replace(/(?:\. |\.?\n)[^]*$/, ''))
@@ -61,7 +61,7 @@ function checkChoices (
   for (const [name, { choices }] of Object.entries(items)) {
     const value = values[name]
     if (choices !== undefined && typeof value === 'string' && !choices.includes(value)) {
-      throw new UsageError(`--${name} takes one of ${choices.join(', ')}, not "${value}"`)
+      throw new UsageError(`invalid --${name} "${value}" (expected ${listOf(choices)})`)
     }
   }
 }

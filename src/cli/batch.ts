@@ -1,20 +1,19 @@
 /**
- * What the text of a batch says of itself, as far as people are told: its operations, and where
- * they stand in the file.
+ * The text of a batch file: its operations, and the positions of issues in it.
  */
 import type { ErrorObject } from '../../schemas/error.ts'
-import { createLocator, type Locator, type Place } from '../json/source.ts'
 import { tryParse } from '../json/try-parse.ts'
 import type { Input } from './input.ts'
+import { offsetOf, parseJsonText, positionOf, type Position } from './json-text.ts'
 
 export interface BatchText {
   readonly name: string
   readonly text: string
-  /** undefined: not JSON. */
-  readonly locator: Locator | undefined
+  /** Where `path` is in the text; undefined when that is unknown, for example in invalid JSON. */
+  locate(path: ReadonlyArray<string | number>): Position | undefined
   /**
-   * Of an operation by its id: `insert orders`, and whether it asked for no rows, whose number then
-   * tells nothing.
+   * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
+   * so their number means nothing.
    */
   operation(id: string): { readonly title: string, readonly silent: boolean }
 }
@@ -24,12 +23,13 @@ type Element = Readonly<Record<string, unknown>>
 export function readBatchText ({ name, bytes }: Input): BatchText {
   const text = bytes.toString()
   const batch = tryParse(text)
+  const root = batch === undefined ? undefined : parseJsonText(text).root
   return {
     name,
     text,
-    locator: batch === undefined ? undefined : createLocator(text),
+    locate: path => root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
     operation (id) {
-      // The service has run it, so it is there.
+      // The service ran it, so it exists.
       const { op, table, returning } = (batch as readonly Element[]).find(element =>
         element['id'] === id
       ) as Element
@@ -42,32 +42,31 @@ export function readBatchText ({ name, bytes }: Input): BatchText {
 }
 
 /**
- * What is wrong, each on a line of its own: `order.json:3:5: operation 1 (order): member_unknown at
- * wheer: There is …`.
+ * One line per issue: `order.json:3:5: operation 1 (order): member_unknown at wheer: There is …`.
  */
-export function describeFaults (
+export function describeIssues (
   { errors, op, index, code, message }: Pick<
     ErrorObject,
     'errors' | 'op' | 'index' | 'code' | 'message'
   >,
   batch: BatchText,
-  place?: Place
+  position?: Position
 ): readonly string[] {
   if (errors !== undefined) {
-    return errors.map(fault => {
-      const at = batch.locator?.locate([fault.index, ...fault.path])
-      return `${describePlace(batch, at)}: ${describeOperation(fault)}: ${fault.code} at ${
-        describePath(fault.path)
-      }: ${fault.message}`
+    return errors.map(issue => {
+      const at = batch.locate([issue.index, ...issue.path])
+      return `${describePosition(batch, at)}: ${describeOperation(issue)}: ${issue.code} at ${
+        describePath(issue.path)
+      }: ${issue.message}`
     })
   }
-  const at = place ?? (typeof index === 'number' ? batch.locator?.locate([index]) : undefined)
+  const at = position ?? (typeof index === 'number' ? batch.locate([index]) : undefined)
   const operation = typeof index === 'number' ? `: ${describeOperation({ op, index })}` : ''
-  return [`${describePlace(batch, at)}${operation}: ${code}: ${message}`]
+  return [`${describePosition(batch, at)}${operation}: ${code}: ${message}`]
 }
 
-function describePlace ({ name }: BatchText, place: Place | undefined): string {
-  return place === undefined ? name : `${name}:${place.line}:${place.column}`
+function describePosition ({ name }: BatchText, position: Position | undefined): string {
+  return position === undefined ? name : `${name}:${position.line}:${position.column}`
 }
 
 function describeOperation (

@@ -1,23 +1,19 @@
 /**
- * `oneflight check`: batches held against the grammar by the code of the service itself, without a
- * service and without a database. Tables, columns and types are the database's business.
+ * `oneflight check`: validates batches with the service's own code, without a service and without
+ * a database. Only the database knows tables, columns and types, so they are not checked.
  */
 import { readLimits, type ConfigError, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findDuplicate } from '../json/duplicate-key.ts'
-import { createLocator, type Place } from '../json/source.ts'
-import { findSyntaxFault } from '../json/syntax.ts'
 import { readBatch } from '../plan/read-batch.ts'
 import { UsageError } from './arguments.ts'
-import { describeFaults, readBatchText } from './batch.ts'
-import { readInput, type Input } from './input.ts'
-import { count, visible } from './text.ts'
+import { describeIssues, readBatchText } from './batch.ts'
 import type { CliContext } from './context.ts'
+import { readInput, type Input } from './input.ts'
+import { parseJsonText, positionOf, type Position } from './json-text.ts'
+import { count, visible } from './text.ts'
 
-/**
- * Prints every fault of every file, a line each, or that there is none. Resolves with the exit
- * code.
- */
+/** Prints one line per issue, or `ok` for a valid file. Resolves with the exit code. */
 export async function check (
   files: readonly string[],
   { env, stdin, stdout }: CliContext
@@ -51,19 +47,17 @@ function countOperations (bytes: Buffer, limits: Limits): number {
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {
   const batch = readBatchText(input)
-  return describeFaults(
+  return describeIssues(
     { code, message, ...details },
     batch,
-    code === 'body_invalid' ? findFault(batch.text) : undefined
+    code === 'body_invalid' ? findInvalidJson(batch.text) : undefined
   )
 }
 
-/**
- * Where a body stops being JSON, or holds a key twice; undefined for what has no place of its own.
- */
-function findFault (text: string): Place | undefined {
-  const position = findSyntaxFault(text) ?? findDuplicate(text)?.position
-  return position === undefined ? undefined : createLocator(text).placeOf(position)
+/** Position of the first syntax error or duplicate key; undefined when the text has neither. */
+function findInvalidJson (text: string): Position | undefined {
+  const offset = parseJsonText(text).error ?? findDuplicate(text)?.position
+  return offset === undefined ? undefined : positionOf(text, offset)
 }
 
 function limitsOf (env: CliContext['env']): Limits {

@@ -1,34 +1,34 @@
 /**
- * The words of the command line: every command and option with what is said of it. Parsing,
- * `--help` and the tables of docs/reference/cli.md are all made from this one object.
+ * Every command and option. Parsing, `--help` and the tables of docs/reference/cli.md are made from
+ * this file.
  */
 import { ConfigSchema } from '../../schemas/config.ts'
 import { Preferences } from '../../schemas/prefer.ts'
+import { listOf } from './text.ts'
 
 export interface OptionItem {
   readonly type: 'string' | 'boolean'
   readonly short?: string
-  /** What stands for the value: `<url>`. */
+  /** Placeholder of the value: `<url>`. */
   readonly value?: string
   readonly description: string
-  /** The variable that says it where the option does not. */
+  /** Environment variable that is read when the option is missing. */
   readonly env?: string
-  /** What counts where nobody says anything. */
-  readonly otherwise?: string
-  /** All that the value can be. */
+  readonly default?: string
+  /** Allowed values. */
   readonly choices?: readonly string[]
 }
 
 export interface CommandItem {
   readonly summary: string
-  /** What stands behind the options; '' where nothing may. */
+  /** Operands after the options; '' when there are none. */
   readonly operands: string
   readonly options: Readonly<Record<string, OptionItem>>
-  /** Lines for `--help` and the documentation. */
+  /** Paragraphs for `--help` and the documentation. */
   readonly notes: readonly string[]
 }
 
-const help: OptionItem = { type: 'boolean', short: 'h', description: 'shows this' }
+const help: OptionItem = { type: 'boolean', short: 'h', description: 'Show this help' }
 
 const { HTTP_HOST: host, HTTP_PORT: port } = ConfigSchema.properties
 
@@ -36,128 +36,129 @@ const run = {
   url: {
     type: 'string',
     value: '<url>',
-    description: 'where the service listens',
+    description: 'URL of the service',
     env: 'ONEFLIGHT_URL',
-    otherwise: `http://${String(host.default)}:${String(port.default)}`
+    default: `http://${String(host.default)}:${String(port.default)}`
   },
   token: {
     type: 'string',
     value: '<token>',
     description:
-      'the JWT to send; on the command line every user of the machine can read it (ps), so ' +
-      'prefer the variable or a file',
+      'JWT to send. Other users of the machine can see it (ps): prefer the variable or a file',
     env: 'ONEFLIGHT_TOKEN'
   },
-  'token-file': { type: 'string', value: '<file>', description: 'a file that holds the JWT' },
-  table: { type: 'boolean', description: 'prints tables; what a terminal gets anyway' },
+  'token-file': { type: 'string', value: '<file>', description: 'File that contains the JWT' },
+  table: { type: 'boolean', description: 'Print tables, which is the default on a terminal' },
   json: {
     type: 'boolean',
-    description: 'prints the body of the answer byte for byte; what a pipe or a file gets anyway'
+    description: 'Print the response body unchanged, which is the default for pipes and files'
   },
-  'dry-run': { type: 'boolean', description: 'runs everything and commits nothing' },
-  'read-only': { type: 'boolean', description: 'refuses whatever would write or lock rows' },
+  'dry-run': { type: 'boolean', description: 'Run the batch, then roll it back' },
+  'read-only': {
+    type: 'boolean',
+    description: 'Run a read-only transaction, which cannot write or lock rows'
+  },
   isolation: {
     type: 'string',
     value: '<level>',
-    description: 'isolation level of the transaction',
+    description: 'Isolation level of the transaction',
     choices: Preferences.properties.isolation.anyOf.map(({ const: level }) => level)
   },
   explain: {
     type: 'boolean',
-    description: 'prints the plan of each operation and runs none (the service needs EXPLAIN=on)'
+    description: 'Print the plan of each operation without running it. Requires EXPLAIN=on'
   },
-  timing: { type: 'boolean', description: 'tells on standard error where the time went' },
+  timing: { type: 'boolean', description: 'Print timings of the service to standard error' },
   'idempotency-key': {
     type: 'string',
     value: '<key>',
-    description: 'applies the batch exactly once, however often it is sent with this key'
+    description: 'Commit the batch exactly once, even if it is sent again with the same key'
   },
   'request-id': {
     type: 'string',
     value: '<id>',
-    description: 'the id that answer and log lines of the service repeat'
+    description: "Request id, repeated in the response and in the service's logs"
   },
   timeout: {
     type: 'string',
     value: '<seconds>',
-    description: 'longest wait for the answer',
-    otherwise: '60'
+    description: 'Maximum time to wait for the response',
+    default: '60'
   },
   help
 } as const satisfies Record<string, OptionItem>
 
-/** The options of `oneflight run`, as far as they are given. */
+/** The options of `oneflight run` that are given. */
 export type RunOptions = {
   readonly [Name in keyof typeof run]?: typeof run[Name]['type'] extends 'string' ? string : boolean
 }
 
-const FILE = '`-` is standard input.'
-
 export const commands: Readonly<Record<'start' | 'run' | 'check' | 'migrate', CommandItem>> = {
   start: {
-    summary: 'starts the service; what `oneflight` without a command does',
+    summary: 'Start the service (the default command)',
     operands: '',
     options: { help },
     notes: [
-      'Everything is configured by the environment: DATABASE_URL, JWT_SECRET and so on. It ' +
-      'ends by SIGTERM or SIGINT.'
+      'The configuration is read from environment variables: DATABASE_URL, JWT_SECRET and so on. ' +
+      'SIGTERM and SIGINT stop the service.'
     ]
   },
   run: {
-    summary: 'sends a batch to a running service and prints its answer',
+    summary: 'Send a batch to a running service and print the response',
     operands: '<file|->',
     options: run,
     notes: [
-      `The file is sent as it is. ${FILE} The answer goes to standard output, everything ` +
-      'else to standard error.',
-      'Exit code: 0 committed (or done, where nothing is to be committed); 1 refused or ' +
-      'failed, nothing is committed; 2 the command line or a file is at fault, nothing was ' +
-      'sent; 3 unknown whether it is committed.'
+      'The file is sent unchanged. `-` reads standard input. The response goes to standard ' +
+      'output, everything else to standard error.',
+      'Exit codes: 0, committed, or completed with an option that commits nothing. 1, rejected ' +
+      'or failed, and nothing was committed. 2, invalid command line or file, and nothing was ' +
+      'sent. 3, unknown whether the batch was committed.'
     ]
   },
   check: {
-    summary: 'validates batches without a service and without a database, as the service would',
+    summary: 'Validate batches without a service or a database',
     operands: '<file|-> …',
     options: { help },
     notes: [
-      `${FILE} Limits are those of the environment: DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS, ` +
-      'MAX_ROWS, MAX_CONDITIONS. Whether tables and columns exist is known to the database ' +
-      'alone.',
-      'Exit code: 0 no fault; 1 faults; 2 the command line, the environment or a file is at fault.'
+      '`-` reads standard input. DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS, MAX_ROWS and ' +
+      'MAX_CONDITIONS set the limits. Whether tables and columns exist is not checked.',
+      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file.'
     ]
   },
   migrate: {
-    summary: 'makes in the database what the service keeps there: the table of idempotency keys',
+    summary: 'Create or upgrade the table of idempotency keys in the database',
     operands: '',
     options: { help },
     notes: [
-      'For the login role of DATABASE_URL; connects by MIGRATE_DATABASE_URL where that is ' +
-      'set. It can be run at any time and as often as you like.'
+      'Connects to MIGRATE_DATABASE_URL, or to DATABASE_URL when that is not set. Privileges are ' +
+      'granted to the login role of DATABASE_URL. It is safe to run at any time and repeatedly.'
     ]
   }
 }
 
 export type CommandName = keyof typeof commands
 
-/** What stands in the place of a command. */
+/** Options without a command. */
 export const globalOptions: Readonly<Record<string, OptionItem>> = {
-  version: { type: 'boolean', description: 'prints the version' },
-  help: { ...help, description: 'shows this; behind a command what is said of it' }
+  version: { type: 'boolean', description: 'Show the version' },
+  help: { ...help, description: 'Show this help, or the help of a command' }
 }
 
-/** An option as it is written: `-h, --help`, `--url <url>`. */
+/** The option and its placeholder: `-h, --help`, `--url <url>`. */
 export function writeOption (name: string, { short, value }: OptionItem): string {
   return `${short === undefined ? '' : `-${short}, `}--${name}${
     value === undefined ? '' : ` ${value}`
   }`
 }
 
-/** What an option means, with its choices, its variable and its default. */
-export function describeOption ({ description, choices, env, otherwise }: OptionItem): string {
-  const more = [
-    ...choices === undefined ? [] : [`one of ${choices.join(', ')}`],
-    ...env === undefined ? [] : [`else ${env}`],
-    ...otherwise === undefined ? [] : [`else ${otherwise}`]
+/** The description with choices, environment variable and default. */
+export function describeOption (
+  { description, choices, env, default: fallback }: OptionItem
+): string {
+  const facts = [
+    ...choices === undefined ? [] : [listOf(choices)],
+    ...env === undefined ? [] : [`env: ${env}`],
+    ...fallback === undefined ? [] : [`default: ${fallback}`]
   ]
-  return more.length === 0 ? description : `${description} (${more.join(', ')})`
+  return facts.length === 0 ? description : `${description} (${facts.join(', ')})`
 }

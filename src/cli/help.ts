@@ -1,5 +1,5 @@
 /**
- * What `--help` prints. The words are those of commands.ts.
+ * Renders `--help` from commands.ts.
  */
 import {
   commands,
@@ -10,13 +10,12 @@ import {
   type OptionItem
 } from './commands.ts'
 
-/** Of one command, or of the program. */
+/** Help for one command, or for the program. */
 export function renderHelp (command: CommandName | undefined): string {
   if (command === undefined) {
     return [
       'Usage: oneflight [command] [options]',
-      'One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one ' +
-      'transaction.',
+      'Run a JSON batch of inserts, updates, deletes and selects on PostgreSQL as one transaction.',
       `Commands:\n${
         renderList(Object.entries(commands).map(([name, { summary }]) => [name, summary]))
       }`,
@@ -27,7 +26,7 @@ export function renderHelp (command: CommandName | undefined): string {
   const usage = `Usage: oneflight ${command} [options] ${operands}`.trimEnd()
   return [
     usage,
-    `${summary[0]?.toUpperCase()}${summary.slice(1)}.`,
+    `${summary}.`,
     ...notes,
     renderOptions(options)
   ].join('\n\n') + '\n'

@@ -1,5 +1,5 @@
 /**
- * Files that a command is given. Bytes, as they are.
+ * Reads the files that a command is given.
  */
 import { readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers'
 import { UsageError } from './arguments.ts'
 
 export interface Input {
-  /** Its name for people. */
+  /** Name for messages. */
   readonly name: string
   readonly bytes: Buffer
 }
@@ -19,7 +19,7 @@ export async function readInput (file: string, stdin: Readable): Promise<Input> 
     : { name: file, bytes: await readBytes(file) }
 }
 
-/** Throws a UsageError when there is no such file, or none that can be read. */
+/** Throws a UsageError when the file cannot be read. */
 export async function readBytes (file: string): Promise<Buffer> {
   try {
     return await readFile(file)

@@ -1,6 +1,6 @@
 /**
- * The commands that are a client's: one is found, run, and comes to an exit code. The service
- * itself (`start`, `migrate`) is started by the entry, src/cli.ts.
+ * Runs the commands `run` and `check`, `--help` and `--version`. src/cli.ts runs `start` and
+ * `migrate`.
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
@@ -11,34 +11,33 @@ import { visible } from './text.ts'
 import type { CliContext } from './context.ts'
 
 /**
- * Runs the command that `argv` (without the program) names; `version` is that of the package.
- * Resolves with the exit code; 2 where the command line is at fault.
+ * Runs the command in `argv`, which excludes the program. Resolves with the exit code; 2 means an
+ * invalid command line.
  */
 export async function runCommand (
   argv: readonly string[],
   version: string,
-  world: CliContext
+  context: CliContext
 ): Promise<number> {
-  const { stdout, stderr } = world
-  // Who reads may stop reading (`| head`): what became of the batch is told by the exit code all
-  // the same.
+  const { stdout, stderr } = context
+  // The reader may close the pipe (`| head`). The exit code still reports the outcome.
   stdout.on('error', () => {})
   try {
     const { command, options, operands } = readArguments(argv)
-    if (options['help'] === true) return say(renderHelp(command))
+    if (options['help'] === true) return print(renderHelp(command))
     switch (command) {
       case undefined:
         if (operands.length > 0 || options['version'] !== true) {
           throw new UsageError('expected a command')
         }
-        return say(`${version}\n`)
+        return print(`${version}\n`)
       case 'run':
-        return await run(options as RunOptions, oneFile(operands), world)
+        return await run(options as RunOptions, oneFile(operands), context)
       case 'check':
         if (operands.length === 0) throw new UsageError('expected a file, or - for standard input')
-        return await check(operands, world)
+        return await check(operands, context)
       default:
-        throw new UsageError(`${command} takes no operand`)
+        throw new UsageError(`${command} takes no arguments`)
     }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
@@ -46,7 +45,7 @@ export async function runCommand (
     return 2
   }
 
-  function say (text: string): number {
+  function print (text: string): number {
     stdout.write(text)
     return 0
   }

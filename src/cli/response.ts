@@ -1,62 +1,55 @@
 /**
- * What the service answered, and what that means: rows to print, an error, or nothing that the
- * service would have said.
+ * Interprets the response of the service: results, an error, or a response of another server.
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import { ErrorObject } from '../../schemas/error.ts'
-import { readParts, type Part } from '../json/source.ts'
 import { tryParse } from '../json/try-parse.ts'
-import type { Answer } from './send.ts'
+import { childrenOf, membersOf, parseJsonText, sourceOf, type JsonNode } from './json-text.ts'
+import type { HttpResponse } from './send.ts'
 import type { Row } from './table.ts'
 
-/** What one operation answered, as it stands in the answer. */
+/** The result of one operation. */
 export interface Result {
   readonly id: string
-  /** JSON text. */
+  /** JSON text as it was sent. */
   readonly source: string
   readonly rows: readonly Row[]
 }
 
-export type Verdict =
-  | { readonly kind: 'done', results(): readonly Result[] }
-  | { readonly kind: 'refused', readonly error: ErrorObject }
-  /** Somebody else answered, a proxy for instance. */
+export type BatchResponse =
+  /** `results` returns undefined when the values nest too deep to be split into rows. */
+  | { readonly kind: 'results', results(): readonly Result[] | undefined }
+  | { readonly kind: 'error', readonly error: ErrorObject }
+  /** Not sent by the service, but by a proxy for example. */
   | { readonly kind: 'foreign' }
 
-/** What every error of the service has; the rest may be that of a later version. */
-const SomeError = Type.Object({
+/** The members of an error that are read. A later version may send more. */
+const AnyError = Type.Object({
   error: Type.Pick(ErrorObject, ['code', 'message', 'committed', 'request_id'])
 })
 
-export function readAnswer ({ status, body }: Answer): Verdict {
+export function readResponse ({ status, body }: HttpResponse): BatchResponse {
   const text = body.toString()
   const value = tryParse(text)
   if (status === 200 && Value.Check(BatchAnswer, value)) {
-    return {
-      kind: 'done',
-      results: () => readResults(text)
-    }
+    return { kind: 'results', results: () => readResults(text) }
   }
-  return status !== 200 && Value.Check(SomeError, value)
-    ? { kind: 'refused', error: value.error as ErrorObject }
+  return status !== 200 && Value.Check(AnyError, value)
+    ? { kind: 'error', error: value.error as ErrorObject }
     : { kind: 'foreign' }
 }
 
-function readResults (text: string): readonly Result[] {
-  const { from: data } = readParts(text, text.indexOf('{')).find(({ key }) =>
-    key === 'data'
-  ) as Part
-  return readParts(text, data).map(({ key, from, to }) => ({
-    id: String(key),
-    source: text.slice(from, to),
-    rows: readParts(text, from).map(row => readRow(text, row.from))
+function readResults (text: string): readonly Result[] | undefined {
+  const { root } = parseJsonText(text)
+  if (root === undefined) return undefined
+  const { data } = Object.fromEntries(membersOf(root)) as { data: JsonNode }
+  return membersOf(data).map(([id, rows]) => ({
+    id,
+    source: sourceOf(text, rows),
+    rows: childrenOf(rows).map(row =>
+      new Map(membersOf(row).map(([name, value]) => [name, sourceOf(text, value)]))
+    )
   }))
-}
-
-function readRow (text: string, from: number): Row {
-  return new Map(
-    readParts(text, from).map(({ key, from, to }) => [String(key), text.slice(from, to)])
-  )
 }

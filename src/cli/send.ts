@@ -1,39 +1,37 @@
 /**
- * One batch over HTTP. In charge of saying whether the service can have heard of it at all; what an
- * answer means is not known here.
+ * Sends one batch over HTTP. When there is no response, it tells whether the service may have
+ * received the batch.
  */
 import { request as requestHttp, type IncomingMessage } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { buffer } from 'node:stream/consumers'
 
-export interface Message {
+export interface HttpRequest {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
   readonly timeoutMs: number
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
 }
 
-/**
- * No answer, or a part of one. `sent`: the batch may have arrived. `status`: that of the answer
- * that was cut.
- */
-export interface Loss {
+/** No response, or an incomplete one. */
+export interface LostResponse {
+  /** The service may have received the batch. */
   readonly sent: boolean
+  /** Status of the incomplete response. */
   readonly status: number | undefined
   readonly reason: string
 }
 
-/**
- * Posts it on a connection of its own. Resolves with the answer, whatever its status, or with what
- * became of it.
- */
-export async function send ({ url, headers, body, timeoutMs }: Message): Promise<Answer | Loss> {
+/** Posts a batch on a new connection. Never rejects. */
+export async function send (
+  { url, headers, body, timeoutMs }: HttpRequest
+): Promise<HttpResponse | LostResponse> {
   const signal = AbortSignal.timeout(timeoutMs)
   let [sent, status]: [boolean, number | undefined] = [false, undefined]
   try {
@@ -59,11 +57,11 @@ export async function send ({ url, headers, body, timeoutMs }: Message): Promise
     return { status, headers: response.headers, body: await buffer(response) }
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException
-    // Several addresses that all refuse have a code and no message.
+    // The error of several addresses that all refuse has a code, but no message.
     return {
       sent,
       status,
-      reason: signal.aborted ? `no answer within ${timeoutMs / 1000} s` : message || String(code)
+      reason: signal.aborted ? `no response within ${timeoutMs / 1000} s` : message || String(code)
     }
   }
 }

@@ -1,14 +1,14 @@
 /**
- * Rows as an aligned table, as psql draws it; one block a row where that is wider than the
- * terminal. Cells are JSON as it was sent: numbers keep every digit, JSON is one line, null is
- * `(null)`.
+ * Renders rows as psql does: as an aligned table, or as one block per row when the table is wider
+ * than the terminal. Numbers keep every digit, JSON takes one line, null is `(null)`.
  */
-import { visible, widthOf } from './text.ts'
+import stringWidth from 'string-width'
+import { visible } from './text.ts'
 
-/** One row: columns and the JSON text of their values, in the order in which they were sent. */
+/** JSON text by column, in the order of the response. */
 export type Row = ReadonlyMap<string, string>
 
-/** What stands to the right; PostgreSQL writes as strings what JSON has no number for. */
+/** Right-aligned values. PostgreSQL sends numbers that JSON lacks as strings. */
 const number = /^(?:[-\d]|null$|"(?:NaN|-?Infinity)"$)/
 
 interface Cell {
@@ -16,10 +16,7 @@ interface Cell {
   readonly right: boolean
 }
 
-/**
- * The table, each line with its end; empty when there is no column. `columns`: those of the
- * terminal.
- */
+/** Returns '' when there is no column. `columns` is the width of the terminal. */
 export function renderTable (rows: readonly Row[], columns = Infinity): string {
   const names = [...new Set(rows.flatMap(row => [...row.keys()]))]
   if (names.length === 0) return ''
@@ -29,7 +26,7 @@ export function renderTable (rows: readonly Row[], columns = Infinity): string {
   )
   const heads = names.map(name => visible(name))
   const widths = heads.map((head, i) =>
-    cells.reduce((most, row) => Math.max(most, cellWidth(row[i] as Cell)), widthOf(head))
+    cells.reduce((most, row) => Math.max(most, cellWidth(row[i] as Cell)), stringWidth(head))
   )
   const whole = widths.reduce((sum, width) => sum + width + 3, -1)
   return whole > columns ? renderBlocks(heads, cells, columns) : renderGrid(heads, cells, widths)
@@ -47,7 +44,7 @@ function renderGrid (
   )
 }
 
-/** As many lines as its tallest cell; `+` says that a cell goes on. */
+/** As many lines as the tallest cell. `+` marks a cell that continues. */
 function renderRow (row: readonly Cell[], widths: readonly number[]): readonly string[] {
   const height = Math.max(...row.map(({ lines }) => lines.length))
   return Array.from(
@@ -64,7 +61,7 @@ function renderBlocks (
   rows: ReadonlyArray<readonly Cell[]>,
   columns: number
 ): string {
-  const label = Math.max(...heads.map(widthOf))
+  const label = Math.max(...heads.map(head => stringWidth(head)))
   const value = rows.flat().reduce((most, cell) => Math.max(most, cellWidth(cell)), 0)
   return rows.map((row, n) => {
     const rule = `-[ ROW ${n + 1} ]`.padEnd(Math.min(label + value + 3, columns), '-')
@@ -86,15 +83,15 @@ function cellOf (json: string, right: boolean): Cell {
 }
 
 function cellWidth ({ lines }: Cell): number {
-  return lines.reduce((most, line) => Math.max(most, widthOf(line)), 0)
+  return lines.reduce((most, line) => Math.max(most, stringWidth(line)), 0)
 }
 
 function pad (text: string, width: number, right: boolean): string {
-  const space = ' '.repeat(width - widthOf(text))
+  const space = ' '.repeat(width - stringWidth(text))
   return right ? space + text : text + space
 }
 
 function center (text: string, width: number): string {
-  const left = Math.floor((width - widthOf(text)) / 2)
+  const left = Math.floor((width - stringWidth(text)) / 2)
   return pad(' '.repeat(left) + text, width, false)
 }

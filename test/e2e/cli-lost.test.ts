@@ -34,15 +34,15 @@ async function compare (
   t: Test,
   url: string,
   reason: RegExp,
-  outcome = 'it is not known whether the batch is committed',
+  outcome = 'it is unknown whether the batch was committed',
   code = 3
 ): Promise<void> {
   for (
     const [args, expected, what] of [
       [[], code, outcome],
-      [['--dry-run'], 1, 'nothing is committed'],
-      [['--read-only'], 1, 'nothing is committed'],
-      [['--explain'], 1, 'nothing is committed']
+      [['--dry-run'], 1, 'nothing was committed'],
+      [['--read-only'], 1, 'nothing was committed'],
+      [['--explain'], 1, 'nothing was committed']
     ] as const
   ) {
     const { code, out, err } = await runInside(['run', '--url', url, ...args, '-'], { input })
@@ -56,9 +56,9 @@ async function compare (
 const serve = async (t: Test, listener: RequestListener): Promise<string> =>
   `http://${await listen(t, createServer(listener))}`
 
-t.test('nobody there: nothing is committed', async t => {
+t.test('no server: nothing was committed', async t => {
   const address = `127.0.0.1:${await freePort()}`
-  await compare(t, `http://${address}`, /ECONNREFUSED/, 'nothing is committed', 1)
+  await compare(t, `http://${address}`, /ECONNREFUSED/, 'nothing was committed', 1)
   // A name of two addresses: Node has one error for both, without a message.
   const twice = "import dns from 'node:dns'; dns.lookup = (name, options, done) => done(null, [{ " +
     "address: '127.0.0.1', family: 4 }, { address: '127.0.0.2', family: 4 }])"
@@ -68,7 +68,7 @@ t.test('nobody there: nothing is committed', async t => {
   const url = `http://oneflight.example:${address.split(':')[1]}`
   t.match(await run(url, [], { NODE_OPTIONS }), {
     code: 1,
-    err: new RegExp(`^oneflight: ${url}/: E[A-Z]+: nothing is committed\n$`)
+    err: new RegExp(`^oneflight: ${url}/: E[A-Z]+: nothing was committed\n$`)
   })
 })
 
@@ -84,7 +84,7 @@ t.test('no answer in time', async t => {
   const { code, err } = await run(url, ['--timeout', '0.2'])
   t.same([code, err], [
     3,
-    `oneflight: ${url}/: no answer within 0.2 s: it is not known whether the batch is committed\n`
+    `oneflight: ${url}/: no response within 0.2 s: it is unknown whether the batch was committed\n`
   ])
 })
 
@@ -94,7 +94,7 @@ t.test('the answer is cut: 200 means committed all the same', async t => {
       response.writeHead(status, { 'content-type': 'application/json', 'content-length': 100 })
       response.write('{"error":', () => response.destroy())
     })
-  await compare(t, await cut(200), /aborted/, 'the batch is committed, but its answer is lost')
+  await compare(t, await cut(200), /aborted/, 'the batch was committed, but its response was lost')
   await compare(t, await cut(400), /aborted/)
 })
 
@@ -110,7 +110,7 @@ t.test('somebody else answers', async t => {
     const url = await serve(t, (_request, response) => {
       response.writeHead(status, { location: 'http://127.0.0.1:1/' }).end(body)
     })
-    await compare(t, url, new RegExp(`what answered ${status} is not the service`))
+    await compare(t, url, new RegExp(`response with status ${status} is not from oneflight`))
   }
 })
 
@@ -127,8 +127,8 @@ t.test('the service itself does not know', async t => {
   })
   t.match(await run(url, ['--timing']), {
     code: 3,
-    err: 'oneflight: <stdin>: commit_unknown: The connection was lost.\n  it is not known ' +
-      'whether the batch is committed; request r\n'
+    err: 'oneflight: <stdin>: commit_unknown: The connection was lost.\n  it is unknown ' +
+      'whether the batch was committed; request r\n'
   })
 })
 
@@ -197,6 +197,18 @@ t.test('what is sent, and what is said of the time and the plan', async t => {
   ])
 })
 
+t.test('results that nest too deep for a table are printed as JSON', async t => {
+  const answer = `{"error":null,"data":{"a":[{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}]}}`
+  const url = await serve(t, (_request, response) => {
+    response.writeHead(200).end(answer)
+  })
+  t.same(await runInside(['run', '--url', url, '--table', '-'], { input }), {
+    code: 0,
+    out: answer,
+    err: ''
+  })
+})
+
 t.test('over TLS: nothing is sent to a server whose certificate nobody vouches for', async t => {
   const answer = '{"error":null,"data":{"a":[]}}'
   const [key, cert] = ['server.key', 'server.crt'].map(name =>
@@ -210,7 +222,7 @@ t.test('over TLS: nothing is sent to a server whose certificate nobody vouches f
       response.end(answer)
     })
   )}`
-  await compare(t, url, /certificate/, 'nothing is committed', 1)
+  await compare(t, url, /certificate/, 'nothing was committed', 1)
   t.equal(asked, 0)
   t.same(await run(url, [], { NODE_EXTRA_CA_CERTS: `${certs}/ca.crt` }), {
     code: 0,

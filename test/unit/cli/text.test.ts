@@ -1,15 +1,20 @@
 /**
- * The pure parts of the command line: where a text stops being JSON, where a part of it stands, how
- * wide a line is, and what a terminal must not see.
+ * The pure parts of the command line: positions in JSON text, tables, and escapes for terminals.
  */
 import fc from 'fast-check'
-import { PassThrough } from 'node:stream'
-import { createInterface } from 'node:readline'
 import t from 'tap'
-import { createLocator, indentJson, readParts } from '../../../src/json/source.ts'
-import { findSyntaxFault } from '../../../src/json/syntax.ts'
+import {
+  childrenOf,
+  indentJson,
+  membersOf,
+  offsetOf,
+  parseJsonText,
+  positionOf,
+  sourceOf,
+  type JsonNode
+} from '../../../src/cli/json-text.ts'
 import { renderTable } from '../../../src/cli/table.ts'
-import { visible, widthOf } from '../../../src/cli/text.ts'
+import { listOf, visible } from '../../../src/cli/text.ts'
 import { propertyRuns } from '../../support/runs.ts'
 
 const isJson = (text: string): boolean => {
@@ -30,7 +35,7 @@ const json = fc.tuple(fc.json(), fc.array(space)).map(([text, spaces]) =>
   )
 )
 
-t.test('a text is JSON for it when it is for JSON.parse', async t => {
+t.test('a text is valid when JSON.parse accepts it', async t => {
   const bits = fc.array(
     fc.constantFrom(
       '{',
@@ -55,7 +60,10 @@ t.test('a text is JSON for it when it is for JSON.parse', async t => {
       '\u00a0',
       '\u0001',
       'null',
-      '"b":1'
+      '"b":1',
+      '//',
+      '/*',
+      '*/'
     ),
     { maxLength: 12 }
   ).map(parts => parts.join(''))
@@ -72,7 +80,7 @@ t.test('a text is JSON for it when it is for JSON.parse', async t => {
   let good = 0
   fc.assert(
     fc.property(fc.oneof(json, bits, cut), text => {
-      const fault = findSyntaxFault(text)
+      const { error: fault } = parseJsonText(text)
       if (fault === undefined) good++
       return (fault === undefined) === isJson(text) &&
         (fault === undefined || (fault >= 0 && fault <= text.length))
@@ -95,27 +103,26 @@ t.test('a text is JSON for it when it is for JSON.parse', async t => {
     ['1,', 1],
     ['[:', 1],
     ['["a\nb"]', 1],
-    ['{"a":01}', 5],
+    ['{"a":01}', 6],
     ['[1', 2],
     ['nullx', 0],
     ['[[1], {}', 8],
     ['{"a":{', 6],
     ['"a" {', 4]
   ]
-  for (const [text, fault] of rows) t.equal(findSyntaxFault(text), fault, text)
+  for (const [text, fault] of rows) t.equal(parseJsonText(text).error, fault, text)
 })
 
-t.test('parts of a text are those that JSON.parse finds', async t => {
+t.test('members and elements are those of JSON.parse, with their source', async t => {
+  const read = (text: string, node: JsonNode): unknown => {
+    if (node.type === 'array') return childrenOf(node).map(child => read(text, child))
+    if (node.type !== 'object') return JSON.parse(sourceOf(text, node))
+    return Object.fromEntries(membersOf(node).map(([key, value]) => [key, read(text, value)]))
+  }
   fc.assert(
     fc.property(json, text => {
-      const from = text.search(/\S/)
-      const value = JSON.parse(text) as unknown
-      const parts = readParts(text, from)
-      const entries = typeof value === 'object' && value !== null ? Object.entries(value) : []
-      const found = Object.fromEntries(
-        parts.map(({ key, from, to }) => [key, JSON.parse(text.slice(from, to))])
-      )
-      return JSON.stringify(Object.entries(found)) === JSON.stringify(entries)
+      const { root } = parseJsonText(text)
+      return JSON.stringify(read(text, root as JsonNode)) === JSON.stringify(JSON.parse(text))
     }),
     { numRuns: propertyRuns(1000, 3000) }
   )
@@ -126,15 +133,16 @@ t.test('parts of a text are those that JSON.parse finds', async t => {
     ),
     { numRuns: propertyRuns(1000, 3000) }
   )
-  t.same(
-    readParts(' [ 1.0 ,{"a":[]}]', 1).map(({ key, start, from, to }) => [key, start, from, to]),
-    [[0, 3, 3, 6], [1, 8, 8, 16]]
-  )
+  const text = ' [ 1.0 ,{"a":[]}]'
+  const elements = childrenOf(parseJsonText(text).root as JsonNode)
+  t.same(elements.map(element => sourceOf(text, element)), ['1.0', '{"a":[]}'])
+  t.same(childrenOf(elements[0] as JsonNode), [], 'a scalar has no children')
   t.equal(indentJson('{"a":[ ],"b" : {"c":1.0}}'), '{\n  "a": [],\n  "b": {\n    "c": 1.0\n  }\n}')
 })
 
-t.test('places: lines and characters from 1', async t => {
-  const { locate, placeOf } = createLocator('\n[{"😀": 1,\r\n  "a": [true, {"b": 2}]}]')
+t.test('positions: lines and characters from 1', async t => {
+  const text = '\n[{"😀": 1,\r\n  "a": [true, {"b": 2}]}]'
+  const root = parseJsonText(text).root as JsonNode
   const rows: ReadonlyArray<
     readonly [path: ReadonlyArray<string | number>, line: number, column: number]
   > = [
@@ -149,49 +157,22 @@ t.test('places: lines and characters from 1', async t => {
     [[0, 'a', 0, 'x'], 3, 9]
   ]
   for (const [path, line, column] of rows) {
-    t.same(locate(path), { line, column }, JSON.stringify(path))
+    t.same(positionOf(text, offsetOf(root, path)), { line, column }, JSON.stringify(path))
   }
-  t.same(placeOf(9), { line: 2, column: 8 }, 'an emoji is one character')
+  t.same(positionOf(text, 9), { line: 2, column: 8 }, 'an emoji is one character')
 })
 
-t.test('the width of a line is that on a terminal', async t => {
-  const rows: ReadonlyArray<readonly [text: string, width: number]> = [
-    ['', 0],
-    ['abc', 3],
-    ['é', 1],
-    ['e\u0301', 1],
-    ['日本語', 6],
-    ['ｱ', 1],
-    ['한글', 4],
-    ['ＡＢ', 4],
-    ['。', 2],
-    ['🍎', 2],
-    ['👩‍👩‍👧', 2],
-    ['❤️', 2],
-    ['❤', 1],
-    ['🇩🇪', 2],
-    ['a\u200bb', 2],
-    ['─', 1],
-    ['ü ß', 3]
-  ]
-  for (const [text, width] of rows) t.equal(widthOf(text), width, text)
-  // Node measures for its own prompt, by the tables of ICU.
-  const prompt = createInterface({ input: new PassThrough() })
-  const byNode = (text: string): number => {
-    prompt.setPrompt(text)
-    return prompt.getCursorPos().cols + prompt.getCursorPos().rows
-  }
-  const letters = fc.stringMatching(
-    /^[\p{Script=Latin}\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Han}\p{Script=Hiragana}\p{Lu}]{0,20}$/u
-  )
-  fc.assert(
-    fc.property(letters, text => widthOf(text.normalize('NFC')) === byNode(text.normalize('NFC'))),
-    { numRuns: 2000 }
-  )
-  prompt.close()
+t.test('text that nests too deep for the parser has no positions', async t => {
+  const deep = '['.repeat(100_000)
+  t.same(parseJsonText(deep), { root: undefined, error: undefined })
+  t.same(parseJsonText(deep + ']'.repeat(100_000)), { root: undefined, error: undefined })
 })
 
-t.test('what a terminal would obey is shown', async t => {
+t.test('a list of words', async t => {
+  t.equal(listOf(['a', 'b', 'c']), 'a, b or c')
+})
+
+t.test('characters that a terminal interprets are escaped', async t => {
   t.equal(
     visible('a\u001b[31m\tb\r\n\u0085\u202e\u2066é'),
     'a\\u001b[31m\\tb\\r\\n\\u0085\\u202e\\u2066é'
@@ -199,7 +180,7 @@ t.test('what a terminal would obey is shown', async t => {
   t.equal(visible('a\nb\r', { lines: true }), 'a\nb\\r')
 })
 
-t.test('tables of rows that differ, and of none', async t => {
+t.test('tables: no rows, and rows with different columns', async t => {
   const row = (value: Readonly<Record<string, string>>): ReadonlyMap<string, string> =>
     new Map(Object.entries(value))
   t.equal(renderTable([]), '')
