@@ -1,9 +1,9 @@
 /**
- * The batch that shows what a batch is, with its answer: the order of the README, on the shop of
- * deploy/shop.sql. A test holds it against the README.
+ * The example of the OpenAPI document: a batch and its response, on the sample shop
+ * (deploy/shop.sql).
  */
 
-/** An order: its customer, its lines, paid, and what is left of the first article. */
+/** Places an order with a new customer and two lines, pays it and reads the remaining stock. */
 export const exampleBatch = [
   { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
   { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id' }] },

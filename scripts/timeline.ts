@@ -1,14 +1,13 @@
 /**
- * Draws docs/internals/how-it-works/timeline.svg: a transaction of four operations, each awaited,
- * above the same in one flight, on one scale of time. `node scripts/timeline.ts` writes it. In
- * charge of: where a message leaves and arrives, and how long the first lock is held. Refuses to:
- * claim figures; the round trips it draws are those that docs/internals/benchmarks.md counts on the
- * wire (held by test/docs/how-it-works.test.ts).
+ * Draws docs/internals/how-it-works/timeline.svg: a transaction of four operations with awaited
+ * statements, above the same transaction as a batch, on one time scale. `node scripts/timeline.ts`
+ * writes the file. Only the order is exact: test/docs/how-it-works.test.ts checks that the round
+ * trips are those that docs/internals/benchmarks.md counts on the wire.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** What is written at once, and then waited for. */
+/** Statements that are sent in one write and awaited together. */
 type Burst = readonly string[]
 
 interface Story {
@@ -20,19 +19,17 @@ export const file = 'docs/internals/how-it-works/timeline.svg'
 
 const operations = ['operation 1', 'operation 2', 'operation 3', 'operation 4'] as const
 
-/**
- * The first statement that locks a row is operation 1; the lock is free when COMMIT is carried out.
- */
+/** Operation 1 locks the first row. COMMIT releases it when it runs, not when it is answered. */
 export const awaited: Story = {
   title: 'Each statement awaited',
   bursts: [['BEGIN'], ['settings'], ...operations.map(name => [name]), ['COMMIT']]
 }
-export const flight: Story = {
-  title: 'One flight',
+export const batch: Story = {
+  title: 'One batch',
   bursts: [['BEGIN'], ['settings', ...operations, 'COMMIT']]
 }
 
-/** Round trips of a story in all, and those that begin while the lock is held. */
+/** Counts all round trips of a story, and those that begin while the lock is held. */
 export function countRoundTrips (
   { bursts }: Story
 ): { readonly roundTrips: number, readonly underLock: number } {
@@ -43,21 +40,18 @@ export function countRoundTrips (
 const WIDTH = 860
 const PANEL = 178
 const LEFT = 92
-/**
- * Pixels of a way between service and database, of carrying out one statement, and between
- * statements that are written at once.
- */
+/** Pixels of one way to the database, of one statement, and between statements of one write. */
 const WAY = 42
 const WORK = 9
 const STEP = 3
 
 export function drawTimeline (): string {
-  const panels = [awaited, flight].map((story, i) => drawStory(story, 12 + i * (PANEL + 12)))
+  const panels = [awaited, batch].map((story, i) => drawStory(story, 12 + i * (PANEL + 12)))
   const height = 2 * PANEL + 36
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}"
     height="${height}" role="img" aria-labelledby="title">
 <title id="title">A transaction of four operations: awaited one by one its first lock is held
-  for four round trips, in one flight for none.</title>
+  for four round trips, as a batch for none.</title>
 <style>
   svg { --ground: #ffffff; --text: #1f2328; --faint: #59636e; --line: #8c959f; --way: #0072b2;
     --lock: #d55e00; font: 13px system-ui, sans-serif }

@@ -1,13 +1,13 @@
 /**
- * docs/internals/how-it-works.md: its diagram is drawn by its script and shows the round trips that
- * were counted on the wire, and its SQL does on the sample shop what it is said to do.
+ * docs/internals/how-it-works.md: the script draws its diagram with the measured round trips, and
+ * its SQL does on the sample shop what the page describes.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { readRecord } from '../../bench/record.ts'
-import { awaited, countRoundTrips, drawTimeline, file, flight } from '../../scripts/timeline.ts'
+import { awaited, batch, countRoundTrips, drawTimeline, file } from '../../scripts/timeline.ts'
 import { useShop } from '../support/docs/commands.ts'
 import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 
@@ -26,8 +26,8 @@ t.test('the diagram', async t => {
     return found && { roundTrips: found.roundTrips, underLock: found.underLock }
   }
   t.same(countRoundTrips(awaited), measured('postgres.js, awaiting'))
-  t.same(countRoundTrips(flight), measured('Oneflight'))
-  t.ok(page.includes(file.replace('docs/', '')))
+  t.same(countRoundTrips(batch), measured('Oneflight'))
+  t.ok(page.includes(file.replace('docs/internals/', '')))
 })
 
 t.test('the SQL', async t => {
@@ -41,7 +41,7 @@ t.test('the SQL', async t => {
     await connection`select current_setting('oneflight.r0', true) as rows, current_setting('role')
       as role`
   connection.release()
-  t.same(left, { rows: '', role: 'none' }, 'nothing of it outlives the transaction')
+  t.same(left, { rows: '', role: 'none' }, 'settings do not outlive the transaction')
   t.same(
     await sql`select c.name, c.owner, o.status from orders as o join customers as c
       on c.id = o.customer_id order by o.id`,
@@ -50,11 +50,4 @@ t.test('the SQL', async t => {
       { name: 'Bakery', owner: 'corner-shop', status: 'open' }
     ].map((row, i) => i === 0 ? { ...row, status: 'paid' } : row)
   )
-})
-
-t.test('flights are drawn as CONTRIBUTING.md writes them down', async t => {
-  const drawings = (text: string): readonly string[] =>
-    readBlocks(text).filter(({ text }) => text.startsWith('BEGIN ')).map(({ text }) => text)
-  t.equal(drawings(page).length, 2)
-  t.same(drawings(page), drawings(readPage('CONTRIBUTING.md')))
 })
