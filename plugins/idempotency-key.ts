@@ -1,38 +1,51 @@
 /**
- * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): read from the headers alone. What
- * is kept under it, and when, is the engine's business. The decorator `readIdempotencyKey` is a
- * hook for routes that keep keys.
+ * `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header). The decorator `readIdempotencyKey`
+ * is a hook that checks the header before the body is read. The decorator `keepBody` is a content
+ * type parser that keeps the bytes of the body and completes the key: the same key with another
+ * body or other preferences is another request.
  */
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { bareKey, maxKeyLength, quotedKey } from '../schemas/idempotency.ts'
+import type { Config } from '../schemas/config.ts'
+import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/idempotency.ts'
+import { principalOf } from '../src/auth/principal.ts'
 import { failure } from '../src/errors/catalogue.ts'
+import type { Key } from '../src/sql/idempotency.ts'
+
+export interface IdempotencyKeyOptions {
+  readonly config: Config
+}
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Its text, without quotes; undefined: the request has none. */
-    idempotencyKey: string | undefined
-    /** SHA-256 of the body's bytes, where there is a key. */
-    bodyDigest: Buffer | undefined
+    /** undefined: the request has none, or its body was not read yet. */
+    idempotencyKey: Key | undefined
   }
 }
 
-async function idempotencyKey (app: FastifyInstance): Promise<void> {
+async function idempotencyKey (
+  app: FastifyInstance,
+  { config }: IdempotencyKeyOptions
+): Promise<void> {
+  const ttlSeconds = readTtl(config.IDEMPOTENCY_TTL)
+  const idleTimeoutMs = config.IDLE_TRANSACTION_TIMEOUT_MS
   app.decorateRequest('idempotencyKey', undefined)
-  app.decorateRequest('bodyDigest', undefined)
   const readIdempotencyKey: onRequestAsyncHookHandler = async request => {
-    request.idempotencyKey = readKey(request)
+    readHeader(request)
   }
   app.decorate('readIdempotencyKey', readIdempotencyKey)
-  app.decorate('digestBody', (request: FastifyRequest, bytes: Buffer) => {
-    if (request.idempotencyKey !== undefined) {
-      request.bodyDigest = createHash('sha256').update(bytes).digest()
+  app.decorate('keepBody', async (request: FastifyRequest, body: Buffer) => {
+    const text = readHeader(request)
+    if (text !== undefined) {
+      request.idempotencyKey = { ...identify(request, text, body), ttlSeconds, idleTimeoutMs }
     }
+    return body
   })
 }
 
-function readKey ({ raw }: FastifyRequest): string | undefined {
+/** The text of the key, without quotes; undefined: there is none. */
+function readHeader ({ raw }: FastifyRequest): string | undefined {
   const [sent, ...more] = raw.headersDistinct['idempotency-key'] ?? []
   if (sent === undefined) return undefined
   const key = bareKey.test(sent) ? sent : quotedKey.exec(sent)?.[1]?.replace(/\\(.)/g, '$1')
@@ -46,8 +59,25 @@ function readKey ({ raw }: FastifyRequest): string | undefined {
   return key
 }
 
+/** Whose key it is, and for which request. */
+function identify (
+  { identity, preferences }: FastifyRequest,
+  text: string,
+  body: Buffer
+): Pick<Key, 'principal' | 'text' | 'fingerprint' | 'lock'> {
+  const { tx, isolation, access, return: wanted } = preferences
+  const principal = principalOf(identity)
+  const digest = createHash('sha256').update(body).digest()
+  const fingerprint = createHash('sha256')
+    .update(digest)
+    .update(JSON.stringify([tx, isolation, access, wanted]))
+    .digest('hex')
+  const lock = createHash('sha256').update(`${principal}:${text}`).digest().readBigInt64BE()
+  return { principal, text, fingerprint, lock }
+}
+
 export default fp(idempotencyKey, {
   name: 'idempotency-key',
   fastify: '5.x',
-  dependencies: ['errors']
+  dependencies: ['errors', 'auth', 'prefer']
 })

@@ -5,7 +5,7 @@
 import { readLimits, type ConfigError, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findDuplicate } from '../json/duplicate-key.ts'
-import { readBatch } from '../plan/read-batch.ts'
+import { batchLimits, readBatch } from '../plan/read-batch.ts'
 import { UsageError } from './arguments.ts'
 import { describeIssues, readBatchText } from './batch.ts'
 import type { CliContext } from './context.ts'
@@ -37,12 +37,7 @@ export async function check (
 /** Number of operations in a valid batch. Throws the Failure that the service would return. */
 function countOperations (bytes: Buffer, limits: Limits): number {
   if (bytes.length > limits.MAX_BODY_BYTES) throw failure('body_too_large')
-  return readBatch(bytes, {
-    schemas: limits.DB_SCHEMAS,
-    maxOps: limits.MAX_OPS,
-    maxRows: limits.MAX_ROWS,
-    maxConditions: limits.MAX_CONDITIONS
-  }).operations.length
+  return readBatch(bytes, batchLimits(limits)).operations.length
 }
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {

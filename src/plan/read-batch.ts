@@ -3,11 +3,13 @@
  * they accept and refuse the same batches.
  */
 import type { Batch } from '../../schemas/batch.ts'
+import type { Config } from '../../schemas/config.ts'
 import { parseJson } from '../json/parse.ts'
 import type { Plan, PlanLimits } from './nodes.ts'
 import { planBatch } from './plan-batch.ts'
 import { validateBody } from './validate-body.ts'
 
+/** Limits of one request. */
 export interface BatchLimits extends PlanLimits {
   readonly maxOps: number
 }
@@ -15,14 +17,30 @@ export interface BatchLimits extends PlanLimits {
 /**
  * Parses, validates and plans a batch. Throws the Failure of the first stage that finds a problem:
  * JSON (`body_invalid`), the request level (see validateBody) or the operations
- * (`validation_failed`, with all issues).
- *
- * The stages are separate functions because Fastify parses, validates and handles a request in
- * separate steps.
+ * (`validation_failed`, with all issues). `facts` gets the number of operations before they are
+ * planned, for the access log.
  */
-export function readBatch (bytes: Buffer, limits: BatchLimits): Plan {
+export function readBatch (
+  bytes: Buffer,
+  limits: BatchLimits,
+  facts: { operations?: number } = {}
+): Plan {
   const body = parseJson(bytes)
   const problem = validateBody(body, limits.maxOps)
   if (problem !== undefined) throw problem
-  return planBatch(body as unknown as Batch, limits)
+  const operations = body as unknown as Batch
+  facts.operations = operations.length
+  return planBatch(operations, limits)
+}
+
+/** The limits that the configuration sets. */
+export function batchLimits (
+  config: Pick<Config, 'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS'>
+): BatchLimits {
+  return {
+    schemas: config.DB_SCHEMAS,
+    maxOps: config.MAX_OPS,
+    maxRows: config.MAX_ROWS,
+    maxConditions: config.MAX_CONDITIONS
+  }
 }

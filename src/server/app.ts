@@ -12,6 +12,7 @@ import database from '../../plugins/database.ts'
 import errors, { sendFrameworkError } from '../../plugins/errors.ts'
 import expectContinue from '../../plugins/expect-continue.ts'
 import idempotencyKey from '../../plugins/idempotency-key.ts'
+import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
 import prefer from '../../plugins/prefer.ts'
 import requestIdPlugin, { requestId } from '../../plugins/request-id.ts'
@@ -52,9 +53,10 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(errors)
   await app.register(metrics)
   await app.register(database, { config, database: target, replica })
+  await app.register(mediaType)
   await app.register(auth, { config, keys, loginRole: target.user })
   await app.register(prefer, { config })
-  await app.register(idempotencyKey)
+  await app.register(idempotencyKey, { config })
   await app.register(admission, { config })
   await app.register(health)
   await app.register(openapi, { config, server: '/' })

@@ -1,7 +1,7 @@
 /**
  * The database as the plugins know it: where batches fly and how its health is asked.
  */
-import type { TransactionMode } from './attempt.ts'
+import type { TransactionMode } from './compiled-batch.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 

@@ -1,270 +1,256 @@
 /**
- * The door of this room: a flight in, its landing out. In charge of the connection, the deadline,
- * and of flying again when it is certain that nothing was committed. Whether another try can
- * succeed is for retry.ts to say, what became of a transaction whose connection was lost is found
- * out by settle.ts.
+ * Executes one batch on a pooled connection, and again as long as that is safe and can succeed.
+ * retry-policy.ts decides about the next attempt; lost-commit.ts finds out whether a transaction
+ * was committed whose connection was lost.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
-import type { Statement } from '../sql/compile.ts'
-import { readMarker } from '../sql/marker.ts'
-import {
-  carefulBatch,
-  startAttempt,
-  mayCommit,
-  type CompiledBatch,
-  type AttemptOutcome,
-  type LostOutcome,
-  type Place
-} from './attempt.ts'
-import { resolveKeyFailure } from './idempotency.ts'
-import { destroyConnection, isUsable } from '../postgres/connection.ts'
-import type { Attempt, BatchOutcome, RetryReason } from './outcome.ts'
+import { destroyConnection, isUsable, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
-import {
-  isConflicting,
-  isDisturbed,
-  isDoubted,
-  isDoubtful,
-  isStale,
-  MAX_ATTEMPTS,
-  mayRetry,
-  type Tries
-} from './retry-policy.ts'
-import { resolveLostCommit } from './lost-commit.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
+import type { Statement } from '../sql/compile.ts'
+import { startAttempt } from './attempt.ts'
+import {
+  applyVariant,
+  mayCommit,
+  type AttemptBatch,
+  type AttemptVariant,
+  type CompiledBatch
+} from './compiled-batch.ts'
+import { resolveKeyFailure } from './idempotency.ts'
+import { resolveLostCommit } from './lost-commit.ts'
+import type { AttemptOutcome, BatchOutcome, Lost, Place, RetryReason } from './outcome.ts'
+import {
+  decide,
+  isConnectionStale,
+  isSessionChanged,
+  isStatementStale,
+  markerKind,
+  MAX_ATTEMPTS,
+  type AttemptResult,
+  type RetryBudget
+} from './retry-policy.ts'
 
-/** Whom a batch flies for. */
 export interface ExecuteOptions {
-  /** A time of performance.now(). */
+  /** The outcome is known by then, if possible: a time of performance.now(). */
   readonly deadline: number
-  /** Aborted when nobody waits for the answer any more: what was not sent by then is not sent. */
+  /** Aborted when the client is gone: what was not sent until then is not sent. */
   readonly abandoned?: AbortSignal | undefined
-  /** Hears of each further flight. */
+  /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
 
 /**
- * A flight of which nothing is in the database is tried this often when its connection goes away
- * under it: one that can commit nothing, or one with a key. No more, for it may itself be what ends
- * the connection: a statement that takes all the memory restarts the server.
+ * Attempts that may lose their connection, if nothing of them can be committed twice: a batch that
+ * commits nothing, or one with a key. Not more, because the batch itself may be the reason: a
+ * statement that takes all memory restarts the server.
  */
 const MAX_LOSSES = 2
 
-/** Longest time from the answer until the connection is ready for the next batch. */
-const REST_MS = 2000
+/** Longest time from the answer until the connection is free for the next batch. */
+const RELEASE_TIMEOUT_MS = 2000
 
-/**
- * Of the time to the deadline, what is kept back to find out what became of a transaction: a tenth,
- * but no more than this.
- */
-const RESERVE_MS = 1000
+/** A tenth of the time, at most this much, is reserved for finding out about a lost COMMIT. */
+const MAX_RESERVE_MS = 1000
 
-/**
- * Longest search for what became of a transaction without a key, e.g. while the server restarts.
- */
-const INQUIRY_MS = 5000
+/** Longest search for the state of a transaction without a key, e.g. while the server restarts. */
+const LOST_COMMIT_TIMEOUT_MS = 5000
 
-/**
- * Flies until the flight lands or cannot. Throws `overloaded`, `database_unavailable`,
- * `shutting_down`, `deadline_exceeded` or `client_closed_request` for a batch that did not take
- * off: nothing was committed.
- */
-export async function executeBatch (
-  pool: ConnectionPool,
-  flight: CompiledBatch,
-  passage: ExecuteOptions
-): Promise<BatchOutcome> {
-  const { deadline, abandoned, onRetry = () => {} } = passage
-  const landBy = deadline - Math.min(RESERVE_MS, (deadline - performance.now()) / 10)
-  const times = { landBy, deadline }
-  // Every connection of the pool may have died in a restart of the server: each is found out by one
-  // try.
-  const tries: Tries = {
-    connections: pool.size + 1,
-    losses: mayCommit(flight.mode) && flight.key === undefined ? 1 : MAX_LOSSES,
-    conflicts: MAX_ATTEMPTS
-  }
-  const first = isKnownToDoubt(flight) ? carefulBatch(flight, false) : flight
-  let flown = await runAttempt(pool, first, { landBy, abandoned, onRetry })
-  let restoring = flown.disturbed
-  let careful = first !== flight || flown.doubted
-  let fresh = isDoubtful(flown.landing)
-  for (;;) {
-    const ended = flown.landing.kind === 'lost' && flown.landing.sent
-      ? await resolveLostAttempt(pool, flown as Attempt & { landing: LostOutcome }, flight, times)
-      : undefined
-    if (ended !== undefined && !ended.again) return ended.landed
-    const reason = await mayRetry(flown, tries, landBy)
-    if (reason === undefined) return ended?.landed ?? conclude(flown.landing, landBy)
-    // Who has something to tell tells that: a conflict that found no connection for another try is
-    // still a conflict.
-    const told = ended?.landed ??
-      (flown.landing.kind === 'failed' &&
-          (isConflicting(flown.landing) || isDoubtful(flown.landing))
-        ? flown.landing
-        : undefined)
-    const again = { ...careful || restoring ? carefulBatch(flight, restoring) : flight, fresh }
-    const next = await runAttempt(pool, again, {
-      landBy,
-      abandoned,
-      onRetry,
-      reason
-    }).catch((error: unknown) => {
-      if (
-        ended === undefined && (told === undefined || !NO_CONNECTION.has((error as Failure).code))
-      ) {
-        throw error
-      }
-    })
-    if (next === undefined) return told as BatchOutcome
-    if (flown.doubted && !tellsMore(next.landing, flown.landing)) {
-      return flown.landing as BatchOutcome
-    }
-    // It was what the connection held, and not what the batch said.
-    if (isDoubtful(flown.landing) && codeOf(next.landing) !== codeOf(flown.landing)) {
-      flown.connection.state.retired = true
-    }
-    flown = next
-    restoring ||= flown.disturbed
-    careful ||= flown.doubted
-    fresh ||= isDoubtful(flown.landing)
-  }
-}
-
-function codeOf (landing: Attempt['landing']): string | undefined {
-  return landing.kind === 'failed' ? landing.error.code : undefined
-}
-
-/** Why there may be no connection, when it is nobody's wish. */
+/** Errors that say that there is no connection. */
 const NO_CONNECTION: ReadonlySet<string> = new Set<FailureCode>([
   'overloaded',
   'database_unavailable',
   'deadline_exceeded'
 ])
 
-/** The landing of a flight that is not tried again. */
-function conclude (landing: AttemptOutcome, landBy: number): BatchOutcome {
-  if (landing.kind !== 'lost') return landing
-  throw failure(performance.now() >= landBy ? 'deadline_exceeded' : 'database_unavailable')
+/**
+ * Executes the batch until its outcome is known. Throws `overloaded`, `database_unavailable`,
+ * `shutting_down`, `deadline_exceeded` or `client_closed_request` when nothing was sent or nothing
+ * is committed.
+ */
+export async function executeBatch (
+  pool: ConnectionPool,
+  batch: CompiledBatch,
+  options: ExecuteOptions
+): Promise<BatchOutcome> {
+  const { deadline } = options
+  const softDeadline = deadline - Math.min(MAX_RESERVE_MS, (deadline - performance.now()) / 10)
+  const budget = createBudget(pool, batch, softDeadline)
+  const run = { pool, batch, softDeadline, ...options }
+  let variant: AttemptVariant = isKnownToNeedChecks(batch) ? { checkValues: true } : {}
+  let last = await runAttempt(run, variant)
+  for (;;) {
+    const lost = await resolveLoss(last, run)
+    if (lost?.final === true) return lost.outcome
+    const retry = decide(last, budget)
+    if (retry === undefined) return lost?.outcome ?? conclude(last.outcome, softDeadline)
+    if (retry.pauseMs > 0) await delay(retry.pauseMs)
+    variant = { ...variant, ...retry.variant }
+    const answer = lost?.outcome ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
+    const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
+      const { code } = error as Failure
+      if (lost === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
+    })
+    if (next === undefined) return answer as BatchOutcome
+    if (retry.reason === 'values' && !tellsMore(next.outcome, last.outcome)) {
+      return last.outcome as BatchOutcome
+    }
+    if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
+      // The prepared statements of that connection were at fault.
+      last.connection.state.retired = true
+    }
+    last = next
+  }
 }
 
-interface AttemptOptions extends Pick<ExecuteOptions, 'abandoned'> {
-  readonly landBy: number
-  readonly onRetry: (reason: RetryReason) => void
-  /** Why the batch, which had a connection before, is flown again. */
-  readonly reason?: RetryReason
+/** Every connection of the pool may be dead after a restart of the server. */
+function createBudget (
+  pool: ConnectionPool,
+  { mode, key }: CompiledBatch,
+  softDeadline: number
+): RetryBudget {
+  const once = mayCommit(mode) && key === undefined
+  return {
+    connections: pool.size + 1,
+    losses: once ? 1 : MAX_LOSSES,
+    conflicts: MAX_ATTEMPTS,
+    softDeadline
+  }
+}
+
+function codeOf (outcome: AttemptOutcome): string | undefined {
+  return outcome.kind === 'failed' ? outcome.error.code : undefined
+}
+
+/** The outcome of a batch that is not run again. */
+function conclude (outcome: AttemptOutcome, softDeadline: number): BatchOutcome {
+  if (outcome.kind !== 'lost') return outcome
+  throw failure(performance.now() >= softDeadline ? 'deadline_exceeded' : 'database_unavailable')
+}
+
+/** One batch on its way through its attempts. */
+interface Run extends ExecuteOptions {
+  readonly pool: ConnectionPool
+  readonly batch: CompiledBatch
+  /** Attempts end by then. */
+  readonly softDeadline: number
+}
+
+interface FinishedAttempt extends AttemptResult {
+  readonly connection: Connection
 }
 
 async function runAttempt (
-  pool: ConnectionPool,
-  flight: CompiledBatch,
-  { landBy, abandoned, onRetry, reason }: AttemptOptions
-): Promise<Attempt> {
-  const connection = await pool.acquire(landBy, { again: reason !== undefined, abandoned })
+  { pool, batch, softDeadline, abandoned, onRetry = () => {} }: Run,
+  variant: AttemptVariant,
+  reason?: RetryReason
+): Promise<FinishedAttempt> {
+  const connection = await pool.acquire(softDeadline, { again: reason !== undefined, abandoned })
   if (reason !== undefined) onRetry(reason)
-  const timer = setTimeout(destroyConnection, millisecondsUntil(landBy), connection)
-  let attempt = flight
-  let { landed, over } = startAttempt(connection, attempt, abandoned)
-  let landing: Attempt['landing'] = await landed
-  let disturbed = attempt.restoring !== true && isDisturbed(landing)
-  if (disturbed) {
-    // On the same connection: the pool may be full, and this batch has its place in it. When the
-    // time is over, the connection is broken.
-    await over
+  const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
+  const hasRoleSettings = connection.roleSettings.has(batch.role)
+  let sent: AttemptBatch = applyVariant(batch, variant)
+  let { outcome: pending, released } = startAttempt(connection, sent, abandoned)
+  let outcome = await pending
+  if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
+    // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
+    await released
     if (isUsable(connection)) {
       onRetry('session')
-      attempt = carefulBatch(flight, true)
-      ;({ landed, over } = startAttempt(connection, attempt, abandoned))
-      landing = await landed
-      disturbed = false
+      sent = applyVariant(batch, { ...variant, restoreSession: true })
+      ;({ outcome: pending, released } = startAttempt(connection, sent, abandoned))
+      outcome = await pending
     }
   }
-  if (flight.key !== undefined && landing.kind === 'failed' && landing.at === 'key') {
-    await over
-    landing = await resolveKeyFailure(connection, flight.key, landing)
+  if (batch.key !== undefined && outcome.kind === 'failed' && outcome.at === 'key') {
+    await released
+    outcome = await resolveKeyFailure(connection, batch.key, outcome)
   }
-  // What follows an answer takes no time, unless the connection has fallen silent.
   clearTimeout(timer)
-  const rest = setTimeout(destroyConnection, REST_MS, connection)
-  over.then(() => {
-    clearTimeout(rest)
+  releaseWhenReady(pool, connection, released)
+  const result = { batch: sent, outcome, hasRoleSettings, connection }
+  if (isConnectionStale(result)) connection.state.retired = true
+  rememberChecks(result)
+  return result
+}
+
+/** What follows the answer takes no time, unless the connection does not respond any more. */
+function releaseWhenReady (
+  pool: ConnectionPool,
+  connection: Connection,
+  released: Promise<void>
+): void {
+  const timer = setTimeout(destroyConnection, RELEASE_TIMEOUT_MS, connection)
+  released.then(() => {
+    clearTimeout(timer)
     pool.release(connection)
   })
-  const stale = landing.kind === 'failed' &&
-    isStale(landing, connection.roleSettings.has(flight.role))
-  if (stale) connection.state.retired = true
-  const doubted = !disturbed && isDoubted(landing, attempt)
-  if (landing.kind === 'failed' && readMarker(landing.error)?.kind === 'inspect') {
-    doubtedTexts.set((attempt.operations[landing.at as number] as Statement).text, true)
-  }
-  return { landing, stale, disturbed, doubted, connection }
 }
 
 /**
- * Whether a careful attempt that failed says which value does not fit; if not, the failure before
- * it says what is wrong.
+ * Statements whose values needed checks because of their type, such as a composite: the next batch
+ * with the same statement checks them in its first attempt. A batch with references does not: a row
+ * may be missing, which only the first attempt reports.
  */
-function tellsMore (landing: Attempt['landing'], before: Attempt['landing']): boolean {
-  if (
-    landing.kind !== 'failed' || before.kind !== 'failed' ||
-    readMarker(before.error) !== undefined
-  ) return true
-  return readMarker(landing.error)?.kind === 'value'
+const checkedTexts = new LRUCache<string, true>({ max: 1000 })
+
+function rememberChecks ({ batch, outcome }: AttemptResult): void {
+  if (outcome.kind !== 'failed' || markerKind(outcome) !== 'inspect') return
+  checkedTexts.set((batch.operations[outcome.at as number] as Statement).text, true)
 }
 
-/**
- * Texts of statements whose values were in doubt: what they store is of a type that always is, such
- * as a composite, so a batch of them is careful from the start. A batch with references is not:
- * what it reads may be missing, which the first attempt tells.
- */
-const doubtedTexts = new LRUCache<string, true>({ max: 1000 })
-
-function isKnownToDoubt ({ operations, refers }: CompiledBatch): boolean {
-  return refers !== true &&
-    operations.some(({ text, doubtful }) => doubtful === true && doubtedTexts.has(text))
+function isKnownToNeedChecks ({ operations, hasReferences }: CompiledBatch): boolean {
+  return hasReferences !== true &&
+    operations.some(({ text, doubtful }) => doubtful === true && checkedTexts.has(text))
 }
 
-/**
- * What the loss of a connection after the end was sent comes to; `again`: it may be flown again.
- */
-async function resolveLostAttempt (
-  pool: ConnectionPool,
-  { landing, connection: { backend } }: Attempt & { readonly landing: LostOutcome },
-  flight: CompiledBatch,
-  { landBy, deadline }: { landBy: number, deadline: number }
-): Promise<{ readonly landed: BatchOutcome, readonly again: boolean }> {
-  const late = performance.now() >= landBy
-  const { times } = landing
-  const until = flight.key === undefined
-    ? Math.min(deadline, performance.now() + INQUIRY_MS)
+/** Whether an attempt with value checks says more about the failure than the one before it. */
+function tellsMore (outcome: AttemptOutcome, before: AttemptOutcome): boolean {
+  if (outcome.kind !== 'failed' || markerKind(before) !== undefined) return true
+  return markerKind(outcome) === 'value'
+}
+
+/** The outcome of an attempt whose COMMIT was lost; undefined: it was not. */
+async function resolveLoss (
+  { outcome: lost, connection: { backend } }: FinishedAttempt,
+  { pool, batch, softDeadline, deadline }: Run
+): Promise<{ readonly outcome: BatchOutcome, readonly final: boolean } | undefined> {
+  if (lost.kind !== 'lost' || !lost.sent) return undefined
+  const late = performance.now() >= softDeadline
+  const { times } = lost
+  const until = batch.key === undefined
+    ? Math.min(deadline, performance.now() + LOST_COMMIT_TIMEOUT_MS)
     : deadline
-  const verdict = await resolveLostCommit(pool, { flight, landing, backend }, until)
-  if (verdict.kind === 'committed') {
-    return { landed: { kind: 'committed', rows: verdict.rows, times }, again: false }
-  }
-  if (verdict.kind !== 'refuted') {
-    return {
-      landed: { kind: 'unknown', gone: verdict.kind === 'gone', times },
-      again: verdict.kind === 'absent'
-    }
-  }
-  // connection_failure
-  const error = late
-    ? failure('deadline_exceeded')
-    : { code: '08006', message: 'The connection to the database was lost; nothing was committed.' }
-  return {
-    landed: { kind: 'failed', error, at: whereLost(times.length, flight.operations.length), times },
-    again: true
+  const verdict = await resolveLostCommit(pool, { batch, lost, backend }, until)
+  switch (verdict.kind) {
+    case 'committed':
+      return { outcome: { kind: 'committed', rows: verdict.rows, times }, final: true }
+    case 'rolled back':
+      return {
+        outcome: { kind: 'failed', error: lossError(late), at: findLoss(lost, batch), times },
+        final: false
+      }
+    default:
+      return {
+        outcome: { kind: 'unknown', committed: verdict.kind === 'rows lost', times },
+        final: verdict.kind !== 'absent'
+      }
   }
 }
 
-/**
- * The first that was not answered; there is a time of the take-off, of the session and of each
- * operation, as far as they came.
- */
-function whereLost (times: number, operations: number): Place {
-  const answered = times - 2
-  if (answered < 0) return 'session'
-  return answered < operations ? answered : 'commit'
+/** 08006: connection_failure. */
+function lossError (late: boolean): Failure | { readonly code: string, readonly message: string } {
+  if (late) return failure('deadline_exceeded')
+  return {
+    code: '08006',
+    message: 'The connection to the database was lost; nothing was committed.'
+  }
+}
+
+/** The first statement that was not answered. */
+function findLoss ({ times }: Lost, { operations }: CompiledBatch): Place {
+  if (times.sessionSet === undefined) return 'session'
+  const answered = times.operations.length
+  return answered < operations.length ? answered : 'commit'
 }

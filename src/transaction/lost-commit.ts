@@ -1,13 +1,9 @@
 /**
- * What became of a transaction whose connection was lost after its end had been sent. In charge of
- * asking whoever can know: the key of the batch, or the id of the transaction. It never guesses;
- * what nobody can tell is unknown.
+ * Finds out whether a transaction was committed whose connection was lost after COMMIT was sent:
+ * from the idempotency key of the batch, or from the id of the transaction. It never guesses.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
-import { answerText, waitText, type Key } from '../sql/idempotency.ts'
-import { terminateBackend } from '../postgres/terminate-backend.ts'
-import { mayCommit, type CompiledBatch, type LostOutcome, type TransactionId } from './attempt.ts'
 import {
   query,
   queryRaw,
@@ -16,99 +12,99 @@ import {
   type Connection
 } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
+import { terminateBackend } from '../postgres/terminate-backend.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
+import { answerText, waitText, type Key } from '../sql/idempotency.ts'
+import { mayCommit, type CompiledBatch } from './compiled-batch.ts'
+import type { Lost, TransactionId } from './outcome.ts'
 
 /**
- * `committed`: with the answers of its operations. `gone`: it was committed, and its answers are
- * lost. `refuted`: nothing of it is in the database, nor ever will be. `absent`: nothing of it is
- * there, and it may still be on its way; with its key it can be flown again all the same.
+ * `rows lost`: the transaction is committed, but its rows were lost. `rolled back`: it is not in
+ * the database and never will be. `absent`: it is not in the database yet, but the server may still
+ * receive it; a batch with a key can be run again all the same.
  */
-export type Verdict = { readonly kind: 'committed', readonly rows: readonly Buffer[] } | {
-  readonly kind: 'gone' | 'refuted' | 'absent' | 'unknown'
-}
+export type Verdict =
+  | { readonly kind: 'committed', readonly rows: readonly Buffer[] }
+  | { readonly kind: 'rows lost' | 'rolled back' | 'absent' | 'unknown' }
 
-/** A flight that was lost, and the process of the server that it was on. */
+/** A batch that was lost, and the server process that ran it. */
 export interface LostCommit {
-  readonly flight: CompiledBatch
-  readonly landing: LostOutcome
+  readonly batch: CompiledBatch
+  readonly lost: Lost
   readonly backend: Backend | undefined
 }
 
-/** Between two questions. */
+/** Between two attempts to find out. */
 const PAUSE_MS = 20
 
-/** Finds out until `until`, a time of performance.now(). Does not reject. */
+/** Tries until `until`, a time of performance.now(). Does not reject. */
 export async function resolveLostCommit (
   pool: ConnectionPool,
-  { flight, landing, backend }: LostCommit,
+  commit: LostCommit,
   until: number
 ): Promise<Verdict> {
-  if (!mayCommit(flight.mode) || landing.refuted) return { kind: 'refuted' }
-  const { key } = flight
-  const { id } = landing
-  if (key === undefined && id === undefined) return { kind: 'unknown' }
-  const ask = (connection: Connection): Promise<Verdict | undefined> =>
+  const { batch: { mode, key }, lost: { rolledBack, transactionId } } = commit
+  if (!mayCommit(mode) || rolledBack) return { kind: 'rolled back' }
+  if (key === undefined && transactionId === undefined) return { kind: 'unknown' }
+  const find = (connection: Connection): Promise<Verdict | undefined> =>
     key === undefined
-      ? askById(connection, id as TransactionId, flight, landing)
-      : askByKey(connection, key, landing, backend)
+      ? findById(connection, transactionId as TransactionId, commit)
+      : findByKey(connection, key, commit)
   do {
-    // No connection, or one that was lost as well: the server may be about to come back.
-    const verdict = await withConnection(pool, until, ask).catch(() => undefined)
+    // Without a connection, or when it is lost as well, the server may be about to restart.
+    const verdict = await withConnection(pool, until, find).catch(() => undefined)
     if (verdict !== undefined) return verdict
     await delay(PAUSE_MS)
   } while (performance.now() < until)
   return { kind: 'unknown' }
 }
 
-async function withConnection<Answer> (
+async function withConnection<Result> (
   pool: ConnectionPool,
   until: number,
-  ask: (connection: Connection) => Promise<Answer>
-): Promise<Answer> {
+  work: (connection: Connection) => Promise<Result>
+): Promise<Result> {
   const connection = await pool.acquire(until, { aside: true })
-  return withTimeout(millisecondsUntil(until), connection, ask).finally(() =>
-    pool.release(connection)
-  )
+  return withTimeout(millisecondsUntil(until), connection, work)
+    .finally(() => pool.release(connection))
 }
 
 /**
- * By the key. The process that was lost has to end first, so that nothing it has not read yet can
- * follow; then whoever runs under the key is waited for. undefined: to be asked again.
+ * Looks the answer up by the key. The lost server process has to end first, so that it reads
+ * nothing later; then the request that holds the key is waited for. undefined: to be tried again.
  */
-async function askByKey (
+async function findByKey (
   connection: Connection,
   key: Key,
-  { claimed, times }: LostOutcome,
-  backend: Backend | undefined
+  { lost: { keyClaimed, times }, backend }: LostCommit
 ): Promise<Verdict | undefined> {
   if (backend !== undefined && await terminateBackend(connection, backend)) return undefined
   await query(connection, waitText(key))
-  // What the flight stored may have expired since; what had expired when it took off is an earlier
-  // request's.
-  const takeOff = times[0] as number
-  const stored = await readAnswer(connection, key, (performance.now() - takeOff) / 1000)
+  // An answer of this batch may have expired since it started. One that had expired before is the
+  // answer of an earlier request.
+  const secondsAgo = (performance.now() - (times.begun as number)) / 1000
+  const stored = await readAnswer(connection, key, secondsAgo)
   if (stored?.same === true && stored.live) return { kind: 'committed', rows: stored.rows }
-  // It may not have heard of the key yet.
-  await query(connection, NOT_ON_STANDBY)
-  // Another request has the key, or nobody.
-  return { kind: claimed || backend !== undefined ? 'refuted' : 'absent' }
+  // A standby may not have received the key yet.
+  await query(connection, FAIL_ON_STANDBY)
+  // Another request has the key, or none has it.
+  return { kind: keyClaimed || backend !== undefined ? 'rolled back' : 'absent' }
 }
 
-/** Fails on a standby: to be asked again. */
-const NOT_ON_STANDBY =
+/** Divides by zero on a standby. */
+const FAIL_ON_STANDBY =
   'select 1 operator(pg_catalog./) (not pg_catalog.pg_is_in_recovery())::pg_catalog.int4'
 
-/**
- * What is stored under a key, for the `same` request or another one; `live`: it had not expired at
- * the time in question.
- */
+/** What is stored under a key. */
 export interface StoredAnswer {
+  /** It answers the same request. */
   readonly same: boolean
+  /** It had not expired at the given time. */
   readonly live: boolean
   readonly rows: readonly Buffer[]
 }
 
-/** What is stored under the key; undefined: nothing. */
+/** Reads what is stored under the key, as of `secondsAgo`; undefined: nothing. */
 export async function readAnswer (
   connection: Connection,
   key: Key,
@@ -116,54 +112,52 @@ export async function readAnswer (
 ): Promise<StoredAnswer | undefined> {
   const rows = await queryRaw(connection, answerText(key, secondsAgo))
   const [first] = rows
-  return first &&
-    {
-      same: String(first[0]) === 't',
-      live: String(first[1]) === 't',
-      rows: rows.map(([, , answer]) => answer as Buffer)
-    }
+  return first && {
+    same: String(first[0]) === 't',
+    live: String(first[1]) === 't',
+    rows: rows.map(([, , answer]) => answer as Buffer)
+  }
 }
 
-/** By the id of the transaction. undefined: it still runs. */
-async function askById (
+/** Looks the transaction up by its id. undefined: it still runs. */
+async function findById (
   connection: Connection,
   id: TransactionId,
-  { operations }: CompiledBatch,
-  { rows }: LostOutcome
+  { batch: { operations }, lost: { rows } }: LostCommit
 ): Promise<Verdict | undefined> {
-  const { status, same } = await inquire(connection, id)
-  if (status === 'aborted') return { kind: 'refuted' }
+  const { status, same } = await readStatus(connection, id)
+  if (status === 'aborted') return { kind: 'rolled back' }
   if (status !== 'committed') return undefined
-  // After a crash of the server, or on another one, the id may be another transaction's (measured:
-  // 5 of 5).
+  // After a crash, or on another server, the id may belong to another transaction (measured: 5 of
+  // 5).
   if (same !== 't') return { kind: 'unknown' }
-  return rows.length === operations.length ? { kind: 'committed', rows } : { kind: 'gone' }
+  return rows.length === operations.length ? { kind: 'committed', rows } : { kind: 'rows lost' }
 }
 
-/**
- * The state of a transaction; null on a standby, which may not have heard of it yet. `same`:
- * whether this is the server that carried it out, and it has not crashed since, which would have
- * begun its statistics anew.
- */
-async function inquire (
+interface TransactionStatus {
+  /** null on a standby, which may not have received the transaction yet. */
+  readonly status: string | null
+  /** 't': the server that ran it, without a crash since (a crash resets its statistics). */
+  readonly same: string | null
+}
+
+async function readStatus (
   connection: Connection,
-  { xid, server, at }: TransactionId
-): Promise<{ readonly status: string | null, readonly same: string | null }> {
+  { xid, serverStarted, reportedAt }: TransactionId
+): Promise<TransactionStatus> {
   const seconds = (time: string): string => `extract(epoch from ${time})`
+  const started = seconds('pg_catalog.pg_postmaster_start_time()')
   const text = `
     select case when not pg_catalog.pg_is_in_recovery() then
-      pg_catalog.pg_xact_status('${xid}'::pg_catalog.xid8) end as status,
-      ${
-    seconds('pg_catalog.pg_postmaster_start_time()')
-  }::pg_catalog.text operator(pg_catalog.=) '${server}'
-        and exists (select from pg_catalog.pg_stat_wal where ${
-    seconds('stats_reset')
-  } operator(pg_catalog.<) '${at}') as same`
+        pg_catalog.pg_xact_status('${xid}'::pg_catalog.xid8) end as status,
+      ${started}::pg_catalog.text operator(pg_catalog.=) '${serverStarted}'
+        and exists (select from pg_catalog.pg_stat_wal
+          where ${seconds('stats_reset')} operator(pg_catalog.<) '${reportedAt}') as same`
   try {
-    const rows = await query<{ status: string | null, same: string | null }>(connection, text)
-    return rows[0] as { status: string | null, same: string | null }
+    const rows = await query<Record<keyof TransactionStatus, string | null>>(connection, text)
+    return rows[0] as TransactionStatus
   } catch (error) {
-    if (error instanceof postgres.PostgresError && error.code === IN_THE_FUTURE) {
+    if (error instanceof postgres.PostgresError && error.code === ID_IN_FUTURE) {
       return { status: 'aborted', same: null }
     }
     throw error
@@ -171,7 +165,7 @@ async function inquire (
 }
 
 /**
- * invalid_parameter_value of pg_xact_status: a server that crashed has not heard of the id, so
- * nothing of it was ever durable.
+ * invalid_parameter_value of pg_xact_status: the server crashed and does not know the id, so the
+ * transaction was never durable.
  */
-const IN_THE_FUTURE = '22023'
+const ID_IN_FUTURE = '22023'

@@ -1,21 +1,87 @@
 /**
- * How flights end, in the words of those who decide what follows: fly.ts and its helpers, reports,
- * metrics.
+ * How an attempt to run a batch can end, and how the batch can end.
  */
-import type { AttemptOutcome, LostOutcome } from './attempt.ts'
-import type { Connection } from '../postgres/connection.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
+
+/** Every outcome of a batch or of one attempt. */
+export type Outcome = Committed | Failed | Lost | Unknown
+
+/** How one attempt ended. */
+export type AttemptOutcome = Committed | Failed | Lost
+
+/** How the batch ended, after all attempts. */
+export type BatchOutcome = Committed | Failed | Unknown
+
+/** Every statement was answered, including the last: COMMIT, or the ROLLBACK of a dry run. */
+export interface Committed {
+  readonly kind: 'committed'
+  /** One JSON text for each operation, as PostgreSQL rendered it. */
+  readonly rows: readonly Buffer[]
+  /** The rows are those of an earlier request with the same idempotency key; nothing ran now. */
+  readonly replayed?: boolean
+  readonly times: AttemptTimes
+}
+
+/** PostgreSQL or the service refused the batch; nothing is committed. */
+export interface Failed {
+  readonly kind: 'failed'
+  readonly error: DatabaseError
+  readonly at: Place
+  /** The statement that failed had been prepared by an earlier batch. */
+  readonly wasPrepared?: boolean
+  readonly times: AttemptTimes
+}
+
+/** The connection was lost before the outcome was known. */
+export interface Lost {
+  readonly kind: 'lost'
+  /** COMMIT may have reached the server. */
+  readonly sent: boolean
+  /** The server closed the connection before COMMIT, so it rolled the transaction back. */
+  readonly rolledBack: boolean
+  /** The server had answered that this transaction holds the idempotency key. */
+  readonly keyClaimed: boolean
+  /** Known once the session was set, for a transaction that writes. */
+  readonly transactionId: TransactionId | undefined
+  /** Rows of the operations that were answered. */
+  readonly rows: readonly Buffer[]
+  readonly times: AttemptTimes
+}
+
+/** COMMIT was sent and its answer was lost. */
+export interface Unknown {
+  readonly kind: 'unknown'
+  /** The batch is known to be committed, but its rows were lost. */
+  readonly committed: boolean
+  readonly times: AttemptTimes
+}
+
+/** When the parts of an attempt were answered, in milliseconds of performance.now(). */
+export interface AttemptTimes {
+  /** BEGIN. undefined: nothing was sent after it. */
+  readonly begun?: number
+  /** The session: role, claims, settings. */
+  readonly sessionSet?: number
+  /** Operations that were answered, in their order. */
+  readonly operations: readonly number[]
+}
 
 /**
- * How a batch that was sent ended; see Landing. `replayed`: the answers are those of an earlier
- * request with the same key, and nothing was done. `unknown`: COMMIT was sent, and nobody can tell
- * whether it was carried out; or (`gone`) it was, and the answers were lost.
+ * The statement that failed: the index of an operation; `session`: BEGIN or the session before the
+ * operations; `commit`: the end after them; `key`: a statement about the idempotency key.
  */
-export type BatchOutcome =
-  | Extract<AttemptOutcome, { kind: 'committed' }> & { readonly replayed?: boolean }
-  | Extract<AttemptOutcome, { kind: 'failed' }>
-  | { readonly kind: 'unknown', readonly gone: boolean, readonly times: readonly number[] }
+export type Place = number | 'session' | 'commit' | 'key'
 
-/** Why a batch was flown again. */
+/** Identifies a transaction after its connection was lost. All values are text from PostgreSQL. */
+export interface TransactionId {
+  readonly xid: string
+  /** When the server was started, in seconds of its clock. */
+  readonly serverStarted: string
+  /** When the transaction reported its id, in seconds of the server's clock. */
+  readonly reportedAt: string
+}
+
+/** Why a batch was run again; the label `reason` of `service_txn_retry_count`. */
 export type RetryReason =
   | 'serialization_failure'
   | 'deadlock_detected'
@@ -24,17 +90,3 @@ export type RetryReason =
   | 'values'
   | 'lane'
   | 'lost'
-
-/**
- * One try. `stale`: it failed for what its connection was, and the connection is not used again.
- * `disturbed`: for what an operation did to the session of those behind it, and the connection
- * could not be used for a second run, which sets it anew after each operation. `doubted`: values
- * have to be looked at more closely.
- */
-export interface Attempt {
-  readonly landing: BatchOutcome & AttemptOutcome | LostOutcome
-  readonly stale: boolean
-  readonly disturbed: boolean
-  readonly doubted: boolean
-  readonly connection: Connection
-}

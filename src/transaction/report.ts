@@ -1,6 +1,5 @@
 /**
- * What can be observed of a batch that reached BEGIN: who ran it, how long it and its operations
- * took, and what failed.
+ * What logs, metrics and traces can know of a batch that reached BEGIN.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
@@ -9,75 +8,74 @@ import type { BatchOutcome } from './outcome.ts'
 export interface OperationReport {
   readonly id: string
   readonly op: PlanNode['kind']
-  /** `<schema>.<table>`; undefined when the database says that there is no such table. */
+  /** `<schema>.<table>`; undefined when PostgreSQL reported that there is no such table. */
   readonly table: string | undefined
   readonly outcome: 'ok' | 'error'
+  /** Milliseconds from the previous answer to the answer of the operation. */
   readonly ms: number
-  /** When the answer before it came, as a time of performance.now(). */
+  /** When the previous answer arrived, as a time of performance.now(). */
   readonly since: number
 }
 
 export interface BatchReport {
-  /**
-   * undefined when the session did not take the role: then the name is the client's word and no
-   * label.
-   */
+  /** undefined when the session did not take the role: an unverified name must not be a label. */
   readonly role: string | undefined
   readonly outcome: 'ok' | 'error'
-  /** From the end of BEGIN to the answer of COMMIT, or to the failure. */
+  /** Milliseconds from the answer of BEGIN to the answer of COMMIT, or to the failure. */
   readonly ms: number
   /** When BEGIN was answered, as a time of performance.now(). */
   readonly since: number
-  /** Until the session was set; undefined: it was not. */
+  /** Milliseconds until the session was set; undefined: it was not. */
   readonly sessionMs: number | undefined
-  /** Operations that were answered, then the one that failed, if any. */
+  /** The operations that were answered, then the one that failed, if any. */
   readonly operations: readonly OperationReport[]
 }
 
-/** Undefined table, undefined schema. */
-const noTable = new Set(['42P01', '3F000'])
+export interface ReportOptions {
+  readonly role: string
+  /** The operation to which the failure belongs. */
+  readonly failed: number | undefined
+  /** A time of performance.now(). */
+  readonly now: number
+}
 
-/**
- * `failed` is the operation that the failure was put down to; `now` a time of performance.now().
- */
+/** undefined_table, invalid_schema_name */
+const NO_TABLE: ReadonlySet<string> = new Set(['42P01', '3F000'])
+
 export function createReport (
   plan: Plan,
-  landed: BatchOutcome,
-  failed: number | undefined,
-  role: string,
-  now: number
+  batch: BatchOutcome,
+  { role, failed, now }: ReportOptions
 ): BatchReport {
-  const { times } = landed
-  const [since = now, session, ...answers] = times
-  // An answer came this long after the one before it: the first operation's after the session's,
-  // which is second in `times`.
+  const { begun = now, sessionSet, operations: answered } = batch.times
   const describe = (index: number, outcome: 'ok' | 'error'): OperationReport => {
     const { id, kind, table } = plan.operations[index] as PlanNode
-    // The database looked for the table only where it failed, and there it may have said that there
-    // is none.
-    const exists = outcome === 'ok' || landed.kind !== 'failed' ||
-      (landed.at === index && !noTable.has((landed.error as DatabaseError).code))
-    const before = times[index + 1] ?? now
+    const since = (index === 0 ? sessionSet : answered[index - 1]) ?? now
     return {
       id,
       op: kind,
-      table: exists ? `${table.schema}.${table.name}` : undefined,
+      table: isTableKnown(batch, index, outcome) ? `${table.schema}.${table.name}` : undefined,
       outcome,
-      since: before,
-      ms: (times[index + 2] ?? now) - before
+      since,
+      ms: (answered[index] ?? now) - since
     }
   }
-  // A missing row or column shows where it is published; the operations from there to its reader
-  // stand before the failure all the same.
-  const done = plan.operations.slice(0, failed ?? answers.length).map(({ index }) =>
-    describe(index, 'ok')
-  )
+  // A missing row or column fails where it is published. The operations between there and the
+  // operation that reads it count as done.
+  const done = plan.operations.slice(0, failed ?? answered.length)
+    .map(({ index }) => describe(index, 'ok'))
   return {
-    role: session === undefined ? undefined : role,
-    outcome: landed.kind === 'committed' ? 'ok' : 'error',
-    since,
-    ms: now - since,
-    sessionMs: session === undefined ? undefined : session - since,
+    role: sessionSet === undefined ? undefined : role,
+    outcome: batch.kind === 'committed' ? 'ok' : 'error',
+    since: begun,
+    ms: now - begun,
+    sessionMs: sessionSet === undefined ? undefined : sessionSet - begun,
     operations: failed === undefined ? done : [...done, describe(failed, 'error')]
   }
+}
+
+/** Only the operation that failed can have found that there is no such table. */
+function isTableKnown (batch: BatchOutcome, index: number, outcome: 'ok' | 'error'): boolean {
+  if (outcome === 'ok' || batch.kind !== 'failed') return true
+  return batch.at === index && !NO_TABLE.has((batch.error as DatabaseError).code)
 }

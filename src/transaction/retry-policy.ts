@@ -1,109 +1,102 @@
 /**
- * Whether another flight can succeed where one failed, and when. In charge of counting the tries;
- * it flies nothing, and asks nobody.
+ * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
-import { setTimeout as delay } from 'node:timers/promises'
-import { readMarker } from '../sql/marker.ts'
-import type { CompiledBatch, AttemptOutcome } from './attempt.ts'
-import type { Attempt, RetryReason } from './outcome.ts'
+import { readMarker, type MarkerKind } from '../sql/marker.ts'
+import type { AttemptBatch, AttemptVariant } from './compiled-batch.ts'
+import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
 
-/**
- * A deadlock or a serialization failure is tried this often; then the caller hears of it and may
- * try again later.
- */
+/** Attempts after a deadlock or serialization failure. Then the client may try again later. */
 export const MAX_ATTEMPTS = 15
 
-/**
- * How many tries are left, by what went wrong: with the connection, on the way, or in the company
- * of other transactions.
- */
-export interface Tries {
+/** Longest pause before an attempt after a conflict, in milliseconds. */
+const MAX_PAUSE_MS = 1000
+
+/** The attempts that are left, by what they are spent on. */
+export interface RetryBudget {
+  /** Connections that turn out to be unusable. */
   connections: number
+  /** Connections that are lost after COMMIT was sent. */
   losses: number
+  /** Deadlocks and serialization failures. */
   conflicts: number
+  /** No attempt starts after this time of performance.now(). */
+  readonly softDeadline: number
 }
 
-/**
- * Why another try can succeed, of a flight that committed nothing; waits a moment where that helps.
- * undefined: it cannot, or there is no time.
- */
-export async function mayRetry (
-  { landing, stale, disturbed, doubted }: Attempt,
-  tries: Tries,
-  landBy: number
-): Promise<RetryReason | undefined> {
-  if (landing.kind === 'committed') return undefined
-  const late = performance.now() >= landBy
-  if (landing.kind === 'lost' && landing.sent) {
-    return --tries.losses > 0 && !late
-      ? 'lost'
-      : undefined
+/** Another attempt. */
+export interface Retry {
+  readonly reason: RetryReason
+  readonly pauseMs: number
+  /** What the next attempts do differently. */
+  readonly variant: AttemptVariant
+  /** Where there is no connection for another attempt, the outcome of this one is the answer. */
+  readonly isAnswer: boolean
+}
+
+/** One attempt, as it was sent, and how it ended. */
+export interface AttemptResult {
+  readonly batch: AttemptBatch
+  readonly outcome: AttemptOutcome
+  /** The role has settings of its own (ALTER ROLE … SET). */
+  readonly hasRoleSettings: boolean
+}
+
+/** Decides whether to run the batch again; undefined: no. Spends the budget. */
+export function decide (result: AttemptResult, budget: RetryBudget): Retry | undefined {
+  const { outcome } = result
+  const late = performance.now() >= budget.softDeadline
+  if (outcome.kind === 'committed') return undefined
+  if (outcome.kind === 'lost') {
+    if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
+    return --budget.connections > 0 && !late ? retry('lane') : undefined
   }
-  // When the time is over, no connection is given.
-  if (disturbed) return 'session'
-  if (doubted) return 'values'
-  if (landing.kind === 'lost') return --tries.connections > 0 && !late ? 'lane' : undefined
-  if (stale) return --tries.connections > 0 && !late ? 'stale_plan' : undefined
-  // The next flight uses nothing that was prepared, so this is said once.
-  if (isDoubtful(landing)) return 'stale_plan'
-  if (!isConflicting(landing) || --tries.conflicts === 0) return undefined
-  const pause = Math.random() * Math.min(10 * 2 ** (MAX_ATTEMPTS - tries.conflicts), 1000)
-  if (performance.now() + pause >= landBy) return undefined
-  await delay(pause)
-  return landing.error.code === '40P01' ? 'deadlock_detected' : 'serialization_failure'
+  const stale = isStatementStale(outcome)
+  const variant: AttemptVariant = stale ? { unprepared: true } : {}
+  if (isSessionChanged(result)) {
+    return { ...retry('session'), variant: { checkValues: true, restoreSession: true } }
+  }
+  if (needsValueChecks(result)) {
+    return { ...retry('values'), variant: { ...variant, checkValues: true }, isAnswer: stale }
+  }
+  if (isConnectionStale(result)) {
+    if (--budget.connections === 0 || late) return undefined
+    return { ...retry('stale_plan'), variant, isAnswer: stale }
+  }
+  // The next attempt uses nothing that was prepared, so this happens once.
+  if (stale) return { ...retry('stale_plan'), variant, isAnswer: true }
+  return isConflict(outcome) ? retryConflict(outcome, budget) : undefined
+}
+
+function retry (reason: RetryReason): Retry {
+  return { reason, pauseMs: 0, variant: {}, isAnswer: false }
+}
+
+function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefined {
+  if (--budget.conflicts === 0) return undefined
+  const longest = Math.min(10 * 2 ** (MAX_ATTEMPTS - budget.conflicts), MAX_PAUSE_MS)
+  const pauseMs = Math.random() * longest
+  if (performance.now() + pauseMs >= budget.softDeadline) return undefined
+  const reason = error.code === '40P01' ? 'deadlock_detected' : 'serialization_failure'
+  return { ...retry(reason), pauseMs, isAnswer: true }
 }
 
 /**
- * Failures that belong to the connection and not to the batch: a plan that DDL made stale (0A000
- * from RevalidateCachedQuery), a prepared statement that a function deallocated (26000 from
- * FetchPreparedStatement), a statement_timeout left behind by a trigger that ends the session
- * statement itself, and a setting of the role that could be made when the connection was opened and
- * cannot any more.
+ * An operation found that the session was changed, or failed because a trigger before it may have
+ * changed the role (42501: PostgreSQL checks privileges first), the search_path (42883, 42704), the
+ * format of times (22007, 22008) or the encoding (22021, 22P05). The session is not checked before
+ * every operation, because that costs a statement each (measured: 12 to 17 % of the throughput).
  */
-export function isStale (
-  { error: { code, routine }, at }: Extract<AttemptOutcome, { kind: 'failed' }>,
-  hasSettings: boolean
-): boolean {
-  // 0A000: see isImpossible in flight.ts.
-  if (at === 'session' && ((hasSettings && code !== '0A000') || code === '57014')) return true
-  return (code === '0A000' && routine === 'RevalidateCachedQuery') ||
-    (code === '26000' && routine === 'FetchPreparedStatement')
-}
-
-/**
- * A statement that was prepared keeps the types of its parameters, and what ALTER TABLE made of the
- * columns since may not go with them: no such operator or column (class 42), or a value that the
- * former type cannot hold (class 22, or the check of a domain that reads it). The same statement
- * prepared anew tells.
- */
-export function isDoubtful (landing: Attempt['landing']): boolean {
-  if (
-    landing.kind !== 'failed' || landing.held !== true || readMarker(landing.error) !== undefined
-  ) return false
-  const { error: { code, routine }, at } = landing
-  if (code.startsWith('42')) return code !== '42501'
-  // An unknown role is of class 22, too, but the session scope reads no column.
-  return typeof at === 'number' && (code.startsWith('22') || routine === 'domain_check_input')
-}
-
-/**
- * The operation found the session changed, or failed for what a trigger before it may have changed:
- * the role (42501: PostgreSQL looks at privileges first), the search_path (42883, 42704), how
- * times are read (22007, 22008), the encoding (22021, 22P05). This is not checked before every
- * operation, because that costs a statement with each of them (measured: 12 to 17 % of the
- * throughput).
- */
-export function isDisturbed (landing: AttemptOutcome): boolean {
-  if (landing.kind !== 'failed') return false
-  const { error, at } = landing
+export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
+  if (batch.variant?.restoreSession === true || outcome.kind !== 'failed') return false
+  const { error, at, wasPrepared } = outcome
   const marker = readMarker(error)
   if (marker !== undefined) return marker.kind === 'session'
   if (typeof at !== 'number' || at === 0) return false
-  // What a prepared statement says of types may be stale; see isDoubtful.
-  return error.code === '42501' || (landing.held !== true && OF_SESSION.has(error.code))
+  // A prepared statement may know outdated types; see isStatementStale.
+  return error.code === '42501' || (wasPrepared !== true && SESSION_ERRORS.has(error.code))
 }
 
-const OF_SESSION: ReadonlySet<string> = new Set([
+const SESSION_ERRORS: ReadonlySet<string> = new Set([
   '42883',
   '42704',
   '22007',
@@ -113,34 +106,63 @@ const OF_SESSION: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether a careful attempt can tell more: an operation found a value that may not be what the JSON
- * was, or PostgreSQL refused one (class 22, or a syntax error of a tsvector) without saying of
- * which column.
+ * An attempt with value checks can tell more: an operation found a value that may not fit, or
+ * PostgreSQL refused one without naming the column (class 22, or a syntax error of a tsvector).
  */
-export function isDoubted (
-  landing: AttemptOutcome,
-  { operations, careful }: CompiledBatch
-): boolean {
-  if (careful === true || landing.kind !== 'failed' || typeof landing.at !== 'number') return false
-  if (operations[landing.at]?.doubtful !== true) return false
-  const marker = readMarker(landing.error)
-  return marker === undefined ? /^(?:22|42601)/.test(landing.error.code) : marker.kind === 'inspect'
+export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
+  if (batch.variant?.checkValues === true || outcome.kind !== 'failed') return false
+  const { at, error } = outcome
+  if (typeof at !== 'number' || batch.operations[at]?.doubtful !== true) return false
+  const kind = markerKind(outcome)
+  return kind === undefined ? /^(?:22|42601)/.test(error.code) : kind === 'inspect'
 }
 
 /**
- * Routines that report a conflict with recovery on a standby, by SQLSTATE. Such a batch would meet
- * the same conflict again, so it is not retried. 40001 comes from ProcessInterrupts until
- * PostgreSQL 16. The same routine reports 40P01 when an extension makes a deadlock of a cancel
- * request (Citus, multi_log_hook): that one is retried.
+ * The failure belongs to the connection, not to the batch: a plan that DDL made stale (0A000 from
+ * RevalidateCachedQuery), a prepared statement that a function deallocated (26000 from
+ * FetchPreparedStatement), a statement_timeout left by a trigger that stops the session statement,
+ * or a setting of the role that was valid when the connection was opened and is not any more.
  */
-const OF_RECOVERY: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
+export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult): boolean {
+  if (outcome.kind !== 'failed') return false
+  const { error: { code, routine }, at } = outcome
+  // 0A000 at BEGIN: see isImpossibleMode in attempt.ts.
+  if (at === 'session' && ((hasRoleSettings && code !== '0A000') || code === '57014')) return true
+  return (code === '0A000' && routine === 'RevalidateCachedQuery') ||
+    (code === '26000' && routine === 'FetchPreparedStatement')
+}
+
+/**
+ * A prepared statement keeps the types of its parameters, and ALTER TABLE may have changed the
+ * columns since: no such operator or column (class 42), or a value that the former type cannot hold
+ * (class 22, or the check of a domain that reads it). Only a new preparation can tell.
+ */
+export function isStatementStale (outcome: AttemptOutcome): boolean {
+  if (outcome.kind !== 'failed' || outcome.wasPrepared !== true) return false
+  if (markerKind(outcome) !== undefined) return false
+  const { error: { code, routine }, at } = outcome
+  if (code.startsWith('42')) return code !== '42501'
+  // An unknown role is of class 22, too, but the session reads no column.
+  return typeof at === 'number' && (code.startsWith('22') || routine === 'domain_check_input')
+}
+
+/** The marker that the service raised in SQL, if the failure is one. */
+export function markerKind (outcome: AttemptOutcome): MarkerKind | undefined {
+  return outcome.kind === 'failed' ? readMarker(outcome.error)?.kind : undefined
+}
+
+/**
+ * Routines that report a conflict with recovery on a standby, by SQLSTATE. The batch would meet the
+ * same conflict again, so it is not retried. 40001 comes from ProcessInterrupts until PostgreSQL
+ * 16. Some routines also report 40P01 when an extension turns a cancel request into a deadlock
+ * (Citus, multi_log_hook). That is retried.
+ */
+const RECOVERY_ROUTINES: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
   40001: new Set(['ProcessRecoveryConflictInterrupt', 'ProcessInterrupts']),
   '40P01': new Set(['CheckRecoveryConflictDeadlock'])
 }
 
-/** Deadlock or serialization failure: PostgreSQL's advice is to try again. */
-export function isConflicting (
-  { error: { code, routine } }: Extract<AttemptOutcome, { kind: 'failed' }>
-): boolean {
-  return OF_RECOVERY[code]?.has(routine) === false
+/** A deadlock or serialization failure: PostgreSQL's advice is to run the transaction again. */
+export function isConflict ({ error: { code, routine } }: Pick<Failed, 'error'>): boolean {
+  return RECOVERY_ROUTINES[code]?.has(routine) === false
 }

@@ -1,15 +1,13 @@
 /**
- * What a flight that did not commit means to the caller: landing → failure, with the operation it
- * belongs to.
+ * Turns the outcome of a batch that failed into the failure that the client gets.
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/compile.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
-import type { AttemptOutcome } from './attempt.ts'
-
-type FailedLanding = Extract<AttemptOutcome, { kind: 'failed' }>
+import type { Failed } from './outcome.ts'
 
 export interface ToFailureOptions {
   readonly anonymous: boolean
@@ -17,136 +15,131 @@ export interface ToFailureOptions {
   readonly maxRows: number
 }
 
-/**
- * The failure that a landing stands for, and the operation that metrics count as failed (undefined:
- * none of them).
- */
+export interface BatchFailure {
+  readonly failure: Failure
+  /** The operation that metrics count as failed; undefined: none. */
+  readonly operation: number | undefined
+}
+
 export function toFailure (
-  { error, at }: FailedLanding,
+  { error, at }: Failed,
   plan: Plan,
   options: ToFailureOptions
-): { failure: Failure, operation: number | undefined } {
-  if (error instanceof Failure) {
-    return { failure: error, operation: typeof at === 'number' ? at : undefined }
-  }
-  if (at === 'session') {
-    // 22023: there is no such role, 42501: it may not be taken. One answer for both, or it would
-    // tell which roles exist.
-    const denied = error.code === '22023' || error.code === '42501'
+): BatchFailure {
+  const operation = typeof at === 'number' ? at : undefined
+  if (error instanceof Failure) return { failure: error, operation }
+  if (operation === undefined) {
+    // One answer for both, or it would tell which roles exist.
+    const denied = at === 'session' && ROLE_DENIED.has(error.code)
+    const place = { op: null, index: null }
     return {
-      failure: denied
-        ? failure('role_denied')
-        : fromDatabase(error, { op: null, index: null, ...options }),
-      operation: undefined
-    }
-  }
-  if (at === 'commit' || at === 'key') {
-    return {
-      failure: fromDatabase(error, { op: null, index: null, ...options }),
-      operation: undefined
+      failure: denied ? failure('role_denied') : fromDatabase(error, { ...place, ...options }),
+      operation
     }
   }
   const marker = readMarker(error)
-  if (marker !== undefined) return explainMarker(marker, at, plan, options)
-  return { failure: fromDatabase(error, { ...placeOf(plan, at), ...options }), operation: at }
+  if (marker !== undefined) return describeMarker(marker, { plan, at: operation, ...options })
+  const place = placeOf(plan, operation)
+  return { failure: fromDatabase(error, { ...place, ...options }), operation }
 }
 
-function explainMarker (
-  marker: Marker,
-  at: number,
-  plan: Plan,
-  { maxRows }: ToFailureOptions
-): { failure: Failure, operation: number } {
-  if (marker.kind === 'rows') {
-    const message = `The operation returned or changed more than ${maxRows} rows.`
-    return { failure: failure('rows_limit', message, final(plan, at)), operation: at }
-  }
-  if (marker.kind === 'value') {
-    return {
-      failure: failure('value_invalid', describeFault(marker.fault as ValueFault), final(plan, at)),
-      operation: at
+/** There is no such role, or the login role may not take it. */
+const ROLE_DENIED: ReadonlySet<string> = new Set([
+  SqlState.invalid_parameter_value,
+  SqlState.insufficient_privilege
+])
+
+interface MarkerContext {
+  readonly plan: Plan
+  /** The operation in which the marker was raised. */
+  readonly at: number
+  readonly maxRows: number
+}
+
+/** Describes what a statement of the service found; see src/sql/marker.ts. */
+function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
+  const { plan, at, maxRows } = context
+  const place = finalPlace(plan, at)
+  switch (marker.kind) {
+    case 'rows': {
+      const message = `The operation returned or changed more than ${maxRows} rows.`
+      return { failure: failure('rows_limit', message, place), operation: at }
     }
-  }
-  if (marker.kind === 'session') {
-    return {
-      failure: failure(
-        'internal',
-        'An earlier operation changed the session, and it could not be put back.',
-        placeOf(plan, at)
-      ),
-      operation: at
+    case 'value': {
+      const message = describeValue(marker.fault as ValueFault)
+      return { failure: failure('value_invalid', message, place), operation: at }
     }
-  }
-  if (marker.kind === 'order') {
-    const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
-    return { failure: failure('internal', message, final(plan, at)), operation: at }
-  }
-  if (marker.kind === 'expect') {
-    return {
-      failure: failure(
-        'expectation_failed',
-        describeExpectation(plan, at, marker.value),
-        final(plan, at)
-      ),
-      operation: at
+    case 'session': {
+      const message = 'An earlier operation changed the session, and it could not be restored.'
+      return { failure: failure('internal', message, placeOf(plan, at)), operation: at }
     }
+    case 'order': {
+      const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
+      return { failure: failure('internal', message, place), operation: at }
+    }
+    case 'expect': {
+      const message = describeExpectation(plan, at, marker.value)
+      return { failure: failure('expectation_failed', message, place), operation: at }
+    }
+    default:
+      return describeReference(marker, context)
   }
-  const readings = plan.referenceUses.get(at) as readonly ReferenceUse[]
+}
+
+/** A failure of the operation that reads rows of another one, in which the marker was raised. */
+function describeReference (marker: Marker, { plan, at }: MarkerContext): BatchFailure {
+  const uses = plan.referenceUses.get(at) as readonly ReferenceUse[]
   const { op: source } = placeOf(plan, at)
   if (marker.kind === 'lists') {
-    const lists = listsRead(readings)
+    const lists = listsRead(uses)
     const { reader } = lists[0] as ReferenceUse
-    const message =
-      `"${source}" returned ${marker.value} rows; ${lists.length} lists of them are too much.`
-    return { failure: failure('rows_limit', message, final(plan, reader)), operation: reader }
+    const message = `"${source}" returned ${marker.value} rows; ` +
+      `${lists.length} references to lists of them are too many.`
+    return { failure: failure('rows_limit', message, finalPlace(plan, reader)), operation: reader }
   }
-  const { reader, reference } = (marker.kind === 'row'
-    ? missingRow(readings, marker.value)
-    : missingColumn(readings, marker.value)) as ReferenceUse
-  const [code, message] = marker.kind === 'column'
-    ? [
-        'reference_column_missing',
-      `"${source}" returned no column "${String(reference.column)}".`
-      ] as const
-    : [
-        'reference_row_missing',
-        reference.row === '*'
-          ? `"${source}" returned no rows; a condition with the empty list would meet every row.`
-          : `"${source}" returned ${marker.value} ${
-          marker.value === 1 ? 'row' : 'rows'
-        }; the row that was referred to is not among them.`
-      ] as const
-  return { failure: failure(code, message, final(plan, reader)), operation: reader }
+  if (marker.kind === 'column') {
+    const { reader, reference } = findMissingColumn(uses, marker.value) as ReferenceUse
+    const message = `"${source}" returned no column "${String(reference.column)}".`
+    const place = finalPlace(plan, reader)
+    return { failure: failure('reference_column_missing', message, place), operation: reader }
+  }
+  const { reader, reference } = findMissingRow(uses, marker.value) as ReferenceUse
+  const message = reference.row === '*'
+    ? `"${source}" returned no rows; a condition with an empty list would match every row.`
+    : `"${source}" returned ${countRows(marker.value)}; there is no row ${reference.row}.`
+  const place = finalPlace(plan, reader)
+  return { failure: failure('reference_row_missing', message, place), operation: reader }
 }
 
-function missingRow (readings: readonly ReferenceUse[], rows: number): ReferenceUse | undefined {
-  return readings.find(reading => reading.rows > rows)
+function findMissingRow (uses: readonly ReferenceUse[], rows: number): ReferenceUse | undefined {
+  return uses.find(use => use.rows > rows)
 }
 
-function missingColumn (
-  readings: readonly ReferenceUse[],
+function findMissingColumn (
+  uses: readonly ReferenceUse[],
   position: number
 ): ReferenceUse | undefined {
-  const column = columnsRead(readings)[position - 1]
-  return readings.find(({ reference }) => reference.column === column)
+  const column = columnsRead(uses)[position - 1]
+  return uses.find(({ reference }) => reference.column === column)
 }
 
 function describeExpectation (plan: Plan, index: number, rows: number): string {
   const { min, max } = (plan.operations[index] as PlanNode).expect as Expectation
-  const expected = min === max
-    ? String(min)
-    : max === Infinity
-      ? `at least ${min}`
-      : min === 0
-        ? `at most ${max}`
-        : `${min} to ${max}`
-  return `Expected ${expected} ${
-    expected.endsWith(' 1') || expected === '1' ? 'row' : 'rows'
-  }, met ${rows}.`
+  return `Expected ${describeRange(min, max)}, matched ${rows}.`
+}
+
+function describeRange (min: number, max: number): string {
+  if (min === max) return countRows(min)
+  if (max === Infinity) return `at least ${countRows(min)}`
+  return min === 0 ? `at most ${countRows(max)}` : `${min} to ${countRows(max)}`
+}
+
+function countRows (count: number): string {
+  return `${count} ${count === 1 ? 'row' : 'rows'}`
 }
 
 /** Which value does not fit, why, and what to write instead. */
-function describeFault ({ problem, path, type = '' }: ValueFault): string {
+function describeValue ({ problem, path, type = '' }: ValueFault): string {
   const [row = '', column = '', ...steps] = path
   const missing = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
@@ -158,19 +151,19 @@ function describeFault ({ problem, path, type = '' }: ValueFault): string {
       return `${place}: the type ${type} takes one value, not an array or an object. ` +
         'To store JSON text, send it as a string.'
     case 'null':
-      return `${place}: only json and jsonb hold the JSON null. ` +
-        'To ask for NULL, write {"is": null}.'
+      return `${place}: only json and jsonb can hold the JSON null. ` +
+        'To compare with NULL, write {"is": null}.'
     case '$append':
-      return `${place}: $append needs an array, and there is none. ` +
-        'To replace what is there, set the value itself.'
+      return `${place}: $append needs an array in the row. ` +
+        'To replace the value, set the value itself.'
     case '$merge':
       return `${place}: $merge needs a jsonb column that holds an object, ` +
-        'and an object to merge. To replace what is there, set the value itself.'
+        'and an object to merge. To replace the value, set the value itself.'
   }
 }
 
-/** The failures that this file names are the batch's own: sending it again changes nothing. */
-function final (plan: Plan, index: number): FailureDetails {
+/** Failures of the batch itself: to send it again changes nothing. */
+function finalPlace (plan: Plan, index: number): FailureDetails {
   return { ...placeOf(plan, index), retryable: false }
 }
 

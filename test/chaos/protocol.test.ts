@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import type { Key } from '../../src/sql/idempotency.ts'
-import { plainFlight, useEngine, type Engine } from '../support/database/engine.ts'
+import { plainBatch, useEngine, type Engine } from '../support/database/engine.ts'
 import { until } from '../support/until.ts'
 import {
   useFakePostgres,
@@ -107,7 +107,7 @@ const onFirst = (script: Script): Script => {
 async function tell (landed: Promise<BatchOutcome>): Promise<string> {
   return landed.then(landed => {
     if (landed.kind === 'failed') return `failed at ${landed.at} ${landed.error.code}`
-    if (landed.kind === 'unknown') return landed.gone ? 'gone' : 'unknown'
+    if (landed.kind === 'unknown') return landed.committed ? 'rows lost' : 'unknown'
     return `committed ${
       landed.rows.map(row => row.length < 100 ? String(row) : `${row.length} bytes`).join(' ')
     }`
@@ -211,7 +211,7 @@ const cases: readonly Case[] = [
       ),
       status('committed')
     ),
-    told: 'gone',
+    told: 'rows lost',
     connection: 'replaced',
     inquiries: 1
   },
@@ -325,7 +325,7 @@ const cases: readonly Case[] = [
       at('operation', () => ({ bytes: [errorResponse('23505'), ready('T')] })),
       status('committed')
     ),
-    told: 'gone',
+    told: 'rows lost',
     connection: 'replaced',
     inquiries: 1
   },
@@ -432,7 +432,7 @@ const cases: readonly Case[] = [
       at('operation', ({ answer }) => ({ bytes: [...answer, errorResponse('XX000')] })),
       status('committed')
     ),
-    told: /^(gone|unknown|committed \[0\] \[1\])$/,
+    told: /^(rows lost|unknown|committed \[0\] \[1\])$/,
     connection: 'replaced'
   },
 
@@ -450,7 +450,7 @@ const cases: readonly Case[] = [
       at('operation', ({ answer }) => ({ bytes: [message('D', 'x', 2 ** 31), ...answer] })),
       status('committed')
     ),
-    told: 'gone',
+    told: 'rows lost',
     connection: 'replaced',
     inquiries: 1,
     deadlineMs: 4000
@@ -588,7 +588,7 @@ const cases: readonly Case[] = [
       at('operation', ({ answer }) => ({ bytes: [...answer, ready('T')] })),
       status('committed')
     ),
-    told: /^(gone|unknown|committed \[0\] \[1\])$/,
+    told: /^(rows lost|unknown|committed \[0\] \[1\])$/,
     connection: 'replaced',
     deadlineMs: 4000
   }
@@ -762,7 +762,7 @@ t.test('with a key, when the connection is lost', async t => {
       const { fake, engine } = await useScene(t)
       fake.script = script
       const answer = await tell(
-        executeBatch(engine.pool, { ...plainFlight(operations), key }, {
+        executeBatch(engine.pool, { ...plainBatch(operations), key }, {
           deadline: performance.now() + 5000
         })
       )

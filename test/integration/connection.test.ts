@@ -80,15 +80,15 @@ t.test('a flight ends with its connection, also when begin does not hear of it',
     ...connection,
     client: { begin: () => new Promise(() => {}) } as unknown as Connection['client']
   }
-  const { landed, over } = startAttempt(deaf, {
+  const { outcome, released } = startAttempt(deaf, {
     role: 'x',
     session: () => ({ text: 'select 1', parameters: [], prepare: false }),
     operations: [],
     mode: defaultPreferences
   })
   connection.socket.destroy()
-  t.match(await landed, { kind: 'lost', sent: false })
-  await over
+  t.match(await outcome, { kind: 'lost', sent: false })
+  await released
   t.ok(connection.state.dead)
   t.equal(connection.state.onLost, undefined)
 })

@@ -1,17 +1,17 @@
 /**
- * Connections that die, at every moment of a flight: what the caller is told is true, and the next
+ * Connections that die, at every moment of a batch: what the caller is told is true, and the next
  * batch works.
  */
 import t from 'tap'
 import type { Test } from 'tap'
 import { setTimeout as delay } from 'node:timers/promises'
 import { startAttempt } from '../../src/transaction/attempt.ts'
-import type { CompiledBatch } from '../../src/transaction/attempt.ts'
+import type { CompiledBatch } from '../../src/transaction/compiled-batch.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
-import { alterSession, plainFlight, useEngine, type Engine } from '../support/database/engine.ts'
+import { alterSession, plainBatch, useEngine, type Engine } from '../support/database/engine.ts'
 import { audit, ledgerSchema, pair, startLoad } from '../support/ledger.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { CLAIMS, useProxy, type Link, type Proxy } from '../support/network/proxy.ts'
@@ -51,7 +51,7 @@ const connections = async ({ sql, name }: Database): Promise<number> =>
   (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
     .length
 
-/** Whether the link carries a flight whose end was sent. */
+/** Whether the link carries a batch whose end was sent. */
 const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
 t.test('lost inside an operation: known to be rolled back, whoever cut the connection', async t => {
@@ -65,10 +65,10 @@ t.test('lost inside an operation: known to be rolled back, whoever cut the conne
       const scene = await useScene(t)
       const { database, engine } = scene
       const lock = await holdRow(database, 'select from t where n = 0')
-      const flight = engine.run([add(1), touch, add(2)])
+      const batch = engine.run([add(1), touch, add(2)])
       await lock.awaited()
       await cut(scene)
-      t.match(await flight, { kind: 'failed', at: 1, error: { code: '08006' } })
+      t.match(await batch, { kind: 'failed', at: 1, error: { code: '08006' } })
       t.same(await database.sql`select n from t order by n`, [{ n: 0 }])
       await lock.free()
       t.equal(
@@ -88,10 +88,10 @@ t.test('lost at COMMIT: rolled back when the server says so', async t => {
     create constraint trigger late after insert on t deferrable initially deferred
       for each row execute function wait()`)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = engine.run([add(1)])
+  const batch = engine.run([add(1)])
   await lock.awaited()
   await terminateConnections(database)
-  t.match(await flight, { kind: 'failed', at: 'commit', error: { code: '08006' } })
+  t.match(await batch, { kind: 'failed', at: 'commit', error: { code: '08006' } })
   await lock.free()
   t.equal((await database.sql`select from t where n = 1`).length, 0)
 })
@@ -99,11 +99,11 @@ t.test('lost at COMMIT: rolled back when the server says so', async t => {
 t.test('lost after COMMIT was carried out, before anything was answered: unknown', async t => {
   const { database, proxy, engine } = await useScene(t)
   proxy.deliver = link => inFlight(link) ? 0 : link.held.length
-  const flight = engine.run([add(1)])
+  const batch = engine.run([add(1)])
   await until(async () => (await database.sql`select from t where n = 1`).length === 1)
   t.comment('the id of the transaction never reached the engine')
   proxy.cut()
-  t.match(await flight, { kind: 'unknown', gone: false })
+  t.match(await batch, { kind: 'unknown', committed: false })
 })
 
 t.test('lost after COMMIT was carried out, the id known: the server tells', async t => {
@@ -114,12 +114,12 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
    */
   const lose = async (
     n: number,
-    change: (flight: CompiledBatch) => CompiledBatch,
+    change: (batch: CompiledBatch) => CompiledBatch,
     mark: string,
     before: number
   ): Promise<BatchOutcome> => {
     proxy.deliver = ({ held }) => held.includes(mark) ? held.indexOf(mark) - before : held.length
-    const flight = executeBatch(engine.pool, change(plainFlight([add(n), "select 'answer'"])), {
+    const batch = executeBatch(engine.pool, change(plainBatch([add(n), "select 'answer'"])), {
       deadline: performance.now() + 5000
     })
     await until(async () => (await database.sql`select from t where n = ${n}`).length === 1)
@@ -128,27 +128,31 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
     for (const { client, server } of proxy.links) {
       for (const socket of [client, server]) socket.destroy()
     }
-    return await flight
+    return await batch
   }
   // CommandComplete begins five bytes before its tag.
-  const same = (flight: CompiledBatch): CompiledBatch => flight
+  const same = (batch: CompiledBatch): CompiledBatch => batch
   t.match(await lose(1, same, 'COMMIT\0', 5), {
     kind: 'committed',
     rows: [Buffer.from('1'), Buffer.from('answer')]
   }, 'every answer had arrived')
-  t.match(await lose(2, same, 'answer', 0), { kind: 'unknown', gone: true }, 'an answer is lost')
-  const restarted = (flight: CompiledBatch): CompiledBatch =>
-    alterSession(flight, 'pg_catalog.pg_postmaster_start_time()', "pg_catalog.to_timestamp('1')")
+  t.match(
+    await lose(2, same, 'answer', 0),
+    { kind: 'unknown', committed: true },
+    'an answer is lost'
+  )
+  const restarted = (batch: CompiledBatch): CompiledBatch =>
+    alterSession(batch, 'pg_catalog.pg_postmaster_start_time()', "pg_catalog.to_timestamp('1')")
   t.match(
     await lose(3, restarted, 'COMMIT\0', 5),
-    { kind: 'unknown', gone: false },
+    { kind: 'unknown', committed: false },
     "the server was started since: the id may be another transaction's"
   )
-  const crashed = (flight: CompiledBatch): CompiledBatch =>
-    alterSession(flight, 'pg_catalog.clock_timestamp()', "pg_catalog.to_timestamp('1')")
+  const crashed = (batch: CompiledBatch): CompiledBatch =>
+    alterSession(batch, 'pg_catalog.clock_timestamp()', "pg_catalog.to_timestamp('1')")
   t.match(
     await lose(4, crashed, 'COMMIT\0', 5),
-    { kind: 'unknown', gone: false },
+    { kind: 'unknown', committed: false },
     'the server crashed since'
   )
 })
@@ -156,14 +160,14 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
 t.test('lost while every connection is taken: who asks does not wait behind batches', async t => {
   const { database, proxy, engine } = await useScene(t, { size: 2 })
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = engine.run([add(1), touch], 30_000)
+  const batch = engine.run([add(1), touch], 30_000)
   await lock.awaited()
   const [link] = [...proxy.links] as [Link]
   const others = [touch, touch].map(text => engine.run([text], 30_000))
   link.server.destroy()
   link.client.destroy()
   t.match(
-    await flight,
+    await batch,
     { kind: 'failed', at: 1, error: { code: '08006' } },
     'known while the others wait for the lock'
   )
@@ -174,26 +178,26 @@ t.test('lost while every connection is taken: who asks does not wait behind batc
 t.test('the server says FATAL before the end: known to be rolled back, without asking', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = executeBatch(
+  const batch = executeBatch(
     engine.pool,
-    alterSession(plainFlight([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'),
+    alterSession(plainBatch([touch]), 'pg_catalog.pg_current_xact_id()::pg_catalog.text', 'null'),
     { deadline: performance.now() + 5000 }
   )
   await lock.awaited()
   proxy.open = false
   await terminateConnections(database)
-  t.match(await flight, { kind: 'failed', at: 0, error: { code: '08006' } })
+  t.match(await batch, { kind: 'failed', at: 0, error: { code: '08006' } })
   await lock.free()
 })
 
 t.test('lost, and nobody to ask before the deadline: unknown', async t => {
   const { database, proxy, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = engine.run([touch], 3000)
+  const batch = engine.run([touch], 3000)
   await lock.awaited()
   proxy.open = false
   proxy.cut()
-  t.match(await flight, { kind: 'unknown' })
+  t.match(await batch, { kind: 'unknown' })
   await lock.free()
 })
 
@@ -201,22 +205,22 @@ t.test('lost, unknown to the server: it crashed, so nothing of it was durable', 
   const { database, proxy, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
   const strange = alterSession(
-    plainFlight([touch]),
+    plainBatch([touch]),
     'pg_catalog.pg_current_xact_id()::pg_catalog.text',
     "'999999999999'::text"
   )
-  const flight = executeBatch(engine.pool, strange, { deadline: performance.now() + 5000 })
+  const batch = executeBatch(engine.pool, strange, { deadline: performance.now() + 5000 })
   await lock.awaited()
   proxy.cut()
-  t.match(await flight, { kind: 'failed', at: 0, error: { code: '08006' } })
+  t.match(await batch, { kind: 'failed', at: 0, error: { code: '08006' } })
   await lock.free()
 })
 
 t.test('the deadline passes inside an operation: rolled back at once, its locks free', async t => {
   const { database, engine } = await useScene(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const flight = engine.run([add(1), touch], 5000)
-  t.match(await flight, {
+  const batch = engine.run([add(1), touch], 5000)
+  t.match(await batch, {
     kind: 'failed',
     at: 1,
     error: { code: 'deadline_exceeded', status: 504 }
@@ -238,7 +242,7 @@ t.test('a network that swallows everything: answered before the deadline', async
   t.equal((await engine.run(["select 'again'"])).kind, 'committed')
   await until(() => engine.pool.count().idle === 1)
   proxy.forward = link => !inFlight(link)
-  t.match(await engine.run([add(1)], 3000), { kind: 'unknown' }, 'the flight may have arrived')
+  t.match(await engine.run([add(1)], 3000), { kind: 'unknown' }, 'the batch may have arrived')
 })
 
 t.test('connections that died while idle are replaced, and no batch notices', async t => {
@@ -287,7 +291,7 @@ t.test('no connection that works: unavailable after a bounded number of tries', 
 t.test('nothing is sent on a connection that is being ended', async t => {
   const { database, engine } = await useScene(t)
   const connection = await engine.pool.acquire(performance.now() + 1000)
-  const { landed, over } = startAttempt(connection, plainFlight([add(1)]))
+  const { outcome, released } = startAttempt(connection, plainBatch([add(1)]))
   connection.state.dead = true
   // BEGIN was answered when the server says so.
   await until(async () =>
@@ -297,13 +301,13 @@ t.test('nothing is sent on a connection that is being ended', async t => {
       .length === 1
   )
   destroyConnection(connection)
-  t.match(await landed, { kind: 'lost', sent: false })
-  await over
+  t.match(await outcome, { kind: 'lost', sent: false })
+  await released
   engine.pool.release(connection)
   t.equal((await database.sql`select from t where n = 1`).length, 0)
 })
 
-t.test('cut while the flight is being written', async t => {
+t.test('cut while the batch is being written', async t => {
   const { engine } = await useScene(t)
   const connection: Connection = await engine.pool.acquire(performance.now() + 1000)
   const cork = connection.socket.cork.bind(connection.socket)
@@ -311,9 +315,9 @@ t.test('cut while the flight is being written', async t => {
     cork()
     destroyConnection(connection)
   }
-  const { landed, over } = startAttempt(connection, plainFlight([add(1)]))
-  t.match(await landed, { kind: 'lost', sent: true })
-  await over
+  const { outcome, released } = startAttempt(connection, plainBatch([add(1)]))
+  t.match(await outcome, { kind: 'lost', sent: true })
+  await released
   engine.pool.release(connection)
   t.equal((await engine.run([add(1)])).kind, 'committed')
 })

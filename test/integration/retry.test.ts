@@ -7,10 +7,10 @@ import type { Test } from 'tap'
 import { toFailure } from '../../src/transaction/to-failure.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import { createReport } from '../../src/transaction/report.ts'
-import { isConflicting } from '../../src/transaction/retry-policy.ts'
+import { isConflict } from '../../src/transaction/retry-policy.ts'
 import { failure } from '../../src/errors/catalogue.ts'
 import { useDatabase } from '../support/database/database.ts'
-import { alterSession, plainFlight, useEngine } from '../support/database/engine.ts'
+import { alterSession, plainBatch, useEngine } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import { ask, useService } from '../support/service.ts'
@@ -108,8 +108,7 @@ t.test('which deadlocks and serialization failures are retried', async t => {
   ]
   for (const [code, routine, retried] of rows) {
     const error = { code, message: '', ...routine === undefined ? {} : { routine } }
-    const landing = { kind: 'failed', error, at: 0, times: [] } as const
-    t.equal(isConflicting(landing), retried, `${code} ${routine}`)
+    t.equal(isConflict({ error }), retried, `${code} ${routine}`)
   }
 })
 
@@ -217,7 +216,7 @@ t.test('a failure that every connection repeats is given up', async t => {
   const database = await useDatabase(t, { schema })
   const { pool } = useEngine(t, database.loginUrl, { size: 2 })
   const slow = alterSession(
-    plainFlight(["select 'x'"]),
+    plainBatch(["select 'x'"]),
     'pg_catalog.pg_current_xact_id()::pg_catalog.text',
     "(select 'x' from pg_sleep(60))"
   )
@@ -242,7 +241,7 @@ t.test('as many parameters as the protocol carries', async t => {
   const many: string[] = Array(65_533).fill('1')
   t.match(
     await executeBatch(pool, {
-      ...plainFlight([]),
+      ...plainBatch([]),
       operations: [{
         text: `select count(*)::text from unnest(array[${
           many.map((_, i) => `$${i + 1}`).join(',')
@@ -361,7 +360,12 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
   } as const
   t.match(
     toFailure(
-      { kind: 'failed', error: { code: '57014', message: 'm' }, at: 'session', times: [1] },
+      {
+        kind: 'failed',
+        error: { code: '57014', message: 'm' },
+        at: 'session',
+        times: { begun: 1, operations: [] }
+      },
       plan,
       options
     ),
@@ -371,8 +375,9 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
     }
   )
   const late = failure('deadline_exceeded')
+  const times = { begun: 1, sessionSet: 2, operations: [] }
   for (const [at, operation] of [[0, 0], ['commit', undefined]] as const) {
-    t.same(toFailure({ kind: 'failed', error: late, at, times: [1, 2] }, plan, options), {
+    t.same(toFailure({ kind: 'failed', error: late, at, times }, plan, options), {
       failure: late,
       operation
     })
@@ -380,10 +385,13 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
   t.same(
     createReport(
       plan,
-      { kind: 'failed', error: { code: '54000', message: '' }, at: 0, times: [] },
-      0,
-      'r',
-      5
+      {
+        kind: 'failed',
+        error: { code: '54000', message: '' },
+        at: 0,
+        times: { operations: [] }
+      },
+      { role: 'r', failed: 0, now: 5 }
     ),
     {
       role: undefined,
@@ -394,21 +402,31 @@ t.test('failures of the engine itself in words and numbers', async (t: Test) => 
       operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'error', since: 5, ms: 0 }]
     }
   )
-  t.same(createReport(plan, { kind: 'committed', rows: [], times: [1, 3, 7] }, undefined, 'r', 9), {
-    role: 'r',
-    outcome: 'ok',
-    since: 1,
-    ms: 8,
-    sessionMs: 2,
-    operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'ok', since: 3, ms: 4 }]
-  })
+  t.same(
+    createReport(plan, {
+      kind: 'committed',
+      rows: [],
+      times: { begun: 1, sessionSet: 3, operations: [7] }
+    }, { role: 'r', failed: undefined, now: 9 }),
+    {
+      role: 'r',
+      outcome: 'ok',
+      since: 1,
+      ms: 8,
+      sessionMs: 2,
+      operations: [{ id: 'a', op: 'select', table: 's.t', outcome: 'ok', since: 3, ms: 4 }]
+    }
+  )
   t.same(
     createReport(
       plan,
-      { kind: 'failed', error: { code: '42P01', message: '' }, at: 0, times: [1, 3] },
-      0,
-      'r',
-      9
+      {
+        kind: 'failed',
+        error: { code: '42P01', message: '' },
+        at: 0,
+        times: { begun: 1, sessionSet: 3, operations: [] }
+      },
+      { role: 'r', failed: 0, now: 9 }
     ).operations,
     [{ id: 'a', op: 'select', table: undefined, outcome: 'error', since: 3, ms: 6 }]
   )

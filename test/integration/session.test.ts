@@ -10,7 +10,7 @@ import { executeBatch } from '../../src/transaction/execute.ts'
 import { query } from '../../src/postgres/connection.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
-import { plainFlight, useEngine } from '../support/database/engine.ts'
+import { plainBatch, useEngine } from '../support/database/engine.ts'
 import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
 import { until } from '../support/until.ts'
@@ -550,7 +550,7 @@ t.test('a session that cannot be put back', async t => {
     message: `invalid input syntax for type integer: "${marker}session:1"`
   }
   t.match(
-    toFailure({ kind: 'failed', error, at: 0, times: [] }, plan, {
+    toFailure({ kind: 'failed', error, at: 0, times: { operations: [] } }, plan, {
       anonymous: false,
       verbose: false,
       maxRows: 1
@@ -562,7 +562,7 @@ t.test('a session that cannot be put back', async t => {
 t.test('the role that the connection logged in with is refused, whatever the URL says', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
   const { pool } = useEngine(t, loginUrl)
-  const flight = plainFlight(['select 1'])
+  const flight = plainBatch(['select 1'])
   const session = (): Statement =>
     sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, {
       schemas: ['public'],

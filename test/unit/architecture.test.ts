@@ -22,7 +22,7 @@ const rooms: ReadonlyArray<
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['postgres', /^src\/postgres\//, ['sql', 'errors', 'schemas']],
   ['transaction', /^src\/transaction\//, ['postgres', 'sql', 'plan', 'errors', 'schemas']],
-  ['response', /^src\/response\//, ['transaction', 'plan']],
+  ['response', /^src\/response\//, ['transaction', 'plan', 'errors', 'schemas']],
   ['openapi', /^src\/openapi\//, ['errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config\//, ['auth', 'schemas']],

@@ -5,7 +5,7 @@
 import type { Test } from 'tap'
 import { defaultPreferences } from '../../../schemas/prefer.ts'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import type { CompiledBatch } from '../../../src/transaction/attempt.ts'
+import type { CompiledBatch } from '../../../src/transaction/compiled-batch.ts'
 import { executeBatch } from '../../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
@@ -39,21 +39,21 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
     pool,
     openFailures,
     run: (texts, deadlineMs = 5000) =>
-      executeBatch(pool, plainFlight(texts), { deadline: performance.now() + deadlineMs })
+      executeBatch(pool, plainBatch(texts), { deadline: performance.now() + deadlineMs })
   }
 }
 
-/** The same flight with another piece in the text of its session scope. */
-export function alterSession (flight: CompiledBatch, from: string, to: string): CompiledBatch {
+/** The same batch with another piece in the text of its session statement. */
+export function alterSession (batch: CompiledBatch, from: string, to: string): CompiledBatch {
   const change = (session: Statement): Statement => {
     if (!session.text.includes(from)) throw new Error(`no "${from}" in the session scope`)
     return { ...session, text: session.text.replace(from, to) }
   }
-  return { ...flight, session: connection => change(flight.session(connection)) }
+  return { ...batch, session: connection => change(batch.session(connection)) }
 }
 
-/** A flight of statements without parameters, in a session that asks for the transaction's id. */
-export function plainFlight (texts: readonly string[], statementTimeoutMs = 15_000): CompiledBatch {
+/** A batch of statements without parameters, in a session that asks for the transaction's id. */
+export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_000): CompiledBatch {
   return {
     role: 'oneflight_user',
     session: () =>

@@ -1,0 +1,91 @@
+/**
+ * Compiles a plan for one request: its session, its operations, how its transaction ends.
+ */
+import type { Identity } from '../../schemas/claims.ts'
+import { asked, type Preferences } from '../../schemas/prefer.ts'
+import type { Trace } from '../../schemas/trace-context.ts'
+import type { Plan } from '../plan/nodes.ts'
+import { commentOn } from '../sql/comment.ts'
+import { compile, compileQueryPlans, emptyPublications } from '../sql/compile.ts'
+import type { Key } from '../sql/idempotency.ts'
+import { sessionStatement, type SessionDefaults } from '../sql/session.ts'
+import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
+
+/** What a batch needs to know of its request; the request itself is one. */
+export interface BatchRequest {
+  readonly id: string
+  readonly identity: Identity
+  readonly preferences: Preferences
+  readonly idempotencyKey: Key | undefined
+  readonly trace: Trace | undefined
+}
+
+/** Settings that all batches share. */
+export interface CompileSettings extends SessionDefaults {
+  /** Maximum rows per operation. */
+  readonly maxRows: number
+  /** Add request id and trace to every statement (SQL_COMMENTS). */
+  readonly sqlComments: boolean
+}
+
+export function compileBatch (
+  plan: Plan,
+  request: BatchRequest,
+  settings: CompileSettings
+): CompiledBatch {
+  const { id, identity, trace } = request
+  const isQueryPlan = request.preferences.explain === asked
+  const mode = readMode(request.preferences)
+  // A batch that commits nothing stores no answer: it can run as often as it is sent.
+  const key = mayCommit(mode) ? request.idempotencyKey : undefined
+  return {
+    role: identity.role,
+    session: connection =>
+      sessionStatement(
+        {
+          ...identity,
+          requestId: id,
+          writes: writes(plan, mode, key),
+          settings: isQueryPlan ? emptyPublications(plan) : []
+        },
+        settings,
+        connection
+      ),
+    ...isQueryPlan
+      ? { operations: compileQueryPlans(plan, settings.maxRows) }
+      : compileOperations(plan, request, { ...settings, keepAnswers: key !== undefined }),
+    hasReferences: plan.referenceUses.size > 0,
+    mode,
+    key,
+    comment: settings.sqlComments ? commentOn(id, trace) : ''
+  }
+}
+
+/** Query plans are read in a transaction that is rolled back. */
+function readMode (preferences: Preferences): TransactionMode {
+  return preferences.explain === asked ? { ...preferences, tx: 'rollback' } : preferences
+}
+
+function compileOperations (
+  plan: Plan,
+  { identity, preferences }: BatchRequest,
+  { maxRows, keepAnswers }: CompileSettings & { readonly keepAnswers: boolean }
+): Pick<CompiledBatch, 'operations' | 'compileChecked'> {
+  const options = {
+    session: identity,
+    maxRows,
+    minimal: preferences.return === 'minimal',
+    keep: keepAnswers
+  }
+  return {
+    operations: compile(plan, options),
+    compileChecked: restoreSession =>
+      compile(plan, { ...options, checkValues: true, restoreSession })
+  }
+}
+
+/** Whether the transaction changes the database, so that it needs an id from its start. */
+function writes (plan: Plan, mode: TransactionMode, key: Key | undefined): boolean {
+  if (!mayCommit(mode)) return false
+  return key !== undefined || plan.operations.some(({ kind }) => kind !== 'select')
+}

@@ -1,0 +1,61 @@
+/**
+ * A batch as statements, ready to be sent, and the variants in which an attempt can send it.
+ */
+import type { Preferences } from '../../schemas/prefer.ts'
+import type { Statement } from '../sql/compile.ts'
+import type { Key } from '../sql/idempotency.ts'
+import type { ConnectionFacts } from '../sql/session.ts'
+
+/** How a transaction begins and ends. */
+export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
+
+/** One transaction: the session, then the operations. Each operation answers one row and column. */
+export interface CompiledBatch {
+  readonly role: string
+  /** Builds the statement that sets role, claims and settings; it depends on the connection. */
+  readonly session: (connection: ConnectionFacts) => Statement
+  readonly operations: readonly Statement[]
+  /**
+   * Compiles the operations with value checks, and with a session that is restored after each of
+   * them when `restoreSession` is true.
+   */
+  readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
+  /** Operations read rows of earlier operations. */
+  readonly hasReferences?: boolean
+  readonly mode: TransactionMode
+  /** The answers are stored under this key, in the same transaction. */
+  readonly key?: Key | undefined
+  /**
+   * Appended to every statement, for the log of the server. The text then differs in each batch, so
+   * nothing is prepared.
+   */
+  readonly comment?: string
+}
+
+/** What an attempt does differently from the first one. */
+export interface AttemptVariant {
+  /** Check more closely that every value fits its column. */
+  readonly checkValues?: boolean
+  /** Set the session again after each operation, because a trigger changes it. */
+  readonly restoreSession?: boolean
+  /** Use no statement that was prepared before. */
+  readonly unprepared?: boolean
+}
+
+/** A batch as one attempt sends it. */
+export interface AttemptBatch extends CompiledBatch {
+  readonly variant?: AttemptVariant
+}
+
+/** The batch in this variant. An attempt that restores the session also checks the values. */
+export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): AttemptBatch {
+  const { checkValues, restoreSession = false } = variant
+  if (checkValues !== true && !restoreSession) return { ...batch, variant }
+  const operations = batch.compileChecked?.(restoreSession) ?? batch.operations
+  return { ...batch, operations, variant: { ...variant, checkValues: true } }
+}
+
+/** Whether the transaction can change the database. If not, it can be run again in every case. */
+export function mayCommit ({ tx, access }: TransactionMode): boolean {
+  return tx === 'commit' && access === 'read-write'
+}

@@ -1,0 +1,95 @@
+/**
+ * Runs a planned batch: compiles it, executes its transaction, and reports what happened.
+ */
+import type { Config } from '../../schemas/config.ts'
+import { asked } from '../../schemas/prefer.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
+import type { Plan } from '../plan/nodes.ts'
+import { compileBatch, type BatchRequest, type CompileSettings } from './compile-batch.ts'
+import { mayCommit } from './compiled-batch.ts'
+import { choosePool, type Database } from './database.ts'
+import { executeBatch, type ExecuteOptions } from './execute.ts'
+import type { BatchOutcome } from './outcome.ts'
+import { createReport, type BatchReport } from './report.ts'
+import { toFailure, type BatchFailure } from './to-failure.ts'
+
+export interface RunBatchOptions extends ExecuteOptions {
+  readonly database: Database
+  readonly settings: BatchSettings
+}
+
+/** Settings that all batches share. */
+export interface BatchSettings extends CompileSettings {
+  /** Send PostgreSQL's own message and details to the client (ERROR_VERBOSITY). */
+  readonly verbose: boolean
+}
+
+/** The settings that the configuration contains. */
+export function batchSettings (config: Config): BatchSettings {
+  return {
+    schemas: config.DB_SCHEMAS,
+    maxRows: config.MAX_ROWS,
+    statementTimeoutMs: config.STATEMENT_TIMEOUT_MS,
+    lockTimeoutMs: config.LOCK_TIMEOUT_MS,
+    idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS,
+    sqlComments: config.SQL_COMMENTS === 'on',
+    verbose: config.ERROR_VERBOSITY === 'verbose'
+  }
+}
+
+export interface BatchResult {
+  readonly outcome: BatchOutcome
+  /** Why the batch did not succeed; undefined: it did. */
+  readonly failure: Failure | undefined
+  /** undefined: the batch did not run, because of its key. */
+  readonly report: BatchReport | undefined
+  /** The batch asked for query plans only. */
+  readonly isQueryPlan: boolean
+  /** The batch could change the database. */
+  readonly mayCommit: boolean
+  /** When the statements were compiled: a time of performance.now(). */
+  readonly compiledAt: number
+  /** When the outcome was known: a time of performance.now(). */
+  readonly answeredAt: number
+}
+
+/** Throws what executeBatch throws: then nothing is committed. */
+export async function runBatch (
+  plan: Plan,
+  request: BatchRequest,
+  options: RunBatchOptions
+): Promise<BatchResult> {
+  const { database, settings } = options
+  const batch = compileBatch(plan, request, settings)
+  const compiledAt = performance.now()
+  const outcome = await executeBatch(choosePool(database, batch.mode), batch, options)
+  const { role, anonymous } = request.identity
+  const failed = outcome.kind === 'failed'
+    ? toFailure(outcome, plan, { ...settings, anonymous })
+    : undefined
+  const answeredAt = performance.now()
+  return {
+    outcome,
+    failure: failed?.failure ?? describeUnknown(outcome),
+    report: didRun(outcome, failed)
+      ? createReport(plan, outcome, { role, failed: failed?.operation, now: answeredAt })
+      : undefined,
+    isQueryPlan: request.preferences.explain === asked,
+    mayCommit: mayCommit(batch.mode),
+    compiledAt,
+    answeredAt
+  }
+}
+
+/** A batch that is answered or refused because of its key did not run. */
+function didRun (outcome: BatchOutcome, failed: BatchFailure | undefined): boolean {
+  if (outcome.kind === 'committed' && outcome.replayed === true) return false
+  return failed?.failure.type !== 'request_error'
+}
+
+function describeUnknown (outcome: BatchOutcome): Failure | undefined {
+  if (outcome.kind !== 'unknown') return undefined
+  return failure('commit_unknown', outcome.committed ? ROWS_LOST : undefined)
+}
+
+const ROWS_LOST = 'The batch is committed, but the connection was lost before its rows arrived.'
