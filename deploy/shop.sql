@@ -1,7 +1,8 @@
--- The sample schema of `npm run dev` and compose.yaml: a small shop with roles and row level security.
--- Run once, as superuser, in an empty database.
+-- The sample schema of `npm run dev` and compose.yaml: a small shop with roles and row-level
+-- security. Run it once, as superuser, in an empty database.
 
--- The service logs in as `oneflight`, which may do nothing by itself and takes the role that a token names.
+-- The service logs in as `oneflight`. This role has no privileges; each batch takes the role of its
+-- token.
 do $$
 begin
   if not exists (select from pg_roles where rolname = 'shop_anonymous') then
@@ -13,7 +14,7 @@ begin
 end
 $$;
 
--- Who the token says the caller is.
+-- The caller: the claim `sub` of the token.
 create function caller() returns text stable language sql
   return nullif(current_setting('request.jwt.claims', true), '')::json ->> 'sub';
 
@@ -44,16 +45,19 @@ create table order_items (
   primary key (order_id, sku)
 );
 
--- What is ordered leaves the stock; the check on stock.qty refuses what is not there, and with it the whole batch.
-create function take_from_stock() returns trigger security definer set search_path = public language plpgsql as $$
+-- Subtracts ordered items from the stock. If too few are left, the check on stock.qty fails the
+-- batch.
+create function take_from_stock() returns trigger
+  security definer set search_path = public language plpgsql as $$
 begin
   update stock set qty = qty - new.qty where sku = new.sku;
   return new;
 end
 $$;
-create trigger take_from_stock after insert on order_items for each row execute function take_from_stock();
+create trigger take_from_stock after insert on order_items
+  for each row execute function take_from_stock();
 
--- What the batches in examples/ work on.
+-- Tables of the batches in examples/.
 create table accounts (
   name text,
   balance numeric(12, 2) not null default 0,
@@ -95,7 +99,7 @@ create table jobs (
   owner text not null default caller()
 );
 
--- Customers see and change what is theirs.
+-- Customers see and change only their own rows.
 alter table customers enable row level security;
 alter table orders enable row level security;
 alter table order_items enable row level security;
@@ -104,20 +108,32 @@ alter table transfers enable row level security;
 alter table tags enable row level security;
 alter table offers enable row level security;
 alter table jobs enable row level security;
-create policy own on customers to shop_customer using (owner = caller()) with check (owner = caller());
-create policy own on orders to shop_customer using (owner = caller()) with check (owner = caller());
-create policy own on order_items to shop_customer using (exists (select from orders where id = order_id));
-create policy own on accounts to shop_customer using (owner = caller()) with check (owner = caller());
-create policy own on transfers to shop_customer using (owner = caller()) with check (owner = caller());
-create policy own on tags to shop_customer using (owner = caller()) with check (owner = caller());
-create policy own on offers to shop_customer using (owner = caller()) with check (owner = caller());
-create policy own on jobs to shop_customer using (owner = caller()) with check (owner = caller());
+create policy own on customers to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on orders to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on order_items to shop_customer
+  using (exists (select from orders where id = order_id));
+create policy own on accounts to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on transfers to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on tags to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on offers to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on jobs to shop_customer
+  using (owner = caller()) with check (owner = caller());
 
 grant select on stock to shop_anonymous, shop_customer;
-grant select, insert, update, delete on customers, orders, order_items, accounts, transfers, tags, offers, jobs to shop_customer;
+grant select, insert, update, delete
+  on customers, orders, order_items, accounts, transfers, tags, offers, jobs to shop_customer;
 
 insert into stock values ('apple', 0.30, 1000), ('pear', 0.45, 500), ('quince', 1.20, 3);
-insert into accounts (name, balance, owner) values ('bank', 0, 'corner-shop'), ('till', 100, 'corner-shop');
+insert into accounts (name, balance, owner) values
+  ('bank', 0, 'corner-shop'), ('till', 100, 'corner-shop');
 insert into offers (sku, price, owner) values ('apple', 0.35, 'corner-shop');
 insert into jobs (task, owner) values
-  ('{"print": "label", "order": 1}', 'corner-shop'), ('{"mail": "invoice", "order": 1}', 'corner-shop'), ('{"mail": "thanks", "order": 1}', 'corner-shop');
+  ('{"print": "label", "order": 1}', 'corner-shop'),
+  ('{"mail": "invoice", "order": 1}', 'corner-shop'),
+  ('{"mail": "thanks", "order": 1}', 'corner-shop');
