@@ -54,6 +54,13 @@ export default fp(batch, {
   fastify: '5.x',
   encapsulate: true,
   dependencies: [
-    'media-type', 'auth', 'prefer', 'idempotency-key', 'admission', 'database', 'metrics', 'tracing'
+    'media-type',
+    'auth',
+    'prefer',
+    'idempotency-key',
+    'admission',
+    'database',
+    'metrics',
+    'tracing'
   ]
 })

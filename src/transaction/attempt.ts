@@ -18,6 +18,7 @@ import { Writable } from 'node:stream'
 import postgres from 'postgres'
 import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import { choosePrepared } from '../postgres/prepared-statements.ts'
 import type { Statement } from '../sql/compile.ts'
@@ -274,7 +275,8 @@ function beginOptions ({ isolation, access }: TransactionMode): string {
  * (0A000). That a standby cannot write is the state of the server, not an error of the batch.
  */
 function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is DatabaseError {
-  return isStatementError(refusal) && refusal.code === '0A000' && mode.access === 'read-only'
+  return isStatementError(refusal) && refusal.code === SqlState.feature_not_supported &&
+    mode.access === 'read-only'
 }
 
 /** What postgres.js gives to the callback of `begin`: the parts that are used. */

@@ -1,11 +1,11 @@
 /**
- * The database as the plugins know it: where batches fly and how its health is asked.
+ * The database as plugins use it: its pools and its health.
  */
 import type { TransactionMode } from './compiled-batch.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 
-/** Decorator `database`, made by the db plugin. */
+/** The decorator `database` of the database plugin. */
 export interface Database {
   readonly pool: ConnectionPool
   /** The connections of DATABASE_REPLICA_URL. */
@@ -13,10 +13,7 @@ export interface Database {
   readonly probe: HealthCheck
 }
 
-/**
- * Where a batch flies: what is read-only on the replica, when there is one, everything else on the
- * primary.
- */
+/** The pool for a batch: read-only batches use the replica if there is one. */
 export function choosePool (
   { pool, replica = pool }: Database,
   { access }: Pick<TransactionMode, 'access'>

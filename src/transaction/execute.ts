@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, isUsable, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
@@ -239,11 +240,10 @@ async function resolveLoss (
   }
 }
 
-/** 08006: connection_failure. */
 function lossError (late: boolean): Failure | { readonly code: string, readonly message: string } {
   if (late) return failure('deadline_exceeded')
   return {
-    code: '08006',
+    code: SqlState.connection_failure,
     message: 'The connection to the database was lost; nothing was committed.'
   }
 }

@@ -3,6 +3,7 @@
  * answer already, or keys cannot be stored.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
+import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
 import type { Connection } from '../postgres/connection.ts'
 import type { Key } from '../sql/idempotency.ts'
 import { readMarker } from '../sql/marker.ts'
@@ -25,7 +26,7 @@ export async function resolveKeyFailure (
   if (marker === 'session') {
     return fail(failure('internal', 'An operation changed the session; the answer was not stored.'))
   }
-  if (MISSING.has(error.code)) {
+  if (isTableMissing(error.code)) {
     return fail(failure('idempotency_key_invalid', TABLE_MISSING))
   }
   if (marker === undefined) return outcome
@@ -40,5 +41,8 @@ export async function resolveKeyFailure (
 const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and ' +
   'privileges on it. Run "npm run migrate". The batch did not run.'
 
-/** No such table, schema or column, or no privilege on them. */
-const MISSING: ReadonlySet<string> = new Set(['42P01', '3F000', '42703', '42501'])
+/** There is no such table, schema or column, or no privilege on it. */
+function isTableMissing (sqlstate: string): boolean {
+  return isUndefinedTable(sqlstate) || sqlstate === SqlState.undefined_column ||
+    sqlstate === SqlState.insufficient_privilege
+}

@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
+import { SqlState } from '../errors/sqlstates.ts'
 import {
   query,
   queryRaw,
@@ -157,15 +158,12 @@ async function readStatus (
     const rows = await query<Record<keyof TransactionStatus, string | null>>(connection, text)
     return rows[0] as TransactionStatus
   } catch (error) {
-    if (error instanceof postgres.PostgresError && error.code === ID_IN_FUTURE) {
+    // The server crashed and does not know the id, so the transaction was never durable.
+    if (
+      error instanceof postgres.PostgresError && error.code === SqlState.invalid_parameter_value
+    ) {
       return { status: 'aborted', same: null }
     }
     throw error
   }
 }
-
-/**
- * invalid_parameter_value of pg_xact_status: the server crashed and does not know the id, so the
- * transaction was never durable.
- */
-const ID_IN_FUTURE = '22023'

@@ -2,6 +2,7 @@
  * What logs, metrics and traces can know of a batch that reached BEGIN.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
+import { isUndefinedTable } from '../errors/sqlstates.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
 import type { BatchOutcome } from './outcome.ts'
 
@@ -39,9 +40,6 @@ export interface ReportOptions {
   readonly now: number
 }
 
-/** undefined_table, invalid_schema_name */
-const NO_TABLE: ReadonlySet<string> = new Set(['42P01', '3F000'])
-
 export function createReport (
   plan: Plan,
   batch: BatchOutcome,
@@ -77,5 +75,5 @@ export function createReport (
 /** Only the operation that failed can have found that there is no such table. */
 function isTableKnown (batch: BatchOutcome, index: number, outcome: 'ok' | 'error'): boolean {
   if (outcome === 'ok' || batch.kind !== 'failed') return true
-  return batch.at === index && !NO_TABLE.has((batch.error as DatabaseError).code)
+  return batch.at === index && !isUndefinedTable((batch.error as DatabaseError).code)
 }

@@ -1,6 +1,7 @@
 /**
  * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
+import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import { readMarker, type MarkerKind } from '../sql/marker.ts'
 import type { AttemptBatch, AttemptVariant } from './compiled-batch.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
@@ -76,14 +77,16 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
   const longest = Math.min(10 * 2 ** (MAX_ATTEMPTS - budget.conflicts), MAX_PAUSE_MS)
   const pauseMs = Math.random() * longest
   if (performance.now() + pauseMs >= budget.softDeadline) return undefined
-  const reason = error.code === '40P01' ? 'deadlock_detected' : 'serialization_failure'
+  const reason = error.code === SqlState.deadlock_detected
+    ? 'deadlock_detected'
+    : 'serialization_failure'
   return { ...retry(reason), pauseMs, isAnswer: true }
 }
 
 /**
  * An operation found that the session was changed, or failed because a trigger before it may have
- * changed the role (42501: PostgreSQL checks privileges first), the search_path (42883, 42704), the
- * format of times (22007, 22008) or the encoding (22021, 22P05). The session is not checked before
+ * changed the role (insufficient_privilege is checked first), the search_path (no such function or
+ * object), the format of times or the encoding. The session is not checked before
  * every operation, because that costs a statement each (measured: 12 to 17 % of the throughput).
  */
 export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
@@ -93,16 +96,17 @@ export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (marker !== undefined) return marker.kind === 'session'
   if (typeof at !== 'number' || at === 0) return false
   // A prepared statement may know outdated types; see isStatementStale.
-  return error.code === '42501' || (wasPrepared !== true && SESSION_ERRORS.has(error.code))
+  return error.code === SqlState.insufficient_privilege ||
+    (wasPrepared !== true && SESSION_ERRORS.has(error.code))
 }
 
 const SESSION_ERRORS: ReadonlySet<string> = new Set([
-  '42883',
-  '42704',
-  '22007',
-  '22008',
-  '22021',
-  '22P05'
+  SqlState.undefined_function,
+  SqlState.undefined_object,
+  SqlState.invalid_datetime_format,
+  SqlState.datetime_field_overflow,
+  SqlState.character_not_in_repertoire,
+  SqlState.untranslatable_character
 ])
 
 /**
@@ -114,7 +118,7 @@ export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
   const { at, error } = outcome
   if (typeof at !== 'number' || batch.operations[at]?.doubtful !== true) return false
   const kind = markerKind(outcome)
-  return kind === undefined ? /^(?:22|42601)/.test(error.code) : kind === 'inspect'
+  return kind === undefined ? isValueError(error.code) : kind === 'inspect'
 }
 
 /**
@@ -127,9 +131,13 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
   if (outcome.kind !== 'failed') return false
   const { error: { code, routine }, at } = outcome
   // 0A000 at BEGIN: see isImpossibleMode in attempt.ts.
-  if (at === 'session' && ((hasRoleSettings && code !== '0A000') || code === '57014')) return true
-  return (code === '0A000' && routine === 'RevalidateCachedQuery') ||
-    (code === '26000' && routine === 'FetchPreparedStatement')
+  if (
+    at === 'session' &&
+    ((hasRoleSettings && code !== SqlState.feature_not_supported) ||
+      code === SqlState.query_canceled)
+  ) return true
+  return (code === SqlState.feature_not_supported && routine === 'RevalidateCachedQuery') ||
+    (code === SqlState.invalid_sql_statement_name && routine === 'FetchPreparedStatement')
 }
 
 /**
@@ -141,9 +149,13 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
   if (outcome.kind !== 'failed' || outcome.wasPrepared !== true) return false
   if (markerKind(outcome) !== undefined) return false
   const { error: { code, routine }, at } = outcome
-  if (code.startsWith('42')) return code !== '42501'
+  if (classOf(code) === SqlStateClass.syntax_error_or_access_rule_violation) {
+    return code !== SqlState.insufficient_privilege
+  }
   // An unknown role is of class 22, too, but the session reads no column.
-  return typeof at === 'number' && (code.startsWith('22') || routine === 'domain_check_input')
+  return typeof at === 'number' && (
+    classOf(code) === SqlStateClass.data_exception || routine === 'domain_check_input'
+  )
 }
 
 /** The marker that the service raised in SQL, if the failure is one. */
@@ -158,8 +170,11 @@ export function markerKind (outcome: AttemptOutcome): MarkerKind | undefined {
  * (Citus, multi_log_hook). That is retried.
  */
 const RECOVERY_ROUTINES: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
-  40001: new Set(['ProcessRecoveryConflictInterrupt', 'ProcessInterrupts']),
-  '40P01': new Set(['CheckRecoveryConflictDeadlock'])
+  [SqlState.serialization_failure]: new Set([
+    'ProcessRecoveryConflictInterrupt',
+    'ProcessInterrupts'
+  ]),
+  [SqlState.deadlock_detected]: new Set(['CheckRecoveryConflictDeadlock'])
 }
 
 /** A deadlock or serialization failure: PostgreSQL's advice is to run the transaction again. */

@@ -663,7 +663,7 @@ t.test('long lists are read a hundred times, short ones more often', async t => 
       op: 'u',
       index: 2,
       committed: false,
-      message: '"s" returned 9 rows; 112 lists of them are too much.'
+      message: '"s" returned 9 rows; 112 references to lists of them are too many.'
     }
   })
 })

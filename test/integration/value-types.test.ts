@@ -502,13 +502,13 @@ t.test('the JSON null is not NULL', async t => {
   refusal(
     t,
     await service.post([eq({ kind: { neq: { $value: null } } })]),
-    /^Column "kind": only json and jsonb hold the JSON null/,
+    /^Column "kind": only json and jsonb can hold the JSON null/,
     'text'
   )
   refusal(
     t,
     await service.post([eq({ n: { eq: { $value: null } } })]),
-    /^Column "n": only json and jsonb hold the JSON null/,
+    /^Column "n": only json and jsonb can hold the JSON null/,
     'int'
   )
   t.match(await service.post([eq({ 'data->>n': { eq: { $value: null } } })]), {
@@ -544,7 +544,7 @@ t.test('$append meets an array or is refused, $inc adds days to a date', async t
       refusal(
         t,
         await service.post([source, change({ [column]: { $append: value } }, id)]),
-        new RegExp(`^Column "${column}": \\$append needs an array, and there is none`),
+        new RegExp(`^Column "${column}": \\$append needs an array in the row`),
         JSON.stringify(value)
       )
     }
