@@ -1,28 +1,29 @@
 /**
- * The request as a whole: what is checked before any single operation is looked at.
+ * The request and response bodies of `POST /`, as far as they do not depend on the kind of an
+ * operation.
  */
 import { Type, type Static } from '@sinclair/typebox'
 
-/** An element of the batch, as far as the request level cares: an object that names itself. */
+/** An element of the batch, as the request-level check sees it. */
 export const BatchElement = Type.Object({
   id: Type.String({
-    description: 'unique in the request; key of the result and target of references'
+    description: 'unique in the batch; names the result, also in references'
   })
 })
 
-/** The body of `POST /`. `maxOps` is the running limit MAX_OPS. */
+/** The request body. `maxOps` is MAX_OPS. */
 export function batchSchema (maxOps: number) {
   return Type.Array(BatchElement, {
     minItems: 1,
     maxItems: maxOps,
-    description: 'operations, run in order as one transaction'
+    description: 'operations, run in order in one transaction'
   })
 }
 export type Batch = Static<ReturnType<typeof batchSchema>>
 
 /**
- * The body of an answer with status 200: rows by operation id, rendered by PostgreSQL; with
- * `Prefer: return=minimal` their number.
+ * The response body with status 200: the rows of each operation by id, rendered by PostgreSQL, or
+ * their number with `Prefer: return=minimal`.
  */
 export const BatchAnswer = Type.Object({
   error: Type.Null(),
@@ -32,17 +33,17 @@ export const BatchAnswer = Type.Object({
       Type.Array(
         Type.Record(Type.String(), Type.Unknown(), {
           title: 'AnswerRow',
-          description: 'column → value, as PostgreSQL renders it in JSON'
+          description: 'column → value, as PostgreSQL renders it as JSON'
         })
       ),
       Type.Integer({ minimum: 0 })
     ], {
       title: 'Result',
-      description: 'the rows of an operation; with `Prefer: return=minimal` how many there are'
+      description: 'the rows of an operation, or their number with `Prefer: return=minimal`'
     }),
-    { description: 'results by id of the operation' }
+    { description: 'results by operation id' }
   )
 }, {
   title: 'BatchAnswer',
-  description: 'The batch is committed (unless the `Prefer` header asked for what commits nothing).'
+  description: 'The batch is committed, unless the `Prefer` header requested no commit.'
 })

@@ -1,28 +1,28 @@
 /**
- * The grammar of computed values in `set`: an object with exactly one key that begins with `$`. One
- * row of `modifiers` is all that a modifier needs. The words of schemas beside TypeBox's own are
- * those of filter.ts.
+ * The modifiers of `set`, which compute a value: objects with exactly one key, which begins with
+ * `$`. One row of `modifiers` is all that a modifier needs. The keywords that schemas have beside
+ * TypeBox's own are listed in filter.ts.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
-import { referenceAttempt, special, type ReferenceKind } from './filter.ts'
+import { referenceAttempt, dollarObject, type ReferenceKind } from './operand.ts'
 
 /**
- * `sql` has holes for the column as it is, for the operand, for what is `empty` in the type of the
- * column and for what fails with the marker `value` when it is `refused`; `conflict`: allowed only
- * in `on_conflict`.
+ * A modifier. `sql` has placeholders for the current value of the column, the operand, the `empty`
+ * value in the type of the column, and an expression that fails with the marker `value`
+ * (`<refused>`). `conflict` modifiers are allowed only in `on_conflict`.
  */
 export interface Modifier {
   readonly operand: TSchema
-  /** The operand in words. */
+  /** Describes the operand. */
   readonly takes: string
   /**
-   * How the operand is read: in the type of the column or of the difference of two of its values,
-   * as text, as the name of a column, or not at all.
+   * How the operand is read: as the type of the column (`value`, `json`), as the type of the
+   * difference of two of its values, as text, as the name of a column, or not at all.
    */
   readonly reads: 'value' | 'difference' | 'json' | 'text' | 'column' | 'nothing'
   readonly sql: string
   readonly meaning: string
-  /** JSON in the place of NULL. */
+  /** JSON that replaces NULL. */
   readonly empty?: string
   readonly conflict?: boolean
 }
@@ -34,27 +34,27 @@ const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })
 const yes = Type.Literal(true)
 
-// Whether a value may be computed depends on the type of the column, and no operator tells arrays
-// apart, because json[] has none; the name of a type does. CASE takes a domain for its base type,
-// and a branch that is never run tells a type without computing anything.
+// Whether a value can be computed depends on the type of the column. Arrays are recognized by the
+// name of the type, because json[] has no operators. CASE gives the base type of a domain, and a
+// branch that never runs gives a type without computing anything.
 const type = 'pg_typeof(case when false then <column> end)'
 const isJsonb = `${type}::oid = 3802`
 const current = 'coalesce(<column>, <empty>)'
-// Read as jsonb also where it is not, because the statement must be valid for every type.
+// Converts to jsonb in any case, because the statement must be valid for every type.
 const kindOf = (value: string): string => `jsonb_typeof(to_jsonb(${value}))`
-// A type that has no such operator fails before anything is evaluated: marker.ts reads in the
-// statement which modifier of which column the error is about.
+// A type without this operator fails before anything is evaluated. marker.ts then reads in the
+// statement which modifier of which column caused the error.
 const joined = (name: string, operand: string): string =>
   `${current} operator(pg_catalog.||) /* ${name} */` +
   ` case when false then <column> else ${operand} end`
 
-// Only objects, on both sides: jsonb || would make an array of anything else.
+// Only objects, on both sides: jsonb || would build an array from anything else.
 const added = 'coalesce(<operand>, <empty>)'
 const mergeSql = `case when case when ${isJsonb} and ${kindOf(current)} = 'object' and` +
   ` ${kindOf(added)} = 'object' then true else <refused> is null end` +
   ` then ${joined('$merge', added)} end`
-// The current value must be an array, or jsonb that holds one: texts have || too, and jsonb ||
-// would make an array of anything else.
+// The current value must be an array, or jsonb that is one: text has || too, and jsonb || would
+// build an array from anything else.
 const appendSql = `case when case when ${type}::text like '%[]' then true` +
   ` when ${isJsonb} and ${kindOf(current)} = 'array' then true else <refused> is null end` +
   ` then coalesce(${joined('$append', '<operand>')}, ${current}) end`
@@ -65,7 +65,7 @@ export const modifiers = {
     takes: 'a number or a reference',
     reads: 'difference',
     sql: '<column> + <operand>',
-    meaning: 'adds a number, to a date as days; NULL stays NULL'
+    meaning: 'adds a number (days, for a date); NULL stays NULL'
   },
   $mul: {
     operand: number,
@@ -79,28 +79,28 @@ export const modifiers = {
     takes: '`true`',
     reads: 'nothing',
     sql: 'now()',
-    meaning: 'the time at which the transaction began'
+    meaning: 'sets the start time of the transaction'
   },
   $default: {
     operand: yes,
     takes: '`true`',
     reads: 'nothing',
     sql: 'default',
-    meaning: 'the default of the column'
+    meaning: 'sets the default of the column'
   },
   $col: {
     operand: path,
     takes: 'a column',
     reads: 'column',
     sql: '<operand>',
-    meaning: 'a column of the row as it is'
+    meaning: 'copies a column of the current row'
   },
   $excluded: {
     operand: path,
     takes: 'a column',
     reads: 'column',
     sql: '<operand>',
-    meaning: 'a column of the row that was to be inserted',
+    meaning: 'copies a column of the row proposed for insertion',
     conflict: true
   },
   $merge: {
@@ -109,8 +109,8 @@ export const modifiers = {
     reads: 'json',
     sql: mergeSql,
     empty: '{}',
-    meaning: 'sets these members of a jsonb object; NULL counts as empty, anything but an object ' +
-      'is refused'
+    meaning: 'sets these members of a jsonb object; NULL counts as an empty object, other values ' +
+      'are refused'
   },
   $append: {
     operand: Type.Union([Type.Array(anything), referenceTo('any')]),
@@ -118,37 +118,34 @@ export const modifiers = {
     reads: 'json',
     sql: appendSql,
     empty: '[]',
-    meaning: 'adds these elements to an array or a jsonb array; NULL counts as empty, ' +
-      'anything else is refused'
+    meaning: 'appends these elements to an array or a jsonb array; NULL counts as an empty ' +
+      'array, other values are refused'
   },
   $remove: {
     operand: Type.String({ reference: 'value' }),
     takes: 'a key, as a string or a reference',
     reads: 'text',
     sql: 'coalesce(<column> - <operand>, <column>)',
-    meaning: 'takes a key out of a jsonb object'
+    meaning: 'removes a key from a jsonb object'
   },
   $value: {
     operand: anything,
     takes: 'any JSON',
     reads: 'json',
     sql: '<operand>',
-    meaning: 'the JSON itself, whatever it looks like'
+    meaning: 'sets the JSON itself, even if it looks like a modifier'
   }
 } as const satisfies Record<string, Modifier>
 
 export type ModifierName = keyof typeof modifiers
 
 const plain = Type.Unknown({
-  not: special,
+  not: dollarObject,
   title: 'PlainValue',
-  description: 'any JSON: the value itself. Strings in it may be references'
+  description: 'any JSON, which is the value itself; strings in it may be references'
 })
 
-/**
- * A new value as the description of the API has it; what is checked are the modifiers, each by its
- * row.
- */
+/** A new value for the OpenAPI description. Modifiers are checked by their rows, not by this. */
 function newValueOf (names: ReadonlyArray<readonly [string, Modifier]>, title: string): TSchema {
   const computed = names.map(([name, { operand, meaning }]) =>
     Type.Object({ [name]: operand }, {
@@ -165,7 +162,7 @@ function newValueOf (names: ReadonlyArray<readonly [string, Modifier]>, title: s
 
 const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
 
-/** What `set` of an update gives a column. */
+/** A new value in `set` of an update. */
 export const NewValue = newValueOf(all.filter(([, { conflict }]) => conflict !== true), 'NewValue')
-/** The same in `on_conflict`, where the row that was to be inserted can be looked at. */
+/** A new value in `on_conflict`, which can use the row proposed for insertion. */
 export const ConflictNewValue = newValueOf(all, 'ConflictNewValue')

@@ -1,21 +1,21 @@
 /**
- * The grammar of one operation: its members by kind. The words of schemas beside TypeBox's own are
- * those of filter.ts.
+ * The grammar of one operation: the members of each kind. The keywords that schemas have beside
+ * TypeBox's own are listed in filter.ts.
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
 
-/** Deepest nesting of arrays and objects in a body, the batch's own array counted. */
+/** Maximum nesting of arrays and objects in a body, including the array of the batch. */
 export const maxDepth = 100
 
 /**
- * PostgreSQL's NAMEDATALEN - 1: a longer identifier would be cut silently, and could then name
+ * PostgreSQL's NAMEDATALEN - 1. PostgreSQL truncates a longer identifier, which could then name
  * something else.
  */
 export const maxIdentifierBytes = 63
 
-/** PostgreSQL's largest int4: no row and no element of an array has a number beyond it. */
+/** PostgreSQL's largest int4: the largest position of a row or an array element. */
 export const maxInt4 = 2_147_483_647
 
 /** PostgreSQL's MaxHeapAttributeNumber: no table has more columns. */
@@ -25,10 +25,11 @@ export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 const id = Type.String({
   pattern: operationId.source,
-  description: 'unique in the batch; key of the result and target of references'
+  description: 'unique in the batch; names the result, also in references'
 })
 const table = Type.String({
-  description: '`<table>` (in the first of `DB_SCHEMAS`) or `<schema>.<table>`; a view is fine'
+  description:
+    '`<table>` (in the first schema of `DB_SCHEMAS`) or `<schema>.<table>`; may be a view'
 })
 const row = Type.Record(Type.String(), Type.Unknown(), {
   title: 'Row',
@@ -37,14 +38,14 @@ const row = Type.Record(Type.String(), Type.Unknown(), {
 const setOf = (described: TSchema) =>
   Type.Record(Type.String(), Type.Unknown({ described }), {
     minProperties: 1,
-    empty: 'set_empty',
+    emptyCode: 'set_empty',
     description: 'column → new value, or a modifier that computes it'
   })
 const all = Type.Optional(
-  Type.Literal(true, { description: 'instead of conditions: every row of the table is meant' })
+  Type.Literal(true, { description: 'affects every row of the table, instead of `where`' })
 )
 const count = Type.Integer({ minimum: 0 })
-/** Which rows are meant: update and delete are told, one way or the other. */
+/** Update and delete require either conditions in `where` or `all`. */
 const rowsAreNamed = {
   if: { required: ['all'] },
   then: { properties: { where: { maxProperties: 0 } } },
@@ -89,15 +90,15 @@ const lock = Type.Union([
 ], {
   title: 'Lock',
   description:
-    'locks the rows until the end of the batch: `"update"`, `"no_key_update"`, `"share"`, ' +
+    'locks the rows until the end of the transaction: `"update"`, `"no_key_update"`, `"share"`, ' +
     '`"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`'
 })
 
 const returning = Type.Optional(
   Type.Array(output, {
     maxItems: maxColumns,
-    description: 'columns to answer, `"column"` or `{"column", "as"}`; `[]` none (an insert then ' +
-      'needs no SELECT privilege)'
+    description: 'columns to return: `"column"` or `{"column", "as"}`. `[]` returns none; an ' +
+      'insert then needs no SELECT privilege'
   })
 )
 const expect = Type.Optional(Type.Union([
@@ -109,21 +110,21 @@ const expect = Type.Optional(Type.Union([
 ], {
   title: 'Expect',
   description:
-    'number of rows the operation must affect or return, or `{"min", "max"}`; else nothing ' +
-    'happens, 412'
+    'how many rows the operation must affect or return: a number or `{"min", "max"}`. Otherwise ' +
+    'the batch is rolled back with status 412'
 }))
 
-/** What an insert does with a row that is there already. */
+/** What an insert does with a row that exists already. */
 export const OnConflict = Type.Object({
   columns: Type.Optional(
     Type.Array(columnName, {
       minItems: 1,
       maxItems: maxColumns,
-      description: 'the columns of a unique index'
+      description: 'columns of a unique index'
     })
   ),
   constraint: Type.Optional(
-    Type.String({ name: 'column', description: 'or the name of a constraint' })
+    Type.String({ name: 'column', description: 'name of a constraint, instead of `columns`' })
   ),
   do: Type.Union([Type.Literal('nothing'), Type.Literal('update')]),
   set: Type.Optional(setOf(ConflictNewValue)),
@@ -140,7 +141,7 @@ export const OnConflict = Type.Object({
     where: { properties: { do: { const: 'update' }, where: { minProperties: 1 } } }
   },
   description:
-    'what to do with a row that is there already: `columns` or `constraint`, `do`, and ' +
+    'what to do with a row that exists already: `columns` or `constraint`, `do`, and ' +
     '`set`, `where`, `index_where`'
 })
 
@@ -150,12 +151,12 @@ export const Insert = Type.Object({
   table,
   values: Type.Array(row, {
     minItems: 1,
-    description: 'rows to insert; a column that a row does not name takes its default, null is NULL'
+    description: 'rows to insert; missing columns take their defaults, `null` is NULL'
   }),
   on_conflict: Type.Optional(OnConflict),
   returning,
   expect
-}, { title: 'Insert', description: 'Adds rows; answers them as they are in the table.' })
+}, { title: 'Insert', description: 'Inserts rows and returns them as stored.' })
 
 export const Update = Type.Object({
   id,
@@ -169,7 +170,7 @@ export const Update = Type.Object({
 }, {
   title: 'Update',
   ...rowsAreNamed,
-  description: 'Changes the rows that meet `where`; answers them as they are afterwards.'
+  description: 'Changes the rows that match `where` and returns them as changed.'
 })
 
 export const Delete = Type.Object({
@@ -183,7 +184,7 @@ export const Delete = Type.Object({
 }, {
   title: 'Delete',
   ...rowsAreNamed,
-  description: 'Removes the rows that meet `where`; answers them as they were.'
+  description: 'Deletes the rows that match `where` and returns them as they were.'
 })
 
 export const Select = Type.Object({
@@ -194,13 +195,13 @@ export const Select = Type.Object({
   columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), {
     minItems: 1,
     maxItems: maxColumns,
-    description: 'columns to answer: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
+    description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
       '"avg" | "min" | "max", "column", "as"}`'
   })),
   group_by: Type.Optional(
     Type.Array(columnPath, {
       maxItems: maxColumns,
-      description: 'columns whose values make a group'
+      description: 'columns to group by'
     })
   ),
   order: Type.Optional(
@@ -209,19 +210,19 @@ export const Select = Type.Object({
       {
         maxItems: maxColumns,
         description:
-          '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`; a ' +
-          'column or the `as` of one'
+          '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`, by a ' +
+          'column or the name of an output column'
       }
     )
   ),
-  limit: Type.Optional(Type.Integer({ minimum: 0, description: 'most rows' })),
-  offset: Type.Optional(Type.Integer({ minimum: 0, description: 'rows to leave out first' })),
+  limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of rows' })),
+  offset: Type.Optional(Type.Integer({ minimum: 0, description: 'number of rows to skip first' })),
   lock: Type.Optional(lock),
   expect
 }, {
   title: 'Select',
   dependentRequired: { group_by: ['columns'] },
-  description: 'Answers the rows that meet `where`, all of them without one.'
+  description: 'Returns the rows that match `where`, or all rows without it.'
 })
 
 /** The schema of each kind of operation. */
@@ -242,13 +243,10 @@ export type LockMode = Static<typeof lockMode>
 export type LockWait = Static<typeof lockWait>
 export type Expect = Static<typeof expect>
 
-/**
- * Members that a kind of operation ignores when another one uses them; any other that it does not
- * have is refused.
- */
+/** Members of other kinds that an operation ignores. It refuses every other foreign member. */
 export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])
 
-/** Kinds of operation by member: `limit` → [`select`]. */
+/** The kinds of operation that have a member: `limit` → [`select`]. */
 export const memberKinds: ReadonlyMap<string, readonly OperationKind[]> = new Map(
   [...new Set(Object.values(operations).flatMap(({ properties }) => Object.keys(properties)))]
     .map(

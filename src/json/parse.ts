@@ -35,7 +35,7 @@ const json = JSON as typeof JSON & {
  */
 export function parseJson (bytes: Buffer): Json {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
-    throw failure('body_invalid', 'The body begins with a byte order mark.')
+    throw failure('body_invalid', 'The body must not begin with a byte order mark.')
   }
   const ascii = isAscii(bytes)
   if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
@@ -50,7 +50,7 @@ export function parseJson (bytes: Buffer): Json {
   if (members !== facts.members) {
     throw failure(
       'body_invalid',
-      `The body holds an object with the key ${String(findDuplicate(text)?.quoted)} twice.`
+      `The body has an object with the duplicate key ${String(findDuplicate(text)?.quoted)}.`
     )
   }
   // White space and the spelling of escapes are not kept, whoever writes the value.
@@ -130,8 +130,8 @@ function malformed (error: unknown): Failure {
   return failure(
     'body_invalid',
     position === undefined
-      ? 'The body is not JSON.'
-      : `The body is not JSON: unexpected character at position ${position}.`
+      ? 'The body is not valid JSON.'
+      : `The body is not valid JSON: unexpected character at position ${position}.`
   )
 }
 
@@ -166,7 +166,9 @@ function inspect (root: Json, strings: boolean): { members: number, fault?: stri
 
 function badString (text: string): string | undefined {
   if (text.includes('\0')) {
-    return 'The body holds the character U+0000, which PostgreSQL cannot store.'
+    return 'The body contains the character U+0000, which PostgreSQL cannot store.'
   }
-  return text.isWellFormed() ? undefined : 'The body holds a lone surrogate, which is no character.'
+  return text.isWellFormed()
+    ? undefined
+    : 'The body contains a lone surrogate, which is not a valid character.'
 }

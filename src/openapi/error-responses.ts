@@ -67,12 +67,12 @@ function detailsOf (code: FailureCode): Failure['details'] {
       index: 3,
       code: 'operator_unknown',
       path: ['where', 'id', 'equals'],
-      message: 'There is no operator "equals".'
+      message: 'Unknown operator "equals". Operators: eq, neq, gt, gte, lt, lte, …'
     }]
   }
 }
 
-const closed = 'The schema "private" is not open to requests.'
+const closed = 'Schema "private" is not accessible: DB_SCHEMAS does not list it.'
 /** The one code that has two statuses: 403 when nothing but schemas is wrong. */
 const forbidden = new Failure({
   type: catalogue.validation_failed.type,

@@ -5,7 +5,7 @@
  * words mean is written in schemas/filter.ts.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
-import { referenceAttempt, type ReferenceKind } from '../../schemas/filter.ts'
+import { referenceAttempt, type ReferenceKind } from '../../schemas/operand.ts'
 import { maxIdentifierBytes } from '../../schemas/operation.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>

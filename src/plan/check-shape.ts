@@ -1,84 +1,86 @@
 /**
- * The grammar applied: a value of the request against a schema of `schemas/`, every fault with its
- * code and path. TypeBox's own checks know neither (and no ExactNumber); they answer the same,
- * which a test holds. What a schema can say beside TypeBox's words is listed in schemas/filter.ts.
+ * Checks a value of the request against a schema of `schemas/`, and adds an issue with code and
+ * path for each problem. TypeBox's own check knows neither codes nor ExactNumber; a test holds that
+ * both accept the same values. The keywords that schemas have beside TypeBox's own are listed in
+ * schemas/filter.ts.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import type { IssueCode } from '../../schemas/error.ts'
-import { maxFilterDepth, type ReferenceKind } from '../../schemas/filter.ts'
+import { maxFilterDepth } from '../../schemas/filter.ts'
+import type { ReferenceKind } from '../../schemas/operand.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { specialMember } from './document.ts'
-import { columnFault, pathFault, plainColumnFault } from './name.ts'
-import type { PlanContext, Path } from './nodes.ts'
+import type { Place } from './context.ts'
 import { describe, nameOf, variantsOf } from './describe.ts'
+import { readDollarMember } from './document.ts'
+import { findColumnProblem, findPathProblem, findPlainColumnProblem } from './name.ts'
 
-interface Context {
-  readonly findings: PlanContext
-  /** The code of a value that does not fit. */
+interface ShapePlace extends Place {
+  /** The code of a value that does not match. */
   readonly code: IssueCode
-  /** Schemas that refer to themselves, by their $id. */
+  /** Recursive schemas around this place, by $id. */
   readonly recursive: ReadonlyMap<string, TSchema>
-  /** Combinators of filters around this place. */
+  /** Number of combinators of a filter around this place. */
   readonly depth: number
 }
 
-/** Whether `value` has the shape of `schema`; every fault is noted. */
-export function checkShape (
-  schema: TSchema,
-  value: Json,
-  path: Path,
-  findings: PlanContext
-): boolean {
-  return check(schema, value, path, {
-    findings,
+/** Returns whether `value` matches `schema`. Adds an issue for each problem. */
+export function checkShape (schema: TSchema, value: Json, { context, path }: Place): boolean {
+  return check(schema, value, {
+    context,
+    path,
     code: 'member_invalid',
     recursive: new Map(),
     depth: 0
   })
 }
 
-function check (schema: TSchema, value: Json, path: Path, outer: Context): boolean {
+function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
   if (schema[Kind] === 'This') {
-    return check(outer.recursive.get(schema['$ref'] as string) as TSchema, value, path, outer)
+    return check(outer.recursive.get(schema['$ref'] as string) as TSchema, value, outer)
   }
-  const context = {
-    ...outer,
-    code: (schema['fault'] as IssueCode | undefined) ?? outer.code,
-    recursive: schema.$id === undefined
-      ? outer.recursive
-      : new Map(outer.recursive).set(schema.$id, schema)
-  }
-  const variant = schema[Kind] === 'Union' ? choose(schema, value) : schema
-  if (variant === undefined || !accepts(variant, value)) {
-    const hint = value === null && context.code === 'operand_invalid'
-      ? ' Null equals nothing in SQL; {"is": null} asks for it.'
+  const place = enter(schema, outer)
+  const variant = schema[Kind] === 'Union' ? chooseVariant(schema, value) : schema
+  if (variant === undefined || !matchesType(variant, value)) {
+    const hint = value === null && place.code === 'operand_invalid'
+      ? ' In SQL, nothing equals null; use {"is": null}.'
       : ''
-    return refuse(context, path, `${nameOf(path)} must be ${describe(schema)}.${hint}`)
+    return refuse(place, `${nameOf(place.path)} must be ${describe(schema)}.${hint}`)
   }
-  if (variant !== schema) return check(variant, value, path, context)
+  if (variant !== schema) return check(variant, value, place)
   if (schema[Kind] === 'Unknown') {
-    return schema['reference'] === undefined || checkUnknown(value, path, context)
+    return schema['reference'] === undefined || checkStrings(value, place)
   }
-  if (typeof value === 'string') return checkString(schema, value, path, context)
-  if (Array.isArray(value)) return checkArray(schema, value as readonly Json[], path, context)
-  if (isObject(value)) return checkObject(schema, value, path, context)
+  if (typeof value === 'string') return checkString(schema, value, place)
+  if (Array.isArray(value)) return checkArray(schema, value as readonly Json[], place)
+  if (isObject(value)) return checkObject(schema, value, place)
   return true
 }
 
-/**
- * The one variant that a value can be meant as; undefined when there is none. Objects are told
- * apart by their required members.
- */
-function choose (union: TSchema, value: Json): TSchema | undefined {
-  const fitting = variantsOf(union).filter(variant => accepts(variant, value))
-  if (!isObject(value) || fitting.length < 2) return fitting[0]
-  const plain = fitting.find(variant => variant[Kind] === 'Record')
-  if (plain !== undefined && specialMember(value) === undefined) return plain
-  return fitting.find(variant => requiredOf(variant).some(name => has(value, name)))
+/** The place with what `schema` changes for its inside. */
+function enter (schema: TSchema, place: ShapePlace): ShapePlace {
+  return {
+    ...place,
+    code: (schema['issueCode'] as IssueCode | undefined) ?? place.code,
+    recursive: schema.$id === undefined
+      ? place.recursive
+      : new Map(place.recursive).set(schema.$id, schema)
+  }
 }
 
-/** Whether the type of the value is right, its contents not looked at. */
-function accepts (schema: TSchema, value: Json): boolean {
+/**
+ * Returns the variant of a union that a value matches, or undefined. Objects are distinguished by
+ * their required members.
+ */
+function chooseVariant (union: TSchema, value: Json): TSchema | undefined {
+  const matching = variantsOf(union).filter(variant => matchesType(variant, value))
+  if (!isObject(value) || matching.length < 2) return matching[0]
+  const record = matching.find(variant => variant[Kind] === 'Record')
+  if (record !== undefined && readDollarMember(value) === undefined) return record
+  return matching.find(variant => requiredOf(variant).some(name => has(value, name)))
+}
+
+/** Whether the value has the right type. Its members and elements are not checked. */
+function matchesType (schema: TSchema, value: Json): boolean {
   switch (schema[Kind]) {
     case 'String':
       return typeof value === 'string' &&
@@ -93,10 +95,10 @@ function accepts (schema: TSchema, value: Json): boolean {
       return value === null
     case 'Literal':
       return value === schema['const']
-    // One that is empty, where that has a code of its own, is refused by checkArray.
+    // checkArray refuses an empty array that has an issue code of its own.
     case 'Array':
-      return Array.isArray(value) && value.length <= limit(schema, 'maxItems') &&
-        (schema['empty'] !== undefined || value.length >= limit(schema, 'minItems'))
+      return Array.isArray(value) && value.length <= limitOf(schema, 'maxItems') &&
+        (schema['emptyCode'] !== undefined || value.length >= limitOf(schema, 'minItems'))
     case 'Object':
     case 'Record':
       return isObject(value)
@@ -109,159 +111,149 @@ function requiredOf (schema: TSchema): readonly string[] {
   return (schema['required'] as readonly string[] | undefined) ?? []
 }
 
-function limit (
+function limitOf (
   schema: TSchema,
   name: 'minItems' | 'maxItems' | 'minProperties' | 'maxProperties'
 ): number {
   return (schema[name] as number | undefined) ?? (name.startsWith('min') ? 0 : Infinity)
 }
 
-function checkString (schema: TSchema, value: string, path: Path, context: Context): boolean {
-  const fault = nameFault(schema['name'] as NameKind | undefined, value)
-  if (fault !== undefined) return refuse(context, path, fault)
+function checkString (schema: TSchema, value: string, place: ShapePlace): boolean {
+  const problem = findNameProblem(schema['name'] as NameKind | undefined, value)
+  if (problem !== undefined) return refuse(place, problem)
   return schema['reference'] === undefined ||
-    checkReference(schema['reference'] as ReferenceKind, value, path, context)
+    checkReference(schema['reference'] as ReferenceKind, value, place)
 }
 
-function checkReference (
-  kind: ReferenceKind,
-  value: string,
-  path: Path,
-  context: Context
-): boolean {
-  const meaning = context.findings.read(value, path)
-  if (meaning.kind === 'unknown' || meaning.kind === 'malformed') return false
-  const list = meaning.kind === 'reference' && meaning.row === '*'
-  if (kind === 'value' && list) {
+function checkReference (kind: ReferenceKind, value: string, place: ShapePlace): boolean {
+  const parsed = place.context.parseString(value, place.path)
+  if (parsed.kind === 'unknown' || parsed.kind === 'malformed') return false
+  const isList = parsed.kind === 'reference' && parsed.row === '*'
+  if (kind === 'value' && isList) {
     return refuse(
-      context,
-      path,
-      `"${value}" is a list; it belongs into in, nin, any, all or what an array is compared with.`
+      place,
+      `"${value}" is a list; use it with "in", "nin", "any", "all", or to compare an array.`
     )
   }
-  if (kind === 'list' && !list) {
-    return refuse(context, path, `${nameOf(path)} takes an array or a reference $op.*.column.`)
+  if (kind === 'list' && !isList) {
+    return refuse(place, `${nameOf(place.path)} must be an array or a reference $op.*.column.`)
   }
-  if (kind === 'none' && meaning.kind === 'reference') {
-    return refuse(context, path, `${nameOf(path)} takes constants alone, no reference.`)
+  if (kind === 'none' && parsed.kind === 'reference') {
+    return refuse(place, `${nameOf(place.path)} must be a constant, not a reference.`)
   }
   return true
 }
 
-/** Every string inside any JSON. */
-function checkUnknown (value: Json, path: Path, context: Context): boolean {
-  if (typeof value === 'string') return checkReference('any', value, path, context)
+/** Checks every string inside any JSON. */
+function checkStrings (value: Json, place: ShapePlace): boolean {
+  if (typeof value === 'string') return checkReference('any', value, place)
   if (Array.isArray(value)) {
     return every(
-      (value as readonly Json[]).map((item, i) => checkUnknown(item, [...path, i], context))
+      (value as readonly Json[]).map((item, i) => checkStrings(item, within(place, i)))
     )
   }
   return !isObject(value) ||
-    every(Object.entries(value).map(([key, item]) => checkUnknown(item, [...path, key], context)))
+    every(Object.entries(value).map(([key, item]) => checkStrings(item, within(place, key))))
 }
 
-function checkArray (
-  schema: TSchema,
-  value: readonly Json[],
-  path: Path,
-  context: Context
-): boolean {
-  if (value.length < limit(schema, 'minItems')) {
+function checkArray (schema: TSchema, value: readonly Json[], place: ShapePlace): boolean {
+  if (value.length < limitOf(schema, 'minItems')) {
     return refuse(
-      { ...context, code: schema['empty'] as IssueCode },
-      path,
-      `${nameOf(path)} must not be empty.`
+      { ...place, code: schema['emptyCode'] as IssueCode },
+      `${nameOf(place.path)} must not be empty.`
     )
   }
   return every(
-    value.map((item, i) => check(schema['items'] as TSchema, item, [...path, i], context))
+    value.map((item, i) => check(schema['items'] as TSchema, item, within(place, i)))
   )
 }
 
-function checkObject (schema: TSchema, value: JsonObject, path: Path, context: Context): boolean {
+function checkObject (schema: TSchema, value: JsonObject, place: ShapePlace): boolean {
   const entries = Object.entries(value)
-  const closed = schema['closed'] === true && !exactly(schema, value)
-  if (closed) {
-    return refuse(context, path, `${nameOf(path)} must be ${describe(schema)} and nothing else.`)
+  if (schema['exact'] === true && !hasExactMembers(schema, value)) {
+    return refuse(place, `${nameOf(place.path)} must be exactly ${describe(schema)}.`)
   }
-  if (entries.length < limit(schema, 'minProperties')) {
+  if (entries.length < limitOf(schema, 'minProperties')) {
     return refuse(
-      { ...context, code: (schema['empty'] as IssueCode | undefined) ?? context.code },
-      path,
-      `${nameOf(path)} must not be empty.`
+      { ...place, code: (schema['emptyCode'] as IssueCode | undefined) ?? place.code },
+      `${nameOf(place.path)} must not be empty.`
     )
   }
-  if (entries.length > limit(schema, 'maxProperties')) {
-    return refuse(context, path, `${nameOf(path)} must name one column.`)
+  if (entries.length > limitOf(schema, 'maxProperties')) {
+    return refuse(place, `${nameOf(place.path)} must name exactly one column.`)
   }
   const missing = requiredOf(schema).filter(name => !has(value, name))
   for (const name of missing) {
-    context.findings.fault('member_missing', [...path, name], `${name} is required.`)
+    place.context.addIssue('member_missing', [...place.path, name], `"${name}" is required.`)
   }
-  return every(
-    entries.map(([key, item]) => checkMember(schema, key, item, [...path, key], context))
-  ) && missing.length === 0
-}
-
-function checkMember (
-  schema: TSchema,
-  key: string,
-  item: Json,
-  path: Path,
-  context: Context
-): boolean {
-  const properties = (schema['properties'] ?? {}) as Readonly<Record<string, TSchema>>
-  if ((schema['nests'] as readonly string[] | undefined)?.includes(key) === true) {
-    return checkDeeper(properties[key] as TSchema, item, path, context)
-  }
-  if (Object.hasOwn(properties, key)) return check(properties[key] as TSchema, item, path, context)
-  const others = schema[Kind] === 'Record'
-    ? Object.values(schema['patternProperties'] as Record<string, TSchema>)[0]
-    : schema['additionalProperties'] as TSchema | false
-  if (others === undefined || others === false) {
-    const operator = schema['unknown'] === 'operator_unknown'
-    return refuse(
-      { ...context, code: operator ? 'operator_unknown' : 'member_unknown' },
-      path,
-      `There is no ${operator ? 'operator' : 'member'} "${key}".`
-    )
-  }
-  const fault = nameFault(schema['keys'] as NameKind | undefined, key)
-  if (fault !== undefined) return refuse({ ...context, code: 'member_invalid' }, path, fault)
-  return check(others, item, path, context)
-}
-
-function checkDeeper (schema: TSchema, item: Json, path: Path, context: Context): boolean {
-  const depth = context.depth + 1
-  if (depth <= maxFilterDepth) return check(schema, item, path, { ...context, depth })
-  return refuse(
-    { ...context, code: 'depth_exceeded' },
-    path,
-    `Filters nest deeper than ${maxFilterDepth}.`
+  const valid = every(
+    entries.map(([key, item]) => checkMember(schema, [key, item], within(place, key)))
   )
+  return valid && missing.length === 0
 }
 
-/** Whether an object has all required members and none that is not named. */
-function exactly (schema: TSchema, value: JsonObject): boolean {
+/** Whether an object has all required members and no others. */
+function hasExactMembers (schema: TSchema, value: JsonObject): boolean {
   return requiredOf(schema).every(name => has(value, name)) &&
     Object.keys(value).every(name => has(schema['properties'] as JsonObject, name))
 }
 
+function checkMember (
+  schema: TSchema,
+  [key, value]: readonly [string, Json],
+  place: ShapePlace
+): boolean {
+  const properties = (schema['properties'] ?? {}) as Readonly<Record<string, TSchema>>
+  if ((schema['nested'] as readonly string[] | undefined)?.includes(key) === true) {
+    return checkNested(properties[key] as TSchema, value, place)
+  }
+  if (Object.hasOwn(properties, key)) return check(properties[key] as TSchema, value, place)
+  const others = schema[Kind] === 'Record'
+    ? Object.values(schema['patternProperties'] as Record<string, TSchema>)[0]
+    : schema['additionalProperties'] as TSchema | false
+  if (others === undefined || others === false) {
+    const known = Object.keys(properties).join(', ')
+    return schema['unknownCode'] === 'operator_unknown'
+      ? refuse(
+        { ...place, code: 'operator_unknown' },
+        `Unknown operator "${key}". Operators: ${known}.`
+      )
+      : refuse({ ...place, code: 'member_unknown' }, `Unknown member "${key}". Members: ${known}.`)
+  }
+  const problem = findNameProblem(schema['keys'] as NameKind | undefined, key)
+  if (problem !== undefined) return refuse({ ...place, code: 'member_invalid' }, problem)
+  return check(others, value, place)
+}
+
+function checkNested (schema: TSchema, value: Json, place: ShapePlace): boolean {
+  const depth = place.depth + 1
+  if (depth <= maxFilterDepth) return check(schema, value, { ...place, depth })
+  return refuse(
+    { ...place, code: 'depth_exceeded' },
+    `A filter must not be nested more than ${maxFilterDepth} levels deep.`
+  )
+}
+
 type NameKind = 'column' | 'plain' | 'path'
 
-const nameFaults: Readonly<Record<NameKind, (name: string) => string | undefined>> = {
-  column: columnFault,
-  plain: plainColumnFault,
-  path: pathFault
+const nameChecks: Readonly<Record<NameKind, (name: string) => string | undefined>> = {
+  column: findColumnProblem,
+  plain: findPlainColumnProblem,
+  path: findPathProblem
 }
 
-function nameFault (kind: NameKind | undefined, name: string): string | undefined {
-  return kind === undefined ? undefined : nameFaults[kind](name)
+function findNameProblem (kind: NameKind | undefined, name: string): string | undefined {
+  return kind === undefined ? undefined : nameChecks[kind](name)
 }
 
-function refuse ({ findings, code }: Context, path: Path, message: string): false {
-  findings.fault(code, path, message)
+/** Adds an issue at a place. Returns false, the result of a check that fails. */
+function refuse ({ context, code, path }: ShapePlace, message: string): false {
+  context.addIssue(code, path, message)
   return false
+}
+
+function within (place: ShapePlace, step: string | number): ShapePlace {
+  return { ...place, path: [...place.path, step] }
 }
 
 function every (results: readonly boolean[]): boolean {

@@ -1,29 +1,29 @@
 /**
- * Schemas and places of a request in words, for the messages of faults.
+ * Describes schemas and places of a request, for the messages of issues.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
-import type { Path } from './nodes.ts'
+import type { Path } from './context.ts'
 
-/** The last step of a path: a member by its name, an element by its place. */
+/** The last step of a path: `"sku"` for a member, `Element 0` for an element of an array. */
 export function nameOf (path: Path): string {
   const last = path.at(-1)
-  return typeof last === 'number' ? `Element ${last}` : String(last)
+  return typeof last === 'number' ? `Element ${last}` : `"${String(last)}"`
 }
 
-/** A schema in words, as the end of "must be …". */
+/** Describes what a schema accepts, to follow "must be". */
 export function describe (schema: TSchema): string {
   if (typeof schema['expected'] === 'string') return schema['expected']
   switch (schema[Kind]) {
     case 'Union': {
-      const words = [...new Set(variantsOf(schema).map(describe))]
-      return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+      const variants = [...new Set(variantsOf(schema).map(describe))]
+      return `${variants.slice(0, -1).join(', ')} or ${variants.at(-1)}`
     }
     case 'String':
       return 'a string'
     case 'Number':
       return 'a number'
     case 'Integer':
-      return `an integer from 0 to ${Number.MAX_SAFE_INTEGER}, in digits alone`
+      return `an integer from 0 to ${Number.MAX_SAFE_INTEGER}, written in digits only`
     case 'Boolean':
       return 'a boolean'
     case 'Null':
@@ -41,7 +41,7 @@ export function describe (schema: TSchema): string {
   }
 }
 
-/** The variants of a union, those of unions inside it too; any other schema is its only one. */
+/** The variants of a union, including those of nested unions. Another schema is its own variant. */
 export function variantsOf (schema: TSchema): readonly TSchema[] {
   return schema[Kind] === 'Union'
     ? (schema['anyOf'] as readonly TSchema[]).flatMap(variantsOf)

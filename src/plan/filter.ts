@@ -1,121 +1,119 @@
 /**
- * `where`: JSON → predicates. The shape was checked against the grammar before; what is left are
- * the limits of a whole filter. Whether column and operand fit each other is PostgreSQL's business.
+ * Plans filters: JSON → predicates. checkShape has checked the shape, so only the limits of a whole
+ * filter are checked here. PostgreSQL checks whether an operand fits its column.
  */
-import {
-  operators,
-  type OperandKind,
-  type Operator,
-  type OperatorName
-} from '../../schemas/filter.ts'
+import type { OperandKind } from '../../schemas/operand.ts'
+import { operators, type Operator, type OperatorName } from '../../schemas/operator.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
-import { planDocument, planScalar, referenceDocument, specialMember } from './document.ts'
+import type { Place } from './context.ts'
+import {
+  createReferenceArray,
+  planDocument,
+  planScalar,
+  readDollarMember
+} from './document.ts'
 import { readPath } from './name.ts'
-import type { ColumnPath, List, Operand, Path, PlanOptions, Predicate, Single } from './nodes.ts'
+import type { ColumnPath, List, Operand, Predicate, Single } from './nodes.ts'
 
-interface Place extends PlanOptions {
-  readonly path: Path
-  /** What the column or path gives that is looked at; undefined outside of a column. */
+interface FilterPlace extends Place {
+  /** The type that the column or path gives; undefined outside of a column. */
   readonly gives?: ColumnPath['gives']
   /**
-   * Whether an odd number of `not` stands around this place: then what meets no row meets every
-   * row.
+   * Whether the place is inside an odd number of `not`. There, a condition that matches no row
+   * makes the filter match every row.
    */
   readonly negated: boolean
+  /** Counts for the limits of the whole filter. */
   readonly used: { conditions: number, readonly columns: Set<string> }
 }
 
-/** Every predicate of a filter that has the shape of its schema; all of them must hold. */
-export function planFilter (
-  filter: JsonObject,
-  path: Path,
-  options: PlanOptions
-): readonly Predicate[] {
+/** Plans a filter whose shape is valid. All predicates must hold. */
+export function planFilter (filter: JsonObject, { context, path }: Place): readonly Predicate[] {
   const used = { conditions: 0, columns: new Set<string>() }
-  const predicates = planMembers(filter, { ...options, path, negated: false, used })
-  const { findings, limits: { maxConditions } } = options
+  const predicates = planMembers(filter, { context, path, negated: false, used })
+  const { maxConditions } = context.limits
+  const name = `"${path.join('.')}"`
   if (used.conditions > maxConditions) {
-    findings.fault(
+    context.addIssue(
       'member_invalid',
       path,
-      `${path.join('.')} holds ${used.conditions} conditions, at most ${maxConditions} are allowed.`
+      `${name} has ${used.conditions} conditions; at most ${maxConditions} are allowed.`
     )
   }
   if (used.columns.size > maxColumns) {
-    findings.fault(
+    context.addIssue(
       'member_invalid',
       path,
-      `${path.join('.')} names ${used.columns.size} columns, at most ${maxColumns} are allowed.`
+      `${name} names ${used.columns.size} columns; at most ${maxColumns} are allowed.`
     )
   }
   return predicates
 }
 
-function planMembers (filter: JsonObject, place: Place): readonly Predicate[] {
+function planMembers (filter: JsonObject, place: FilterPlace): readonly Predicate[] {
   return Object.entries(filter).flatMap(([key, value]): readonly Predicate[] => {
     const inner = within(place, key)
     if (key === 'and' || key === 'or') {
       return [{
         kind: key,
         of: (value as readonly JsonObject[]).map((member, i) =>
-          both(planMembers(member, within(inner, i)))
+          combine(planMembers(member, within(inner, i)))
         )
       }]
     }
     if (key === 'not') {
       return [{
         kind: 'not',
-        of: both(planMembers(value as JsonObject, { ...inner, negated: !place.negated }))
+        of: combine(planMembers(value as JsonObject, { ...inner, negated: !place.negated }))
       }]
     }
-    return planTests(key, value as JsonObject, inner)
+    return planConditions(key, value as JsonObject, inner)
   })
 }
 
-/** The operators of one column. */
-function planTests (column: string, tests: JsonObject, place: Place): readonly Predicate[] {
+/** Plans the conditions of one column. */
+function planConditions (
+  column: string,
+  conditions: JsonObject,
+  place: FilterPlace
+): readonly Predicate[] {
   const path = readPath(column)
   place.used.columns.add(path.column)
-  return Object.entries(tests).map(([name, operand]): Predicate => {
+  return Object.entries(conditions).map(([name, operand]): Predicate => {
     const inner = { ...within(place, name), gives: path.gives }
     if (name === 'not') {
-      return {
-        kind: 'not',
-        of: both(planTests(column, operand as JsonObject, { ...inner, negated: !place.negated }))
-      }
+      const negated = { ...inner, negated: !place.negated }
+      return { kind: 'not', of: combine(planConditions(column, operand as JsonObject, negated)) }
     }
     place.used.conditions++
     const operator: Operator = operators[name as OperatorName]
-    const planned = planners[operator.takes](
-      operand,
-      inner,
-      rowsNeeded(operator.emptyMeets === true, place)
-    )
+    const minRows = countRequiredRows(operator.emptyMatches === true, place)
+    const planned = planners[operator.takes](operand, inner, minRows)
     return { kind: 'condition', column: path, operator: name as OperatorName, operand: planned }
   })
 }
 
-function both (predicates: readonly Predicate[]): Predicate {
+function combine (predicates: readonly Predicate[]): Predicate {
   return predicates.length === 1 ? predicates[0] as Predicate : { kind: 'and', of: predicates }
 }
 
-/** `rows`: how many rows a list of an earlier operation must have. */
-const planners: Record<OperandKind, (operand: Json, place: Place, rows: number) => Operand> = {
-  comparand (operand, place, rows) {
+/** `minRows` is the minimum number of rows of a list of an earlier operation. */
+type PlanOperand = (operand: Json, place: FilterPlace, minRows: number) => Operand
+
+const planners: Record<OperandKind, PlanOperand> = {
+  comparand (operand, place, minRows) {
     const quantifier = isObject(operand)
       ? (['any', 'all'] as const).find(name => has(operand, name))
       : undefined
-    if (quantifier === undefined) return planSingle(operand, place, rows)
+    if (quantifier === undefined) return planSingle(operand, place, minRows)
     const list = (operand as JsonObject)[quantifier] as Json
-    return {
-      kind: 'quantified',
-      quantifier,
-      list: planList(list, within(place, quantifier), rowsNeeded(quantifier === 'all', place))
-    }
+    const inner = within(place, quantifier)
+    const required = countRequiredRows(quantifier === 'all', place)
+    return { kind: 'quantified', quantifier, list: planList(list, inner, required) }
   },
-  distinct: (operand, place, rows) =>
-    operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, rows),
+  distinct: (operand, place, minRows) =>
+    operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, minRows),
   list: planList,
   keys: planList,
   bounds (operand, place) {
@@ -129,39 +127,38 @@ const planners: Record<OperandKind, (operand: Json, place: Place, rows: number) 
     word: operand as null | boolean | 'not_null' | 'unknown'
   }),
   key: planSingle,
-  search (operand, { path, findings }) {
+  search (operand, place) {
     if (!isObject(operand)) {
-      return { kind: 'search', query: planScalar(operand, path, findings), config: undefined }
+      return { kind: 'search', query: planScalar(operand, place), config: undefined }
     }
     return {
       kind: 'search',
-      query: planScalar(operand['query'] as Json, [...path, 'query'], findings),
+      query: planScalar(operand['query'] as Json, within(place, 'query')),
       config: operand['config'] as string | undefined
     }
   },
-  json: (operand, place, rows) =>
-    specialMember(operand) === undefined
-      ? planDocument(operand, place.path, place.findings, rows)
-      : planSingle(operand, place, rows)
+  json: (operand, place, minRows) =>
+    readDollarMember(operand) === undefined
+      ? planDocument(operand, place, minRows)
+      : planSingle(operand, place, minRows)
 }
 
 /**
- * One value: a scalar, a reference, a column, or JSON inside `$value`, where lists have to have
- * `rows`.
+ * Plans one value: a scalar, a reference, a column, or JSON inside `$value`, where lists must have
+ * `minRows` rows.
  */
-function planSingle (operand: Json, { path, gives, findings }: Place, rows: number): Single {
-  if (!isObject(operand)) return planScalar(operand, path, findings)
-  if (gives === 'text' && operand['$value'] === null) {
-    findings.fault(
+function planSingle (operand: Json, place: FilterPlace, minRows: number): Single {
+  if (!isObject(operand)) return planScalar(operand, place)
+  const inner = within(place, '$value')
+  if (place.gives === 'text' && operand['$value'] === null) {
+    place.context.addIssue(
       'operand_invalid',
-      [...path, '$value'],
-      '->> gives text, which is never the JSON null; ' +
-        '{"is": null} asks for NULL, and -> gives JSON.'
+      inner.path,
+      '->> gives text, which is never the JSON null. Use {"is": null} to test for NULL, or -> to ' +
+        'compare JSON.'
     )
   }
-  if (has(operand, '$value')) {
-    return planDocument(operand['$value'] as Json, [...path, '$value'], findings, rows)
-  }
+  if (has(operand, '$value')) return planDocument(operand['$value'] as Json, inner, minRows)
   return {
     kind: 'column',
     path: readPath(Object.values(operand)[0] as string),
@@ -169,27 +166,26 @@ function planSingle (operand: Json, { path, gives, findings }: Place, rows: numb
   }
 }
 
-function planList (operand: Json, place: Place, rows: number): List {
-  const { path, findings } = place
+function planList (operand: Json, place: FilterPlace, minRows: number): List {
   if (typeof operand === 'string') {
-    return { kind: 'list', literals: [], references: planDocument(operand, path, findings, rows) }
+    return { kind: 'list', literals: [], references: planDocument(operand, place, minRows) }
   }
   const members = (operand as readonly Json[]).map((member, i) =>
-    planScalar(member, [...path, i], findings)
+    planScalar(member, within(place, i))
   )
   const references = members.filter(member => member.kind === 'reference')
   return {
     kind: 'list',
     literals: members.filter(member => member.kind === 'literal'),
-    references: references.length === 0 ? undefined : referenceDocument(references)
+    references: references.length === 0 ? undefined : createReferenceArray(references)
   }
 }
 
-/** How many rows a list must have so that the condition does not meet every row. */
-function rowsNeeded (emptyMeets: boolean, { negated }: Place): number {
-  return emptyMeets === negated ? 0 : 1
+/** Returns how many rows a list needs so that the condition does not match every row. */
+function countRequiredRows (emptyMatches: boolean, { negated }: FilterPlace): number {
+  return emptyMatches === negated ? 0 : 1
 }
 
-function within (place: Place, step: string | number): Place {
+function within (place: FilterPlace, step: string | number): FilterPlace {
   return { ...place, path: [...place.path, step] }
 }

@@ -1,5 +1,5 @@
 /**
- * Members of an operation: which there are, and whether they have the shape of their schema.
+ * Reads the members of an operation and checks them against the schema of its kind.
  */
 import type { TSchema } from '@sinclair/typebox'
 import {
@@ -10,92 +10,89 @@ import {
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
-import type { PlanContext } from './nodes.ts'
+import type { PlanContext } from './context.ts'
 
-/** `op`; undefined when a fault was found. */
-export function planKind (operation: JsonObject, findings: PlanContext): OperationKind | undefined {
-  const op = present(operation, 'op', findings)
+/** An operation of the request. `kind` decides which schema its members must match. */
+export interface OperationSource {
+  readonly operation: JsonObject
+  readonly kind: OperationKind
+  readonly context: PlanContext
+}
+
+/** Reads `op`; returns undefined after an issue. */
+export function readKind (
+  operation: JsonObject,
+  context: PlanContext
+): OperationKind | undefined {
+  const op = requireMember({ operation, context }, 'op')
   if (op === undefined) return undefined
   if (typeof op !== 'string') {
-    return findings.fault('member_invalid', ['op'], 'op must be a string.')
+    return context.addIssue('member_invalid', ['op'], '"op" must be a string.')
   }
   if (!Object.hasOwn(operations, op)) {
-    return findings.fault(
+    return context.addIssue(
       'op_unknown',
       ['op'],
-      `op must be one of ${Object.keys(operations).join(', ')}.`
+      `"op" must be one of ${Object.keys(operations).join(', ')}.`
     )
   }
   return op as OperationKind
 }
 
 /**
- * What nobody defined is refused: `wheer` would read the whole table. What belongs to another kind
- * is refused as well, `limit` of a delete, except for the three members that have always been
- * ignored there.
+ * Adds an issue for every member that the operation must not have. An unknown member is refused
+ * because `wheer` would read the whole table. A member of another kind is refused too, except for
+ * `ignoredMembers`.
  */
 export function checkMembers (
   operation: JsonObject,
   op: OperationKind | undefined,
-  findings: PlanContext
+  context: PlanContext
 ): void {
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
     if (kinds === undefined) {
-      findings.fault('member_unknown', [name], `There is no member "${name}".`)
+      context.addIssue('member_unknown', [name], describeUnknown(name, op))
     } else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, operation)) {
-      findings.fault(
+      context.addIssue(
         'member_invalid',
         [name],
         ignoredMembers.has(name)
-          ? `${name} stands beside on_conflict; what it says belongs inside of it.`
-          : `${name} belongs to ${kinds.join(' and ')}, not to ${op}.`
+          ? `"${name}" must be inside "on_conflict".`
+          : `"${name}" is a member of ${kinds.join(' and ')}, not of ${op}.`
       )
     }
   }
 }
 
-/** Beside `on_conflict` they are no leftovers: somebody thinks that the conflict looks at them. */
+function describeUnknown (name: string, op: OperationKind | undefined): string {
+  const members = op === undefined ? memberKinds.keys() : Object.keys(operations[op].properties)
+  return `Unknown member "${name}". Members: ${[...members].join(', ')}.`
+}
+
+/** Beside `on_conflict` such a member is a mistake: the client expects the conflict to use it. */
 function isIgnored (name: string, operation: JsonObject): boolean {
   return ignoredMembers.has(name) && !has(operation, 'on_conflict')
 }
 
-/** A member that has to be there; its shape is not looked at. */
-export function present (
-  operation: JsonObject,
-  name: string,
-  findings: PlanContext
+/** Returns a required member without checking its shape; undefined after an issue. */
+export function requireMember (
+  { operation, context }: Pick<OperationSource, 'operation' | 'context'>,
+  name: string
 ): Json | undefined {
   if (has(operation, name)) return operation[name]
-  return findings.fault('member_missing', [name], `${name} is required.`)
+  return context.addIssue('member_missing', [name], `"${name}" is required.`)
 }
 
-/**
- * A member that is there and has the shape of its schema; any other is noted, a missing one too.
- */
-export function required (
-  operation: JsonObject,
-  name: string,
-  schema: Schema,
-  findings: PlanContext
-): Json | undefined {
-  return present(operation, name, findings) === undefined
-    ? undefined
-    : optional(operation, name, schema, findings)
-}
-
-/** A member that is there and has the shape of its schema; one that has not is noted. */
-export function optional (
-  operation: JsonObject,
-  name: string,
-  { properties }: Schema,
-  findings: PlanContext
+/** Returns an optional member that matches its schema; undefined if absent or after an issue. */
+export function readMember (
+  { operation, kind, context }: OperationSource,
+  name: string
 ): Json | undefined {
   if (!has(operation, name)) return undefined
   const value = operation[name] as Json
-  return checkShape(properties[name] as TSchema, value, [name], findings) ? value : undefined
-}
-
-interface Schema {
-  readonly properties: Readonly<Record<string, TSchema>>
+  const properties: Readonly<Record<string, TSchema>> = operations[kind].properties
+  return checkShape(properties[name] as TSchema, value, { context, path: [name] })
+    ? value
+    : undefined
 }

@@ -1,69 +1,73 @@
 /**
- * Names of tables and columns: what cannot be an identifier of PostgreSQL is refused here, and the
- * allowlist of schemas is applied.
+ * Parses names of tables and columns. Rejects names that PostgreSQL cannot have, and tables outside
+ * of DB_SCHEMAS.
  */
 import { maxDepth, maxIdentifierBytes, maxInt4 } from '../../schemas/operation.ts'
-import type { ColumnPath, PlanContext, PlanLimits, TableName } from './nodes.ts'
+import type { PlanContext } from './context.ts'
+import type { ColumnPath, TableName } from './nodes.ts'
 
 /**
- * Reads `table`; undefined when a fault was found. Unqualified names live in the first schema of
- * the allowlist.
+ * Parses `table`. An unqualified name belongs to the first schema of DB_SCHEMAS. Returns undefined
+ * after an issue.
  */
 export function planTable (
   text: string,
-  findings: PlanContext,
-  limits: PlanLimits
+  context: PlanContext
 ): TableName | undefined {
+  const { schemas } = context.limits
   const parts = text.split('.')
-  const schema = parts.length === 1 ? limits.schemas[0] : parts[0]
+  const schema = parts.length === 1 ? schemas[0] : parts[0]
   const name = parts.at(-1)
   if (parts.length > 2 || !isIdentifier(schema) || !isIdentifier(name)) {
-    return findings.fault(
+    return context.addIssue(
       'table_invalid',
       ['table'],
-      `table must be <table> or <schema>.<table>, each of 1 to ${maxIdentifierBytes} bytes.`
+      '"table" must be <table> or <schema>.<table>, ' +
+        `each name 1 to ${maxIdentifierBytes} bytes long.`
     )
   }
-  if (!limits.schemas.includes(schema)) {
-    return findings.fault(
+  if (!schemas.includes(schema)) {
+    return context.addIssue(
       'schema_forbidden',
       ['table'],
-      `The schema "${schema}" is not open to requests.`
+      `Schema "${schema}" is not accessible: DB_SCHEMAS does not list it.`
     )
   }
   return { schema, name }
 }
 
-/** What is wrong with the name of a column; undefined when it can be one. */
-export function columnFault (name: string): string | undefined {
-  return isIdentifier(name) ? undefined : `A column name has 1 to ${maxIdentifierBytes} bytes.`
+/** Returns what is wrong with the name of a column, or undefined. */
+export function findColumnProblem (name: string): string | undefined {
+  return isIdentifier(name)
+    ? undefined
+    : `A column name must be 1 to ${maxIdentifierBytes} bytes long.`
 }
 
-/**
- * What is wrong with the name of a column where others may have a path, which is not allowed here.
- */
-export function plainColumnFault (name: string): string | undefined {
-  return name.includes('->') ? 'No path is allowed here.' : columnFault(name)
+/** The same where JSON paths, which filters allow elsewhere, are not allowed. */
+export function findPlainColumnProblem (name: string): string | undefined {
+  return name.includes('->')
+    ? 'A JSON path is not allowed here; use the name of a column.'
+    : findColumnProblem(name)
 }
 
-/** What is wrong with a column or a path into its jsonb; undefined when it can be one. */
-export function pathFault (text: string): string | undefined {
-  if (!text.includes('->')) return columnFault(text)
-  // No JSON is deeper, so a longer path leads nowhere; it would only cost.
+/** Returns what is wrong with a column or a path into its JSON, or undefined. */
+export function findPathProblem (text: string): string | undefined {
+  if (!text.includes('->')) return findColumnProblem(text)
+  // JSON is never deeper, so a longer path finds nothing and only costs time.
   if (text.split('->', maxDepth + 2).length > maxDepth + 1) {
-    return `A path has at most ${maxDepth} keys.`
+    return `A JSON path must have at most ${maxDepth} keys.`
   }
   const { column, keys } = readPath(text)
-  const fault = columnFault(column)
-  if (fault !== undefined) return fault
+  const problem = findColumnProblem(column)
+  if (problem !== undefined) return problem
   // `->>` gives text, which has no keys.
   return keys.includes('') || /->>.*->/s.test(text)
-    ? 'A path is column->key->0->>key, with a key after each arrow and ->> before the last ' +
-      'one alone.'
+    ? 'A JSON path must have the form column->key->0->>key: a key after each arrow, and ->> only ' +
+      'before the last key.'
     : undefined
 }
 
-/** Reads a column or a path in which pathFault finds nothing. */
+/** Parses a column or a path in which findPathProblem finds nothing. */
 export function readPath (text: string): ColumnPath {
   const [column = '', ...keys] = text.split(/->>?/)
   if (keys.length === 0) return { column, keys: [], gives: 'column' }

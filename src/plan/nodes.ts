@@ -1,8 +1,8 @@
 /**
- * The plan: a batch after validation, before SQL. Readonly data; every node has a `kind`.
+ * The plan of a batch: its operations after validation, before they become SQL. Nodes are readonly
+ * and have a `kind`.
  */
-import type { IssueCode } from '../../schemas/error.ts'
-import type { OperatorName } from '../../schemas/filter.ts'
+import type { OperatorName } from '../../schemas/operator.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
 
@@ -11,19 +11,18 @@ export interface TableName {
   readonly name: string
 }
 
-/**
- * A column, or a place inside its jsonb: `data->items->0->>sku`. Numbers are positions in arrays.
- */
+/** A column, or a path into its JSON: `data->items->0->>sku`. Numbers are array positions. */
 export interface ColumnPath {
   readonly column: string
   readonly keys: ReadonlyArray<string | number>
-  /** What it gives: the column's own type, jsonb (`->`) or text (`->>`). */
+  /** The type of the result: that of the column, jsonb (`->`) or text (`->>`). */
   readonly gives: 'column' | 'json' | 'text'
 }
 
 /**
- * What an operation before, number `source`, returned: `$op.row.column` a value, `$op.row` a row as
- * JSON (`column` is undefined), `$op.*.column` the values of a column in all rows.
+ * A reference to the result of an earlier operation; `source` is its index. `$op.row.column` is one
+ * value, `$op.row` is a row as JSON (`column` is undefined), and `$op.*.column` is a list: the
+ * values of a column in all rows.
  */
 export interface Reference {
   readonly kind: 'reference'
@@ -32,16 +31,13 @@ export interface Reference {
   readonly column: string | undefined
 }
 
-/** What a string is: data (perhaps less one `$`), a reference, or a reference gone wrong. */
-export type StringMeaning =
+/** A string of the request: data (unescaped), a reference, or an invalid reference. */
+export type ParsedString =
   | { readonly kind: 'data', readonly text: string }
   | { readonly kind: 'malformed' | 'unknown', readonly message: string }
   | Reference
 
-/**
- * A scalar of the request. `text` is what PostgreSQL reads for the type of the column, `json` the
- * same as JSON.
- */
+/** A scalar of the request: as text for the type of the column, and as JSON. */
 export interface Literal {
   readonly kind: 'literal'
   readonly text: string
@@ -49,14 +45,17 @@ export interface Literal {
 }
 
 /**
- * What a JSON value is, as far as the request tells: one value · an array of values, however deep ·
- * an object, or an array with one in it · an array with references in it, or with values beside
- * arrays, or a reference to a list · a reference to one value, which may be any JSON.
+ * The shape of a JSON value, as far as the request shows it:
+ * - `scalar`: one value
+ * - `list`: an array of values, of any number of dimensions
+ * - `object`: an object, or an array that contains one
+ * - `array`: an array that contains references, or both values and arrays; or a reference to a list
+ * - `reference`: a reference to one value, which may be any JSON
  */
 export type JsonShape = 'scalar' | 'list' | 'object' | 'array' | 'reference'
 
 /**
- * JSON text cut at its references: pieces[0] references[0] pieces[1] … There is one piece more than
+ * JSON text, cut at its references: pieces[0] references[0] pieces[1] … It has one more piece than
  * references.
  */
 export interface JsonDocument {
@@ -67,9 +66,9 @@ export interface JsonDocument {
 }
 
 /**
- * A column that is given JSON which its type may not be able to hold. `shape` is the least certain
- * of its rows; `places` are its values that are references as a whole, `row` counted from 0 in the
- * document.
+ * A column that receives JSON which its type may be unable to store. `shape` is the least certain
+ * shape of all rows. `places` are the values that are references as a whole; `row` is the position
+ * in the document, from 0.
  */
 export interface Doubt {
   readonly column: string
@@ -77,15 +76,13 @@ export interface Doubt {
   readonly places: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
-/**
- * Rows, or the new values of one, as a document, with what has to be looked at when it is stored.
- */
+/** Rows, or the new values of one row, with the columns that need a check when they are stored. */
 export interface StoredJson {
   readonly document: JsonDocument
   readonly doubts: readonly Doubt[]
 }
 
-/** A column of the row that is looked at, or of the row that was to be inserted. */
+/** A column of the current row, or of the row proposed for insertion (`excluded`). */
 export interface ColumnOperand {
   readonly kind: 'column'
   readonly path: ColumnPath
@@ -93,8 +90,8 @@ export interface ColumnOperand {
 }
 
 /**
- * `references` is a JSON array of those members of the list that are references, or a list by
- * itself.
+ * A list of values. `references` is a JSON array of the elements that are references, or a single
+ * reference to a list.
  */
 export interface List {
   readonly kind: 'list'
@@ -102,10 +99,7 @@ export interface List {
   readonly references: JsonDocument | undefined
 }
 
-/**
- * SQL's NULL. The document `null` is not the same: it is the JSON null, which jsonb and json can
- * hold.
- */
+/** SQL's NULL. The document `null` is different: the JSON null, which json and jsonb can store. */
 export interface Null {
   readonly kind: 'null'
 }
@@ -135,14 +129,14 @@ export type Predicate =
   | { readonly kind: 'and' | 'or', readonly of: readonly Predicate[] }
   | { readonly kind: 'not', readonly of: Predicate }
 
-/** A column of the answer. Without `path` it is `count(*)`. */
+/** An output column. Without `path` it is `count(*)`. */
 export interface OutputColumn {
   readonly name: string
   readonly path: ColumnPath | undefined
   readonly aggregate: Aggregate['fn'] | undefined
 }
 
-/** Rows that an operation must affect or return, both ends included. */
+/** How many rows an operation must affect or return; both limits are inclusive. */
 export interface Expectation {
   readonly min: number
   readonly max: number
@@ -158,9 +152,9 @@ interface OperationNode {
 }
 
 /**
- * Rows of an insert that name the same columns; what they do not name takes its default.
- * `positions` are their places in `values`, ascending, the document of `rows` is one JSON array of
- * row objects.
+ * Rows of an insert that name the same columns; other columns take their defaults. `positions` are
+ * the ascending positions of the rows in `values`. The document of `rows` is a JSON array of row
+ * objects.
  */
 export interface RowGroup {
   readonly columns: readonly string[]
@@ -168,7 +162,7 @@ export interface RowGroup {
   readonly rows: StoredJson
 }
 
-/** A new value that is computed. Without an operand the modifier has none. */
+/** A computed new value. `operand` is undefined for a modifier that takes none. */
 export interface Assignment {
   readonly column: string
   readonly modifier: ModifierName
@@ -179,19 +173,19 @@ export interface ConflictNode {
   readonly target: { readonly columns: readonly string[], readonly where: readonly Predicate[] } | {
     readonly constraint: string
   }
-  /** Undefined: the row that is there stays as it is. */
+  /** Undefined: the existing row stays unchanged. */
   readonly update:
     | { readonly set: readonly Assignment[], readonly where: readonly Predicate[] }
     | undefined
 }
 
-/** At least one group; more than one only when rows name different columns. */
+/** An insert has more than one group only if rows name different columns. */
 export interface InsertNode extends OperationNode {
   readonly kind: 'insert'
   readonly groups: readonly RowGroup[]
   readonly conflict: ConflictNode | undefined
 }
-/** `set` has the new values of `columns`, `computed` the others. */
+/** `set` has the new values of `columns`; `computed` has the values of other columns. */
 export interface UpdateNode extends OperationNode {
   readonly kind: 'update'
   readonly columns: readonly string[]
@@ -213,7 +207,7 @@ export interface SelectNode extends OperationNode {
   readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
 }
 
-/** `by`: a column, or the name of an aggregate of the answer. */
+/** `by` is a column or the name of an aggregate in the output. */
 export interface SortKey {
   readonly by: ColumnPath | string
   readonly direction: 'asc' | 'desc' | undefined
@@ -223,8 +217,8 @@ export interface SortKey {
 export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode
 
 /**
- * What a later operation reads of an earlier one. `reader` is the later one's index; `rows`: how
- * many rows there must be at least.
+ * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
+ * rows the earlier operation must have at least.
  */
 export interface ReferenceUse {
   readonly reference: Reference
@@ -234,34 +228,6 @@ export interface ReferenceUse {
 
 export interface Plan {
   readonly operations: readonly PlanNode[]
-  /** By index of the operation that is read: every reference to it, in the order of the batch. */
+  /** Every reference to an operation, by its index, in the order of the batch. */
   readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
-}
-
-export type Path = ReadonlyArray<string | number>
-
-/** Where the planner of one operation writes what it finds. */
-export interface PlanContext {
-  /** Notes a fault. Answers undefined, so that a planner can end with it. */
-  fault(code: IssueCode, path: Path, message: string): undefined
-  /** What a string of the request means; notes a fault when it is a reference gone wrong. */
-  read(text: string, path: Path): StringMeaning
-  /**
-   * Reads a string of the request: data (unescaped) or a reference, which is noted. A reference
-   * gone wrong is a fault and comes back as data. `rows`: how many rows a list must have at least.
-   */
-  string(text: string, path: Path, rows?: number): string | Reference
-}
-
-/** What the planner of a member works with. */
-export interface PlanOptions {
-  readonly findings: PlanContext
-  readonly limits: PlanLimits
-}
-
-/** The limits that planning enforces; names as in the configuration. */
-export interface PlanLimits {
-  readonly schemas: readonly string[]
-  readonly maxRows: number
-  readonly maxConditions: number
 }

@@ -1,93 +1,103 @@
 /**
- * `on_conflict`: what an insert does with a row that is there already.
+ * Plans `on_conflict`: what an insert does with a row that exists already.
  */
 import type { Static } from '@sinclair/typebox'
 import { OnConflict } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
+import type { PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
-import type { Assignment, ConflictNode, PlanOptions, Predicate, RowGroup } from './nodes.ts'
+import type { Assignment, ConflictNode, Predicate, RowGroup } from './nodes.ts'
 import { planConflictSet } from './set.ts'
 
-/** The columns that every run of rows names; undefined when the rows are faulty. */
-type Shapes = ReadonlyArray<Pick<RowGroup, 'columns'>> | undefined
+/** The columns that each run of rows names; undefined when the rows are invalid. */
+type RunColumns = ReadonlyArray<Pick<RowGroup, 'columns'>> | undefined
 
-/** Plans `on_conflict`; undefined when a fault was found. */
+const path = ['on_conflict']
+
+/** Plans `on_conflict`; returns undefined after an issue of its shape. */
 export function planConflict (
   value: Json,
-  runs: Shapes,
-  options: PlanOptions
+  runs: RunColumns,
+  context: PlanContext
 ): ConflictNode | undefined {
-  const { findings } = options
-  const path = ['on_conflict']
-  if (!checkShape(OnConflict, value, path, findings)) {
-    // Only the values of `set` have faults that their shape does not show.
+  if (!checkShape(OnConflict, value, { context, path })) {
+    // The schema does not check the values of `set`, so their issues are found here.
     const set = isObject(value) ? value['set'] : undefined
     if (isObject(set) && Object.keys(set).length > 0) {
-      planConflictSet(set, [...path, 'set'], findings)
+      planConflictSet(set, { context, path: [...path, 'set'] })
     }
     return undefined
   }
   const conflict = value as unknown as Static<typeof OnConflict>
-  const { columns, constraint } = conflict
+  checkTarget(conflict, context)
+  const { columns = [], constraint, index_where: indexWhere } = conflict
+  const update = planUpdate(conflict, runs, context)
+  const where = indexWhere === undefined
+    ? []
+    : planFilter(
+      indexWhere as unknown as JsonObject,
+      { context, path: [...path, 'index_where'] }
+    )
+  return { target: constraint === undefined ? { columns, where } : { constraint }, update }
+}
+
+function checkTarget (
+  { columns, constraint, index_where: indexWhere }: Static<typeof OnConflict>,
+  context: PlanContext
+): void {
   if ((columns === undefined) === (constraint === undefined)) {
-    findings.fault(
+    context.addIssue(
       'member_invalid',
       path,
-      'on_conflict takes exactly one of columns and constraint.'
+      '"on_conflict" must have exactly one of "columns" and "constraint".'
     )
   }
-  if (columns === undefined && conflict.index_where !== undefined) {
-    findings.fault('member_invalid', [...path, 'index_where'], 'index_where belongs to columns.')
-  }
-  const update = planUpdate(conflict, runs, options)
-  const where = conflict.index_where === undefined
-    ? []
-    : planFilter(conflict.index_where as unknown as JsonObject, [...path, 'index_where'], options)
-  return {
-    target: constraint === undefined ? { columns: columns ?? [], where } : { constraint },
-    update
+  if (columns === undefined && indexWhere !== undefined) {
+    context.addIssue(
+      'member_invalid',
+      [...path, 'index_where'],
+      '"index_where" requires "columns".'
+    )
   }
 }
 
 function planUpdate (
   { do: action, set, where }: Static<typeof OnConflict>,
-  runs: Shapes,
-  options: PlanOptions
+  runs: RunColumns,
+  context: PlanContext
 ): ConflictNode['update'] {
   if (action === 'nothing') {
     for (const [name, member] of Object.entries({ set, where })) {
       if (member !== undefined) {
-        options.findings.fault(
-          'member_invalid',
-          ['on_conflict', name],
-          `${name} belongs to "do": "update".`
-        )
+        context.addIssue('member_invalid', [...path, name], `"${name}" requires "do": "update".`)
       }
     }
     return undefined
   }
   return {
-    set: planNewValues(set as Json | undefined, runs, options),
-    where: planConditions(where as unknown as JsonObject | undefined, options)
+    set: planAssignments(set as Json | undefined, runs, context),
+    where: planConditions(where as unknown as JsonObject | undefined, context)
   }
 }
 
-/** Without `set` every inserted column is set. */
-function planNewValues (
+/** Without `set`, each inserted column is set to the value that was to be inserted. */
+function planAssignments (
   set: Json | undefined,
-  runs: Shapes,
-  { findings }: PlanOptions
+  runs: RunColumns,
+  context: PlanContext
 ): readonly Assignment[] {
-  if (set !== undefined) return planConflictSet(set, ['on_conflict', 'set'], findings) ?? []
-  const shapes = new Set(runs?.map(({ columns }) => JSON.stringify(columns)))
+  if (set !== undefined) {
+    return planConflictSet(set, { context, path: [...path, 'set'] }) ?? []
+  }
   const columns = runs?.[0]?.columns ?? []
-  if (runs !== undefined && (shapes.size > 1 || columns.length === 0)) {
-    findings.fault(
+  const different = new Set(runs?.map(run => JSON.stringify(run.columns))).size > 1
+  if (runs !== undefined && (different || columns.length === 0)) {
+    // A default would overwrite a column that the row does not name.
+    context.addIssue(
       'member_invalid',
-      ['on_conflict', 'set'],
-      'set is required where rows name different columns or none: a default would ' +
-        'overwrite what a row never named.'
+      [...path, 'set'],
+      '"set" is required when rows name different columns, or none.'
     )
   }
   return columns.map(column => ({
@@ -99,16 +109,16 @@ function planNewValues (
 
 function planConditions (
   where: JsonObject | undefined,
-  options: PlanOptions
+  context: PlanContext
 ): readonly Predicate[] {
   if (where === undefined) return []
-  const path = ['on_conflict', 'where']
+  const place = { context, path: [...path, 'where'] }
   if (Object.keys(where).length === 0) {
-    options.findings.fault(
+    context.addIssue(
       'where_empty',
-      path,
-      'where holds no condition; leave it out to update every row that is there.'
+      place.path,
+      '"where" must not be empty; to update every existing row, remove it.'
     )
   }
-  return planFilter(where, path, options)
+  return planFilter(where, place)
 }

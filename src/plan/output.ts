@@ -1,30 +1,30 @@
 /**
- * What an operation answers and in which order: `columns`, `returning`, `order`, `expect`. The
- * shapes were checked before.
+ * Plans what an operation returns and in which order: `columns`, `returning`, `order` and `expect`.
+ * Their shapes are checked before.
  */
 import type { Aggregate, Expect, Ordering, Output } from '../../schemas/operation.ts'
-import { columnFault, readPath } from './name.ts'
-import type { ColumnPath, Expectation, PlanContext, OutputColumn, Path, SortKey } from './nodes.ts'
+import type { Place, PlanContext } from './context.ts'
+import { findColumnProblem, readPath } from './name.ts'
+import type { ColumnPath, Expectation, OutputColumn, SortKey } from './nodes.ts'
 
-/** The columns of the answer. Two of the same name would be one in JSON, so that is a fault. */
+/** Plans the output columns. Two with the same name are an issue: JSON would keep only one. */
 export function planOutput (
   columns: ReadonlyArray<Output | Aggregate>,
-  path: Path,
-  findings: PlanContext
+  { context, path }: Place
 ): readonly OutputColumn[] {
   const names = new Set<string>()
   return columns.map((column, i) => {
-    const planned = planColumn(column, [...path, i], findings)
-    const fault = columnFault(planned.name)
-    if (fault !== undefined) {
-      findings.fault('member_invalid', [...path, i], `${fault} "as" gives this one another name.`)
+    const place = { context, path: [...path, i] }
+    const planned = planColumn(column, place)
+    const problem = findColumnProblem(planned.name)
+    if (problem !== undefined) {
+      context.addIssue('member_invalid', place.path, `${problem} Rename this one with "as".`)
     }
     if (names.has(planned.name)) {
-      findings.fault(
+      context.addIssue(
         'member_invalid',
-        [...path, i],
-        `Two columns of the answer are called "${planned.name}"; "as" gives one of them ` +
-          'another name.'
+        place.path,
+        `Two output columns have the name "${planned.name}"; rename one of them with "as".`
       )
     }
     names.add(planned.name)
@@ -32,15 +32,15 @@ export function planOutput (
   })
 }
 
-function planColumn (column: Output | Aggregate, path: Path, findings: PlanContext): OutputColumn {
-  if (typeof column === 'string') return planColumn({ column }, path, findings)
+function planColumn (column: Output | Aggregate, { context, path }: Place): OutputColumn {
+  if (typeof column === 'string') return planColumn({ column }, { context, path })
   if (!('fn' in column)) {
     const source = readPath(column.column)
     return { name: column.as ?? defaultName(source), path: source, aggregate: undefined }
   }
   const { fn, as = fn } = column
   if (column.column === undefined && fn !== 'count') {
-    findings.fault('member_missing', [...path, 'column'], `${fn} needs a column.`)
+    context.addIssue('member_missing', [...path, 'column'], `"fn": "${fn}" requires "column".`)
   }
   return {
     name: as,
@@ -49,17 +49,14 @@ function planColumn (column: Output | Aggregate, path: Path, findings: PlanConte
   }
 }
 
-/** As PostgREST names it: the last key of a path, positions in arrays left out. */
+/** The last key of a path that is not a position in an array, as in PostgREST. */
 function defaultName ({ column, keys }: ColumnPath): string {
   return String(keys.findLast(key => typeof key === 'string') ?? column)
 }
 
-/**
- * A key that is the name of a column of the answer means that one: what it is made of, or the
- * aggregate of that name.
- */
+/** Plans `order`. The name of an output column takes precedence over a column of the table. */
 export function planOrder (
-  order: ReadonlyArray<Readonly<Record<string, Ordering>>>,
+  order: ReadonlyArray<Readonly<Record<string, Ordering>>> = [],
   output: readonly OutputColumn[] = []
 ): readonly SortKey[] {
   const named = new Map(
@@ -68,17 +65,19 @@ export function planOrder (
     ) => [name, aggregate === undefined && path !== undefined ? path : name])
   )
   return order.flatMap(element =>
-    Object.entries(element).map(([key, how]) => {
-      const { direction, nulls } = typeof how === 'string' ? { direction: how } : how
-      return { by: named.get(key) ?? readPath(key), direction, nulls }
+    Object.entries(element).map(([name, ordering]) => {
+      const { direction, nulls } = typeof ordering === 'string'
+        ? { direction: ordering }
+        : ordering
+      return { by: named.get(name) ?? readPath(name), direction, nulls }
     })
   )
 }
 
-/** Undefined when nothing is expected. */
+/** Plans `expect`; returns undefined if it is absent or after an issue. */
 export function planExpectation (
   expect: Expect | undefined,
-  findings: PlanContext
+  context: PlanContext
 ): Expectation | undefined {
   if (expect === undefined) return undefined
   const { min = 0, max = Infinity } = typeof expect === 'number'
@@ -86,9 +85,9 @@ export function planExpectation (
     : expect
   return min <= max
     ? { min, max }
-    : findings.fault(
+    : context.addIssue(
       'member_invalid',
       ['expect'],
-      'min is greater than max: no number of rows could be right.'
+      '"min" must not be greater than "max".'
     )
 }

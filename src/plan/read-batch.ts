@@ -5,7 +5,8 @@
 import type { Batch } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
 import { parseJson } from '../json/parse.ts'
-import type { Plan, PlanLimits } from './nodes.ts'
+import type { PlanLimits } from './context.ts'
+import type { Plan } from './nodes.ts'
 import { planBatch } from './plan-batch.ts'
 import { validateBody } from './validate-body.ts'
 

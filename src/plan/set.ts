@@ -1,122 +1,134 @@
 /**
- * `set`: JSON → new values. A value is plain JSON or a modifier, an object with exactly one key
- * that begins with `$`, which computes it.
+ * Plans `set`: JSON → new values. A value is plain JSON, or a modifier: an object with exactly one
+ * key, which begins with `$`.
  */
 import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
 import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
-import { planDocument, planObject, planScalar, specialMember } from './document.ts'
-import { columnFault, readPath } from './name.ts'
-import type { Assignment, PlanContext, Path, Single, StoredJson } from './nodes.ts'
+import type { Place, PlanContext } from './context.ts'
+import {
+  planDocument,
+  planObject,
+  planScalar,
+  readDollarMember,
+  type DocumentMember
+} from './document.ts'
+import { findColumnProblem, readPath } from './name.ts'
+import type { Assignment, Single, UpdateNode } from './nodes.ts'
 
 /**
- * New values of an update: `columns` take theirs from one document. Undefined when a fault was
- * found.
+ * Plans `set` of an update. `columns` take their values from one document, `computed` are the other
+ * columns. Returns undefined after an issue.
  */
-export function planSet (set: Json, findings: PlanContext): {
-  columns: readonly string[],
-  set: StoredJson,
-  computed: readonly Assignment[]
-} | undefined {
+export function planSet (
+  set: Json,
+  context: PlanContext
+): Pick<UpdateNode, 'columns' | 'set' | 'computed'> | undefined {
   const path = ['set']
-  const entries = readSet(set, path, findings)
+  const entries = readEntries(set, { context, path })
   if (entries === undefined) return undefined
-  const plain: Array<{ readonly key: string, readonly value: Json, readonly path: Path }> = []
+  const plain: DocumentMember[] = []
   const computed: Assignment[] = []
   for (const [column, value] of entries) {
-    const modifier = specialMember(value)
-    const at = [...path, column]
-    if (modifier === undefined) plain.push({ key: column, value, path: at })
-    // A member that is null becomes NULL, which the JSON null is not.
+    const modifier = readDollarMember(value)
+    const place = { context, path: [...path, column], conflict: false }
+    if (modifier === undefined) plain.push({ column, value, path: place.path })
+    // A member of the document that is null becomes NULL; the JSON null is an assignment.
     else if (modifier[0] === '$value' && modifier[1] !== null) {
-      plain.push({ key: column, value: modifier[1], path: [...at, '$value'] })
-    } else computed.push(...planModifier(column, modifier, { path: at, findings, conflict: false }))
+      plain.push({ column, value: modifier[1], path: [...place.path, '$value'] })
+    } else computed.push(...planModifier(column, modifier, place))
   }
-  return { columns: plain.map(({ key }) => key), set: planObject(plain, findings), computed }
+  return { columns: plain.map(({ column }) => column), set: planObject(plain, context), computed }
 }
 
 /**
- * New values of a row that is there already; a plain one that is not null is as good as `$value`.
- * Undefined when a fault was found.
+ * Plans `set` of `on_conflict`, where a plain value that is not null is the same as `$value`.
+ * Returns undefined after an issue.
  */
 export function planConflictSet (
   set: Json,
-  path: Path,
-  findings: PlanContext
+  { context, path }: Place
 ): readonly Assignment[] | undefined {
-  return readSet(set, path, findings)?.flatMap(([column, value]): readonly Assignment[] => {
-    const modifier = specialMember(value)
-    const at = [...path, column]
-    if (modifier === undefined) {
-      const operand: Single = value === null ? { kind: 'null' } : planDocument(value, at, findings)
+  return readEntries(set, { context, path })?.flatMap(
+    ([column, value]): readonly Assignment[] => {
+      const modifier = readDollarMember(value)
+      const place = { context, path: [...path, column], conflict: true }
+      if (modifier !== undefined) return planModifier(column, modifier, place)
+      const operand: Single = value === null ? { kind: 'null' } : planDocument(value, place)
       return [{ column, modifier: '$value', operand }]
     }
-    return planModifier(column, modifier, { path: at, findings, conflict: true })
-  })
+  )
 }
 
-function readSet (
+function readEntries (
   set: Json,
-  path: Path,
-  findings: PlanContext
+  { context, path }: Place
 ): ReadonlyArray<readonly [string, Json]> | undefined {
   if (!isObject(set)) {
-    return findings.fault('member_invalid', path, 'set must be an object of column → new value.')
+    return context.addIssue(
+      'member_invalid',
+      path,
+      '"set" must be an object, for example {"status": "paid"}.'
+    )
   }
   const entries = Object.entries(set)
   if (entries.length === 0) {
-    return findings.fault('set_empty', path, 'set must name at least one column.')
+    return context.addIssue('set_empty', path, '"set" must name at least one column.')
   }
   if (entries.length > maxColumns) {
-    return findings.fault('member_invalid', path, `At most ${maxColumns} columns can be named.`)
+    return context.addIssue(
+      'member_invalid',
+      path,
+      `"set" names ${entries.length} columns; at most ${maxColumns} are allowed.`
+    )
   }
   for (const [column] of entries) {
-    const fault = columnFault(column)
-    if (fault !== undefined) findings.fault('member_invalid', [...path, column], fault)
+    const problem = findColumnProblem(column)
+    if (problem !== undefined) context.addIssue('member_invalid', [...path, column], problem)
   }
   return entries
 }
 
-interface Place {
-  readonly path: Path
-  readonly findings: PlanContext
+interface ModifierPlace extends Place {
+  /** Whether the place is inside `on_conflict`. */
   readonly conflict: boolean
 }
 
-/** No assignment when a fault was found. */
+/** Returns no assignment after an issue. */
 function planModifier (
   column: string,
-  [key, operand]: readonly [string, Json],
-  place: Place
+  [name, operand]: readonly [string, Json],
+  { context, path, conflict }: ModifierPlace
 ): readonly Assignment[] {
-  const path = [...place.path, key]
-  const modifier: Modifier | undefined = Object.hasOwn(modifiers, key)
-    ? modifiers[key as ModifierName]
+  const place = { context, path: [...path, name] }
+  const modifier: Modifier | undefined = Object.hasOwn(modifiers, name)
+    ? modifiers[name as ModifierName]
     : undefined
-  if (modifier === undefined || (modifier.conflict === true && !place.conflict)) {
-    place.findings.fault(
+  if (modifier === undefined || (modifier.conflict === true && !conflict)) {
+    context.addIssue(
       'member_invalid',
-      path,
+      place.path,
       modifier === undefined
-        ? `There is no modifier "${key}"; {"$value": …} writes an object as it is.`
-        : `${key} has a meaning in on_conflict alone.`
+        ? describeUnknown(name)
+        : `"${name}" is only allowed in "on_conflict".`
     )
     return []
   }
-  if (!checkShape(modifier.operand, operand, path, place.findings)) return []
-  return [{
-    column,
-    modifier: key as ModifierName,
-    operand: planOperand(modifier, operand, path, place.findings)
-  }]
+  if (!checkShape(modifier.operand, operand, place)) return []
+  const planned = planOperand(modifier, operand, place)
+  return [{ column, modifier: name as ModifierName, operand: planned }]
+}
+
+function describeUnknown (name: string): string {
+  return `Unknown modifier "${name}". Modifiers: ${Object.keys(modifiers).join(', ')}. ` +
+    'To store the object itself, use {"$value": …}.'
 }
 
 function planOperand (
   { reads, conflict = false }: Modifier,
   operand: Json,
-  path: Path,
-  findings: PlanContext
+  place: Place
 ): Single | undefined {
   switch (reads) {
     case 'nothing':
@@ -128,8 +140,8 @@ function planOperand (
         of: conflict ? 'excluded' : 'row'
       }
     case 'json':
-      return planDocument(operand, path, findings)
+      return planDocument(operand, place)
     default:
-      return planScalar(operand, path, findings)
+      return planScalar(operand, place)
   }
 }

@@ -34,14 +34,14 @@ function describeError (error: ValueError | undefined): Failure {
     case ValueErrorType.ArrayMaxItems:
       return failure(
         'too_many_ops',
-        `The batch holds ${(error.value as unknown[]).length} operations, at most ${
+        `The batch has ${(error.value as unknown[]).length} operations; at most ${
           String(error.schema['maxItems'])
         } are allowed.`
       )
     case ValueErrorType.Array:
-      return failure('body_invalid', 'The body is not a JSON array.')
+      return failure('body_invalid', 'The body must be a JSON array of operations.')
     default:
-      return failure('id_missing', `Operation ${index} has no id that is a string.`, {
+      return failure('id_missing', `Operation ${index} must be an object with a string "id".`, {
         op: null,
         index
       })

@@ -1,7 +1,7 @@
 /**
  * Predicates → SQL.
  */
-import { operators, type Operator } from '../../schemas/filter.ts'
+import { operators, type Operator } from '../../schemas/operator.ts'
 import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'

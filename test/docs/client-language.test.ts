@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { $, OneflightError, type Batch, type BatchOptions } from '../../client/src/index.ts'
-import { operators } from '../../schemas/filter.ts'
+import { operators } from '../../schemas/operator.ts'
 import { modifiers } from '../../schemas/modifier.ts'
 import { memberKinds } from '../../schemas/operation.ts'
 import { useClient, type LanguageDatabase } from '../support/client.ts'

@@ -5,6 +5,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { operators } from '../../schemas/operator.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 import { useService } from '../support/service.ts'
 
@@ -42,16 +43,17 @@ t.test('every fault of every file', async t => {
   t.same(await oneflight(['check', a, b, c]), {
     code: 1,
     out: [
-      `${a}:3:26: operation 0 (a): operator_unknown at where["data->é"].eqq: There is no ` +
-      'operator "eqq".',
+      `${a}:3:26: operation 0 (a): operator_unknown at where["data->é"].eqq: Unknown ` +
+      `operator "eqq". Operators: ${Object.keys(operators).join(', ')}, not.`,
       `${a}:3:46: operation 0 (a): operand_invalid at where["data->é"].in[1]: Element 1 ` +
-      'must be a string, a number or a boolean. Null equals nothing in SQL; {"is": null} ' +
-      'asks for it.',
+      'must be a string, a number or a boolean. In SQL, nothing equals null; use ' +
+      '{"is": null}.',
       `${b}: ok: 1 operation`,
-      `${c}:1:3: operation 0 (ö\\u001b[2J): id_invalid at id: id must match ` +
+      `${c}:1:3: operation 0 (ö\\u001b[2J): id_invalid at id: "id" must match ` +
       '^[A-Za-z_][A-Za-z0-9_]*$.',
-      `${c}:2:2: operation 1 (日本): id_invalid at id: id must match ^[A-Za-z_][A-Za-z0-9_]*$.`,
-      `${c}:2:50: operation 1 (日本): member_invalid at set.a.$inc: $inc must be a number or ` +
+      `${c}:2:2: operation 1 (日本): id_invalid at id: "id" must match ` +
+      '^[A-Za-z_][A-Za-z0-9_]*$.',
+      `${c}:2:50: operation 1 (日本): member_invalid at set.a.$inc: "$inc" must be a number or ` +
       'a reference.',
       ''
     ].join('\n'),
@@ -66,26 +68,29 @@ t.test('every fault of every file', async t => {
 
 t.test('a body that is none', async t => {
   const rows: ReadonlyArray<readonly [input: string | Buffer, line: string]> = [
-    ['', ':1:1: body_invalid: The body is not JSON.'],
+    ['', ':1:1: body_invalid: The body is not valid JSON.'],
     [
       '[\n{"id": "a",\n',
-      ':3:1: body_invalid: The body is not JSON: unexpected character at position 14.'
+      ':3:1: body_invalid: The body is not valid JSON: unexpected character at position 14.'
     ],
-    ['[\n{"id": x}]', ':2:8: body_invalid: The body is not JSON.'],
-    ['[\n{"id": "a"},\n  ]', ':3:3: body_invalid: The body is not JSON.'],
+    ['[\n{"id": x}]', ':2:8: body_invalid: The body is not valid JSON.'],
+    ['[\n{"id": "a"},\n  ]', ':3:3: body_invalid: The body is not valid JSON.'],
     [
       '[{"id":"a",\n"b":{"c":1,"\\u0063":2}}]',
-      ':2:12: body_invalid: The body holds an object with the key "\\u0063" twice.'
+      ':2:12: body_invalid: The body has an object with the duplicate key "\\u0063".'
     ],
     [
       '["\\u0000"]',
-      ': body_invalid: The body holds the character U+0000, which PostgreSQL cannot store.'
+      ': body_invalid: The body contains the character U+0000, which PostgreSQL cannot store.'
     ],
     [Buffer.from([0x22, 0xff, 0x22]), ': body_invalid: The body is not valid UTF-8.'],
-    ['\ufeff[]', ':1:1: body_invalid: The body begins with a byte order mark.'],
-    ['{}', ': body_invalid: The body is not a JSON array.'],
+    ['\ufeff[]', ':1:1: body_invalid: The body must not begin with a byte order mark.'],
+    ['{}', ': body_invalid: The body must be a JSON array of operations.'],
     ['[]', ': body_empty: The array holds no operation.'],
-    ['[{"id":"a"}, 1]', ':1:14: operation 1: id_missing: Operation 1 has no id that is a string.'],
+    [
+      '[{"id":"a"}, 1]',
+      ':1:14: operation 1: id_missing: Operation 1 must be an object with a string "id".'
+    ],
     [
       '[{"id":"a"},\n {"id":"a"}]',
       ':2:2: operation 1 (a): id_duplicate: Operations 0 and 1 have the same id.'
@@ -123,7 +128,7 @@ t.test('the limits of the environment, without which those of the service count'
     [
       {},
       many(101),
-      /^<stdin>: too_many_ops: The batch holds 101 operations, at most 100 are allowed\.$/
+      /^<stdin>: too_many_ops: The batch has 101 operations; at most 100 are allowed\.$/
     ],
     [{ MAX_OPS: '1', MAX_ROWS: '' }, many(2), /^<stdin>: too_many_ops: /],
     [{ MAX_ROWS: '1' }, insert, /rows_limit at values: /],

@@ -249,15 +249,17 @@ t.test('a refusal: on standard error, with every fault where it stands', async t
   const { code, out, err } = await run(['--request-id', 'r', '-'], { input })
   t.same([code, err], [
     1,
-    `oneflight: validation_failed: The batch has 5 faults.
-  <stdin>:2:3: operation 0 (one): member_missing at table: table is required.
-  <stdin>:2:33: operation 0 (one): member_unknown at wheer: There is no member "wheer".
-  <stdin>:4:72: operation 1 (two): member_invalid at limit: limit belongs to select, not to insert.
+    `oneflight: validation_failed: The batch has 5 issues.
+  <stdin>:2:3: operation 0 (one): member_missing at table: "table" is required.
+  <stdin>:2:33: operation 0 (one): member_unknown at wheer: Unknown member "wheer". ` +
+    `Members: id, op, table, where, columns, group_by, order, limit, offset, lock, expect.
+  <stdin>:4:72: operation 1 (two): member_invalid at limit: "limit" is a member of select, ` +
+    `not of insert.
   <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
-    `be an object of column → value.
-  <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: The string begins ` +
-    'like a reference, but names no earlier operation; one more $ before it makes it a plain ' +
-    `string.
+    `be an object, for example {"sku": "apple"}.
+  <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: The string looks ` +
+    'like a reference, but names no earlier operation. To send plain text, start the string ' +
+    `with $$.
   nothing was committed; request r
 `
   ])

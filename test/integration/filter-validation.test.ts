@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { operators } from '../../schemas/filter.ts'
+import { operators } from '../../schemas/operator.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 
 const schema = `

@@ -884,7 +884,7 @@ t.test('sets of columns that are too many', async t => {
   const insert = { id: 'i', op: 'insert', table: 'mixed' }
   const refused = async (members: object, limit: string): Promise<void> => {
     const { status, body } = await service.post([{ ...insert, ...members }])
-    const message = `${limit}. Name the same columns in more of the rows, ` +
+    const message = `${limit}. Name the same columns in more rows, ` +
       'or divide the rows among several operations.'
     t.equal(status, 422)
     const issue = { op: 'i', index: 0, code: 'rows_limit', path: ['values'], message }
@@ -906,7 +906,7 @@ t.test('sets of columns that are too many', async t => {
   await refused(
     { values: shapes(100), on_conflict: set(49) },
     'The rows name 100 different sets of columns; at most 98 are allowed ' +
-      'beside 51 values, conditions and columns of on_conflict and returning'
+      'with 51 values, conditions and columns in "on_conflict" and "returning"'
   )
   const { body } = await service.post([{ ...insert, values: shapes(100), on_conflict: set(48) }])
   t.match(body.error, { code: 'undefined_column' })

@@ -483,7 +483,7 @@ t.test('as many references as a body holds', async t => {
   }])
   t.match({ status, message: body.error.message }, {
     status: 422,
-    message: /^The batch has 100000 faults, of which the first \d+ are listed\.$/
+    message: /^The batch has 100000 issues; the first \d+ are listed\.$/
   }, 'malformed ones')
   const good = await service.post([{ id: 's', op: 'insert', table: 'b', values: [{ j: 1 }] }, {
     id: 'o',

@@ -253,7 +253,7 @@ t.test('faults of one operation', async t => {
     t.type(requestId, 'string')
     t.equal(
       message,
-      errors.length === 1 ? errors[0].message : `The batch has ${errors.length} faults.`
+      errors.length === 1 ? errors[0].message : `The batch has ${errors.length} issues.`
     )
     const byPath = (a: FaultRow, b: FaultRow): number =>
       JSON.stringify(a) < JSON.stringify(b) ? -1 : 1
@@ -513,7 +513,7 @@ t.test('an answer does not grow without bound with the faults', async t => {
     t.ok(listed >= 1 && listed < faults, `${listed} of ${faults} listed`)
     t.equal(
       body.error.message,
-      `The batch has ${faults} faults, of which the first ${listed} are listed.`
+      `The batch has ${faults} issues; the first ${listed} are listed.`
     )
     t.ok(text.length < 262_144 + 2 * id.length)
   }
@@ -541,7 +541,7 @@ t.test('no more columns than a table can have', async t => {
         errors: [{
           code: 'member_invalid',
           path: [path],
-          message: 'At most 1600 columns can be named.'
+          message: `"${path}" names 1601 columns; at most 1600 are allowed.`
         }]
       })
     }

@@ -1,0 +1,152 @@
+/**
+ * The operands of filters: what each kind of operator takes. The keywords that schemas have beside
+ * TypeBox's own are listed in filter.ts.
+ */
+import { Type, type TSchema } from '@sinclair/typebox'
+
+/** Which references a string may be: to one value, to a list, to either, or none (a constant). */
+export type ReferenceKind = 'value' | 'list' | 'any' | 'none'
+
+/**
+ * Matches strings that must be a reference, so that a typo is refused. `$5.00` and `$2b$10$…` are
+ * data.
+ */
+export const referenceAttempt = /^\$[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
+
+/** Matches an object with one key that begins with `$`. Such an object is never data. */
+export const dollarObject = {
+  type: 'object',
+  minProperties: 1,
+  maxProperties: 1,
+  propertyNames: { pattern: '^\\$' }
+}
+
+const strings: Readonly<Record<ReferenceKind, TSchema>> = {
+  value: Type.String({
+    reference: 'value',
+    title: 'Text',
+    description:
+      'a string, or a reference to a value of an earlier operation: `$order.0.id`. An additional ' +
+      '`$` makes such a text a plain string: `$$order.0.id`'
+  }),
+  list: Type.String({
+    reference: 'list',
+    title: 'ListReference',
+    description: 'a reference to a column of all rows of an earlier operation: `$order.*.id`'
+  }),
+  any: Type.String({ reference: 'any' }),
+  none: Type.String({
+    reference: 'none',
+    title: 'ConstantText',
+    description: 'a string that is not a reference'
+  })
+}
+
+/** A scalar whose strings may be such references. */
+export function scalarOf (reference: ReferenceKind, title: string): TSchema {
+  return Type.Union([strings[reference], Type.Number(), Type.Boolean()], { title })
+}
+
+const exact = { exact: true, additionalProperties: false }
+const anything = Type.Unknown({ reference: 'any' })
+const scalar = scalarOf('value', 'Scalar')
+
+/** `{"$col": column}`: another column of the row. */
+export const ColumnOperand = Type.Object({ $col: Type.String({ name: 'path' }) }, {
+  ...exact,
+  title: 'Column',
+  description: 'another column of the row'
+})
+/** `{"$excluded": column}`: a column of the row proposed for insertion. */
+export const ExcludedOperand = Type.Object({ $excluded: Type.String({ name: 'path' }) }, {
+  ...exact,
+  title: 'ExcludedColumn',
+  description: 'a column of the row proposed for insertion'
+})
+const value = Type.Object({ $value: Type.Unknown({ reference: 'any' }) }, {
+  ...exact,
+  title: 'Json',
+  description: 'any JSON, converted to the type of the column'
+})
+const listOf = (item: TSchema) =>
+  Type.Union([Type.Array(item, { minItems: 1 }), strings.list], {
+    expected: 'a non-empty array or a reference $op.*.column'
+  })
+const any = Type.Object({ any: listOf(scalar) }, {
+  ...exact,
+  title: 'AnyOf',
+  description: 'true if the comparison is true for at least one element of the list'
+})
+const all = Type.Object({ all: listOf(scalar) }, {
+  ...exact,
+  title: 'AllOf',
+  description: 'true if the comparison is true for every element of the list'
+})
+const search = Type.Object({
+  query: strings.value,
+  config: Type.Optional(Type.String({ description: 'a text search configuration' }))
+}, exact)
+
+/** What `is` takes. */
+export const Keyword = Type.Union([
+  Type.Null(),
+  Type.Literal('not_null'),
+  Type.Literal(true),
+  Type.Literal(false),
+  Type.Literal('unknown')
+])
+
+interface OperandGrammar {
+  /** `columns` is the schema of operands that name a column. */
+  readonly schema: (columns: TSchema) => TSchema
+  readonly description: string
+}
+
+/** The kinds of operands. `json` is anything but null, converted to the type of the column. */
+export const operands = {
+  comparand: {
+    schema: columns => Type.Union([scalar, columns, value, any, all]),
+    description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, ' +
+      '`{"all": […]}` or `{"$value": json}`'
+  },
+  distinct: {
+    schema: columns => Type.Union([scalar, Type.Null(), columns, value]),
+    description:
+      'a string, number, boolean or null, a reference, `{"$col": column}` or `{"$value": json}`'
+  },
+  list: {
+    schema: () => listOf(scalar),
+    description: 'a non-empty array of scalars and references, or a reference `$op.*.column`'
+  },
+  bounds: {
+    schema: columns => Type.Array(Type.Union([scalar, columns]), { minItems: 2, maxItems: 2 }),
+    description:
+      '`[low, high]`, each a string, number or boolean, a reference or `{"$col": column}`'
+  },
+  keyword: {
+    schema: () => Keyword,
+    description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`'
+  },
+  search: {
+    schema: () => Type.Union([strings.value, search]),
+    description: 'a query, or `{"query", "config"}`'
+  },
+  json: {
+    schema: columns =>
+      Type.Union([
+        scalarOf('any', 'JsonScalar'),
+        Type.Array(anything),
+        columns,
+        value,
+        Type.Record(Type.String(), anything, { not: dollarObject })
+      ]),
+    description: 'any JSON but null, converted to the type of the column, or `{"$col": column}`'
+  },
+  key: { schema: () => strings.value, description: 'a key' },
+  keys: {
+    schema: () => listOf(strings.value),
+    description: 'a non-empty array of keys, or a reference `$op.*.column`'
+  }
+} as const satisfies Record<string, OperandGrammar>
+
+export type OperandKind = keyof typeof operands

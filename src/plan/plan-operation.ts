@@ -1,0 +1,215 @@
+/**
+ * Plans one operation. Each kind of operation has a planner, which reads the members of that kind.
+ */
+import {
+  maxDepth,
+  operationId,
+  type Aggregate,
+  type Expect,
+  type Lock,
+  type OperationKind,
+  type Ordering,
+  type Output
+} from '../../schemas/operation.ts'
+import { has, type Json, type JsonObject } from '../json/parse.ts'
+import type { Path, PlanContext } from './context.ts'
+import { planFilter } from './filter.ts'
+import {
+  checkMembers,
+  readKind,
+  readMember,
+  requireMember,
+  type OperationSource
+} from './members.ts'
+import { planTable, readPath } from './name.ts'
+import type {
+  DeleteNode,
+  InsertNode,
+  PlanNode,
+  Predicate,
+  SelectNode,
+  TableName,
+  UpdateNode
+} from './nodes.ts'
+import { planConflict } from './on-conflict.ts'
+import { planExpectation, planOrder, planOutput } from './output.ts'
+import { planSet } from './set.ts'
+import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
+
+export interface OperationHead {
+  readonly index: number
+  readonly id: string
+  /** Whether the body is nested too deeply somewhere. */
+  readonly deep: boolean
+}
+
+/** Plans one operation of a batch; returns undefined after an issue. */
+export function planOperation (
+  operation: JsonObject,
+  { index, id, deep }: OperationHead,
+  context: PlanContext
+): PlanNode | undefined {
+  if (!operationId.test(id)) {
+    context.addIssue('id_invalid', ['id'], `"id" must match ${operationId.source}.`)
+  }
+  const op = readKind(operation, context)
+  const source: OperationSource = { operation, kind: op ?? 'select', context }
+  const table = readTable(source)
+  checkMembers(operation, op, context)
+  const tooDeep = deep ? findDeepNode(operation, 2) : undefined
+  // The planners recurse, so they must not read this operation.
+  if (tooDeep !== undefined) {
+    return context.addIssue(
+      'depth_exceeded',
+      tooDeep,
+      `The body must not be nested more than ${maxDepth} levels deep.`
+    )
+  }
+  if (op === undefined) return undefined
+  const expect = planExpectation(readMember(source, 'expect') as Expect | undefined, context)
+  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect })
+  return table === undefined ? undefined : node
+}
+
+/** Replaces an invalid table, so that the issues of the other members are found as well. */
+const invalidTable: TableName = { schema: '', name: '' }
+
+function readTable (source: OperationSource): TableName | undefined {
+  if (requireMember(source, 'table') === undefined) return undefined
+  const text = readMember(source, 'table') as string | undefined
+  return text === undefined ? undefined : planTable(text, source.context)
+}
+
+/**
+ * Returns the path to the first node that is nested too deeply. It never recurses deeper itself. An
+ * operation is level 2 of the body. parseJson keeps no ExactNumber in a body that is too deep.
+ */
+function findDeepNode (node: Json, level: number): Path | undefined {
+  if (typeof node !== 'object' || node === null) return undefined
+  if (level > maxDepth) return []
+  const entries: Iterable<readonly [key: string | number, value: Json]> = Array.isArray(node)
+    ? (node as readonly Json[]).entries()
+    : Object.entries(node as JsonObject)
+  for (const [key, value] of entries) {
+    const found = findDeepNode(value, level + 1)
+    if (found !== undefined) return [key, ...found]
+  }
+  return undefined
+}
+
+/** Members that the nodes of every kind have. */
+type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
+
+const planners: Record<
+  OperationKind,
+  (source: OperationSource, common: CommonMembers) => PlanNode | undefined
+> = { insert: planInsert, update: planUpdate, delete: planDelete, select: planSelect }
+
+function planInsert (source: OperationSource, common: CommonMembers): InsertNode | undefined {
+  const { operation, context } = source
+  const values = requireMember(source, 'values')
+  const rows = values === undefined ? undefined : readRows(values, context)
+  const conflict = has(operation, 'on_conflict')
+    ? planConflict(operation['on_conflict'] as Json, rows?.runs, context)
+    : undefined
+  const output = planReturning(source)
+  if (rows === undefined) return undefined
+  const groups = planRowGroups(rows, countRepeatedParts(conflict, output), context)
+  return groups === undefined ? undefined : { kind: 'insert', ...common, groups, conflict, output }
+}
+
+function planUpdate (source: OperationSource, common: CommonMembers): UpdateNode | undefined {
+  const set = requireMember(source, 'set')
+  const changes = set === undefined ? undefined : planSet(set, source.context)
+  const where = planRequiredFilter(source)
+  const output = planReturning(source)
+  return changes === undefined
+    ? undefined
+    : { kind: 'update', ...common, ...changes, where, output }
+}
+
+function planDelete (source: OperationSource, common: CommonMembers): DeleteNode {
+  return {
+    kind: 'delete',
+    ...common,
+    where: planRequiredFilter(source),
+    output: planReturning(source)
+  }
+}
+
+function planSelect (source: OperationSource, common: CommonMembers): SelectNode {
+  const { operation, context } = source
+  const where = readMember(source, 'where') as JsonObject | undefined
+  const columns = readMember(source, 'columns') as ReadonlyArray<Output | Aggregate> | undefined
+  const groupBy = readMember(source, 'group_by') as readonly string[] | undefined
+  if (groupBy !== undefined && !has(operation, 'columns')) {
+    // A group has no whole row.
+    context.addIssue('member_missing', ['columns'], '"group_by" requires "columns".')
+  }
+  const output = columns === undefined
+    ? undefined
+    : planOutput(columns, { context, path: ['columns'] })
+  return {
+    kind: 'select',
+    ...common,
+    where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
+    output,
+    groupBy: groupBy?.map(readPath) ?? [],
+    order: planOrder(
+      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
+      output
+    ),
+    limit: readMember(source, 'limit') as number | undefined,
+    offset: readMember(source, 'offset') as number | undefined,
+    lock: planLock(readMember(source, 'lock') as Lock | undefined)
+  }
+}
+
+function planLock (lock: Lock | undefined): SelectNode['lock'] {
+  if (lock === undefined) return undefined
+  const { mode = 'update', wait } = typeof lock === 'string' ? { mode: lock } : lock
+  return { mode, wait }
+}
+
+function planReturning (source: OperationSource): PlanNode['output'] {
+  const returning = readMember(source, 'returning') as readonly Output[] | undefined
+  return returning === undefined
+    ? undefined
+    : planOutput(returning, { context: source.context, path: ['returning'] })
+}
+
+/**
+ * Plans `where` of update and delete. Every row is changed only with `"all": true`; an empty filter
+ * is an issue.
+ */
+function planRequiredFilter (source: OperationSource): readonly Predicate[] {
+  const { operation, context } = source
+  const all = readMember(source, 'all') === true
+  const where = readMember(source, 'where') as JsonObject | undefined
+  if (!has(operation, 'where') && !all) {
+    context.addIssue(
+      'member_missing',
+      ['where'],
+      '"where" is required; to affect every row, use "all": true.'
+    )
+  }
+  if (where === undefined) return []
+  if (Object.keys(where).length === 0) {
+    if (!all) {
+      context.addIssue(
+        'where_empty',
+        ['where'],
+        '"where" must not be empty; to affect every row, use "all": true.'
+      )
+    }
+    return []
+  }
+  if (all) {
+    context.addIssue(
+      'member_invalid',
+      ['all'],
+      '"all" and conditions in "where" exclude each other; remove one of them.'
+    )
+  }
+  return planFilter(where, { context, path: ['where'] })
+}
