@@ -35,6 +35,8 @@ export interface PostgresOptions {
    * place and end with the server.
    */
   readonly dataDir?: string
+  /** Directory for the temporary data, instead of the system's. The server's account enters it. */
+  readonly temporaryIn?: string
   /** TCP port on 127.0.0.1; a free one by default. */
   readonly port?: number
   /** Server settings by name, as in postgresql.conf. */
@@ -72,7 +74,7 @@ interface Launch {
  * server's log when it does not come up.
  */
 export async function startPostgres (
-  { major, dataDir, port, settings = {} }: PostgresOptions
+  { major, dataDir, temporaryIn, port, settings = {} }: PostgresOptions
 ): Promise<Postgres> {
   const installed = await installedPackage(major)
   const account = serverAccount()
@@ -85,7 +87,9 @@ export async function startPostgres (
     scratch,
     temporary,
     settings,
-    dataDir: temporary ? join(scratch, `oneflight-data-${randomUUID()}`) : resolve(dataDir)
+    dataDir: temporary
+      ? join(temporaryIn ?? scratch, `oneflight-data-${randomUUID()}`)
+      : resolve(dataDir)
   }
   await prepareDataDirectory({ dataDir: launch.dataDir, major, bin, account, durable: !temporary })
   return attempt(launch, port, Date.now() + START, port === undefined ? 3 : 1)

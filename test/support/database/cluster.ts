@@ -1,10 +1,8 @@
 /**
- * A PostgreSQL cluster for the test suite: the one it is given, else a container, else the embedded
- * server.
- *
- * In charge of: choosing one and ending what it started.
- * Refuses to: prepare databases or roles (database.ts does), or to touch a given cluster.
+ * Provides the PostgreSQL server of a test run: the given one, else a container, else the embedded
+ * server. It stops what it started; database.ts creates databases and roles.
  */
+import { statfs } from 'node:fs/promises'
 import { availableMajors, startPostgres } from '../../../src/dev/postgres.ts'
 
 export interface Cluster {
@@ -14,23 +12,21 @@ export interface Cluster {
   stop(): Promise<void>
 }
 
-/**
- * Nothing here has to survive a crash, so nothing waits for the disk; many test files connect at
- * once.
- */
+/** A crash may lose everything, so nothing waits for the disk. Many test files connect at once. */
 const settings = {
   fsync: 'off',
   synchronous_commit: 'off',
   full_page_writes: 'off',
   max_connections: 300,
   max_prepared_transactions: 0,
+  max_wal_size: '256MB', // the data directory may be in memory
   shared_buffers: '64MB'
 }
 
 /**
- * TEST_DATABASE_URL when set; else a container when an engine answers, unless PG_MAJOR asks for an
- * embedded server of that major; else the embedded server. `major` defaults to PG_MAJOR, then to
- * the newest one installed.
+ * Uses TEST_DATABASE_URL when it is set. Otherwise it starts a container when an engine answers and
+ * PG_MAJOR is not set, else the embedded server. `major` defaults to PG_MAJOR, then to the newest
+ * version installed.
  */
 export async function provideCluster (
   { major }: { readonly major?: number } = {}
@@ -44,7 +40,7 @@ export async function provideCluster (
 
 async function container (major: number): Promise<Cluster | undefined> {
   const { getContainerRuntimeClient } = await import('testcontainers')
-  // no engine: known after 2 ms
+  // fails within 2 ms when there is no engine
   const engine = await getContainerRuntimeClient().catch(() => undefined)
   if (engine === undefined) return undefined
   try {
@@ -71,6 +67,21 @@ async function container (major: number): Promise<Cluster | undefined> {
 }
 
 async function embedded (major: number): Promise<Cluster> {
-  const { url, stop } = await startPostgres({ major, settings })
+  const memory = await memoryDirectory()
+  const { url, stop } = await startPostgres({
+    major,
+    settings,
+    ...memory === undefined ? {} : { temporaryIn: memory }
+  })
   return { url, kind: 'embedded', stop }
+}
+
+/**
+ * Linux's directory in memory, when it has room. Every test runs CREATE DATABASE: it takes 14 ms of
+ * processor time in memory and 100 to 350 ms on ext4.
+ */
+async function memoryDirectory (): Promise<string | undefined> {
+  const path = '/dev/shm'
+  const { bavail, bsize } = await statfs(path).catch(() => ({ bavail: 0, bsize: 0 }))
+  return bavail * bsize > 4 * 2 ** 30 ? path : undefined
 }
