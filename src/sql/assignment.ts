@@ -1,44 +1,45 @@
 /**
- * Computed values of `set` → SQL.
+ * Builds assignments of computed values: `{"$inc": 1}` in `set`.
  */
 import { modifiers, type Modifier } from '../../schemas/modifier.ts'
 import type { Assignment, Single } from '../plan/nodes.ts'
+import type { CteBuilder } from './cte-builder.ts'
 import { empty, fill, identifier, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
-import { difference, single, singleText, type Meeting } from './operand.ts'
-import type { CteBuilder } from './cte-builder.ts'
+import { buildDifference, buildText, buildValue, type OperandContext } from './operand.ts'
 
-/** `"column" = expression`. */
-export function assignment (
+/** Builds `"column" = expression`. */
+export function buildAssignment (
   { column, modifier: name, operand }: Assignment,
-  scope: CteBuilder
+  ctes: CteBuilder
 ): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], gives: 'column' } as const
+  const context = { ctes, path, stored: true }
   const value = fill(modifier.sql, {
     column: sql`t.${identifier(column)}`,
-    operand: operand === undefined ? empty : read(operand, modifier, { scope, path, stored: true }),
+    operand: operand === undefined ? empty : buildOperand(operand, modifier, context),
     empty: modifier.empty === undefined
       ? empty
-      : scope.typed(sql`${parameter(modifier.empty)}::json`, path),
-    refused: name === '$append' || name === '$merge' ? refusal(name, column) : empty
+      : ctes.addValue(sql`${parameter(modifier.empty)}::json`, path),
+    refused: name === '$append' || name === '$merge' ? raiseFault(name, column) : empty
   })
   return sql`${identifier(column)} = ${value}`
 }
 
-/** Fails when it is evaluated. */
-function refusal (problem: ValueFault['problem'], column: string): Fragment {
+/** An expression that fails when it is evaluated. */
+function raiseFault (problem: ValueFault['problem'], column: string): Fragment {
   const fault: ValueFault = { problem, path: ['', column] }
   return raiseText('value', parameter(JSON.stringify(fault)))
 }
 
-function read (operand: Single, { reads }: Modifier, meeting: Meeting): Fragment {
+function buildOperand (operand: Single, { reads }: Modifier, context: OperandContext): Fragment {
   switch (reads) {
     case 'text':
-      return singleText(operand, meeting.scope)
+      return buildText(operand, context.ctes)
     case 'difference':
-      return difference(operand, meeting)
+      return buildDifference(operand, context)
     default:
-      return single(operand, meeting)
+      return buildValue(operand, context)
   }
 }

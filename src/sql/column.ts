@@ -1,18 +1,28 @@
 /**
- * Columns and places in their jsonb. The statement calls its table `t`.
+ * SQL for columns and for paths into their JSON. In statements, `t` is the table.
  *
- * `t."name"` also finds a function of that name that takes a row of the table, PostgreSQL's
- * computed column, and system columns like `ctid`. Both are let through: a function needs EXECUTE
- * and a row that the role may read in full. A name like `text` does not cast the row: PostgreSQL
- * excludes that from this notation. Aggregates (`t."count"`) it does not exclude, but conditions
- * and RETURNING allow none, and select.ts sees to the rest.
+ * `t."name"` also finds computed columns (functions of that name that take a row of the table) and
+ * system columns like `ctid`. Both are allowed: a function needs EXECUTE, and a row that the role
+ * may read in full. A name like `text` does not cast the row: PostgreSQL excludes casts from this
+ * notation. It does not exclude aggregates (`t."count"`). Conditions and RETURNING refuse these,
+ * and for the rest see select.ts.
  */
 import type { ColumnPath } from '../plan/nodes.ts'
 import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'
 
+/** System columns, which every table has (docs: "System Columns"). */
+export const SYSTEM_COLUMNS: ReadonlySet<string> = new Set([
+  'tableoid',
+  'xmin',
+  'cmin',
+  'xmax',
+  'cmax',
+  'ctid'
+])
+
 /**
- * A column, or a place in its json or jsonb, of the row that `row` names. The operators are those
- * of PostgreSQL itself: extensions have others of the same name, and `->` of hstore answers text.
+ * The value of a column path in the row with the name `row`. The operators name their schema:
+ * extensions have operators of the same name, and `->` of hstore returns text.
  */
 export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
   const steps = keys.map((key, i) => {
@@ -26,7 +36,7 @@ export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment)
   return sql`${row}.${identifier(column)}${join(steps, empty)}`
 }
 
-/** The same where it is compared: json has no comparison, jsonb does. */
+/** The value for a comparison. A path is jsonb there, because json has no comparison operators. */
 export function comparableValue (path: ColumnPath, row: Fragment): Fragment {
   const value = columnValue(path, row)
   if (path.gives === 'column') return value

@@ -1,13 +1,13 @@
 /**
- * The tag that joins PostgreSQL's own log to a request: a comment at the end of a statement, as
- * sqlcommenter writes it (https://google.github.io/sqlcommenter/spec/). It is the one place where a
- * request's headers come into the text of SQL.
+ * Writes a comment at the end of a statement that connects PostgreSQL's log to a request, in the
+ * format of sqlcommenter (https://google.github.io/sqlcommenter/spec/). Only here do request
+ * headers become SQL text.
  */
 import { renderTraceparent, type Trace } from '../../schemas/trace-context.ts'
 
 /**
- * The comment with a space before it. Keys are in alphabetical order, values percent-encoded, so
- * that nothing in them can end the value or the comment.
+ * Returns the comment with a space before it. Keys are in alphabetical order. Values are
+ * percent-encoded, so they cannot close the value or the comment.
  */
 export function commentOn (requestId: string, trace: Trace | undefined): string {
   const tags = [
@@ -18,7 +18,7 @@ export function commentOn (requestId: string, trace: Trace | undefined): string 
 }
 
 function tag (name: string, value: string): string {
-  // What encodeURIComponent lets stand and neither a comment nor a quoted value may hold.
+  // encodeURIComponent does not encode these, which could close a quoted value or a comment.
   const text = encodeURIComponent(value).replace(
     /['*]/g,
     character => `%${character.charCodeAt(0).toString(16).toUpperCase()}`

@@ -1,12 +1,13 @@
 /**
- * Delete → SQL.
+ * Builds the DELETE of a delete operation.
  */
 import type { DeleteNode } from '../plan/nodes.ts'
+import type { CteBuilder } from './cte-builder.ts'
+import { buildWhere } from './filter.ts'
 import { sql, type Fragment } from './fragment.ts'
-import { whereClause } from './filter.ts'
-import { tableName, type CteBuilder } from './cte-builder.ts'
+import { tableName } from './table.ts'
 
-/** The delete alone; `returning` is added by the caller. */
-export function deleteStatement ({ table, where }: DeleteNode, scope: CteBuilder): Fragment {
-  return sql`delete from ${tableName(table)} as t${whereClause(where, scope)}`
+/** Builds the statement without `returning`. */
+export function buildDelete ({ table, where }: DeleteNode, ctes: CteBuilder): Fragment {
+  return sql`delete from ${tableName(table)} as t${buildWhere(where, ctes)}`
 }

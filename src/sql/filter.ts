@@ -1,95 +1,89 @@
 /**
- * Predicates → SQL.
+ * Builds conditions.
  */
 import { operators, type Operator } from '../../schemas/operator.ts'
 import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
+import type { CteBuilder } from './cte-builder.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import {
-  array,
-  keyword,
-  searchArguments,
-  searchDocument,
-  single,
-  singleText,
-  type Meeting
+  buildArray,
+  buildKeyword,
+  buildSearchArguments,
+  buildSearchDocument,
+  buildText,
+  buildValue,
+  type OperandContext
 } from './operand.ts'
-import type { CteBuilder } from './cte-builder.ts'
 
-/**
- * ` where …` over the columns of `t`; empty without conditions. `constants`: for the predicate of
- * a partial index, where neither parameters nor the name of the table are allowed. `also`:
- * further conditions.
- */
-export function whereClause (
+interface WhereOptions {
+  /**
+   * For the predicate of a partial index, where PostgreSQL allows neither parameters nor the name
+   * of the table.
+   */
+  readonly constants?: boolean
+  /** Further conditions. */
+  readonly also?: readonly Fragment[]
+}
+
+/** Builds ` where …` over the columns of `t`, or an empty fragment without conditions. */
+export function buildWhere (
   where: readonly Predicate[],
-  scope: CteBuilder,
-  { constants = false, also = [] }: {
-    readonly constants?: boolean,
-    readonly also?: readonly Fragment[]
-  } = {}
+  ctes: CteBuilder,
+  { constants = false, also = [] }: WhereOptions = {}
 ): Fragment {
-  const conditions = [...where.map(predicate => compare(predicate, { scope, constants })), ...also]
+  const context = { ctes, constants }
+  const conditions = [...where.map(predicate => buildPredicate(predicate, context)), ...also]
   return conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
 }
 
-type Context = Omit<Meeting, 'path'>
+type Context = Omit<OperandContext, 'path'>
 
-function together (
-  predicates: readonly Predicate[],
-  write: (predicate: Predicate) => Fragment,
-  operator: Fragment = sql` and `
-): Fragment {
-  return join(predicates.map(write), operator)
-}
-
-function compare (predicate: Predicate, context: Context): Fragment {
-  const write = (inner: Predicate): Fragment => compare(inner, context)
+function buildPredicate (predicate: Predicate, context: Context): Fragment {
+  const joinAll = (predicates: readonly Predicate[], operator: Fragment): Fragment =>
+    join(predicates.map(inner => buildPredicate(inner, context)), operator)
   switch (predicate.kind) {
     case 'and':
-      return sql`(${together(predicate.of, write)})`
+      return sql`(${joinAll(predicate.of, sql` and `)})`
     case 'or':
-      return sql`(${together(predicate.of, write, sql` or `)})`
+      return sql`(${joinAll(predicate.of, sql` or `)})`
     case 'not':
-      return sql`not (${write(predicate.of)})`
+      return sql`not (${buildPredicate(predicate.of, context)})`
     case 'condition':
-      return condition(predicate, context)
+      return buildCondition(predicate, context)
   }
 }
 
-function condition (
-  { column, operator: name, operand }: Condition,
-  { scope, constants = false }: Context
+function buildCondition (
+  { column: path, operator: name, operand }: Condition,
+  { ctes, constants = false }: Context
 ): Fragment {
   const operator: Operator = operators[name]
-  const meeting = { scope, path: column, constants }
-  const left = constants ? identifier(column.column) : comparableValue(column, sql`t`)
-  const document = operand.kind === 'search' ? searchDocument(column, operand.config) : empty
-  return fill(operator.sql, { column: left, operand: right(operand, operator, meeting), document })
+  return fill(operator.sql, {
+    column: constants ? identifier(path.column) : comparableValue(path, sql`t`),
+    operand: buildOperand(operand, operator, { ctes, path, constants }),
+    document: operand.kind === 'search' ? buildSearchDocument(path, operand.config) : empty
+  })
 }
 
-function right (operand: Operand, { takes }: Operator, meeting: Meeting): Fragment {
+function buildOperand (operand: Operand, { takes }: Operator, context: OperandContext): Fragment {
   switch (operand.kind) {
     case 'list': {
-      if (takes !== 'keys') return array(operand, meeting)
-      return sql`(${
-        array(operand, {
-          ...meeting,
-          path: { ...meeting.path, gives: 'text' }
-        })
-      })::text[]`
+      if (takes !== 'keys') return buildArray(operand, context)
+      const path = { ...context.path, gives: 'text' } as const
+      return sql`(${buildArray(operand, { ...context, path })})::text[]`
     }
     case 'quantified': {
-      const list = array(operand.list, meeting)
+      const list = buildArray(operand.list, context)
       return operand.quantifier === 'any' ? sql`any (${list})` : sql`all (${list})`
     }
     case 'bounds':
-      return sql`${single(operand.low, meeting)} and ${single(operand.high, meeting)}`
+      return sql`${buildValue(operand.low, context)} and ${buildValue(operand.high, context)}`
     case 'keyword':
-      return keyword(operand.word)
+      return buildKeyword(operand.word)
     case 'search':
-      return searchArguments(operand, meeting.scope)
+      return buildSearchArguments(operand, context.ctes)
     default:
-      return takes === 'key' ? singleText(operand, meeting.scope) : single(operand, meeting)
+      return takes === 'key' ? buildText(operand, context.ctes) : buildValue(operand, context)
   }
 }

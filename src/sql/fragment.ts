@@ -1,24 +1,22 @@
 /**
- * SQL as an opaque type that a string cannot imitate: text enters only as a literal of the source
- * code, as a quoted identifier or as a parameter. Idea: pg-sql2. This file knows no statement.
+ * SQL as an opaque type, so that no string can be used as SQL by mistake. Text is a literal of the
+ * source code, a quoted identifier or a parameter. The idea comes from pg-sql2.
  */
-
 import { textOf, type Step } from './text-cache.ts'
 
 const brand: unique symbol = Symbol('sql')
 
-/** By template: its texts with every line break and indentation as one space. */
+/** The texts of each template, with every line break and its indentation as one space. */
 const singleLine = new WeakMap<TemplateStringsArray, readonly string[]>()
 
-/** A piece of SQL. Made by the functions of this file alone. */
+/** A piece of SQL. Only the functions of this file create it. */
 export interface Fragment {
   readonly [brand]: Node
 }
 
 type Node =
   /**
-   * Texts of the source code with fragments between them: the same object for every run through the
-   * same line.
+   * Texts of the source code with fragments between them. A template has the same texts each time.
    */
   | {
     readonly kind: 'template',
@@ -32,20 +30,17 @@ type Node =
 interface Parameter {
   readonly kind: 'parameter'
   readonly value: string
-  /** Whether it is one parameter wherever it stands in a statement. */
+  /** Whether all uses of this parameter in a statement have one number. */
   readonly shared: boolean
 }
 
-/**
- * What PostgreSQL is sent: `$1` … in `text` stand for `parameters`, each the text form of its
- * value.
- */
+/** A statement: `$1` … in `text` refer to `parameters`, which are values in their text form. */
 export interface RenderedSql {
   readonly text: string
   readonly parameters: readonly string[]
 }
 
-/** SQL text of the source code with fragments in its holes. */
+/** SQL of the source code, with fragments as values of the template. */
 export function sql (texts: TemplateStringsArray, ...holes: readonly Fragment[]): Fragment {
   let joined = singleLine.get(texts)
   if (joined === undefined) {
@@ -57,66 +52,61 @@ export function sql (texts: TemplateStringsArray, ...holes: readonly Fragment[])
 
 export const empty: Fragment = sql``
 
-/** A name, quoted; dots in it are part of the name. The caller has checked its length. */
+/** A quoted name; dots are part of it. The caller has checked its length. */
 export function identifier (name: string): Fragment {
   return verbatim(`"${name.includes('"') ? name.replaceAll('"', '""') : name}"`)
 }
 
 /**
- * A value that never becomes SQL text. PostgreSQL infers its type from where it stands, so write a
- * cast where it cannot.
+ * A value that never becomes SQL text. PostgreSQL infers its type from the context; write a cast
+ * where it cannot.
  */
 export function parameter (value: string): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: false } }
 }
 
 /**
- * A parameter that is sent once however often this fragment stands in a statement, so it has to be
- * of one type in all places.
+ * A parameter that is sent once, even if a statement uses this fragment several times. It must have
+ * the same type everywhere.
  */
 export function sharedParameter (value: string): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: true } }
 }
 
 /**
- * A number of the configuration as text of the statement. PostgreSQL plans a LIMIT it does not know
- * for a tenth of the rows, and may then keep a plan that reads the whole table (measured: 0.44 ms
- * in the place of 0.05).
+ * A number of the configuration, as text of the statement. For a LIMIT that is a parameter,
+ * PostgreSQL assumes a tenth of the rows, and may then keep a plan that reads the whole table
+ * (measured: 0.44 ms instead of 0.05).
  */
 export function integer (value: number): Fragment {
   return verbatim(String(Math.trunc(value)))
 }
 
 /**
- * A value as text of the statement, for the one place where PostgreSQL allows no parameter (the
- * predicate of a partial index). An escape string, which means the same whatever
- * standard_conforming_strings is.
+ * A value as text of the statement. Values of a request use it only where PostgreSQL allows no
+ * parameter: in the predicate of a partial index. It is an escape string, which does not depend on
+ * standard_conforming_strings.
  */
 export function constant (value: string): Fragment {
   return verbatim(`E'${value.replaceAll(/[\\']/g, '$&$&')}'`)
 }
 
-/**
- * The same fragment, which has no parameters, as one text, so that what every statement contains
- * is put together only once.
- */
+/** A fragment without parameters as one text, so that it is rendered only once. */
 export function fixed (fragment: Fragment): Fragment {
   return verbatim(render(fragment).text)
 }
 
-/**
- * SQL text of one of the tables in schemas/, which is source code, with fragments in its `<holes>`.
- */
+/** SQL text of a table in schemas/, with fragments for its `<placeholders>`. */
 export function fill (text: string, holes: Readonly<Record<string, Fragment>>): Fragment {
-  let parts = cut.get(text)
-  if (parts === undefined) cut.set(text, parts = text.split(/<(\w+)>/))
+  let parts = splitTexts.get(text)
+  if (parts === undefined) splitTexts.set(text, parts = text.split(/<(\w+)>/))
   return join(parts.map((part, i) => i % 2 === 0 ? verbatim(part) : holes[part] as Fragment), empty)
 }
 
-/** By the text: its own pieces, and between them the names of its holes. */
-const cut = new Map<string, readonly string[]>()
+/** For each text of `fill`: its pieces, and between them the names of its placeholders. */
+const splitTexts = new Map<string, readonly string[]>()
 
-/** The fragments one after the other with `separator` between them. */
+/** The fragments, with `separator` between them. */
 export function join (fragments: readonly Fragment[], separator: Fragment): Fragment {
   return { [brand]: { kind: 'list', items: fragments, separator } }
 }
@@ -125,7 +115,7 @@ function verbatim (text: string): Fragment {
   return { [brand]: { kind: 'text', text } }
 }
 
-/** Text and numbered parameters, in the order they first stand. */
+/** Renders a fragment. Parameters are numbered in the order of their first use. */
 export function render (fragment: Fragment): RenderedSql {
   const shape: Step[] = []
   const parameters: string[] = []
@@ -157,10 +147,7 @@ export function render (fragment: Fragment): RenderedSql {
   return { text: textOf(shape), parameters }
 }
 
-/**
- * The text form of a PostgreSQL array of the given elements (docs: "Array Input and Output
- * Syntax").
- */
+/** Returns the text form of a PostgreSQL array (docs: "Array Input and Output Syntax"). */
 export function arrayText (elements: ReadonlyArray<string | number | null>): string {
   return `{${
     elements.map(element =>

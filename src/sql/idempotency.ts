@@ -1,38 +1,37 @@
 /**
- * The statements of a batch with an idempotency key, about the table of deploy/migrate.sql. All of
- * them run as the login role, which alone may touch it: the claim before the role of the token is
- * taken, the storing after it was put down. Everything has its schema written in front, operators
- * too: others may create in the schemas of the login role's search_path, and a trigger of the batch
- * may have changed it.
+ * Statements for batches with an idempotency key. They use the table of deploy/migrate.sql, which
+ * only the login role may access. The claim therefore runs before the role of the token is set, and
+ * the storing after it is reset. All names and operators include their schema: other users may
+ * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
 import { arrayText, constant, integer, parameter, render, sql, type Fragment } from './fragment.ts'
 import type { Statement } from './compile.ts'
 import { raise } from './marker.ts'
-import { answerSetting } from './cte-builder.ts'
 import { checkConnection } from './session.ts'
+import { answerSetting } from './settings.ts'
 
-/** An idempotency key of one request. `principal` and `fingerprint` in hexadecimal digits. */
+/** The idempotency key of a request. `principal` and `fingerprint` are in hexadecimal digits. */
 export interface Key {
-  /** Whose key it is. */
+  /** The owner of the key. */
   readonly principal: string
   readonly text: string
-  /** Of what is asked: another one under the same key is another request. */
+  /** The hash of the request, which detects another request with the same key. */
   readonly fingerprint: string
-  /** Number of the advisory lock that a request holds while it runs. */
+  /** The number of the advisory lock that a request holds while it runs. */
   readonly lock: bigint
-  /** How long the answer is kept. */
+  /** How long the response is stored. */
   readonly ttlSeconds: number
-  /** How long the server waits for what belongs behind the claim. */
+  /** How long the server waits for the statements after the claim. */
   readonly idleTimeoutMs: number
 }
 
-const table = sql`oneflight.idempotency_keys`
+const TABLE = sql`oneflight.idempotency_keys`
 
 /**
- * Takes the key for this transaction, or fails with the marker `busy` (another transaction has it)
- * or `taken` (there is an answer already). The locks of a service that died behind it are not held
- * for ever. The row is inserted and not only looked for: a snapshot may be older than the row, an
- * index never is.
+ * Claims the key for this transaction, or fails with the marker `busy` (another transaction has it)
+ * or `taken` (there is a stored response). The timeouts release the locks of a service that has
+ * died. The statement inserts the row instead of only reading it: a snapshot may be older than the
+ * row, but an index is always current.
  */
 export function claimStatement (
   { principal, text, fingerprint, lock, ttlSeconds, idleTimeoutMs }: Key
@@ -43,7 +42,7 @@ export function claimStatement (
   }, true), ${checkConnection},
         pg_catalog.pg_try_advisory_xact_lock(${parameter(String(lock))}::pg_catalog.int8) as free
     ), i as (
-      insert into ${table} as k (principal, key, fingerprint, expires_at)
+      insert into ${TABLE} as k (principal, key, fingerprint, expires_at)
       select pg_catalog.decode(${parameter(principal)}, 'hex'), ${
     parameter(text)
   }, pg_catalog.decode(${parameter(fingerprint)}, 'hex'),
@@ -64,9 +63,9 @@ export function claimStatement (
 }
 
 /**
- * Puts the role of the token down, and a search_path in which no function or operator of a user can
- * stand. Not prepared, and neither is what follows: a trigger may have put a statement of its own
- * under the name of a prepared one.
+ * Resets the role of the token, and sets a search_path without functions or operators of users.
+ * This statement and the next are not prepared: a trigger may have prepared another statement with
+ * the same name.
  */
 export const releaseStatement: Statement = {
   ...render(
@@ -77,22 +76,22 @@ export const releaseStatement: Statement = {
 }
 
 /**
- * Stores the answers of the operations, from now on. Fails with the marker `session` when one of
- * them is gone: a trigger reset the settings.
+ * Stores the results of the operations; their lifetime starts now. Fails with the marker `session`
+ * if one is missing, because a trigger reset the settings.
  */
 export function storeStatement (
   { principal, text, ttlSeconds }: Key,
   operations: number
 ): Statement {
   const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
-  const gone = raise('session', sql`pg_catalog.pg_backend_pid()`)
+  const missing = raise('session', sql`pg_catalog.pg_backend_pid()`)
   return {
     ...render(
-      sql`update ${table} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)
+      sql`update ${TABLE} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)
         pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), answer = (
         select pg_catalog.array_agg(case when pg_catalog.current_setting(a.name,
           true) operator(pg_catalog.<>) '' then pg_catalog.current_setting(a.name,
-          true) else ${gone} end order by a.position)
+          true) else ${missing} end order by a.position)
         from pg_catalog.unnest(${
         parameter(names)
       }::pg_catalog.text[]) with ordinality as a (name, position)
@@ -103,9 +102,9 @@ export function storeStatement (
 }
 
 /**
- * One row for each operation: whether the key is that of the same request, whether it had not
- * expired so many seconds ago, and the answer. No row: there is no such key. One that has expired
- * is there as long as its row is.
+ * Returns a query with one row per operation: whether the key belongs to the same request, whether
+ * it was still valid `secondsAgo`, and the result. There is no row for an unknown key. An expired
+ * key is known until its row is deleted.
  */
 export function answerText ({ principal, text, fingerprint }: Key, secondsAgo: number): string {
   return render(
@@ -115,27 +114,27 @@ export function answerText ({ principal, text, fingerprint }: Key, secondsAgo: n
       operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
       constant(String(secondsAgo))
     })), a.answer
-    from ${table} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)
+    from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)
     where ${sameKey(principal, text, constant)} order by a.position`
   ).text
 }
 
-/** Waits until no transaction runs under the key. */
+/** Returns a statement that waits until no transaction uses the key. */
 export function waitText ({ lock }: Key): string {
   return `select pg_catalog.pg_advisory_xact_lock(${lock})`
 }
 
 /**
- * Deletes a bounded number of expired keys; answers how many. Rows that a request takes over at
- * this moment are left to it, and for the longest time that a request may take (an hour) those that
- * one may still look for.
+ * Returns a statement that deletes up to `limit` expired keys and returns their number. It skips
+ * rows that a request is about to reuse. It also keeps rows for an hour, the longest time of a
+ * request, because a request may still look for them.
  */
-export function pruneText (most: number): string {
+export function pruneText (limit: number): string {
   return render(sql`with d as (
-      delete from ${table} where ctid operator(pg_catalog.=) any (array(
-        select ctid from ${table} where expires_at operator(pg_catalog.<=) (pg_catalog.now()
+      delete from ${TABLE} where ctid operator(pg_catalog.=) any (array(
+        select ctid from ${TABLE} where expires_at operator(pg_catalog.<=) (pg_catalog.now()
           operator(pg_catalog.-) pg_catalog.make_interval(hours => 1)) order by expires_at limit ${
-    integer(most)
+    integer(limit)
   } for update skip locked
       )) returning 1
     ) select pg_catalog.count(*) as deleted from d`).text

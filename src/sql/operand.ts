@@ -1,10 +1,11 @@
 /**
- * Operands → SQL. A literal is a parameter without a type, so PostgreSQL reads it as the column's
- * own type; only for places in jsonb, whose type is known, it is written.
+ * Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the
+ * column. Only paths into jsonb, whose type is known, need a cast.
  */
 import { isValue, shapeOfReference } from '../plan/document.ts'
 import type { ColumnPath, List, Literal, Operand, Reference, Single } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
+import type { CteBuilder } from './cte-builder.ts'
 import {
   arrayText,
   constant,
@@ -14,89 +15,92 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { documentJson, isJsonNull, referenceJson, referenceText } from './reference.ts'
-import type { CteBuilder } from './cte-builder.ts'
+import { buildDocument, isJsonNull, referenceJson, referenceText } from './reference.ts'
 
-/**
- * Where an operand is used: what it is compared with, or (`stored`) assigned to, and whether it
- * must be written as a constant (see `constant`).
- */
-export interface Meeting {
-  readonly scope: CteBuilder
+export interface OperandContext {
+  readonly ctes: CteBuilder
+  /** The column path that the operand is compared with or assigned to. */
   readonly path: ColumnPath
+  /** Writes literals as constants; see `constant`. */
   readonly constants?: boolean
+  /** Whether the operand is assigned, and not only compared. */
   readonly stored?: boolean
 }
 
-/** One value in the type of what it meets. */
-export function single (operand: Single, meeting: Meeting): Fragment {
-  const { scope, path, stored = false } = meeting
+/** Builds one value of the type of the column path. */
+export function buildValue (operand: Single, context: OperandContext): Fragment {
+  const { ctes, path, stored = false } = context
   switch (operand.kind) {
     case 'null':
       return sql`null`
     case 'literal':
-      return literal(operand, meeting)
+      return buildLiteral(operand, context)
     case 'reference':
-      return typedReference(operand, meeting)
+      return buildReference(operand, context)
     case 'document': {
-      if (operand.pieces[0] === 'null') return scope.jsonNull(path, { refused: !stored })
+      if (operand.pieces[0] === 'null') return ctes.addJsonNull(path, { refuse: !stored })
       const { references: [reference], shape } = operand
       if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
-        return typedReference(reference, meeting)
+        return buildReference(reference, context)
       }
-      return scope.typed(documentJson(operand, scope), path, 'value', shape)
+      return ctes.addValue(buildDocument(operand, ctes), path, { shape })
     }
     case 'column':
       return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
   }
 }
 
-/** A number that is added to what it meets. */
-export function difference (operand: Single, meeting: Meeting): Fragment {
-  const { scope, path } = meeting
+/** Builds a value that is added to the column. */
+export function buildDifference (operand: Single, context: OperandContext): Fragment {
+  const { ctes, path } = context
   if (operand.kind === 'reference') {
-    return scope.typed(referenceJson(operand, scope), path, 'difference')
+    return ctes.addValue(referenceJson(operand, ctes), path, { as: 'difference' })
   }
   const column = sql`t.${identifier(path.column)}`
-  return sql`coalesce(case when false then ${column} - ${column} end, ${single(operand, meeting)})`
+  const value = buildValue(operand, context)
+  return sql`coalesce(case when false then ${column} - ${column} end, ${value})`
 }
 
 /**
- * The value, row or list that a reference means. A value that is only compared may be any JSON,
- * because it is not stored, and the JSON null counts as NULL: both are published alike.
+ * Builds the value, row or list of a reference. A value that is only compared needs no check,
+ * because it is not stored. There the JSON null counts as NULL; published rows do not distinguish
+ * them.
  */
-function typedReference (reference: Reference, { scope, path, stored = false }: Meeting): Fragment {
+function buildReference (
+  reference: Reference,
+  { ctes, path, stored = false }: OperandContext
+): Fragment {
   const compared = isValue(reference) && !stored
   const shape = compared ? 'scalar' : shapeOfReference(reference)
-  const value = scope.typed(referenceJson(reference, scope), path, 'value', shape)
-  if (!scope.careful || compared || !isValue(reference)) return value
-  return sql`coalesce(${value}, ${scope.jsonNull(path, { when: isJsonNull(reference) })})`
+  const value = ctes.addValue(referenceJson(reference, ctes), path, { shape })
+  if (!ctes.checkValues || compared || !isValue(reference)) return value
+  return sql`coalesce(${value}, ${ctes.addJsonNull(path, { when: isJsonNull(reference) })})`
 }
 
-/** A text, e.g. a key of jsonb. */
-export function singleText (operand: Single, scope: CteBuilder): Fragment {
+/** Builds a text, for example a key of jsonb. */
+export function buildText (operand: Single, ctes: CteBuilder): Fragment {
   return operand.kind === 'reference'
-    ? referenceText(operand, scope)
+    ? referenceText(operand, ctes)
     : sql`${parameter((operand as Literal).text)}::text`
 }
 
 /**
- * An array in the array type of what it meets: the literals of a list and its references. They are
- * one array, so the column they are compared with is computed once for each row.
+ * Builds the literals and references of a list as one array of the type of the column path. With
+ * one array, PostgreSQL computes the column that it is compared with once per row.
  */
-export function array ({ literals, references }: List, meeting: Meeting): Fragment {
-  const written = literals.length === 0 ? undefined : literalArray(literals, meeting)
-  if (references === undefined) return written as Fragment
-  const { scope, path } = meeting
-  const read = scope.list(documentJson(references, scope), path)
-  // Without `coalesce` it would be a query after `any`, whose rows are compared.
-  if (written === undefined) return sql`coalesce(${read})`
-  // In a query of its own, which runs once: as a filter it would be computed for each row.
-  return sql`coalesce((select pg_catalog.array_cat(${written}, ${read})))`
+export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
+  const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
+  if (references === undefined) return constantPart as Fragment
+  const { ctes, path } = context
+  const referencePart = ctes.addList(buildDocument(references, ctes), path)
+  // Without `coalesce` it would be a subquery after `any`, whose rows are compared.
+  if (constantPart === undefined) return sql`coalesce(${referencePart})`
+  // The subquery runs once. Without it, array_cat would run for each row.
+  return sql`coalesce((select pg_catalog.array_cat(${constantPart}, ${referencePart})))`
 }
 
-/** `null`, `not null`, `true` … */
-export function keyword (word: Extract<Operand, { kind: 'keyword' }>['word']): Fragment {
+/** Builds the operand of `is`: `null`, `not null`, `true` … */
+export function buildKeyword (word: Extract<Operand, { kind: 'keyword' }>['word']): Fragment {
   switch (word) {
     case null:
       return sql`null`
@@ -109,49 +113,52 @@ export function keyword (word: Extract<Operand, { kind: 'keyword' }>['word']): F
   }
 }
 
-/** The arguments of to_tsquery and its like. */
-export function searchArguments (
+/** Builds the arguments of to_tsquery and similar functions. */
+export function buildSearchArguments (
   { query, config }: Extract<Operand, { kind: 'search' }>,
-  scope: CteBuilder
+  ctes: CteBuilder
 ): Fragment {
-  return sql`${configuration(config)}${singleText(query, scope)}`
+  return sql`${configurationArgument(config)}${buildText(query, ctes)}`
 }
 
 /**
- * What full text searches of a column: a tsvector itself, anything else as text in the given
- * configuration. Which of the two it is the planner finds out, so that an index on the column or on
- * to_tsvector(…) is used: as a tsvector `1` reads `'1'`. The column stands where nothing is ever
- * computed, so a computed column is called once for each row.
+ * Builds the document that a full-text search reads: a tsvector itself, any other type as text in
+ * the given configuration. The planner decides between the two, so an index on the column or on
+ * to_tsvector(…) can be used: as a tsvector, `1` reads `'1'`. That expression is never computed, so
+ * a computed column is called once per row.
  */
-export function searchDocument (path: ColumnPath, config: string | undefined): Fragment {
+export function buildSearchDocument (path: ColumnPath, config: string | undefined): Fragment {
   const value = columnValue(path, sql`t`)
-  const as = configuration(config)
-  if (path.gives === 'json') return sql`to_tsvector(${as}(${value})::jsonb)`
-  if (path.gives === 'text') return sql`to_tsvector(${as}${value})`
+  const argument = configurationArgument(config)
+  if (path.gives === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
+  if (path.gives === 'text') return sql`to_tsvector(${argument}${value})`
   const isVector = sql`coalesce(case when false then ${value} end, '1')::text = '''1'''`
   return sql`case when ${isVector} then ${value}::tsvector
-    else to_tsvector(${as}${value}::text) end`
+    else to_tsvector(${argument}${value}::text) end`
 }
 
-function configuration (config: string | undefined): Fragment {
+function configurationArgument (config: string | undefined): Fragment {
   return config === undefined ? empty : sql`${parameter(config)}::regconfig, `
 }
 
-function literal ({ text, json }: Literal, { scope, path, constants = false }: Meeting): Fragment {
+function buildLiteral (
+  { text, json }: Literal,
+  { ctes, path, constants = false }: OperandContext
+): Fragment {
   if (constants) return constant(text)
-  if (path.gives === 'column') scope.meets(path.column)
+  if (path.gives === 'column') ctes.addParameterType(path.column)
   return path.gives === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
 
-function literalArray (
+function buildLiteralArray (
   literals: readonly Literal[],
-  { scope, path, constants = false }: Meeting
+  { ctes, path, constants = false }: OperandContext
 ): Fragment {
   if (path.gives === 'json') {
     return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   }
   const texts = arrayText(literals.map(({ text }) => text))
   if (constants) return constant(texts)
-  if (path.gives === 'column') scope.meets(path.column)
+  if (path.gives === 'column') ctes.addParameterType(path.column)
   return parameter(texts)
 }

@@ -1,20 +1,20 @@
 /**
- * What an operation answers → SQL.
+ * SQL for the output of an operation.
  */
 import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
 import { columnValue } from './column.ts'
 import { identifier, join, sql, type Fragment } from './fragment.ts'
-import { tableName } from './cte-builder.ts'
+import { tableName } from './table.ts'
 
 /**
- * The rows of `t` as values of the table's own row type, called `row`: unlike `t.*` that is one
- * column whatever the columns are called, and also when there are none.
+ * The rows of `t` as values of the table's row type, with the name `row`. Unlike `t.*` this is one
+ * column for every table, even for a table without columns.
  */
 export function wholeRow (table: TableName): Fragment {
   return sql`t.*::${tableName(table)} as row`
 }
 
-/** `expression as "name", …` of columns that are returned, among which are no aggregates. */
+/** `expression as "name", …` for RETURNING, which has no aggregates. */
 export function returningList (output: readonly OutputColumn[]): Fragment {
   return join(
     output.map(({ name, path }) =>

@@ -1,10 +1,10 @@
 /**
- * References in SQL. An operation that is referred to publishes its rows as JSON in a setting of
- * the transaction; a reader takes them from there, so that depth of references adds no round trip.
- * Whether row and column exist is checked by the publisher (compile.ts): a subselect in the reader
- * is not evaluated when no row needs it.
+ * Builds references to the results of earlier operations. A referenced operation publishes its rows
+ * as JSON in a setting of the transaction (see publication.ts), and the reader takes them from
+ * there. Chains of references therefore need no additional round trip.
  */
 import type { Doubt, JsonDocument, Reference, StoredJson } from '../plan/nodes.ts'
+import type { CteBuilder } from './cte-builder.ts'
 import {
   arrayText,
   constant,
@@ -15,38 +15,48 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { inspected } from './value-checks.ts'
-import { nullRow, nullsName, type CteBuilder } from './cte-builder.ts'
+import { jsonNullsSetting } from './settings.ts'
+import { nullRow } from './table.ts'
+import { verifyDocument } from './value-checks.ts'
 
-/** An expression of type json: the value, the whole row or the list that a reference means. */
-export function referenceJson ({ source, row, column }: Reference, scope: CteBuilder): Fragment {
+/**
+ * Up to this many references are looked up one by one, which costs a third of a join (0.01 ms
+ * instead of 0.03 for one reference).
+ */
+const MAX_CONCATENATED = 8
+
+/** The row number of a reference to a list. */
+const EVERY_ROW = -1
+
+/** The value, the row or the list of a reference, as json. */
+export function referenceJson ({ source, row, column }: Reference, ctes: CteBuilder): Fragment {
   if (row === '*') {
     return sql`(select coalesce(json_agg(element -> ${
       parameter(column as string)
-    }::text), '[]') from ${scope.published(source)} as s, unnest(s.rows) as element)`
+    }::text), '[]') from ${ctes.readPublished(source)} as s, unnest(s.rows) as element)`
   }
   const value = column === undefined ? empty : sql` -> ${parameter(column)}::text`
-  const rows = scope.short(source)
+  const rows = ctes.readPublishedDirectly(source)
   if (rows !== undefined) return sql`(${rows} -> ${parameter(String(row))}::int${value})`
   return sql`(select s.rows[${parameter(String(row + 1))}::int]${value} from ${
-    scope.published(source)
+    ctes.readPublished(source)
   } as s)`
 }
 
-/** The same as text: strings without quotes. */
-export function referenceText (reference: Reference, scope: CteBuilder): Fragment {
-  return sql`(select json_build_array(${referenceJson(reference, scope)}) ->> 0)`
+/** The value of a reference as text; strings are without quotes. */
+export function referenceText (reference: Reference, ctes: CteBuilder): Fragment {
+  return sql`(select json_build_array(${referenceJson(reference, ctes)}) ->> 0)`
 }
 
-/** Whether the value that a reference means is the JSON null; see `publishing` of compile.ts. */
+/** A condition: the value of a reference is the JSON null. See publishJsonNulls. */
 export function isJsonNull ({ source, row, column }: Reference): Fragment {
-  const nulls = sql`current_setting(${parameter(nullsName(source))})::jsonb`
+  const nulls = sql`current_setting(${parameter(jsonNullsSetting(source))})::jsonb`
   return sql`(${nulls} -> ${parameter(String(row))}::int) ? ${parameter(column as string)}::text`
 }
 
 /**
- * Of a column in a document, as an array: the rows, from 1, in which a reference means the JSON
- * null.
+ * The numbers, from 1, of the rows in which the reference for a column is the JSON null, as an
+ * array.
  */
 export function jsonNullRows (places: Doubt['places']): Fragment {
   const list = (items: ReadonlyArray<string | number | null>): Fragment =>
@@ -58,57 +68,28 @@ export function jsonNullRows (places: Doubt['places']): Fragment {
       ${list(references.map(({ row }) => row))}::int[],
       ${list(references.map(({ column }) => column as string))}::text[])
       as p (row, source, at, key)
-    where (current_setting(${constant(nullsName(''))} || p.source)::jsonb -> p.at) ? p.key)`
+    where (current_setting(${constant(jsonNullsSetting(''))} || p.source)::jsonb -> p.at) ? p.key)`
 }
 
-// In a document, in the place of a row number.
-const everyRow = -1
-
-/** An expression of type json: a document, its references filled in by the server. */
-export function documentJson ({ pieces, references }: JsonDocument, scope: CteBuilder): Fragment {
+/** Builds a document as json, in which PostgreSQL replaces the references with their values. */
+export function buildDocument (
+  { pieces, references }: JsonDocument,
+  ctes: CteBuilder
+): Fragment {
   const [reference] = references
   if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
-  if (pieces.every(piece => piece === '')) return referenceJson(reference, scope)
-  if (references.length <= fewReferences) return concatenation(pieces, references, scope)
-  const sources = [...new Set(references.map(({ source }) => source))]
-  // Joined and not looked up once a reference: 1000 references then cost like literals.
-  const rows = join(
-    sources.map(source =>
-      sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
-    from ${
-        scope.published(source)
-      } as s, unnest(s.rows) with ordinality as elements (element, position)`
-    ),
-    sql` union all `
-  )
-  const lists = references.filter(({ row }) => row === '*')
-  return sql`(with published as (${rows})${
-    lists.length === 0 ? empty : sql`, lists as (${listValues(lists)})`
-  }
-    select string_agg(cut.piece || coalesce(${
-    lists.length === 0 ? empty : sql`lists.value, `
-  }(case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), ''
-    order by cut.position)
-    from unnest(${parameter(arrayText(pieces))}::text[], ${
-    parameter(arrayText(references.map(({ source }) => source)))
-  }::int[],
-      ${parameter(arrayText(references.map(({ row }) => row === '*' ? everyRow : row)))}::int[], ${
-    parameter(arrayText(references.map(({ column }) => column ?? null)))
-  }::text[]
-    ) with ordinality as cut (piece, source, row, key, position)
-    left join published as found on found.source = cut.source and found.row = cut.row${
-    lists.length === 0
-      ? empty
-      : sql` left join lists on lists.source = cut.source and lists.key = cut.key and cut.row = ${
-        parameter(String(everyRow))
-      }::int`
-  })::json`
+  if (pieces.every(piece => piece === '')) return referenceJson(reference, ctes)
+  if (references.length <= MAX_CONCATENATED) return concatenation(pieces, references, ctes)
+  return joinPieces(pieces, references, ctes)
 }
 
-/** The same, followed into the types of the columns; `positions` are those of its rows. */
-export function inspectedDocument (
+/**
+ * Builds a document of rows or of new values, and checks its values against the types of their
+ * columns. `positions` are the positions of the rows in the request.
+ */
+export function buildVerifiedDocument (
   { document, doubts }: StoredJson,
-  scope: CteBuilder,
+  ctes: CteBuilder,
   positions?: readonly number[]
 ): Fragment {
   const members = doubts.map(({ column }) => ({
@@ -116,30 +97,73 @@ export function inspectedDocument (
     example: sql`n.${identifier(column)}`,
     label: column
   }))
-  const source = sql`, json_populate_record(${nullRow(scope.table)}, '{}') as n`
-  return inspected(documentJson(document, scope), members, { positions, source })
+  const from = sql`, json_populate_record(${nullRow(ctes.table)}, '{}') as n`
+  return verifyDocument(buildDocument(document, ctes), members, { positions, from })
 }
 
-/**
- * Up to this many references are looked up one by one, which costs a third of putting them together
- * by a join (0.01 ms in the place of 0.03 for one).
- */
-const fewReferences = 8
-
+/** Concatenates the pieces of a document and its references. */
 function concatenation (
   pieces: readonly string[],
   references: readonly Reference[],
-  scope: CteBuilder
+  ctes: CteBuilder
 ): Fragment {
   const parts = pieces.flatMap((piece, i) => {
     const reference = references[i]
     const text = sql`${parameter(piece)}::text`
-    return reference === undefined ? [text] : [text, sql`${referenceJson(reference, scope)}::text`]
+    return reference === undefined ? [text] : [text, sql`${referenceJson(reference, ctes)}::text`]
   })
   return sql`concat(${join(parts, sql`, `)})::json`
 }
 
-/** Every list that is referred to, as JSON text: once, however often it is. */
+/**
+ * Puts a document together by a join. A lookup per reference would be slower: this way 1000
+ * references cost as much as literals.
+ */
+function joinPieces (
+  pieces: readonly string[],
+  references: readonly Reference[],
+  ctes: CteBuilder
+): Fragment {
+  const rows = publishedRows(references, ctes)
+  const lists = references.filter(({ row }) => row === '*')
+  const hasLists = lists.length > 0
+  const sources = parameter(arrayText(references.map(({ source }) => source)))
+  const numbers = references.map(({ row }) => row === '*' ? EVERY_ROW : row)
+  const keys = parameter(arrayText(references.map(({ column }) => column ?? null)))
+  return sql`(with published as (${rows})${
+    hasLists ? sql`, lists as (${listValues(lists)})` : empty
+  }
+    select string_agg(cut.piece || coalesce(${
+    hasLists ? sql`lists.value, ` : empty
+  }(case when cut.key is null then found.element else found.element -> cut.key end)::text, ''), ''
+    order by cut.position)
+    from unnest(${parameter(arrayText(pieces))}::text[], ${sources}::int[],
+      ${parameter(arrayText(numbers))}::int[], ${keys}::text[]
+    ) with ordinality as cut (piece, source, row, key, position)
+    left join published as found on found.source = cut.source and found.row = cut.row${
+    hasLists ? joinLists() : empty
+  })::json`
+}
+
+function joinLists (): Fragment {
+  const everyRow = sql`${parameter(String(EVERY_ROW))}::int`
+  return sql` left join lists on lists.source = cut.source and lists.key = cut.key
+      and cut.row = ${everyRow}`
+}
+
+/** All rows of the operations that the references read. */
+function publishedRows (references: readonly Reference[], ctes: CteBuilder): Fragment {
+  const sources = [...new Set(references.map(({ source }) => source))]
+  const queries = sources.map(source =>
+    sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
+    from ${
+      ctes.readPublished(source)
+    } as s, unnest(s.rows) with ordinality as elements (element, position)`
+  )
+  return join(queries, sql` union all `)
+}
+
+/** The distinct lists of the references, each as JSON text. */
 function listValues (lists: readonly Reference[]): Fragment {
   const distinct = [
     ...new Map(lists.map(list => [JSON.stringify([list.source, list.column]), list])).values()

@@ -1,40 +1,48 @@
 /**
- * Select → SQL.
+ * Builds the SELECT of a select operation.
  */
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
+import type { CteBuilder } from './cte-builder.ts'
+import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { whereClause } from './filter.ts'
 import { wholeRow } from './output.ts'
-import { tableName, type CteBuilder } from './cte-builder.ts'
+import { tableName } from './table.ts'
 
-/**
- * The query alone, whose rows are one value `row` each; how many of them are read is the caller's
- * business.
- */
-export function selectStatement (node: SelectNode, scope: CteBuilder): Fragment {
+const ROW = sql`t`
+const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
+const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
+const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
+const LOCK_MODES = {
+  update: sql`update`,
+  no_key_update: sql`no key update`,
+  share: sql`share`,
+  key_share: sql`key share`
+}
+const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
+
+/** Builds a query whose rows are one value `row` each. The caller limits the number of rows. */
+export function buildSelect (node: SelectNode, ctes: CteBuilder): Fragment {
   const { output, where } = node
-  const from = sql`from ${tableName(scope.table)} as t`
-  const columns = collectColumns(orderedPlaces(node))
+  const from = sql`from ${tableName(ctes.table)} as t`
+  const columns = collectColumns(orderedPaths(node))
   if (output === undefined) {
-    const end = ending(node, columns.comparable)
-    return sql`select ${wholeRow(scope.table)} ${from}${columns.guard()}${
-      whereClause(where, scope)
+    const end = buildEnd(node, columns.comparable)
+    return sql`select ${wholeRow(ctes.table)} ${from}${columns.guard()}${
+      buildWhere(where, ctes)
     }${end}`
   }
   const grouped = node.groupBy.length > 0
-  const answered = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
+  const selected = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
   const groups = grouped
     ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}`
     : empty
-  const end = ending(node, columns.comparable)
-  return sql`select p.*::record as row${scope.exposed(sql`p`)}
-    from (select ${answered} ${from}${columns.guard()}${
-    whereClause(where, scope)
+  const end = buildEnd(node, columns.comparable)
+  return sql`select p.*::record as row${ctes.exposedColumns(sql`p`)}
+    from (select ${selected} ${from}${columns.guard()}${
+    buildWhere(where, ctes)
   }${groups}${end}) as p`
 }
-
-const row = sql`t`
 
 function outputColumn (
   { name, path, aggregate }: OutputColumn,
@@ -46,115 +54,108 @@ function outputColumn (
     : grouped
       ? columns.comparable(path)
       : columns.plain(path)
-  return sql`${aggregate === undefined ? value : sql`${aggregates[aggregate]}(${value})`} as ${
+  return sql`${aggregate === undefined ? value : sql`${AGGREGATES[aggregate]}(${value})`} as ${
     identifier(name)
   }`
 }
 
-const aggregates = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
-
-/** The columns that a select reads: how each is written, and what keeps aggregates out. */
+/** Writes the columns that a select reads. */
 interface Columns {
+  /** The value of a column path as it is returned. */
   plain(path: ColumnPath): Fragment
+  /** The value of a column path as it is compared. */
   comparable(path: ColumnPath): Fragment
+  /** The joins after the table. All columns must have been written before. */
   guard(): Fragment
 }
 
 /**
- * Places in json or jsonb that a select both answers and orders by. None where groups are made,
- * which answer what is compared. None where rows are locked: when another transaction changed a row
- * meanwhile, PostgreSQL reads the row again, but not a query beside the table.
+ * Returns the paths into json or jsonb that a select both returns and orders by. With groups there
+ * are none, because a group returns the value that is compared. With locks there are none either:
+ * if another transaction has changed a row, PostgreSQL reads the row again, but not the joined
+ * subquery.
  */
-function orderedPlaces ({ output = [], groupBy, order, lock }: SelectNode): readonly ColumnPath[] {
+function orderedPaths ({ output = [], groupBy, order, lock }: SelectNode): readonly ColumnPath[] {
   if (groupBy.length > 0 || lock !== undefined) return []
   const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
-  const places = new Map<string, ColumnPath>()
+  const paths = new Map<string, ColumnPath>()
   for (const { path, aggregate } of output) {
     const key = JSON.stringify(path)
-    if (path?.gives === 'json' && aggregate === undefined && ordered.has(key)) places.set(key, path)
+    if (path?.gives === 'json' && aggregate === undefined && ordered.has(key)) paths.set(key, path)
   }
-  return [...places.values()]
+  return [...paths.values()]
 }
 
 /**
- * The same place in a column is always the same fragment, so its keys are the same parameters and
- * GROUP BY, ORDER BY and the answer mean one expression: PostgreSQL computes it once for each row.
- * In json they mean two, because json is answered as it is and compared as jsonb. Places that are
- * `shared` are therefore computed in a query beside the table. Unless the place is volatile,
- * PostgreSQL merges that query into the one around it, so an index can still give the order.
+ * Writes the same path always as the same fragment, so its keys are the same parameters. GROUP BY,
+ * ORDER BY and the output are then one expression, which PostgreSQL computes once per row.
  *
- * `t."count"` means count(t) where the table has no such column, which would turn the select into
- * an aggregate. The guard names every column once more in a query of its own, where PostgreSQL
- * refuses aggregates. It joins on false, so nothing in it is ever evaluated: a computed column that
- * is volatile or returns a set is called once, and an index can still give the order.
+ * A json path is two expressions, because it is returned as json and compared as jsonb. The
+ * `shared` paths are therefore computed in a joined subquery. Unless a path is volatile, PostgreSQL
+ * merges the subquery into the outer query, so an index can still provide the order.
+ *
+ * If the table has no column "count", `t."count"` is count(t), which would turn the select into an
+ * aggregate. The guard names every column again in a subquery, in which PostgreSQL refuses
+ * aggregates. It joins on false, so PostgreSQL never evaluates it: a computed column that is
+ * volatile or returns a set is called once, and an index can still provide the order.
  */
 function collectColumns (shared: readonly ColumnPath[]): Columns {
   const values = new Map<string, Fragment>()
   const names = new Set<string>()
-  const places = shared.map((path, i) => {
+  const sharedValues = shared.map((path, i) => {
     const name = identifier(String(i))
     values.set(JSON.stringify(path), sql`c.${name}`)
     values.set(`comparable ${JSON.stringify(path)}`, sql`(c.${name})::jsonb`)
-    return sql`${columnValue(path, row)} as ${name}`
+    return sql`${columnValue(path, ROW)} as ${name}`
   })
-  const computed = places.length === 0
+  const subquery = sharedValues.length === 0
     ? empty
-    : sql` cross join lateral (select ${join(places, sql`, `)}) as c`
-  const remember = (key: string, path: ColumnPath, make: typeof columnValue): Fragment => {
+    : sql` cross join lateral (select ${join(sharedValues, sql`, `)}) as c`
+  const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
     names.add(path.column)
-    const value = values.get(key) ?? make(path, row)
+    const value = values.get(key) ?? create(path, ROW)
     values.set(key, value)
     return value
   }
   return {
-    plain: path => remember(JSON.stringify(path), path, columnValue),
-    comparable: path => remember(`comparable ${JSON.stringify(path)}`, path, comparableValue),
+    plain: path => write(JSON.stringify(path), path, columnValue),
+    comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
     guard () {
       const named = [...names].map((name, i) =>
         sql`t.${identifier(name)} as ${identifier(String(i))}`
       )
       if (named.length === 0) return empty
-      return sql`${computed} left join lateral (select ${join(named, sql`, `)}) as g on false`
+      return sql`${subquery} left join lateral (select ${join(named, sql`, `)}) as g on false`
     }
   }
 }
 
-function ending (
+/** Builds everything after GROUP BY: the order, the limits and the lock. */
+function buildEnd (
   { order, limit, offset, lock }: SelectNode,
   column: (path: ColumnPath) => Fragment
 ): Fragment {
-  return sql`${orderClause(order, column)}${
+  return sql`${buildOrder(order, column)}${
     limit === undefined ? empty : sql` limit ${parameter(String(limit))}`
   }${offset === undefined ? empty : sql` offset ${parameter(String(offset))}`}${
-    lock === undefined ? empty : lockClause(lock)
+    lock === undefined ? empty : buildLock(lock)
   }`
 }
 
-function orderClause (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {
+function buildOrder (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {
   if (order.length === 0) return empty
   return sql` order by ${
     join(
       order.map(({ by, direction, nulls }) =>
         sql`${typeof by === 'string' ? identifier(by) : column(by)}${
-          direction === undefined ? empty : directions[direction]
-        }${nulls === undefined ? empty : nullsAt[nulls]}`
+          direction === undefined ? empty : DIRECTIONS[direction]
+        }${nulls === undefined ? empty : NULLS[nulls]}`
       ),
       sql`, `
     )
   }`
 }
 
-const directions = { asc: sql` asc`, desc: sql` desc` }
-const nullsAt = { first: sql` nulls first`, last: sql` nulls last` }
-
-function lockClause ({ mode, wait }: NonNullable<SelectNode['lock']>): Fragment {
-  return sql` for ${modes[mode]} of t${wait === undefined ? empty : waits[wait]}`
+function buildLock ({ mode, wait }: NonNullable<SelectNode['lock']>): Fragment {
+  return sql` for ${LOCK_MODES[mode]} of t${wait === undefined ? empty : LOCK_WAITS[wait]}`
 }
-
-const modes = {
-  update: sql`update`,
-  no_key_update: sql`no key update`,
-  share: sql`share`,
-  key_share: sql`key share`
-}
-const waits = { nowait: sql` nowait`, skip_locked: sql` skip locked` }

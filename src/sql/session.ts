@@ -1,6 +1,6 @@
 /**
- * The session scope as one statement: everything a transaction relies on, set for this transaction
- * alone. A trigger can leave any setting behind on a connection, so nothing is taken as given.
+ * Builds the statement that sets the role and all settings of a transaction, for this transaction
+ * only. A trigger can leave any setting changed on a connection, so every setting is set again.
  */
 import {
   constant,
@@ -13,55 +13,52 @@ import {
   type Fragment
 } from './fragment.ts'
 import type { Statement } from './compile.ts'
-import { SEARCH_PATH } from './marker.ts'
+import { SEARCH_PATH } from './session-checks.ts'
 
-/**
- * Who runs the batch. `claims` is JSON text: the token's own payload, or `{"role": …}` for the
- * anonymous role.
- */
+/** The identity and the settings of a batch. */
 export interface Session {
   readonly role: string
+  /** JSON text: the payload of the token, or `{"role": …}` for the anonymous role. */
   readonly claims: string
   readonly requestId: string
   /**
-   * Whether the batch is to change anything: then its transaction is given its id at once, and a
-   * lost one can be asked after.
+   * Whether the batch can write. Then its transaction gets an id, by which its status is looked up.
    */
   readonly writes?: boolean
-  /** Further settings of the transaction. */
+  /** Additional settings of the transaction. */
   readonly settings?: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 /**
- * What `ALTER ROLE … SET` gave to each role, by its name: settings that a transaction under the
- * role may make. PostgreSQL applies them at login alone, and SET ROLE is none.
+ * The settings of `ALTER ROLE … SET` by role, as far as a transaction may set them. PostgreSQL
+ * applies them only at login, not for SET ROLE.
  */
 export type RoleSettings = ReadonlyMap<
   string,
   ReadonlyArray<readonly [name: string, value: string]>
 >
 
-/** What the settings of a transaction depend on; read when its connection was opened. */
+/** Facts about the database that were read when the connection was opened. */
 export interface ConnectionFacts {
   readonly roleSettings: RoleSettings
-  /** Schemas that follow DB_SCHEMAS on search_path and that no operation can name. */
+  /** Schemas after DB_SCHEMAS in search_path. Operations cannot name them. */
   readonly extraSchemas: readonly string[]
 }
 
 const NO_FACTS: ConnectionFacts = { roleSettings: new Map(), extraSchemas: [] }
 
-/** What is the same for every transaction of the service. Times in milliseconds. */
+/** Settings that are the same for every transaction. Times are in milliseconds. */
 export interface SessionDefaults {
   readonly schemas: readonly string[]
   readonly statementTimeoutMs: number
   readonly lockTimeoutMs: number
-  /** How long the server waits for the rest of a flight of which only a part arrived. */
+  /** How long the server waits for the rest of a pipeline that has arrived in part. */
   readonly idleTimeoutMs: number
 }
 
 /**
- * A service that is killed with SIGKILL must not hold its locks until the statement ends.
- * PostgreSQL on Windows takes only 0.
+ * Makes PostgreSQL cancel the statement of a client that is gone. Without it, a service killed with
+ * SIGKILL would hold its locks until the statement ends. PostgreSQL on Windows accepts only 0.
  */
 export const checkConnection: Fragment =
   sql`pg_catalog.set_config('client_connection_check_interval', case
@@ -69,24 +66,56 @@ export const checkConnection: Fragment =
     end, true)`
 
 /**
- * `select <transaction id or null>, <start of the server>, <its clock>, set_config(…, true), …`:
- * its text is the same for every request that writes, and for every other one, so it is prepared on
- * each connection; roles with settings of their own have one by the number of these. Names are
- * written in full, for it may have to put right a search_path.
+ * Builds `select <transaction id or null>, <start of the server>, <its clock>, set_config(…, true),
+ * …`. All batches that write have one text, and so have all other batches, so the statement is
+ * prepared on each connection. Roles with their own settings have one text per number of settings.
+ * All names include their schema, because the search_path may have been changed.
  */
 export function sessionStatement (
   session: Session,
   defaults: SessionDefaults,
   connection: ConnectionFacts = NO_FACTS
 ): Statement {
-  const { roleSettings, extraSchemas } = connection
+  const columns = [
+    ...transactionColumns(session.writes === true),
+    // The role is reset first and set last: the login role may have privileges on settings that
+    // other roles lack.
+    sql`pg_catalog.set_config('role', 'none', true)`,
+    ...buildSettings(session, defaults, connection),
+    checkConnection,
+    buildRole(session.role)
+  ]
+  return { ...render(sql`select ${join(columns, sql`, `)}`), prepare: true }
+}
+
+/**
+ * The columns that identify the transaction, for batches that write. An id for every select would
+ * bring the next VACUUM FREEZE nearer, and a standby cannot assign one.
+ */
+function transactionColumns (writes: boolean): readonly Fragment[] {
+  if (!writes) return [sql`null`]
+  const seconds = (time: Fragment): Fragment => sql`extract(epoch from ${time})::pg_catalog.text`
+  return [
+    sql`pg_catalog.pg_current_xact_id()::pg_catalog.text`,
+    seconds(sql`pg_catalog.pg_postmaster_start_time()`),
+    seconds(sql`pg_catalog.clock_timestamp()`)
+  ]
+}
+
+/**
+ * The settings of the transaction. Of two values for one setting the last one counts: settings of
+ * the role override the timeouts, and the settings after them override those of the role.
+ */
+function buildSettings (
+  session: Session,
+  defaults: SessionDefaults,
+  { roleSettings, extraSchemas }: ConnectionFacts
+): readonly Fragment[] {
   const schemas = [...defaults.schemas, ...extraSchemas].map(name => render(identifier(name)).text)
-  // pg_temp at the end: where it is not named it comes first, and a temporary table would stand
-  // before the real one.
+  // pg_temp is last. If it is not named it comes first, and a temporary table would hide the real
+  // one.
   const path = constant([...schemas, 'pg_temp'].join(', '))
-  // Of a name that comes twice the last one counts: settings of the role take the place of the
-  // timeouts, and the others that of theirs.
-  const settings = [
+  return [
     setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
     setting(sql`'lock_timeout'`, constant(String(defaults.lockTimeoutMs))),
     ...[...roleSettings.get(session.role) ?? [], ...session.settings ?? []].map(([name, value]) =>
@@ -97,42 +126,26 @@ export function sessionStatement (
     setting(sql`'search_path'`, path),
     setting(constant(SEARCH_PATH), path),
     setting(sql`'idle_in_transaction_session_timeout'`, constant(String(defaults.idleTimeoutMs))),
-    fixed
+    FIXED_SETTINGS
   ]
-  // First none and last the batch's: the login role may hold rights on settings that other roles
-  // lack. To be the login role is refused here as well, for a pooler may log in under another name
-  // than the URL has; no role has the name ''.
-  const none = sql`pg_catalog.set_config('role', 'none', true)`
-  const name = sql`${sharedParameter(session.role)}::pg_catalog.text`
-  const role =
-    sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${name} then ''
-      else ${name} end, true)`
-  // Only where it is needed: an id taken by every select would bring the next VACUUM FREEZE nearer,
-  // and a standby has none to give.
-  const xid = session.writes === true
-    ? sql`pg_catalog.pg_current_xact_id()::pg_catalog.text`
-    : sql`null`
-  const seconds = (time: Fragment): Fragment => sql`extract(epoch from ${time})::pg_catalog.text`
-  const whereabouts = session.writes === true
-    ? [
-        seconds(sql`pg_catalog.pg_postmaster_start_time()`),
-        seconds(sql`pg_catalog.clock_timestamp()`)
-      ]
-    : []
-  return {
-    ...render(
-      sql`select ${join([xid, ...whereabouts, none, ...settings, checkConnection, role], sql`, `)}`
-    ),
-    prepare: true
-  }
+}
+
+/**
+ * Sets the role. It refuses the login role, because a pooler may log in with another name than the
+ * URL has: no role has the name ''.
+ */
+function buildRole (role: string): Fragment {
+  const name = sql`${sharedParameter(role)}::pg_catalog.text`
+  return sql`pg_catalog.set_config('role', case when session_user operator(pg_catalog.=) ${name}
+    then '' else ${name} end, true)`
 }
 
 function setting (name: Fragment, value: Fragment): Fragment {
   return sql`pg_catalog.set_config(${name}, ${value}, true)`
 }
 
-/** Written out, and not sent as parameters each time. */
-const fixed = join(
+/** Settings with fixed values, as text instead of parameters. */
+const FIXED_SETTINGS = join(
   [
     ['row_security', 'on'],
     ['client_encoding', 'UTF8'],

@@ -1,45 +1,42 @@
 /**
- * Update → SQL. The new values that do not depend on the row are computed once, before any row is
- * touched.
+ * Builds the UPDATE of an update operation. New values that do not depend on the row are computed
+ * once, before any row is read.
  */
 import type { UpdateNode } from '../plan/nodes.ts'
-import { assignment } from './assignment.ts'
+import { buildAssignment } from './assignment.ts'
+import type { CteBuilder } from './cte-builder.ts'
+import { buildWhere } from './filter.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
-import { whereClause } from './filter.ts'
-import { documentJson, inspectedDocument, isJsonNull } from './reference.ts'
-import { nullRow, tableName, type CteBuilder } from './cte-builder.ts'
+import { buildDocument, buildVerifiedDocument, isJsonNull } from './reference.ts'
+import { nullRow, tableName } from './table.ts'
 
 /**
- * The update alone; `returning` is added by the caller. Not `set (a, b, …) = (select …)`:
- * PostgreSQL plans that in memory that grows with the square of the columns (measured: 2500 columns
- * 1.4 GB, 12 000 columns the whole machine, and no timeout ends it).
+ * Builds the statement without `returning`. It does not use `set (a, b, …) = (select …)`, which
+ * PostgreSQL plans in memory that grows with the square of the columns (measured: 2500 columns took
+ * 1.4 GB, and 12 000 columns the whole machine; no timeout stops it).
  */
-export function updateStatement (
+export function buildUpdate (
   { table, columns, set, computed, where }: UpdateNode,
-  scope: CteBuilder
+  ctes: CteBuilder
 ): Fragment {
-  const plain = columns.map(column => sql`${identifier(column)} = ${newValue(column, set, scope)}`)
-  const assignments = join([...plain, ...computed.map(value => assignment(value, scope))], sql`, `)
-  const document = scope.careful ? inspectedDocument(set, scope) : documentJson(set.document, scope)
-  const from = columns.length === 0
-    ? empty
-    : sql` from ${
-      scope.stored(
-        sql`json_populate_record(${nullRow(table)}, ${document})`,
-        columns
-      )
-    }`
-  const also = scope.undoubted(set.doubts)
-  return sql`update ${tableName(table)} as t set ${assignments}${from}${
-    whereClause(where, scope, { also })
+  const stored = columns.map(column => sql`${identifier(column)} = ${newValue(column, set, ctes)}`)
+  const assignments = [...stored, ...computed.map(value => buildAssignment(value, ctes))]
+  const document = ctes.checkValues
+    ? buildVerifiedDocument(set, ctes)
+    : buildDocument(set.document, ctes)
+  const rows = sql`json_populate_record(${nullRow(table)}, ${document})`
+  const from = columns.length === 0 ? empty : sql` from ${ctes.addStoredRows(rows, columns)}`
+  const also = ctes.checkStoredRows(set.doubts)
+  return sql`update ${tableName(table)} as t set ${join(assignments, sql`, `)}${from}${
+    buildWhere(where, ctes, { also })
   }`
 }
 
-function newValue (column: string, { doubts }: UpdateNode['set'], scope: CteBuilder): Fragment {
+function newValue (column: string, { doubts }: UpdateNode['set'], ctes: CteBuilder): Fragment {
   const value = sql`x.${identifier(column)}`
   const [place] = doubts.find(doubt => doubt.column === column)?.places ?? []
-  if (!scope.careful || place === undefined) return value
-  const jsonNull = scope.jsonNull(
+  if (!ctes.checkValues || place === undefined) return value
+  const jsonNull = ctes.addJsonNull(
     { column, keys: [], gives: 'column' },
     { when: isJsonNull(place.reference) }
   )

@@ -1,11 +1,12 @@
 /**
- * Whether JSON fits the type it is read in. PostgreSQL drops members that a composite type does not
- * have, and stores an array or an object in a text column as its JSON text. Both are refused here.
+ * Checks that JSON fits the type it is converted to. PostgreSQL drops members that a composite type
+ * does not have, and stores an array or an object in a text column as JSON text. Both are refused.
  *
- * A first attempt only asks whether that can happen at all (`undoubted`), by the number of the
- * type. Each function in an expression costs a backend 0.6 us before it is ever called, so there
- * are as few of them as possible. Where it can, the batch runs again, carefully: `inspected`
- * follows the JSON into the type by the catalogue, and names the first place that does not fit.
+ * The first attempt only checks, by the number of the type, whether that can happen
+ * (`buildValueCheck`). Each function in an expression costs a backend 0.6 us before it is called,
+ * so these checks use few functions. If a check fails, the batch runs again with `checkValues`:
+ * `verifyDocument` compares the JSON with the type by the catalogue, and reports the first value
+ * that does not fit.
  */
 import type { JsonShape } from '../plan/nodes.ts'
 import {
@@ -18,48 +19,46 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { raiseInspection, raiseText } from './marker.ts'
+import { raiseInspect, raiseText } from './marker.ts'
 
 const oids = (...types: readonly number[]): Fragment =>
   fixed(sql`${constant(arrayText(types))}::pg_catalog.oid[]`)
 
-/** jsonb and json (numbers of pg_type.dat): they hold JSON as it is. */
-const json = [3802, 114]
-
-const jsonTypes = oids(...json)
-
-/**
- * Types in which an array of plain values is what it was: json, and arrays of int4, int8, uuid,
- * numeric, text and varchar. Whatever else there is goes the careful way. No more than eight: of a
- * longer list PostgreSQL makes a hash table first.
- */
-const listTypes = oids(...json, 1007, 1016, 2951, 1231, 1009, 1015)
-
-/** An element of an array, `{…}`, and a JSON object. An array has no `:` after its first string. */
-const element = String.raw`\{(.*[{,])?"?([[{(']|\\\\x[57]b)`
-const object = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
+/** jsonb and json (numbers of pg_type.dat), which store any JSON. */
+const JSON_OIDS = [3802, 114]
+const JSON_TYPES = oids(...JSON_OIDS)
 
 /**
- * How values look, as text, that may not be what a reference meant.
- * - In json and jsonb only NULL, which may have been the JSON null.
- * - In text[] an element that begins like an array or an object.
- * - Elsewhere JSON text of an array or an object, also in the digits of bytea, a composite `(…)`,
- *   a tsvector or tsquery `'…'`; and the same in an element of an array.
- * - Elsewhere, where it was an array: also whatever is no array of PostgreSQL. `[1,2,3]` is a date,
- *   too.
+ * Types that store an array of scalars unchanged: json, and arrays of int4, int8, uuid, numeric,
+ * text and varchar. Other types need the second attempt. For more than eight types PostgreSQL would
+ * first build a hash table.
  */
-const patterns = {
+const LIST_TYPES = oids(...JSON_OIDS, 1007, 1016, 2951, 1231, 1009, 1015)
+
+/** A nested value in the text form of an array, `{…}`, and a JSON object. */
+const ELEMENT = String.raw`\{(.*[{,])?"?([[{(']|\\\\x[57]b)`
+const OBJECT = String.raw`\{\s*"([^"\\]|\\.)*"\s*:`
+
+/**
+ * Regular expressions for the text of values that may differ from the JSON:
+ * - `json`: in json and jsonb only NULL, which may have been the JSON null.
+ * - `textArray`: in text[] an element that starts like an array or an object.
+ * - `reference`: in other types the JSON text of an array or an object, also as the digits of
+ *   bytea, a composite `(…)`, a tsvector or tsquery `'…'`, or as an element of an array.
+ * - `array`: in other types, if the JSON was an array, also any text that is not a PostgreSQL
+ *   array. For example, `[1,2,3]` is also a date.
+ */
+const PATTERNS = {
   json: constant('^NULL$'),
   textArray: constant('[{,]"?[[{]'),
   reference: constant(
-    String.raw`^(\[(.*\])?$|\{(\s*\})?$|\(.*\)$|'|\\x[57]b|${object}|${element})`
+    String.raw`^(\[(.*\])?$|\{(\s*\})?$|\(.*\)$|'|\\x[57]b|${OBJECT}|${ELEMENT})`
   ),
-  array: constant(`^([^{]|${object}|${element})`)
+  array: constant(`^([^{]|${OBJECT}|${ELEMENT})`)
 }
 
 /**
- * `oid` of the type of an expression; for a domain, of its base type. The expression is not
- * computed.
+ * The `oid` of an expression's type, or of a domain's base type. The expression is not computed.
  */
 function typeOf (value: Fragment): Fragment {
   return sql`pg_catalog.pg_typeof(case when false then ${value} end)::pg_catalog.oid`
@@ -67,51 +66,55 @@ function typeOf (value: Fragment): Fragment {
 
 /** Whether the type of an expression is json or jsonb. */
 export function isJson (value: Fragment): Fragment {
-  return sql`${typeOf(value)} operator(pg_catalog.=) any (${jsonTypes})`
+  return sql`${typeOf(value)} operator(pg_catalog.=) any (${JSON_TYPES})`
 }
 
-/** A value that was read from JSON of this shape. */
-export interface CheckedColumn {
+/** A value that was converted from JSON of this shape. */
+export interface CheckedValue {
   readonly value: Fragment
   readonly shape: Exclude<JsonShape, 'scalar'>
 }
 
 /**
- * A condition that is true, or fails with the marker `inspect`: one of the values may not be what
- * the JSON was.
+ * Builds a condition that is true, or fails with the marker `inspect` if a value may differ from
+ * the JSON.
  */
-export function undoubted (values: readonly CheckedColumn[]): Fragment {
+export function buildValueCheck (values: readonly CheckedValue[]): Fragment {
   const conditions = values.map(({ value, shape }) => {
     if (shape === 'object') return isJson(value)
-    if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${listTypes})`
+    if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${LIST_TYPES})`
     return sql`coalesce(${value}::pg_catalog.text, 'NULL') operator(pg_catalog.!~)
       case ${typeOf(value)}
-      when 3802 then ${patterns.json} when 114 then ${patterns.json}
-      when 1009 then ${patterns.textArray} else ${patterns[shape]} end`
+      when 3802 then ${PATTERNS.json} when 114 then ${PATTERNS.json}
+      when 1009 then ${PATTERNS.textArray} else ${PATTERNS[shape]} end`
   })
   return sql`case when ${join(conditions, sql` and `)} then true
-    else ${raiseInspection} is null end`
+    else ${raiseInspect} is null end`
 }
 
-/** A member of an object to inspect, the type that it takes, and its name for error messages. */
-export interface Inspected {
+/** A member of a JSON object, a NULL of its type, and its name for error messages. */
+export interface CheckedMember {
   readonly member: string
   readonly example: Fragment
   readonly label: string
 }
 
+interface VerifyOptions {
+  /** For an array of objects: their positions in the request. */
+  readonly positions?: readonly number[] | undefined
+  /** Relations that the examples refer to, each after a comma. */
+  readonly from?: Fragment
+}
+
 /**
- * `document`, of type json, when all that it holds fits; else it fails with the marker `value`. It
- * is one object, or an array of them with their `positions` in the request. `source` are further
- * relations that examples refer to.
+ * Builds an expression that returns `document`, of type json, or fails with the marker `value` if a
+ * value in it does not fit its type. The document is an object, or with `positions` an array of
+ * objects.
  */
-export function inspected (
+export function verifyDocument (
   document: Fragment,
-  members: readonly Inspected[],
-  { positions, source = empty }: {
-    readonly positions?: readonly number[] | undefined,
-    readonly source?: Fragment
-  } = {}
+  members: readonly CheckedMember[],
+  { positions, from = empty }: VerifyOptions = {}
 ): Fragment {
   if (members.length === 0) return document
   const items = positions === undefined
@@ -126,7 +129,7 @@ export function inspected (
   return sql`(with recursive d as materialized (select ${document} as document),
     w (value, type, owner, path) as (
       select i.value -> m.member, m.type, m.type, array[${row}, m.label]
-      from d${source}, ${items} as i (value, position),
+      from d${from}, ${items} as i (value, position),
         unnest(${texts(members.map(({ member }) => member))},
           ${texts(members.map(({ label }) => label))}, array[${types}]) as m (member, label, type)
       where json_typeof(i.value -> m.member) in ('array', 'object')
@@ -158,17 +161,14 @@ export function inspected (
         'path', w.path, 'type', pg_catalog.format_type(coalesce(w.type, w.owner), null)) as fault
       from w left join pg_catalog.pg_type as t on t.oid = w.type
       where w.type is null or t.typtype <> 'd' and
-        (t.typcategory in (${scalarCategories}) or t.oid = any (${scalarTypes})) limit 1
+        (t.typcategory in (${SCALAR_CATEGORIES}) or t.oid = any (${SCALAR_TYPES})) limit 1
     )
     select case when f.fault is null then d.document
       else ${raiseText('value', sql`f.fault::text`)}::json end from d left join f on true)`
 }
 
-/**
- * Categories of types that take one value (docs: "pg_type", typcategory): a list would become
- * text.
- */
-const scalarCategories = join([...'SNBDTIEVZ'].map(letter => constant(letter)), sql`, `)
+/** Type categories of scalar types (docs: "pg_type", typcategory): a list would become text. */
+const SCALAR_CATEGORIES = join([...'SNBDTIEVZ'].map(letter => constant(letter)), sql`, `)
 
-/** bytea, char, xml, refcursor, uuid, tsvector, tsquery: the same outside of these categories. */
-const scalarTypes = oids(17, 18, 142, 1790, 2950, 3614, 3615)
+/** Scalar types of other categories: bytea, char, xml, refcursor, uuid, tsvector, tsquery. */
+const SCALAR_TYPES = oids(17, 18, 142, 1790, 2950, 3614, 3615)

@@ -5,7 +5,7 @@ import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
-import { columnsRead, listsRead } from '../sql/compile.ts'
+import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
 import type { Failed } from './outcome.ts'
 

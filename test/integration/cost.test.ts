@@ -447,7 +447,7 @@ t.test('allocations', t => {
   const script = `
     import { readFileSync } from 'node:fs'
     import { parseJson } from ${url('json/parse.ts')}
-    import { planBatch } from ${url('plan/plan.ts')}
+    import { planBatch } from ${url('plan/plan-batch.ts')}
     import { compile } from ${url('sql/compile.ts')}
     const limits = { schemas: ['public'], maxRows: 10_000, maxConditions: 1000 }
     const options = {

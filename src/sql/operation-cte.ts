@@ -1,0 +1,155 @@
+/**
+ * Builds the CTEs that run an operation and provide its rows, each as one value `row`.
+ */
+import type { InsertNode, PlanNode, RowGroup } from '../plan/nodes.ts'
+import type { Check } from './checks.ts'
+import type { CteBuilder } from './cte-builder.ts'
+import { buildDelete } from './delete.ts'
+import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
+import { raise } from './marker.ts'
+import { returningList, wholeRow } from './output.ts'
+import { buildSelect } from './select.ts'
+import { buildUpdate } from './update.ts'
+
+/**
+ * The part of the rows that the statement reads: whole rows, the output columns, or nothing. To
+ * read nothing needs no SELECT privilege.
+ */
+export type Shape = 'whole' | 'columns' | 'nothing'
+
+export interface OperationCteOptions {
+  readonly ctes: CteBuilder
+  readonly shape: Shape
+  /** The name of the CTE that provides the rows. */
+  readonly name: Fragment
+}
+
+/** Returns the shape of an operation. `unread`: nothing reads its rows. */
+export function shapeOf ({ output }: PlanNode, unread: boolean): Shape {
+  if (unread || output?.length === 0) return 'nothing'
+  return output === undefined ? 'whole' : 'columns'
+}
+
+/** Builds `<name> as (…)`, if necessary with further CTEs before it. */
+export function buildOperationCte (node: PlanNode, options: OperationCteOptions): Fragment {
+  const { ctes, name } = options
+  switch (node.kind) {
+    case 'insert':
+      return buildInsertCte(node, options)
+    case 'update':
+      return buildReturningCte(node, buildUpdate(node, ctes), options)
+    case 'delete':
+      return buildReturningCte(node, buildDelete(node, ctes), options)
+    case 'select':
+      return sql`${name} as (${buildSelect(node, ctes)})`
+  }
+}
+
+function buildReturningCte (
+  node: PlanNode,
+  statement: Fragment,
+  { ctes, shape, name }: OperationCteOptions
+): Fragment {
+  if (shape === 'whole') return sql`${name} as (${statement} returning ${returned(node, shape)})`
+  return sql`p as (${statement} returning ${returned(node, shape)}),
+    ${name} as (select ${asRow(sql`p`, shape, ctes)} from p)`
+}
+
+/** The list after `returning`, which cannot be empty. */
+function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
+  if (shape === 'whole') return wholeRow(table)
+  return shape === 'nothing' ? sql`null` : returningList(output)
+}
+
+/** The returned columns of `from` as one value `row`. */
+function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
+  if (shape === 'whole') return sql`row`
+  return shape === 'nothing'
+    ? sql`row() as row`
+    : sql`${from}.*::record as row${ctes.exposedColumns(from)}`
+}
+
+/**
+ * PostgreSQL inserts groups in the order in which the statement reads them. The rows are sorted
+ * into the order of `values`.
+ */
+function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragment {
+  const { ctes, shape, name } = options
+  const conflict = buildConflictClause(node.conflict, ctes)
+  const [group, ...more] = node.groups
+  if (group !== undefined && more.length === 0) {
+    const statement = buildInsert(group, ctes, { conflict })
+    return buildReturningCte(node, statement, options)
+  }
+  const groups = nameGroups(node, shape)
+  const inserts = groups.map(({ group, name, number }) => {
+    const statement = buildInsert(group, ctes, { conflict, numbered: number !== undefined })
+    const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
+    return sql`${name} as (${statement} returning ${returned(node, shape)}${numbers})`
+  })
+  const rows = groups.map(group => selectWithPosition(node, group, options))
+  const columns = sql`row${shape === 'columns' ? ctes.exposedColumns() : empty}`
+  return sql`${join(inserts, sql`, `)}, ${name} as (select ${columns}
+    from (${join(rows, sql` union all `)}) as placed order by position)`
+}
+
+/** One of several groups of an insert. */
+interface NamedGroup {
+  readonly group: RowGroup
+  /** The CTE that inserts the group. */
+  readonly name: Fragment
+  /** The column of that CTE with the row number, or undefined if none is needed. */
+  readonly number: Fragment | undefined
+}
+
+function nameGroups ({ groups, output = [] }: InsertNode, shape: Shape): readonly NamedGroup[] {
+  const number = identifier(unusedName(output.map(({ name }) => name)))
+  return groups.map((group, i) => ({
+    group,
+    name: identifier(`g${i}`),
+    number: shape !== 'nothing' && hasGaps(group) ? number : undefined
+  }))
+}
+
+/**
+ * Whether there are rows of other groups between the rows of this one. Without gaps the order of
+ * the returned rows is right, even if some rows were not inserted.
+ */
+function hasGaps ({ positions }: RowGroup): boolean {
+  return (positions.at(-1) as number) - (positions[0] as number) >= positions.length
+}
+
+/** Selects the rows of a group as `row`, with their `position` in `values`. */
+function selectWithPosition (
+  { output = [] }: InsertNode,
+  { group, name, number }: NamedGroup,
+  { ctes, shape }: OperationCteOptions
+): Fragment {
+  const positions = sql`(${parameter(arrayText(group.positions))}::int[])`
+  const next = sql`row_number() over ()`
+  if (number === undefined) {
+    return sql`select ${asRow(name, shape, ctes)}, ${positions}[${next}] as position from ${name}`
+  }
+  // For rows without a number see buildOrderCheck.
+  const position = sql`${positions}[coalesce(${name}.${number}, ${next})] as position`
+  if (shape === 'whole') return sql`select row, ${position} from ${name}`
+  const columns = join(output.map(column => sql`${name}.${identifier(column.name)}`), sql`, `)
+  const outputColumns = sql`cross join lateral (select ${columns}) as q`
+  return sql`select ${asRow(sql`q`, shape, ctes)}, ${position} from ${name} ${outputColumns}`
+}
+
+/**
+ * Fails if row numbers are missing because a trigger reset the settings of the session. If every
+ * row of a group was inserted, their order is known without numbers.
+ */
+export function buildOrderCheck (node: PlanNode, shape: Shape): readonly Check[] {
+  const groups = node.kind === 'insert' ? nameGroups(node, shape) : []
+  const missing = groups.flatMap(({ group: { positions }, name, number }) => {
+    if (number === undefined) return []
+    const all = sql`${parameter(String(positions.length))}::int`
+    return sql`(select count(${number}) < count(*) and count(*) < ${all} from ${name})`
+  })
+  if (missing.length === 0) return []
+  return [{ when: join(missing, sql` or `), then: raise('order', sql`j.n`) }]
+}

@@ -1,0 +1,27 @@
+/**
+ * Names of the transaction settings in which operations leave data for later statements.
+ */
+import { randomUUID } from 'node:crypto'
+
+const ANSWER = `oneflight.answer_${randomUUID().replaceAll('-', '')}`
+
+/**
+ * The setting that holds the published rows of operation `index`. It uses the index and not the id:
+ * setting names ignore case and operation ids do not.
+ */
+export function rowsSetting (index: number): string {
+  return `oneflight.r${index}`
+}
+
+/** The setting that lists which published values of operation `index` are the JSON null. */
+export function jsonNullsSetting (index: number | ''): string {
+  return `oneflight.n${index}`
+}
+
+/**
+ * The setting that holds the result of operation `index` until it is stored with the idempotency
+ * key of its batch. Its name cannot be guessed.
+ */
+export function answerSetting (index: number): string {
+  return `${ANSWER}_${index}`
+}
