@@ -1,8 +1,6 @@
 /**
- * The charts of docs/internals/benchmarks.md as SVG, drawn by ECharts without a browser.
- *
- * In charge of: what each shows, on a white ground, so that it can be read on a dark page as well.
- * Refuses to: round or leave out a figure.
+ * Draws the charts of docs/internals/benchmarks.md as SVG, with ECharts and without a browser. They
+ * have a white background, so they are also readable on a dark page.
  */
 import * as echarts from 'echarts'
 import { contenders } from './contenders.ts'
@@ -19,14 +17,12 @@ import {
 
 const WIDTH = 860
 const HEIGHT = 420
-/**
- * Oneflight first; the others after Okabe and Ito, who chose them to be told apart by everybody.
- */
-const colors = ['#0072b2', '#e69f00', '#56b4e9', '#999999', '#009e73', '#cc79a7', '#d55e00']
-const font = 'Helvetica, Arial, sans-serif'
-const grey = '#444444'
+/** Oneflight first. The palette of Okabe and Ito suits all kinds of color vision. */
+const COLORS = ['#0072b2', '#e69f00', '#56b4e9', '#999999', '#009e73', '#cc79a7', '#d55e00']
+const FONT = 'Helvetica, Arial, sans-serif'
+const GREY = '#444444'
 
-/** File name → SVG. A chart whose part was not measured is missing. */
+/** Returns the charts as SVG, by file name, without those that were not measured. */
 export function renderCharts (record: BenchRecord): ReadonlyMap<string, string> {
   const order = [find(record, 'order', 0), find(record, 'order with ids', 0)].filter(comparison =>
     comparison !== undefined
@@ -38,7 +34,7 @@ export function renderCharts (record: BenchRecord): ReadonlyMap<string, string> 
       order.length === 0
         ? undefined
         : bars(
-          'Orders of 5 operations a second, no added round trip',
+          'Orders of 5 operations per second, no added round trip',
           order,
           slices => throughputOf(slices)?.median
         )
@@ -61,14 +57,14 @@ function draw (option: echarts.EChartsOption): string {
   chart.setOption({
     animation: false,
     backgroundColor: '#ffffff',
-    color: colors,
-    textStyle: { fontFamily: font, color: grey },
+    color: COLORS,
+    textStyle: { fontFamily: FONT, color: GREY },
     ...option
   })
   const svg = chart.renderToSVGString()
   chart.dispose()
-  // ECharts counts the charts of the process in these names; the file is to be the same whatever
-  // was drawn before.
+  // ECharts numbers the charts of the process in these names. Without them the file depends only on
+  // the data.
   return `${svg.replaceAll(/zr\d+-/g, 'zr-')}\n`
 }
 
@@ -77,8 +73,8 @@ const title = (text: string, subtext: string) => ({
   subtext,
   left: 20,
   top: 12,
-  textStyle: { fontSize: 17, color: '#111111', fontFamily: font },
-  subtextStyle: { fontSize: 12, color: grey, fontFamily: font }
+  textStyle: { fontSize: 17, color: '#111111', fontFamily: FONT },
+  subtextStyle: { fontSize: 12, color: GREY, fontFamily: FONT }
 })
 const grid = { left: 64, right: 28, top: 112, bottom: 44 }
 const label = {
@@ -88,18 +84,18 @@ const label = {
   fontSize: 11,
   formatter: ({ value }: { readonly value?: unknown }) => show(Number(value))
 }
-// Wide gaps: without a browser the width of a text is a guess, and fonts differ.
+// The gaps are wide because the width of a text is an estimate without a browser.
 const legend = {
   top: 66,
   left: 20,
   itemGap: 34,
   itemWidth: 14,
   itemHeight: 10,
-  textStyle: { color: grey, fontFamily: font }
+  textStyle: { color: GREY, fontFamily: FONT }
 }
 const amount = {
   type: 'value' as const,
-  axisLabel: { color: grey, formatter: (value: number) => show(value) },
+  axisLabel: { color: GREY, formatter: (value: number) => show(value) },
   splitLine: { lineStyle: { color: '#e4e4e4' } }
 }
 const names = (data: readonly string[]) => ({
@@ -116,7 +112,7 @@ function hotRow (record: BenchRecord): echarts.EChartsOption | undefined {
   if (first === undefined) return undefined
   return {
     title: title(
-      'Batches a second that all need the same row',
+      'Batches per second that all update the same row',
       `4 operations with references, ${record.connections} connections; by round trip ` +
         'between service and PostgreSQL; more is better'
     ),
@@ -139,7 +135,7 @@ function hotRow (record: BenchRecord): echarts.EChartsOption | undefined {
 
 type Value = (slices: Comparison['contenders'][number]['slices']) => number | undefined
 
-/** One bar for each contender; two of Oneflight, for it is measured beside either group. */
+/** One bar per contender. Oneflight has two: it is measured with each group. */
 function bars (
   text: string,
   comparisons: readonly Comparison[],
@@ -149,8 +145,8 @@ function bars (
   return {
     title: title(
       text,
-      'batches/s, more is better; on the right ids are chosen by the client, as ' +
-        'PostGraphile needs it'
+      'batches/s, more is better; on the right the client chooses the ids, as ' +
+        'PostGraphile requires'
     ),
     grid: { ...grid, top: 84 },
     xAxis: names(all.map(({ name }) => name)),
@@ -180,7 +176,7 @@ function cpu (comparisons: readonly Comparison[]): echarts.EChartsOption {
   return {
     title: title(
       'Processor time of one order',
-      'ms of a batch of 5 operations; less is better; pgbench has no Node'
+      'ms per batch of 5 operations; less is better; pgbench does not use Node'
     ),
     legend,
     grid,
@@ -205,22 +201,22 @@ function curves (record: BenchRecord): echarts.EChartsOption {
   })
   return {
     title: title(
-      'What one more costs',
-      'ms, by how many there are in one batch or operation; one client; both axes are ' +
-        'logarithmic; flat or falling is the goal'
+      'Cost of one more operation or row',
+      'ms, by their number in one batch or operation; one client; both axes are ' +
+        'logarithmic; the goal is flat or falling'
     ),
     legend,
     grid: { ...grid, right: 50 },
     xAxis: {
       type: 'log',
-      axisLabel: { color: grey, formatter: (value: number) => show(value) },
+      axisLabel: { color: GREY, formatter: (value: number) => show(value) },
       splitLine: { show: false }
     },
-    // A power of ten below the least, so that its label stands clear of the axis.
+    // One power of ten below the minimum, so that its label does not overlap the axis.
     yAxis: {
       type: 'log',
       min: ({ min }) => 10 ** (Math.floor(Math.log10(min)) - 1),
-      axisLabel: { color: grey, formatter: (value: number) => show(value) },
+      axisLabel: { color: GREY, formatter: (value: number) => show(value) },
       splitLine: { lineStyle: { color: '#e4e4e4' } }
     },
     series: [
@@ -242,5 +238,5 @@ function labelled (comparisons: readonly Comparison[]): Comparison['contenders']
 }
 
 function colorOf (name: string): string {
-  return name.startsWith(contenders.oneflight.name) ? colors[0] as string : '#999999'
+  return name.startsWith(contenders.oneflight.name) ? COLORS[0] as string : '#999999'
 }

@@ -1,8 +1,6 @@
 /**
- * One client of one connection, for what is asked one at a time.
- *
- * In charge of: bytes there and bytes back. Refuses to: read an answer, which would take its own
- * time and memory.
+ * An HTTP client with one connection, for requests one at a time. It does not parse responses,
+ * which would take time and memory of its own.
  */
 import { once } from 'node:events'
 import { Agent, request as httpRequest } from 'node:http'
@@ -10,8 +8,8 @@ import { tokens } from './database.ts'
 import type { Stage } from '../src/dev/stage.ts'
 
 /**
- * Posts bodies on a connection that is kept; what it returns resolves with the bytes of the answer,
- * and throws unless that is 200.
+ * Returns a function that posts a body on a kept connection and resolves with the bytes of the
+ * response. It throws unless the status is 200.
  */
 export function useClient (stage: Stage, url: string): (body: string) => Promise<Buffer> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })

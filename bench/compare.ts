@@ -1,9 +1,6 @@
 /**
- * Contenders under the same load, in turns.
- *
- * In charge of: warming up, slices of about equal length (A B A B A B), processor time beside each,
- * and that all did the same work. Refuses to: go on after a contender that did less, or other, work
- * than it was asked for.
+ * Runs contenders under the same load, in turns (A B A B A B), and measures their processor time.
+ * Fails if a contender did less work than requested, or different work.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Sql } from 'postgres'
@@ -15,24 +12,24 @@ import { traceQueries, traces, type Work } from './requests.ts'
 /** How much is measured of each contender. */
 export interface Measure {
   readonly slices: number
-  /** About so long is a slice. */
+  /** The approximate length of a slice. */
   readonly seconds: number
-  /** So many batches warm a contender up, unless they take longer than so many seconds. */
+  /** The warm-up ends after this many batches or seconds. */
   readonly warmUp: { readonly batches: number, readonly seconds: number }
 }
 
 export interface Ground {
   readonly sql: Sql
-  /** The postmaster, where its time can be read. */
+  /** The process id of the postmaster, if its processor time can be read. */
   readonly pid: number | undefined
 }
 
-/** Batches of one step of the warm-up. */
+/** Batches per step of the warm-up. */
 const STEP = CONNECTIONS * 25
 
 /**
- * Code is compiled as it is used: each side does the same number of batches first. A round trip
- * would only draw that out. Throws when sides answer differently.
+ * Runs the same number of batches on each side, because V8 compiles code as it is used. It needs no
+ * added round trip. Throws if the responses of the sides differ.
  */
 export async function warmUp (
   sides: readonly Side[],
@@ -50,8 +47,8 @@ export async function warmUp (
 }
 
 /**
- * Takes slices of all sides in turns. Throws when one fails, or when what is in the database is not
- * what was answered.
+ * Takes slices of all sides in turns. Throws if one fails, or if the rows in the database do not
+ * match the responses.
  */
 export async function takeTurns (
   sides: readonly Side[],
@@ -61,7 +58,7 @@ export async function takeTurns (
 ): Promise<Comparison['contenders']> {
   const lengths: number[] = []
   for (const side of sides) {
-    // Two steps, for a few batches do not tell how many a fast one does in a whole slice.
+    // Two steps: a few batches are not enough to estimate a whole slice of a fast contender.
     const first = await audited(side, work, ground.sql, CONNECTIONS * 2)
     const second = await audited(side, work, ground.sql, batchesFor(first, seconds / 5))
     lengths.push(batchesFor(second, seconds))
@@ -75,7 +72,7 @@ export async function takeTurns (
   return sides.map(({ name }, i) => ({ name, slices: taken[i] as Slice[] }))
 }
 
-/** A number of batches that takes about so long, each connection the same number. */
+/** Returns a number of batches that takes about this long, the same for each connection. */
 function batchesFor ({ batches, seconds }: Pace, wanted: number): number {
   return Math.max(1, Math.round(batches / seconds * wanted / CONNECTIONS)) * CONNECTIONS
 }

@@ -1,9 +1,6 @@
 /**
- * Who is compared: each a process of its own on the same database, with as many connections to it
- * as there are clients.
- *
- * In charge of: how each is started and spoken to, and one answer of each before any time is taken.
- * Refuses to: measure.
+ * The contenders: each is a process of its own on the same database, with as many database
+ * connections as there are clients. Starts them and sends one request before any measurement.
  */
 import { once } from 'node:events'
 import { spawn, spawnSync } from 'node:child_process'
@@ -14,14 +11,14 @@ import { gist, makeBody, type Dialect, type Work } from './requests.ts'
 import type { Stage } from '../src/dev/stage.ts'
 import { useScript, useService, type Environment, type Talker } from './stage.ts'
 
-/** As many clients as connections to the database: no contender's queue is measured. */
+/** There are as many clients as database connections, so no queue is measured. */
 export const CONNECTIONS = 10
 
 export interface Contender {
-  /** Its name in the results. */
+  /** The name in the results. */
   readonly name: string
   readonly dialect: Dialect
-  /** Its file under bench/, or undefined for Oneflight itself. */
+  /** Its script under bench/. Undefined for Oneflight. */
   readonly script?: string
   readonly path: string
 }
@@ -61,14 +58,14 @@ export const contenders = {
   }
 } as const satisfies Record<string, Contender>
 
-/** One that does so many batches when it is told to. */
+/** A contender that runs a given number of batches. */
 export interface Side {
   readonly name: string
-  /** The Node process whose time counts; undefined where there is none. */
+  /** The Node process whose processor time counts, if there is one. */
   readonly pid?: number | undefined
-  /** Does exactly so many batches (a multiple of CONNECTIONS). Throws when one fails. */
+  /** Runs exactly this many batches, a multiple of CONNECTIONS. Throws if one fails. */
   run(batches: number): Promise<Pace>
-  /** What of its answer has to be the same for all; undefined where there is no answer. */
+  /** The part of the response that must be the same for all. Undefined without a response. */
   readonly gist: unknown
 }
 
@@ -79,7 +76,7 @@ export interface Pace {
   readonly p99Ms?: number | undefined
 }
 
-/** Starts a contender on this database; `connections` is both sides of it. */
+/** Starts a contender. `connections` is the number of clients and of database connections. */
 export async function useServer (
   stage: Stage,
   contender: Contender,
@@ -105,7 +102,7 @@ export async function useServer (
   return { pid, url: `${url}${path}` }
 }
 
-/** A contender under load. It has answered one request when it is there. */
+/** Starts a contender for the load process. It has answered one request. */
 export async function useSide (
   stage: Stage,
   load: Talker,
@@ -142,7 +139,7 @@ export async function useSide (
   }
 }
 
-/** One request of the first caller; the parsed answer. Throws unless it is 200. */
+/** Sends one request and returns the parsed response. Throws unless the status is 200. */
 export async function post (url: string, body: string): Promise<unknown> {
   const answer = await fetch(url, {
     method: 'POST',
@@ -155,13 +152,13 @@ export async function post (url: string, body: string): Promise<unknown> {
   return answer.json()
 }
 
-/** Whether a program of PostgreSQL is on the PATH, and its version. */
+/** Returns the version of a PostgreSQL program, or undefined if it is not on the PATH. */
 export function findProgram (name: 'psql' | 'pgbench'): string | undefined {
   const { status, stdout } = spawnSync(name, ['--version'], { encoding: 'utf8' })
   return status === 0 ? /\d+(\.\d+)*/.exec(stdout)?.[0] : undefined
 }
 
-/** pgbench with the statements of the order, or undefined where there is none. */
+/** Returns pgbench with the statements of the order, or undefined if it is not installed. */
 export function pgbenchSide (databaseUrl: string): Side | undefined {
   if (findProgram('pgbench') === undefined) return undefined
   const { password } = new URL(databaseUrl)
@@ -189,16 +186,16 @@ export function pgbenchSide (databaseUrl: string): Side | undefined {
         env: { PATH: process.env['PATH'], PGPASSWORD: password },
         stdio: ['ignore', 'pipe', 'pipe']
       })
-      let said = ''
-      for (const output of [child.stdout, child.stderr]) {
-        output.on('data', (bytes: Buffer) => {
-          said += bytes.toString()
+      let output = ''
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on('data', (bytes: Buffer) => {
+          output += bytes.toString()
         })
       }
       const [code] = await once(child, 'close')
-      const [, done] = /actually processed: (\d+)/.exec(said) ?? []
-      const [, perSecond] = /tps = ([\d.]+) \(without initial/.exec(said) ?? []
-      if (code !== 0 || Number(done) !== batches) throw new Error(`pgbench: ${said}`)
+      const [, done] = /actually processed: (\d+)/.exec(output) ?? []
+      const [, perSecond] = /tps = ([\d.]+) \(without initial/.exec(output) ?? []
+      if (code !== 0 || Number(done) !== batches) throw new Error(`pgbench: ${output}`)
       return { batches, seconds: batches / Number(perSecond) }
     }
   }

@@ -1,12 +1,10 @@
 /**
- * Processor time and memory of other processes, from Linux's /proc.
- *
- * In charge of: reading them. Refuses to: guess where there is no /proc, or where PostgreSQL runs
- * on another machine: undefined is "not measured".
+ * Reads the processor time and the memory of other processes from Linux's /proc. Without /proc, or
+ * if PostgreSQL runs on another machine, the result is undefined ("not measured").
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
-/** What the kernel counts in: USER_HZ is 100 on every platform that Node runs on. */
+/** USER_HZ is 100 on every platform that Node supports. */
 const MS_PER_TICK = 10
 const KIB = 1024
 
@@ -18,15 +16,12 @@ interface Stat {
   readonly ofChildren: number
 }
 
-/** Processor time (ms) of this process, user and system. */
+/** Returns the processor time (ms) of a process, user and system. */
 export function cpuOf (pid: number): number | undefined {
   return stat(pid)?.own
 }
 
-/**
- * Processor time (ms) of a whole PostgreSQL server: its processes, and those of its processes that
- * have ended.
- */
+/** Returns the processor time (ms) of all processes of a PostgreSQL server, also ended ones. */
 export function cpuOfServer (postmaster: number | undefined): number | undefined {
   const root = postmaster === undefined ? undefined : stat(postmaster)
   if (root === undefined) return undefined
@@ -36,7 +31,7 @@ export function cpuOfServer (postmaster: number | undefined): number | undefined
   return root.own + root.ofChildren + children.reduce((sum, { own }) => sum + own, 0)
 }
 
-/** The postmaster that this backend is a child of; undefined where the backend runs elsewhere. */
+/** Returns the postmaster of a backend, or undefined if it runs on another machine. */
 export function postmasterOf (backend: number): number | undefined {
   const found = stat(backend)
   return found?.name.startsWith('postgres') === true &&
@@ -45,7 +40,7 @@ export function postmasterOf (backend: number): number | undefined {
     : undefined
 }
 
-/** Resident memory (bytes) of a process now, and the most since `forgetPeak`. */
+/** Returns the resident memory (bytes) of a process, and its peak since `forgetPeak`. */
 export function memoryOf (
   pid: number
 ): { readonly now: number, readonly peak: number } | undefined {
@@ -57,14 +52,14 @@ export function memoryOf (
     : { now: Number(now) * KIB, peak: Number(peak) * KIB }
 }
 
-/** From here on the peak is counted anew (Linux, proc(5), clear_refs). */
+/** Resets the peak (Linux, proc(5), clear_refs). */
 export function forgetPeak (pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5')
 }
 
 function stat (pid: number): Stat | undefined {
   const text = read(`/proc/${pid}/stat`)
-  // The name stands in brackets and may hold anything.
+  // The name is in parentheses and may contain any character.
   const [, name, rest] = /^\d+ \((.*)\) (.*)$/s.exec(text) ?? []
   if (name === undefined || rest === undefined) return undefined
   const fields = rest.split(' ').map(Number)
@@ -73,7 +68,7 @@ function stat (pid: number): Stat | undefined {
   return { pid, name, parent: fields[1] ?? 0, own: ticks(11, 12), ofChildren: ticks(13, 14) }
 }
 
-/** The text of the file, or '' where there is none (any more). */
+/** Returns the text of a file, or '' if it does not exist. */
 function read (file: string): string {
   try {
     return readFileSync(file, 'utf8')

@@ -1,10 +1,7 @@
 /**
- * The database of the bench: on the embedded PostgreSQL, or on the server of DATABASE_URL (a
- * superuser's).
- *
- * In charge of: the database `oneflight_bench` and its two roles, made at the start and dropped at
- * the end; what the server is; URLs through a proxy. Refuses to: change any setting of the server,
- * so that it is as durable as it comes.
+ * The database of the benchmark: `oneflight_bench` and its two roles, on the embedded PostgreSQL or
+ * on the server of DATABASE_URL (a superuser's). It is created at the start and dropped at the end.
+ * No setting of the server is changed, so durability is that of its configuration.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +18,7 @@ const LOGIN = 'oneflight_bench_login'
 const USER = 'oneflight_bench_user'
 export const SECRET = 'a secret of the bench, of more than 32 bytes'
 
-/** As many callers as tokens: nobody who keeps what it knows of a token gets away with one. */
+/** There are many tokens, so that a token cache has many entries. */
 export const tokens: readonly string[] = Array.from(
   { length: 100 },
   (_, i) =>
@@ -30,21 +27,21 @@ export const tokens: readonly string[] = Array.from(
 export const role = USER
 
 export interface Database {
-  /** A superuser's client. */
+  /** A client of a superuser. */
   readonly sql: Sql
-  /** The login role's URL. */
+  /** The URL of the login role. */
   readonly url: string
-  /** Where the server is, `host:port`. */
+  /** The address of the server, `host:port`. */
   readonly address: string
-  /** The postmaster's process, where it runs on this machine and there is a /proc. */
+  /** The process id of the postmaster, if it runs on this machine and there is a /proc. */
   readonly pid: number | undefined
-  /** What `version`, `fsync` and so on are there. */
+  /** Settings of the server: `server_version`, `fsync` … */
   readonly settings: Readonly<Record<string, string>>
-  /** `embedded`, or that it is DATABASE_URL's. */
+  /** `embedded` or `DATABASE_URL`. */
   readonly kind: string
 }
 
-/** Makes the database anew; it is dropped with the stage. */
+/** Creates the database. It is dropped at the end of the stage. */
 export async function useDatabase (
   stage: Stage,
   given = process.env['DATABASE_URL']
@@ -76,13 +73,13 @@ export async function useDatabase (
 
 export interface Route {
   readonly url: string
-  /** Gives it its round trip, or takes it away. */
+  /** Switches the delay on or off. */
   slow(yes: boolean): Promise<void>
 }
 
 /**
- * The database through a proxy that gives it this round trip (ms), as soon as it is told to. At 0
- * there is none: everybody connects directly.
+ * Starts a proxy that can add this round trip (ms) to the database. For 0 there is no proxy: all
+ * connect directly.
  */
 export async function useRoute (
   stage: Stage,
@@ -97,7 +94,7 @@ export async function useRoute (
   }
 }
 
-/** The median time (ms) of `select 1` over this URL: what the round trip is in fact. */
+/** Measures the actual round trip: the median time (ms) of `select 1`. */
 export async function measureRoundTrip (url: string): Promise<number> {
   const sql = postgres(url, { max: 1 })
   const times: number[] = []
@@ -110,13 +107,13 @@ export async function measureRoundTrip (url: string): Promise<number> {
   return times.slice(10).sort((a, b) => a - b)[25] as number
 }
 
-/** Every table as a comparison is to find it. */
+/** Resets every table for the next comparison. */
 export async function startOver (sql: Sql): Promise<void> {
   await sql`call start_over()`
   await sql`vacuum analyze`
 }
 
-/** The URL with these parts in the place of its own. */
+/** Returns the URL with some of its parts replaced. */
 export function led (
   url: string,
   parts: Partial<Record<'pathname' | 'username' | 'password' | 'host', string>>
@@ -127,7 +124,7 @@ export function led (
 async function useEmbedded (stage: Stage): Promise<string> {
   const major = [...availableMajors()].at(-1)
   if (major === undefined) {
-    throw new Error('there is no embedded PostgreSQL for this platform: set DATABASE_URL')
+    throw new Error('no embedded PostgreSQL for this platform: set DATABASE_URL')
   }
   const server = await startPostgres({ major })
   stage.teardown(() => server.stop())
@@ -143,7 +140,7 @@ function client (url: string): Sql {
   return postgres(url, { max: 1, onnotice () {} })
 }
 
-const told = [
+const SHOWN_SETTINGS = [
   'server_version',
   'fsync',
   'synchronous_commit',
@@ -155,6 +152,7 @@ const told = [
 
 async function readSettings (sql: Sql): Promise<Readonly<Record<string, string>>> {
   const rows = await sql`select name, current_setting(name) as value from pg_settings
-      where name = any(${told}) order by array_position(${told}, name)`
+      where name = any(${SHOWN_SETTINGS})
+        order by array_position(${SHOWN_SETTINGS}, name)`
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
 }

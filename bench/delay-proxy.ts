@@ -1,14 +1,11 @@
 /**
- * A TCP proxy in front of PostgreSQL that gives a round trip, as a process of its own; started by
- * `fork`.
+ * A TCP proxy in front of PostgreSQL that adds a round trip, in its own process (started by
+ * `fork`). It delays each direction by half of the round trip. On request it records what clients
+ * send, which bench/wire.ts parses.
  *
- * In charge of: delaying both directions by half the round trip, in order, and keeping what clients
- * sent when it is asked to record. Refuses to: understand what goes through it (bench/wire.ts
- * does).
- *
- * argv: host:port of the server, round trip in ms, `record` or nothing. Messages: {url} once it
- * listens; to {} or {roundTripMs}, which changes it, it answers {bursts}: what clients sent,
- * base64, one element for each time that a client spoke after it had heard something.
+ * argv: host:port of the server, round trip in ms, optionally `record`. Messages: it sends {url}
+ * once it listens. It answers {} or {roundTripMs}, which changes the delay, with {bursts}: what
+ * clients sent, in base64. A burst is all that a client sends before it receives something.
  */
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
@@ -20,18 +17,17 @@ const bursts: Buffer[] = []
 
 const listener = createServer({ noDelay: true }, client => {
   const server = connect({ host, port, noDelay: true })
-  // Whoever has heard nothing since it last spoke is still in the same burst, in however many
-  // pieces it arrives.
-  const spoken = { heard: true }
+  // Until the client receives something, all that it sends is one burst, in any number of pieces.
+  const state = { received: true }
   const toServer = createLine(server)
   const toClient = createLine(client)
   client.on('data', bytes => {
-    if (mode === 'record') keep(bytes, spoken)
+    if (mode === 'record') keep(bytes, state)
     toServer(() => server.write(bytes))
   })
   server.on('data', bytes =>
     toClient(() => {
-      spoken.heard = true
+      state.received = true
       client.write(bytes)
     }))
   for (
@@ -50,19 +46,19 @@ process.on('message', (message: { readonly roundTripMs?: number }) => {
   if (message.roundTripMs !== undefined) delay.oneWayMs = message.roundTripMs / 2
   process.send?.({ bursts: bursts.map(bytes => bytes.toString('base64')) })
 })
-// Whoever started it is gone.
+// The parent process has ended.
 process.on('disconnect', () => process.exit())
 
-function keep (bytes: Buffer, spoken: { heard: boolean }): void {
-  const last = spoken.heard ? undefined : bursts.pop()
+function keep (bytes: Buffer, state: { received: boolean }): void {
+  const last = state.received ? undefined : bursts.pop()
   bursts.push(last === undefined ? bytes : Buffer.concat([last, bytes]))
-  spoken.heard = false
+  state.received = false
 }
 
-/** Timers have whole milliseconds: what is due within this time (ms) goes with what is due now. */
+/** Timers have whole milliseconds: data that is due within this time (ms) is sent now. */
 const SLACK = 0.25
 
-/** One direction of a connection: everything so much later, in the order in which it came. */
+/** Delays one direction of a connection, in order. */
 function createLine (target: Socket): (work: () => void) => void {
   const queue: Array<{ readonly due: number, readonly work: () => void }> = []
   const run = (): void => {

@@ -1,8 +1,6 @@
 /**
- * What the bench is to show, and whether it did.
- *
- * In charge of: each figure from the slices, its goal, and the verdict. Refuses to: hide one that
- * was missed, or not measured.
+ * The goals of the benchmark: each figure, its goal, and whether it was reached. Figures that were
+ * missed or not measured are included.
  */
 import { contenders } from './contenders.ts'
 import {
@@ -20,9 +18,9 @@ import {
 export interface Goal {
   readonly work: string
   readonly against: string
-  /** What the figure is; undefined when it was not measured. */
+  /** Undefined: not measured. */
   readonly figure: Spread | undefined
-  /** `×` of ratios, '' of counts. */
+  /** `×` for ratios, '' for counts. */
   readonly unit: '×' | ''
   readonly atLeast?: number
   readonly atMost?: number
@@ -38,13 +36,10 @@ const {
   postgraphile
 } = contenders
 
-/**
- * How much dearer an operation may be in a larger batch before that counts as growth: as much as
- * slices differ.
- */
+/** A cost may grow by this factor, which is the difference between slices. */
 const NOISE = 1.15
 
-/** All of them, in the order of the page. */
+/** Returns all goals, in the order of the page. */
 export function goalsOf (record: BenchRecord): readonly Goal[] {
   const hot = (roundTripMs: number) => find(record, 'invoice', roundTripMs)
   const order = find(record, 'order', 0)
@@ -86,7 +81,7 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
       atLeast: 1.3
     },
     {
-      work: 'the same, Node CPU of a batch',
+      work: 'the same, Node CPU per batch',
       against: postgresJs.name,
       figure: cpuRatio(order, postgresJs.name),
       unit: '×',
@@ -99,13 +94,13 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
       unit: '×'
     },
     {
-      work: 'the same, Node CPU of a batch',
+      work: 'the same, Node CPU per batch',
       against: pg.name,
       figure: cpuRatio(order, pg.name),
       unit: '×'
     },
     {
-      work: 'order of 5 operations, ids by the client',
+      work: 'order of 5 operations, ids chosen by the client',
       against: postgraphile.name,
       figure: paceRatio(find(record, 'order with ids', 0), postgraphile.name),
       unit: '×',
@@ -126,7 +121,7 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
       atMost: 3
     },
     {
-      work: 'of them while a lock is held',
+      work: 'round trips while a lock is held',
       against: '–',
       figure: spreadOf(own.map(({ underLock }) => underLock)),
       unit: '',
@@ -140,8 +135,8 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
       atLeast: 0.8
     })),
     ...record.memory.map(({ answerBytes, before, peak }): Goal => ({
-      work: 'growth of memory by one answer, in answers',
-      against: `an answer of ${(answerBytes / 1e6).toFixed(0)} MB`,
+      work: 'memory growth by one response, in multiples of its size',
+      against: `a response of ${(answerBytes / 1e6).toFixed(0)} MB`,
       figure: spreadOf(
         peak.flatMap((most, i) => most === null ? [] : [(most - (before[i] ?? 0)) / answerBytes])
       ),
@@ -151,7 +146,7 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
     ...([['operation', record.perOperation], ['row', record.perRow]] as const).map((
       [what, costs]
     ): Goal => ({
-      work: `cost of one ${what}, most growth from any size to a larger one`,
+      work: `cost of one ${what}, largest growth from a smaller to a larger number`,
       against: `${show(costs[0]?.size ?? 0)} to ${show(costs.at(-1)?.size ?? 0)} ${what}s`,
       figure: steepest(costs),
       unit: '×',
@@ -160,13 +155,13 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
   ]
 }
 
-/** Undefined: not measured, or no goal. */
+/** Returns undefined if the figure was not measured or has no goal. */
 export function isReached ({ figure, atLeast, atMost }: Goal): boolean | undefined {
   if (figure === undefined || (atLeast === undefined && atMost === undefined)) return undefined
   return figure.median >= (atLeast ?? -Infinity) && figure.median <= (atMost ?? Infinity)
 }
 
-/** The verdicts as lines of text. */
+/** Returns the goals as lines of text. */
 export function renderGoals (record: BenchRecord): string {
   return goalsOf(record).filter(({ figure }) => figure !== undefined).map(goal =>
     `${showFigure(goal).padStart(24)}  ${showGoal(goal).padEnd(8)} ${
@@ -193,7 +188,7 @@ Measured by \`npm run bench\` on ${date} at commit ${commit}, ${record.machine.c
 [All benchmarks](docs/internals/benchmarks.md) include the goals that were missed.`
 }
 
-/** `8.1× (7.9–8.4)`. */
+/** Formats a figure: `8.1× (7.9–8.4)`. */
 export function showFigure ({ figure, unit }: Pick<Goal, 'figure' | 'unit'>): string {
   if (figure === undefined) return 'not measured'
   const { median, least, most } = figure
@@ -215,7 +210,7 @@ export function showVerdict (goal: Goal): string {
   return reached === undefined ? '' : reached ? 'reached' : 'missed'
 }
 
-/** Three digits; whole numbers from 100 on. */
+/** Formats a number with three significant digits; from 100 on as a whole number. */
 export function show (value: number): string {
   return Math.abs(value) >= 100
     ? value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ' ')
@@ -232,7 +227,7 @@ export function find (
   )
 }
 
-/** How many times as many batches a second Oneflight did. */
+/** The throughput of Oneflight, divided by that of the other contender. */
 export function paceRatio (comparison: Comparison | undefined, other: string): Spread | undefined {
   return between(
     throughputOf(slicesOf(comparison, oneflight.name)),
@@ -240,7 +235,7 @@ export function paceRatio (comparison: Comparison | undefined, other: string): S
   )
 }
 
-/** How many times as much processor time of Node one batch took with Oneflight. */
+/** The Node processor time per batch of Oneflight, divided by that of the other contender. */
 function cpuRatio (comparison: Comparison | undefined, other: string): Spread | undefined {
   return between(
     cpuPerBatch(slicesOf(comparison, oneflight.name), 'nodeCpuMs'),
@@ -256,7 +251,7 @@ function between (one: Spread | undefined, other: Spread | undefined): Spread | 
   return one === undefined || other === undefined ? undefined : ratioOf(one, other)
 }
 
-/** The most that a unit costs more at one size than at a smaller one; undefined of no sizes. */
+/** The largest growth of the cost from a smaller to a larger size. Undefined without sizes. */
 function steepest (costs: readonly Cost[]): Spread | undefined {
   const growths = costs.flatMap((larger, i) =>
     costs.slice(0, i).flatMap(smaller => between(spreadOf(larger.ms), spreadOf(smaller.ms)) ?? [])

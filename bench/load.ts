@@ -1,12 +1,9 @@
 /**
- * The load, as a process of its own: a closed loop of connections that are kept, by autocannon;
- * started by `fork`.
+ * Creates the load, in its own process (started by `fork`): a closed loop of kept connections, with
+ * autocannon. It sends an exact number of requests, each with new values and one of many tokens. It
+ * stops only when all are answered, so that the database can be compared with the responses.
  *
- * In charge of: sending exactly so many requests, each with a fresh body and one of many tokens,
- * and what came of them. Refuses to: end before every request was answered: what is in the database
- * can be compared with the answers then.
- *
- * Takes messages LoadOrder, answers with LoadResult.
+ * Takes LoadOrder messages and answers with LoadResult.
  */
 import autocannon from 'autocannon'
 import { makeBody, succeeded, type Dialect, type Work } from './requests.ts'
@@ -22,20 +19,20 @@ export interface LoadOrder {
 }
 
 export interface LoadResult {
-  /** Answers 200 that say that all went well. */
+  /** Responses with status 200 that report success. */
   readonly succeeded: number
-  /** Other answers, errors of connections, timeouts. */
+  /** Other responses, connection errors and timeouts. */
   readonly failed: number
-  /** An answer that was not 200, where there was one. */
+  /** A response with another status, if there was one. */
   readonly complaint?: string | undefined
-  /** From the first request to the last answer. */
+  /** From the first request to the last response. */
   readonly seconds: number
   readonly p50Ms: number
   readonly p99Ms: number
 }
 
 process.on('message', (order: LoadOrder) => {
-  // Unhandled, a failure ends this process, and the bench with it.
+  // An unhandled failure stops this process, and with it the benchmark.
   fire(order).then(result => process.send?.(result))
 })
 process.on('disconnect', () => process.exit())
@@ -49,13 +46,13 @@ async function fire (
   let last = 0
   const start = performance.now()
   const latencies: number[] = []
-  // With a callback it returns what tells of each answer; without one, a promise alone.
+  // With a callback autocannon returns an emitter of responses; without one, only a promise.
   const over = Promise.withResolvers<autocannon.Result>()
   const running = autocannon({
     url,
     connections,
     amount: requests,
-    // How often autocannon looks whether it is done.
+    // How often autocannon checks whether it has finished.
     sampleInt: 50,
     timeout: 60,
     requests: [{

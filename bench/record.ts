@@ -1,18 +1,16 @@
 /**
- * What a run leaves in `bench/results.json`, and the figures that are made of it.
- *
- * In charge of: the shape, medians and spreads. Refuses to: round anything; what is shown is the
- * report's affair.
+ * The results of a run in `bench/results.json`, and the statistics of their values. Nothing is
+ * rounded here.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Ms of round trip at which the hot row is measured. */
+/** The round trips (ms) at which the hot row is measured. */
 export const ROUND_TRIPS = [0, 2, 10] as const
 
 export const resultsFile = join(import.meta.dirname, 'results.json')
 
-/** One slice of one contender. Processor times (ms) are null where they could not be read. */
+/** One slice of one contender. Processor times (ms) are null if they could not be read. */
 export interface Slice {
   readonly batches: number
   readonly seconds: number
@@ -22,26 +20,26 @@ export interface Slice {
   readonly postgresCpuMs: number | null
 }
 
-/** Contenders that did the same work in turns. */
+/** Contenders that did the same work, in turns. */
 export interface Comparison {
   readonly work: string
   readonly roundTripMs: number
-  /** The median of `select 1` through what gives the round trip. */
+  /** The median time of `select 1` with this round trip. */
   readonly measuredRoundTripMs: number
   readonly contenders: ReadonlyArray<{ readonly name: string, readonly slices: readonly Slice[] }>
 }
 
-/** Ms of one unit of work at each size, one element for each slice. */
+/** The cost (ms) of one unit at one size, one element per slice. */
 export interface Cost {
   readonly size: number
   readonly ms: readonly number[]
 }
 
-/** One operation with many rows: seconds of each repetition. */
+/** One operation with many rows: the seconds of each repetition. */
 export interface Bulk {
   readonly what: 'insert' | 'select'
   readonly rows: number
-  /** Bytes of the rows as JSON. */
+  /** The size of the rows as JSON. */
   readonly bytes: number
   readonly reference: string
   readonly oneflight: readonly number[]
@@ -51,8 +49,8 @@ export interface Bulk {
 export interface Memory {
   readonly answerBytes: number
   /**
-   * Resident memory (bytes) before the answer and at its peak; null where there is no /proc. One
-   * element for each fresh process.
+   * Resident memory (bytes) before the response and at its peak; null without /proc. One element
+   * per new process.
    */
   readonly before: ReadonlyArray<number | null>
   readonly peak: ReadonlyArray<number | null>
@@ -65,18 +63,15 @@ export interface Wire {
   readonly underLock: number
 }
 
-/** All of it. A part that was not run is missing. */
+/** The results of a run. Parts that did not run are empty. */
 export interface BenchRecord {
   /** ISO 8601. */
   readonly date: string
   readonly seconds: number
   readonly commit: string
-  /** Whether the tree differed from the commit in what is measured. */
+  /** Whether measured files had uncommitted changes. */
   readonly changed: boolean
-  /**
-   * `loadBefore`: processes that wanted to run in the minute before; anything but about 0 is
-   * somebody else.
-   */
+  /** `loadBefore`: the load average of the minute before. Above 0, other processes are active. */
   readonly machine: {
     readonly cpu: string,
     readonly cores: number,
@@ -100,19 +95,19 @@ export interface BenchRecord {
   readonly perRow: readonly Cost[]
 }
 
-/** What was measured, as it is written. */
+/** Reads the recorded results. */
 export function readRecord (file = resultsFile): BenchRecord {
   return JSON.parse(readFileSync(file, 'utf8')) as BenchRecord
 }
 
-/** Median with the least and the most. */
+/** The median, the minimum and the maximum. */
 export interface Spread {
   readonly median: number
   readonly least: number
   readonly most: number
 }
 
-/** Undefined of no values. */
+/** Returns undefined without values. */
 export function spreadOf (values: readonly number[]): Spread | undefined {
   const sorted = values.toSorted((a, b) => a - b)
   const [least, most] = [sorted[0], sorted.at(-1)]
@@ -124,12 +119,12 @@ export function spreadOf (values: readonly number[]): Spread | undefined {
   return { median: (low + high) / 2, least, most }
 }
 
-/** Batches a second. */
+/** Batches per second. */
 export function throughputOf (slices: readonly Slice[]): Spread | undefined {
   return spreadOf(slices.map(({ batches, seconds }) => batches / seconds))
 }
 
-/** Processor time (ms) of one batch; undefined where it was not measured. */
+/** The processor time (ms) per batch. Undefined if it was not measured. */
 export function cpuPerBatch (
   slices: readonly Slice[],
   of: 'nodeCpuMs' | 'postgresCpuMs'
@@ -137,10 +132,7 @@ export function cpuPerBatch (
   return spreadOf(slices.flatMap(slice => slice[of] === null ? [] : [slice[of] / slice.batches]))
 }
 
-/**
- * How many times `mine` is as much as `other`, with the least and the most that their spreads
- * allow.
- */
+/** Divides `mine` by `other`, with the smallest and the largest ratio of their spreads. */
 export function ratioOf (mine: Spread, other: Spread): Spread {
   return {
     median: mine.median / other.median,

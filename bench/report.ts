@@ -1,9 +1,6 @@
 /**
- * `npm run bench:report`: makes docs/internals/benchmarks.md and its charts from
- * bench/results.json.
- *
- * In charge of: the page. Every figure of it comes from the record, every contender from the list.
- * Refuses to: measure, or to keep a number of its own.
+ * `npm run bench:report`: writes docs/internals/benchmarks.md and its charts from
+ * bench/results.json. Every number on the page comes from that record.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -23,7 +20,7 @@ import {
 const root = join(import.meta.dirname, '..')
 const CHARTS = 'docs/internals/benchmarks'
 
-/** Every file of the report by its path from the root of the project. */
+/** Returns the files of the report by path, relative to the root of the project. */
 export function renderReport (record: BenchRecord): ReadonlyMap<string, string> {
   const charts = [...renderCharts(record)].map(([file, svg]) => [`${CHARTS}/${file}`, svg] as const)
   return new Map([
@@ -44,15 +41,15 @@ function renderPage (record: BenchRecord, charts: readonly string[]): string {
     charts.includes(`${CHARTS}/${file}`) ? `![${alt}](benchmarks/${file})\n\n` : ''
   return `# Benchmarks
 
-Oneflight beside what else would be written, in one run on one machine, in turns. Made by \`npm ` +
-    `run bench\`; no number on this page was typed.
+Oneflight and its alternatives, measured in turns in one run on one machine. \`npm run bench\`
+writes this page; no number is typed by hand.
 ${describeRun(record)}
 
-${chart('hot-row.svg', 'Batches a second on one hot row, by round trip and contender')}## The goals
+${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and contender')}## Goals
 
-A ratio is Oneflight's median over the other's; in brackets the least and the most that the ` +
-    `slices allow. Throughput: more is better.
-Processor time, memory and cost: less is better.
+A ratio is Oneflight's median divided by that of the other contender. The brackets show the
+smallest and the largest ratio that the slices allow. For throughput more is better. For processor
+time, memory and cost less is better.
 
 ${renderGoalTable(goalsOf(record))}
 
@@ -60,79 +57,82 @@ ${renderGoalTable(goalsOf(record))}
 
 ${record.comparisons.map(renderComparison).join('\n\n')}
 
-${chart('order.svg', 'Orders a second by contender')}${
+${chart('order.svg', 'Orders per second by contender')}${
       chart('cpu.svg', 'Processor time of one order by contender')
-    }### On the wire
+    }${renderWire(record)}
 
-Counted by a proxy between contender and PostgreSQL, one batch whose statements are prepared. A ` +
-    `round trip is each time that a client speaks after
-it has heard something; under lock are those between its first statement that locks a row and ` +
-    `its COMMIT, time in which everybody waits who needs that row.
+${renderBulk(record)}
 
-${
-      table(
-        ['Contender', 'Work', 'Round trips', 'Under lock'],
-        record.wire.map((
-          { name, work, roundTrips, underLock }
-        ) => [name, work, String(roundTrips), String(underLock)])
-      )
-    }
-
-### Many rows
-
-${
-      table(
-        ['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'The other, ms', 'The other'],
-        record.bulk.map((
-          { what, rows, bytes, reference, oneflight, other }
-        ) => [
-          what,
-          show(rows),
-          megabytes(bytes),
-          spread(milliseconds(oneflight)),
-          spread(milliseconds(other)),
-          reference
-        ])
-      )
-    }
-
-Memory of the service for one answer, resident, in a fresh process that has answered small ` +
-    `batches before:
-
-${
-      table(
-        ['Answer', 'Before', 'At its peak'],
-        record.memory.map((
-          { answerBytes, before, peak }
-        ) => [
-          megabytes(answerBytes),
-          ...[before, peak].map(bytes =>
-            spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
-          )
-        ])
-      )
-    }
-
-### Cost of one more
-
-${chart('cost.svg', 'Cost of one operation and of one row, by how many there are')}${
-      table(
-        ['Operations of a batch', 'ms of one'],
-        record.perOperation.map(({ size, ms }) => [show(size), spread(ms)])
-      )
-    }
-
-${
-      table(
-        ['Rows of an operation', 'ms of one'],
-        record.perRow.map(({ size, ms }) => [show(size), spread(ms)])
-      )
-    }
+${renderCost(record, chart('cost.svg', 'Cost of one operation and of one row, by their number'))}
 
 ${describeContenders()}
 
 ${describeMethod(record)}
-`
+
+${describeLimits()}
+
+${describeRepetition()}`
+}
+
+function renderWire ({ wire }: BenchRecord): string {
+  return `### Round trips
+
+A proxy between contender and PostgreSQL counts them, for one batch whose statements are prepared.
+A round trip is each time that a client sends after it has received. "Under lock" are the round
+trips between the first statement that locks a row and its COMMIT: other transactions that need the
+row wait during this time.
+
+${
+    table(
+      ['Contender', 'Work', 'Round trips', 'Under lock'],
+      wire.map((
+        { name, work, roundTrips, underLock }
+      ) => [name, work, String(roundTrips), String(underLock)])
+    )
+  }`
+}
+
+function renderBulk ({ bulk, memory }: BenchRecord): string {
+  const rows = bulk.map(({ what, rows, bytes, reference, oneflight, other }) => [
+    what,
+    show(rows),
+    megabytes(bytes),
+    spread(milliseconds(oneflight)),
+    spread(milliseconds(other)),
+    reference
+  ])
+  const usage = memory.map(({ answerBytes, before, peak }) => [
+    megabytes(answerBytes),
+    ...[before, peak].map(bytes =>
+      spread(bytes.flatMap(value => value === null ? [] : [value / 1e6]), ' MB')
+    )
+  ])
+  return `### Many rows
+
+${table(['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'Contender, ms', 'Contender'], rows)}
+
+Resident memory of the service for one response, in a new process that has answered small batches
+before:
+
+${table(['Response', 'Before', 'Peak'], usage)}`
+}
+
+function renderCost ({ perOperation, perRow }: BenchRecord, chart: string): string {
+  return `### Cost of one more operation or row
+
+${chart}${
+    table(
+      ['Operations per batch', 'ms per operation'],
+      perOperation.map(({ size, ms }) => [show(size), spread(ms)])
+    )
+  }
+
+${
+    table(
+      ['Rows per operation', 'ms per row'],
+      perRow.map(({ size, ms }) => [show(size), spread(ms)])
+    )
+  }`
 }
 
 function describeRun (
@@ -146,15 +146,17 @@ function describeRun (
   return `
 | | |
 | --- | --- |
-| When | ${date.slice(0, 16).replace('T', ' ')} UTC, ${seconds} s |
-| Commit | ${commit.slice(0, 12)}${changed ? ', with changes that were not committed' : ''} |
+| Date | ${date.slice(0, 16).replace('T', ' ')} UTC, ${seconds} s |
+| Commit | ${commit.slice(0, 12)}${changed ? ', with uncommitted changes' : ''} |
 | Machine | ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB, ${machine.os}; ` +
-    `load, contenders and PostgreSQL share it; load average before the run ${
+    `shared by load, contenders and PostgreSQL; load average before the run ${
       show(machine.loadBefore)
     } |
 | Versions | ${used} |
 | PostgreSQL | ${
-      database.kind === 'embedded' ? 'embedded, as it comes' : 'the server of DATABASE_URL'
+      database.kind === 'embedded'
+        ? 'embedded, default configuration'
+        : 'the server of DATABASE_URL'
     }: ${settings} |`
 }
 
@@ -174,7 +176,7 @@ function renderGoalTable (goals: readonly Goal[]): string {
   )
 }
 
-const works: Readonly<Record<string, string>> = {
+const WORKS: Readonly<Record<string, string>> = {
   invoice: 'One hot row (an invoice with the next number)',
   order: 'Order of 5 operations',
   'order with ids': 'Order of 5 operations, ids chosen by the client'
@@ -182,7 +184,7 @@ const works: Readonly<Record<string, string>> = {
 
 function renderComparison (comparison: Comparison): string {
   const { work, roundTripMs, measuredRoundTripMs, contenders: all } = comparison
-  const how = roundTripMs === 0 ? 'no proxy' : `${roundTripMs} ms by a proxy`
+  const how = roundTripMs === 0 ? 'no proxy' : `${roundTripMs} ms added by a proxy`
   const rows = all.map(({ name, slices }) => {
     const ms = (values: ReadonlyArray<number | null>): string =>
       spread(values.flatMap(value => value ?? []))
@@ -198,123 +200,114 @@ function renderComparison (comparison: Comparison): string {
       showSpread(cpuPerBatch(slices, 'postgresCpuMs'))
     ]
   })
-  return `### ${works[work] ?? work}, ${how}
+  return `### ${WORKS[work] ?? work}, ${how}
 
-The round trip of \`select 1\` is ${show(measuredRoundTripMs)} ms.
+The round trip of \`select 1\` takes ${show(measuredRoundTripMs)} ms.
 
 ${
     table([
       'Contender',
-      'Oneflight does',
+      'Oneflight, ratio',
       'Batches/s',
       'Median, ms',
       '99th percentile, ms',
-      'Node CPU a batch, ms',
-      'PostgreSQL CPU a batch, ms'
+      'Node CPU per batch, ms',
+      'PostgreSQL CPU per batch, ms'
     ], rows)
   }`
 }
 
 function describeContenders (): string {
-  return `## What each contender does
+  const names = contenders
+  return `## Contenders
 
-All work on [one schema](../../bench/schema.sql), under the same role and the same row level ` +
-    `security, with as many connections to the database as there are
-clients, and answer only when the COMMIT has. Every Node contender checks the token of every ` +
-    `request with \`@fastify/jwt\` (${contenders.oneflight.name} too), one of many
-tokens, and logs warnings alone.
+All contenders use [one schema](../../bench/schema.sql), the same role and the same row-level
+security. Each has as many database connections as there are clients, and responds only after the
+COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of every request with
+\`@fastify/jwt\`. There are many tokens. Only warnings are logged.
 
 | Contender | What it is |
 | --- | --- |
-| ${contenders.oneflight.name} | \`node src/main.ts\`, as it is deployed; it answers the rows of ` +
-    `every operation, the others those of the last one |
-| ${contenders.awaits.name}; ${
-      contenders['postgres.js'].name
-    } | [peers/postgres-js.ts](../../bench/peers/postgres-js.ts): a Fastify endpoint, ` +
-    '`sql.begin`, one statement for role and claims, each statement awaited; the driver as ' +
-    `it comes |
-| ${contenders.pg.name} | [peers/pg.ts](../../bench/peers/pg.ts): the same with \`pg\` and named ` +
+| ${names.oneflight.name} | \`node src/main.ts\`, as deployed. It returns the rows of every ` +
+    `operation; the others return those of the last one |
+| ${names.awaits.name}; ${names['postgres.js'].name} | ` +
+    '[peers/postgres-js.ts](../../bench/peers/postgres-js.ts): a Fastify endpoint with ' +
+    '`sql.begin`, one statement for role and claims, each statement awaited, and the default ' +
+    `settings of the driver |
+| ${names.pg.name} | [peers/pg.ts](../../bench/peers/pg.ts): the same with \`pg\` and named ` +
     `statements |
-| ${
-      contenders['function in begin'].name
-    } | [peers/plpgsql.ts](../../bench/peers/plpgsql.ts): the whole batch as one ` +
-    'function, called ' +
-    `in \`sql.begin\` after role and claims |
-| ${
-      contenders['bare function'].name
-    } | the same function as a single statement of the login role: no role, no claims, no ` +
-    `transaction block. Not the same service, but the limit |
-| ${contenders.postgraphile.name} | ` +
-    '[peers/postgraphile.ts](../../bench/peers/postgraphile.ts): its ' +
+| ${names['function in begin'].name} | [peers/plpgsql.ts](../../bench/peers/plpgsql.ts): the ` +
+    `whole batch as one function, called in \`sql.begin\` after role and claims |
+| ${names['bare function'].name} | the same function as a single statement of the login role, ` +
+    `without role, claims or transaction block. It is not the same service, but the limit |
+| ${names.postgraphile.name} | [peers/postgraphile.ts](../../bench/peers/postgraphile.ts): its ` +
     `documented settings for production, with the plugin for atomic mutations |
 | pgbench | [peers/order.sql](../../bench/peers/order.sql): the statements of the hand-written ` +
     `endpoint with \`-M prepared\`, in C, without HTTP, tokens or JSON |
-| psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each a ` +
-    'transaction of its own, in a session that has taken the role already |'
+| psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each in its ` +
+    'own transaction, in a session that already has the role |'
 }
 
 function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord): string {
   const delayed = comparisons.filter(({ roundTripMs }) => roundTripMs > 0).map((
     { roundTripMs, measuredRoundTripMs }
-  ) => `${roundTripMs} ms is ${show(measuredRoundTripMs)} ms`)
-  return `## How it is measured
+  ) => `${roundTripMs} ms takes ${show(measuredRoundTripMs)} ms`)
+  return `## Method
 
-- A closed loop of ${connections} connections that are kept, by ` +
-    '[autocannon](../../bench/load.ts) ' +
-    `in a process of its own. Contenders are warmed up by ${
-      show(slices.warmUpBatches)
-    } batches each (fewer
-  where these take too long), then take ${slices.count} slices of about ${slices.seconds} s each ` +
-    'in turns (A B C A B C …). A slice is a fixed number of batches, so that every one is ' +
-    `answered when it ends.
-- Many rows are sent and answered ${
-      bulk[0]?.oneflight.length ?? 0
-    } times by each in turns, after as many times that do not count.
-- Before any time is taken, the answers of all contenders are compared; after every slice the ` +
-    `rows in the database are. A contender that did less, or
-  answered anything but success, fails the run.
-- The round trip is given by [a proxy](../../bench/delay-proxy.ts) that holds back each ` +
-    'direction ' +
-    `for half of it, the same for all; without one everybody connects directly.
-  Timers are not exact${
-      delayed.length === 0 ? '' : `: measured by \`select 1\`, ${delayed.join(', ')}`
-    }.
-- Processor time is what the kernel says of the contender's process, and of all processes of the ` +
-    `PostgreSQL server; memory is the resident set and its
-  peak. Where there is no \`/proc\`, or the server is elsewhere, these are not measured.
-- The hot row is the number of the next invoice: the first statement locks it, everything else ` +
-    `comes after it, as numbering without gaps wants it. It is what
-  this design is made for; where nobody waits for anybody the order shows what is left of it.
+- The load is a closed loop of ${connections} kept connections, by
+  [autocannon](../../bench/load.ts) in its own process. Each contender is warmed up with
+  ${show(slices.warmUpBatches)} batches, or fewer if these take too long. Then the contenders take
+  ${slices.count} slices of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a
+  fixed number of batches, so all of them are answered at its end.
+- The contenders send and return many rows ${bulk[0]?.oneflight.length ?? 0} times each, in turns,
+  after the same number of repetitions as a warm-up.
+- Before the measurement, the run compares the responses of all contenders. After every slice, it
+  compares the rows in the database. The run fails if a contender did less or returned an error.
+- [A proxy](../../bench/delay-proxy.ts) adds the round trip: it delays each direction by half of
+  it, for all contenders. Without it, all connect directly. Timers are not exact${
+    delayed.length === 0 ? '.' : `, as measured by\n  \`select 1\`: ${delayed.join(', ')}.`
+  }
+- Processor time is what the kernel reports for the contender's process, and for all processes of
+  the PostgreSQL server. Memory is the resident set and its peak. They are not measured without
+  \`/proc\`, or if the server runs on another machine.
+- The hot row is the number of the next invoice. As numbering without gaps requires, the first
+  statement locks it and everything else follows. This design is made for such a row. The order has
+  no contention and shows what remains without it.`
+}
 
-## What this does not show
+function describeLimits (): string {
+  return `## What this does not show
 
-- Load, contender and database share the cores of one machine. A contender that needs less ` +
-    `processor time leaves more to the database, as it would not
-  on machines of their own; look at processor time for that.
-- Unfair to Oneflight: it parses and checks a language instead of one fixed form, answers the ` +
-    `rows of every operation, keeps metrics, and pgbench, psql and the bare
-  function do without HTTP, tokens, roles or all of these.
-- Unfair to the others: the hot row is locked first. A person can often put the statement that ` +
-    `locks last, and PostGraphile users would write
-  a custom mutation for an order, which is then the PL/pgSQL function. PostGraphile has no ` +
-    `insert of several rows, so it has two mutations more.
-- Round trips are constant here; a real network has jitter, which costs those most who make most ` +
-    `of them.
-- One process each. One size of the database, which fits in memory.
+- Load, contender and database share the cores of one machine. A contender that needs less
+  processor time leaves more of it to the database. That does not apply on separate machines;
+  compare processor time instead.
+- Unfair to Oneflight: it parses and checks a language instead of one fixed form, returns the rows
+  of every operation, and collects metrics. pgbench, psql and the bare function do without HTTP,
+  tokens or roles.
+- Unfair to the others: the hot row is locked first. Hand-written code can often run the statement
+  that locks last. PostGraphile users would write an order as a custom mutation, which is the
+  PL/pgSQL function. PostGraphile cannot insert several rows at once, so it needs two more
+  mutations.
+- Round trips are constant here. A real network has jitter, which costs contenders with many round
+  trips the most.
+- Each contender is one process. There is one size of the database, which fits in memory.`
+}
 
-## Again
+function describeRepetition (): string {
+  return `## Run it again
 
 <!-- not run: it takes minutes and writes the record -->
 \`\`\`sh
-npm run bench                  # all of it, about 5 minutes, writes this page
-npm run bench -- --quick       # short slices, to try it; writes nothing
+npm run bench                  # all parts, about 5 minutes, writes this page
+npm run bench -- --quick       # short slices, for a test; writes nothing
 npm run bench hot wire         # some of hot, order, wire, bulk, cost; writes nothing
-npm run bench:report           # this page again from bench/results.json
+npm run bench:report           # writes this page from bench/results.json
 \`\`\`
 
-PostgreSQL is the embedded one unless \`DATABASE_URL\` names another (a superuser's; the ` +
-    `database \`oneflight_bench\` and roles \`oneflight_bench_…\` are made there and dropped
-at the end). pgbench and psql take part when they are on the PATH.`
+PostgreSQL is the embedded one. Set \`DATABASE_URL\` to the URL of a superuser to use another
+server: the run creates the database \`oneflight_bench\` and roles \`oneflight_bench_…\` there, and
+drops them at the end. pgbench and psql take part if they are on the PATH.
+`
 }
 
 const milliseconds = (seconds: readonly number[]): readonly number[] =>

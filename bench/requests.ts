@@ -1,9 +1,6 @@
 /**
- * The work that is compared, in the words of each contender, and what has to be in the database
- * afterwards.
- *
- * In charge of: bodies with fresh values, what of an answer must be the same for all, and rows per
- * batch. Refuses to: send anything.
+ * The work that is compared: bodies with new values in the format of each contender, the part of
+ * the response that must be the same, and the rows that a batch adds to the database.
  */
 import { randomUUID } from 'node:crypto'
 
@@ -12,7 +9,7 @@ import { randomUUID } from 'node:crypto'
  * `order with ids`: the same with ids chosen by the client.
  */
 export type Work = 'invoice' | 'order' | 'order with ids'
-/** The language that a contender is spoken to in. */
+/** The request format of a contender. */
 export type Dialect = 'oneflight' | 'endpoint' | 'graphql'
 
 const items = [{ sku: 'apple', qty: 4, price: 0.3 }, { sku: 'pear', qty: 1, price: 0.45 }, {
@@ -82,7 +79,7 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, () => unknown>>>> = 
   }
 }
 
-/** The four operations after the customer's. */
+/** The four operations after that of the customer. */
 function orderOf (
   { customer, order }: { readonly customer: string, readonly order: string }
 ): readonly object[] {
@@ -106,8 +103,8 @@ function orderOf (
 }
 
 /**
- * PostGraphile inserts one row in one mutation, so three lines are three; the last one answers
- * them, which is its select.
+ * PostGraphile inserts one row per mutation, so three lines are three mutations. The last one
+ * returns them, which corresponds to the select.
  */
 const mutation = `mutation Order(
   $customer: CustomerInput!, $order: OrderInput!, $id: UUID!,
@@ -123,23 +120,21 @@ const mutation = `mutation Order(
   }
 }`
 
-/** A fresh body, as JSON text. Throws when this is never asked of the dialect. */
+/** Creates a body with new values, as JSON text. Throws if the dialect does not have the work. */
 export function makeBody (dialect: Dialect, work: Work): string {
   const make = bodies[dialect][work]
-  if (make === undefined) throw new Error(`${work} was never written for ${dialect}`)
+  if (make === undefined) throw new Error(`${dialect} does not have the work ${work}`)
   return JSON.stringify(make())
 }
 
-/**
- * Whether an answer with status 200 says that nothing failed; GraphQL says so in the body alone.
- */
+/** Whether a response with status 200 reports success. GraphQL reports errors only in the body. */
 export function succeeded (dialect: Dialect, body: string): boolean {
   return dialect !== 'graphql' || !body.includes('"errors"')
 }
 
 /**
- * What of an answer has to be the same whoever gives it: numbers as numbers, without ids, times and
- * the contender's own form.
+ * Returns the part of a response that must be the same for all contenders: numbers as numbers,
+ * without ids, times and the contender's own format.
  */
 export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
   const at = (...path: readonly (string | number)[]): any =>
@@ -160,7 +155,7 @@ export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
   }))
 }
 
-/** Rows that a batch leaves behind, by what they are; `counted` asks for all of them at once. */
+/** The rows that a batch adds, by table. `traceQueries` count them. */
 export const traces: Readonly<Record<Work, Readonly<Record<string, number>>>> = {
   invoice: { counted: 1, invoices: 1, lines: 1 },
   order: { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 },

@@ -1,10 +1,7 @@
 /**
- * `npm run bench [part …] [-- --quick]`: measures, side by side, what bench/report.ts makes a page
- * of.
- *
- * In charge of: the parts and their order, what the run is on, `bench/results.json`, and exit code
- * 1 when a contender did other work than it was asked for. Refuses to: judge figures, and to write
- * down those of a quick run.
+ * `npm run bench [part …] [-- --quick]`: runs the benchmark, writes `bench/results.json` and the
+ * report. Exit code 1 if a contender did different work than requested. Partial and quick runs
+ * write nothing.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -30,7 +27,7 @@ type Measured = Pick<
   'comparisons' | 'wire' | 'bulk' | 'memory' | 'perOperation' | 'perRow'
 >
 
-/** The parts by name, each with what it measures. */
+/** The parts by name. */
 const parts: Readonly<
   Record<string, (database: Database, measure: Measure) => Promise<Partial<Measured>>>
 > = {
@@ -63,7 +60,7 @@ const measure: Measure = quick
   ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } }
   : { slices: 3, seconds: 2.5, warmUp: { batches: 8000, seconds: 10 } }
 
-/** What the stages need to be cleared (ms). */
+/** The time (ms) to clean up. */
 const CLEARING_MS = 10_000
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -75,7 +72,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 if (unknown.length > 0) {
   console.error(
-    `no part ${unknown.join(', ')}; there are ${Object.keys(parts).join(', ')}, and --quick`
+    `unknown part ${unknown.join(', ')} (expected ${Object.keys(parts).join(', ')} or --quick)`
   )
   process.exitCode = 1
 } else {
@@ -88,7 +85,7 @@ if (unknown.length > 0) {
 
 async function runParts (chosen: readonly string[]): Promise<void> {
   const start = performance.now()
-  // Now, for there may be another one when the figures are written.
+  // Read now: there may be another commit when the results are written.
   const tree = readTree()
   const loadBefore = loadavg()[0] ?? 0
   const measured: Array<Partial<Measured>> = []
@@ -128,8 +125,8 @@ async function runParts (chosen: readonly string[]): Promise<void> {
     perRow: measured.flatMap(({ perRow = [] }) => perRow)
   }
   console.log(renderGoals(record))
-  // Half of the parts, or short slices, would stand on one page with figures of another day.
-  if (quick || names.length > 0) return console.log('not the whole of it: nothing was written')
+  // Some parts or short slices must not be mixed with the results of another run.
+  if (quick || names.length > 0) return console.log('incomplete run: nothing was written')
   writeFileSync(resultsFile, `${JSON.stringify(record, null, 1)}\n`)
   writeReport(record)
   console.log(
@@ -156,7 +153,7 @@ async function playAll (
   return played
 }
 
-/** What is measured: the commit, and whether the tree differs from it. */
+/** Returns the commit, and whether measured files have uncommitted changes. */
 function readTree (): Pick<BenchRecord, 'commit' | 'changed'> {
   try {
     const git = (...args: readonly string[]): string =>

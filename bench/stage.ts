@@ -1,8 +1,5 @@
 /**
- * The processes of the bench, from start to end.
- *
- * In charge of: starting them, waiting until they are ready, and ending each by its id, whatever
- * becomes of the bench. Refuses to: know what they do.
+ * Starts the processes of the benchmark, waits until they are ready, and stops each by its id.
  */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,22 +11,19 @@ import type { Stage } from '../src/dev/stage.ts'
 const running = new Set<ChildProcess>()
 const halt = { called: false }
 
-/**
- * Ends everything that runs, so that whoever waits for it fails and clears its stage; nothing is
- * started any more.
- */
+/** Stops all processes and starts no more. Callers that wait for them fail and clean up. */
 export function endAll (): void {
   halt.called = true
   for (const child of running) child.kill('SIGTERM')
 }
 
-// Not one of them outlives the bench when it ends without clearing its stage, by process.exit() for
-// example.
+// Stops the processes also if the benchmark exits without cleaning up, for example by
+// process.exit().
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-/** Longest time (ms) for a process to start, and to end after SIGTERM. */
+/** The maximum time (ms) for a process to start, and to stop after SIGTERM. */
 const START_MS = 30_000
 const STOP_MS = 10_000
 
@@ -40,16 +34,16 @@ const quiet = [
   '--disable-warning=DEP0040'
 ]
 
-/** What the peers and the proxy are started with, and nothing else of the environment. */
+/** The whole environment of the peers and the proxy. */
 export type Environment = Readonly<Record<string, string>>
 
 export interface Talker {
   readonly pid: number
-  /** Sends a message and waits for the next one. Throws when the process ends instead. */
+  /** Sends a message and waits for the next one. Throws if the process ends instead. */
   ask(message: unknown): Promise<any>
 }
 
-/** Starts a script of the bench; `hello` is its first message when it `greets`. */
+/** Starts a script of the benchmark. `hello` is its first message if it `greets`. */
 export async function useScript (
   stage: Stage,
   script: string,
@@ -85,7 +79,7 @@ export async function useScript (
   }
 }
 
-/** Starts Oneflight as `npm start` does, and waits until it answers. */
+/** Starts Oneflight like `npm start`, and waits until it is ready. */
 export async function useService (
   stage: Stage,
   env: Environment

@@ -1,21 +1,18 @@
 /**
- * What every hand-written peer has in common: a Fastify server that takes the same tokens as
- * Oneflight does.
- *
- * In charge of: checking tokens with @fastify/jwt, the checks of bodies, listening, and ending with
- * the bench. Refuses to: speak to a database; each peer does as its users would.
+ * The common part of the hand-written peers: a Fastify server that verifies the same tokens as
+ * Oneflight, with @fastify/jwt.
  */
 import jwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 
-/** What the bench tells each peer. */
+/** The settings of a peer. */
 export const settings = {
   databaseUrl: process.env['DATABASE_URL'] as string,
   poolSize: Number(process.env['POOL_SIZE']),
   secret: process.env['JWT_SECRET'] as string
 } as const
 
-/** The payload of a token that was checked; the payload as JSON text is what policies see. */
+/** The payload of a verified token, and its JSON text for policies. */
 export interface Claims {
   readonly role: string
   readonly sub: string
@@ -43,7 +40,7 @@ const closed = <T extends Record<string, object>>(properties: T) =>
     properties
   }) as const
 
-/** Options of the two routes: Fastify's own checks of the body, as its users have them. */
+/** Options of the two routes, with Fastify's validation of the body. */
 export const invoiceRoute = { schema: { body: closed({ note: text, article: text, qty }) } }
 export const orderRoute = {
   schema: {
@@ -59,10 +56,7 @@ export const orderRoute = {
   }
 }
 
-/**
- * A server that answers 401 to requests without a good token. It logs warnings alone, as Oneflight
- * does in the bench.
- */
+/** Creates a server that rejects invalid tokens with 401 and logs only warnings. */
 export async function makeApp (): Promise<FastifyInstance> {
   const app = Fastify({ logger: { level: 'warn' } })
   await app.register(jwt, { secret: settings.secret, verify: { algorithms: ['HS256'] } })
@@ -72,7 +66,7 @@ export async function makeApp (): Promise<FastifyInstance> {
   return app
 }
 
-/** Listens on a free port, tells the bench, and ends when the bench does. */
+/** Listens on a free port, reports it to the benchmark, and stops with the benchmark. */
 export async function serve (app: FastifyInstance): Promise<void> {
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   process.send?.({ url })

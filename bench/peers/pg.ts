@@ -1,6 +1,6 @@
 /**
- * The same hand-written endpoint with `pg`: BEGIN, each statement awaited, COMMIT. Statements have
- * names, so that they are prepared.
+ * The hand-written endpoint with `pg`: BEGIN, each statement awaited, COMMIT. The statements have
+ * names, so they are prepared.
  */
 import pg from 'pg'
 import {
@@ -23,7 +23,7 @@ type Query = (
   values: readonly unknown[]
 ) => Promise<ReadonlyArray<Record<string, unknown>>>
 
-/** A transaction under the role of the token. */
+/** Runs a transaction with the role of the token. */
 async function asCaller<T> (claims: Claims, work: (query: Query) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   const query: Query = async (name, text, values) =>

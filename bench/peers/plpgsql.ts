@@ -1,7 +1,7 @@
 /**
- * The hot batch as a PL/pgSQL function (bench/schema.sql), called in two ways: in a transaction
- * under the role of the token, as a service with row level security has to, and bare, as one
- * statement of the login role. The second is the limit: one round trip, no role, no claims.
+ * The hot batch as a PL/pgSQL function (bench/schema.sql), called in two ways. The first is a
+ * transaction with the role of the token, which row-level security needs. The second is a single
+ * statement of the login role: it is the limit, with one round trip, no role and no claims.
  */
 import postgres from 'postgres'
 import { invoiceRoute, makeApp, serve, settings, type Claims, type Invoice } from './app.ts'

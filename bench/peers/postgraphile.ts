@@ -1,6 +1,6 @@
 /**
- * PostGraphile 4 with atomic mutations: the mutations of a request are one transaction. As its
- * documentation has it for Fastify and for production (no GraphiQL, no logging of queries, roles by
+ * PostGraphile 4 with atomic mutations: the mutations of a request are one transaction. The
+ * settings follow its documentation for Fastify and production (no GraphiQL, no query log, roles by
  * `pgSettings`).
  */
 import pg from 'pg'

@@ -1,6 +1,6 @@
 /**
- * A hand-written endpoint with postgres.js: `sql.begin`, and each statement awaited before the next
- * one. The driver is as it comes: its own pool, prepared statements, parsed rows.
+ * The hand-written endpoint with postgres.js: `sql.begin`, and each statement awaited before the
+ * next. The driver has its default settings: its own pool, prepared statements, parsed rows.
  */
 import postgres, { type TransactionSql } from 'postgres'
 import {
@@ -17,7 +17,7 @@ import {
 const sql = postgres(settings.databaseUrl, { max: settings.poolSize })
 const app = await makeApp()
 
-/** A transaction under the role of the token. */
+/** Runs a transaction with the role of the token. */
 function asCaller<T> (claims: Claims, work: (tx: TransactionSql) => Promise<T>) {
   return sql.begin(async tx => {
     await tx`select set_config('role', ${claims.role}, true), set_config('request.jwt.claims', ${

@@ -1,8 +1,7 @@
 /**
- * Many rows in one operation, against psql with the statement that a person would write.
- *
- * In charge of: both sides in turns on one connection each, that both move the same rows, and the
- * memory that large answers take. Refuses to: count the start of either side.
+ * Measures many rows in one operation, compared with psql and a hand-written statement. Both sides
+ * run in turns on one connection each and must move the same rows. Their start does not count. Also
+ * measures the memory of large responses.
  */
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
@@ -15,7 +14,7 @@ import type { Bulk, Memory } from '../record.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
 
 const ROWS = 10_000
-/** The limit of a body is 1 MiB unless told otherwise, and 10 000 rows have more. */
+/** 10 000 rows are larger than the default limit of a body, 1 MiB. */
 const limits = { MAX_BODY_BYTES: String(16 * 1024 * 1024) }
 
 const rows = Array.from(
@@ -29,13 +28,10 @@ const rows = Array.from(
 )
 const json = JSON.stringify(rows)
 
-/** Runs a statement to its end; the text of its one value, or ''. */
+/** Runs a statement and returns the text of its value, or ''. */
 type Run = (text: string) => Promise<string>
 
-/**
- * Takes turns of both sides, `repetitions` times after as many that do not count, for code is
- * compiled as it is used.
- */
+/** Runs both sides in turns, `repetitions` times after as many repetitions as a warm-up. */
 export function compareBulk (database: Database, repetitions: number): Promise<readonly Bulk[]> {
   return onStage(async stage => {
     await startOver(database.sql)
@@ -102,8 +98,8 @@ export function compareBulk (database: Database, repetitions: number): Promise<r
 }
 
 /**
- * The memory that one answer takes: of 10 000 rows as above, and of as many that are about 50 MB
- * together. Each several times, in a fresh process.
+ * Measures the memory of one response: with 10 000 rows as above, and with as many rows of 50 MB in
+ * total. Each is measured several times, in a new process.
  */
 export async function measureMemory (
   database: Database,
@@ -137,7 +133,7 @@ function onePeak (
     const send = useClient(stage, url)
     const ask = (limit: number): Promise<Buffer> =>
       send(JSON.stringify([{ id: 'out', op: 'select', table: 'readings', limit }]))
-    // Code that runs for the first time takes memory as well, which is not the answer's.
+    // Code that runs for the first time takes memory, too, which does not count.
     for (let i = 0; i < 200; i++) await ask(1)
     const measurable = memoryOf(pid) !== undefined
     if (measurable) forgetPeak(pid)
@@ -166,21 +162,18 @@ async function timed (work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - start) / 1000
 }
 
-/** Bytes of the rows. Throws unless both sides answered the same ones. */
+/** Returns the size of the rows. Throws unless both sides returned the same rows. */
 function sameRows ({ mine, other }: { readonly mine: string, readonly other: string }): number {
   const idsOf = (rows: ReadonlyArray<{ id: number }>): string =>
     rows.map(({ id }) => id).sort((a, b) => a - b).join()
   const theirs = idsOf(JSON.parse(other))
   if (idsOf(JSON.parse(mine).data.out) !== theirs || theirs === '') {
-    throw new Error('both sides selected other rows')
+    throw new Error('the sides returned different rows')
   }
   return Buffer.byteLength(other)
 }
 
-/**
- * psql where there is one; else postgres.js, which sends the same text. Both have taken the batch's
- * role once and for all.
- */
+/** Returns psql, or postgres.js with the same text. Both set the role of the batch once. */
 async function useReference (
   stage: Stage,
   { url }: Database
@@ -212,7 +205,7 @@ async function useReference (
       const [part] = await Promise.race([
         once(child.stdout, 'data'),
         ended.then(() => {
-          throw new Error('psql ended')
+          throw new Error('psql has stopped')
         })
       ]) as [Buffer]
       parts.push(part)

@@ -1,9 +1,6 @@
 /**
- * What one operation costs in a batch of many, and one row in an operation of many: one client, one
- * batch after the other.
- *
- * In charge of: the sizes, in turns, and that all rows are there. Refuses to: compare with anybody;
- * what grows is seen in the curve.
+ * Measures the cost of one operation in batches of different sizes, and of one row in operations of
+ * different sizes. One client sends one batch after the other.
  */
 import { useClient } from '../client.ts'
 import { contenders, useServer } from '../contenders.ts'
@@ -11,7 +8,7 @@ import { startOver, type Database } from '../database.ts'
 import type { Cost } from '../record.ts'
 import { onStage } from '../../src/dev/stage.ts'
 
-/** How one size is written, and the table that its rows go to. */
+/** Creates a batch of one size. `table` receives its rows. */
 interface Scale {
   readonly sizes: readonly number[]
   readonly table: string
@@ -48,9 +45,7 @@ export const scales = {
   }
 } as const satisfies Record<string, Scale>
 
-/**
- * Ms of a single operation, or row, at each size: `slices` times about so many seconds, in turns.
- */
+/** Measures the ms per operation or row at each size, in turns. */
 export function measureCost (
   database: Database,
   { sizes, table, body }: Scale,
@@ -66,7 +61,7 @@ export function measureCost (
     const count = async (): Promise<number> =>
       Number((await database.sql`select count(*) from ${database.sql(table)}`)[0]?.['count'])
     const texts = sizes.map(size => JSON.stringify(body(size)))
-    /** Sends the same batch for so long, at least once; ms of one. */
+    /** Sends a batch repeatedly, at least once, and returns the ms per unit. */
     const one = async (text: string, size: number, seconds: number): Promise<number> => {
       const before = await count()
       const start = performance.now()
@@ -82,7 +77,7 @@ export function measureCost (
       return ms
     }
     const ms: number[][] = sizes.map(() => [])
-    // The first turn warms up.
+    // The first turn is the warm-up.
     for (let turn = 0; turn <= slices; turn++) {
       for (const [i, size] of sizes.entries()) {
         const taken = await one(texts[i] as string, size, seconds) / size

@@ -1,8 +1,6 @@
 /**
- * Batches a second, side by side: the hot row at three round trips, and the order without
+ * Measures batches per second: the hot row with three round trips, and the order without
  * contention.
- *
- * In charge of: who is compared with whom on what. Refuses to: judge.
  */
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
 import { contenders, pgbenchSide, useSide, type Contender, type Side } from '../contenders.ts'
@@ -16,7 +14,7 @@ interface Match {
   readonly work: Work
   readonly roundTripMs: number
   readonly against: readonly Contender[]
-  /** Whether pgbench takes part, where there is one. */
+  /** Whether pgbench takes part if it is installed. */
   readonly pgbench?: boolean
 }
 
@@ -40,7 +38,7 @@ export const orderMatches: readonly Match[] = [
   { work: 'order with ids', roundTripMs: 0, against: [postgraphile] }
 ]
 
-/** Runs one match from the start of its contenders to their end. */
+/** Starts the contenders of a match, measures them and stops them. */
 export function play (
   { work, roundTripMs, against, pgbench = false }: Match,
   database: Database,

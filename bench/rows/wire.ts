@@ -1,9 +1,6 @@
 /**
- * Round trips on the wire, counted by a proxy between each contender and PostgreSQL: the whole of
- * one batch, and those of them in which a lock is held.
- *
- * In charge of: the batches that are counted, each when its statements are prepared. Refuses to:
- * take any time.
+ * Counts round trips with a proxy between each contender and PostgreSQL: those of a whole batch,
+ * and those under a lock. Statements are prepared before.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contenders, post, useServer, type Contender } from '../contenders.ts'
@@ -14,10 +11,7 @@ import { onStage } from '../../src/dev/stage.ts'
 import { useScript } from '../stage.ts'
 import { countFlights, readBursts, type Burst } from '../wire.ts'
 
-/**
- * A round trip of the proxy (ms) that is longer than anybody takes to say what is to be said at
- * once.
- */
+/** A round trip (ms) that is longer than any contender takes to write one burst. */
 const ROUND_TRIP_MS = 20
 
 interface Sample {
@@ -31,7 +25,7 @@ const sample = ({ dialect }: Contender, work: Work): Sample => ({
   body: makeBody(dialect, work)
 })
 
-/** Each operation reads the one before it. */
+/** A batch in which each operation refers to the one before it. */
 function chain (length: number): Sample {
   const operations = Array.from({ length }, (_, i) =>
     i === 0
@@ -59,7 +53,7 @@ const {
   postgraphile
 } = contenders
 
-/** What is counted of each contender, in one run of its server. */
+/** The batches that are counted for a contender, in one run of its server. */
 const samples: readonly Samples[] = [
   [oneflight, [
     ...[1, 10, 100].map(chain),
@@ -73,10 +67,10 @@ const samples: readonly Samples[] = [
   [postgraphile, [sample(postgraphile, 'order with ids')]]
 ]
 
-/** What locks rows: statements, and the function that has them. */
+/** Matches statements that lock rows, also the function that contains them. */
 const locks = /^\s*(with\b.*\b)?(insert|update|delete)\b|number_invoice/is
 
-/** Counts one batch of each of these contenders, of all unless told otherwise. */
+/** Counts the batches of these contenders, by default of all. */
 export async function countAll (
   database: Database,
   names = samples.map(([{ name }]) => name)
@@ -89,7 +83,7 @@ export async function countAll (
   return counted
 }
 
-/** A server with one connection, which is seen from its first byte on. */
+/** Starts a server with one connection, recorded from its first byte. */
 function count (
   contender: Contender,
   own: readonly Sample[],
@@ -107,7 +101,7 @@ function count (
     )
     const bursts = async (): Promise<readonly Burst[]> =>
       readBursts((await proxy.ask({})).bursts.map((text: string) => Buffer.from(text, 'base64')))
-    /** How many there are when nobody speaks any more, not behind the answer either. */
+    /** Returns the number of bursts once no more data is sent, also after the response. */
     const silence = async (known = -1): Promise<number> => {
       const { length } = await bursts()
       await sleep(3 * ROUND_TRIP_MS)
@@ -115,7 +109,7 @@ function count (
     }
     const counted: Wire[] = []
     for (const { work, body } of own) {
-      // Unknown the first time, prepared the second time.
+      // The first run prepares the statements.
       await post(url, fresh(body))
       await post(url, fresh(body))
       const before = await silence()
@@ -131,7 +125,7 @@ function count (
   })
 }
 
-/** The same body with other ids, so that it can be sent again. */
+/** Returns the body with new ids, so that it can be sent again. */
 function fresh (body: string): string {
   const ids = new Map<string, string>()
   return body.replace(
