@@ -38,7 +38,7 @@ export interface Statement extends RenderedSql {
   /** Whether the text does not depend on the amount of data, so that preparing it pays off. */
   readonly prepare: boolean
   /** Whether it stores JSON that may not fit the type of its column; see value-checks.ts. */
-  readonly doubtful?: boolean
+  readonly needsValueChecks?: boolean
 }
 
 export interface CompileOptions {
@@ -97,7 +97,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     return {
       ...statement,
       prepare: fixedText && ctes.parameterTypes() !== undefined,
-      doubtful: ctes.needsValueChecks()
+      needsValueChecks: ctes.needsValueChecks()
     }
   })
 }

@@ -203,7 +203,9 @@ function rememberChecks ({ batch, outcome }: AttemptResult): void {
 
 function isKnownToNeedChecks ({ operations, hasReferences }: CompiledBatch): boolean {
   return hasReferences !== true &&
-    operations.some(({ text, doubtful }) => doubtful === true && checkedTexts.has(text))
+    operations.some(({ text, needsValueChecks }) =>
+      needsValueChecks === true && checkedTexts.has(text)
+    )
 }
 
 /** Whether an attempt with value checks says more about the failure than the one before it. */

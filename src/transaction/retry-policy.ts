@@ -116,7 +116,7 @@ const SESSION_ERRORS: ReadonlySet<string> = new Set([
 export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.checkValues === true || outcome.kind !== 'failed') return false
   const { at, error } = outcome
-  if (typeof at !== 'number' || batch.operations[at]?.doubtful !== true) return false
+  if (typeof at !== 'number' || batch.operations[at]?.needsValueChecks !== true) return false
   const kind = markerKind(outcome)
   return kind === undefined ? isValueError(error.code) : kind === 'inspect'
 }
