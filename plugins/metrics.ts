@@ -140,7 +140,7 @@ function createObserver (client: Client, register: Registry): Observer {
           labelNames: ['server'],
           registers,
           collect () {
-            for (const [server, { count }] of pools) this.set({ server }, read(count()))
+            for (const [server, pool] of pools) this.set({ server }, read(pool.count()))
           }
         })
       gauge(

@@ -1,137 +1,128 @@
 /**
- * Connects to PostgreSQL: picks the host, opens TCP or a Unix socket, has it protected, and hands
- * over a socket on which the startup message can be written. It is what the client library's
- * `socket` option is given (with `ssl: false`), because the library's own way has no deadline,
- * takes bytes that were slipped in before TLS, and gives no say about buffers. Refuses to speak
- * more of the protocol than SSLRequest; never retries; knows no user and no password.
+ * Connects to PostgreSQL: picks a host, opens TCP or a Unix socket, starts TLS and returns a socket
+ * that is ready for the startup message. This replaces the connect code of postgres.js, which has
+ * no deadline, accepts bytes injected before TLS and does not expose buffer sizes. The only
+ * protocol message sent here is SSLRequest. Nothing is retried.
  */
 import { connect, type Socket } from 'node:net'
-import type { SecureContext } from 'node:tls'
 import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
-import { waitForEvent } from './wait-for-event.ts'
 import { connectMessageReader } from './message-reader.ts'
 import { readCredentials, startTls, type StartTlsOptions } from './tls.ts'
+import { waitForEvent } from './wait-for-event.ts'
 
 /**
- * Bytes that may be waiting in a socket before `write` says false. The client library takes false
- * as "stop pipelining" and would put a round trip into the middle of a transaction, with locks
- * held. Nothing is allocated by this. SQL can be many times as large as the batch it was made of
- * (15 times, for conditions with references), so MAX_BODY_BYTES is no measure for it.
+ * Bytes that may be queued in a socket before `write` returns false. postgres.js then stops
+ * pipelining, which would put a round trip into the middle of a transaction that holds locks. The
+ * mark allocates nothing. MAX_BODY_BYTES is no measure for it: SQL can be 15 times as large as its
+ * batch, for conditions with references.
  */
 const BUFFERS = { highWaterMark: 1024 * 1024 * 1024 }
 
-/**
- * Silence after which the kernel asks whether a server is still there; Linux gives up 9 × 75 s
- * later.
- */
-const KEEP_ALIVE_AFTER_MS = 60_000
+/** Idle time before the kernel probes the server; Linux gives up after 9 more probes of 75 s. */
+const KEEP_ALIVE_DELAY_MS = 60_000
 
-/** The signal of those who never change their mind. */
-const NEVER = new AbortController().signal
+const NEVER_ABORTED = new AbortController().signal
 
-export interface OpenSocketOptions {
-  /**
-   * Connected and, where wanted, encrypted; no byte of the session has been read; without listeners
-   * of ours.
-   */
+export interface ConnectOptions {
+  /** Index of the first host to try. */
+  readonly firstHost: number
+  /** Longest time for all hosts together. */
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ConnectedSocket {
+  /** Connected and, where configured, encrypted. Nothing was read; no listeners are left. */
   readonly socket: Socket
-  /** Where it leads, for logs: `host:port` or the path of the Unix socket. */
+  /** `host:port` or the path of the Unix socket, for logs. */
   readonly address: string
-  /**
-   * Where to start when this server turns out to be the wrong one, e.g. a standby: the number of
-   * the host behind it.
-   */
-  readonly next: number
+  /** Index of the host to try when this server does not match, e.g. because it is a standby. */
+  readonly nextHost: number
 }
 
 /**
- * Tries each host from number `start` to the last once, in order; the rest of the time is shared
- * evenly among the hosts that are left, so that one which never answers does not eat it all. The
- * caller must attach its own `error` listener before it awaits anything else. Throws an
- * AggregateError within `timeoutMs`, or as soon as `signal` is aborted; its message names every
- * address with its failure, and no secret.
+ * Connects to the first host that accepts, in order from `firstHost`. The remaining time is divided
+ * evenly among the remaining hosts, so an unresponsive one leaves time for the next. The caller
+ * must attach an `error` listener before it awaits anything else. Throws an AggregateError after
+ * `timeoutMs`, or when `signal` is aborted. Its message names each address with its error, and no
+ * secret.
  */
 export async function connectSocket (
   target: DatabaseTarget,
-  start: number,
-  timeoutMs: number,
-  signal: AbortSignal = NEVER
-): Promise<OpenSocketOptions> {
+  { firstHost, timeoutMs, signal = NEVER_ABORTED }: ConnectOptions
+): Promise<ConnectedSocket> {
   const { hosts, tls } = target
   const end = performance.now() + timeoutMs
   const context = await readCredentials(tls, timeoutMs)
-  const failures: Error[] = []
-  for (const [number, host] of hosts.entries()) {
-    if (number < start) continue
+  const errors: Error[] = []
+  for (const [index, host] of hosts.entries()) {
+    if (index < firstHost) continue
     const address = describeAddress(host)
-    const timeoutMs = Math.max(1, (end - performance.now()) / (hosts.length - number))
+    const timeoutMs = Math.max(1, (end - performance.now()) / (hosts.length - index))
+    // libpq does not encrypt Unix sockets either: no network can be listened to.
+    const encryption = context === undefined || 'path' in host
+      ? undefined
+      : { tls, context, name: host.host, buffers: BUFFERS }
     try {
-      const socket = await openHost(host, target, context, { timeoutMs, signal })
-      return { socket, address, next: number + 1 }
+      const socket = await connectHost(host, encryption, { timeoutMs, signal })
+      return { socket, address, nextHost: index + 1 }
     } catch (error) {
-      failures.push(new Error(`${address}: ${describeFailure(error)}`, { cause: error }))
+      errors.push(new Error(`${address}: ${describeError(error)}`, { cause: error }))
     }
   }
   throw new AggregateError(
-    failures,
-    `no connection to the database: ${failures.map(failure => failure.message).join('; ')}`
+    errors,
+    `no connection to the database: ${errors.map(({ message }) => message).join('; ')}`
   )
 }
 
-interface Patience {
+interface Limits {
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
 
-async function openHost (
+async function connectHost (
   host: HostAddress,
-  target: DatabaseTarget,
-  context: SecureContext | undefined,
-  { timeoutMs, signal }: Patience
+  encryption: StartTlsOptions | undefined,
+  { timeoutMs, signal }: Limits
 ): Promise<Socket> {
   signal.throwIfAborted()
-  // libpq never encrypts Unix sockets either: there is no network to listen on.
-  const securing = context === undefined || 'path' in host
-    ? undefined
-    : { tls: target.tls, context, name: host.host, buffers: BUFFERS }
-  const plain = (securing === undefined ? connectMessageReader : connect)({
-    ...host,
-    ...BUFFERS,
-    // A flight is several small writes: with Nagle's algorithm the second would wait for the answer
-    // to the first.
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS
-  })
-  // Between two awaited steps nobody else listens, and an error that nobody hears ends the process.
+  const plain = openPlainSocket(host, encryption)
+  // Between two awaited steps nothing else listens, and an unhandled `error` ends the process.
   plain.on('error', ignore)
   let reason: unknown
   const giveUp = (why: unknown): void => {
     reason = why
     plain.destroy()
   }
-  // Not the option `signal` of `connect`: it would hold for as long as the socket lives,
-  // transactions included.
-  const aborted = (): void => giveUp(signal.reason)
-  signal.addEventListener('abort', aborted)
-  const timer = setTimeout(
-    giveUp,
-    timeoutMs,
-    new Error(`no answer within ${Math.round(timeoutMs)} ms`)
-  )
-  return await prepare(plain, securing).catch((error: unknown) => {
+  // Not the `signal` option of `connect`: it would also destroy an open connection.
+  const onAbort = (): void => giveUp(signal.reason)
+  signal.addEventListener('abort', onAbort)
+  const timeout = new Error(`no answer within ${Math.round(timeoutMs)} ms`)
+  const timer = setTimeout(giveUp, timeoutMs, timeout)
+  try {
+    await waitForEvent(plain, 'connect')
+    return encryption === undefined ? plain : await startTls(plain, encryption)
+  } catch (error) {
     plain.destroy()
     throw reason ?? error
-  }).finally(() => {
+  } finally {
     clearTimeout(timer)
-    signal.removeEventListener('abort', aborted)
+    signal.removeEventListener('abort', onAbort)
     plain.off('error', ignore)
-  })
+  }
 }
 
-async function prepare (plain: Socket, securing: StartTlsOptions | undefined): Promise<Socket> {
-  await waitForEvent(plain, 'connect')
-  return securing === undefined ? plain : await startTls(plain, securing)
+function openPlainSocket (host: HostAddress, encryption: StartTlsOptions | undefined): Socket {
+  return (encryption === undefined ? connectMessageReader : connect)({
+    ...host,
+    ...BUFFERS,
+    // A transaction is several small writes. With Nagle's algorithm the second one would wait for
+    // the server to acknowledge the first.
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS
+  })
 }
 
 function ignore (): void {}
@@ -142,7 +133,7 @@ function describeAddress (host: HostAddress): string {
 }
 
 /** A name with several addresses fails with an AggregateError whose own message is empty. */
-function describeFailure (error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(describeFailure).join(', ')
+function describeError (error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(describeError).join(', ')
   return (error as Error).message
 }

@@ -1,21 +1,21 @@
 /**
- * Databases that speak PostgreSQL's protocol but do not keep what the service promises. In charge
- * of recognizing them when a connection is opened; the caller refuses the connection.
+ * Recognizes databases that speak PostgreSQL's protocol but do not keep the service's guarantees.
+ * Their connections are refused.
  */
 import type postgres from 'postgres'
 
 export interface Engine {
   readonly name: string
-  /** SQL condition that holds on this engine only. Evaluated on a connection without a batch. */
+  /** SQL condition that holds on this engine only. Evaluated on every new connection. */
   readonly condition: string
   /** Why a connection is refused, for the log. */
   readonly refusal: string
 }
 
-const engines: readonly Engine[] = [
+const UNSUPPORTED_ENGINES: readonly Engine[] = [
   {
     name: 'citus',
-    // Asked of this database only: Citus keeps no tables where the extension is not installed.
+    // Checked in this database only: without the extension, Citus distributes none of its tables.
     condition: `exists (
       select from pg_catalog.pg_extension as e where e.extname operator(pg_catalog.=) 'citus'
     )`,
@@ -24,12 +24,12 @@ const engines: readonly Engine[] = [
   }
 ]
 
-const question = engines
+const QUERY = UNSUPPORTED_ENGINES
   .map(({ name, condition }) => `select '${name}' as engine where ${condition}`)
   .join(' union all ')
 
-/** The unsupported engine behind a connection; undefined where there is none. */
-export async function recognizeEngine (connection: postgres.Sql): Promise<Engine | undefined> {
-  const [found] = await connection.unsafe<Array<{ engine: string }>>(question)
-  return engines.find(({ name }) => name === found?.engine)
+/** Returns the unsupported engine behind a connection, or undefined. */
+export async function recognizeEngine (client: postgres.Sql): Promise<Engine | undefined> {
+  const [found] = await client.unsafe<Array<{ engine: string }>>(QUERY)
+  return UNSUPPORTED_ENGINES.find(({ name }) => name === found?.engine)
 }

@@ -1,32 +1,30 @@
 /**
- * Hears the last word of a server. PostgreSQL says why it ends a connection by an error of severity
- * FATAL, and postgres.js keeps that to itself when the connection is closed behind it. Reads along
- * what arrives on the socket: message headers, and errors whole; changes nothing.
+ * Detects that the server ended a connection with an error of severity FATAL. postgres.js does not
+ * report such an error when the connection closes right after it. The watcher reads along with the
+ * data of the socket: message headers, and errors as a whole. It changes nothing.
  */
 import type { Socket } from 'node:net'
 import { HEADER_BYTES, messageSize } from './wire-protocol.ts'
 
 export interface FatalErrorWatcher {
   /**
-   * Whether the server said FATAL: the statement that it carried out then, and those behind it,
-   * came to nothing.
+   * Whether the server reported FATAL: the statement that ran at that moment, and those after it,
+   * had no effect.
    */
   fatal: boolean
 }
 
-const ERROR = 'E'.charCodeAt(0)
+const ERROR_RESPONSE = 'E'.charCodeAt(0)
 
-/** No FATAL is this long; what says so is not read to its end. */
+/** No FATAL error is longer; an error with a greater length is skipped. */
 const MAX_ERROR_BYTES = 65_536
 
-/**
- * Listens on a socket that is connected, encrypted where it is to be, and of which nothing has been
- * read.
- */
+/** Watches a socket that is connected (and encrypted, where configured) and was not read yet. */
 export function watchFatalErrors (socket: Socket): FatalErrorWatcher {
-  const farewell: FatalErrorWatcher = { fatal: false }
+  const watcher: FatalErrorWatcher = { fatal: false }
+  /** The start of a message that is not complete. */
   let rest: Buffer = Buffer.alloc(0)
-  /** Bytes of a message that is of no interest, still to come. */
+  /** Bytes of a skipped message that are still to come. */
   let skip = 0
   socket.on('data', (chunk: Buffer) => {
     if (skip >= chunk.length) {
@@ -34,24 +32,25 @@ export function watchFatalErrors (socket: Socket): FatalErrorWatcher {
       return
     }
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    let at = skip
-    while (bytes.length - at >= HEADER_BYTES) {
-      const size = messageSize(bytes, at)
-      if (bytes[at] === ERROR && size <= MAX_ERROR_BYTES) {
-        if (bytes.length - at < size) break
-        farewell.fatal ||= isFatal(bytes.subarray(at + HEADER_BYTES, at + size))
+    let offset = skip
+    while (bytes.length - offset >= HEADER_BYTES) {
+      const size = messageSize(bytes, offset)
+      if (bytes[offset] === ERROR_RESPONSE && size <= MAX_ERROR_BYTES) {
+        if (bytes.length - offset < size) break
+        watcher.fatal ||= isFatal(bytes.subarray(offset + HEADER_BYTES, offset + size))
       }
-      at += size
+      offset += size
     }
-    skip = Math.max(0, at - bytes.length)
-    rest = bytes.subarray(Math.min(at, bytes.length))
+    skip = Math.max(0, offset - bytes.length)
+    rest = bytes.subarray(Math.min(offset, bytes.length))
   })
-  return farewell
+  return watcher
 }
 
 /**
- * The fields of an ErrorResponse: each a type, a text and a zero byte. FATAL of class 57P or 25P:
- * told to end, or too late. A pooler has other reasons.
+ * Whether an ErrorResponse is a FATAL error of class 57P (operator intervention) or 25P (timeouts
+ * of idle sessions and transactions). A pooler reports FATAL for other reasons. Each field is a
+ * type, a text and a zero byte.
  */
 function isFatal (fields: Buffer): boolean {
   const texts = fields.toString('latin1').split('\0')

@@ -1,75 +1,88 @@
 /**
- * Whether the database answers. The probe has a connection of its own, so that it never waits
- * behind batches, and remembers its answer for a second, so that many questions cost one query.
- * When the connection ends, it forgets that the database answered: the next question asks anew.
+ * Checks whether the database answers. The check has its own connection, so it never waits behind
+ * batches. It caches the result for a second: many callers cost one query. A lost connection clears
+ * a cached success.
  */
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import {
-  query,
   closeConnection,
   isUsable,
-  openConnection,
+  query,
   withTimeout,
   type Connection
 } from './connection.ts'
+import { openConnection } from './open-connection.ts'
 
 export interface HealthCheck {
   /**
-   * true when the database answers now, or answered less than a second ago on a connection that is
-   * still open; a host is given a second to answer.
+   * Resolves to true when the database answers within a second per host, or has answered less than
+   * a second ago on a connection that is still open.
    */
   reachable(): Promise<boolean>
-  /** From now on the answer is false. */
+  /** Closes the connection; `reachable` resolves to false from now on. */
   close(): Promise<void>
 }
 
-const REMEMBER_MS = 1000
-const PATIENCE_MS = 1000
+const CACHE_MS = 1000
+const TIMEOUT_MS = 1000
 
 /**
- * Makes the probe; it opens its connection when it is first asked. `target` is given a second where
- * its own patience is longer.
+ * Creates a health check. It opens its connection on the first call, with the connect timeout of
+ * `target` reduced to a second.
  */
 export function createHealthCheck (target: DatabaseTarget): HealthCheck {
-  const impatient = { ...target, connectTimeoutMs: Math.min(target.connectTimeoutMs, PATIENCE_MS) }
-  const unwanted = new AbortController()
-  let connection: Connection | undefined
-  /** The connection of the last answer when it was true. */
-  let witness: Connection | undefined
-  let answer = Promise.resolve(false)
-  /**
-   * When the last answer came; Infinity while one is awaited, so that there is never more than one
-   * connection.
-   */
-  let answered = -Infinity
+  return new CachedHealthCheck(target)
+}
 
-  const ask = async (): Promise<boolean> => {
-    if (connection !== undefined && !isUsable(connection)) await closeConnection(connection)
-    if (connection === undefined || connection.state.dead) {
-      connection = await openConnection(impatient, { roleSettings: false, signal: unwanted.signal })
+class CachedHealthCheck implements HealthCheck {
+  readonly #target: DatabaseTarget
+  readonly #closed = new AbortController()
+  #connection: Connection | undefined
+  /** The connection of the last success. */
+  #verified: Connection | undefined
+  #result = Promise.resolve(false)
+  /** Time of the last result; Infinity during a check, which allows one check at a time. */
+  #checkedAt = -Infinity
+
+  constructor (target: DatabaseTarget) {
+    const connectTimeoutMs = Math.min(target.connectTimeoutMs, TIMEOUT_MS)
+    this.#target = { ...target, connectTimeoutMs }
+  }
+
+  reachable (): Promise<boolean> {
+    const expired = performance.now() - this.#checkedAt >= CACHE_MS
+    if (expired || this.#verified?.state.dead === true) {
+      this.#checkedAt = Infinity
+      this.#verified = undefined
+      this.#result = this.#check().catch(() => false).finally(() => {
+        this.#checkedAt = performance.now()
+      })
     }
-    await withTimeout(PATIENCE_MS, connection, connection => query(connection, 'select 1'))
-    witness = connection
+    return this.#result
+  }
+
+  async close (): Promise<void> {
+    this.#closed.abort()
+    await this.#result
+    this.#checkedAt = Infinity
+    this.#verified = undefined
+    this.#result = Promise.resolve(false)
+    if (this.#connection !== undefined) await closeConnection(this.#connection)
+  }
+
+  async #check (): Promise<boolean> {
+    const connection = await this.#connect()
+    await withTimeout(TIMEOUT_MS, connection, connection => query(connection, 'select 1'))
+    this.#verified = connection
     return true
   }
-  return {
-    reachable () {
-      if (performance.now() - answered >= REMEMBER_MS || witness?.state.dead === true) {
-        answered = Infinity
-        witness = undefined
-        answer = ask().catch(() => false).finally(() => {
-          answered = performance.now()
-        })
-      }
-      return answer
-    },
-    async close () {
-      unwanted.abort()
-      await answer
-      answered = Infinity
-      witness = undefined
-      answer = Promise.resolve(false)
-      if (connection !== undefined) await closeConnection(connection)
-    }
+
+  async #connect (): Promise<Connection> {
+    const current = this.#connection
+    if (current !== undefined && !isUsable(current)) await closeConnection(current)
+    if (current !== undefined && !current.state.dead) return current
+    const { signal } = this.#closed
+    this.#connection = await openConnection(this.#target, { roleSettings: false, signal })
+    return this.#connection
   }
 }

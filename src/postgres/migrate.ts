@@ -1,15 +1,12 @@
-/**
- * Makes what the service keeps in the database, by running one SQL file. In charge of the one
- * variable of that file; what it makes, and that it can be run again, is the file's business.
- */
+/** Creates the objects that the service needs in the database, by running deploy/migrate.sql. */
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { identifier, render } from '../sql/fragment.ts'
-import { query, closeConnection, openConnection } from './connection.ts'
+import { closeConnection, query } from './connection.ts'
+import { openConnection } from './open-connection.ts'
 
 /**
- * Runs `text` (deploy/migrate.sql), in which psql's `:"login_role"` stands for the role that the
- * service logs in with. Rejects when there is no connection or a statement fails; then nothing was
- * made.
+ * Runs the SQL `text` with psql's `:"login_role"` replaced by the login role of the service.
+ * Rejects when the connection or a statement fails; then nothing is changed.
  */
 export async function migrate (
   target: DatabaseTarget,
@@ -18,11 +15,9 @@ export async function migrate (
 ): Promise<void> {
   const connection = await openConnection(target, { roleSettings: false })
   try {
-    // A function: `$` means something in a text that replaces.
-    await query(
-      connection,
-      text.replaceAll(':"login_role"', () => render(identifier(loginRole)).text)
-    )
+    // A function, because `$` is special in a replacement text.
+    const role = (): string => render(identifier(loginRole)).text
+    await query(connection, text.replaceAll(':"login_role"', role))
   } finally {
     await closeConnection(connection)
   }

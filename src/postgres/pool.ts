@@ -1,43 +1,31 @@
 /**
- * The connections of the service: a bounded number, a bounded queue, a bounded wait. tarn does the
- * pooling; this file says what a connection is worth and turns tarn's errors into failures of the
- * catalogue.
+ * The connection pool: bounds the number of connections, the queue and the wait. tarn does the
+ * pooling. This file decides which connections are usable and translates the errors of tarn.
  */
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { failure, type FailureCode } from '../errors/catalogue.ts'
+import { closeConnection, isUsable, withTimeout, type Connection } from './connection.ts'
+import { openConnection, type OpenOptions } from './open-connection.ts'
 import { terminateBackend } from './terminate-backend.ts'
-import {
-  closeConnection,
-  isUsable,
-  openConnection,
-  withTimeout,
-  type Connection
-} from './connection.ts'
 import { millisecondsUntil } from './timer.ts'
 
-export interface PoolOptions {
+export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchemas' | 'lifetimeMs'> {
   readonly target: DatabaseTarget
-  /** Most connections. */
+  /** Maximum number of connections. */
   readonly size: number
-  /** Most batches that wait for a connection. */
+  /** Maximum number of batches that wait for a connection. */
   readonly queueSize: number
-  /** Longest wait for a connection, opening one included. */
+  /** Longest wait for a connection, including the time to open one. */
   readonly queueTimeoutMs: number
-  /** Whether statements may be prepared; true unless said otherwise. */
-  readonly prepares?: boolean | undefined
-  /** Schemas that follow DB_SCHEMAS on search_path where they are safe; none by default. */
-  readonly extraSchemas?: readonly string[] | undefined
-  /** Age at which a connection is replaced; about half an hour unless said otherwise. */
-  readonly lifetimeMs?: number | undefined
-  /** Hears of every connection that was opened. */
+  /** Called with every new connection. */
   readonly onOpened?: ((connection: Connection) => void) | undefined
-  /** Hears of every failure to open a connection. */
+  /** Called with every error of opening a connection. */
   readonly onOpenFailed: (reason: unknown) => void
 }
 
 export interface ConnectionCount {
-  /** Connections that carry a transaction. */
+  /** Connections that run a transaction. */
   readonly busy: number
   readonly idle: number
   /** Batches that wait for a connection. */
@@ -46,75 +34,81 @@ export interface ConnectionCount {
 
 export interface ConnectionPool {
   /**
-   * A connection for one transaction, before `deadline` (a time of performance.now()). Throws
-   * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`,
-   * `deadline_exceeded`, or `client_closed_request` when `abandoned` is aborted. A batch that had a
-   * connection before (`again`) is not refused for the length of the queue: its place was given to
-   * it when it came.
+   * Returns a connection for one transaction before `deadline`, a time of performance.now(). Throws
+   * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`, or
+   * `deadline_exceeded`, or `client_closed_request` when `abandoned` is aborted.
    */
   acquire(deadline: number, options?: AcquireOptions): Promise<Connection>
-  /**
-   * Whether one that comes now is refused, for every connection and every place in the queue is
-   * taken.
-   */
+  /** Whether a new batch is refused: all connections and all places in the queue are taken. */
   isFull(): boolean
   release(connection: Connection): void
   /**
-   * Opens a first connection, so that the first batch need not wait for it. Takes no place from a
-   * batch; its failure is heard of as any other.
+   * Opens a first connection, so that the first batch does not wait for it. Takes no place in the
+   * queue. An error is reported to `onOpenFailed` only.
    */
   warm(): Promise<void>
   count(): ConnectionCount
-  /**
-   * Refuses what still waits for a connection, lets transactions that run come to their end, then
-   * closes every connection.
-   */
+  /** Refuses waiting batches, lets running transactions finish, then closes all connections. */
   close(): Promise<void>
   readonly size: number
 }
 
 export interface AcquireOptions {
+  /** The batch had a connection before: it is not refused because the queue is full. */
   readonly again?: boolean
   readonly abandoned?: AbortSignal | undefined
   /**
-   * A connection beside those of batches, for a question: who asks what became of a batch must not
-   * wait behind others.
+   * Takes a recovery connection instead of a batch's. The lookup of a lost transaction must not
+   * wait behind batches.
    */
   readonly aside?: boolean
 }
 
-/**
- * Idle connections are closed after a minute, so that a quiet service does not occupy a busy
- * server.
- */
-const IDLE_MS = 60_000
+/** Idle connections are closed after a minute: a quiet service keeps no slots of a busy server. */
+const IDLE_TIMEOUT_MS = 60_000
 
-/**
- * Most connections beside those of batches. There is something to ask when connections were lost,
- * and then a server has other worries.
- */
-const ASIDES = 2
+/** Few, because recovery follows the loss of connections, when the server may be struggling. */
+const RECOVERY_CONNECTIONS = 2
 
-/** Longest wait for an answer to that a process is to end. */
-const REAP_MS = 1000
+/** Longest time to terminate an orphaned backend. */
+const TERMINATE_TIMEOUT_MS = 1000
 
-/** Makes the pool; no connection is opened before one is asked for. */
+/** Creates a pool. Connections are opened on demand. */
 export function createPool (options: PoolOptions): ConnectionPool {
-  const { target, size, queueSize, queueTimeoutMs, prepares, extraSchemas, lifetimeMs } = options
-  const { onOpened, onOpenFailed } = options
-  const open = new Set<Connection>()
-  const busy = new Set<Connection>()
-  const waiting = new Set<{ abort(): void }>()
-  const unwanted = new AbortController()
-  let closing = false
-  /** Waits that belong to no batch. */
-  let warming = 0
-  const makePool = (max: number, create: () => Promise<Connection>): Pool<Connection> =>
-    new Pool<Connection>({
+  return new BoundedPool(options)
+}
+
+class BoundedPool implements ConnectionPool {
+  readonly size: number
+  readonly #options: PoolOptions
+  readonly #batchPool: Pool<Connection>
+  readonly #recoveryPool: Pool<Connection>
+  readonly #open = new Set<Connection>()
+  readonly #busy = new Set<Connection>()
+  readonly #waits = new Set<{ abort(): void }>()
+  readonly #closed = new AbortController()
+  /** Waits of `warm`, which belong to no batch. */
+  #warming = 0
+
+  constructor (options: PoolOptions) {
+    this.size = options.size
+    this.#options = options
+    this.#batchPool = this.#createPool(options.size, () => this.#openForBatches())
+    this.#recoveryPool = this.#createPool(RECOVERY_CONNECTIONS, () =>
+      openConnection(options.target, {
+        lifetimeMs: options.lifetimeMs,
+        roleSettings: false,
+        signal: this.#closed.signal
+      }))
+  }
+
+  #createPool (max: number, create: () => Promise<Connection>): Pool<Connection> {
+    const { target, queueTimeoutMs, onOpenFailed } = this.#options
+    const pool = new Pool<Connection>({
       create,
       validate: isUsable,
-      async destroy (connection) {
-        open.delete(connection)
+      destroy: async connection => {
+        this.#open.delete(connection)
         await closeConnection(connection)
       },
       min: 0,
@@ -122,104 +116,117 @@ export function createPool (options: PoolOptions): ConnectionPool {
       acquireTimeoutMillis: queueTimeoutMs,
       createTimeoutMillis: target.connectTimeoutMs * target.hosts.length + 1000,
       destroyTimeoutMillis: 2000,
-      idleTimeoutMillis: IDLE_MS,
+      idleTimeoutMillis: IDLE_TIMEOUT_MS,
       createRetryIntervalMillis: 50,
-      // The request that asked for a connection hears at once that there is none to be had.
+      // The request that needs the connection fails at once, instead of after the queue timeout.
       propagateCreateError: true
     })
-  const pool = makePool(size, async () => {
-    const { signal } = unwanted
+    pool.on('createFail', (_id: number, reason: unknown) => {
+      if (!this.#isClosing()) onOpenFailed(reason)
+    })
+    return pool
+  }
+
+  async #openForBatches (): Promise<Connection> {
+    const { target, lifetimeMs, prepares, extraSchemas, onOpened } = this.#options
+    const { signal } = this.#closed
     const connection = await openConnection(target, { lifetimeMs, prepares, extraSchemas, signal })
-    open.add(connection)
+    this.#open.add(connection)
     onOpened?.(connection)
     return connection
-  })
-  const asides = makePool(
-    ASIDES,
-    () => openConnection(target, { lifetimeMs, roleSettings: false, signal: unwanted.signal })
-  )
-
-  for (const one of [pool, asides]) {
-    one.on('createFail', (_id: number, reason: unknown) => {
-      if (!closing) onOpenFailed(reason)
-    })
   }
+
+  async acquire (
+    deadline: number,
+    { again = false, aside = false, abandoned }: AcquireOptions = {}
+  ): Promise<Connection> {
+    if (this.#isClosing()) throw failure('shutting_down')
+    if (abandoned?.aborted === true) throw failure('client_closed_request')
+    if (!again && !aside && this.isFull()) throw failure('overloaded')
+    const wait = (aside ? this.#recoveryPool : this.#batchPool).acquire()
+    const abort = (): void => wait.abort()
+    this.#waits.add(wait)
+    abandoned?.addEventListener('abort', abort)
+    const timer = setTimeout(abort, millisecondsUntil(deadline))
+    try {
+      const connection = await wait.promise
+      if (!aside) this.#busy.add(connection)
+      return connection
+    } catch (error) {
+      throw failure(this.#failureCode(error, deadline, abandoned), undefined, undefined, error)
+    } finally {
+      clearTimeout(timer)
+      abandoned?.removeEventListener('abort', abort)
+      this.#waits.delete(wait)
+    }
+  }
+
+  #failureCode (error: unknown, deadline: number, abandoned: AbortSignal | undefined): FailureCode {
+    if (this.#isClosing()) return 'shutting_down'
+    if (abandoned?.aborted === true) return 'client_closed_request'
+    if (performance.now() >= deadline) return 'deadline_exceeded'
+    // A timeout means overload, unless no connection could be opened at all.
+    return error instanceof TimeoutError && this.#busy.size > 0
+      ? 'overloaded'
+      : 'database_unavailable'
+  }
+
+  isFull (): boolean {
+    const acquired = this.#batchPool.numUsed() + this.#batchPool.numPendingAcquires()
+    return acquired - this.#warming >= this.size + this.#options.queueSize
+  }
+
+  release (connection: Connection): void {
+    if (!this.#busy.delete(connection)) {
+      this.#recoveryPool.release(connection)
+      return
+    }
+    // When this fails, PostgreSQL detects the loss after its own timeouts.
+    if (connection.state.dead) this.#terminateOrphan(connection).catch(() => {})
+    this.#batchPool.release(connection)
+  }
+
   /**
-   * Of a connection that was lost without a word of the server: what of a flight had arrived there
-   * may hold locks.
+   * Terminates the backend of a connection that was lost without a fatal error: the part of a
+   * transaction that had arrived may hold locks.
    */
-  const reap = async ({ backend, fatalErrors: farewell }: Connection): Promise<void> => {
-    if (backend === undefined || farewell.fatal || closing) return
-    const connection = await asides.acquire().promise
-    await withTimeout(REAP_MS, connection, () => terminateBackend(connection, backend)).finally(
-      () => asides.release(connection)
+  async #terminateOrphan ({ backend, fatalErrors }: Connection): Promise<void> {
+    if (backend === undefined || fatalErrors.fatal || this.#isClosing()) return
+    const connection = await this.#recoveryPool.acquire().promise
+    const terminate = (): Promise<boolean> => terminateBackend(connection, backend)
+    await withTimeout(TERMINATE_TIMEOUT_MS, connection, terminate).finally(() =>
+      this.#recoveryPool.release(connection)
     )
   }
-  const isFull = (): boolean =>
-    pool.numUsed() + pool.numPendingAcquires() - warming >= size + queueSize
-  const explain = (error: unknown, deadline: number, abandoned: boolean): FailureCode => {
-    if (closing) return 'shutting_down'
-    if (abandoned) return 'client_closed_request'
-    if (performance.now() >= deadline) return 'deadline_exceeded'
-    // A wait that was too long means overload, unless there was no connection to wait for.
-    return error instanceof TimeoutError && busy.size > 0 ? 'overloaded' : 'database_unavailable'
+
+  async warm (): Promise<void> {
+    this.#warming++
+    const wait = this.#batchPool.acquire()
+    this.#waits.add(wait)
+    // An error was reported to `onOpenFailed`.
+    await wait.promise.then(connection => this.#batchPool.release(connection), () => {})
+    this.#waits.delete(wait)
+    this.#warming--
   }
-  return {
-    size,
-    isFull,
-    async acquire (deadline, { again = false, aside = false, abandoned } = {}) {
-      if (closing) throw failure('shutting_down')
-      if (abandoned?.aborted === true) throw failure('client_closed_request')
-      if (!again && !aside && isFull()) throw failure('overloaded')
-      const wait = (aside ? asides : pool).acquire()
-      const abort = (): void => wait.abort()
-      waiting.add(wait)
-      abandoned?.addEventListener('abort', abort)
-      const timer = setTimeout(abort, millisecondsUntil(deadline))
-      const connection = await wait.promise.catch((error: unknown) => {
-        throw failure(
-          explain(error, deadline, abandoned?.aborted === true),
-          undefined,
-          undefined,
-          error
-        )
-      }).finally(() => {
-        clearTimeout(timer)
-        abandoned?.removeEventListener('abort', abort)
-        waiting.delete(wait)
-      })
-      if (!aside) busy.add(connection)
-      return connection
-    },
-    release (connection) {
-      const home = busy.delete(connection) ? pool : asides
-      // Where it cannot be done PostgreSQL finds out in its own time.
-      if (home === pool && connection.state.dead) reap(connection).catch(() => {})
-      home.release(connection)
-    },
-    async warm () {
-      warming++
-      const wait = pool.acquire()
-      waiting.add(wait)
-      // A failure was told to `onOpenFailed`.
-      await wait.promise.then(connection => pool.release(connection), () => {})
-      waiting.delete(wait)
-      warming--
-    },
-    count: () => ({
-      busy: busy.size,
-      // tarn finds out about connections that died idle when it wants to use them.
-      idle: [...open].filter(connection => !busy.has(connection) && !connection.state.dead).length,
-      waiting: pool.numPendingAcquires() - warming
-    }),
-    async close () {
-      closing = true
-      // tarn would let them wait for the transactions that run.
-      for (const wait of waiting) wait.abort()
-      // … and for connections that nobody waits for now, which takes long with a server that is
-      // silent.
-      unwanted.abort()
-      await Promise.all([pool.destroy(), asides.destroy()])
-    }
+
+  count (): ConnectionCount {
+    // tarn notices that an idle connection died only when it is acquired.
+    const idle = [...this.#open].filter(connection =>
+      !this.#busy.has(connection) && !connection.state.dead
+    )
+    const waiting = this.#batchPool.numPendingAcquires() - this.#warming
+    return { busy: this.#busy.size, idle: idle.length, waiting }
+  }
+
+  async close (): Promise<void> {
+    // Cancels the connections that are being opened, which takes long with an unresponsive server.
+    this.#closed.abort()
+    // tarn would let the waits wait for running transactions.
+    for (const wait of this.#waits) wait.abort()
+    await Promise.all([this.#batchPool.destroy(), this.#recoveryPool.destroy()])
+  }
+
+  #isClosing (): boolean {
+    return this.#closed.signal.aborted
   }
 }

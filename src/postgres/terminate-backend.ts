@@ -1,14 +1,14 @@
 /**
- * Ends the process of the server behind a connection that was given up. PostgreSQL hears of it
- * late, or, where the network is silent, not before TCP gives up; until then it keeps the locks of
- * half a flight.
+ * Terminates the server process of a lost connection. PostgreSQL notices the loss late: where the
+ * network is silent, not before TCP times out. Until then the process keeps the locks of a
+ * transaction that arrived in part.
  */
 import { query, type Backend, type Connection } from './connection.ts'
 
 /**
- * Whether the process is still there; it is told to end. Not one that may be at COMMIT where there
- * are synchronous standbys: it would end its wait for them, and what was acknowledged to nobody but
- * us could be lost with the server.
+ * Terminates a backend and returns whether it still existed. With synchronous standbys, only an
+ * idle backend is terminated: another one may wait for the standbys in COMMIT. The termination
+ * would stop that wait, and the commit could be lost with the server.
  */
 export async function terminateBackend (
   connection: Connection,

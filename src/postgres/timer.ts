@@ -1,9 +1,10 @@
-/**
- * Timers for a deadline. Node's may be early by a part of a millisecond, and cuts the fraction off;
- * what is decided when one fires must not depend on it.
- */
+/** Converts deadlines to timer delays. */
 
-/** Milliseconds to wait so that `time`, of performance.now(), has come when the timer fires. */
+/**
+ * Returns the delay in milliseconds after which `time`, of performance.now(), has passed. Node
+ * truncates fractions and can fire a fraction of a millisecond early; code that runs on the timer
+ * must see the deadline as passed.
+ */
 export function millisecondsUntil (time: number): number {
   return Math.max(1, Math.ceil(time - performance.now()) + 1)
 }

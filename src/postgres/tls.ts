@@ -1,7 +1,7 @@
 /**
- * Protects one connection to PostgreSQL: asks for TLS, makes the handshake, checks whom it speaks
- * to, as libpq's `sslmode` says. Refuses to go on in plain text where TLS was required, and bytes
- * that came before the handshake. Source:
+ * Encrypts a connection to PostgreSQL: requests TLS, performs the handshake and verifies the server
+ * as libpq's `sslmode` specifies. Plain text is refused where TLS is required, and so are bytes
+ * that arrive before the handshake. Source:
  * https://www.postgresql.org/docs/18/protocol-flow.html#PROTOCOL-FLOW-SSL and …/libpq-ssl.html
  */
 import { readFile } from 'node:fs/promises'
@@ -16,24 +16,24 @@ import {
 import type { DatabaseTls } from '../../schemas/database.ts'
 import { waitForEvent } from './wait-for-event.ts'
 
-/** SSLRequest: length 8, then a number that no protocol version has. */
+/** SSLRequest: length 8, then a code that is no protocol version. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
-const YES = 'S'
-const NO = 'N'
+const ACCEPTED = 'S'
+const REFUSED = 'N'
 
-/** The word of `sslrootcert` that stands for the trust store of the operating system. */
+/** The value of `sslrootcert` that selects the trust store of the operating system. */
 const SYSTEM = 'system'
 
 /**
- * The context made last, with what it was made of: one process has one database, and the system's
- * roots take 25 ms to parse.
+ * The last context and the certificates it was created from. A process usually connects to one
+ * database, and parsing the system's root certificates takes 25 ms.
  */
-let last: { readonly made: string, readonly context: SecureContext } | undefined
+let cached: { readonly source: string, readonly context: SecureContext } | undefined
 
 /**
- * Reads the certificates that `tls` names, anew for every connection, so that a renewed one counts
- * without a restart. Undefined when TLS is off. Throws an Error, within `timeoutMs`, that names the
- * file or what is wrong with its contents.
+ * Reads the certificates that `tls` names, or returns undefined when TLS is off. They are read for
+ * every connection, so a renewed certificate needs no restart. Throws an Error within `timeoutMs`
+ * that names the file or the problem with its contents.
  */
 export async function readCredentials (
   tls: DatabaseTls,
@@ -50,9 +50,9 @@ export async function readCredentials (
     read(tls.certPath),
     read(tls.keyPath)
   ])
-  const made = [root, cert, key].join('\n')
-  if (last?.made !== made) last = { made, context: createContext(root, cert, key) }
-  return last.context
+  const source = [root, cert, key].join('\n')
+  if (cached?.source !== source) cached = { source, context: createContext(root, cert, key) }
+  return cached.context
 }
 
 function createContext (
@@ -60,10 +60,9 @@ function createContext (
   cert: string | undefined,
   key: string | undefined
 ): SecureContext {
-  // Node takes an empty file for "not given" and would trust every public authority instead of
-  // none.
+  // Node treats an empty file as an absent one and would trust every public authority.
   if (root !== undefined && root !== SYSTEM && !root.includes('CERTIFICATE-----')) {
-    throw new Error('sslrootcert holds no certificate')
+    throw new Error('sslrootcert contains no certificate')
   }
   try {
     return createSecureContext({ ca: root === SYSTEM ? readSystemStore() : root, cert, key })
@@ -72,10 +71,7 @@ function createContext (
   }
 }
 
-/**
- * The system's trust store or, where there is none (slim container images), the one that Node
- * brings.
- */
+/** The system's trust store or, where it is missing (slim container images), the one of Node. */
 function readSystemStore (): string[] {
   const system = getCACertificates('system')
   return system.length > 0 ? system : getCACertificates('bundled')
@@ -84,23 +80,21 @@ function readSystemStore (): string[] {
 export interface StartTlsOptions {
   readonly tls: DatabaseTls
   readonly context: SecureContext
-  /**
-   * Name or address the server was reached by: what its certificate must hold under `verify-full`.
-   */
+  /** Host name or address of the server; its certificate must contain it with `verify-full`. */
   readonly name: string
   /** Stream options of the new socket. */
   readonly buffers: { readonly highWaterMark: number }
 }
 
 /**
- * Makes the connected socket `plain` a TLS socket, or gives it back as it is when the server has no
- * TLS and the mode allows that (`allow` is treated as `prefer`: libpq would try plain text first,
- * which protects less and needs a second connection). Throws an Error when the server refuses TLS,
- * sends anything unexpected or is not the one it should be.
+ * Starts TLS on the connected socket `plain`. Returns `plain` itself when the server has no TLS and
+ * the mode allows that. Mode `allow` is treated as `prefer`: libpq would try plain text first,
+ * which protects less and needs a second connection. Throws an Error when the server refuses TLS,
+ * sends anything unexpected or fails verification.
  */
-export async function startTls (plain: Socket, securing: StartTlsOptions): Promise<Socket> {
-  const { tls: { mode, negotiation }, context, name, buffers } = securing
-  if (negotiation === 'postgres' && !await askForTls(plain)) {
+export async function startTls (plain: Socket, options: StartTlsOptions): Promise<Socket> {
+  const { tls: { mode, negotiation }, context, name, buffers } = options
+  if (negotiation === 'postgres' && !await requestTls(plain)) {
     if (mode === 'prefer' || mode === 'allow') return plain
     throw new Error(`the server does not support TLS, which sslmode=${mode} requires`)
   }
@@ -108,40 +102,38 @@ export async function startTls (plain: Socket, securing: StartTlsOptions): Promi
     socket: plain,
     secureContext: context,
     ...buffers,
-    // `host` is what the certificate is compared with; the name in the handshake (SNI) must not be
-    // an address.
+    // The certificate is compared with `host`. The name in the handshake (SNI) must not be an
+    // address.
     host: name,
     servername: isIP(name) === 0 ? name : '',
-    // Said in every case: NODE_TLS_REJECT_UNAUTHORIZED must not weaken what the URL asks for.
+    // Always set: NODE_TLS_REJECT_UNAUTHORIZED must not weaken what the URL requires.
     rejectUnauthorized: mode === 'verify-ca' || mode === 'verify-full',
     checkServerIdentity: mode === 'verify-full' ? checkServerIdentity : () => undefined,
     ...(negotiation === 'direct' && { ALPNProtocols: ['postgresql'] })
   })
   await waitForEvent(socket, 'secureConnect')
-  // Without it the other side may be any TLS service that was made to listen to PostgreSQL's bytes.
+  // Prevents protocol confusion: without ALPN, any other TLS service could receive the session.
   if (negotiation === 'direct' && socket.alpnProtocol !== 'postgresql') {
-    throw new Error('the server did not agree to speak PostgreSQL (ALPN)')
+    throw new Error('the server did not select the ALPN protocol "postgresql"')
   }
   return socket
 }
 
 /**
- * Sends SSLRequest; whether the server said yes. Read in paused mode, so that the socket goes on as
- * if nobody had read. More than the one byte means that somebody in the middle slipped plain text
- * into the encrypted session (CVE-2021-23222).
+ * Sends SSLRequest and returns whether the server accepts TLS. The socket is read in paused mode,
+ * so the next user can attach listeners as usual. More than one byte means that someone on the
+ * network injected plain text into the encrypted session (CVE-2021-23222).
  */
-async function askForTls (plain: Socket): Promise<boolean> {
+async function requestTls (plain: Socket): Promise<boolean> {
   plain.write(SSL_REQUEST)
   await waitForEvent(plain, 'readable')
-  const answer: unknown = plain.read()
-  if (!(answer instanceof Buffer)) {
-    throw new Error('the server closed the connection when asked for TLS')
+  const response: unknown = plain.read()
+  if (!(response instanceof Buffer)) {
+    throw new Error('the server closed the connection after SSLRequest')
   }
-  const word = answer.toString('latin1')
-  if (word !== YES && word !== NO) {
-    throw new Error(
-      'the server gave more or other than the one byte that answers a request for TLS'
-    )
+  const answer = response.toString('latin1')
+  if (answer !== ACCEPTED && answer !== REFUSED) {
+    throw new Error('unexpected response to SSLRequest: expected one byte, S or N')
   }
-  return word === YES
+  return answer === ACCEPTED
 }

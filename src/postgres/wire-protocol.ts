@@ -1,11 +1,9 @@
-/**
- * How a message of PostgreSQL begins (protocol docs, "Message Formats"). Knows no kind of message.
- */
+/** The header of a PostgreSQL protocol message: a type byte, then the length of the rest. */
 
-/** Its type and its length, which counts itself but not the type. */
+/** The type and the length, which counts itself but not the type. */
 export const HEADER_BYTES = 5
 
-/** Bytes of the whole message whose header lies at `at`. */
-export function messageSize (bytes: Buffer, at: number): number {
-  return 1 + Math.max(HEADER_BYTES - 1, bytes.readUInt32BE(at + 1))
+/** Returns the size in bytes of the whole message whose header starts at `offset`. */
+export function messageSize (bytes: Buffer, offset: number): number {
+  return 1 + Math.max(HEADER_BYTES - 1, bytes.readUInt32BE(offset + 1))
 }

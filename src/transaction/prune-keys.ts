@@ -6,12 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
-import {
-  closeConnection,
-  destroyConnection,
-  openConnection,
-  query
-} from '../postgres/connection.ts'
+import { closeConnection, destroyConnection, query } from '../postgres/connection.ts'
+import { openConnection } from '../postgres/open-connection.ts'
 import { pruneText } from '../sql/idempotency.ts'
 
 export interface KeyPrunerOptions {

@@ -12,9 +12,9 @@ import {
   query,
   destroyConnection,
   closeConnection,
-  openConnection,
   type Connection
 } from '../../src/postgres/connection.ts'
+import { openConnection } from '../../src/postgres/open-connection.ts'
 import { useDatabase } from '../support/database/database.ts'
 
 /**
@@ -68,8 +68,8 @@ t.test('a connection to a server that is not the preferred one does not grow old
     openConnection(parseDatabaseUrl(`${loginUrl}?target_session_attrs=prefer-standby`)),
     openConnection(parseDatabaseUrl(loginUrl))
   ])
-  t.ok(second.expires <= performance.now() + 60_000)
-  t.ok(first.expires > performance.now() + 60_000)
+  t.ok(second.expiresAt <= performance.now() + 60_000)
+  t.ok(first.expiresAt > performance.now() + 60_000)
   await Promise.all([second, first].map(closeConnection))
 })
 

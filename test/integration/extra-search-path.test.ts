@@ -4,7 +4,8 @@
  */
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { closeConnection, openConnection } from '../../src/postgres/connection.ts'
+import { closeConnection } from '../../src/postgres/connection.ts'
+import { openConnection } from '../../src/postgres/open-connection.ts'
 import type { ExtraSchemas } from '../../src/postgres/extra-schemas.ts'
 import { LOGIN_ROLE, useDatabase, withAdmin, withRoles } from '../support/database/database.ts'
 import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'

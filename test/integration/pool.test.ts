@@ -6,7 +6,8 @@ import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { closeConnection, openConnection } from '../../src/postgres/connection.ts'
+import { closeConnection } from '../../src/postgres/connection.ts'
+import { openConnection } from '../../src/postgres/open-connection.ts'
 import { createHealthCheck } from '../../src/postgres/health-check.ts'
 import { stopClock } from '../support/clock.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
@@ -176,7 +177,7 @@ t.test('a connection is replaced when it is old', async t => {
   const { pool } = useEngine(t, database.loginUrl, { lifetimeMs: 1 })
   const first = await pool.acquire(soon())
   pool.release(first)
-  await until(() => performance.now() > first.expires)
+  await until(() => performance.now() > first.expiresAt)
   const second = await pool.acquire(soon())
   pool.release(second)
   t.not(second, first)
@@ -308,9 +309,9 @@ t.test('which server a connection takes', async t => {
     [host, 'target_session_attrs=any', undefined],
     [host, 'target_session_attrs=primary', undefined],
     [host, 'target_session_attrs=read-write', undefined],
-    [host, 'target_session_attrs=standby', /^no server is standby$/],
+    [host, 'target_session_attrs=standby', /^no host matches target_session_attrs=standby$/],
     [host, 'target_session_attrs=prefer-standby', undefined],
-    [host, 'target_session_attrs=read-only', /^no server is read-only$/],
+    [host, 'target_session_attrs=read-only', /^no host matches target_session_attrs=read-only$/],
     [
       host,
       'target_session_attrs=read-only&options=-c%20default_transaction_read_only=on',
@@ -319,7 +320,7 @@ t.test('which server a connection takes', async t => {
     [
       host,
       'target_session_attrs=read-write&options=-c%20default_transaction_read_only=on',
-      /^no server is read-write$/
+      /^no host matches target_session_attrs=read-write$/
     ],
     [`127.0.0.1:1,${host}`, '', undefined],
     [`${silence},${host}`, 'connect_timeout=5', undefined],

@@ -6,15 +6,18 @@ import dns from 'node:dns'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
-import { connectSocket, type OpenSocketOptions } from '../../../src/postgres/connect.ts'
+import { connectSocket, type ConnectedSocket } from '../../../src/postgres/connect.ts'
 
 export const open = (
   hosts: string,
   query = '',
   start = 0,
   timeoutMs = 2000
-): Promise<OpenSocketOptions> =>
-  connectSocket(parseDatabaseUrl(`postgres://app:hunter2@${hosts}/db?${query}`), start, timeoutMs)
+): Promise<ConnectedSocket> =>
+  connectSocket(parseDatabaseUrl(`postgres://app:hunter2@${hosts}/db?${query}`), {
+    firstHost: start,
+    timeoutMs
+  })
 
 /** What a client library does with the socket: write, then listen. Closes it. */
 export async function ping (socket: Socket): Promise<string> {

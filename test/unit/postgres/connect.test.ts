@@ -29,7 +29,7 @@ t.test('hosts take turns', async t => {
   t.teardown(two.stop)
   const [a, b] = [`127.0.0.1:${one.port}`, `127.0.0.1:${two.port}`]
   for (
-    const [hosts, start, address, next] of [
+    const [hosts, start, address, nextHost] of [
       [`${a},${b}`, 0, a, 1],
       [`${a},${b}`, 1, b, 2],
       [`127.0.0.1:1,${b}`, 0, b, 2],
@@ -38,7 +38,7 @@ t.test('hosts take turns', async t => {
   ) {
     const opened = await open(hosts, '', start)
     opened.socket.destroy()
-    t.match(opened, { address, next }, `${hosts} from ${start}`)
+    t.match(opened, { address, nextHost }, `${hosts} from ${start}`)
   }
   await t.rejects(open(`${a},127.0.0.1:1`, '', 1), {
     message: /^no connection to the database: 127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1$/

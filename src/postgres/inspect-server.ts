@@ -1,0 +1,75 @@
+/** Reads what the service needs to know about the server of a new connection. */
+import type postgres from 'postgres'
+import type { DatabaseTarget } from '../../schemas/database.ts'
+import type { Backend, Connection } from './connection.ts'
+import { recognizeEngine } from './engine.ts'
+import { readExtraSchemas } from './extra-schemas.ts'
+import { readRoleSettings } from './role-settings.ts'
+
+type SessionAttrs = DatabaseTarget['targetSessionAttrs']
+
+export interface InspectOptions {
+  readonly roleSettings?: boolean | undefined
+  readonly extraSchemas?: readonly string[] | undefined
+}
+
+export interface ServerFacts
+  extends
+  Pick<Connection, 'backend' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'> {
+  /** Whether the server matches `target_session_attrs`. */
+  readonly matches: boolean
+}
+
+/**
+ * Inspects the server over a new connection. Throws when the server does not enforce row level
+ * security for the service. A server that does not match is not asked about roles and schemas.
+ */
+export async function inspectServer (
+  client: postgres.Sql,
+  sessionAttrs: SessionAttrs,
+  { roleSettings: forBatches = true, extraSchemas: names = [] }: InspectOptions
+): Promise<ServerFacts> {
+  const engine = await recognizeEngine(client)
+  if (engine !== undefined) throw new Error(engine.refusal)
+  const rows = await client.unsafe<Server[]>(SERVER_QUERY)
+  const server = rows[0] as Server
+  const matches = matchesSessionAttrs(server, sessionAttrs)
+  const complete = matches && forBatches
+  const version = Number(server.version)
+  const roleSettings = complete ? await readRoleSettings(client, version) : new Map()
+  const schemas = await readExtraSchemas(client, complete ? names : [])
+  // A pooler reports a process id of its own at start-up.
+  const { pid, started } = server
+  const backend = String(rows.state.pid) === pid ? { pid, started } : undefined
+  return { matches, backend, privileged: server.privileged === 't', roleSettings, ...schemas }
+}
+
+const SERVER_QUERY = `
+  select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly,
+    current_setting('server_version_num') as version,
+    pg_backend_pid()::text as pid, (select extract(epoch from backend_start)::text
+      from pg_stat_get_activity(pg_backend_pid())) as started,
+    (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`
+
+interface Server extends Backend {
+  readonly standby: string
+  readonly readonly: string
+  readonly version: string
+  readonly privileged: string
+}
+
+function matchesSessionAttrs ({ standby, readonly }: Server, sessionAttrs: SessionAttrs): boolean {
+  switch (sessionAttrs) {
+    case 'any':
+      return true
+    case 'primary':
+      return standby === 'f'
+    case 'standby':
+    case 'prefer-standby':
+      return standby === 't'
+    case 'read-write':
+      return readonly === 'off'
+    case 'read-only':
+      return readonly === 'on'
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * Opens a connection: tries the hosts in order, starts a session and reads what the service needs
+ * to know about the server.
+ */
+import type { Socket } from 'node:net'
+import postgres from 'postgres'
+import type { DatabaseTarget } from '../../schemas/database.ts'
+import { connectSocket } from './connect.ts'
+import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
+import type { UntypedOptions } from './driver-internals.ts'
+import { watchFatalErrors, type FatalErrorWatcher } from './fatal-error-watcher.ts'
+import { inspectServer, type ServerFacts } from './inspect-server.ts'
+
+export interface OpenOptions {
+  /** Age at which the connection is replaced; about half an hour by default. */
+  readonly lifetimeMs?: number | undefined
+  /** Whether to read the settings of roles and the extra schemas, which batches need. */
+  readonly roleSettings?: boolean | undefined
+  /** Configured extra schemas; the safe ones are put on search_path. */
+  readonly extraSchemas?: readonly string[] | undefined
+  /** Whether statements may be prepared. False behind a transaction pooler. */
+  readonly prepares?: boolean | undefined
+  /** Cancels the opening of the connection. Has no effect on an open connection. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Connections are replaced, to release the memory of backends and to follow moved servers. */
+const LIFETIME_MS = 30 * 60 * 1000
+
+/** Connections to a fallback host are replaced sooner, to return to the preferred one. */
+const FALLBACK_LIFETIME_MS = 60_000
+
+/**
+ * Keeps values as text. These are all oids that postgres.js would convert: a Date drops
+ * microseconds, a boolean changes 'true' to false, a Number rounds.
+ */
+const TEXT_TYPE = {
+  to: 25,
+  from: [16, 17, 20, 21, 23, 26, 114, 700, 701, 1082, 1114, 1184, 3802],
+  serialize: (text: string) => text,
+  parse: (text: string) => text
+}
+
+/**
+ * Opens a connection. Tries each host once, in order, until one matches `target_session_attrs`;
+ * each session must start within `target.connectTimeoutMs`. Throws the last error when no host
+ * does.
+ */
+export async function openConnection (
+  target: DatabaseTarget,
+  options: OpenOptions = {}
+): Promise<Connection> {
+  const { targetSessionAttrs } = target
+  const mismatched: Connection[] = []
+  let error: unknown
+  try {
+    for (let nextHost = 0; nextHost < target.hosts.length;) {
+      const opening = new Opening(target, options, nextHost)
+      try {
+        const { connection, matches } = await opening.run()
+        if (matches) return connection
+        mismatched.push(connection)
+        error = new Error(`no host matches target_session_attrs=${targetSessionAttrs}`)
+      } catch (reason) {
+        error = reason
+      }
+      nextHost = opening.nextHost
+    }
+    const [fallback] = targetSessionAttrs === 'prefer-standby' ? mismatched.splice(0, 1) : []
+    if (fallback !== undefined) {
+      const latest = performance.now() + FALLBACK_LIFETIME_MS
+      return { ...fallback, expiresAt: Math.min(fallback.expiresAt, latest) }
+    }
+  } finally {
+    await Promise.all(mismatched.map(closeConnection))
+  }
+  throw error
+}
+
+type Facts = Omit<ServerFacts, 'matches'>
+
+interface OpenedConnection {
+  readonly connection: Connection
+  /** Whether the server matches `target_session_attrs`. */
+  readonly matches: boolean
+}
+
+/** One attempt to open a connection, on the first host that accepts a socket. */
+class Opening {
+  /** Index of the host to try after this attempt. */
+  nextHost: number
+  readonly #target: DatabaseTarget
+  readonly #options: OpenOptions
+  readonly #firstHost: number
+  readonly #end: number
+  readonly #state: ConnectionState = { dead: false, retired: false, onLost: undefined }
+  #socket: Socket | undefined
+  #fatalErrors: FatalErrorWatcher | undefined
+  #timer: NodeJS.Timeout | undefined
+  #failure = 'the server closed the connection'
+
+  constructor (target: DatabaseTarget, options: OpenOptions, firstHost: number) {
+    this.#target = target
+    this.#options = options
+    this.#firstHost = firstHost
+    this.#end = performance.now() + target.connectTimeoutMs
+    this.nextHost = target.hosts.length
+  }
+
+  async run (): Promise<OpenedConnection> {
+    const { prepares = true, signal } = this.#options
+    const client = createClient(this.#target, prepares, () => this.#connect())
+    const cancel = (): void => this.#giveUp('the connection is no longer needed')
+    signal?.addEventListener('abort', cancel)
+    // postgres.js does not settle queries that wait when their connection closes.
+    const lost = new Promise<never>((_resolve, reject) => {
+      this.#state.onLost = () => reject(new Error(this.#failure))
+    })
+    try {
+      const inspected = inspectServer(client, this.#target.targetSessionAttrs, this.#options)
+      const { matches, ...facts } = await Promise.race([inspected, lost])
+      return { connection: this.#createConnection(client, prepares, facts), matches }
+    } catch (error) {
+      this.#socket?.destroy()
+      await client.end({ timeout: 0 })
+      throw error
+    } finally {
+      this.#state.onLost = undefined
+      clearTimeout(this.#timer)
+      signal?.removeEventListener('abort', cancel)
+    }
+  }
+
+  /** The `socket` option of postgres.js. */
+  async #connect (): Promise<Socket> {
+    // postgres.js reconnects when the connection closes during start-up.
+    if (this.#socket !== undefined) throw new Error(this.#failure)
+    const { connectTimeoutMs } = this.#target
+    const { socket, address, nextHost } = await connectSocket(this.#target, {
+      firstHost: this.#firstHost,
+      timeoutMs: connectTimeoutMs,
+      signal: this.#options.signal
+    })
+    this.#socket = socket
+    this.nextHost = nextHost
+    this.#fatalErrors = watchFatalErrors(socket)
+    // Not the `onclose` option of postgres.js: it was not called for every connection when many
+    // backends were terminated at once.
+    socket.once('close', () => {
+      this.#state.dead = true
+      this.#state.onLost?.()
+    })
+    const remaining = Math.max(1, this.#end - performance.now())
+    const failure = `${address}: no session within ${connectTimeoutMs} ms`
+    this.#timer = setTimeout(() => this.#giveUp(failure), remaining)
+    return socket
+  }
+
+  #giveUp (failure: string): void {
+    this.#failure = failure
+    this.#socket?.destroy()
+  }
+
+  #createConnection (client: postgres.Sql, prepares: boolean, facts: Facts): Connection {
+    const { lifetimeMs = LIFETIME_MS } = this.#options
+    return {
+      client,
+      socket: this.#socket as Socket,
+      fatalErrors: this.#fatalErrors as FatalErrorWatcher,
+      prepared: new Set(),
+      prepares,
+      ...facts,
+      // Spread by a tenth: connections opened together do not all close at the same time.
+      expiresAt: performance.now() + lifetimeMs * (0.9 + Math.random() / 10),
+      state: this.#state
+    }
+  }
+}
+
+function createClient (
+  target: DatabaseTarget,
+  prepares: boolean,
+  socket: () => Promise<Socket>
+): postgres.Sql {
+  const options = {
+    host: 'database',
+    user: target.user,
+    // A function, because postgres.js replaces an empty text by PGPASSWORD. Only the URL counts.
+    password: () => target.password ?? '',
+    database: target.database,
+    ssl: false,
+    max: 1,
+    max_pipeline: 1_000_000,
+    idle_timeout: 0,
+    max_lifetime: 0,
+    connect_timeout: 0,
+    fetch_types: false,
+    // When true, postgres.js prepares its own COMMIT and ROLLBACK too.
+    prepare: prepares,
+    no_subscribe: true,
+    types: { text: TEXT_TYPE },
+    connection: {
+      application_name: target.applicationName,
+      ...(target.options === undefined ? {} : { options: target.options })
+    },
+    onnotice () {},
+    socket
+  } satisfies postgres.Options<Record<string, postgres.PostgresType>> & UntypedOptions
+  return postgres(options)
+}
