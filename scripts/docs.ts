@@ -157,9 +157,8 @@ function renderCommand (name: CommandName): string {
   const rows = Object.entries(options).filter(([option]) => option !== 'help').map((
     [option, item]
   ) => [`\`${writeOption(option, item)}\``, describeOption(item)])
-  return [...notes, ...rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]].join(
-    '\n\n'
-  )
+  const table = rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]
+  return [...notes.map(note => wrapText(note)), ...table].join('\n\n')
 }
 
 /** SQL without the brackets around its placeholders. */
@@ -216,9 +215,9 @@ function findRecord (): FaultRecord | undefined {
 function describeRecord (record: FaultRecord | undefined): string {
   if (record === undefined) return 'Nothing is measured yet. Run `npm run test:chaos`.'
   const { date, commit, seed, node, postgres, cores } = record
-  return `Measured by \`npm run test:chaos\` on ${date.slice(0, 10)} at commit ${
+  return wrapText(`Measured by \`npm run test:chaos\` on ${date.slice(0, 10)} at commit ${
     commit.slice(0, 7)
-  }: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`
+  }: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`)
 }
 
 function renderValue (figure: Figure): string {

@@ -1,7 +1,4 @@
-/**
- * The command lines of docs/reference/cli.md print what stands below them, on the shop of `npm run
- * dev`.
- */
+/** The commands of docs/reference/cli.md print the documented output on the sample shop. */
 import { spawn } from 'node:child_process'
 import { chmodSync, readFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
@@ -34,7 +31,7 @@ t.test('every command line, in its order', async t => {
   const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter((
     [{ language, lead }]
   ) => language === 'sh' && lead === '<!-- run by: test/docs/cli.test.ts -->')
-  t.equal(own.length, page.match(/run by: test\/cli-docs/g)?.length)
+  t.equal(own.length, page.match(/run by: test\/docs\/cli\.test/g)?.length)
   for (const [{ text: line }, expected] of own) {
     const child = spawn('sh', ['-c', `exec 2>&1\n${line}`], {
       cwd: root,

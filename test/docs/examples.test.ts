@@ -1,20 +1,17 @@
 /**
- * The batches in examples/ answer what examples/README.md prints on the shop of `npm run dev`, and
- * keep what it promises.
+ * The batches of examples/ keep the guarantees that examples/README.md states, on the shop of `npm
+ * run dev`. test/docs/commands.test.ts compares their responses.
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { codeBlocks, compact } from '../support/docs/markdown.ts'
 import type { Answer, ServiceUnderTest } from '../support/service.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
 import { until } from '../support/until.ts'
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
-const CURL =
-  /^curl http:\/\/127\.0\.0\.1:4000 -H "Authorization: Bearer \$TOKEN" -H 'Content-Type: application\/json' -d @(examples\/[a-z-]+\.json)$/
 
-/** Sends a file of examples/, or what `change` makes of it. */
+/** Sends a file of examples/, after `change`. */
 type Send = (name: string, change?: (batch: string) => string) => Promise<Answer>
 
 async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Send }> {
@@ -29,22 +26,6 @@ async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Sen
 const balances = ({ database: { sql } }: ServiceUnderTest) =>
   sql`select name, balance::int, (select count(*)::int from transfers) as transfers from accounts
     order by name`
-
-t.test('the answers as printed', async t => {
-  const { service, send } = await useShop(t)
-  const [started] = codeBlocks(read('README.md')).filter(({ language }) => language === 'http')
-  // as `npm run dev` does
-  await service.post(started?.text.replace(/^[^[]*/, ''), { headers: asCustomer() })
-  const blocks = codeBlocks(read('examples/README.md'))
-  const lines = blocks.filter(({ language }) => language === 'sh').map(({ text }) => text)
-  const answers = blocks.filter(({ language }) => language === 'json').map(({ text }) => text)
-  t.equal(lines.length, answers.length)
-  for (const [i, line] of lines.entries()) {
-    const file = CURL.exec(line)?.[1] ?? ''
-    const { text } = await send(file.replace(/^examples\/|\.json$/g, ''))
-    t.equal(compact(text), compact(answers[i] as string), file)
-  }
-})
 
 t.test('two transfers at once both happen', async t => {
   const { service, send } = await useShop(t)

@@ -54,7 +54,7 @@ t.test('the generated tables', async t => {
   for (
     const row of [
       '| `oneflight run <file|->` |'.replaceAll('|-', '\\|-'),
-      '| `--isolation <level>` | isolation level of the transaction (one of read-committed, '
+      '| `--isolation <level>` | '
     ]
   ) t.ok(read('docs/reference/cli.md').includes(`\n${row}`), row)
 

@@ -118,6 +118,6 @@ t.test('the generated pages', async t => {
   ) t.ok(after.includes(`\n${row}\n`), row)
   t.match(
     after,
-    /^Measured by `npm run test:chaos` on 2026-11-20 at commit 0123456: seed 4711, Node 24\.21\.0, PostgreSQL 18\.4, 2 cores\.$/m
+    /^Measured by `npm run test:chaos` on 2026-11-20 at commit 0123456: seed 4711, Node 24\.21\.0,\sPostgreSQL 18\.4, 2 cores\.$/m
   )
 })
