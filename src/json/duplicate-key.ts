@@ -1,21 +1,18 @@
 /**
- * Finds the first duplicate key of a JSON text. This is a second, slower reading: bodies pay for it
- * only when they are known to hold one, tokens, which are short, always.
+ * Finds the first duplicate key of a JSON text. This pass is slower than parsing, so bodies get it
+ * only if they are known to have a duplicate. Tokens are short and always get it.
  */
 
-/**
- * A key that stands in its object for the second time: quoted as it was written then, and where in
- * the text.
- */
+/** A key that repeats in its object: quoted as written the second time, and its position. */
 export interface Duplicate {
   readonly quoted: string
   readonly position: number
 }
 
-/** The first one; undefined when there is none. `text` must be valid JSON. */
+/** Returns the first duplicate key or undefined. `text` must be valid JSON. */
 export function findDuplicate (text: string): Duplicate | undefined {
   const scopes: Array<Set<string>> = []
-  // Strings (a key when a colon follows) and the brackets of objects: all that matters here.
+  // Matches strings (a key if a colon follows) and the brackets of objects.
   for (const { 0: token, index } of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}]/g)) {
     if (token === '{') scopes.push(new Set())
     else if (token === '}') scopes.pop()

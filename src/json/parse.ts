@@ -1,9 +1,9 @@
 /**
- * Bytes → JSON value without loss: what cannot be kept exactly is refused. JSON.parse does the
- * parsing; this file guards what it would change silently: duplicate keys (the last wins), numbers
- * beyond a double, U+0000 and lone surrogates (PostgreSQL has neither), invalid UTF-8 and a byte
- * order mark. Keys that are integers move to the front, as in every JavaScript object: the order of
- * members is no part of a JSON value.
+ * Parses JSON without loss: bytes → value. Refuses what cannot be kept exactly. JSON.parse would
+ * silently change or accept duplicate keys (the last wins), numbers that a double cannot hold,
+ * U+0000 and lone surrogates (PostgreSQL supports neither), invalid UTF-8 and a byte order mark.
+ * Integer keys move to the front, as in every JavaScript object: member order has no meaning in
+ * JSON.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { failure, type Failure } from '../errors/catalogue.ts'
@@ -18,7 +18,7 @@ export interface ExactNumber {
 export type JsonObject = { readonly [key: string]: Json }
 export type Json = null | boolean | number | string | ExactNumber | readonly Json[] | JsonObject
 
-// TypeScript's library does not know the source text access of JSON yet (ECMAScript 2026, Node 22).
+// TypeScript's library lacks the types of JSON source text access (ECMAScript 2026, Node 22).
 const json = JSON as typeof JSON & {
   rawJSON(text: string): ExactNumber,
   isRawJSON(value: unknown): value is ExactNumber,
@@ -29,9 +29,8 @@ const json = JSON as typeof JSON & {
 }
 
 /**
- * Parses a request body. Throws `body_invalid` with the reason and, where there is one, the
- * position. Numbers that a double would change come back as ExactNumber; JSON.stringify writes
- * those as they were sent.
+ * Parses a request body. Throws `body_invalid` with the reason and, if known, the position. Numbers
+ * that a double would change become ExactNumbers, which JSON.stringify writes as sent.
  */
 export function parseJson (bytes: Buffer): Json {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
@@ -41,19 +40,21 @@ export function parseJson (bytes: Buffer): Json {
   if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
   const text = bytes.toString(ascii ? 'latin1' : 'utf8')
   const facts = scanJson(bytes)
-  // The reviver recurses; what is too deep for it will be refused by its path, so its numbers need
-  // not be kept.
+  // The reviver recurses. A body that is too deep is refused later, with a path, so its numbers
+  // need not be exact.
   const exact = facts.exactNumbers && facts.depth <= maxDepth
-  const value = read(() => (exact ? json.parse(text, keepNumber) : JSON.parse(text)) as Json)
-  const { members, fault } = inspect(value, facts.escapes)
-  if (fault !== undefined) throw failure('body_invalid', fault)
+  const value = convertErrors(
+    () => (exact ? json.parse(text, keepNumber) : JSON.parse(text)) as Json
+  )
+  const { members, problem } = inspect(value, facts.escapes)
+  if (problem !== undefined) throw failure('body_invalid', problem)
   if (members !== facts.members) {
     throw failure(
       'body_invalid',
       `The body has an object with the duplicate key ${String(findDuplicate(text)?.quoted)}.`
     )
   }
-  // White space and the spelling of escapes are not kept, whoever writes the value.
+  // The source text is kept only if it has no white space and no escapes.
   if (!facts.spaces && !facts.escapes) {
     for (const span of facts.values) {
       keepSource(
@@ -69,7 +70,7 @@ export function parseJson (bytes: Buffer): Json {
 
 const deep = new WeakSet<object>()
 
-/** Whether a body that was parsed here nests deeper than `maxDepth`. */
+/** Whether a body from parseJson is nested deeper than `maxDepth`. */
 export function isDeep (body: object): boolean {
   return deep.has(body)
 }
@@ -77,9 +78,9 @@ export function isDeep (body: object): boolean {
 const sources = new WeakMap<object, string>()
 
 /**
- * JSON text of a value: what JSON.stringify writes. Of large arrays `values` it is the text that
- * was sent, in which the members of an object may stand in another order: writing 10 000 rows again
- * took 2.5 ms of the 12 in which they were read and planned.
+ * Returns the JSON text of a value. For a large array `values` it is the text as sent, in which the
+ * members of an object may have another order. Measured with 10 000 rows: serializing them again
+ * took 2.5 ms of the 12 ms for reading and planning.
  */
 export function writeJson (value: Json): string {
   return (typeof value === 'object' && value !== null ? sources.get(value) : undefined) ??
@@ -92,18 +93,18 @@ function keepSource (body: Json, { element }: ValuesSpan, source: string): void 
   if (Array.isArray(values)) sources.set(values, source)
 }
 
-/** true for a number in either of its two forms. */
+/** Whether a value is a number in either of its two forms. */
 export function isNumber (value: Json): value is number | ExactNumber {
   return typeof value === 'number' || json.isRawJSON(value)
 }
 
-/** true for a JSON object; an ExactNumber, which is an object to JavaScript, is none. */
+/** Whether a value is a JSON object. An ExactNumber is an object only to JavaScript. */
 export function isObject (value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) &&
     !json.isRawJSON(value)
 }
 
-/** Whether `object` itself holds `key`; `__proto__` and `constructor` are keys like any other. */
+/** Whether `object` itself has `key`; `__proto__` and `constructor` are ordinary keys. */
 export function has (object: JsonObject, key: string): boolean {
   return Object.hasOwn(object, key)
 }
@@ -114,16 +115,16 @@ function keepNumber (_key: string, value: unknown, { source }: { source?: string
     : value
 }
 
-function read (parse: () => Json): Json {
+function convertErrors (parse: () => Json): Json {
   try {
     return parse()
   } catch (error) {
-    throw malformed(error)
+    throw toFailure(error)
   }
 }
 
-/** V8 quotes the text around the fault, which may be a secret in a log; the position is enough. */
-function malformed (error: unknown): Failure {
+/** V8 quotes the text around the error, which may be a secret, so only the position is kept. */
+function toFailure (error: unknown): Failure {
   const position = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(
     (error as Error).message
   )?.[1]
@@ -136,17 +137,16 @@ function malformed (error: unknown): Failure {
 }
 
 /**
- * Counts the members of all objects and, when `strings`, looks at every string. Iterative: a body
- * of a mebibyte can nest half a million deep, which is refused later by its path and must not end
- * here in a stack overflow.
+ * Counts the members of all objects and, if `strings`, checks every string. It is iterative: a body
+ * of 1 MiB can be nested half a million levels deep, which must not overflow the stack.
  */
-function inspect (root: Json, strings: boolean): { members: number, fault?: string } {
+function inspect (root: Json, strings: boolean): { members: number, problem?: string } {
   let members = 0
   const open: Json[] = [root]
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     if (typeof value === 'string') {
-      const fault = strings ? badString(value) : undefined
-      if (fault !== undefined) return { members, fault }
+      const problem = strings ? findStringProblem(value) : undefined
+      if (problem !== undefined) return { members, problem }
     } else if (Array.isArray(value)) {
       for (const item of value as readonly Json[]) {
         if (strings || typeof item === 'object') open.push(item)
@@ -154,8 +154,8 @@ function inspect (root: Json, strings: boolean): { members: number, fault?: stri
     } else if (isObject(value)) {
       for (const key of Object.keys(value)) {
         members++
-        const fault = strings ? badString(key) : undefined
-        if (fault !== undefined) return { members, fault }
+        const problem = strings ? findStringProblem(key) : undefined
+        if (problem !== undefined) return { members, problem }
         const item = value[key] as Json
         if (strings || typeof item === 'object') open.push(item)
       }
@@ -164,7 +164,7 @@ function inspect (root: Json, strings: boolean): { members: number, fault?: stri
   return { members }
 }
 
-function badString (text: string): string | undefined {
+function findStringProblem (text: string): string | undefined {
   if (text.includes('\0')) {
     return 'The body contains the character U+0000, which PostgreSQL cannot store.'
   }

@@ -1,9 +1,9 @@
 /**
- * JSON that may be none, for those who have their own word for that. Loses what JSON.parse loses:
- * bodies go through parse.ts.
+ * Parses JSON for callers with their own error messages. It is as lossy as JSON.parse; request
+ * bodies use parse.ts.
  */
 
-/** The value of a JSON text; undefined when it is none. */
+/** Returns the value of a JSON text, or undefined if it is not JSON. */
 export function tryParse (text: string): unknown {
   try {
     return JSON.parse(text) as unknown
