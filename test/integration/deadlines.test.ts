@@ -24,8 +24,9 @@ import {
 import { until } from '../support/until.ts'
 import { dial, request } from '../support/network/wire.ts'
 
-// A minute is waited for deadlines.
 t.setTimeout(300_000)
+// The tests wait for deadlines, a minute in all, and each has a service of its own.
+t.jobs = 4
 
 const schema = `
   create table slots (id int primary key, n int not null default 0);
