@@ -1,6 +1,6 @@
 /**
- * Every link of the documentation that stays in the project leads to a file that is there, and to a
- * heading of it.
+ * Every link inside the project leads to an existing file and heading. Lines of Markdown have at
+ * most 100 columns.
  */
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
@@ -65,11 +65,31 @@ t.test('faults are seen', async t => {
   t.equal(faultOf('README.md', '../README.md'), 'leaves the project')
 })
 
+/** A table row, a string of JSON or a URL: what makes a line that cannot be broken. */
+const UNBREAKABLE = /^\||"(?:[^"\\]|\\.){60}|\S{60}/
+
+/** Lines with more than 100 columns that can be broken. Printed output is exempt. */
+function findWideLines (page: string): readonly string[] {
+  let language = ''
+  return page.split('\n').filter(line => {
+    const fence = /^\s*```(\w*)/.exec(line)
+    if (fence !== null) language = fence[1] as string
+    return line.length > 100 && language !== 'text' && !UNBREAKABLE.test(line)
+  })
+}
+
+t.test('wide lines are found', async t => {
+  const wide = 'word '.repeat(21)
+  const link = `[${wide}](${'x'.repeat(80)})`
+  t.same(findWideLines(`${wide}\n| ${wide}|\n${link}\n\`\`\`text\n${wide}\n`), [wide])
+})
+
 for (const path of listPages()) {
   t.test(path, async t => {
     const faults = linksOf(readPage(path)).map(link => [link, faultOf(path, link)]).filter((
       [, fault]
     ) => fault !== undefined)
     t.same(faults, [])
+    t.same(findWideLines(readPage(path)), [])
   })
 }
