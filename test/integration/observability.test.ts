@@ -144,7 +144,7 @@ t.test('values of labels that are matched are those that are sent', async t => {
     new Set(jobs.map(({ job_name: name }) => name)),
     'jobs are those of prometheus.yml'
   )
-  const reasons = /export type RetryReason =(.*?)\n\n/s.exec(
+  const reasons = /export type RetryReason =(.*?)\n(?:\n|$)/s.exec(
     readFileSync(new URL('../../src/transaction/outcome.ts', import.meta.url), 'utf8')
   )?.[1] ?? ''
   const matched = alerts.flatMap(({ expr }) =>
