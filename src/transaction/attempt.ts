@@ -20,8 +20,15 @@ import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
+import {
+  disableRepeat,
+  isPrepared,
+  sendExtended,
+  sendSimple,
+  type RawResult,
+  type SentQuery
+} from '../postgres/driver-internals.ts'
 import { choosePrepared } from '../postgres/prepared-statements.ts'
-import type { Statement } from '../sql/compile.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import type { AttemptOutcome, Failed, Place, TransactionId } from './outcome.ts'
 import { buildSteps, type Step } from './steps.ts'
@@ -104,7 +111,7 @@ class Attempt {
     }
     const begun = connection.client.begin(
       beginOptions(this.#batch.mode),
-      transaction => this.#run(transaction as unknown as Transaction, abandoned)
+      transaction => this.#run(transaction, abandoned)
     )
     // `begin` does not settle when the connection ends shortly after BEGIN was answered: it listens
     // for the end only some time later. Answers that came before the end are read first.
@@ -117,7 +124,7 @@ class Attempt {
    * The callback of `begin`. On a dead connection it sends nothing and never settles: postgres.js
    * would write to a closed socket. `begin` rejects without it.
    */
-  #run (transaction: Transaction, abandoned: AbortSignal | undefined): Promise<void> {
+  #run (transaction: postgres.TransactionSql, abandoned: AbortSignal | undefined): Promise<void> {
     return new Promise(resolve => {
       if (this.#connection.state.dead) return
       if (abandoned?.aborted === true) {
@@ -127,7 +134,7 @@ class Attempt {
     })
   }
 
-  #send (transaction: Transaction): void {
+  #send (transaction: postgres.TransactionSql): void {
     const connection = this.#connection
     const { session, variant } = this.#batch
     const steps = buildSteps(this.#batch, session(connection))
@@ -143,7 +150,7 @@ class Attempt {
     connection.socket.cork()
     const queries = steps.map(({ statement, tag }, i) =>
       tag === undefined
-        ? send(transaction, statement, prepare[i] as boolean)
+        ? sendExtended(transaction, statement, prepare[i] as boolean)
         : sendSimple(transaction, statement.text)
     )
     const { prepares } = connection
@@ -169,7 +176,7 @@ class Attempt {
     })
   }
 
-  #readAnswer ({ place, tag, ignoreAnswer }: Step, answer: Answer): void {
+  #readAnswer ({ place, tag, ignoreAnswer }: Step, answer: RawResult): void {
     if (this.#protocolViolation || ignoreAnswer === true) return
     if (tag === undefined) {
       if (isAnswer(answer, place)) this.#takeRow(place, answer)
@@ -186,7 +193,7 @@ class Attempt {
     }
   }
 
-  #takeRow (place: Place, answer: Answer): void {
+  #takeRow (place: Place, answer: RawResult): void {
     if (place === 'key') {
       this.#keyClaimed = true
       return
@@ -212,7 +219,7 @@ class Attempt {
     this.#firstError ??= { error, at: step.place, wasPrepared: wasPrepared && prepare }
     if (step.tag !== undefined) this.#resolveFailure()
     // A statement that failed while it ran is prepared all the same.
-    if (prepare && query.statement.columns === undefined) {
+    if (prepare && !isPrepared(query)) {
       this.#connection.prepared.delete(step.statement.text)
     }
   }
@@ -260,7 +267,7 @@ class Attempt {
 /** A step on its way. */
 interface SentStep {
   readonly step: Step
-  readonly query: Query
+  readonly query: SentQuery
   readonly prepare: boolean
   readonly wasPrepared: boolean
 }
@@ -279,62 +286,21 @@ function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is 
     mode.access === 'read-only'
 }
 
-/** What postgres.js gives to the callback of `begin`: the parts that are used. */
-interface Transaction {
-  unsafe(
-    text: string,
-    parameters: readonly [],
-    options: { prepare: boolean, simple: boolean }
-  ): Query
-}
-
-/** A query of postgres.js. `parameters` and `prepared` are private fields that we set. */
-interface Query extends PromiseLike<Answer> {
-  raw(): Query
-  execute(): Query
-  parameters: ReadonlyArray<string | null>
-  prepared: boolean
-  /** `columns` is set once the server has prepared the statement. */
-  readonly statement: { readonly columns?: unknown }
-}
-type Answer = ReadonlyArray<ReadonlyArray<Buffer | null>> & { readonly command: string }
-
-/**
- * Sends a statement without waiting. postgres.js asks for the types of parameters before it sends
- * them, which costs a round trip for every new text and every unprepared one. With the parameters
- * set on the query it does not ask, and PostgreSQL infers the types all the same. Measured on the
- * wire: two round trips for 100 operations, also the first time.
- */
-function send (transaction: Transaction, { text, parameters }: Statement, prepare: boolean): Query {
-  const query = transaction.unsafe(text, [], { prepare, simple: false }).raw()
-  query.parameters = [...parameters]
-  return query.execute()
-}
-
-/**
- * The simple protocol ends a transaction reliably. With the extended protocol 79 of 282 batches
- * that failed while backends were terminated had in fact committed.
- */
-function sendSimple (transaction: Transaction, text: string): Query {
-  return transaction.unsafe(text, [], { prepare: false, simple: true }).execute()
-}
-
 /**
  * Uncorks after the last write, the COMMIT of `sql.begin`. postgres.js writes from microtasks,
- * which are done before the next tick, and from setImmediate. It would send a stale prepared
- * statement again, into the chained transaction; it does so only for queries with `prepared` set.
+ * which are done before the next tick, and from setImmediate.
  */
-function uncorkWhenWritten (connection: Connection, queries: readonly Query[]): void {
+function uncorkWhenWritten (connection: Connection, queries: readonly SentQuery[]): void {
   process.nextTick(() =>
     setImmediate(() => {
-      for (const query of queries) query.prepared = false
+      queries.forEach(disableRepeat)
       connection.socket.uncork()
     })
   )
 }
 
 /** Whether it is the one row of the statement: the session has several columns, others have one. */
-function isAnswer (answer: Answer, place: Place): boolean {
+function isAnswer (answer: RawResult, place: Place): boolean {
   const [row] = Array.isArray(answer) && answer.length === 1 ? answer : []
   if (row === undefined) return false
   if (place === 'session') return row[0] === null || row.length > 2
