@@ -1,7 +1,7 @@
 /**
- * `npm run build`: the service as JavaScript with declarations, in `dist/`, for the package. The
- * project itself runs its TypeScript as it is. In charge of: leaving nothing there of an earlier
- * build. What is compiled, and how, stands in tsconfig.build.json. Works in the working directory.
+ * `npm run build`: compiles the service to JavaScript with declarations in `dist/`, for the
+ * package. It deletes the previous build first. The compiler options are in tsconfig.build.json.
+ * Runs in the working directory.
  */
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'

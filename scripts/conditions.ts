@@ -1,7 +1,6 @@
 /**
- * Writes src/errors/conditions.ts from PostgreSQL's own list of error codes (errcodes.txt of the
- * embedded server). Run by hand when a new major version of PostgreSQL is taken in: `npm run
- * conditions`.
+ * `npm run conditions`: generates src/errors/conditions.ts from PostgreSQL's list of error codes
+ * (errcodes.txt of the embedded server). Run it for each new major version of PostgreSQL.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 
@@ -15,7 +14,7 @@ const target = new URL('../src/errors/conditions.ts', import.meta.url)
 const names = new Map<string, string>()
 for (const line of readFileSync(source, 'utf8').split('\n')) {
   const found = /^([0-9A-Z]{5})\s+[ESW]\s+\S+\s+(\S+)$/.exec(line)
-  // The first name of a code is the one PL/pgSQL raises and reports; later ones are synonyms.
+  // PL/pgSQL uses the first name of a code; further names are synonyms.
   if (found?.[1] !== undefined && found[2] !== undefined && !names.has(found[1])) {
     names.set(found[1], found[2])
   }

@@ -1,8 +1,8 @@
 /**
- * The package.json that is published: `pack` takes out what belongs to development alone and would
- * be installed with the package all the same (the optional dependencies are PostgreSQL servers, 300
- * MB of them), `restore` brings the file back. npm runs both around `npm pack` and `npm publish`.
- * Works in the working directory; refuses to change anything else.
+ * Prepares package.json for publication. `pack` removes entries that are only for development but
+ * would be installed with the package: the optional dependencies are PostgreSQL servers of 300 MB.
+ * `restore` restores the file. npm runs both for `npm pack` and `npm publish`. Runs in the working
+ * directory.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
@@ -22,7 +22,7 @@ switch (process.argv[2]) {
 function pack (): void {
   if (existsSync(original)) {
     throw new Error(
-      `${original} is left of a run that was interrupted: node scripts/manifest.ts restore`
+      `${original} exists: an earlier run was interrupted. Run "node scripts/manifest.ts restore".`
     )
   }
   const text = readFileSync(file, 'utf8')

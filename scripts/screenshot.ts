@@ -1,7 +1,7 @@
 /**
- * `docs/reference/api-reference.png`: the reference page after its batch was sent, on the shop of
- * `npm run dev`. Starts all it needs and ends it. Run by `node scripts/screenshot.ts`; needs
- * Chromium.
+ * `node scripts/screenshot.ts`: writes docs/reference/api-reference.png, which shows the API
+ * reference after a batch on the shop of `npm run dev`. Starts and stops all processes that it
+ * needs. Requires Chromium.
  */
 import { readFile } from 'node:fs/promises'
 import { pino } from 'pino'
@@ -42,7 +42,7 @@ try {
       }, secret)
     )
     await page.getByText('"corner-shop"').last().waitFor()
-    // So that the batch can be seen.
+    // Collapse the sections above the batch.
     for (const name of ['Cookies', 'Headers', 'Query Parameters']) {
       await page.getByRole('dialog').getByRole('button', { name, exact: true }).first().click()
     }
