@@ -41,9 +41,16 @@ const NOISE = 1.15
 
 /** Returns all goals, in the order of the page. */
 export function goalsOf (record: BenchRecord): readonly Goal[] {
+  return [
+    ...hotRowGoals(record),
+    ...orderGoals(record),
+    ...roundTripGoals(record),
+    ...sizeGoals(record)
+  ]
+}
+
+function hotRowGoals (record: BenchRecord): readonly Goal[] {
   const hot = (roundTripMs: number) => find(record, 'invoice', roundTripMs)
-  const order = find(record, 'order', 0)
-  const own = record.wire.filter(({ name }) => name === oneflight.name)
   return [
     {
       work: 'one hot row, 4 operations, 2 ms round trip',
@@ -72,7 +79,13 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
         figure: paceRatio(hot(ms), name),
         unit: '×'
       }))
-    ),
+    )
+  ]
+}
+
+function orderGoals (record: BenchRecord): readonly Goal[] {
+  const order = find(record, 'order', 0)
+  return [
     {
       work: 'order of 5 operations, 0 ms',
       against: postgresJs.name,
@@ -112,7 +125,13 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
       figure: paceRatio(order, 'pgbench -M prepared'),
       unit: '×',
       atLeast: 0.5
-    },
+    }
+  ]
+}
+
+function roundTripGoals (record: BenchRecord): readonly Goal[] {
+  const own = record.wire.filter(({ name }) => name === oneflight.name)
+  return [
     {
       work: 'round trips of a batch, 1 to 100 operations',
       against: '–',
@@ -126,7 +145,13 @@ export function goalsOf (record: BenchRecord): readonly Goal[] {
       figure: spreadOf(own.map(({ underLock }) => underLock)),
       unit: '',
       atMost: 0
-    },
+    }
+  ]
+}
+
+/** The goals for many rows, large responses and many operations. */
+function sizeGoals (record: BenchRecord): readonly Goal[] {
+  return [
     ...record.bulk.map(({ what, rows, reference, oneflight, other }): Goal => ({
       work: `${what} of ${show(rows)} rows in one operation`,
       against: reference,
