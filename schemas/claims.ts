@@ -1,20 +1,19 @@
 /**
- * The claims of a token that the service itself reads (RFC 7519 §4.1). Everything else is passed on
- * to the database as it is.
+ * The claims that the service reads (RFC 7519 §4.1). All claims are passed to the database.
  */
 import { Type, type Static } from '@sinclair/typebox'
 
-/** Times are seconds since 1970 (NumericDate), finite numbers. */
+/** Times are finite numbers: seconds since 1970 (NumericDate). */
 export const TimeClaims = Type.Object({
-  exp: Type.Optional(Type.Number({ description: 'time from which the token is refused' })),
-  nbf: Type.Optional(Type.Number({ description: 'time before which the token is refused' })),
+  exp: Type.Optional(Type.Number({ description: 'expiration time' })),
+  nbf: Type.Optional(Type.Number({ description: 'time before which the token is not valid' })),
   iat: Type.Optional(
-    Type.Number({ description: 'time of issue; refused when it lies in the future' })
+    Type.Number({ description: 'time of issue; must not be in the future' })
   )
 })
 export type TimeClaims = Static<typeof TimeClaims>
 
-/** Who a request is, once its token was verified or, without one, by ANON_ROLE. */
+/** The identity of a request: from its verified token, or from ANON_ROLE without a token. */
 export interface Identity {
   readonly role: string
   /** JSON text for `request.jwt.claims`: the token's payload as it was sent, or `{"role": …}`. */
@@ -23,8 +22,8 @@ export interface Identity {
 }
 
 /**
- * Roles that neither a token nor ANON_ROLE may name: SET ROLE NONE is the login role, pg_* are
- * PostgreSQL's own, with rights on files and more.
+ * Roles that neither a token nor ANON_ROLE may name. SET ROLE NONE selects the login role. pg_* are
+ * predefined roles, with access to files and more.
  */
 export function isReservedRole (role: string): boolean {
   return role === 'none' || role.startsWith('pg_')

@@ -1,24 +1,24 @@
 /**
- * Every environment variable that the service reads, with its meaning, default and limits. The
- * start-up checks (src/config/config.ts), `GET /config` and the table of
- * docs/reference/configuration.md use this object.
+ * The environment variables of the service with their meaning, default and limits. Used by the
+ * checks at startup (src/config/config.ts), by `GET /config` and for the table of
+ * docs/reference/configuration.md.
  */
 import { Type, type Static } from '@sinclair/typebox'
 import { ttlPattern } from './idempotency.ts'
 import { Algorithm } from './token.ts'
 
 /**
- * What may be said of a variable, beside TypeBox's own words. A variable is shown by `GET /config`
- * only when it says `printable`; one that says `secret` is shown as set or not set.
+ * Properties of a variable. `GET /config` shows `printable` variables, and shows `secret` ones only
+ * as "[redacted]".
  */
 export interface ConfigItem {
   readonly type?: string
   readonly anyOf?: ReadonlyArray<{ readonly const: string }>
-  /** What the elements of a list may be, when not just any text. */
+  /** Allowed elements of a list; any text when undefined. */
   readonly items?: { readonly anyOf?: ReadonlyArray<{ readonly const: string }> }
   readonly description?: string
   readonly default?: unknown
-  /** How the default comes about when it depends on another variable. */
+  /** Description of a default that depends on another variable. */
   readonly defaultText?: string
   readonly unit?: string
   readonly minimum?: number
@@ -26,7 +26,7 @@ export interface ConfigItem {
   /** Limits of the value's length in UTF-8 bytes. */
   readonly minBytes?: number
   readonly maxBytes?: number
-  /** A regular expression for the value, and the same in words. */
+  /** A regular expression for the value, and its description. */
   readonly pattern?: string
   readonly patternText?: string
   readonly secret?: boolean
@@ -41,21 +41,22 @@ const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS, printable }
 
 export const ConfigSchema = Type.Object({
   DATABASE_URL: Type.String({
-    description: 'Where the database is: `postgres://user:password@host:port/database`, as libpq ' +
-      'reads it (several hosts, socket directories, `sslmode`, `target_session_attrs`)',
+    description: "Database URL in libpq's format: " +
+      '`postgres://user:password@host:port/database`. Supports several hosts, ' +
+      'socket directories, `sslmode` and `target_session_attrs`',
     secret
   }),
   DATABASE_REPLICA_URL: Type.Optional(
     Type.String({
       description:
-        'Where batches go that are `access=read-only`: a standby of the same database, ' +
-        'with the same user; a pool of its own, of `POOL_SIZE` connections too',
+        'URL of a standby for batches with `access=read-only`: the same database and ' +
+      'user. It has its own pool of `POOL_SIZE` connections',
       secret
     })
   ),
   ANON_ROLE: Type.Optional(
     Type.String({
-      description: 'Database role of requests without a token; without it they are refused',
+      description: 'Database role of requests without a token. If unset, a token is required',
       minBytes: 1,
       maxBytes: 63,
       printable
@@ -63,52 +64,55 @@ export const ConfigSchema = Type.Object({
   ),
   DB_SCHEMAS: Type.Array(Type.String(), {
     description:
-      'Schemas that operations may name, comma separated; the first is the one of tables ' +
-      'named without a schema',
+      'Schemas that operations may use, comma-separated. Tables without a schema ' +
+      'are in the first one',
     default: ['public'],
     printable
   }),
   DB_EXTRA_SEARCH_PATH: Type.Array(Type.String(), {
-    description: 'Schemas that follow `DB_SCHEMAS` on `search_path`, comma separated: for types, ' +
-      'operators and functions of extensions. No operation can name them; one in which the role ' +
-      'of a token can create objects is left off, with a warning',
+    description: 'Further schemas of `search_path` after `DB_SCHEMAS`, comma-separated, for ' +
+      'types, operators and functions of extensions. Operations cannot use them. A ' +
+      'schema in which the role of a token can create objects is left out, with a ' +
+      'warning',
     default: ['public'],
     printable
   }),
 
   HTTP_HOST: Type.String({
-    description: 'Address the main server listens on',
+    description: 'Address of the main server',
     default: '127.0.0.1',
     printable
   }),
   HTTP_PORT: Type.Integer({
-    description: 'Port of the main server; 0 takes a free one',
+    description: 'Port of the main server. 0 selects a free port',
     default: 4000,
     ...port
   }),
   ADMIN_HTTP_HOST: Type.String({
-    description: 'Address the admin server listens on; never a public one',
+    description: 'Address of the admin server. Must not be public',
     default: '127.0.0.1',
     printable
   }),
   ADMIN_HTTP_PORT: Type.Integer({
     description:
-      'Port of the admin server (metrics, liveness, readiness, configuration); 0 takes a free one',
+      'Port of the admin server (metrics, liveness, readiness, configuration). 0 ' +
+      'selects a free port',
     default: 9568,
     ...port
   }),
 
   CORS_ORIGINS: Type.Optional(
     Type.Array(Type.String(), {
-      description: 'Origins of web pages that may send batches from a browser, comma separated: ' +
-        '`https://app.example.com`; `*` for all; without it none may',
+      description: 'Origins that may send batches from a browser, comma-separated: ' +
+      '`https://app.example.com`, or `*` for all. If unset, none',
       printable
     })
   ),
 
   JWT_SECRET: Type.Optional(
     Type.String({
-      description: 'Shared secret of HS256, HS384 and HS512 tokens; one of the four key variables',
+      description: 'Shared secret of HS256, HS384 and HS512 tokens. Only one of the four key ' +
+      'variables may be set',
       minBytes: 32,
       secret
     })
@@ -116,41 +120,43 @@ export const ConfigSchema = Type.Object({
   JWT_PUBLIC_KEY: Type.Optional(
     Type.String({
       description:
-        'Public key or certificate of the issuer of tokens, one PEM block; line ends may ' +
-        'be spaces or `\\n`',
+        'Public key or certificate of the token issuer: one PEM block, whose line ' +
+      'ends may be spaces or `\\n`',
       secret
     })
   ),
   JWT_JWKS_URL: Type.Optional(
     Type.String({
       description:
-        'Where the issuer publishes its keys (RFC 7517); fetched at start and every 10 minutes',
+        "URL of the token issuer's JSON Web Key Set (RFC 7517), fetched at start and " +
+      'every 10 minutes',
       secret
     })
   ),
   JWT_JWKS: Type.Optional(
-    Type.String({ description: 'The same set of keys as JSON text', secret })
+    Type.String({ description: 'JSON Web Key Set of the token issuer, as JSON text', secret })
   ),
   JWT_ALGORITHMS: Type.Array(Algorithm, {
     description:
-      'Algorithms that tokens may be signed with, comma separated; each must fit the key',
+      'Allowed signature algorithms, comma-separated. The key must support each of ' +
+      'them',
     defaultText: 'all that fit the key',
     printable
   }),
   JWT_ROLE_CLAIM: Type.String({
-    description: 'Claim that names the database role',
+    description: 'Claim with the database role',
     default: 'role',
     pattern: '^[^.]+(\\.[^.]+)*$',
     patternText: 'a dotted path such as app_metadata.role',
     printable
   }),
   JWT_REQUIRE_EXP: Type.Boolean({
-    description: 'Whether tokens without `exp` are refused',
+    description: 'Reject tokens without `exp`',
     default: true,
     printable
   }),
   JWT_LEEWAY_S: Type.Integer({
-    description: 'Clock difference that is forgiven for `exp`, `nbf` and `iat`',
+    description: 'Allowed clock difference for `exp`, `nbf` and `iat`',
     default: 30,
     unit: 's',
     minimum: 0,
@@ -160,16 +166,16 @@ export const ConfigSchema = Type.Object({
   JWT_AUD: Type.Optional(
     Type.Array(Type.String(), {
       description:
-        'Audiences of which a token must name one, comma separated; makes `aud` required',
+        'Accepted audiences, comma-separated. Makes `aud` required',
       printable
     })
   ),
   JWT_ISS: Type.Optional(
-    Type.String({ description: 'Issuer that a token must name; makes `iss` required', printable })
+    Type.String({ description: 'Accepted issuer. Makes `iss` required', printable })
   ),
 
   MAX_BODY_BYTES: Type.Integer({
-    description: 'Largest request body',
+    description: 'Maximum size of a request body',
     default: 1_048_576,
     unit: 'bytes',
     minimum: 2,
@@ -177,21 +183,21 @@ export const ConfigSchema = Type.Object({
     printable
   }),
   MAX_OPS: Type.Integer({
-    description: 'Most operations of one batch',
+    description: 'Maximum operations per batch',
     default: 100,
     minimum: 1,
     maximum: 1000,
     printable
   }),
   MAX_ROWS: Type.Integer({
-    description: 'Most rows of one operation, in or out',
+    description: 'Maximum rows per operation, sent or returned',
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
     printable
   }),
   MAX_CONDITIONS: Type.Integer({
-    description: 'Most filter conditions of one operation',
+    description: 'Maximum filter conditions per operation',
     default: 1000,
     minimum: 1,
     maximum: 10_000,
@@ -199,9 +205,8 @@ export const ConfigSchema = Type.Object({
   }),
 
   WORKERS: Type.Integer({
-    description:
-      'Processes that share the main port; from 2 on `MAX_BYTES_IN_FLIGHT`, `POOL_SIZE` ' +
-      'and `QUEUE_SIZE` are those of each, and the database sees up to `WORKERS` × ' +
+    description: 'Number of processes that share the main port. `MAX_BYTES_IN_FLIGHT`, ' +
+      '`POOL_SIZE` and `QUEUE_SIZE` apply to each one. The database gets up to `WORKERS` × ' +
       '(`POOL_SIZE` + 4) connections',
     default: 1,
     minimum: 1,
@@ -210,8 +215,8 @@ export const ConfigSchema = Type.Object({
   }),
   MAX_BYTES_IN_FLIGHT: Type.Integer({
     description:
-      'Most bytes of requests that are being read and of answers that clients have not ' +
-      'taken yet, together; further requests are answered 503 `overloaded`',
+      'Maximum bytes in memory of requests being received and responses not yet ' +
+      'read by clients. Further requests get 503 `overloaded`',
     default: 268_435_456,
     unit: 'bytes',
     minimum: 2,
@@ -220,7 +225,8 @@ export const ConfigSchema = Type.Object({
   }),
 
   POOL_SIZE: Type.Integer({
-    description: 'Database connections, each with at most one transaction',
+    description: 'Maximum database connections in the pool. Each runs one transaction at a ' +
+      'time',
     default: 10,
     minimum: 1,
     maximum: 1000,
@@ -228,64 +234,67 @@ export const ConfigSchema = Type.Object({
   }),
   QUEUE_SIZE: Type.Integer({
     description:
-      'Batches that may wait for a connection; further ones are answered 503 `overloaded`',
+      'Maximum batches that wait for a connection. Further batches get 503 ' +
+      '`overloaded`',
     defaultText: '4 × `POOL_SIZE`',
     minimum: 0,
     maximum: 100_000,
     printable
   }),
   QUEUE_TIMEOUT_MS: Type.Integer({
-    description: 'Longest wait for a connection, then 503 `overloaded`',
+    description: 'Maximum wait for a connection, then 503 `overloaded`',
     default: 1000,
     ...duration
   }),
   STATEMENT_TIMEOUT_MS: Type.Integer({
-    description: 'Longest run of one statement',
+    description: 'Maximum duration of a statement',
     default: 15_000,
     ...duration
   }),
   LOCK_TIMEOUT_MS: Type.Integer({
-    description: 'Longest wait for one lock',
+    description: 'Maximum wait for a lock',
     default: 5000,
     ...duration
   }),
   IDLE_TRANSACTION_TIMEOUT_MS: Type.Integer({
     description:
-      'Longest time that PostgreSQL waits for the rest of a batch of which only a part has ' +
-      'arrived, then it rolls back',
+      'Maximum time that PostgreSQL waits for the rest of a batch that arrived in ' +
+      'part. Then it rolls back',
     default: 5000,
     ...duration
   }),
   REQUEST_TIMEOUT_MS: Type.Integer({
-    description: 'Longest time from a request to its answer',
+    description: 'Maximum time from a request to its response',
     default: 30_000,
     ...duration
   }),
   SHUTDOWN_DELAY_MS: Type.Integer({
     description:
-      'How long connections are still taken after SIGTERM, while `/ready` and `/health` ' +
-      'answer 503: until balancers have looked away',
+      'Time after SIGTERM in which new connections are still accepted, while ' +
+      '`/ready` and `/health` return 503, so that load balancers can stop sending ' +
+      'requests',
     default: 1000,
     ...duration,
     minimum: 0
   }),
   SHUTDOWN_TIMEOUT_MS: Type.Integer({
     description:
-      'Longest time from SIGTERM to the end, `SHUTDOWN_DELAY_MS` included; what still runs ' +
-      'then is cut',
+      'Maximum time from SIGTERM to exit, including `SHUTDOWN_DELAY_MS`. Requests ' +
+      'that are still running are aborted',
     default: 25_000,
     ...duration
   }),
 
   PREPARED_STATEMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     description:
-      'Whether statements are prepared on a connection; `off` for PgBouncer in transaction mode',
+      'Use prepared statements. Set `off` for PgBouncer in transaction mode',
     default: 'on',
     printable
   }),
   IDEMPOTENCY_TTL: Type.String({
     description:
-      'How long an `Idempotency-Key` and its answer are kept, with its unit: `30m`, `24h`, `7d`',
+      'Time to keep an `Idempotency-Key` and its response, with a unit: `30m`, ' +
+      '`24h`, `7d`',
     default: '24h',
     pattern: ttlPattern,
     patternText: 'a number of s, m, h or d',
@@ -300,51 +309,48 @@ export const ConfigSchema = Type.Object({
     Type.Literal('error'),
     Type.Literal('fatal'),
     Type.Literal('silent')
-  ], { description: 'Least severity that is logged', default: 'info', printable }),
+  ], { description: 'Minimum log level', default: 'info', printable }),
   EXPLAIN: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     description:
-      'Whether clients may ask for plans (`Prefer: explain`); a plan shows the conditions ' +
-      'of policies, names of indexes and estimates of rows',
+      'Allow clients to request query plans (`Prefer: explain`). Plans reveal ' +
+      'conditions of policies, names of indexes and estimated row counts',
     default: 'off',
     printable
   }),
   SQL_COMMENTS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     description:
-      'Whether every statement of a batch ends in a comment with the request id and the ' +
-      "trace (as sqlcommenter writes it), for PostgreSQL's own log; nothing is prepared " +
-      'then, which costs CPU of PostgreSQL',
+      'Append the request id and trace to every statement of a batch, as an ' +
+      "sqlcommenter comment for PostgreSQL's log. Disables prepared statements, " +
+      'which costs CPU time in PostgreSQL',
     default: 'off',
     printable
   }),
   ERROR_VERBOSITY: Type.Union([Type.Literal('terse'), Type.Literal('verbose')], {
     description:
-      "Whether clients see `detail` and `hint` of PostgreSQL's errors, and the values in " +
-      'messages about data (`verbose`); these can come from rows the role may not read',
+      '`verbose` sends `detail` and `hint` of PostgreSQL errors, and values in ' +
+      'messages. They may contain data that the role cannot read',
     default: 'terse',
     printable
   })
 })
 
-/**
- * The configuration as the program holds it: text turned into values, defaults filled in, every
- * limit kept.
- */
+/** The parsed configuration, with defaults. */
 export type Config = Readonly<Static<typeof ConfigSchema>>
 
-/** Every variable with what is said of it, in the order of the documentation. */
+/** All variables, in the order of the documentation. */
 export const configItems: ReadonlyArray<readonly [keyof Config, ConfigItem]> = Object.entries(
   ConfigSchema.properties
 ) as unknown as ReadonlyArray<[keyof Config, ConfigItem]>
 
-/** Whether the service refuses to start without this variable. */
+/** True when the service does not start without this variable. */
 export function isRequired (name: keyof Config, item: ConfigItem): boolean {
   const required: readonly string[] = ConfigSchema.required as readonly string[]
   return required.includes(name) && item.default === undefined && item.defaultText === undefined
 }
 
 /**
- * The limits of a variable's value in words, `''` when there are none: `from 1 to 1000 ms`, `true
- * or false`, `terse, verbose`.
+ * Describes the allowed values: `from 1 to 1000 ms`, `true or false`, `one of terse, verbose`. ''
+ * when there are no limits.
  */
 export function describeLimits (item: ConfigItem): string {
   if (item.anyOf !== undefined) return `one of ${item.anyOf.map(word => word.const).join(', ')}`

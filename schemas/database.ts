@@ -1,32 +1,23 @@
 /**
- * What a database URL says, as values. In charge of the shape alone: `src/config/database-url.ts`
- * reads it from text, `src/postgres/connect.ts` connects by it.
+ * Types of a parsed database URL. src/config/database-url.ts parses it, src/postgres/connect.ts
+ * connects with it.
  */
 
-/** A TCP port on a host name or address (IPv6 without brackets), or a Unix socket. */
+/** Host name or address (IPv6 without brackets) and TCP port, or a Unix socket. */
 export type HostAddress =
   | { readonly host: string, readonly port: number }
   | { readonly path: string }
 
-/** How a TCP connection is protected. Unix sockets never are, as in libpq. */
+/** TLS of a TCP connection. Unix sockets never use TLS, as in libpq. */
 export interface DatabaseTls {
-  /**
-   * As libpq's `sslmode`. `require` with a root certificate has become `verify-ca` already, as
-   * libpq has it.
-   */
+  /** As libpq's `sslmode`. `require` with a root certificate is already `verify-ca`. */
   readonly mode: 'disable' | 'allow' | 'prefer' | 'require' | 'verify-ca' | 'verify-full'
-  /**
-   * File of the trusted root certificates in PEM, or `system`: the trust store of the operating
-   * system.
-   */
+  /** PEM file of trusted root certificates, or `system` for the system's trust store. */
   readonly rootCertPath: string | undefined
-  /** Files of the client's certificate and its key in PEM: both or none. */
+  /** PEM files of the client's certificate and its key: both or neither. */
   readonly certPath: string | undefined
   readonly keyPath: string | undefined
-  /**
-   * Whether TLS is asked for with PostgreSQL's SSLRequest or begins at once (PostgreSQL 17 and
-   * later).
-   */
+  /** TLS starts after an SSLRequest, or directly (PostgreSQL 17 and later). */
   readonly negotiation: 'postgres' | 'direct'
 }
 
@@ -44,11 +35,9 @@ export interface DatabaseTarget {
     | 'primary'
     | 'standby'
     | 'prefer-standby'
-  /** Longest time, in milliseconds, from the first byte to a usable session. */
+  /** Maximum time in milliseconds from the first byte to a usable session. */
   readonly connectTimeoutMs: number
   readonly applicationName: string
-  /**
-   * Command line options of the session (`-c name=value`), sent as the startup parameter `options`.
-   */
+  /** Command-line options of the session (`-c name=value`): the startup parameter `options`. */
   readonly options: string | undefined
 }

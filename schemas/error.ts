@@ -1,28 +1,27 @@
 /**
- * The envelope of every answer that is not 2xx. Source of the types that errors are built and
- * documented from.
+ * The error envelope: the body of every response that is not 2xx.
  */
 import { Type, type Static } from '@sinclair/typebox'
 
-/** Where in the life of a request it was refused. */
+/** The stage at which a request failed. */
 export const ErrorType = Type.Union([
   Type.Literal('request_error', {
-    description: 'the request itself, before any operation was looked at'
+    description: 'the request is invalid; no operation was read'
   }),
   Type.Literal('validation_error', {
-    description: 'one or more operations, before the transaction'
+    description: 'operations are invalid; no transaction was started'
   }),
-  Type.Literal('session_error', { description: 'the database role could not be taken' }),
+  Type.Literal('session_error', { description: 'the database role is not allowed' }),
   Type.Literal('execution_error', {
-    description: 'an operation or the COMMIT failed in PostgreSQL'
+    description: 'an operation or COMMIT failed in PostgreSQL'
   }),
   Type.Literal('service_error', {
-    description: 'the service or its database is not able to answer'
+    description: 'the service or its database is unavailable'
   })
 ], { title: 'ErrorType' })
 export type ErrorType = Static<typeof ErrorType>
 
-/** What can be wrong with one operation before the transaction. */
+/** Codes of validation issues. */
 export const IssueCode = Type.Union([
   Type.Literal('id_invalid'),
   Type.Literal('op_unknown'),
@@ -43,54 +42,55 @@ export const IssueCode = Type.Union([
 ], { title: 'FaultCode' })
 export type IssueCode = Static<typeof IssueCode>
 
-/**
- * One fault of one operation. `path` leads from the operation to the offending node; list positions
- * are numbers.
- */
+/** One validation issue of an operation. */
 export const Issue = Type.Object({
-  op: Type.String({ description: 'id of the operation, as sent' }),
+  op: Type.String({ description: 'id of the operation, as it was sent' }),
   index: Type.Integer({ minimum: 0, description: 'position of the operation in the batch' }),
   code: IssueCode,
   path: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
-    description: 'from the operation to the offending node; list positions are numbers'
+    description: 'path from the operation to the invalid value: keys and array positions'
   }),
   message: Type.String()
-}, { title: 'Fault', description: 'what is wrong with an operation' })
+}, { title: 'Fault', description: 'a validation issue of an operation' })
 export type Issue = Static<typeof Issue>
 
 export const ErrorObject = Type.Object({
   type: ErrorType,
-  code: Type.String({ description: 'a name of the service, or of a condition of PostgreSQL' }),
+  code: Type.String({
+    description: 'a code of the service, or the name of a PostgreSQL condition'
+  }),
   message: Type.String(),
   committed: Type.Union([Type.Literal(false), Type.Literal('unknown')], {
-    description: 'whether the batch is in the database; unknown with the code commit_unknown alone'
+    description: 'whether the batch was committed; unknown only with the code commit_unknown'
   }),
-  request_id: Type.String({ description: 'that of the header X-Request-Id' }),
+  request_id: Type.String({ description: 'the value of the X-Request-Id header' }),
   op: Type.Optional(
     Type.Union([Type.String(), Type.Null()], {
       description: 'id of the operation that failed; null at COMMIT'
     })
   ),
   index: Type.Optional(
-    Type.Union([Type.Integer(), Type.Null()], { description: 'its position in the batch' })
+    Type.Union([Type.Integer(), Type.Null()], {
+      description: 'position of that operation in the batch'
+    })
   ),
-  sqlstate: Type.Optional(Type.String({ description: "PostgreSQL's code of the error" })),
-  constraint: Type.Optional(Type.String({ description: 'the constraint that is violated' })),
+  sqlstate: Type.Optional(Type.String({ description: 'SQLSTATE of the PostgreSQL error' })),
+  constraint: Type.Optional(Type.String({ description: 'name of the violated constraint' })),
   retryable: Type.Optional(
-    Type.Boolean({ description: 'whether the same batch may succeed when it is sent again' })
+    Type.Boolean({ description: 'whether a retry of the same batch may succeed' })
   ),
-  detail: Type.Optional(Type.String({ description: 'with ERROR_VERBOSITY=verbose' })),
-  hint: Type.Optional(Type.String({ description: 'with ERROR_VERBOSITY=verbose' })),
+  detail: Type.Optional(Type.String({ description: 'only with ERROR_VERBOSITY=verbose' })),
+  hint: Type.Optional(Type.String({ description: 'only with ERROR_VERBOSITY=verbose' })),
   errors: Type.Optional(
     Type.Array(Issue, {
-      description: 'with the code validation_failed: every fault of every operation'
+      description: 'with the code validation_failed: all issues of all operations'
     })
   )
 }, { title: 'ErrorObject' })
 export type ErrorObject = Static<typeof ErrorObject>
 
 /**
- * `{ error, data: null }`: the body of every answer of the main server that is not 2xx, except
+ * `{ error, data: null }`: the body of every response of the main server that is not 2xx, except
  * `/health`.
  */
 export const ErrorEnvelope = Type.Object({ error: ErrorObject, data: Type.Null() }, {

@@ -1,7 +1,6 @@
 /**
- * The words of HTTP beside the bodies: headers of requests and answers, and what `/health` answers.
- * The description of the API and what browsers are told (CORS) are made from these objects; nothing
- * is checked by them.
+ * Headers of requests and responses, and the bodies of `/health`. Used for the OpenAPI document and
+ * for CORS, not for validation.
  */
 import { Type } from '@sinclair/typebox'
 import { bareKey, maxKeyLength, quotedKey } from './idempotency.ts'
@@ -11,70 +10,67 @@ const preferences = [...preferenceItems].map(([name, { anyOf, description }]) =>
   `- \`${name}\`: ${anyOf.map(word => describeValue(word.const)).join(' or ')}; ${description}`
 )
 
-/**
- * Headers of `POST /`, each optional. Authorization and Content-Type are described elsewhere, as
- * OpenAPI has it.
- */
+/** Optional headers of `POST /`. OpenAPI describes Authorization and Content-Type elsewhere. */
 export const RequestHeaders = Type.Object({
   Prefer: Type.Optional(
     Type.String({
       description:
-        'Preferences, separated by commas (RFC 7240); the first value is what counts without the ' +
-        `header:\n\n${preferences.join('\n')}`
+        'Preferences, separated by commas (RFC 7240). The first value of each is the default:\n\n' +
+        preferences.join('\n')
     })
   ),
   'Idempotency-Key': Type.Optional(Type.String({
     pattern: `${bareKey.source}|${quotedKey.source}`,
     description:
-      'The batch is applied exactly once, however often it is sent with this key: 1 to ' +
-      `${maxKeyLength} visible ASCII characters, for example a UUID`
+      'Commits the batch exactly once, even if it is sent again with the same key. ' +
+      `1 to ${maxKeyLength} visible ASCII characters, for example a UUID`
   })),
   'X-Request-Id': Type.Optional(
     Type.String({
       description:
-        'Repeated by the answer and by every log line of the request: up to 128 of `A-Z ' +
-        'a-z 0-9 . _ : / + = @ -`, else a UUID is made'
+        'Id for the response and the log lines of the request: up to 128 characters of `A-Z ' +
+        'a-z 0-9 . _ : / + = @ -`. The default is a generated UUID'
     })
   ),
   traceparent: Type.Optional(
-    Type.String({ description: 'The trace that the request belongs to (W3C Trace Context)' })
+    Type.String({ description: 'Trace of the request (W3C Trace Context)' })
   ),
   tracestate: Type.Optional(
     Type.String({
-      description: 'What the systems before this one say of the trace (W3C Trace Context)'
+      description: 'Vendor-specific data of the trace (W3C Trace Context)'
     })
   )
 })
 
-/** Headers of answers. */
+/** Headers of responses. */
 export const AnswerHeaders = Type.Object({
-  'X-Request-Id': Type.String({ description: 'The id of the request, in every answer' }),
-  'Preference-Applied': Type.String({ description: 'The preferences that were understood' }),
+  'X-Request-Id': Type.String({ description: 'Id of the request, in every response' }),
+  'Preference-Applied': Type.String({ description: 'Preferences that were applied' }),
   'Idempotent-Replayed': Type.Literal('true', {
     description:
-      'The batch had been committed under this key before: this is its answer, and nothing ' +
-      'was done now'
+      'An earlier request with this key committed the batch. This is its response; the batch was ' +
+      'not run again'
   }),
   'Server-Timing': Type.String({
-    description: 'Where the time went, when `Prefer: timing` asks for it'
+    description: 'Duration of each stage, with `Prefer: timing`'
   }),
-  'Retry-After': Type.String({ description: 'Seconds to wait before the request is sent again' }),
-  'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750)' }),
+  'Retry-After': Type.String({ description: 'Seconds to wait before a retry' }),
+  'WWW-Authenticate': Type.String({ description: 'Authentication challenge (RFC 6750)' }),
   traceparent: Type.String({
-    description: 'The trace that the answer belongs to (W3C Trace Context)'
+    description: 'Trace of the response (W3C Trace Context)'
   })
 })
 export type AnswerHeader = keyof typeof AnswerHeaders.properties
 
-/** `GET /health` when requests are welcome, and when they are not. */
+/** Bodies of `GET /health`. */
 export const Healthy = Type.Object({ ok: Type.Literal(true) }, {
   title: 'Healthy',
-  description: 'The database answers.'
+  description: 'The database is available.'
 })
 export const Unhealthy = Type.Object({
   ok: Type.Literal(false),
   error: Type.Union([Type.Literal('database'), Type.Literal('stopping')])
 }, {
   title: 'Unhealthy',
-  description: 'The database does not answer, or this instance is stopping.'
+  description: 'The database is unavailable, or this instance is shutting down.'
 })

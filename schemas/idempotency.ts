@@ -1,22 +1,22 @@
 /**
- * The words of the header `Idempotency-Key`: what a key is, and how long it is kept.
+ * Syntax of the `Idempotency-Key` header and of IDEMPOTENCY_TTL.
  */
 
 /**
- * A key as it stands in the header (visible ASCII), and one in quotes (a string of RFC 9651,
- * §3.3.3), whose escapes are `\"` and `\\`.
+ * A bare key (visible ASCII), and a quoted one (a string of RFC 9651 §3.3.3 with the escapes `\"`
+ * and `\\`).
  */
 export const bareKey = /^[!\x23-\x7e][\x21-\x7e]*$/
 export const quotedKey = /^"((?:[ !\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 export const maxKeyLength = 255
 
-/** A length of time with its unit, as IDEMPOTENCY_TTL is written. */
+/** A duration with a unit: `24h`. */
 export const ttlPattern = '^[1-9][0-9]{0,5}(s|m|h|d)$'
 
 const unitSeconds = { s: 1, m: 60, h: 3600, d: 86_400 }
 
-/** Seconds of a text that matches `ttlPattern`. */
+/** Seconds of a duration that matches `ttlPattern`. */
 export function readTtl (text: string): number {
   return Number(text.slice(0, -1)) * unitSeconds[text.slice(-1) as keyof typeof unitSeconds]
 }

@@ -1,13 +1,13 @@
 /**
- * A set of public keys as identity providers publish it (RFC 7517), as far as it decides which key
- * may be used for what. The material of a key is the platform's to read.
+ * JSON Web Key Sets (RFC 7517), as identity providers publish them. node:crypto reads the key
+ * material.
  */
 import { Type, type Static } from '@sinclair/typebox'
 
 /**
- * One key. `use`, `key_ops` and `alg` narrow what it may be used for. Numbers of an RSA key are
- * bounded to what can verify (16 384 and 64 bits): to read an exponent of 128 kB takes the platform
- * three seconds, and one of 700 kB minutes.
+ * One key. `use`, `key_ops` and `alg` restrict its use. The numbers of an RSA key are limited to
+ * 16 384 and 64 bits: node:crypto takes three seconds to read an exponent of 128 kB, and minutes
+ * for one of 700 kB.
  */
 export const Jwk = Type.Object({
   n: Type.Optional(Type.String({ maxLength: 2736 })),
@@ -21,8 +21,8 @@ export const Jwk = Type.Object({
 export type Jwk = Static<typeof Jwk>
 
 /**
- * The set. Its keys are judged one by one, for those of a kind that nobody knows here must not
- * spoil the others (§5). Their number is bounded: 80 000 of them, as a mebibyte can hold, kept the
- * process busy for four seconds.
+ * A key set. Keys are checked one by one, because a key of an unknown type must not invalidate the
+ * others (§5). Their number is limited: 80 000 keys, which fit in 1 MiB, blocked the process for
+ * four seconds.
  */
 export const JwkSet = Type.Object({ keys: Type.Array(Type.Object({}), { maxItems: 1000 }) })

@@ -1,10 +1,9 @@
 /**
- * What a token is made of before its claims count: the algorithms (RFC 7518 §3.1, RFC 8037 §3.1)
- * and the header (RFC 7515 §4).
+ * Algorithms (RFC 7518 §3.1, RFC 8037 §3.1) and header (RFC 7515 §4) of tokens.
  */
 import { Type, type Static } from '@sinclair/typebox'
 
-/** Every algorithm that can be configured. `none` is not among them. */
+/** Every algorithm that can be configured. `none` is not supported. */
 export const Algorithm = Type.Union([
   Type.Literal('HS256'),
   Type.Literal('HS384'),
@@ -23,18 +22,17 @@ export const Algorithm = Type.Union([
 export type Algorithm = Static<typeof Algorithm>
 export const algorithms: readonly Algorithm[] = Algorithm.anyOf.map(word => word.const)
 
-/** Those of a secret, which also sign: whoever can check such a token can make one. */
+/** Algorithms of shared secrets. A secret that verifies tokens can also sign them. */
 export const sharedAlgorithms: readonly Algorithm[] = ['HS256', 'HS384', 'HS512']
 
-/** Longest token that is looked at, in bytes. */
+/** Maximum length of a token in bytes. */
 export const maxTokenBytes = 16_384
 
 /**
- * The header of a token. Members that name a key or where to find one (`jku`, `jwk`, `x5u`, `x5c`)
- * are never looked at. Refused are extensions that would have to be understood (`crit`, `b64`),
- * encryption (`enc`), tokens in tokens (`cty`), and kinds of token that are meant for other
- * purposes (`typ` such as `logout+jwt`, RFC 8725 §3.11); parameters of these media types do not
- * count.
+ * The header of a token. Members that contain or locate a key (`jku`, `jwk`, `x5u`, `x5c`) are
+ * ignored. Rejected are critical extensions (`crit`, `b64`), encryption (`enc`), nested tokens
+ * (`cty`) and token types for other purposes (`typ` such as `logout+jwt`, RFC 8725 §3.11).
+ * Parameters of these media types are ignored.
  */
 export const TokenHeader = Type.Object({
   alg: Type.String(),

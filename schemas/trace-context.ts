@@ -1,26 +1,23 @@
 /**
- * W3C Trace Context: the header `traceparent`
- * (https://www.w3.org/TR/trace-context/#traceparent-header), in and out.
+ * Reads and writes the `traceparent` header of W3C Trace Context:
+ * https://www.w3.org/TR/trace-context/#traceparent-header
  */
 
-/** A place in a trace: hexadecimal digits, in lower case. */
+/** A span in a trace, in lower-case hexadecimal digits. */
 export interface Trace {
   /** 32 digits, not all 0. */
   readonly traceId: string
-  /** 16 digits, not all 0: the span that is meant. */
+  /** 16 digits, not all 0. */
   readonly spanId: string
-  /** 2 digits; the last bit says that the trace is recorded. */
+  /** 2 digits; the last bit is set when the trace is sampled. */
   readonly flags: string
 }
 
-// A later version may have more behind the flags; version ff is forbidden.
+// A later version may append fields to the flags. Version ff is invalid.
 const pattern =
   /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
-/**
- * Reads the header; undefined when there is none or it is not understood, which then means nothing,
- * as the standard has it.
- */
+/** Returns undefined for a missing or invalid header, which the standard requires to ignore. */
 export function readTraceparent (text: string | readonly string[] | undefined): Trace | undefined {
   const [, version, traceId, spanId, flags, more] = typeof text === 'string'
     ? pattern.exec(text) ?? []

@@ -1,5 +1,5 @@
 /**
- * A set of keys (RFC 7517): which of them can be used, and which of these a token means.
+ * Reads a JSON Web Key Set (RFC 7517) and finds the key of a token in it.
  */
 import { Value } from '@sinclair/typebox/value'
 import { Jwk, JwkSet } from '../../schemas/jwk.ts'
@@ -8,18 +8,15 @@ import { findDuplicate } from '../json/duplicate-key.ts'
 import { tryParse } from '../json/try-parse.ts'
 import { readJwk, type VerificationKey } from './verification-key.ts'
 
-/**
- * A key of a set as it was found, by its place in it: usable, left out because it serves another
- * purpose, or faulty.
- */
+/** One key of a set: usable, ignored because it has another purpose, or invalid. */
 export type JwkResult =
   | { readonly kind: 'usable', readonly key: VerificationKey }
-  | { readonly kind: 'foreign' }
-  | { readonly kind: 'faulty', readonly problem: string }
+  | { readonly kind: 'ignored' }
+  | { readonly kind: 'invalid', readonly problem: string }
 
 /**
- * Reads the JSON text of a set; undefined when it is none, or says a thing twice. No problem holds
- * a piece of a key.
+ * Reads the JSON text of a set; undefined when it is invalid or has duplicate members. Problems
+ * never contain a part of a key.
  */
 export function readJwks (text: string): readonly JwkResult[] | undefined {
   const set = tryParse(text)
@@ -28,15 +25,15 @@ export function readJwks (text: string): readonly JwkResult[] | undefined {
     : undefined
 }
 
-/** Where the keys of tokens come from. */
+/** Source of verification keys. */
 export interface KeySource {
   /**
-   * The one key that a token with this header means; undefined when there is none. Throws, where
-   * keys are fetched, `keys_unavailable` when there never was a set, and `shutting_down` when none
-   * fits and the set is not fetched any more.
+   * The key for a token with this header; undefined when there is none. A remote source throws
+   * `keys_unavailable` before the first successful fetch, and `shutting_down` when no key matches
+   * and the source is closed.
    */
   find(header: TokenHeader): Promise<VerificationKey | undefined>
-  /** Ends what is under way. */
+  /** Stops fetching. */
   close(): void
 }
 
@@ -45,22 +42,22 @@ export function usableKeys (found: readonly JwkResult[]): readonly VerificationK
   return found.flatMap(member => member.kind === 'usable' ? [member.key] : [])
 }
 
-/** Keys for the algorithms in force alone; those that are left with none are left out. */
+/** Limits keys to the configured algorithms. Drops keys without any of them. */
 export function narrowKeys (
   keys: readonly VerificationKey[],
-  inForce: readonly Algorithm[]
+  allowed: readonly Algorithm[]
 ): readonly VerificationKey[] {
   return keys
     .map(key => ({
       ...key,
-      algorithms: key.algorithms.filter(algorithm => inForce.includes(algorithm))
+      algorithms: key.algorithms.filter(algorithm => allowed.includes(algorithm))
     }))
     .filter(key => key.algorithms.length > 0)
 }
 
 /**
- * The one key that a token means: of its `kid`, when it names one, and fit for its `alg`. undefined
- * when there is none or more than one: to try several would be to guess.
+ * The key for the token's `alg`, and for its `kid` if it has one. Undefined when no key or more
+ * than one matches: trying several would be guessing.
  */
 export function findKey (
   keys: readonly VerificationKey[],
@@ -73,27 +70,24 @@ export function findKey (
 }
 
 function readMember (member: object): JwkResult {
-  if ('d' in member) return { kind: 'faulty', problem: 'is a private key' }
-  if (!Value.Check(Jwk, member)) return { kind: 'faulty', problem: 'is malformed' }
-  if (isForeign(member)) return { kind: 'foreign' }
+  if ('d' in member) return { kind: 'invalid', problem: 'is a private key' }
+  if (!Value.Check(Jwk, member)) return { kind: 'invalid', problem: 'is malformed' }
+  if (isIgnored(member)) return { kind: 'ignored' }
   try {
     const key = readJwk(member, member.kid)
     const narrowed = key.algorithms.filter(algorithm =>
       member.alg === undefined || member.alg === algorithm
     )
     return narrowed.length === 0
-      ? { kind: 'faulty', problem: 'has an alg that does not fit it' }
+      ? { kind: 'invalid', problem: 'has an alg that does not match its type' }
       : { kind: 'usable', key: { ...key, algorithms: narrowed } }
   } catch (error) {
-    return { kind: 'faulty', problem: (error as Error).message }
+    return { kind: 'invalid', problem: (error as Error).message }
   }
 }
 
-/**
- * Keys for other purposes: secrets, which have no place in a set that is published, encryption,
- * algorithms that are not known here.
- */
-function isForeign ({ kty, use = 'sig', key_ops: operations = ['verify'], alg }: Jwk): boolean {
+/** Keys for other purposes: secrets, encryption, unsupported algorithms. */
+function isIgnored ({ kty, use = 'sig', key_ops: operations = ['verify'], alg }: Jwk): boolean {
   return kty === 'oct' || use !== 'sig' || !operations.includes('verify') ||
     (alg !== undefined && !(algorithms as readonly string[]).includes(alg))
 }

@@ -1,28 +1,27 @@
 /**
- * Where the keys of tokens come from: one key, a set or a URL. The door to keys for whoever checks
- * tokens.
+ * Opens the configured source of verification keys: one key, a key set or a URL.
  */
 import type { Algorithm, TokenHeader } from '../../schemas/token.ts'
 import type { VerificationKey } from './verification-key.ts'
 import { findKey, type KeySource } from './jwks.ts'
 import { createRemoteJwks, type RemoteJwksOptions } from './remote-jwks.ts'
 
-/** The keys of the configuration, read. */
+/** The configured keys. */
 export type KeyMaterial =
   | { readonly kind: 'one', readonly key: VerificationKey }
   | { readonly kind: 'set', readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'url', readonly url: URL }
 
 /**
- * The keys, and the algorithms in force: a token of another one is refused before its key is looked
- * for.
+ * The keys and the allowed algorithms. A token with another algorithm is rejected before the key
+ * lookup.
  */
 export interface TokenKeys {
   readonly material: KeyMaterial
   readonly algorithms: readonly Algorithm[]
 }
 
-/** Opens the source. `timeoutMs` and `onChange` concern a URL alone; see RemoteOptions. */
+/** `timeoutMs` and `onChange` apply only to a URL; see RemoteJwksOptions. */
 export function openKeySource (
   { material, algorithms }: TokenKeys,
   options: Pick<RemoteJwksOptions, 'timeoutMs' | 'onChange'>
@@ -38,7 +37,7 @@ function findIn (
   header: TokenHeader
 ): VerificationKey | undefined {
   switch (material.kind) {
-    // It has no name, so it answers to every one.
+    // The key has no id, so it matches every `kid`.
     case 'one':
       return findKey([material.key], { alg: header.alg })
     case 'set':

@@ -1,31 +1,31 @@
 /**
- * Who a request is from one token to the next: what an idempotency key belongs to. A client's token
- * is renewed while it tries again, and nobody may be answered what was somebody else's.
+ * Identifies the principal of a request across tokens. An idempotency key belongs to a principal: a
+ * client may renew its token between retries, and must not get the response of another client.
  */
 import { createHash } from 'node:crypto'
 import type { Identity } from '../../schemas/claims.ts'
 import { parseJson, type JsonObject } from '../json/parse.ts'
 
-/** Claims of one token and not of whom it was given to (RFC 7519 §4.1). */
-const passing: ReadonlySet<string> = new Set(['exp', 'nbf', 'iat', 'jti'])
+/** Claims that describe the token and not its subject (RFC 7519 §4.1). */
+const tokenClaims: ReadonlySet<string> = new Set(['exp', 'nbf', 'iat', 'jti'])
 
 /**
- * SHA-256, in hexadecimal digits, of role, issuer and subject; of role and all claims that outlive
- * the token where there is no subject, for then any of them may be what tells two users apart; of
- * the role alone where there is no token.
+ * SHA-256 (hexadecimal) of role, issuer and subject. Without a subject, any claim may identify the
+ * user: then it is the hash of the role and all claims but those of the token itself. Without a
+ * token, it is the hash of the role.
  */
 export function principalOf ({ role, claims, anonymous }: Identity): string {
-  const who = anonymous ? ['anonymous'] : describe(parseJson(Buffer.from(claims)) as JsonObject)
-  return createHash('sha256').update(JSON.stringify([role, ...who])).digest('hex')
+  const parts = anonymous ? ['anonymous'] : describe(parseJson(Buffer.from(claims)) as JsonObject)
+  return createHash('sha256').update(JSON.stringify([role, ...parts])).digest('hex')
 }
 
-/** Numbers are kept digit for digit: two subjects must not become one by rounding. */
+/** Numbers keep every digit: rounding must not make two subjects equal. */
 function describe (claims: JsonObject): readonly unknown[] {
   const { iss = null, sub } = claims
   if (typeof sub === 'string' && sub !== '') return ['subject', iss, sub]
   return [
     'claims',
-    Object.entries(claims).filter(([name]) => !passing.has(name)).sort(([one], [other]) =>
+    Object.entries(claims).filter(([name]) => !tokenClaims.has(name)).sort(([one], [other]) =>
       one < other ? -1 : 1
     )
   ]

@@ -1,8 +1,7 @@
 /**
- * The keys at a URL (JWT_JWKS_URL): fetched at start, kept, and fetched again now and then, so that
- * new keys are found and removed ones die. The last good set stays while the endpoint is down or
- * talks nonsense. Not jose's remote set: that one forgets its keys when they cannot be refreshed,
- * and while the endpoint is down every token with an unknown `kid` is a request to it.
+ * Fetches and refreshes the key set at JWT_JWKS_URL. The last valid set is kept while the endpoint
+ * fails. jose's remote set is not used: it drops its keys when a refresh fails, and sends a request
+ * for every token with an unknown `kid` while the endpoint is down.
  */
 import { failure } from '../errors/catalogue.ts'
 import type { Algorithm } from '../../schemas/token.ts'
@@ -11,22 +10,22 @@ import { findKey, narrowKeys, readJwks, usableKeys, type KeySource } from './jwk
 
 export interface RemoteJwksOptions {
   readonly url: URL
-  /** The algorithms in force; keys that fit none of them are left out. */
+  /** Allowed algorithms. Keys without any of them are dropped. */
   readonly algorithms: readonly Algorithm[]
-  /** Longest time of one fetch. All times in milliseconds. */
+  /** Maximum time of one fetch. All times are in milliseconds. */
   readonly timeoutMs: number
-  /** From a good set to the next scheduled fetch. */
+  /** Time from a successful fetch to the next scheduled one. */
   readonly refreshMs?: number
   /**
-   * From one fetch that a token asked for to the next; also from a failure to the next scheduled
-   * fetch.
+   * Minimum time between fetches for unknown keys. Also the time from a failed fetch to the next
+   * scheduled one.
    */
   readonly cooldownMs?: number
-  /** From a failure to the next fetch as long as there is no set at all. */
+  /** Time from a failed fetch to the next one before the first success. */
   readonly retryMs?: number
   /**
-   * Hears when fetching begins to fail or works again, and when there begins or ends to be a usable
-   * key: the reason, or their number.
+   * Called when fetching starts to fail (with the reason) or recovers (with the number of usable
+   * keys), and when the number of usable keys becomes zero or stops being zero.
    */
   readonly onChange: (change: { readonly failed: string } | { readonly keys: number }) => void
 }
@@ -34,8 +33,8 @@ export interface RemoteJwksOptions {
 const MAX_BYTES = 1_048_576
 
 /**
- * Begins to fetch. When no key fits a token, the set may be fetched again before `find` answers;
- * `close` ends timers and a fetch that is under way.
+ * Starts fetching. When no key matches a token, `find` may fetch the set again before it resolves.
+ * `close` stops timers and aborts a running fetch.
  */
 export function createRemoteJwks (
   {
@@ -53,15 +52,15 @@ export function createRemoteJwks (
   let pending: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
   let failing = false
-  /** From when on a token may ask for a fetch. */
-  let mayAsk = -Infinity
+  /** Earliest time of the next fetch for an unknown key. */
+  let nextFetchAt = -Infinity
 
   const fetchSet = async (): Promise<void> => {
     try {
       const found = readJwks(
         await download(url, AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]))
       )
-      if (found === undefined) throw new Error('the answer is no set of keys')
+      if (found === undefined) throw new Error('the response is not a JSON Web Key Set')
       const usable = narrowKeys(usableKeys(found), algorithms)
       if (failing || keys === undefined || (keys.length === 0) !== (usable.length === 0)) {
         onChange({ keys: usable.length })
@@ -83,15 +82,12 @@ export function createRemoteJwks (
     })
     return pending
   }
-  /**
-   * Whether a token for which no key fits is worth a fetch, or may wait for the one that is under
-   * way.
-   */
+  /** Whether an unknown key may start a fetch or wait for the running one. */
   const mayRefresh = (): boolean => {
     if (pending !== undefined) return true
     const now = performance.now()
-    if (closing.signal.aborted || now < mayAsk) return false
-    mayAsk = now + cooldownMs
+    if (closing.signal.aborted || now < nextFetchAt) return false
+    nextFetchAt = now + cooldownMs
     return true
   }
 
@@ -102,12 +98,12 @@ export function createRemoteJwks (
       if (first) await pending
       if (keys === undefined) throw failure('keys_unavailable')
       let key = findKey(keys, header)
-      // Not what was fetched a moment ago: a request waits once.
+      // A set that was fetched just now is not fetched again: a request waits once.
       if (key === undefined && !first && mayRefresh()) {
         await refresh()
         key = findKey(keys, header)
       }
-      // Another set might have it, but the time to ask is over.
+      // A newer set might contain the key, but the source is closed.
       if (key === undefined && closing.signal.aborted) throw failure('shutting_down')
       return key
     },
@@ -118,10 +114,7 @@ export function createRemoteJwks (
   }
 }
 
-/**
- * The text at the URL. No redirect is followed: who may name the keys is decided by the
- * configuration alone.
- */
+/** Redirects are not followed: only the configuration decides where keys come from. */
 async function download (url: URL, signal: AbortSignal): Promise<string> {
   const response = await fetch(url, {
     redirect: 'manual',
@@ -134,19 +127,19 @@ async function download (url: URL, signal: AbortSignal): Promise<string> {
   }
   const chunks: Uint8Array[] = []
   let bytes = 0
-  // Of the decoded body: a small one may unfold to a large one. With status 200 there always is
-  // one.
+  // Counts decoded bytes: a small compressed body may expand to a large one. A body always exists
+  // with status 200.
   for await (const chunk of response.body as ReadableStream<Uint8Array>) {
     bytes += chunk.byteLength
-    if (bytes > MAX_BYTES) throw new Error(`the answer is larger than ${MAX_BYTES} bytes`)
+    if (bytes > MAX_BYTES) throw new Error(`the response is larger than ${MAX_BYTES} bytes`)
     chunks.push(chunk)
   }
   return new TextDecoder().decode(Buffer.concat(chunks))
 }
 
-/** Our own words or a code, e.g. ECONNREFUSED: the messages of the platform may hold the URL. */
+/** Our own message or an error code: messages of the platform may contain the URL. */
 function reasonOf (error: unknown): string {
   const { name, message, cause } = error as Error & { cause?: { code?: string } }
-  if (name === 'TimeoutError') return 'no answer in time'
+  if (name === 'TimeoutError') return 'no response in time'
   return cause?.code ?? (name === 'Error' ? message : 'the request failed')
 }

@@ -1,7 +1,6 @@
 /**
- * The text of a token taken apart (RFC 7515 §3.1, RFC 7519): exactly one text for one token,
- * nothing that two readers could read differently. What it says counts only once its signature was
- * verified, which is the library's business.
+ * Decodes a token (RFC 7515 §3.1, RFC 7519) without verifying it; fast-jwt verifies the signature.
+ * Accepts only the canonical encoding, and nothing that two parsers could read differently.
  */
 import { isUtf8 } from 'node:buffer'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -15,11 +14,11 @@ export type Payload = Readonly<Record<string, unknown>>
 export interface OpenedToken {
   readonly header: TokenHeader
   readonly payload: Payload
-  /** The payload as it was signed: no number is rounded and no byte replaced. */
+  /** The payload text as it was signed, so that no number is rounded. */
   readonly claims: string
 }
 
-/** Takes a compact token of three parts apart. Throws `token_invalid`. */
+/** Decodes a compact token of three parts. Throws `token_invalid`. */
 export function openToken (token: string): OpenedToken {
   const [head = '', body = '', signature = ''] = token.split('.')
   decode(signature)
@@ -32,8 +31,8 @@ export function openToken (token: string): OpenedToken {
 const headerCheck = TypeCompiler.Compile(TokenHeader)
 
 /**
- * RFC 4648 §3.5: the last character may hold bits that mean nothing; then many texts would be one
- * token.
+ * Rejects unused bits in the last character (RFC 4648 §3.5): otherwise several texts would be the
+ * same token.
  */
 function decode (part: string): Buffer {
   const bytes = Buffer.from(part, 'base64url')
@@ -49,9 +48,9 @@ function readObject (part: string): readonly [text: string, object: Payload] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw failure('token_invalid')
   }
-  // Whoever signed and whoever reads must see the same claim.
+  // The issuer and we must read the same claim.
   if (findDuplicate(text) !== undefined) {
-    throw failure('token_invalid', 'The token holds a member twice.')
+    throw failure('token_invalid', 'The token contains a duplicate member.')
   }
   return [text, value as Payload]
 }

@@ -1,23 +1,22 @@
 /**
- * One key: from what an operator or an identity provider gives to what the library verifies with,
- * and which algorithms it is fit for. Reads by the platform's crypto; no error ever holds a piece
- * of a key.
+ * Reads secrets, PEM keys and JSON Web Keys, and determines the algorithms of a key. Errors never
+ * contain a part of a key.
  */
 import { createPublicKey, type AsymmetricKeyDetails, type KeyObject } from 'node:crypto'
 import { sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
 import { tryParse } from '../json/try-parse.ts'
 
-/** A key that can verify. */
+/** A key that can verify tokens. */
 export interface VerificationKey {
-  /** What a token may call it (RFC 7517 §4.5); undefined when it has no name. */
+  /** Key id (RFC 7517 §4.5). */
   readonly kid: string | undefined
-  /** The algorithms it may be used with; at least one. */
+  /** Algorithms of this key; at least one. */
   readonly algorithms: readonly Algorithm[]
-  /** The secret itself, or the public key as PEM. */
+  /** The secret, or the public key as PEM. */
   readonly material: string
 }
 
-/** RFC 7518 §3.3, and what OpenSSL is willing to verify with. */
+/** Minimum of RFC 7518 §3.3, maximum of OpenSSL. */
 const MIN_RSA_BITS = 2048
 const MAX_RSA_BITS = 16_384
 const CURVES: Readonly<Record<string, Algorithm>> = {
@@ -27,32 +26,31 @@ const CURVES: Readonly<Record<string, Algorithm>> = {
 }
 
 /**
- * A shared secret; its length was checked with the other variables. Throws an Error with one safe
- * line for a public key: whoever knows that could sign with it.
+ * Reads a shared secret; config.ts checks its length. Throws an Error for a public key, because
+ * everybody who knows it could sign tokens. The message is one line without secrets.
  */
 export function readSecret (text: string): VerificationKey {
   if (text.includes('-----BEGIN ') || isJwk(text)) {
     throw new Error(
-      'looks like a key or a set of keys and not like a secret; those belong into ' +
-        'JWT_PUBLIC_KEY or JWT_JWKS'
+      'expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS instead'
     )
   }
   return { kid: undefined, algorithms: sharedAlgorithms, material: text }
 }
 
-/** Whether a text is the JSON of a key or of a set of keys. */
+/** True for the JSON text of a key or a key set. */
 function isJwk (text: string): boolean {
   const value = tryParse(text.trim())
   return typeof value === 'object' && value !== null
 }
 
 /**
- * A public key or certificate as one PEM block; line ends may be spaces or `\n` spelled out. Throws
- * an Error with one safe line.
+ * Reads a public key or certificate: one PEM block, whose line ends may be spaces or the characters
+ * `\n`. Throws an Error whose message is one line without secrets.
  */
 export function readPublicKey (text: string): VerificationKey {
   if (text.includes('PRIVATE KEY-----')) {
-    throw new Error('is a private key; the service needs the public one alone')
+    throw new Error('is a private key; expected a public key')
   }
   const [, label, base64 = ''] =
     /^\s*-----BEGIN (PUBLIC KEY|RSA PUBLIC KEY|CERTIFICATE)-----([^-]+)-----END \1-----\s*$/.exec(
@@ -61,7 +59,7 @@ export function readPublicKey (text: string): VerificationKey {
   if (label === undefined) {
     throw new Error('expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE')
   }
-  // Environments make spaces of line ends, or lose them.
+  // Environment files may replace line ends by spaces, or drop them.
   const lines = base64.replace(/\s+/g, '').replace(/.{64}(?!$)/g, '$&\n')
   return toVerificationKey(
     read(() => createPublicKey(`-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----`)),
@@ -69,7 +67,7 @@ export function readPublicKey (text: string): VerificationKey {
   )
 }
 
-/** A public key of a set. Throws an Error with one safe line. */
+/** Reads a public key of a set. Throws an Error whose message is one line without secrets. */
 export function readJwk (
   jwk: Readonly<Record<string, unknown>>,
   kid: string | undefined
@@ -94,10 +92,10 @@ function toVerificationKey (key: KeyObject, kid: string | undefined): Verificati
   if (modulusLength > MAX_RSA_BITS) {
     throw new Error(`is an RSA key of more than ${MAX_RSA_BITS} bits`)
   }
-  if (publicExponent < 3n) throw new Error('is an RSA key that anybody can sign for')
+  if (publicExponent < 3n) throw new Error('is an RSA key with an insecure exponent')
   const algorithms = algorithmsOf(key.asymmetricKeyType, namedCurve)
-  if (algorithms.length === 0) throw new Error('is of a kind that no algorithm fits')
-  // In one form, whatever form it came in: the library tells the kind of a key by this text.
+  if (algorithms.length === 0) throw new Error('has a type that no algorithm supports')
+  // Always the same encoding: fast-jwt detects the type of a key from this text.
   return { kid, algorithms, material: key.export({ type: 'spki', format: 'pem' }) as string }
 }
 

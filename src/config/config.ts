@@ -1,7 +1,6 @@
 /**
- * From the environment to the configuration. In charge of finding every problem at once, before
- * anything is opened; refuses to start with a half-understood environment. Reads nothing but the
- * object it is given and never shows a secret.
+ * Reads the configuration from environment variables, and reports every problem at once. Problems
+ * never contain a secret.
  */
 import { isReservedRole } from '../../schemas/claims.ts'
 import { configItems, isRequired, type Config } from '../../schemas/config.ts'
@@ -15,16 +14,13 @@ import { readValue } from './value.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/**
- * What a refused start throws: `message` holds all problems, one line each, and may be printed as
- * it is.
- */
+/** Invalid configuration. `message` contains all problems, one per line, without secrets. */
 export interface ConfigError extends Error {
   readonly name: 'ConfigError'
   readonly problems: readonly string[]
 }
 
-/** Values and problems found so far; the values of names with a problem are missing. */
+/** Values and problems so far. A variable with a problem has no value. */
 interface Draft {
   readonly values: Partial<Config>
   readonly database: DatabaseTarget | undefined
@@ -33,29 +29,23 @@ interface Draft {
   readonly problems: readonly string[]
 }
 
-/**
- * The configuration, and those of its values that need more than a type: the URLs of databases and
- * the keys of tokens (undefined: none), understood.
- */
+/** The configuration with its parsed database URLs and token keys. */
 export interface Settings {
   readonly config: Config
   readonly database: DatabaseTarget
   readonly replica: DatabaseTarget | undefined
   readonly keys: TokenKeys | undefined
-  /** Whether OTEL_* variables ask for traces. */
+  /** True when OTEL_* variables enable tracing. */
   readonly tracing: boolean
 }
 
-/**
- * Reads the configuration. An empty variable counts as unset. Throws a `ConfigError` that lists
- * every problem.
- */
+/** Reads the configuration. An empty variable is unset. Throws a `ConfigError`. */
 export function readConfig (env: Environment): Settings {
   const given = setVariables(env)
   const draft = readTokenKeys(readDatabases(readVariables(given)), given)
   const { tracing, problems: tracingProblems } = readTracing(given)
   const problems = [
-    // A name of one word (WORKERS) has no family: every foreign variable would be near to it.
+    // A name of one word (WORKERS) has no prefix, so every unrelated variable would resemble it.
     ...findNearMisses(
       Object.keys(given),
       configItems.map(([name]) => name).filter(name => name.includes('_'))
@@ -71,7 +61,7 @@ export function readConfig (env: Environment): Settings {
     ...checkStop(draft.values)
   ]
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
-  // Without a problem every required variable was read and every other one has its default.
+  // Without problems, every variable has a value or its default.
   return {
     config: draft.values as Config,
     database: draft.database,
@@ -81,14 +71,11 @@ export function readConfig (env: Environment): Settings {
   }
 }
 
-/** What a batch is held against before there is a database. */
+/** Limits that are checked without a database. */
 const limits = ['DB_SCHEMAS', 'MAX_BODY_BYTES', 'MAX_OPS', 'MAX_ROWS', 'MAX_CONDITIONS'] as const
 export type Limits = Pick<Config, typeof limits[number]>
 
-/**
- * Reads the limits of a batch alone, for those who run none: nothing else need be set. Throws a
- * `ConfigError` that lists every problem.
- */
+/** Reads only the limits of a batch, for validation without a service. Throws a `ConfigError`. */
 export function readLimits (env: Environment): Limits {
   const { values, problems } = readVariables(
     setVariables(env),
@@ -100,9 +87,9 @@ export function readLimits (env: Environment): Limits {
 }
 
 /**
- * What `GET /config` answers: the variables that the schema calls printable, secrets as
- * "[redacted]" when set; of the database URL only user, hosts, ports and database name, of the
- * keys' URL nothing of its query. null stands for a variable that is not set.
+ * The response of `GET /config`: printable variables, and "[redacted]" for secrets. Database URLs
+ * are reduced to user, hosts, ports and database, the URL of the key set to the part before its
+ * query. Unset variables are null.
  */
 export function printableConfig (config: Config): Readonly<Record<string, unknown>> {
   const shown = configItems
@@ -138,17 +125,17 @@ function readVariables (given: Environment, items = configItems): Draft {
   for (const [name, item] of items) {
     const text = given[name]
     if (text !== undefined) {
-      const reading = readValue(item, text)
-      if ('problem' in reading) problems.push(`${name}: ${reading.problem}`)
-      else values[name] = reading.value
+      const parsed = readValue(item, text)
+      if ('problem' in parsed) problems.push(`${name}: ${parsed.problem}`)
+      else values[name] = parsed.value
     } else if (item.default !== undefined) {
       values[name] = item.default
     } else if (isRequired(name, item)) {
       problems.push(`${name}: required`)
     }
   }
-  // Four waiting batches to a connection: about what is served within QUEUE_TIMEOUT_MS when a batch
-  // takes 250 ms.
+  // Four waiting batches per connection: what is served within QUEUE_TIMEOUT_MS when a batch takes
+  // 250 ms.
   if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
   return { values, problems, database: undefined, replica: undefined, keys: undefined }
 }
@@ -194,10 +181,7 @@ function checkLimits (
   { MAX_BODY_BYTES: body = 0, MAX_BYTES_IN_FLIGHT: all = Infinity }: Partial<Config>
 ): readonly string[] {
   return all < body
-    ? [
-      `MAX_BYTES_IN_FLIGHT: expected at least MAX_BODY_BYTES (${body}), or no body of that ` +
-      'size could be taken'
-      ]
+    ? [`MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (${body})`]
     : []
 }
 
@@ -205,21 +189,18 @@ function checkStop (
   { SHUTDOWN_DELAY_MS: delay = 0, SHUTDOWN_TIMEOUT_MS: all = Infinity }: Partial<Config>
 ): readonly string[] {
   return delay >= all
-    ? [
-      `SHUTDOWN_DELAY_MS: expected less than SHUTDOWN_TIMEOUT_MS (${all}), or no time ` +
-      'would be left for what runs'
-      ]
+    ? [`SHUTDOWN_DELAY_MS: must be less than SHUTDOWN_TIMEOUT_MS (${all})`]
     : []
 }
 
 /**
- * A standby has the roles and databases of its primary. With another user a token could name the
- * login role of one of them.
+ * A standby has the roles and databases of its primary. With different users, a token could name
+ * the login role of one of them.
  */
 function checkReplica ({ database, replica }: Draft): readonly string[] {
   if (database === undefined || replica === undefined) return []
   return (['user', 'database'] as const).filter(part => replica[part] !== database[part]).map(
-    part => `DATABASE_REPLICA_URL: expected the same ${part} as in DATABASE_URL`
+    part => `DATABASE_REPLICA_URL: must have the same ${part} as DATABASE_URL`
   )
 }
 
@@ -231,13 +212,13 @@ function checkServers (
   const overlap = HTTP_HOST === ADMIN_HTTP_HOST || EVERY_ADDRESS.includes(HTTP_HOST) ||
     EVERY_ADDRESS.includes(ADMIN_HTTP_HOST)
   if (!overlap || HTTP_PORT !== ADMIN_HTTP_PORT || !HTTP_PORT) return []
-  return ['ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address']
+  return ['ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address']
 }
 
-/** What a browser sends as `Origin` (RFC 6454 §6.2): anything else would be allowed in vain. */
+/** Origins as a browser sends them (RFC 6454 §6.2): anything else would never match. */
 function checkOrigins ({ CORS_ORIGINS: origins = [] }: Partial<Config>): readonly string[] {
   if (origins.length > 1 && origins.includes('*')) {
-    return ['CORS_ORIGINS: expected * alone, or origins without it']
+    return ['CORS_ORIGINS: * cannot be combined with origins']
   }
   return origins.flatMap(text => {
     if (text === '*') return []
@@ -259,12 +240,12 @@ function checkRoles (
 ): readonly string[] {
   const sources = [...keyVariables, 'ANON_ROLE']
   if (sources.every(name => given[name] === undefined)) {
-    return [`${sources.join(', ')}: at least one must be set, otherwise no request can be served`]
+    return [`${sources.join(', ')}: at least one must be set, or no request can be authorized`]
   }
   if (role === undefined) return []
   if (isReservedRole(role)) return [`ANON_ROLE: "${role}" is reserved by PostgreSQL`]
   if (role === database?.user) {
-    return ['ANON_ROLE: expected another role than the login role of DATABASE_URL']
+    return ['ANON_ROLE: must differ from the login role of DATABASE_URL']
   }
   return []
 }
@@ -280,13 +261,13 @@ function checkNames (
 ): readonly string[] {
   return schemas.flatMap((schema, index) => {
     if (schema === 'information_schema' || schema.startsWith('pg_')) {
-      return [`${name}: "${schema}" belongs to PostgreSQL`]
+      return [`${name}: "${schema}" is reserved by PostgreSQL`]
     }
-    // In a search_path it is the schema named like the current role, also when it is quoted.
-    if (schema === '$user') return [`${name}: "$user" is not the name of one schema`]
-    // A table is named <schema>.<table>, with one dot.
+    // In a search_path, even when it is quoted, this is the schema named after the current role.
+    if (schema === '$user') return [`${name}: "$user" is not the name of a schema`]
+    // An operation writes a table as <schema>.<table>, with one dot.
     if (name === 'DB_SCHEMAS' && schema.includes('.')) {
-      return [`${name}: "${schema}" holds a dot, so that no operation could name its tables`]
+      return [`${name}: "${schema}" contains a dot, so operations cannot name its tables`]
     }
     if (Buffer.byteLength(schema) > 63) {
       return [`${name}: name ${index + 1} is longer than 63 bytes`]

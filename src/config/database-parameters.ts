@@ -1,15 +1,14 @@
 /**
- * The part of a database URL after the "?": which parameters there are, and what those about TLS
- * mean together. Refuses unknown ones: a parameter that is silently ignored may be the one that was
- * to protect the connection. No error holds a value.
+ * Reads the parameters of a database URL. Unknown ones are rejected: a parameter that is silently
+ * ignored might be the one that protects the connection. Errors never contain a value.
  */
 import type { DatabaseTls } from '../../schemas/database.ts'
 
 /**
- * Parameters with a closed set of values. GSSAPI and channel binding do not exist here, so they
+ * Parameters with a fixed set of values. GSSAPI and channel binding are not supported, so they
  * cannot be required.
  */
-const WORDS = {
+const ENUMS = {
   sslmode: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
   ssl: ['true'],
   sslnegotiation: ['postgres', 'direct'],
@@ -32,14 +31,14 @@ const TEXTS = [
   'options'
 ] as const
 
-/** Parameters as given; every one is there at most once and never empty. */
+/** Each parameter occurs at most once and is never empty. */
 export type Parameters =
-  & { readonly [name in keyof typeof WORDS]?: typeof WORDS[name][number] }
+  & { readonly [name in keyof typeof ENUMS]?: typeof ENUMS[name][number] }
   & { readonly [name in typeof TEXTS[number]]?: string }
 
 /**
- * Reads `name=value&name=value`. Throws an Error for what is unknown, empty, given twice or not one
- * of its words.
+ * Reads `name=value&name=value`. Throws an Error for an unknown, empty, repeated or invalid
+ * parameter.
  */
 export function readParameters (query: string): Parameters {
   const given = new Map<string, string>()
@@ -51,46 +50,42 @@ export function readParameters (query: string): Parameters {
     checkName(name)
     if (value === '') throw new Error(`${name} is empty`)
     if (given.has(name)) throw new Error(`${name} is given twice`)
-    checkWord(name, value)
+    checkEnum(name, value)
     given.set(name, value)
   }
   return Object.fromEntries(given)
 }
 
-/**
- * Undoes percent encoding. Throws an Error that names `part` when a sequence is bad, no UTF-8 or a
- * NUL.
- */
+/** Decodes percent-encoded UTF-8. Throws an Error that names `part`; NUL is invalid. */
 export function decode (text: string, part: string): string {
   try {
     const decoded = decodeURIComponent(text)
     if (!decoded.includes('\0')) return decoded
   } catch {
-    // The error of the platform holds the text, which may be a secret: ours below does not.
+    // The platform's error contains the text, which may be a secret.
   }
-  throw new Error(`has a bad percent sequence in its ${part}`)
+  throw new Error(`has an invalid percent-encoding in its ${part}`)
 }
 
 function checkName (name: string): void {
-  if (Object.hasOwn(WORDS, name) || (TEXTS as readonly string[]).includes(name)) return
-  // Behind an "&" that was not encoded a piece of a password can stand here: only what looks like a
-  // name is shown.
+  if (Object.hasOwn(ENUMS, name) || (TEXTS as readonly string[]).includes(name)) return
+  // After an unencoded "&" this may be a part of a password: only show what looks like a name.
   throw new Error(
     /^[a-z_]+$/.test(name) ? `has the unknown parameter ${name}` : 'has an unknown parameter'
   )
 }
 
-function checkWord (name: string, value: string): void {
-  if (!Object.hasOwn(WORDS, name)) return
-  const words: readonly string[] = WORDS[name as keyof typeof WORDS]
-  if (!words.includes(value)) throw new Error(`${name} must be ${words.join(', ')}`)
+function checkEnum (name: string, value: string): void {
+  if (!Object.hasOwn(ENUMS, name)) return
+  const values: readonly string[] = ENUMS[name as keyof typeof ENUMS]
+  if (!values.includes(value)) throw new Error(`${name} must be one of ${values.join(', ')}`)
 }
 
 /**
- * What the TLS parameters mean together, as in libpq: `ssl=true` is `sslmode=require`, `require`
- * with a root certificate is `verify-ca`, `sslrootcert=system` is `verify-full`. `verify-full`
- * without a root certificate trusts the system's. Throws an Error for what could only be a mistake,
- * e.g. a root certificate that would never be looked at.
+ * Interprets the TLS parameters as libpq does: `ssl=true` means `sslmode=require`, `require` with a
+ * root certificate means `verify-ca`, `sslrootcert=system` means `verify-full`. Without a root
+ * certificate, `verify-full` uses the system's trust store. Throws an Error for a combination that
+ * can only be a mistake, for example a root certificate that would not be used.
  */
 export function readTls (given: Parameters): DatabaseTls {
   const { sslrootcert, sslcert, sslkey, sslnegotiation: negotiation = 'postgres' } = given
@@ -98,19 +93,19 @@ export function readTls (given: Parameters): DatabaseTls {
   const mode = given.sslmode ??
     (given.ssl === undefined ? system ? 'verify-full' : undefined : 'require')
   if (mode === undefined && (sslrootcert ?? sslcert) !== undefined) {
-    throw new Error('has certificates but no sslmode: write sslmode=verify-full')
+    throw new Error('has certificates but no sslmode; add sslmode=verify-full')
   }
   if (system && mode !== 'verify-full') {
-    throw new Error('sslrootcert=system needs sslmode=verify-full')
+    throw new Error('sslrootcert=system requires sslmode=verify-full')
   }
   if (mode === 'verify-ca' && sslrootcert === undefined) {
-    throw new Error('sslmode=verify-ca needs sslrootcert')
+    throw new Error('sslmode=verify-ca requires sslrootcert')
   }
   if ((sslcert === undefined) !== (sslkey === undefined)) {
-    throw new Error('sslcert and sslkey belong together')
+    throw new Error('sslcert and sslkey must be set together')
   }
   if (negotiation === 'direct' && !isStrong(mode)) {
-    throw new Error('sslnegotiation=direct needs sslmode=require or stronger')
+    throw new Error('sslnegotiation=direct requires sslmode=require or stronger')
   }
   return {
     mode: resolveMode(mode, sslrootcert),

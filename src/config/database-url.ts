@@ -1,10 +1,9 @@
 /**
  * Reads a database URL as libpq does:
- * `postgres://user:password@host1:1,host2:2/database?parameter=value`, every part percent-encoded,
- * the parameters (also `host`, `port`, `user`, `password`, `dbname`) overriding the part before
- * them. The URL alone counts: no PG* variable, no password file, no service file, no files of the
- * home directory. Refuses what it does not know. No error ever holds the URL or a piece of it that
- * may be secret. Source:
+ * `postgres://user:password@host1:1,host2:2/database?parameter=value`. Parts are percent-encoded.
+ * The parameters `host`, `port`, `user`, `password` and `dbname` override the parts before them.
+ * Only the URL is read: no PG* variables, password files, service files or files of the home
+ * directory. Errors never contain the URL, or a part of it that may be secret. Source:
  * https://www.postgresql.org/docs/18/libpq-connect.html#LIBPQ-CONNSTRING-URIS
  */
 import { isIPv6 } from 'node:net'
@@ -16,17 +15,17 @@ const DEFAULT_CONNECT_TIMEOUT_S = '5'
 const MAX_CONNECT_TIMEOUT_S = 600
 
 /**
- * Reads the URL. Defaults: host `localhost`, port 5432, database = user,
- * `application_name=oneflight`, `connect_timeout=5` (seconds), `target_session_attrs=any`, and
- * `sslmode=disable`: libpq's default `prefer` protects nothing (whoever can listen can also answer
- * "no TLS") and costs a round trip; a network that is not trusted needs `verify-full`. Throws an
- * Error with one line that is safe to print.
+ * Defaults: host `localhost`, port 5432, database = user, `application_name=oneflight`,
+ * `connect_timeout=5` (seconds), `target_session_attrs=any`, `sslmode=disable`. libpq's default
+ * `sslmode=prefer` protects nothing, because an attacker can answer "no TLS", and costs a round
+ * trip; an untrusted network requires `verify-full`. Throws an Error whose message is one line
+ * without secrets.
  */
 export function parseDatabaseUrl (text: string): DatabaseTarget {
   const parts = split(text)
   const given = readParameters(parts.query)
   const user = given.user ?? decode(parts.user, 'user')
-  if (user === '') throw new Error('names no user')
+  if (user === '') throw new Error('has no user')
   return {
     hosts: readHosts(
       given.host?.split(',') ?? parts.names.map(name => decode(name, 'host')),
@@ -58,18 +57,18 @@ interface UrlParts {
 }
 
 /**
- * Cuts the URL where libpq cuts it; nothing is decoded yet. `new URL` knows neither several hosts
- * nor socket directories.
+ * Splits the URL as libpq does, without decoding. `new URL` supports neither several hosts nor
+ * socket directories.
  */
 function split (text: string): UrlParts {
   const found = /^postgres(?:ql)?:\/\/(?:([^@/]*)@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(text)
   if (found === null) throw new Error('expected postgres://user:password@host:port/database')
   const [, login = '', authority = '', database = '', query = ''] = found
-  // An "@" or "/" of a password that is not encoded would make the rest of it a host, a database or
-  // a parameter: names that are printed.
+  // With an unencoded "@" or "/", the rest of a password would become a host, a database or a
+  // parameter, whose names are printed.
   if (`${authority}${database}${query}`.includes('@')) {
     throw new Error(
-      'has an "@" too many: in user, password and all that follows write "@" as %40 and "/" as %2F'
+      'has an unencoded "@" or "/"; in user and password write "@" as %40 and "/" as %2F'
     )
   }
   const colon = login.includes(':') ? login.indexOf(':') : login.length
@@ -84,15 +83,15 @@ function split (text: string): UrlParts {
   }
 }
 
-/** `host`, `host:port`, `[IPv6]`, `[IPv6]:port` → name and port, `''` for what is not there. */
+/** Splits `host`, `host:port`, `[IPv6]` or `[IPv6]:port`. A missing part is `''`. */
 function splitHost (text: string): readonly [name: string, port: string] {
   const found = /^(?:\[(.*)\]|([^:[\]]*))(?::(.*))?$/s.exec(text)
-  if (found === null) throw new Error('has a malformed host; brackets are for IPv6 addresses')
+  if (found === null) throw new Error('has a malformed host; only IPv6 addresses have brackets')
   const [, bracketed, name = '', port = ''] = found
   return [bracketed ?? name, port]
 }
 
-/** Pairs names with ports; a single port goes for every name. No name at all is `localhost`. */
+/** Pairs names with ports. A single port applies to every name. The default is `localhost`. */
 function readHosts (names: readonly string[], ports: readonly string[]): DatabaseTarget['hosts'] {
   if (ports.length !== 1 && ports.length !== names.length) {
     throw new Error(`has ${names.length} hosts but ${ports.length} ports`)
@@ -111,13 +110,15 @@ function readHost (name: string, portText: string): HostAddress {
   const port = readNumber(portText, 'port', 65_535)
   if (name.startsWith('/')) return { path: `${name}/.s.PGSQL.${port}` }
   if (!isIPv6(name) && !/^[A-Za-z0-9._-]+$/.test(name)) {
-    throw new Error('has a host that is neither a name, an address nor a socket directory')
+    throw new Error('has a host that is not a name, an address or a socket directory')
   }
   return { host: name, port }
 }
 
 function readNumber (text: string, name: string, maximum: number): number {
   const value = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0
-  if (value < 1 || value > maximum) throw new Error(`${name} is no integer from 1 to ${maximum}`)
+  if (value < 1 || value > maximum) {
+    throw new Error(`${name} must be an integer from 1 to ${maximum}`)
+  }
   return value
 }

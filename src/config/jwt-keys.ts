@@ -1,6 +1,6 @@
 /**
- * The variables about keys, together: which of them is set, whether its key can be used, and which
- * algorithms are in force. No problem ever holds a piece of a key.
+ * Reads the key variables: which one is set, whether its key is valid, and the allowed algorithms.
+ * Problems never contain a part of a key.
  */
 import type { Config } from '../../schemas/config.ts'
 import { algorithms, sharedAlgorithms, type Algorithm } from '../../schemas/token.ts'
@@ -8,34 +8,40 @@ import { readPublicKey, readSecret, type VerificationKey } from '../auth/verific
 import { readJwks, usableKeys } from '../auth/jwks.ts'
 import type { KeyMaterial, TokenKeys } from '../auth/key-source.ts'
 
-/** One of them may be set. */
+/** At most one of them is set. */
 export const keyVariables = ['JWT_SECRET', 'JWT_PUBLIC_KEY', 'JWT_JWKS_URL', 'JWT_JWKS'] as const
 type KeyVariable = typeof keyVariables[number]
 
 /**
- * Reads the key that `values` hold; `given` tells which variables were set at all. undefined: none,
- * the service takes no tokens. Throws an Error with one line that is safe to print.
+ * Reads the configured key; undefined when there is none and the service accepts no tokens. `given`
+ * contains the names of all variables that are set. Throws an Error whose message is one line
+ * without secrets.
  */
 export function readKeys (
   values: Partial<Config>,
   given: readonly string[]
 ): TokenKeys | undefined {
   const [name, ...more] = keyVariables.filter(name => given.includes(name))
-  if (more.length > 0) throw new Error(`${[name, ...more].join(', ')}: only one of them may be set`)
-  const { JWT_ALGORITHMS: wanted } = values
-  if (name === undefined && wanted !== undefined) {
-    throw new Error('JWT_ALGORITHMS: there is no key for them')
+  if (more.length > 0) {
+    throw new Error(`${[name, ...more].join(', ')}: mutually exclusive, set only one`)
+  }
+  const { JWT_ALGORITHMS: requested } = values
+  if (name === undefined && requested !== undefined) {
+    throw new Error('JWT_ALGORITHMS: requires a key')
   }
   const text = name === undefined ? undefined : values[name]
-  // A variable that is set and has no value has a problem that is known already.
+  // A variable that is set but has no value was already reported.
   if (name === undefined || text === undefined) return undefined
   const material = readMaterial(name, text)
-  const fits = fitness(material)
-  const unfit = wanted?.find(algorithm => !fits.includes(algorithm))
-  if (unfit !== undefined) {
-    throw new Error(`JWT_ALGORITHMS: ${unfit} does not fit ${name}, which takes ${fits.join(', ')}`)
+  const supported = algorithmsOf(material)
+  const unsupported = requested?.find(algorithm => !supported.includes(algorithm))
+  if (unsupported !== undefined) {
+    throw new Error(
+      `JWT_ALGORITHMS: ${unsupported} is not supported by ${name} ` +
+        `(expected ${supported.join(', ')})`
+    )
   }
-  return { material, algorithms: wanted ?? fits }
+  return { material, algorithms: requested ?? supported }
 }
 
 function readMaterial (name: KeyVariable, text: string): KeyMaterial {
@@ -55,7 +61,7 @@ function readMaterial (name: KeyVariable, text: string): KeyMaterial {
   }
 }
 
-/** fetch takes no user and password in a URL, and sends no fragment. */
+/** fetch rejects a user and password in a URL, and sends no fragment. */
 function readUrl (text: string): URL {
   const url = URL.parse(text)
   if (
@@ -63,30 +69,30 @@ function readUrl (text: string): URL {
     `${url.username}${url.password}${url.hash}` !== ''
   ) {
     throw new Error(
-      'expected an http or https URL without user, password and fragment (the value is not shown)'
+      'expected an http:// or https:// URL without user, password or fragment (the value is not shown)'
     )
   }
   return url
 }
 
-/** Unlike a set that is fetched, one that somebody wrote must not hold a mistake. */
+/** Unlike a fetched set, a configured one must not contain an invalid key. */
 function readSet (text: string): readonly VerificationKey[] {
   const found = readJwks(text)
   if (found === undefined) {
     throw new Error(
-      'expected the JSON text of a set of keys, {"keys": [{…}]} (the value is not shown)'
+      'expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)'
     )
   }
   for (const [index, member] of found.entries()) {
-    if (member.kind === 'faulty') throw new Error(`key ${index + 1} ${member.problem}`)
+    if (member.kind === 'invalid') throw new Error(`key ${index + 1} ${member.problem}`)
   }
   const keys = usableKeys(found)
-  if (keys.length === 0) throw new Error('holds no key that can verify tokens')
+  if (keys.length === 0) throw new Error('contains no key that can verify tokens')
   return keys
 }
 
-/** Every algorithm that fits, in their own order. */
-function fitness (material: KeyMaterial): readonly Algorithm[] {
+/** Every algorithm that the keys support. */
+function algorithmsOf (material: KeyMaterial): readonly Algorithm[] {
   switch (material.kind) {
     case 'one':
       return material.key.algorithms

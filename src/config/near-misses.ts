@@ -1,48 +1,40 @@
 /**
- * Variables that look like ours and are not. An environment holds many foreign variables, so only
- * the near misses are refused: a `JWT_ALGORITHM` that is silently ignored would be worse than a
- * service that does not start. Never shows a value.
+ * Finds misspelled variables. The environment contains many unrelated variables, so only names that
+ * resemble ours are rejected: silently ignoring `JWT_ALGORITHM` would be worse than not starting.
  */
 
 /**
- * Families that other programs use as much as we do (HTTP_PROXY, DB_HOST, DATABASE_NAME,
- * LOG_FORMAT, SQL_HOST): a name in one of them is a near miss only when it is one of ours cut short
- * (DB_SCHEMA).
+ * Prefixes that other programs use, too (HTTP_PROXY, DB_HOST, DATABASE_NAME, LOG_FORMAT, SQL_HOST).
+ * A name with one of them is only rejected when it is the beginning of one of ours (DB_SCHEMA).
  */
-const SHARED_FAMILIES: readonly string[] = ['HTTP_', 'DB_', 'DATABASE_', 'LOG_', 'SQL_']
+const SHARED_PREFIXES: readonly string[] = ['HTTP_', 'DB_', 'DATABASE_', 'LOG_', 'SQL_']
 
-/**
- * What Kubernetes adds to every container for a Service called e.g. "queue": QUEUE_SERVICE_HOST,
- * QUEUE_PORT_80_TCP …
- */
+/** Variables that Kubernetes sets for a Service: QUEUE_SERVICE_HOST, QUEUE_PORT_80_TCP … */
 const KUBERNETES_LINK = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)/
 
 /**
- * Finds the near misses among the names of an environment; `known` are our own names. A name is one
- * when it lies in the family of one of ours: all words but the last, `MAX_` of `MAX_OPS`,
- * `ADMIN_HTTP_` of `ADMIN_HTTP_PORT`. Answers one line each, with the name that was probably meant.
+ * Returns one line per misspelled name, with the closest of the `known` names. A name is misspelled
+ * when it is unknown, but has the prefix of a known one: all words but the last, `MAX_` of
+ * `MAX_OPS`, `ADMIN_HTTP_` of `ADMIN_HTTP_PORT`.
  */
 export function findNearMisses (
   names: readonly string[],
   known: readonly string[]
 ): readonly string[] {
-  const families = known.map(familyOf).filter(family => !SHARED_FAMILIES.includes(family))
+  const prefixes = known.map(prefixOf).filter(prefix => !SHARED_PREFIXES.includes(prefix))
   const isNear = (name: string): boolean =>
-    families.some(family => name.includes('_') && `${name}_`.startsWith(family)) ||
-    known.some(own => own.startsWith(name) && name.length > familyOf(own).length)
+    prefixes.some(prefix => name.includes('_') && `${name}_`.startsWith(prefix)) ||
+    known.some(own => own.startsWith(name) && name.length > prefixOf(own).length)
   return names
     .filter(name => !known.includes(name) && !KUBERNETES_LINK.test(name) && isNear(name))
     .map(name => `${name}: unknown variable; did you mean ${closest(name, known)}?`)
 }
 
-function familyOf (name: string): string {
+function prefixOf (name: string): string {
   return name.slice(0, name.lastIndexOf('_') + 1)
 }
 
-/**
- * The known name with the longest common beginning: typing errors and cut names are usually near
- * the end.
- */
+/** The known name with the longest common prefix: most errors are near the end of a name. */
 function closest (name: string, known: readonly string[]): string {
   return known.reduce((best, own) =>
     commonLength(name, own) > commonLength(name, best) ? own : best

@@ -1,21 +1,18 @@
 /**
- * Whether traces are sent, by the standard variables of OpenTelemetry. Its SDK reads all of them by
- * itself; here is only said when they ask for tracing, and what they ask for that is not there.
+ * Decides whether traces are sent, from OpenTelemetry's standard variables. Its SDK reads all of
+ * them; this file only rejects what the service does not support.
  */
 
-/** Where there is one, traces are sent to it. */
+/** Traces are sent when one of them is set. */
 const ENDPOINTS = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'] as const
 
-/** Variables of which one value alone is served; the first of each row counts. */
-const SERVED: ReadonlyArray<readonly [names: readonly string[], value: string]> = [
+/** Variables with one supported value. The first variable of a row has precedence. */
+const SUPPORTED: ReadonlyArray<readonly [names: readonly string[], value: string]> = [
   [['OTEL_TRACES_EXPORTER'], 'otlp'],
   [['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL'], 'http/protobuf']
 ]
 
-/**
- * `given`: the variables that are set. Problems are one line each, and show no value that could
- * hold a secret.
- */
+/** `given` contains the variables that are set. Problems are one line each, without secrets. */
 export function readTracing (
   given: Readonly<Record<string, string | undefined>>
 ): { readonly tracing: boolean, readonly problems: readonly string[] } {
@@ -25,13 +22,13 @@ export function readTracing (
   if (off) return { tracing: false, problems: [] }
   const problems = [
     ...endpoints.filter(name => !isHttp(given[name] as string)).map(name =>
-      `${name}: expected a URL of http or https`
+      `${name}: expected an http:// or https:// URL`
     ),
-    ...SERVED.flatMap(([names, value]) => {
+    ...SUPPORTED.flatMap(([names, value]) => {
       const name = names.find(name => given[name] !== undefined)
       return name === undefined || given[name] === value
         ? []
-        : [`${name}: traces are sent by ${value} alone`]
+        : [`${name}: expected ${value}`]
     })
   ]
   return { tracing: true, problems }

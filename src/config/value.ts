@@ -1,24 +1,20 @@
 /**
- * One variable: from its text to its value, by what the schema says of it. Refuses everything that
- * is not exactly the kind that is expected: "10abc" is no integer and "yes" no boolean. Never shows
- * a secret.
+ * Parses one variable by its schema. Parsing is strict: "10abc" is not an integer and "yes" is not
+ * a boolean. Problems never contain a secret.
  */
 import { describeLimits, type ConfigItem } from '../../schemas/config.ts'
 
-export type Reading = { readonly value: unknown } | { readonly problem: string }
+export type ParsedValue = { readonly value: unknown } | { readonly problem: string }
 
-/**
- * Reads `text` (not empty) as the kind of value that `item` describes; a problem is a phrase
- * without the variable's name.
- */
-export function readValue (item: ConfigItem, text: string): Reading {
+/** `text` is not empty. A problem is a phrase without the variable's name. */
+export function readValue (item: ConfigItem, text: string): ParsedValue {
   const value = convert(item, text)
   return value === undefined
     ? { problem: `expected ${describeKind(item)}${show(item, text)}` }
     : { value }
 }
 
-/** The value, or undefined when the text is none. */
+/** Returns undefined for invalid text. */
 function convert (item: ConfigItem, text: string): unknown {
   if (item.anyOf !== undefined) return item.anyOf.find(word => word.const === text)?.const
   switch (item.type) {
@@ -39,7 +35,7 @@ function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): n
   return value >= minimum && value <= maximum ? value : undefined
 }
 
-/** A comma separated list without empty elements; white space around elements does not count. */
+/** Reads a comma-separated list. White space around elements is ignored. */
 function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
   const elements = text.split(',').map(element => element.trim())
   const words = items?.anyOf?.map(word => word.const) ?? elements
@@ -63,8 +59,8 @@ function describeKind (item: ConfigItem): string {
   if (item.type === 'integer') return `an integer ${limits}`
   if (item.type === 'array') {
     return limits === ''
-      ? 'a comma separated list without empty elements'
-      : `a comma separated list of ${limits}`
+      ? 'a comma-separated list without empty elements'
+      : `a comma-separated list of ${limits}`
   }
   return limits
 }

@@ -1,7 +1,6 @@
 /**
- * Every failure the service itself can name: code → type, status, meaning. PostgreSQL's own
- * conditions are translated in postgres.ts. This file decides no wording of a single case and knows
- * nothing of HTTP beyond the status.
+ * The failures of the service: type, status and meaning by code. postgres.ts translates errors of
+ * PostgreSQL.
  */
 import type { ErrorObject, ErrorType } from '../../schemas/error.ts'
 
@@ -16,14 +15,18 @@ export const catalogue = {
     type: 'request_error',
     status: 400,
     meaning:
-      'The body is not a JSON array, or not JSON that can be kept exactly (duplicate keys, ' +
-      'U+0000, lone surrogates, invalid UTF-8, a byte order mark).'
+      'The request body is not a JSON array, or contains JSON that cannot be stored exactly ' +
+      '(duplicate keys, U+0000, lone surrogates, invalid UTF-8, a byte order mark).'
   },
-  body_empty: { type: 'request_error', status: 400, meaning: 'The array holds no operation.' },
+  body_empty: {
+    type: 'request_error',
+    status: 400,
+    meaning: 'The batch is empty.'
+  },
   id_missing: {
     type: 'request_error',
     status: 400,
-    meaning: 'An element is no object, or its `id` is missing or not a string.'
+    meaning: 'An element of the batch is not an object, or its `id` is missing or not a string.'
   },
   id_duplicate: {
     type: 'request_error',
@@ -33,106 +36,123 @@ export const catalogue = {
   prefer_invalid: {
     type: 'request_error',
     status: 400,
-    meaning: 'With `handling=strict`: the `Prefer` header is malformed, or names a preference or ' +
-      'a value that is unknown.'
+    meaning:
+      'With `handling=strict`: the `Prefer` header is malformed, or contains an unknown ' +
+      'preference or value.'
   },
   idempotency_key_invalid: {
     type: 'request_error',
     status: 400,
     meaning:
-      'The `Idempotency-Key` header is malformed, or keys cannot be kept, for the table is ' +
-      'missing; the batch was not run.'
+      'The `Idempotency-Key` header is malformed, or the table of keys is missing. The batch ' +
+      'was not run.'
   },
   idempotency_key_in_progress: {
     type: 'request_error',
     status: 409,
-    meaning: 'A request with this `Idempotency-Key` is still running; its answer can be had by ' +
-      'sending the same request again.'
+    meaning:
+      'A request with this `Idempotency-Key` is still running. Send the same request again to ' +
+      'get its response.'
   },
   idempotency_key_reused: {
     type: 'request_error',
     status: 422,
     meaning:
-      'The `Idempotency-Key` was used for another request, with another body or other preferences.'
+      'The `Idempotency-Key` was used for another request, with a different body or different ' +
+      'preferences.'
   },
   http_malformed: {
     type: 'request_error',
     status: 400,
-    meaning: 'The bytes are not HTTP/1.1, or the path cannot be decoded.'
+    meaning: 'The request is not valid HTTP/1.1, or its path cannot be decoded.'
   },
   auth_required: {
     type: 'request_error',
     status: 401,
-    meaning: 'No token was sent and no anonymous role is configured.'
+    meaning: 'No token was sent, and anonymous access is not configured.'
   },
   token_invalid: {
     type: 'request_error',
     status: 401,
-    meaning: 'The Authorization header is not exactly one Bearer token that verifies.'
+    meaning: 'The `Authorization` header is not exactly one valid Bearer token.'
   },
-  token_expired: { type: 'request_error', status: 401, meaning: 'The token has expired (`exp`).' },
+  token_expired: {
+    type: 'request_error',
+    status: 401,
+    meaning: 'The token has expired (`exp`).'
+  },
   token_not_active: {
     type: 'request_error',
     status: 401,
-    meaning: 'The token is not active yet (`nbf`, `iat`).'
+    meaning: 'The token is not valid yet (`nbf`, `iat`).'
   },
   token_claims_invalid: {
     type: 'request_error',
     status: 401,
-    meaning: 'A required claim is missing or has the wrong type or value.'
+    meaning: 'A required claim is missing or invalid.'
   },
-  role_missing: { type: 'request_error', status: 401, meaning: 'The token names no role.' },
-  not_found: { type: 'request_error', status: 404, meaning: 'There is nothing at this path.' },
+  role_missing: {
+    type: 'request_error',
+    status: 401,
+    meaning: 'The token has no role claim.'
+  },
+  not_found: {
+    type: 'request_error',
+    status: 404,
+    meaning: 'Path not found.'
+  },
   method_not_allowed: {
     type: 'request_error',
     status: 405,
-    meaning: 'The path exists, with the methods of the `Allow` header.'
+    meaning: 'Method not allowed. The `Allow` header lists the allowed methods.'
   },
   request_timeout: {
     type: 'request_error',
     status: 408,
-    meaning: 'The request did not arrive in time.'
+    meaning: 'The request was not received in time.'
   },
   body_too_large: {
     type: 'request_error',
     status: 413,
-    meaning: 'The body is larger than `MAX_BODY_BYTES`.'
+    meaning: 'The request body is larger than `MAX_BODY_BYTES`.'
   },
   too_many_ops: {
     type: 'request_error',
     status: 413,
-    meaning: 'The batch holds more than `MAX_OPS` operations.'
+    meaning: 'The batch contains more than `MAX_OPS` operations.'
   },
   content_type_unsupported: {
     type: 'request_error',
     status: 415,
-    meaning: 'The media type is not `application/json` in UTF-8 without a content encoding.'
+    meaning: 'The content type is not `application/json` in UTF-8 without a content encoding.'
   },
   client_closed_request: {
     type: 'request_error',
     status: 499,
-    meaning: 'The client went away before its batch was sent to the database. Seen in logs alone.'
+    meaning:
+      'The client disconnected before the batch was sent to the database. Appears only in logs.'
   },
   expectation_unsupported: {
     type: 'request_error',
     status: 417,
-    meaning: 'The `Expect` header asks for something other than `100-continue`.'
+    meaning: 'The `Expect` header is not `100-continue`.'
   },
   headers_too_large: {
     type: 'request_error',
     status: 431,
-    meaning: 'The headers are larger than 16 KiB.'
+    meaning: 'The request headers are larger than 16 KiB.'
   },
   validation_failed: {
     type: 'validation_error',
     status: 422,
-    meaning: 'Operations are faulty; `errors` lists every fault. 403 when every fault is ' +
-      '`schema_forbidden`.'
+    meaning:
+      'Operations are invalid. `errors` lists every issue. The status is 403 when every issue ' +
+      'is `schema_forbidden`.'
   },
   role_denied: {
     type: 'session_error',
     status: 403,
-    meaning: 'The role of the token cannot be taken.'
+    meaning: 'The role of the token is not allowed.'
   },
   reference_row_missing: {
     type: 'execution_error',
@@ -147,14 +167,15 @@ export const catalogue = {
   expectation_failed: {
     type: 'execution_error',
     status: 412,
-    meaning: 'An operation affected or returned another number of rows than `expect` says.'
+    meaning: 'The number of rows that an operation affected or returned does not match `expect`.'
   },
   value_invalid: {
     type: 'execution_error',
     status: 422,
-    meaning: 'A value does not fit its column: the composite type has no such member, a column ' +
-      'that takes one value was given an array or an object, `$append` meets no array, or ' +
-      '`$merge` no jsonb object.'
+    meaning:
+      'A value does not match the type of its column: an unknown member of a composite type, an' +
+      ' array or object for a column that holds a single value, `$append` to a value that is ' +
+      'not an array, or `$merge` with a value that is not a jsonb object.'
   },
   rows_limit: {
     type: 'execution_error',
@@ -164,40 +185,44 @@ export const catalogue = {
   overloaded: {
     type: 'service_error',
     status: 503,
-    meaning: 'Every connection is busy and the queue is full or its time is over.'
+    meaning: 'All connections are busy, and the queue is full or the wait exceeded its limit.'
   },
   database_unavailable: {
     type: 'service_error',
     status: 503,
-    meaning: 'The database cannot be reached or is shutting down.'
+    meaning: 'The database is unreachable or shutting down.'
   },
   keys_unavailable: {
     type: 'service_error',
     status: 503,
-    meaning: 'The keys of `JWT_JWKS_URL` could not be fetched since the start.'
+    meaning: 'The keys at `JWT_JWKS_URL` have not been fetched since the start.'
   },
-  shutting_down: { type: 'service_error', status: 503, meaning: 'This instance is stopping.' },
+  shutting_down: {
+    type: 'service_error',
+    status: 503,
+    meaning: 'This instance is shutting down.'
+  },
   deadline_exceeded: {
     type: 'service_error',
     status: 504,
-    meaning: 'The request took longer than `REQUEST_TIMEOUT_MS`; nothing was committed.'
+    meaning: 'The request took longer than `REQUEST_TIMEOUT_MS`. Nothing was committed.'
   },
   commit_unknown: {
     type: 'service_error',
     status: 500,
     meaning:
-      'The connection was lost after COMMIT had been sent: the batch may or may not be committed.'
+      'The connection was lost after COMMIT was sent: the batch may or may not be committed.'
   },
   internal: {
     type: 'service_error',
     status: 500,
-    meaning: 'A fault of the service itself; nothing was committed.'
+    meaning: 'Internal error of the service. Nothing was committed.'
   }
 } as const satisfies Record<string, Entry>
 
 export type FailureCode = keyof typeof catalogue
 
-/** What a failure carries beside code and message; names are those of the envelope. */
+/** Further members of the error object. */
 export type FailureDetails = Partial<
   Omit<ErrorObject, 'type' | 'code' | 'message' | 'committed' | 'request_id'>
 >
@@ -211,10 +236,7 @@ interface FailureInit {
   readonly cause?: unknown
 }
 
-/**
- * The only error that is thrown on purpose: becomes the envelope of schemas/error.ts with its
- * `status`.
- */
+/** The only error class. It is sent as the error envelope (schemas/error.ts) with its `status`. */
 export class Failure extends Error {
   readonly type: ErrorType
   readonly code: string
@@ -230,16 +252,13 @@ export class Failure extends Error {
     this.details = init.details
   }
 
-  /** `false`: nothing of the batch is in the database. `'unknown'`: only with `commit_unknown`. */
+  /** `false`: nothing was committed. `'unknown'` only for `commit_unknown`. */
   get committed (): false | 'unknown' {
     return this.code === 'commit_unknown' ? 'unknown' : false
   }
 }
 
-/**
- * A failure of the catalogue; `message` says what is special about this case, else the catalogue's
- * meaning stands.
- */
+/** Creates a failure of the catalogue. `message` defaults to the meaning of its code. */
 export function failure (
   code: FailureCode,
   message?: string,
@@ -247,11 +266,10 @@ export function failure (
   cause?: unknown
 ): Failure {
   const { type, status, meaning } = catalogue[code]
-  // Nobody reads where a failure was made, and under overload, when they are many, to find out was
-  // 6 % of all time.
+  // The stack is never read, and capturing it took 6 % of all time under overload.
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
-  const made = new Failure({
+  const created = new Failure({
     type,
     code,
     status,
@@ -260,5 +278,5 @@ export function failure (
     cause
   })
   Error.stackTraceLimit = stackTraceLimit
-  return made
+  return created
 }

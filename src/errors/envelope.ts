@@ -1,5 +1,5 @@
 /**
- * Failure → the envelope of the contract and the headers that belong to it.
+ * Renders a failure as the response of the main server: status, headers and error envelope.
  */
 import type { ErrorObject } from '../../schemas/error.ts'
 import { catalogue, type Failure } from './catalogue.ts'
@@ -11,7 +11,7 @@ export interface FailureAnswer {
   readonly body: string
 }
 
-/** The whole answer to a request that failed. `X-Request-Id` is among the headers. */
+/** The complete response to a failed request, including the `X-Request-Id` header. */
 export function answerFailure (failure: Failure, requestId: string): FailureAnswer {
   const error: ErrorObject = {
     type: failure.type,
@@ -34,8 +34,8 @@ export function answerFailure (failure: Failure, requestId: string): FailureAnsw
 }
 
 /**
- * RFC 6750 §3: without a token the challenge names no error. RFC 9110 §10.2.3 for Retry-After, in
- * seconds.
+ * `WWW-Authenticate` (RFC 6750 §3: no error code without a token) and `Retry-After` (RFC 9110
+ * §10.2.3, in seconds).
  */
 function headersOf ({ code, status }: Failure): Record<string, string> {
   if (status === 401) {

@@ -1,8 +1,7 @@
 /**
- * The description of the API (OpenAPI 3.1) for a configuration: put together by @fastify/swagger
- * from routes that say what the real ones take and answer. They are routes of a server that never
- * listens, so that nothing of it validates a request or writes an answer: rows are passed on as
- * PostgreSQL rendered them. Which server shows the document, and where, is not known here.
+ * Builds the OpenAPI 3.1 document with @fastify/swagger, from the routes of a server that never
+ * listens. The real routes have no schemas, so Fastify neither validates requests nor serializes
+ * responses: rows are sent as PostgreSQL rendered them.
  */
 import { createRequire, findPackageJSON } from 'node:module'
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger'
@@ -31,16 +30,13 @@ export interface ApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-/** The limits that it names. */
+/** The configuration that the document mentions. */
 export type DescribedConfig = Pick<
   Config,
   'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS'
 >
 
-/**
- * Describes the API of a service whose main server is found at `server`, an URL that may be
- * relative to that of the document.
- */
+/** `server` is the URL of the main server. It may be relative to the URL of the document. */
 export async function describeApi (config: DescribedConfig, server: string): Promise<ApiDocument> {
   const components = collectComponents()
   const app = Fastify()
@@ -62,7 +58,7 @@ export async function describeApi (config: DescribedConfig, server: string): Pro
   await app.ready()
   const document = app.swagger() as unknown as ApiDocument
   await app.close()
-  // Not by the library: what it makes of schemas for OpenAPI 3.0 would lose words that 3.1 has.
+  // Not done by the library: its conversion for OpenAPI 3.0 drops keywords of 3.1.
   return {
     ...document,
     components: { ...document.components, schemas: complete(components.schemas, config) }
@@ -101,7 +97,7 @@ function optionsOf (config: DescribedConfig, server: string): FastifyDynamicSwag
                 type: 'http',
                 scheme: 'bearer',
                 bearerFormat: 'JWT',
-                description: 'A token that names the database role'
+                description: 'A token with the database role'
               }
             }
       }
@@ -111,24 +107,21 @@ function optionsOf (config: DescribedConfig, server: string): FastifyDynamicSwag
 }
 
 const introduction =
-  'One JSON batch of inserts, updates, deletes and selects, run on PostgreSQL as one ' +
-  `transaction, under the database role of the caller's token.
+  'Runs a JSON batch of inserts, updates, deletes and selects on PostgreSQL as one transaction, ' +
+  `with the database role of the caller's token.
 
-A batch is an array of operations that run in order; a string such as \`"$order.0.id"\` refers ` +
-  'to a row of an earlier one. It is committed as a whole or not at all.'
+A batch is an array of operations that run in order. A string such as \`"$order.0.id"\` refers ` +
+  'to a row of an earlier operation. Either all operations are committed or none.'
 
-/**
- * Ways to be somebody: by a token, unless the service takes none; without, when it has a role for
- * that.
- */
+/** The security requirement of a token; empty when the service accepts no tokens. */
 function tokensOf ({ JWT_ALGORITHMS }: DescribedConfig): Array<Record<string, string[]>> {
   return JWT_ALGORITHMS.length === 0 ? [] : [{ bearer: [] }]
 }
 
 /**
- * The schemas with what no grammar of a single operation says: that there are four kinds of them,
- * that none has members of others (the service ignores `values`, `set` and `where` where they have
- * no meaning; who writes a client has no use for that), and the limit of rows.
+ * Adds what the schemas of single operations do not contain: the union of the four operations, no
+ * additional members, and the limit of rows. The service itself ignores a `values`, `set` or
+ * `where` that has no meaning for an operation; a client does not need them.
  */
 function complete (
   schemas: Components['schemas'],
@@ -173,9 +166,9 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
     operationId: 'runBatch',
     summary: 'Run a batch',
     description:
-      'Runs the operations of a batch in order, as one transaction, and answers the rows ' +
-      `of each. At most ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows of each, and ` +
-      `${config.MAX_BODY_BYTES} bytes of body.`,
+      'Runs the operations of a batch in order, as one transaction, and returns the rows of ' +
+      `each. Limits: ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows per operation, ` +
+      `${config.MAX_BODY_BYTES} bytes.`,
     security: [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])],
     headers: {
       type: 'object',
@@ -192,14 +185,17 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
       maxItems,
       items: { $ref: '#/components/schemas/Operation' },
       'x-examples': {
-        order: { summary: 'An order with its customer and its lines, paid', value: exampleBatch }
+        order: {
+          summary: 'Create a customer and an order with its lines, then mark it as paid',
+          value: exampleBatch
+        }
       }
     },
     response: {
       200: answerOf({
         description: BatchAnswer.description as string,
         schema: components.describe(BatchAnswer),
-        examples: { order: { summary: 'The rows of every operation', value: exampleAnswer } },
+        examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } },
         headers: [
           'x-request-id',
           'preference-applied',
@@ -211,8 +207,8 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
       ...Object.fromEntries(failed),
       default: answerOf({
         description:
-          'A status that a function of the database chose, by an error with the SQLSTATE ' +
-          '`PT` and three digits.',
+          'A status that a database function sets by raising an error whose SQLSTATE is `PT` and ' +
+          'three digits.',
         schema: envelope,
         examples: {},
         headers: ['x-request-id']
@@ -225,8 +221,8 @@ function healthRoute (components: Components): FastifySchema {
   const answers = { 200: Healthy, 503: Unhealthy }
   return {
     operationId: 'checkHealth',
-    summary: 'Whether the database answers',
-    description: 'For load balancers. No token is needed.',
+    summary: 'Check the health of the service',
+    description: 'Checks that the database is available. For load balancers. Requires no token.',
     security: [],
     response: Object.fromEntries(
       Object.entries(answers).map((
@@ -266,7 +262,7 @@ function answerOf ({ description, schema, examples, headers }: Answer): object {
   }
 }
 
-/** With its description, which the library takes out of the schema. */
+/** Keeps the description, which the library removes from the schema. */
 function writeHeader (schema: TSchema): JsonSchema {
   return collectComponents().describe(schema)
 }

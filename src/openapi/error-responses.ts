@@ -1,7 +1,6 @@
 /**
- * The answers to a batch that are not 200, by status: which failures they tell, with an example of
- * each. Made by the code that answers, from the catalogue and PostgreSQL's conditions; no status
- * and no code is written here that these do not have.
+ * Describes the error responses to a batch by status, with examples. Built with the service's own
+ * code from the failure catalogue and PostgreSQL's conditions.
  */
 import { catalogue, failure, Failure, type FailureCode } from '../errors/catalogue.ts'
 import { conditions } from '../errors/conditions.ts'
@@ -19,14 +18,14 @@ export interface ErrorAnswer {
   readonly headers: readonly string[]
 }
 
-/** Of other paths, and what nobody is there to read. */
+/** Failures of other paths, and one that no client receives. */
 const notOfBatches: readonly string[] = [
   'not_found',
   'method_not_allowed',
   'client_closed_request'
 ] satisfies readonly FailureCode[]
 
-/** More names than this are not listed one by one. */
+/** Above this number, the names of conditions are not listed. */
 const MOST_NAMES = 12
 
 const CONDITIONS_URL = 'https://www.postgresql.org/docs/18/errcodes-appendix.html'
@@ -73,7 +72,7 @@ function detailsOf (code: FailureCode): Failure['details'] {
 }
 
 const closed = 'Schema "private" is not accessible: DB_SCHEMAS does not list it.'
-/** The one code that has two statuses: 403 when nothing but schemas is wrong. */
+/** The only code with two statuses: 403 when every issue is `schema_forbidden`. */
 const forbidden = new Failure({
   type: catalogue.validation_failed.type,
   code: 'validation_failed',
@@ -94,7 +93,7 @@ function describeAnswer (status: number, failures: readonly Failure[]): ErrorAns
   if (names.length > 0) {
     lines.push(`- ${
       names.length > MOST_NAMES
-        ? `the name of [another condition](${CONDITIONS_URL}) of PostgreSQL`
+        ? `the name of [another PostgreSQL condition](${CONDITIONS_URL})`
         : names.map(name => `\`${name}\``).join(', ')
     }`)
   }
@@ -117,7 +116,7 @@ function describeAnswer (status: number, failures: readonly Failure[]): ErrorAns
   }
 }
 
-/** What clients see most of PostgreSQL. */
+/** The most common errors of PostgreSQL. */
 const typical = [
   raised({
     code: SqlState.check_violation,

@@ -1,8 +1,7 @@
 /**
- * The schemas of `schemas/` as JSON Schema 2020-12: what has a `title` becomes a component of that
- * name, described once and referred to from everywhere else. In charge of leaving out every word
- * that is none of JSON Schema, and of saying what it stands for where JSON Schema can. What the
- * words mean is written in schemas/filter.ts.
+ * Converts the schemas of schemas/ to JSON Schema 2020-12. A schema with a `title` becomes a
+ * component, which other schemas refer to. Our own keywords (schemas/filter.ts) are removed, or
+ * replaced by keywords of JSON Schema with the same meaning.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { referenceAttempt, type ReferenceKind } from '../../schemas/operand.ts'
@@ -11,11 +10,11 @@ import { maxIdentifierBytes } from '../../schemas/operation.ts'
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 export interface Components {
-  /** Named schemas so far. */
+  /** Components by title. */
   readonly schemas: Readonly<Record<string, JsonSchema>>
   /**
-   * The schema itself, or a reference to the component that it became. Of schemas with one title
-   * the first is written: a test holds that they say the same.
+   * Returns the converted schema, or a reference when it is a component. Schemas with the same
+   * title must be equal, which a test checks: the first one is used.
    */
   describe(schema: TSchema): JsonSchema
 }
@@ -38,7 +37,7 @@ export function collectComponents (): Components {
   return { schemas, describe: schema => describe(schema, new Map()) }
 }
 
-/** Titles of the schemas around a place that refer to themselves, by their $id. */
+/** Titles of the enclosing recursive schemas, by their $id. */
 type Titles = ReadonlyMap<string, string>
 
 type Describe = (schema: TSchema) => JsonSchema
@@ -47,7 +46,7 @@ function refer (title: string): JsonSchema {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-/** Words of JSON Schema that hold no schema of ours. */
+/** Keywords of JSON Schema that contain no schema of ours. */
 const plainWords = [
   'type',
   'const',
@@ -90,7 +89,7 @@ function write (schema: TSchema, describe: Describe): JsonSchema {
   return description === undefined ? words : { description, ...words }
 }
 
-/** Of `name` and `keys`: at most as strict as the planner, which counts bytes and reads paths. */
+/** For `name` and `keys`. Never stricter than the planner, which counts bytes and reads paths. */
 const nameWords = {
   column: { minLength: 1, maxLength: maxIdentifierBytes },
   plain: { minLength: 1, maxLength: maxIdentifierBytes, not: { pattern: '->' } },
@@ -107,8 +106,8 @@ const referenceWords: Readonly<Record<ReferenceKind, JsonSchema>> = {
 }
 
 /**
- * Constants become one `enum`, of which generators of code make one type. Unions in unions without
- * a title are no step of their own.
+ * Constants become one `enum`, for which code generators create one type. Nested unions without a
+ * title are flattened.
  */
 function writeUnion (schema: TSchema, describe: Describe): JsonSchema {
   if (schema[Kind] !== 'Union') return {}
@@ -136,7 +135,7 @@ function isConstant (schema: TSchema): boolean {
   return schema[Kind] === 'Literal' || schema[Kind] === 'Null'
 }
 
-/** What is said of the constants of a union. */
+/** Joins the descriptions of a union's constants. */
 function describeWords (schema: TSchema): string | undefined {
   const said = schema[Kind] === 'Union'
     ? flatten(schema).filter(({ description, const: value }) =>

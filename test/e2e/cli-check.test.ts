@@ -86,7 +86,7 @@ t.test('a body that is none', async t => {
     [Buffer.from([0x22, 0xff, 0x22]), ': body_invalid: The body is not valid UTF-8.'],
     ['\ufeff[]', ':1:1: body_invalid: The body must not begin with a byte order mark.'],
     ['{}', ': body_invalid: The body must be a JSON array of operations.'],
-    ['[]', ': body_empty: The array holds no operation.'],
+    ['[]', ': body_empty: The batch is empty.'],
     [
       '[{"id":"a"}, 1]',
       ':1:14: operation 1: id_missing: Operation 1 must be an object with a string "id".'
@@ -153,7 +153,7 @@ t.test('the limits of the environment, without which those of the service count'
       code: 2,
       out: '',
       err: 'oneflight: MAX_OPS: expected an integer from 1 to 1000, got "many"; DB_SCHEMAS: ' +
-        '"pg_catalog" belongs to PostgreSQL; see oneflight --help\n'
+        '"pg_catalog" is reserved by PostgreSQL; see oneflight --help\n'
     }
   )
 })

@@ -315,7 +315,7 @@ t.test('roles that are refused', async t => {
     Array(answers.length).fill({
       type: 'session_error',
       code: 'role_denied',
-      message: 'The role of the token cannot be taken.',
+      message: 'The role of the token is not allowed.',
       committed: false,
       request_id: ''
     }),

@@ -236,9 +236,9 @@ const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason:
     jwks([key('evil')]),
     `{"jwks":${evil}}`,
     `\0${evil}`
-  ].map(text => [JSON.stringify(text), body(text), /^the answer is no set of keys$/] as const),
-  ['in UTF-16', body(Buffer.from(evil, 'utf16le')), /no set/],
-  ['a byte too long', body(padded(MIB + 1)), /^the answer is larger than 1048576 bytes$/],
+  ].map(text => [JSON.stringify(text), body(text), /^the response is not a JSON Web Key Set$/] as const),
+  ['in UTF-16', body(Buffer.from(evil, 'utf16le')), /not a JSON Web Key Set/],
+  ['a byte too long', body(padded(MIB + 1)), /^the response is larger than 1048576 bytes$/],
   ['a byte too long, in pieces', inPieces(padded(MIB + 1)), /larger/],
   ['a few kB that unfold to more', zipped(padded(MIB + 1)), /larger/],
   ['a few kB that unfold to very much more', zipped(padded(100 * MIB)), /larger/],
@@ -310,7 +310,7 @@ t.test('no answer is as good as an answer that does not end', async t => {
     }
     t.equal(await look('evil'), 'none')
     t.equal(await look('good'), 'good')
-    t.same(changes.slice(before), [{ failed: 'no answer in time' }])
+    t.same(changes.slice(before), [{ failed: 'no response in time' }])
     await until(() => request?.socket.destroyed)
     server.behave = set(key('good'))
     await until(async () => {
@@ -568,7 +568,7 @@ t.test('a set that says a thing twice, or with huge numbers, is none of ours', a
         }]
       })
     ),
-    [{ kind: 'faulty' }, { kind: 'faulty' }]
+    [{ kind: 'invalid' }, { kind: 'invalid' }]
   )
 })
 
@@ -604,10 +604,10 @@ t.test('closing ends what is under way', async t => {
 t.test('a closed one does not hold the process, and leaves it no rejection', async t => {
   const server = await useJwksServer(t)
   const script = `
-    const { createRemoteKeys } = await import(${
+    const { createRemoteJwks } = await import(${
     JSON.stringify(new URL('../../src/auth/remote-jwks.ts', import.meta.url).href)
   })
-    const keys = createRemoteKeys({ url: new URL(${
+    const keys = createRemoteJwks({ url: new URL(${
     JSON.stringify(server.url)
   }), algorithms: ['EdDSA'], timeoutMs: ${NEVER_MS},
       refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })

@@ -95,7 +95,7 @@ t.test('is served by both servers, to everybody', async t => {
     maxItems: 7
   })
   t.match(components.schemas['Insert'], { properties: { values: { maxItems: 21 } } })
-  t.match(batch, { description: /\b7 operations, 21 rows of each, and 4242 bytes/ })
+  t.match(batch, { description: /\b7 operations, 21 rows per operation, 4242 bytes/ })
   t.same(security, [{ bearer: [] }, {}], 'a token, or none')
   t.same(Object.keys(paths), ['/', '/health'])
 

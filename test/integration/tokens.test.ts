@@ -1507,7 +1507,7 @@ t.test('a role that is denied: one answer, byte for byte', async t => {
   t.equal(answers.size, 1, [...answers].join('\n\n'))
   t.match(
     [...answers][0],
-    '"code":"role_denied","message":"The role of the token cannot be taken.","committed":false,'
+    '"code":"role_denied","message":"The role of the token is not allowed.","committed":false,'
   )
 })
 

@@ -149,13 +149,13 @@ t.test('keys that are refused', async t => {
     `-----BEGIN ${label}-----\n${text}\n-----END ${end}-----\n`
   const kinds = (...names: readonly KeyKind[]) => names.map(name => keyPair(name))
   const looksLike =
-    'JWT_SECRET: looks like a key or a set of keys and not like a secret; those belong ' +
-    'into JWT_PUBLIC_KEY or JWT_JWKS'
+    'JWT_SECRET: expected a secret, got a key or a key set; use JWT_PUBLIC_KEY or JWT_JWKS ' +
+    'instead'
   const noPem = 'JWT_PUBLIC_KEY: expected one PEM block: PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE'
-  const privateKey = 'JWT_PUBLIC_KEY: is a private key; the service needs the public one alone'
+  const privateKey = 'JWT_PUBLIC_KEY: is a private key; expected a public key'
   const noSet =
-    'JWT_JWKS: expected the JSON text of a set of keys, {"keys": [{…}]} (the value is not shown)'
-  const useless = 'JWT_JWKS: holds no key that can verify tokens'
+    'JWT_JWKS: expected a JSON Web Key Set, {"keys": [{…}]} (the value is not shown)'
+  const useless = 'JWT_JWKS: contains no key that can verify tokens'
   const offCurve = { ...publicJwk(p256), y: publicJwk(p256).x }
   const { n: _n, ...withoutModulus } = publicJwk(rsa)
   const { y: _y, ...withoutY } = publicJwk(p256)
@@ -250,7 +250,7 @@ t.test('keys that are refused', async t => {
       certificate(weak)
     ]],
     [
-      'JWT_PUBLIC_KEY: is of a kind that no algorithm fits',
+      'JWT_PUBLIC_KEY: has a type that no algorithm supports',
       'JWT_PUBLIC_KEY',
       kinds('secp256k1', 'x25519', 'pss').map(pair => publicPem(pair))
     ],
@@ -323,7 +323,7 @@ t.test('keys that are refused', async t => {
       jwks({ ...publicJwk(rsa), n: Buffer.alloc(2049, 255).toString('base64url') })
     ]],
     [
-      'JWT_JWKS: key 1 is of a kind that no algorithm fits',
+      'JWT_JWKS: key 1 has a type that no algorithm supports',
       'JWT_JWKS',
       kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))
     ],
@@ -343,7 +343,7 @@ t.test('keys that are refused', async t => {
       jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
       jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
     ]],
-    ['JWT_JWKS: key 1 has an alg that does not fit it', 'JWT_JWKS', [
+    ['JWT_JWKS: key 1 has an alg that does not match its type', 'JWT_JWKS', [
       jwks(publicJwk(rsa, { alg: 'ES256' })),
       jwks(publicJwk(p256, { alg: 'ES384' })),
       jwks(publicJwk(p256, { alg: 'RS256' })),
@@ -351,7 +351,7 @@ t.test('keys that are refused', async t => {
       jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
     ]],
     [
-      'JWT_JWKS_URL: expected an http or https URL without user, password and fragment ' +
+      'JWT_JWKS_URL: expected an http:// or https:// URL without user, password or fragment ' +
       '(the value is not shown)',
       'JWT_JWKS_URL',
       [
@@ -402,24 +402,24 @@ t.test('keys and algorithms that do not go together', async t => {
   const known =
     'HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA'
   const unfit = (algorithm: string, name: string, fits: readonly string[]): string =>
-    `JWT_ALGORITHMS: ${algorithm} does not fit ${name}, which takes ${fits.join(', ')}`
+    `JWT_ALGORITHMS: ${algorithm} is not supported by ${name} (expected ${fits.join(', ')})`
   const rows: ReadonlyArray<readonly [env: Environment, ...problems: readonly string[]]> = [
     [
       {},
       'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
-      'set, otherwise no request can be served'
+      'set, or no request can be authorized'
     ],
     [
       { JWT_SECRET: secret, JWT_PUBLIC_KEY: pem },
-      'JWT_SECRET, JWT_PUBLIC_KEY: only one of them may be set'
+      'JWT_SECRET, JWT_PUBLIC_KEY: mutually exclusive, set only one'
     ],
     [
       { JWT_PUBLIC_KEY: pem, JWT_JWKS: set },
-      'JWT_PUBLIC_KEY, JWT_JWKS: only one of them may be set'
+      'JWT_PUBLIC_KEY, JWT_JWKS: mutually exclusive, set only one'
     ],
     [
       { JWT_JWKS_URL: 'https://id.example/', JWT_JWKS: set },
-      'JWT_JWKS_URL, JWT_JWKS: only one of them may be set'
+      'JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'
     ],
     [{
       JWT_SECRET: secret,
@@ -427,8 +427,8 @@ t.test('keys and algorithms that do not go together', async t => {
       JWT_JWKS_URL: 'https://id.example/',
       JWT_JWKS: set,
       ANON_ROLE: 'anon'
-    }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS: only one of them may be set'],
-    [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: there is no key for them'],
+    }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'],
+    [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: requires a key'],
     ...[
       'none',
       'HS256,none',
@@ -449,7 +449,7 @@ t.test('keys and algorithms that do not go together', async t => {
     ].map(text =>
       [
         { JWT_SECRET: secret, JWT_ALGORITHMS: text },
-        `JWT_ALGORITHMS: expected a comma separated list of any of ${known}, got "${text}"`
+        `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "${text}"`
       ] as const
     ),
     ...['RS256', 'PS256', 'ES256', 'EdDSA'].map(text =>
@@ -495,7 +495,7 @@ t.test('keys and algorithms that do not go together', async t => {
     // Every problem at once.
     [
       { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_LEEWAY_S: '-1' },
-      `JWT_ALGORITHMS: expected a comma separated list of any of ${known}, got "x"`,
+      `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "x"`,
       'JWT_LEEWAY_S: expected an integer from 0 to 600 s, got "-1"',
       'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits'
     ],
@@ -551,13 +551,13 @@ t.test('a set, key by key', async t => {
   )) ?? []
   t.match(found, [
     { kind: 'usable', key: { kid: 'a', algorithms: rsaAlgorithms } },
-    { kind: 'faulty', problem: 'is an RSA key of fewer than 2048 bits' },
-    { kind: 'foreign' },
+    { kind: 'invalid', problem: 'is an RSA key of fewer than 2048 bits' },
+    { kind: 'ignored' },
     { kind: 'usable', key: { kid: 'c', algorithms: ['ES256'] } },
-    { kind: 'faulty', problem: 'is a private key' },
-    { kind: 'faulty', problem: 'cannot be read' },
-    { kind: 'faulty', problem: 'is malformed' },
-    { kind: 'faulty', problem: 'has an alg that does not fit it' },
+    { kind: 'invalid', problem: 'is a private key' },
+    { kind: 'invalid', problem: 'cannot be read' },
+    { kind: 'invalid', problem: 'is malformed' },
+    { kind: 'invalid', problem: 'has an alg that does not match its type' },
     { kind: 'usable', key: { kid: undefined, algorithms: ['EdDSA'] } }
   ])
   const usable = usableKeys(found)

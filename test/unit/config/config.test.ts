@@ -143,7 +143,7 @@ t.test('what is refused', async t => {
     [
       { JWT_SECRET: '' },
       'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS, ANON_ROLE: at least one must be ' +
-      'set, otherwise no request can be served'
+      'set, or no request can be authorized'
     ],
     ...['abc', '10abc', '1e3', '0x10', '1.0', ' 1', '-1', '+1', '01', '0', '1001', '9'.repeat(16)]
       .map(text =>
@@ -177,48 +177,46 @@ t.test('what is refused', async t => {
     [{ PREPARED_STATEMENTS: 'no' }, 'PREPARED_STATEMENTS: expected one of on, off, got "no"'],
     [
       { MAX_BYTES_IN_FLIGHT: '1000' },
-      'MAX_BYTES_IN_FLIGHT: expected at least MAX_BODY_BYTES (1048576), or no body of that ' +
-      'size could be taken'
+      'MAX_BYTES_IN_FLIGHT: must be at least MAX_BODY_BYTES (1048576)'
     ],
     [
       { SHUTDOWN_DELAY_MS: '25000' },
-      'SHUTDOWN_DELAY_MS: expected less than SHUTDOWN_TIMEOUT_MS (25000), or no time would ' +
-      'be left for what runs'
+      'SHUTDOWN_DELAY_MS: must be less than SHUTDOWN_TIMEOUT_MS (25000)'
     ],
     [
       { JWT_AUD: 'a,' },
-      'JWT_AUD: expected a comma separated list without empty elements, got "a,"'
+      'JWT_AUD: expected a comma-separated list without empty elements, got "a,"'
     ],
     [{ ANON_ROLE: 'é'.repeat(32) }, `ANON_ROLE: expected 1 to 63 bytes, got "${'é'.repeat(32)}"`],
     [{ ANON_ROLE: 'none' }, 'ANON_ROLE: "none" is reserved by PostgreSQL'],
     [{ ANON_ROLE: 'pg_monitor' }, 'ANON_ROLE: "pg_monitor" is reserved by PostgreSQL'],
-    [{ ANON_ROLE: 'app' }, 'ANON_ROLE: expected another role than the login role of DATABASE_URL'],
+    [{ ANON_ROLE: 'app' }, 'ANON_ROLE: must differ from the login role of DATABASE_URL'],
     [
       { JWT_ALGORITHMS: 'HS256,none' },
-      'JWT_ALGORITHMS: expected a comma separated list of any of HS256, HS384, HS512, ' +
+      'JWT_ALGORITHMS: expected a comma-separated list of any of HS256, HS384, HS512, ' +
       'RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, got ' +
       '"HS256,none"'
     ],
     [
       { JWT_ALGORITHMS: 'HS256,RS256' },
-      'JWT_ALGORITHMS: RS256 does not fit JWT_SECRET, which takes HS256, HS384, HS512'
+      'JWT_ALGORITHMS: RS256 is not supported by JWT_SECRET (expected HS256, HS384, HS512)'
     ],
     [
       { JWT_ALGORITHMS: 'ES256', JWT_SECRET: '', ANON_ROLE: 'anon' },
-      'JWT_ALGORITHMS: there is no key for them'
+      'JWT_ALGORITHMS: requires a key'
     ],
     [
       { JWT_JWKS_URL: 'https://id.example/keys', JWT_ALGORITHMS: 'HS256', JWT_SECRET: '' },
-      'JWT_ALGORITHMS: HS256 does not fit JWT_JWKS_URL, which takes RS256, RS384, RS512, ' +
-      'PS256, PS384, PS512, ES256, ES384, ES512, EdDSA'
+      'JWT_ALGORITHMS: HS256 is not supported by JWT_JWKS_URL (expected RS256, RS384, RS512, ' +
+      'PS256, PS384, PS512, ES256, ES384, ES512, EdDSA)'
     ],
     [
       { JWT_JWKS_URL: 'https://id.example/keys' },
-      'JWT_SECRET, JWT_JWKS_URL: only one of them may be set'
+      'JWT_SECRET, JWT_JWKS_URL: mutually exclusive, set only one'
     ],
     [
       { JWT_JWKS: 'x', JWT_PUBLIC_KEY: 'x' },
-      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS: only one of them may be set'
+      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS: mutually exclusive, set only one'
     ],
     ...[
       'id.example/keys',
@@ -230,13 +228,13 @@ t.test('what is refused', async t => {
     ].map(url =>
       [
         { JWT_JWKS_URL: url, JWT_SECRET: '' },
-        'JWT_JWKS_URL: expected an http or https URL without user, password and fragment ' +
+        'JWT_JWKS_URL: expected an http:// or https:// URL without user, password or fragment ' +
         '(the value is not shown)'
       ] as const
     ),
     [
       { DB_SCHEMAS: 'api,api.v2' },
-      'DB_SCHEMAS: "api.v2" holds a dot, so that no operation could name its tables'
+      'DB_SCHEMAS: "api.v2" contains a dot, so operations cannot name its tables'
     ],
     [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
     [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
@@ -250,20 +248,20 @@ t.test('what is refused', async t => {
       'DB_EXTRA_SEARCH: unknown variable; did you mean DB_EXTRA_SEARCH_PATH?'
     ],
     ...['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'].flatMap(variable => [
-      [{ [variable]: 'api,$user' }, `${variable}: "$user" is not the name of one schema`] as const,
+      [{ [variable]: 'api,$user' }, `${variable}: "$user" is not the name of a schema`] as const,
       ...['pg_catalog', 'information_schema', 'pg_toast', 'pg_temp', 'pg_temp_3'].map(name =>
-        [{ [variable]: `api,${name}` }, `${variable}: "${name}" belongs to PostgreSQL`] as const
+        [{ [variable]: `api,${name}` }, `${variable}: "${name}" is reserved by PostgreSQL`] as const
       )
     ]),
     ...['127.0.0.1', '0.0.0.0', '::'].map(host =>
       [
         { HTTP_HOST: host, HTTP_PORT: '9568' },
-        'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'
+        'ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address'
       ] as const
     ),
     [
       { ADMIN_HTTP_HOST: '0.0.0.0', ADMIN_HTTP_PORT: '4000' },
-      'ADMIN_HTTP_PORT: expected another port than HTTP_PORT on the same address'
+      'ADMIN_HTTP_PORT: must differ from HTTP_PORT on the same address'
     ],
     [
       { STATEMENT_TIMEOUT: CANARY },
@@ -286,8 +284,8 @@ t.test('what is refused', async t => {
     ],
     [
       { DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
-      'DATABASE_REPLICA_URL: expected the same user as in DATABASE_URL',
-      'DATABASE_REPLICA_URL: expected the same database as in DATABASE_URL'
+      'DATABASE_REPLICA_URL: must have the same user as DATABASE_URL',
+      'DATABASE_REPLICA_URL: must have the same database as DATABASE_URL'
     ],
     [
       { DATABASE_URL: '', DATABASE_REPLICA_URL: `postgres://reader:${CANARY}@standby/copy` },
@@ -299,11 +297,11 @@ t.test('what is refused', async t => {
     ],
     [
       { OTEL_EXPORTER_OTLP_ENDPOINT: CANARY },
-      'OTEL_EXPORTER_OTLP_ENDPOINT: expected a URL of http or https'
+      'OTEL_EXPORTER_OTLP_ENDPOINT: expected an http:// or https:// URL'
     ],
     [
       { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `grpc://${CANARY}:4317` },
-      'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected a URL of http or https'
+      'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected an http:// or https:// URL'
     ],
     [
       {
@@ -311,17 +309,17 @@ t.test('what is refused', async t => {
         OTEL_TRACES_EXPORTER: 'zipkin',
         OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
       },
-      'OTEL_TRACES_EXPORTER: traces are sent by otlp alone',
-      'OTEL_EXPORTER_OTLP_PROTOCOL: traces are sent by http/protobuf alone'
+      'OTEL_TRACES_EXPORTER: expected otlp',
+      'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
     ],
     [{
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
       OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
       OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
-    }, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: traces are sent by http/protobuf alone'],
+    }, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: expected http/protobuf'],
     [
       { DB_SCHEMAS: ',' },
-      'DB_SCHEMAS: expected a comma separated list without empty elements, got ","'
+      'DB_SCHEMAS: expected a comma-separated list without empty elements, got ","'
     ]
   ]
   for (const [env, ...expected] of rows) {
