@@ -93,7 +93,12 @@ function describe (file: TestFile): string {
   }`
 }
 
-function describeFailure ({ options: { exitCode, signal } }: TestFile, failures: string): string {
-  const end = signal ? `# ended by ${signal}` : exitCode ? `# exit code ${exitCode}` : ''
-  return [failures, end].filter(text => text !== '').join('\n')
+function describeFailure (file: TestFile, failures: string): string {
+  const { exitCode, signal } = file.options
+  const end = signal
+    ? `stopped by ${signal}`
+    : exitCode
+      ? `exit code ${exitCode}`
+      : file.counts.fail === 0 ? 'took longer than the timeout of .taprc' : undefined
+  return [...failures === '' ? [] : [failures], ...end === undefined ? [] : [`# ${end}`]].join('\n')
 }
