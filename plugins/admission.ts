@@ -1,8 +1,7 @@
 /**
- * Who is let in: while every place is taken, a request is refused by its headers alone, before a
- * byte of its body is read. In charge of the memory that requests and answers hold as well. Which
- * places there are is the pool's business. The decorator `admit` is a hook for routes that need the
- * pool.
+ * Backpressure: refuses a request by its headers, before the body is read, while the pool or the
+ * memory for bodies and responses is full. Routes that use the pool take the decorator `admit` as
+ * an onRequest hook.
  */
 import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -22,62 +21,75 @@ export interface AdmissionOptions {
 }
 
 /**
- * Who comes again at once is made to wait a moment, and may find a place then. Refusals cost time
- * that batches need: a hundred clients in a loop, where fifty find a place, left a third of the
- * throughput.
+ * A refused client that retries within QUICK_RETRY_MS waits PAUSE_MS plus up to SPREAD_MS, and may
+ * be admitted then. Refusals take CPU time from batches: with 100 clients in a loop and room for
+ * 50, a third of the throughput was left without the pause.
  */
-const HURRY_MS = 100
+const QUICK_RETRY_MS = 100
 const PAUSE_MS = 25
 const SPREAD_MS = 10
 
 async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
   const database = app.getDecorator<Database>('database')
-  const { MAX_BYTES_IN_FLIGHT: most, MAX_BODY_BYTES: mostOfBody } = config
-  /**
-   * Bytes by request: of its body until it is answered, then of its answer until the client has it.
-   */
-  const held = new Map<FastifyRequest, number>()
-  let total = 0
-  const hold = (request: FastifyRequest, bytes: number): void => {
-    total += bytes - (held.get(request) ?? 0)
-    held.set(request, bytes)
-  }
-  /** When a connection was refused last, as a time of performance.now(). */
-  const refused = new WeakMap<Socket, number>()
+  const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
+  const memory = createReservations()
+  /** When a connection was refused last, in the time of performance.now(). */
+  const refusedAt = new WeakMap<Socket, number>()
   const admit: onRequestAsyncHookHandler = async (request, reply) => {
     const { headers, socket } = request
-    const bytes = Math.min(Number(headers['content-length'] ?? mostOfBody), mostOfBody)
+    const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(database, request.preferences)
-    const isFull = (): boolean => pool.isFull() || total + bytes > most
-    if (isFull() && performance.now() - (refused.get(socket) ?? -Infinity) < HURRY_MS) {
+    const isFull = (): boolean => pool.isFull() || memory.total() + bytes > maxBytes
+    if (isFull() && performance.now() - (refusedAt.get(socket) ?? -Infinity) < QUICK_RETRY_MS) {
       await delay(PAUSE_MS + Math.random() * SPREAD_MS)
     }
     if (isFull()) {
-      refused.set(socket, performance.now())
+      refusedAt.set(socket, performance.now())
       throw failure('overloaded')
     }
-    hold(request, bytes)
-    onClose(reply, () => {
-      total -= held.get(request) as number
-      held.delete(request)
-    })
+    memory.reserve(request, bytes)
+    onClose(reply, () => memory.release(request))
   }
   app.decorate('admit', admit)
   app.addHook('onSend', async (request, reply, payload) => {
-    // A large answer is sent in pieces, and says how long it is.
-    if (held.has(request)) {
-      hold(
-        request,
-        Number(reply.getHeader('content-length') ?? Buffer.byteLength(payload as string | Buffer))
-      )
-    }
+    if (!memory.has(request)) return
+    // A large response is a stream with a content-length.
+    const length = reply.getHeader('content-length') ??
+      Buffer.byteLength(payload as string | Buffer)
+    memory.reserve(request, Number(length))
   })
 }
 
-/** Not onResponse, which never comes when the client has gone away. */
-function onClose ({ raw }: FastifyReply, done: () => void): void {
-  if (raw.destroyed) done()
-  else raw.once('close', done)
+/** Bytes reserved per request: for its body, later for its response until the client has it. */
+interface Reservations {
+  has(request: FastifyRequest): boolean
+  total(): number
+  /** Replaces an earlier reservation of the request. */
+  reserve(request: FastifyRequest, bytes: number): void
+  release(request: FastifyRequest): void
+}
+
+function createReservations (): Reservations {
+  const reserved = new Map<FastifyRequest, number>()
+  let total = 0
+  return {
+    has: request => reserved.has(request),
+    total: () => total,
+    reserve (request, bytes) {
+      total += bytes - (reserved.get(request) ?? 0)
+      reserved.set(request, bytes)
+    },
+    release (request) {
+      total -= reserved.get(request) as number
+      reserved.delete(request)
+    }
+  }
+}
+
+/** Fastify does not call onResponse when the client has disconnected. */
+function onClose ({ raw }: FastifyReply, callback: () => void): void {
+  if (raw.destroyed) callback()
+  else raw.once('close', callback)
 }
 
 export default fp(admission, {

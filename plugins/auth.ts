@@ -1,7 +1,7 @@
 /**
- * Who asks: the bearer token or, without one, the anonymous role. A token that is present but bad
- * is never taken for no token. Runs on headers alone, before a byte of the body is read. The
- * decorator `authenticate` is a hook for routes that need it.
+ * Authentication: the bearer token or, without one, the anonymous role. An invalid token is
+ * refused and never replaced by the anonymous role. Runs on the headers, before the body is read.
+ * Routes use the decorator `authenticate` as an onRequest hook.
  */
 import jwt from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
@@ -18,9 +18,9 @@ import { failure } from '../src/errors/catalogue.ts'
 
 export interface AuthOptions {
   readonly config: Config
-  /** undefined: the service takes no tokens. */
+  /** undefined: the service does not accept tokens. */
   readonly keys: TokenKeys | undefined
-  /** The role that the service logs in with: to be it is a privilege no token may give. */
+  /** The service's login role. A token must not select it, because it has more privileges. */
   readonly loginRole: string
 }
 
@@ -30,42 +30,23 @@ declare module 'fastify' {
   }
 }
 
-async function auth (
-  app: FastifyInstance,
-  { config, keys, loginRole }: AuthOptions
-): Promise<void> {
-  const { ANON_ROLE: anonymousRole } = config
-  const verify = keys === undefined ? takeNone : await registerVerifier(app, keys, config)
-  const tokens = createTokenCache()
+/** Maximum time, in milliseconds, to fetch keys. */
+const KEYS_TIMEOUT_MS = 5000
+
+async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> {
+  const identify = await createIdentify(app, options)
   app.decorateRequest('identity')
   const authenticate: onRequestAsyncHookHandler = async request => {
     const token = readToken(request)
-    if (token === undefined) {
-      if (anonymousRole === undefined) throw failure('auth_required')
-      request.identity = {
-        role: anonymousRole,
-        claims: JSON.stringify({ role: anonymousRole }),
-        anonymous: true
-      }
-    } else {
-      const known = tokens.get(token)
-      const { header, payload, claims } = known ?? openToken(token)
-      const key = await verify(request, header, known?.key)
-      if (known?.key !== key) tokens.set(token, { header, payload, claims, key })
-      checkTimes(payload, config, Date.now() / 1000)
-      checkParties(payload, config)
-      request.identity = {
-        role: readRole(payload, config.JWT_ROLE_CLAIM, loginRole),
-        claims,
-        anonymous: false
-      }
-    }
+    request.identity = token === undefined
+      ? anonymousIdentity(options.config)
+      : await identify(request, token)
     request.access.role = request.identity.role
   }
   app.decorate('authenticate', authenticate)
 }
 
-/** The one bearer token (RFC 6750 §2.1); undefined when there is no Authorization header at all. */
+/** Returns the bearer token (RFC 6750 §2.1); undefined without an Authorization header. */
 function readToken ({ raw }: FastifyRequest): string | undefined {
   const [sent, ...more] = raw.headersDistinct['authorization'] ?? []
   if (sent === undefined) return undefined
@@ -75,49 +56,56 @@ function readToken ({ raw }: FastifyRequest): string | undefined {
   return token
 }
 
+function anonymousIdentity ({ ANON_ROLE: role }: Config): Identity {
+  if (role === undefined) throw failure('auth_required')
+  return { role, claims: JSON.stringify({ role }), anonymous: true }
+}
+
+async function createIdentify (
+  app: FastifyInstance,
+  { config, keys, loginRole }: AuthOptions
+): Promise<(request: FastifyRequest, token: string) => Promise<Identity>> {
+  const verify = keys === undefined ? refuseToken : await createVerify(app, keys, config)
+  const cache = createTokenCache()
+  return async (request, token) => {
+    const cached = cache.get(token)
+    const { header, payload, claims } = cached ?? openToken(token)
+    const key = await verify(request, header, cached?.key)
+    if (cached?.key !== key) cache.set(token, { header, payload, claims, key })
+    checkTimes(payload, config, Date.now() / 1000)
+    checkParties(payload, config)
+    return { role: readRole(payload, config.JWT_ROLE_CLAIM, loginRole), claims, anonymous: false }
+  }
+}
+
 /**
- * Holds a request against its token, whose header was read, and answers the key that verified it.
- * Its signature was found good by `known` already: when that is still the token's key it is not
- * looked at again. Throws `token_invalid`, or `keys_unavailable` when nobody can tell.
+ * Verifies the token of a request and returns the key that verified it. If that is `verifiedBy`,
+ * which verified the token before, the signature is not checked again. Throws `token_invalid`, or
+ * `keys_unavailable` when the keys cannot be fetched.
  */
 type Verify = (
   request: FastifyRequest,
   header: TokenHeader,
-  known?: VerificationKey
+  verifiedBy?: VerificationKey
 ) => Promise<VerificationKey>
 
-const takeNone: Verify = async () => {
-  throw failure('token_invalid', 'This service takes no tokens.')
+const refuseToken: Verify = async () => {
+  throw failure('token_invalid', 'This service does not accept tokens.')
 }
 
-/**
- * Signature and algorithm are the library's business; whatever it finds wrong, the answer is 401.
- */
-async function registerVerifier (
+/** @fastify/jwt checks algorithm and signature; each of its errors becomes `token_invalid`. */
+async function createVerify (
   app: FastifyInstance,
   keys: TokenKeys,
   config: Config
 ): Promise<Verify> {
-  const source = openKeySource(keys, {
-    // A request may wait for it, and has a deadline.
-    timeoutMs: Math.min(KEYS_TIMEOUT_MS, config.REQUEST_TIMEOUT_MS / 2),
-    onChange: change => {
-      if ('failed' in change) {
-        app.log.warn({ reason: change.failed }, 'the keys of JWT_JWKS_URL cannot be fetched')
-      } else app.log.info({ keys: change.keys }, 'the keys of JWT_JWKS_URL were fetched')
-    }
-  })
-  // Before requests are waited for, and not onClose, which comes after them: one may wait for keys.
-  app.addHook('preClose', async () => source.close())
-  if (keys.material.kind === 'url' && isOpen(keys.material.url)) {
-    app.log.warn('JWT_JWKS_URL is not https: whoever stands between can name keys of their own')
-  }
-  /** Keys of requests whose tokens are being verified. */
-  const found = new WeakMap<FastifyRequest, VerificationKey>()
+  const source = openKeys(app, keys, config)
+  /** Keys of the requests whose tokens are being verified. */
+  const keyOf = new WeakMap<FastifyRequest, VerificationKey>()
   await app.register(jwt, {
-    secret: async (request: FastifyRequest) => (found.get(request) as VerificationKey).material,
+    secret: async (request: FastifyRequest) => (keyOf.get(request) as VerificationKey).material,
     decode: { complete: true },
-    // Times are checked here: fast-jwt lets claims pass that are no finite numbers.
+    // checkTimes does it instead: fast-jwt accepts claims that are not finite numbers.
     verify: {
       algorithms: [...keys.algorithms],
       ignoreExpiration: true,
@@ -125,13 +113,13 @@ async function registerVerifier (
       extractToken: readToken
     }
   })
-  return async (request, header, known) => {
-    // Said before any key is looked for: nobody needs to wait for keys to hear it.
+  return async (request, header, verifiedBy) => {
+    // Checked before the key lookup, which may have to wait for a fetch.
     if (!(keys.algorithms as readonly string[]).includes(header.alg)) throw failure('token_invalid')
     const key = await source.find(header)
     if (key === undefined) throw failure('token_invalid')
-    if (key !== known) {
-      found.set(request, key)
+    if (key !== verifiedBy) {
+      keyOf.set(request, key)
       await request.jwtVerify().catch(() => {
         throw failure('token_invalid')
       })
@@ -140,10 +128,30 @@ async function registerVerifier (
   }
 }
 
-const KEYS_TIMEOUT_MS = 5000
+function openKeys (
+  app: FastifyInstance,
+  keys: TokenKeys,
+  { REQUEST_TIMEOUT_MS: timeoutMs }: Config
+): ReturnType<typeof openKeySource> {
+  if (keys.material.kind === 'url' && isInsecure(keys.material.url)) {
+    app.log.warn('JWT_JWKS_URL does not use https: an attacker on the network can replace the keys')
+  }
+  const source = openKeySource(keys, {
+    // A request may wait for the fetch, and has a deadline.
+    timeoutMs: Math.min(KEYS_TIMEOUT_MS, timeoutMs / 2),
+    onChange: change => {
+      if ('failed' in change) {
+        app.log.warn({ reason: change.failed }, 'could not fetch keys from JWT_JWKS_URL')
+      } else app.log.info({ keys: change.keys }, 'fetched keys from JWT_JWKS_URL')
+    }
+  })
+  // Not onClose, which waits for requests: one of them may be waiting for keys.
+  app.addHook('preClose', async () => source.close())
+  return source
+}
 
-/** Whether others can read and change what comes from there. */
-function isOpen ({ protocol, hostname }: URL): boolean {
+/** True for plain http to another host. */
+function isInsecure ({ protocol, hostname }: URL): boolean {
   return protocol === 'http:' && !/^(?:localhost|127\.[0-9.]+|\[::1\])$/.test(hostname)
 }
 

@@ -1,6 +1,6 @@
 /**
- * The database: the pools of connections and the probe, opened with the app and closed with it.
- * Nothing of a batch is known here.
+ * The database: opens the connection pools and the health check with the app, and closes them with
+ * it.
  */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -14,86 +14,95 @@ import { createHealthCheck } from '../src/postgres/health-check.ts'
 import { startKeyPruner, type KeyPruner } from '../src/transaction/prune-keys.ts'
 import type { Observer, Server } from '../src/transaction/observer.ts'
 
-export interface DbOptions {
+export interface DatabaseOptions {
   readonly config: Config
   readonly database: DatabaseTarget
-  /** Where read-only batches go, when that is another server. */
+  /** The server of read-only batches; undefined: the primary. */
   readonly replica: DatabaseTarget | undefined
 }
 
-/** How often expired idempotency keys are deleted. */
+/** How often, in milliseconds, expired idempotency keys are deleted. */
 const PRUNE_MS = 60_000
 
-async function db (
+async function database (
   app: FastifyInstance,
-  { config, database, replica: replicaTarget }: DbOptions
+  { config, database: target, replica: replicaTarget }: DatabaseOptions
 ): Promise<void> {
-  const warnOfSchemas = makeSchemaWarning(app)
-  const pool = openPool(app, { config, target: database, warnOfSchemas })
+  const warnOfSchemas = createSchemaWarning(app)
+  const pool = openPool(app, { config, target, warnOfSchemas })
   const replica = replicaTarget === undefined
     ? undefined
-    : openPool(app, { config, target: replicaTarget, warnOfSchemas, which: { server: 'replica' } })
+    : openPool(app, {
+      config,
+      target: replicaTarget,
+      warnOfSchemas,
+      logFields: { server: 'replica' }
+    })
   const pools = new Map<Server, ConnectionPool>([
     ['primary', pool],
     ...replica === undefined ? [] : [['replica', replica] as const]
   ])
-  const probe = createHealthCheck(database)
+  const probe = createHealthCheck(target)
   let pruner: KeyPruner | undefined
   app.getDecorator<Observer>('observer').pools(pools)
   app.decorate('database', { pool, replica, probe } satisfies Database)
   // Not awaited: the service starts without a database.
   app.addHook('onReady', done => {
-    for (const one of pools.values()) one.warm()
-    pruner = startKeyPruner({
-      target: database,
-      everyMs: PRUNE_MS,
-      onRefused: ({ code }) =>
-        app.log.warn({ sqlstate: code }, 'expired idempotency keys cannot be deleted')
-    })
+    for (const opened of pools.values()) opened.warm()
+    pruner = startPruner(app, target)
     done()
   })
-  // onClose runs when the server has answered its last request.
+  // onClose runs after the server has answered its last request.
   app.addHook('onClose', async () => {
     await Promise.all([
-      ...[...pools.values()].map(one => one.close()),
+      ...[...pools.values()].map(opened => opened.close()),
       probe.close(),
       pruner?.close()
     ])
   })
 }
 
-/** Logs each schema that is left off once, however many connections of both servers find it. */
-function makeSchemaWarning (
-  { log }: FastifyInstance
-): (unsafe: Connection['unsafeSchemas']) => void {
-  const told = new Set<string>()
+function startPruner ({ log }: FastifyInstance, target: DatabaseTarget): KeyPruner {
+  return startKeyPruner({
+    target,
+    everyMs: PRUNE_MS,
+    onRefused: ({ code }) =>
+      log.warn({ sqlstate: code }, 'could not delete expired idempotency keys')
+  })
+}
+
+type WarnOfSchemas = (unsafe: Connection['unsafeSchemas']) => void
+
+/** Logs each ignored schema once, although every connection of both servers reports it. */
+function createSchemaWarning ({ log }: FastifyInstance): WarnOfSchemas {
+  const logged = new Set<string>()
   return unsafe => {
-    for (const { schema, remedy } of unsafe.filter(({ remedy }) => !told.has(remedy))) {
-      log.warn({ schema, remedy }, LEFT_OFF)
-      told.add(remedy)
+    for (const { schema, remedy } of unsafe.filter(({ remedy }) => !logged.has(remedy))) {
+      log.warn(
+        { schema, remedy },
+        'ignoring a schema of DB_EXTRA_SEARCH_PATH: token roles can create objects in it'
+      )
+      logged.add(remedy)
     }
   }
 }
 
-const LEFT_OFF = 'a schema of DB_EXTRA_SEARCH_PATH is left off, because roles of tokens ' +
-  'can create objects in it'
-
 interface OpenPoolOptions {
   readonly config: Config
   readonly target: DatabaseTarget
-  readonly warnOfSchemas: (unsafe: Connection['unsafeSchemas']) => void
-  /** Stands in each line of the log. */
-  readonly which?: Readonly<Record<string, string>>
+  readonly warnOfSchemas: WarnOfSchemas
+  /** Added to each log line. */
+  readonly logFields?: Readonly<Record<string, string>>
 }
 
-/** A pool that tells the log of its troubles. */
+/** Opens a pool that logs when connecting fails and when it succeeds again. */
 function openPool (
   { log }: FastifyInstance,
-  { config, target, warnOfSchemas, which = {} }: OpenPoolOptions
+  { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
   let warned = false
-  /** Why there is no connection, as far as it was told. */
-  const told = new Set<string>()
+  /** Reasons of failed connections that were logged since the last success. */
+  const logged = new Set<string>()
   return createPool({
     target,
     size: config.POOL_SIZE,
@@ -102,27 +111,27 @@ function openPool (
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
     onOpened: ({ privileged, unsafeSchemas }) => {
-      if (told.size > 0) log.info(which, 'the database is reachable again')
-      told.clear()
+      if (logged.size > 0) log.info(logFields, 'reconnected to the database')
+      logged.clear()
       if (privileged && !warned) {
         log.warn(
-          { ...which, role: target.user },
-          'the login role is superuser or BYPASSRLS: a fault in the service would not be ' +
-            'held back by any right or policy'
+          { ...logFields, role: target.user },
+          'login role is superuser or has BYPASSRLS: privileges and row-level security do not ' +
+            'restrict the service'
         )
       }
       warned ||= privileged
       warnOfSchemas(unsafeSchemas)
     },
-    // Every request asks for a connection: each reason is told once until there is one. The message
-    // alone, without the values that options of DATABASE_URL may hold: the error objects of
-    // postgres.js carry even more.
+    // Every request tries to connect: each reason is logged once. Only the message is logged,
+    // without values, because error objects of postgres.js carry the options of DATABASE_URL.
     onOpenFailed: error => {
       const reason = withoutValues(error as DatabaseError)
-      if (!told.has(reason)) log.warn({ ...which, reason }, 'no connection to the database')
-      told.add(reason)
+      if (logged.has(reason)) return
+      log.warn({ ...logFields, reason }, 'could not connect to the database')
+      logged.add(reason)
     }
   })
 }
 
-export default fp(db, { name: 'database', fastify: '5.x', dependencies: ['metrics'] })
+export default fp(database, { name: 'database', fastify: '5.x', dependencies: ['metrics'] })

@@ -19,7 +19,7 @@ export interface IdempotencyKeyOptions {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** undefined: the request has none, or its body was not read yet. */
+    /** undefined without the header, and until the body was read. */
     idempotencyKey: Key | undefined
   }
 }
@@ -44,7 +44,7 @@ async function idempotencyKey (
   })
 }
 
-/** The text of the key, without quotes; undefined: there is none. */
+/** Returns the key without quotes; undefined without the header. */
 function readHeader ({ raw }: FastifyRequest): string | undefined {
   const [sent, ...more] = raw.headersDistinct['idempotency-key'] ?? []
   if (sent === undefined) return undefined
@@ -52,14 +52,14 @@ function readHeader ({ raw }: FastifyRequest): string | undefined {
   if (more.length > 0 || key === undefined || key === '' || key.length > maxKeyLength) {
     throw failure(
       'idempotency_key_invalid',
-      `Idempotency-Key must be one key of 1 to ${maxKeyLength} visible ASCII characters, ` +
-        'or such a text in quotes.'
+      `Idempotency-Key must be a single header of 1 to ${maxKeyLength} visible ASCII ` +
+        'characters; a key in double quotes may contain spaces.'
     )
   }
   return key
 }
 
-/** Whose key it is, and for which request. */
+/** Binds the key to the principal and to this body and these preferences. */
 function identify (
   { identity, preferences }: FastifyRequest,
   text: string,

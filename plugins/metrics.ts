@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics: the names, labels and units of the contract. Labels are bounded: what only a
- * client claims is `other`. The text is served by the admin server; nothing is served here.
+ * Prometheus metrics. Names, labels and units are a public contract. Label values are bounded in
+ * number: values that only a client names become `other`. The admin server serves the metrics.
  */
 import type { FastifyInstance } from 'fastify'
 import metricsModule, { type IFastifyMetrics } from 'fastify-metrics'
@@ -9,18 +9,19 @@ import { catalogue } from '../src/errors/catalogue.ts'
 import { conditions } from '../src/errors/conditions.ts'
 import type { Observer } from '../src/transaction/observer.ts'
 import type { ConnectionCount } from '../src/postgres/pool.ts'
+import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
 
 type Client = IFastifyMetrics['client']
 type Registry = InstanceType<Client['Registry']>
 
-// A CommonJS module whose default export Node hands over inside of it.
+// A CommonJS module: Node nests its default export.
 const { default: fastifyMetrics } = metricsModule
 
 const BUCKETS_MS = [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000]
 
 async function metrics (app: FastifyInstance): Promise<void> {
-  const client = await borrowClient(app)
-  // A registry of its own: the global one refuses a second app in the same process.
+  const client = await loadClient(app)
+  // The library's global registry refuses a second app in the same process.
   const register: Registry = new client.Registry()
   await app.register(fastifyMetrics, {
     endpoint: null,
@@ -37,8 +38,7 @@ async function metrics (app: FastifyInstance): Promise<void> {
   app.decorate('observer', createObserver(client, register))
   const errors = new client.Counter({
     name: 'service_error_count',
-    help: 'Answers other than 2xx, by code; those to bytes that are no HTTP and to clients ' +
-      'that went away are not among them',
+    help: 'Error responses, by code, without malformed HTTP and disconnected clients',
     labelNames: ['code'],
     registers: [register]
   })
@@ -49,14 +49,14 @@ async function metrics (app: FastifyInstance): Promise<void> {
   })
 }
 
-/** A function of the database can raise any SQLSTATE; one without a name is its own code. */
+/** Known error codes. Functions of a database can raise any SQLSTATE, which is then the code. */
 const codes: ReadonlySet<string> = new Set([...Object.keys(catalogue), ...conditions.values()])
 
 /**
- * The client library, by way of any app. It is a dependency of fastify-metrics, which hands it out
- * only after it was registered.
+ * Returns the client library (prom-client) of fastify-metrics, which provides it only to apps that
+ * registered the plugin.
  */
-export async function borrowClient (app: FastifyInstance): Promise<Client> {
+export async function loadClient (app: FastifyInstance): Promise<Client> {
   let client: Client | undefined
   await app.register(async child => {
     await child.register(fastifyMetrics, {
@@ -69,96 +69,121 @@ export async function borrowClient (app: FastifyInstance): Promise<Client> {
   return client as Client
 }
 
-/** Tables that a role may not look at may not exist: names are bounded in number as well. */
-const MAX_TABLES = 1000
-
 function createObserver (client: Client, register: Registry): Observer {
-  const tables = new Set<string>()
-  const known = (table: string | undefined): string => {
-    if (table === undefined || (tables.size >= MAX_TABLES && !tables.has(table))) return 'other'
-    tables.add(table)
-    return table
-  }
-  const registers = [register]
-  const transactions = new client.Counter({
-    name: 'service_txn_count',
-    help: 'Transactions that reached BEGIN',
-    labelNames: ['role', 'outcome'],
-    registers
-  })
-  const transactionTimes = new client.Histogram({
-    name: 'service_txn_duration_milliseconds',
-    help: 'From BEGIN to the answer of COMMIT or the failure, in milliseconds',
-    labelNames: ['role', 'outcome'],
-    buckets: BUCKETS_MS,
-    registers
-  })
-  const operations = new client.Counter({
-    name: 'service_op_count',
-    help: 'Operations that were answered or failed',
-    labelNames: ['op', 'outcome'],
-    registers
-  })
-  const operationTimes = new client.Histogram({
-    name: 'service_op_duration_milliseconds',
-    help: 'From the answer before to the answer of the operation, in milliseconds',
-    labelNames: ['op', 'outcome'],
-    buckets: BUCKETS_MS,
-    registers
-  })
-  const exceptions = new client.Counter({
-    name: 'service_op_exceptions',
-    help: 'Operations that failed',
-    labelNames: ['op', 'table'],
-    registers
-  })
   const retries = new client.Counter({
     name: 'service_txn_retry_count',
-    help: 'Further flights of transactions, by what had become of the one before',
+    help: 'Transaction retries, by reason',
     labelNames: ['reason'],
-    registers
+    registers: [register]
   })
+  const countTransaction = createTransactionMetrics(client, register)
+  const countOperation = createOperationMetrics(client, register)
   return {
     retry (reason) {
       retries.inc({ reason })
     },
     batch (batch) {
-      const labels = { role: batch.role ?? 'other', outcome: batch.outcome }
-      transactions.inc(labels)
-      transactionTimes.observe(labels, batch.ms)
-      for (const { op, table, outcome, ms } of batch.operations) {
-        operations.inc({ op, outcome })
-        operationTimes.observe({ op, outcome }, ms)
-        if (outcome === 'error') exceptions.inc({ op, table: known(table) })
-      }
+      countTransaction(batch)
+      for (const operation of batch.operations) countOperation(operation)
     },
-    pools (pools) {
-      const gauge = (name: string, help: string, read: (count: ConnectionCount) => number) =>
-        new client.Gauge({
-          name,
-          help,
-          labelNames: ['server'],
-          registers,
-          collect () {
-            for (const [server, pool] of pools) this.set({ server }, read(pool.count()))
-          }
-        })
-      gauge(
-        'service_pool_lanes_busy',
-        'Database connections that carry a transaction',
-        ({ busy }) => busy
-      )
-      gauge('service_pool_lanes_idle', 'Database connections that are idle', ({ idle }) => idle)
-      gauge(
-        'service_pool_waiting',
-        'Batches that wait for a database connection',
-        ({ waiting }) => waiting
-      )
-    },
+    pools: pools => createPoolMetrics(client, register, pools),
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }
     },
     snapshot: () => register.getMetricsAsJSON()
+  }
+}
+
+function createTransactionMetrics (
+  client: Client,
+  register: Registry
+): (batch: BatchReport) => void {
+  const common = { labelNames: ['role', 'outcome'], registers: [register] }
+  const count = new client.Counter({
+    name: 'service_txn_count',
+    help: 'Transactions started, by role and outcome',
+    ...common
+  })
+  const duration = new client.Histogram({
+    name: 'service_txn_duration_milliseconds',
+    help: 'Transaction duration from BEGIN to the result of COMMIT or the failure, in milliseconds',
+    buckets: BUCKETS_MS,
+    ...common
+  })
+  return ({ role = 'other', outcome, ms }) => {
+    count.inc({ role, outcome })
+    duration.observe({ role, outcome }, ms)
+  }
+}
+
+function createOperationMetrics (
+  client: Client,
+  register: Registry
+): (operation: OperationReport) => void {
+  const common = { labelNames: ['op', 'outcome'], registers: [register] }
+  const count = new client.Counter({
+    name: 'service_op_count',
+    help: 'Operations completed or failed, by outcome',
+    ...common
+  })
+  const duration = new client.Histogram({
+    name: 'service_op_duration_milliseconds',
+    help: 'Time from the result of the previous statement to that of the operation, ' +
+      'in milliseconds',
+    buckets: BUCKETS_MS,
+    ...common
+  })
+  const exceptions = new client.Counter({
+    name: 'service_op_exceptions',
+    help: 'Operations failed, by table',
+    labelNames: ['op', 'table'],
+    registers: [register]
+  })
+  const tableLabel = createTableLabel()
+  return ({ op, table, outcome, ms }) => {
+    count.inc({ op, outcome })
+    duration.observe({ op, outcome }, ms)
+    if (outcome === 'error') exceptions.inc({ op, table: tableLabel(table) })
+  }
+}
+
+/**
+ * Maximum distinct table names in labels: clients can name any number of tables that do not exist.
+ */
+const MAX_TABLES = 1000
+
+function createTableLabel (): (table: string | undefined) => string {
+  const tables = new Set<string>()
+  return table => {
+    if (table === undefined || (tables.size >= MAX_TABLES && !tables.has(table))) return 'other'
+    tables.add(table)
+    return table
+  }
+}
+
+const POOL_METRICS: ReadonlyArray<
+  readonly [name: string, help: string, read: (count: ConnectionCount) => number]
+> = [
+  ['service_pool_lanes_busy', 'Database connections in a transaction', ({ busy }) => busy],
+  ['service_pool_lanes_idle', 'Idle database connections', ({ idle }) => idle],
+  ['service_pool_waiting', 'Batches waiting for a database connection', ({ waiting }) => waiting]
+]
+
+function createPoolMetrics (
+  client: Client,
+  register: Registry,
+  pools: Parameters<Observer['pools']>[0]
+): void {
+  for (const [name, help, read] of POOL_METRICS) {
+    const gauge = new client.Gauge({
+      name,
+      help,
+      labelNames: ['server'],
+      registers: [register],
+      collect () {
+        for (const [server, pool] of pools) gauge.set({ server }, read(pool.count()))
+      }
+    })
   }
 }
 

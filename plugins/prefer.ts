@@ -1,9 +1,8 @@
 /**
- * What the client prefers (`Prefer`, RFC 7240): read from the headers alone, answered by
- * `Preference-Applied` when the batch succeeded. A preference that is not understood is ignored, as
- * the RFC has it, unless `handling=strict` asks for a refusal. What a preference does is the
- * business of whoever reads it. The decorator `readPreferences` is a hook for routes that have
- * preferences.
+ * `Prefer` (RFC 7240): reads the client's preferences from the headers, and sends
+ * `Preference-Applied` when the batch succeeds. An unknown preference is ignored, as the RFC
+ * requires, unless the client sends `handling=strict`. Routes use the decorator `readPreferences`
+ * as an onRequest hook.
  */
 import type { FastifyInstance, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
@@ -24,14 +23,14 @@ export interface PreferOptions {
 declare module 'fastify' {
   interface FastifyRequest {
     preferences: Preferences
-    /** The text of `Preference-Applied`; empty when no preference was understood. */
+    /** The value of `Preference-Applied`; empty when no preference is known. */
     preferenceApplied: string
   }
 }
 
 /**
- * One element of the header: `text` as it was sent; the rest when it is well-formed, in lower case
- * and without quotes.
+ * One element of the header. `text` is the original; `name` and `value` are lower case without
+ * quotes, and missing when the element is malformed.
  */
 interface Element {
   readonly text: string
@@ -39,19 +38,21 @@ interface Element {
   readonly value?: string
 }
 
-// RFC 7240 §2, RFC 9110 §5.6; Node reads header bytes as latin1. The time that these expressions
-// take grows with the length of the header alone, whatever it holds: nothing in them matches the
-// same text in two ways.
-const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-const quoted = '"(?:[\\t !\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"'
-const pair = `(${token})(?:[ \\t]*=[ \\t]*(${token}|${quoted}))?`
-const preference = new RegExp(`^[ \\t]*${pair}(?:[ \\t]*;(?:[ \\t]*${pair})?)*[ \\t]*$`)
+// Grammar of RFC 7240 §2 and RFC 9110 §5.6; Node decodes header bytes as latin1. Matching takes
+// linear time, because no part of these expressions matches the same text in two ways.
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+const QUOTED = '"(?:[\\t !\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"'
+const PAIR = `(${TOKEN})(?:[ \\t]*=[ \\t]*(${TOKEN}|${QUOTED}))?`
+const PREFERENCE = new RegExp(`^[ \\t]*${PAIR}(?:[ \\t]*;(?:[ \\t]*${PAIR})?)*[ \\t]*$`)
 
 /**
- * What stands between commas outside of quotes; the group is empty when a quote is never closed,
- * which then takes the rest.
+ * Text between commas outside of quotes. The group is empty when a quote is not closed; the match
+ * then extends to the end of the line.
  */
-const piece = /(?:[^",]+|"(?:[^"\\]|\\.?)*("|$))+/g
+const PIECE = /(?:[^",]+|"(?:[^"\\]|\\.?)*("|$))+/g
+
+/** Maximum characters of a header that an error message quotes. */
+const MAX_QUOTE = 60
 
 async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise<void> {
   app.decorateRequest('preferences')
@@ -60,23 +61,21 @@ async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise
     const elements = withoutRepetitions(
       (request.raw.headersDistinct['prefer'] ?? []).flatMap(readLine)
     )
-    const understood: Partial<Preferences> = Object.fromEntries(
-      elements.filter(isUnderstood).map(({ name, value }) => [name, value])
+    const known: Partial<Preferences> = Object.fromEntries(
+      elements.filter(isKnown).map(({ name, value }) => [name, value])
     )
-    const preferences: Preferences = { ...defaultPreferences, ...understood }
-    const refused = preferences.handling === 'strict'
-      ? elements.find(element => !isUnderstood(element))
-      : undefined
-    if (refused !== undefined) throw refusal(refused)
-    // Not ignored as others are: who asks for a plan does not want the batch to be run.
+    const preferences: Preferences = { ...defaultPreferences, ...known }
+    const unknown = elements.find(element => !isKnown(element))
+    if (preferences.handling === 'strict' && unknown !== undefined) throw refusal(unknown)
+    // Always refused: a client that asks for query plans does not want the batch to run.
     if (preferences.explain === asked && config.EXPLAIN === 'off') {
       throw failure(
         'prefer_invalid',
-        'This service does not explain batches (EXPLAIN=off); the batch was not run.'
+        'This service does not return query plans (EXPLAIN=off). The batch was not run.'
       )
     }
     request.preferences = preferences
-    request.preferenceApplied = Object.entries(understood).map(([name, value]) =>
+    request.preferenceApplied = Object.entries(known).map(([name, value]) =>
       renderPreference(name, value)
     ).join(', ')
   }
@@ -89,22 +88,19 @@ async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise
 }
 
 /**
- * The elements of one header line. A quote that is never closed must not hide what follows it,
- * `handling=strict` least of all.
+ * Splits one header line. An unclosed quote is split at its commas too, so that it cannot hide
+ * what follows, such as `handling=strict`.
  */
 function readLine (line: string): readonly Element[] {
-  const pieces = [...line.matchAll(piece)].flatMap(([text, close]) =>
+  const pieces = [...line.matchAll(PIECE)].flatMap(([text, close]) =>
     close === '' ? text.split(',') : [text]
   )
   return pieces.filter(text => /[^ \t]/.test(text)).map(readElement)
 }
 
-/**
- * Parameters (after `;`) have to be well-formed; no preference of ours has any, so they mean
- * nothing.
- */
+/** Parameters (after `;`) must be well-formed and are ignored: no preference here has any. */
 function readElement (text: string): Element {
-  const [, name, value = ''] = preference.exec(text) ?? []
+  const [, name, value = ''] = PREFERENCE.exec(text) ?? []
   if (name === undefined) return { text }
   return {
     text,
@@ -115,8 +111,8 @@ function readElement (text: string): Element {
 }
 
 /**
- * Of a preference that is repeated the first counts, whatever its value (RFC 7240 §2). What is
- * malformed repeats nothing.
+ * Keeps the first element of each name, whatever its value (RFC 7240 §2), and all that are
+ * malformed.
  */
 function withoutRepetitions (elements: readonly Element[]): readonly Element[] {
   const seen = new Set<string>()
@@ -128,32 +124,23 @@ function withoutRepetitions (elements: readonly Element[]): readonly Element[] {
   })
 }
 
-function isUnderstood ({ name = '', value }: Element): boolean {
-  return preferenceItems.get(name)?.anyOf.some(word => word.const === value) === true
+function isKnown ({ name = '', value }: Element): boolean {
+  return preferenceItems.get(name)?.anyOf.some(item => item.const === value) === true
 }
 
 function refusal ({ text, name }: Element): Failure {
-  const quote = printable(text)
-  if (name === undefined) {
-    return failure('prefer_invalid', `The Prefer header is malformed at: ${quote}`)
-  }
-  const item = preferenceItems.get(name)
-  if (item === undefined) {
-    return failure('prefer_invalid', `The Prefer header asks for what is unknown: ${quote}`)
-  }
-  return failure(
-    'prefer_invalid',
-    `The preference ${name} takes ${
-      item.anyOf.map(({ const: value }) => value === asked ? 'no value' : value).join(' or ')
-    }, not: ${quote}`
-  )
+  return failure('prefer_invalid', describeProblem(name, printable(text)))
 }
 
-const MAX_QUOTE = 60
+function describeProblem (name: string | undefined, quote: string): string {
+  if (name === undefined) return `Malformed Prefer header at: ${quote}`
+  const item = preferenceItems.get(name)
+  if (item === undefined) return `Unknown preference: ${quote}`
+  const values = item.anyOf.map(({ const: value }) => value === asked ? 'no value' : value)
+  return `Preference ${name} takes ${values.join(' or ')}, got: ${quote}`
+}
 
-/**
- * A part of a header that may be shown: bounded, without what a terminal or a log would act upon.
- */
+/** Shortens a part of a header and replaces characters that a terminal or a log would interpret. */
 function printable (text: string): string {
   const shown = text.trim().replace(/[^ -~]/g, '?')
   return shown.length > MAX_QUOTE ? `${shown.slice(0, MAX_QUOTE)}…` : shown

@@ -1,8 +1,7 @@
 /**
- * Traces (W3C Trace Context, OpenTelemetry): where a request stands in one, and spans of what it
- * does. Without a provider no span is made; a `traceparent` that the client sent stands in the log
- * all the same. In charge of what a trace may hold: as in the log, nothing that a client or the
- * database said.
+ * Distributed tracing (W3C Trace Context, OpenTelemetry): spans for requests, batches and
+ * operations. Without a tracer provider there are no spans, but the trace id of a client's
+ * `traceparent` is still logged. As in the log, spans contain no values and no error messages.
  */
 import {
   SpanKind,
@@ -12,41 +11,43 @@ import {
   type Context,
   type Span,
   type SpanOptions,
+  type Tracer,
   type TracerProvider
 } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { readTraceparent, renderTraceparent, type Trace } from '../schemas/trace-context.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
+import { readTraceparent, renderTraceparent, type Trace } from '../schemas/trace-context.ts'
 import type { Failure } from '../src/errors/catalogue.ts'
 import type { Spans } from '../src/transaction/observer.ts'
-import type { OperationReport } from '../src/transaction/report.ts'
+import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
 
-export interface TelemetryOptions {
-  /** Makes the spans; undefined: tracing is off. */
+export interface TracingOptions {
+  /** Creates the spans; undefined turns tracing off. */
   readonly tracerProvider: TracerProvider | undefined
   readonly database: DatabaseTarget
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Where the work on this request stands: its own span, or the client's when tracing is off. */
+    /** The request's span, or the client's `traceparent` when tracing is off. */
     trace: Trace | undefined
   }
 }
 
-async function telemetry (
+async function tracing (
   app: FastifyInstance,
-  { tracerProvider, database }: TelemetryOptions
+  { tracerProvider, database }: TracingOptions
 ): Promise<void> {
   app.decorateRequest('trace', undefined)
+  if (tracerProvider !== undefined) await traceRequests(app, tracerProvider)
   const spans = tracerProvider === undefined
     ? { batch () {}, retry () {} }
-    : await traceRequests(app, tracerProvider, database)
+    : createSpans(tracerProvider.getTracer('oneflight'), database)
   app.decorate('spans', spans satisfies Spans)
   app.addHook('onRequest', async (request, reply) => {
     const span = tracerProvider === undefined ? null : spanOf(request)
-    request.trace = span === null ? readTraceparent(request.headers['traceparent']) : placeOf(span)
+    request.trace = span === null ? readTraceparent(request.headers['traceparent']) : toTrace(span)
     if (request.trace === undefined) return
     if (span !== null) reply.header('traceparent', renderTraceparent(request.trace))
     request.log = request.log.child({
@@ -56,52 +57,42 @@ async function telemetry (
   })
 }
 
-async function traceRequests (
-  app: FastifyInstance,
-  provider: TracerProvider,
-  database: DatabaseTarget
-): Promise<Spans> {
-  // Loaded where it is used alone.
+/** Creates a span for each request. */
+async function traceRequests (app: FastifyInstance, provider: TracerProvider): Promise<void> {
+  // Loaded only where tracing is on.
   const { default: FastifyOtel } = await import('@fastify/otel')
   const instrumentation = new FastifyOtel.FastifyOtelInstrumentation({
-    // A span for each of our hooks would say nothing.
+    // Spans for our own hooks would carry no information.
     instrumentHooks: false,
     instrumentHandler: false,
-    // Messages can hold what the database said.
+    // Messages can contain data of the database.
     recordExceptions: false,
     requestHook (span, { method, url, routeOptions }) {
       span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
-      // A query string is the client's text.
+      // The query string is the client's text and is left out.
       span.setAttribute('url.path', url.split('?', 1)[0] as string)
     }
   })
   instrumentation.setTracerProvider(provider)
   await app.register(instrumentation.plugin())
-  app.addHook('onSend', async request => describeEnd(spanOf(request), request))
-  const tracer = provider.getTracer('oneflight')
-  const system = { 'db.system.name': 'postgresql', 'db.namespace': database.database }
+  app.addHook('onSend', async request => describeResult(spanOf(request), request))
+}
+
+/** Creates the spans of a batch and its operations after the batch has ended. */
+function createSpans (tracer: Tracer, { database }: DatabaseTarget): Spans {
+  const system = { 'db.system.name': 'postgresql', 'db.namespace': database }
   return {
-    batch (request, { role, since, ms, operations }, failure) {
-      const context = recording(request)
+    batch (request, report, failure) {
+      const context = recordingContext(request)
       if (context === null) return
-      const span = tracer.startSpan('batch', {
-        startTime: since,
-        attributes: {
-          ...system,
-          'oneflight.operations': operations.length,
-          ...role === undefined ? {} : { 'oneflight.role': role }
-        }
-      }, context)
-      const inside = trace.setSpan(context, span)
+      const { since, ms, operations } = report
+      const span = tracer.startSpan('batch', batchSpan(report, system), context)
+      const parent = trace.setSpan(context, span)
       for (const [index, operation] of operations.entries()) {
-        const failed = operation.outcome === 'error' ? failure : undefined
+        const attributes = { ...system, 'oneflight.operation.index': index }
         endSpan(
-          tracer.startSpan(
-            nameOf(operation),
-            describeOperation(operation, { ...system, 'oneflight.operation.index': index }),
-            inside
-          ),
-          failed,
+          tracer.startSpan(spanName(operation), operationSpan(operation, attributes), parent),
+          operation.outcome === 'error' ? failure : undefined,
           operation.since + operation.ms
         )
       }
@@ -113,12 +104,26 @@ async function traceRequests (
   }
 }
 
-function nameOf ({ op, table }: OperationReport): string {
+function batchSpan (
+  { role, since, operations }: BatchReport,
+  attributes: Attributes
+): SpanOptions {
+  return {
+    startTime: since,
+    attributes: {
+      ...attributes,
+      'oneflight.operations': operations.length,
+      ...role === undefined ? {} : { 'oneflight.role': role }
+    }
+  }
+}
+
+function spanName ({ op, table }: OperationReport): string {
   return table === undefined ? op : `${op} ${table}`
 }
 
-/** Names by the semantic conventions of OpenTelemetry for database clients. */
-function describeOperation (
+/** Names follow the semantic conventions of OpenTelemetry for database clients. */
+function operationSpan (
   { op, table, since }: OperationReport,
   attributes: Attributes
 ): SpanOptions {
@@ -146,8 +151,8 @@ function endSpan (span: Span, failure: Failure | undefined, end: number): void {
   span.end(end)
 }
 
-/** What the library made of an error is its message; in its place stands the code. */
-function describeEnd (span: Span | null, request: FastifyRequest): void {
+/** Sets the error code as status: the instrumentation would use the message of the error. */
+function describeResult (span: Span | null, request: FastifyRequest): void {
   const { failure, role } = request.access
   span?.setAttributes({
     'oneflight.request_id': request.id,
@@ -158,20 +163,20 @@ function describeEnd (span: Span | null, request: FastifyRequest): void {
   span?.setAttribute('error.type', failure.code)
 }
 
-/** null when it has ended. */
+/** Returns null when the span has ended. */
 function spanOf (request: FastifyRequest): Span | null {
   return request.opentelemetry().span
 }
 
-function placeOf (span: Span): Trace {
+function toTrace (span: Span): Trace {
   const { traceId, spanId, traceFlags } = span.spanContext()
   return { traceId, spanId, flags: traceFlags.toString(16).padStart(2, '0') }
 }
 
-/** The context of a request whose trace is recorded. */
-function recording (request: FastifyRequest): Context | null {
+/** Returns null when the trace of the request is not sampled. */
+function recordingContext (request: FastifyRequest): Context | null {
   const { span, context } = request.opentelemetry()
   return span?.isRecording() === true ? context : null
 }
 
-export default fp(telemetry, { name: 'tracing', fastify: '5.x', dependencies: ['request-log'] })
+export default fp(tracing, { name: 'tracing', fastify: '5.x', dependencies: ['request-log'] })

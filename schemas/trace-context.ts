@@ -1,6 +1,9 @@
 /**
  * Reads and writes the `traceparent` header of W3C Trace Context:
  * https://www.w3.org/TR/trace-context/#traceparent-header
+ *
+ * `parseTraceParent` of @opentelemetry/core 2.12 is not used. It accepts a no-break space before
+ * and after the value, and its import adds 28 ms to every start, even with tracing off.
  */
 
 /** A span in a trace, in lower-case hexadecimal digits. */

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The entry of the package's program. What an older Node cannot even parse is imported when the
- * version of Node is known, and signals are heard as soon as by `npm start`: the service's own
- * entry is the first thing to be loaded.
+ * The entry point of the package's program. Modules with syntax that older Node versions cannot
+ * parse are imported only after the version check. `start` imports main.ts first, so that signals
+ * are handled as early as with `npm start`.
  */
 import { createRequire } from 'node:module'
 
@@ -13,7 +13,7 @@ const { version, engines } = createRequire(import.meta.url)('oneflight/package.j
 const [command = 'start', ...rest] = process.argv.slice(2)
 
 if (isOlder(process.version, engines.node)) {
-  process.stderr.write(`oneflight: needs Node ${engines.node}, this is ${process.version}\n`)
+  process.stderr.write(`oneflight: requires Node ${engines.node}, found ${process.version}\n`)
   process.exitCode = 2
 } else if (command === 'start' && rest.length === 0) {
   await import('./main.ts')

@@ -1,7 +1,6 @@
 /**
- * `npm run dev`: a real PostgreSQL, the sample shop, both servers, and one batch sent over HTTP to
- * show that it works. For development alone: everything listens on 127.0.0.1 and the token secret
- * lies in a file.
+ * `npm run dev`: starts PostgreSQL with a sample database and both servers, and sends one batch.
+ * For development only: everything listens on 127.0.0.1, and a file contains the token secret.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -25,7 +24,7 @@ import { startService, type Service } from './server/service.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const DATABASE = 'shop'
-/** Made by deploy/shop.sql. */
+/** Created by deploy/shop.sql. */
 const LOGIN_ROLE = 'oneflight'
 const TOKEN_SECONDS = 30 * 24 * 3600
 
@@ -39,7 +38,7 @@ try {
 async function start (): Promise<void> {
   const state = await reachableDataDirectory('.data')
   await mkdir(state, { recursive: true })
-  say('starting PostgreSQL …')
+  print('Starting PostgreSQL …')
   const server = await startPostgres({
     major: [18, ...availableMajors()].at(-1) as number,
     dataDir: join(state, 'postgres')
@@ -55,66 +54,77 @@ async function start (): Promise<void> {
     LOGIN_ROLE
   )
   const secret = await developmentSecret(join(state, 'jwt-secret'))
-  const settings = readConfig({
-    LOG_LEVEL: 'warn',
-    // There is nobody else's data.
-    EXPLAIN: 'on',
-    // And nobody who looks away.
-    SHUTDOWN_DELAY_MS: '0',
-    ...process.env,
-    DATABASE_URL: `postgres://${LOGIN_ROLE}:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
-    JWT_SECRET: secret,
-    ANON_ROLE: 'shop_anonymous'
-  })
-  const service = await startService({
-    ...settings,
-    logger: createLogger(
-      settings.config.LOG_LEVEL,
-      process.stdout,
-      await loadPretty(process.stdout)
-    )
-  })
+  const service = await startDevelopmentService(server, secret)
   started.push(service)
   const token = signToken({
     role: 'shop_customer',
     sub: 'corner-shop',
     exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS
   }, secret)
-  await demonstrate(service, token)
-  say(`
+  await sendExample(service, token)
+  print(usage({ service, server, token }))
+}
+
+async function startDevelopmentService (server: Postgres, secret: string): Promise<Service> {
+  const settings = readConfig({
+    LOG_LEVEL: 'warn',
+    // Query plans reveal statistics, but here there are only the sample data.
+    EXPLAIN: 'on',
+    // There is no load balancer to wait for.
+    SHUTDOWN_DELAY_MS: '0',
+    ...process.env,
+    DATABASE_URL: `postgres://${LOGIN_ROLE}:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
+    JWT_SECRET: secret,
+    ANON_ROLE: 'shop_anonymous'
+  })
+  const pretty = await loadPretty(process.stdout)
+  return startService({
+    ...settings,
+    logger: createLogger(settings.config.LOG_LEVEL, process.stdout, pretty)
+  })
+}
+
+interface Started {
+  readonly service: Service
+  readonly server: Postgres
+  readonly token: string
+}
+
+function usage ({ service, server, token }: Started): string {
+  return `
 main server    ${service.url}
 admin server   ${service.adminUrl}   /metrics /live /ready /config
-reference      ${service.adminUrl}/reference   try batches in the browser
-database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   PostgreSQL,
-  data in ${server.dataDir}
+API reference  ${service.adminUrl}/reference   send batches from the browser
+database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   data directory
+               ${server.dataDir}
 
-A token for development (role shop_customer, for 30 days):
+Set a development token (role shop_customer, valid for 30 days):
 
 export TOKEN=${token}
 
-Paste it, then try:
+Then send a batch:
 
 curl ${service.url} -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '[
   {"id": "order", "op": "select", "table": "orders", "where": {"status": {"eq": "paid"}}},
   {"id": "stock", "op": "select", "table": "stock", "where": {"qty": {"gte": 100}}}
 ]'
 
-The same with tables, from the command line:
+Or use the command line, which prints tables:
 
 ONEFLIGHT_TOKEN=$TOKEN npm run -s oneflight -- run examples/transfer.json
 
-More batches to paste: examples/README.md
+More examples: examples/README.md
 
-Ctrl-C stops all of it.`)
+Press Ctrl-C to stop.`
 }
 
-/** Makes the sample shop unless an earlier start has. */
+/** Creates the sample database if it does not exist. */
 async function prepareDatabase (server: Postgres): Promise<void> {
   const admin = postgres(server.url, { max: 1, onnotice: () => {} })
   try {
-    const [known] = await admin`select from pg_database where datname = ${DATABASE}`
-    if (known !== undefined) return
-    // Under another name until it is whole: half a shop never looks like one.
+    const [existing] = await admin`select from pg_database where datname = ${DATABASE}`
+    if (existing !== undefined) return
+    // Renamed only when complete, so that an interrupted start leaves no partial database.
     await admin.unsafe(`drop database if exists ${DATABASE}_new`)
     await admin.unsafe(`create database ${DATABASE}_new`)
     const fresh = postgres(databaseUrl(server, `${DATABASE}_new`), { max: 1 })
@@ -127,12 +137,12 @@ async function prepareDatabase (server: Postgres): Promise<void> {
   }
 }
 
-/** Of a superuser. */
+/** Returns the URL for a superuser. */
 function databaseUrl ({ url }: Postgres, database = DATABASE): string {
   return url.replace(/[^/]*$/, database)
 }
 
-/** The same secret at every start, so that a token outlives a restart. */
+/** Returns the secret of an earlier start, so that tokens stay valid after a restart. */
 async function developmentSecret (file: string): Promise<string> {
   if (!existsSync(file)) {
     await writeFile(file, randomBytes(32).toString('base64url'), { mode: 0o600 })
@@ -140,26 +150,26 @@ async function developmentSecret (file: string): Promise<string> {
   return readFile(file, 'utf8')
 }
 
-async function demonstrate (service: Service, token: string): Promise<void> {
-  say(`\nPOST ${service.url}\n${lines(batch)}`)
+async function sendExample (service: Service, token: string): Promise<void> {
+  print(`\nPOST ${service.url}\n${formatOperations(batch)}`)
   const response = await fetch(service.url, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body: JSON.stringify(batch)
   })
   const answer = await response.text()
-  say(
+  print(
     `\n${response.status} ${response.statusText}\n${
       answer.replace(/\],"/g, '],\n"').replace('{"error":null,"data":{', '{"error":null,"data":{\n')
     }`
   )
 }
 
-/** One operation a line. */
-function lines (operations: readonly unknown[]): string {
+/** Formats a batch with one operation per line. */
+function formatOperations (operations: readonly unknown[]): string {
   return `[\n${operations.map(operation => `  ${JSON.stringify(operation)}`).join(',\n')}\n]`
 }
 
-function say (text: string): void {
+function print (text: string): void {
   process.stdout.write(`${text}\n`)
 }

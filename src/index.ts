@@ -1,7 +1,6 @@
 /**
- * The door of the package for programs that bring the service up themselves. What is named here is
- * stable within a major version; everything else in the package may change with any. It re-exports
- * and does nothing.
+ * The public interface of the package, for programs that start the service themselves. These
+ * exports are stable within a major version; all other modules may change at any time.
  *
  * ```ts
  * import { readConfig, startService } from 'oneflight'

@@ -1,14 +1,14 @@
 /**
- * The entry. To load the service takes most of a second, in which a signal would end the process as
- * a failure or, where this is the first process of a container, do nothing.
+ * The entry point of the service. Loading the modules takes most of a second. A signal during that
+ * time would end the process with a failure or, as the first process of a container, be ignored.
  */
 
-/** Nothing was started that had to be stopped. */
+/** Nothing was started yet that has to be stopped. */
 const leave = (): void => process.exit(0)
 process.on('SIGTERM', leave).on('SIGINT', leave)
 
 const { run } = await import('./process.ts')
-// Hears signals by itself as soon as it has begun.
+// Handles signals from here on.
 const running = run()
 process.off('SIGTERM', leave).off('SIGINT', leave)
 await running

@@ -1,16 +1,16 @@
 /**
- * `npm run migrate`, `oneflight migrate`: makes in the database what the service keeps there, for
- * the login role of DATABASE_URL. It connects by MIGRATE_DATABASE_URL where that is set, since a
- * login role should not be allowed to create schemas. Exit code 1 with one line when it cannot.
+ * `npm run migrate`, `oneflight migrate`: creates the service's own tables for the login role of
+ * DATABASE_URL. It connects with MIGRATE_DATABASE_URL if that is set, because a login role should
+ * not be able to create schemas. On failure it prints one line and exits with code 1.
  */
 import { readFile } from 'node:fs/promises'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { migrate } from './postgres/migrate.ts'
 
-// From the root of the package, which is another way from the compiled file.
+// Resolved from the package root, because the compiled file lies in another folder.
 const file = new URL('deploy/migrate.sql', import.meta.resolve('oneflight/package.json'))
 
-// As in main.ts.
+// As in process.ts.
 delete process.env['PGTARGETSESSIONATTRS']
 
 try {
@@ -19,7 +19,7 @@ try {
     process.env['MIGRATE_DATABASE_URL'] ? 'MIGRATE_DATABASE_URL' : 'DATABASE_URL'
   )
   await migrate(target, await readFile(file, 'utf8'), user)
-  process.stdout.write(`oneflight: the schema oneflight is there, and ${user} may use it\n`)
+  process.stdout.write(`oneflight: schema oneflight is ready for role ${user}\n`)
 } catch (error) {
   process.stderr.write(`oneflight: ${(error as Error).message}\n`)
   process.exitCode = 1

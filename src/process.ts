@@ -1,106 +1,131 @@
 /**
- * The process: reads the environment, starts the service or its part of it, ends with it. Nothing
- * else touches `process` (main.ts, dev.ts and migrate.ts apart).
+ * The service process: reads the environment, starts the service or its part of it, and stops it
+ * on a signal. Apart from the other entry points no file uses `process`.
  */
 import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
+import type { Logger } from 'pino'
 import { killWorkers } from './cluster/spawned-worker.ts'
 import { onOrphaned, startWorker } from './cluster/worker.ts'
 import { startPrimary } from './cluster/primary.ts'
-import { readConfig } from './config/config.ts'
-import { openLogDestination } from './server/log-destination.ts'
+import { readConfig, type Settings } from './config/config.ts'
+import { openLogDestination, type LogDestination } from './server/log-destination.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
-import { startService } from './server/service.ts'
+import { startService, type Service } from './server/service.ts'
 
-/**
- * What this process does: all of it, or with `WORKERS` from 2 on the first process and each of the
- * others their part.
- */
-const starts = { alone: startService, primary: startPrimary, worker: startWorker }
+/** The roles of a process: `single`, or with `WORKERS` from 2 on `primary` and `worker`. */
+const starts = { single: startService, primary: startPrimary, worker: startWorker }
 
-/** Here, for whatever is awaited after the start of `run` is too late for an early signal. */
+type Role = keyof typeof starts
+
+/** Awaited here, because `run` must handle signals before its first await. */
 const pretty = await loadPretty(process.stdout)
 
-/** What a terminal or a supervisor sends to a whole group of processes. */
+/** Signals that a terminal or a supervisor sends to a whole process group. */
 const GROUP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
 
+interface Process {
+  readonly config: Settings['config']
+  readonly role: Role
+  readonly logger: Logger
+  readonly output: LogDestination
+}
+
 /**
- * Starts the service; it ends by a signal. Ends the process when there is something wrong with the
- * environment, or when it cannot start.
+ * Starts the service, which a signal stops. Exits with code 1 when the environment is invalid or
+ * the service cannot start.
  */
 export async function run (): Promise<void> {
   const settings = readEnvironment()
   const { config } = settings
-  // postgres.js reads it by itself; DATABASE_URL alone counts, and its target_session_attrs is
-  // looked after by the connections.
+  // postgres.js would read it. Only DATABASE_URL counts, and the connections handle its
+  // target_session_attrs.
   delete process.env['PGTARGETSESSIONATTRS']
-  const part = config.WORKERS === 1 ? 'alone' : cluster.isPrimary ? 'primary' : 'worker'
-  const output = openLogDestination(
-    1,
-    lines => logger.warn({ lines }, 'lines of the log are lost, there was no room for them')
-  )
-  process.once('exit', () => output.finish(process.kill.bind(process, process.pid, 'SIGKILL')))
-  const common = createLogger(config.LOG_LEVEL, output, pretty)
-  const logger = part === 'worker' ? common.child({ worker: cluster.worker?.id }) : common
-
-  // The first of several processes answers no requests.
-  const telemetry = settings.tracing && part !== 'primary'
+  const role = config.WORKERS === 1 ? 'single' : cluster.isPrimary ? 'primary' : 'worker'
+  const { logger, output } = openLog(config.LOG_LEVEL, role)
+  // The primary answers no requests and has no spans.
+  const telemetry = settings.tracing && role !== 'primary'
     ? import('./server/open-telemetry.ts').then(({ startOpenTelemetry }) =>
       startOpenTelemetry(logger)
     )
     : undefined
-  const starting =
-    (async () =>
-      starts[part]({ ...settings, logger, tracerProvider: (await telemetry)?.tracerProvider }))()
+  const starting = (async () =>
+    starts[role]({ ...settings, logger, tracerProvider: (await telemetry)?.tracerProvider }))()
+  stopOnSignals({ config, role, logger, output }, async now => {
+    // A signal may arrive before everything has started.
+    await (await starting).stop(now)
+    await (await telemetry)?.stop()
+  })
+  try {
+    await starting
+  } catch (error) {
+    logger.fatal({ reason: (error as Error).message }, 'could not start the service')
+    await output.flush()
+    process.exit(1)
+  }
+}
+
+function openLog (level: string, role: Role): Pick<Process, 'logger' | 'output'> {
+  const output = openLogDestination(
+    1,
+    lines => logger.warn({ lines }, 'log lines dropped: the output was blocked or full')
+  )
+  process.once('exit', () => output.finish(process.kill.bind(process, process.pid, 'SIGKILL')))
+  const common = createLogger(level, output, pretty)
+  const logger = role === 'worker' ? common.child({ worker: cluster.worker?.id }) : common
+  return { logger, output }
+}
+
+/**
+ * Calls `stop` at the first signal or uncaught error, then exits. A second signal or error, or
+ * `SHUTDOWN_TIMEOUT_MS`, ends the process at once with exit code 1.
+ */
+function stopOnSignals (
+  { config, role, logger, output }: Process,
+  stop: Service['stop']
+): void {
   let stopping = false
-  // A second signal or error, or SHUTDOWN_TIMEOUT_MS, ends the process at once with exit code 1.
   const grace = closeWithGrace({
     delay: config.SHUTDOWN_TIMEOUT_MS,
-    // It would log whole errors.
+    // It would log error objects with their messages.
     logger: false,
-    skip: part === 'worker' ? [...GROUP_SIGNALS] : [],
-    onSecondSignal: signal => logger.fatal({ signal }, 'a second signal: the process ends at once'),
+    skip: role === 'worker' ? [...GROUP_SIGNALS] : [],
+    onSecondSignal: signal =>
+      logger.fatal({ signal }, 'second signal received: exiting immediately'),
     onSecondError: error =>
-      logger.fatal({ reason: origin(error) }, 'a second error: the process ends at once'),
-    onTimeout: delay => logger.fatal({ delay }, 'not stopped in time: the process ends at once')
+      logger.fatal({ reason: origin(error) }, 'second error: exiting immediately'),
+    onTimeout: delay => logger.fatal({ delay }, 'shutdown timed out: exiting immediately')
   }, async ({ signal, err, manual }) => {
     stopping = true
-    const unknown = signal === undefined && manual !== true
-    if (unknown) {
-      logger.fatal({ reason: origin(err) }, 'the process is in an unknown state and ends')
-    } else logger.info({ signal }, 'stopping')
+    const uncaught = signal === undefined && manual !== true
+    if (uncaught) logger.fatal({ reason: origin(err) }, 'uncaught error: stopping')
+    else logger.info({ signal }, 'stopping')
     try {
-      // A signal may come before everything has started. A process in an unknown state takes nobody
-      // any more.
-      await (await starting).stop(unknown ? 'now' : undefined)
-      await (await telemetry)?.stop()
+      // After an uncaught error the state is unknown: no new connections are accepted.
+      await stop(uncaught ? 'now' : undefined)
     } catch (error) {
-      logger.fatal({ reason: origin(error) }, 'the service cannot stop')
+      logger.fatal({ reason: origin(error) }, 'could not stop the service cleanly')
       throw error
     } finally {
       await output.flush()
     }
   })
-  // However this process ends, no worker outlives it. What SIGKILL does not let it do, they do
-  // themselves: they stop when it is gone.
-  if (part === 'primary') process.once('exit', killWorkers)
-  if (part === 'worker') {
-    // A worker may get a signal twice, from its first process and with the group, and that must not
-    // force its end: the first process does when it has to.
-    const stop = (): void => {
+  // No worker outlives the primary. If SIGKILL ends the primary, the workers stop on their own.
+  if (role === 'primary') process.once('exit', killWorkers)
+  if (role === 'worker') {
+    stopWorkerOnSignals(() => {
       if (!stopping) grace.close()
-    }
-    for (const signal of GROUP_SIGNALS) process.on(signal, stop)
-    onOrphaned(stop)
+    })
   }
+}
 
-  try {
-    await starting
-  } catch (error) {
-    logger.fatal({ reason: (error as Error).message }, 'the service cannot start')
-    await output.flush()
-    process.exit(1)
-  }
+/**
+ * A worker may receive a signal twice, from the primary and with the process group. The second one
+ * must not force its exit: the primary does that when necessary.
+ */
+function stopWorkerOnSignals (stop: () => void): void {
+  for (const signal of GROUP_SIGNALS) process.on(signal, stop)
+  onOrphaned(stop)
 }
 
 function readEnvironment (): ReturnType<typeof readConfig> {
@@ -113,7 +138,7 @@ function readEnvironment (): ReturnType<typeof readConfig> {
   }
 }
 
-/** Where an error comes from, without its message: that of the database may hold data. */
+/** Returns name and stack of an error without its message, which can contain data. */
 function origin (error: unknown): string {
   if (!(error instanceof Error)) return `a thrown ${typeof error}`
   return [error.name, ...String(error.stack).split('\n').filter(line => line.startsWith('    at '))]

@@ -1,14 +1,13 @@
 /**
- * `/reference` of the admin server: a page that shows the description of the API and sends batches.
- * It comes with all it needs and may load nothing from elsewhere, which its Content-Security-Policy
- * holds it to. What it sends goes to `/reference/try` on its own server, which hands it on to the
- * main server, so that the page needs no CORS.
+ * `/reference` of the admin server: an interactive API reference (Scalar) that sends batches. The
+ * page loads nothing from other hosts, enforced by its Content-Security-Policy. Its requests go to
+ * `/reference/try` on the admin server, which forwards them to the main server, so that the page
+ * needs no CORS.
  *
- * What is handed on are the paths of the API and nothing else, as they came: the main server
- * decides on tokens, types and sizes, as for everybody. A foreign page in a browser that reaches
- * the admin server gets nothing sent here: a batch is `application/json` alone, for which a browser
- * asks first (a preflight), and nobody answers. No answer carries headers of CORS, whatever the
- * main server says.
+ * Only the paths of the API are forwarded, unchanged: the main server checks tokens, types and
+ * sizes. Pages of other origins cannot send batches here: `application/json` requires a preflight,
+ * which the admin server does not answer. No response carries CORS headers, not even those of the
+ * main server.
  */
 import { createHash } from 'node:crypto'
 import { isIPv6, type AddressInfo } from 'node:net'
@@ -18,24 +17,45 @@ import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
 
-export interface ReferenceOptions {
+export interface ApiReferenceOptions {
   readonly config: Pick<Config, 'REQUEST_TIMEOUT_MS'>
-  /** Where the main server listens; nothing while it does not. */
+  /** Returns the address of the main server; nothing while it does not listen. */
   readonly main: () => Pick<AddressInfo, 'address' | 'port'> | null | undefined
 }
 
-/** Where the page sends its requests, followed by the path of the main server. */
+/** Base URL of the page's requests; the path on the main server follows. */
 export const tryUrl = '/reference/try'
 
-/** Longer than the main server takes to answer. */
-const MARGIN_MS = 5000
+/** Added to the request timeout of the main server, in milliseconds. */
+const TIMEOUT_MARGIN_MS = 5000
 
-async function reference (app: FastifyInstance, { config, main }: ReferenceOptions): Promise<void> {
-  let opening: Promise<Page> | undefined
-  const open = (): Promise<Page> => (opening ??= openPage())
+async function apiReference (
+  app: FastifyInstance,
+  { config, main }: ApiReferenceOptions
+): Promise<void> {
+  servePage(app)
+  // Bodies are forwarded as streams, whatever their type.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, body, done) => done(null, body))
+  const timeout = config.REQUEST_TIMEOUT_MS + TIMEOUT_MARGIN_MS
+  await app.register(replyFrom, {
+    // An idle keep-alive connection would delay the stop of the main server.
+    undici: { headersTimeout: timeout, bodyTimeout: timeout, pipelining: 0 },
+    // Nothing is retried: the page shows what happened.
+    retryMethods: [],
+    destroyAgent: true,
+    disableRequestLogging: true
+  })
+  app.post(`${tryUrl}/`, forward('/', main))
+  app.get(`${tryUrl}/health`, forward('/health', main))
+}
+
+function servePage (app: FastifyInstance): void {
+  let loading: Promise<Page> | undefined
+  const load = (): Promise<Page> => (loading ??= loadPage())
   app.get('/reference', (_request, reply) => reply.redirect('/reference/', 301))
   app.get('/reference/', async (_request, reply) => {
-    const { html, policy } = await open()
+    const { html, policy } = await load()
     return reply.type('text/html; charset=utf-8').headers({
       'content-security-policy': policy,
       'referrer-policy': 'no-referrer',
@@ -43,33 +63,21 @@ async function reference (app: FastifyInstance, { config, main }: ReferenceOptio
     }).send(html)
   })
   app.get('/reference/js/scalar.js', async (_request, reply) => {
-    const { script } = await open()
+    const { script } = await load()
     return reply.type('text/javascript; charset=utf-8').header(
       'cache-control',
       'private, max-age=3600'
     ).send(script)
   })
+}
 
-  // Bodies are passed on as they come, whatever they are, and never held.
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, body, done) => done(null, body))
-  const timeout = config.REQUEST_TIMEOUT_MS + MARGIN_MS
-  await app.register(replyFrom, {
-    // A connection that is kept alive would hold the main server for a moment when it stops.
-    undici: { headersTimeout: timeout, bodyTimeout: timeout, pipelining: 0 },
-    // A batch is never sent twice; nor is anything else, for the page shows what happened.
-    retryMethods: [],
-    destroyAgent: true,
-    disableRequestLogging: true
-  })
-  const passOn = (path: string): RouteHandlerMethod => (_request, reply) => {
+/** Forwards a request to `path` of the main server. */
+function forward (path: string, main: ApiReferenceOptions['main']): RouteHandlerMethod {
+  return (_request, reply) => {
     const address = main()
-    if (!address) return refuse(reply, NOT_SENT)
+    if (!address) return sendBadGateway(reply, NOT_SENT)
     reply.from(path, {
-      getUpstream: () =>
-        `http://${
-          isIPv6(address.address) ? `[${address.address}]` : address.address
-        }:${address.port}`,
+      getUpstream: () => urlOf(address),
       rewriteHeaders: headers =>
         Object.fromEntries(
           Object.entries(headers).filter(([name]) =>
@@ -77,22 +85,24 @@ async function reference (app: FastifyInstance, { config, main }: ReferenceOptio
           )
         ),
       onError: (reply, { error }) =>
-        refuse(
+        sendBadGateway(
           reply,
           (error.cause as NodeJS.ErrnoException | undefined)?.syscall === 'connect'
             ? NOT_SENT
-            : NOT_KNOWN
+            : UNKNOWN
         )
     })
   }
-  app.post(`${tryUrl}/`, passOn('/'))
-  app.get(`${tryUrl}/health`, passOn('/health'))
 }
 
-const NOT_SENT = 'The main server cannot be reached: nothing was sent.'
-const NOT_KNOWN = 'The main server did not answer. Whether a batch is committed is not known.'
+function urlOf ({ address, port }: Pick<AddressInfo, 'address' | 'port'>): string {
+  return `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
+}
 
-function refuse (
+const NOT_SENT = 'Cannot connect to the main server. The request was not sent.'
+const UNKNOWN = 'The main server did not respond. It is unknown whether the batch was committed.'
+
+function sendBadGateway (
   reply: { code(status: number): { send(body: object): unknown } },
   message: string
 ): void {
@@ -105,11 +115,8 @@ interface Page {
   readonly policy: string
 }
 
-/**
- * Not before somebody asks: the library is 4 MB of text, which would cost every start 0.4 s and 40
- * MB.
- */
-async function openPage (): Promise<Page> {
+/** Loads the library at the first request: its 4 MB of text cost 0.4 s and 40 MB of memory. */
+async function loadPage (): Promise<Page> {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
   const app = Fastify()
   await app.register(scalar, { routePrefix: '/reference', configuration })
@@ -134,8 +141,8 @@ const policy = [
   "frame-ancestors 'none'"
 ]
 
-/** What a batch looks like in these says nothing more; curl and fetch are shown. */
-const otherLanguages =
+/** Hidden code samples: only curl and fetch are shown. */
+const hiddenLanguages =
   ('c clojure csharp dart fsharp go http java julia kotlin node objc ocaml php powershell ' +
     'python r ruby rust swift')
     .split(' ')
@@ -146,7 +153,7 @@ const configuration: Partial<ApiReferenceConfiguration> = {
   theme: 'default',
   favicon: 'data:,',
   hiddenClients: {
-    ...Object.fromEntries(otherLanguages.map(language => [language, true])),
+    ...Object.fromEntries(hiddenLanguages.map(language => [language, true])),
     shell: ['httpie', 'wget'],
     js: ['axios', 'jquery', 'ofetch', 'xhr']
   },
@@ -161,4 +168,4 @@ const configuration: Partial<ApiReferenceConfiguration> = {
   authentication: { preferredSecurityScheme: 'bearer' }
 }
 
-export default fp(reference, { name: 'api-reference', fastify: '5.x', encapsulate: true })
+export default fp(apiReference, { name: 'api-reference', fastify: '5.x', encapsulate: true })

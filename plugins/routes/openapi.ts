@@ -1,7 +1,7 @@
 /**
- * `GET /openapi.json`: the description of the API, without a token, on the main server and on the
- * admin server. What it says is written in src/openapi/; it is put together when somebody asks for
- * the first time, and no request is ever held against it.
+ * `GET /openapi.json`: the OpenAPI document, without authentication, on the main server and on the
+ * admin server. src/openapi/ creates the document at the first request; requests are not validated
+ * against it.
  */
 import { createHash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
@@ -10,25 +10,22 @@ import { describeApi, type DescribedConfig } from '../../src/openapi/document.ts
 
 export interface OpenApiOptions {
   readonly config: DescribedConfig
-  /**
-   * Where the document says that the main server is: an URL, may be relative to that of the
-   * document.
-   */
+  /** URL of the main server in the document; may be relative to the document's own URL. */
   readonly server: string
 }
 
 async function openapi (app: FastifyInstance, { config, server }: OpenApiOptions): Promise<void> {
-  let making: ReturnType<typeof make> | undefined
+  let created: ReturnType<typeof createDocument> | undefined
   app.get('/openapi.json', async (request, reply) => {
-    const { bytes, etag } = await (making ??= make(config, server))
-    // It changes with version and configuration alone, but when these do, at once.
+    const { bytes, etag } = await (created ??= createDocument(config, server))
+    // A new version or configuration changes the document at once, hence no-cache.
     reply.header('etag', etag).header('cache-control', 'no-cache')
     if (request.headers['if-none-match'] === etag) return reply.code(304).send()
     return reply.type('application/json; charset=utf-8').send(bytes)
   })
 }
 
-async function make (
+async function createDocument (
   config: DescribedConfig,
   server: string
 ): Promise<{ readonly bytes: Buffer, readonly etag: string }> {

@@ -1,23 +1,22 @@
 /**
- * What the processes of one service say to each other when there are several (`WORKERS`), beside
- * signals. Nothing is sent or decided here.
+ * Messages between the primary process and its workers (`WORKERS` from 2 on).
  */
 import type { Snapshot } from '../transaction/observer.ts'
 
-/** The first process to a worker. */
+/** From the primary to a worker. */
 export interface ToWorker {
-  readonly word: Question
+  readonly type: Question
   readonly id: number
 }
 
-/** What has it counted; does the database answer it. */
+/** Asks for the worker's metrics, or whether its database responds. */
 export type Question = 'metrics' | 'reachable'
 
-/** A worker to the first process. */
+/** From a worker to the primary. */
 export type ToPrimary =
-  | { readonly word: 'serving' }
-  /** It takes no new connection from now on, for whatever reason. */
-  | { readonly word: 'leaving' }
-  /** With the id of the question; at its end without being asked. */
-  | { readonly word: 'metrics', readonly id?: number, readonly metrics: Snapshot }
-  | { readonly word: 'reachable', readonly id: number, readonly reachable: boolean }
+  | { readonly type: 'serving' }
+  /** The worker accepts no more connections. */
+  | { readonly type: 'leaving' }
+  /** With the id of the question, or without one before the worker exits. */
+  | { readonly type: 'metrics', readonly id?: number, readonly metrics: Snapshot }
+  | { readonly type: 'reachable', readonly id: number, readonly reachable: boolean }

@@ -1,135 +1,80 @@
 /**
- * The first of several processes (`WORKERS` from 2 on): it makes the workers, replaces them, stops
- * them, and has the one admin server. It runs no batch and knows no database. How it hears of
- * signals, and how it ends, is not known here.
+ * The primary process (`WORKERS` from 2 on): supervises the workers and runs the admin server. It
+ * runs no batch and connects to no database.
+ *
+ * Workers let one container use several cores without a load balancer in front of it, and one admin
+ * server report their metrics as one sum. Replicas need both a balancer and a scrape of each
+ * process; with an orchestrator that provides them, `WORKERS=1` is enough.
  */
 import cluster, { type Address } from 'node:cluster'
-import { setTimeout as delay } from 'node:timers/promises'
 import { buildAdmin, listenAdmin, type NotReadyReason } from '../server/admin.ts'
 import type { AppOptions } from '../server/app.ts'
-import { spawnWorker, type WorkerProcess } from './spawned-worker.ts'
-import { createClusterMetrics } from './metrics.ts'
 import type { Service } from '../server/service.ts'
+import { createClusterMetrics } from './metrics.ts'
+import type { WorkerProcess } from './spawned-worker.ts'
+import { createWorkerSet } from './worker-set.ts'
 
 /**
- * Connections of a worker beside POOL_SIZE: the probe, the deletion of expired keys, two to ask
- * what became of lost batches.
+ * Connections of a worker beside POOL_SIZE: one for the health check, one to delete expired keys,
+ * two to look up the outcome of lost batches.
  */
-const BESIDE_POOL = 4
+const EXTRA_CONNECTIONS = 4
 
 /**
- * From a worker that ended without ever having served to the next; it doubles each time, up to the
- * longest.
- */
-const FIRST_PAUSE_MS = 250
-const LONGEST_PAUSE_MS = 10_000
-
-/**
- * Starts the admin server and the workers; resolves when one of them serves. Throws when the admin
+ * Starts the admin server and the workers; resolves when one worker serves. Throws when the admin
  * server or the first worker cannot start.
  */
 export async function startPrimary (
   { config, logger }: AppOptions
 ): Promise<Pick<Service, 'stop'>> {
-  const totals = await createClusterMetrics()
-  const members = new Set<WorkerProcess>()
-  const halt = new AbortController()
-  const { signal: halted } = halt
-  let failed = false
-  /** Of the last worker that listens: all of them share it. */
+  const metrics = await createClusterMetrics()
+  const workers = createWorkerSet(logger, metrics)
+  /** Of the last worker that listens: all workers share one address. */
   let main: Address | undefined
   cluster.on('listening', (_worker, address) => {
     main = address
   })
-
-  const employ = (): WorkerProcess => {
-    const member = spawnWorker(totals.take)
-    members.add(member)
-    member.ended.then(end => {
-      members.delete(member)
-      totals.end(member.id)
-      // One that has not served yet ends in any way, and has left nothing undone.
-      const well = halted.aborted && (end.code === 0 || !member.state.served)
-      failed ||= halted.aborted && !well
-      if (!well) {
-        logger.error(
-          { worker: member.id, ...end },
-          halted.aborted ? 'a worker did not stop as it should' : 'a worker has ended'
-        )
-      }
-    })
-    return member
-  }
-  /** Replaces a worker whenever it leaves: at once, unless it never served. */
-  const keep = async (first: WorkerProcess): Promise<void> => {
-    let pause = FIRST_PAUSE_MS
-    for (let member = first; ; member = employ()) {
-      await member.left
-      const { served } = member.state
-      await delay(served ? 0 : pause, undefined, { signal: halted }).catch(() => {})
-      if (halted.aborted) return
-      pause = served ? FIRST_PAUSE_MS : Math.min(2 * pause, LONGEST_PAUSE_MS)
-    }
-  }
-
   const admin = buildAdmin({
     config,
     logger,
     async scrape () {
-      await Promise.all(serving(members).map(member => member.ask('metrics')))
-      return totals.scrape()
+      await Promise.all(workers.serving().map(worker => worker.ask('metrics')))
+      return metrics.scrape()
     },
     main: () => main,
-    notReadyReason: async () => halted.aborted ? 'stopping' : hindranceOf(serving(members))
+    notReadyReason: async () =>
+      workers.isStopping() ? 'stopping' : notReadyReason(workers.serving())
   })
   try {
     await listenAdmin(admin, config)
     // Structured clones: JSON has no NaN, which a metric may be.
     cluster.setupPrimary({ serialization: 'advanced' })
-    const first = employ()
-    // When it cannot start, neither can the others; it has said why. Had it been ended by a signal,
-    // this process will hear of it, too.
-    const end = await first.started
-    if (end !== undefined && end.code !== 0 && end.signal === null) {
-      throw new Error('the first worker cannot start')
-    }
-    const others = Array.from({ length: config.WORKERS - 1 }, employ)
-    for (const member of [first, ...others]) keep(member)
+    await workers.start(config.WORKERS)
   } catch (error) {
     await admin.close()
     throw error
   }
-  const connections = config.WORKERS * (config.POOL_SIZE + BESIDE_POOL)
+  const connections = config.WORKERS * (config.POOL_SIZE + EXTRA_CONNECTIONS)
   logger.info(
     { workers: config.WORKERS, pool_size: config.POOL_SIZE, connections },
-    'limits are those of each worker; connections is what the database has to allow'
+    'limits apply to each worker; connections is the maximum of all workers together'
   )
   return {
     async stop () {
-      halt.abort()
-      const all = [...members]
-      for (const member of all) member.stop()
-      await Promise.all(all.map(member => member.ended))
-      // The last one, as in a single process.
+      const clean = await workers.stop()
+      // The admin server stops last, as in a single process.
       await admin.close()
-      if (failed) throw new Error('a worker did not stop as it should')
+      if (!clean) throw new Error('worker did not stop cleanly')
     }
   }
 }
 
-function serving (members: ReadonlySet<WorkerProcess>): readonly WorkerProcess[] {
-  return [...members].filter(({ state }) => state.serves)
-}
-
-/**
- * Nothing, as long as one worker has a database. One that hangs does not delay the answer of the
- * others.
- */
-async function hindranceOf (
+/** Ready as soon as one worker reaches the database. Workers that hang do not delay that answer. */
+async function notReadyReason (
   workers: readonly WorkerProcess[]
 ): Promise<NotReadyReason | undefined> {
   const { promise, resolve } = Promise.withResolvers<NotReadyReason | undefined>()
-  const answers = workers.map(member => member.ask('reachable'))
+  const answers = workers.map(worker => worker.ask('reachable'))
   for (const answer of answers) {
     answer.then(reachable => {
       if (reachable === true) resolve(undefined)

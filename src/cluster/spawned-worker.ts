@@ -1,54 +1,61 @@
 /**
- * One of several workers, seen from the first process: its life from fork to end, and questions to
- * it. Whether it is replaced is not decided here.
+ * A worker process as the primary sees it: its state from fork to exit, and questions to it.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { Question, ToPrimary, ToWorker } from './messages.ts'
 import type { Snapshot } from '../transaction/observer.ts'
 
 export interface WorkerProcess {
-  /** 1, 2, …; never given twice. */
+  /** 1, 2, …; never reused. */
   readonly id: number
-  readonly state: { readonly serves: boolean, readonly served: boolean }
-  /** Resolves when it serves; when it ends before, with its end. */
+  readonly state: WorkerState
+  /** Resolves when the worker serves; with its exit if it exits before. */
   readonly started: Promise<WorkerExit | undefined>
-  /** Resolves when it takes no connections any longer. */
+  /** Resolves when the worker accepts no more connections. */
   readonly left: Promise<unknown>
-  /** Resolves when nothing is left of it and everything that it said was heard. */
+  /** Resolves after the exit, when the worker's last message was received. */
   readonly ended: Promise<WorkerExit>
   /**
-   * Resolves when it has answered: whether the database answers it, for `metrics` true; undefined
-   * when there is no answer in time.
+   * Resolves to true or false for `reachable`, to true for `metrics`, and to undefined when the
+   * worker does not answer in time.
    */
   ask(question: Question): Promise<boolean | undefined>
   /**
-   * Tells it to finish its batches and end. It may be told again, or by others: a signal often goes
-   * to all processes of a group.
+   * Tells the worker to finish its batches and exit. A worker may receive the signal twice, because
+   * signals often go to a whole process group.
    */
   stop(): void
 }
 
-/** How a process ended; both are null when it could not even be made. */
+interface WorkerState {
+  readonly serves: boolean
+  /** True once the worker has served. */
+  readonly served: boolean
+}
+
+/** Both are null when the process could not be created. */
 export interface WorkerExit {
   readonly code: number | null
   readonly signal: string | null
 }
 
-/** Longest wait for an answer. Less than a scrape is given, and long enough for a busy worker. */
-const PATIENCE_MS = 2000
+/**
+ * Maximum time, in milliseconds, to wait for an answer: less than the timeout of a scrape, and
+ * enough for a busy worker.
+ */
+const ANSWER_TIMEOUT_MS = 2000
 
-/** Makes a worker. `onMetrics` hears its counts whenever it tells them. */
+/** Spawns a worker. `onMetrics` receives each metrics snapshot that it sends. */
 export function spawnWorker (
-  onMetrics: (member: number, metrics: Snapshot) => void
+  onMetrics: (worker: number, metrics: Snapshot) => void
 ): WorkerProcess {
   const worker = cluster.fork()
   const state = { serves: false, served: false }
   const serving = Promise.withResolvers<undefined>()
   const leaving = Promise.withResolvers<void>()
-  const waiting = new Map<number, (answer: boolean | undefined) => void>()
-  let asked = 0
+  const questions = createQuestions(worker)
   worker.on('message', (message: ToPrimary) => {
-    switch (message.word) {
+    switch (message.type) {
       case 'serving':
         state.serves = state.served = true
         serving.resolve(undefined)
@@ -59,16 +66,16 @@ export function spawnWorker (
         break
       case 'metrics':
         onMetrics(worker.id, message.metrics)
-        if (message.id !== undefined) waiting.get(message.id)?.(true)
+        if (message.id !== undefined) questions.answer(message.id, true)
         break
       case 'reachable':
-        waiting.get(message.id)?.(message.reachable)
+        questions.answer(message.id, message.reachable)
     }
   })
-  const ended = endOf(worker)
+  const ended = waitForEnd(worker)
   ended.then(() => {
     state.serves = false
-    for (const resolve of waiting.values()) resolve(undefined)
+    questions.abandon()
   })
   return {
     id: worker.id,
@@ -76,37 +83,55 @@ export function spawnWorker (
     started: Promise.race([serving.promise, ended]),
     left: Promise.race([leaving.promise, ended]),
     ended,
-    async ask (question) {
-      const id = ++asked
-      const { promise, resolve } = Promise.withResolvers<boolean | undefined>()
-      waiting.set(id, resolve)
-      const timer = setTimeout(() => resolve(undefined), PATIENCE_MS)
-      worker.send({ word: question, id } satisfies ToWorker, () => {})
-      return promise.finally(() => {
-        clearTimeout(timer)
-        waiting.delete(id)
-      })
-    },
+    ask: questions.ask,
     stop: () => worker.kill('SIGTERM')
   }
 }
 
-async function endOf (worker: Worker): Promise<WorkerExit> {
-  // Told when it could not be made, and when a connection cannot be handed to it because it has
-  // just ended.
+interface Questions extends Pick<WorkerProcess, 'ask'> {
+  answer(id: number, answer: boolean): void
+  /** Resolves all open questions without an answer. */
+  abandon(): void
+}
+
+function createQuestions (worker: Worker): Questions {
+  const open = new Map<number, (answer: boolean | undefined) => void>()
+  let lastId = 0
+  return {
+    async ask (question) {
+      const id = ++lastId
+      const { promise, resolve } = Promise.withResolvers<boolean | undefined>()
+      open.set(id, resolve)
+      const timer = setTimeout(() => resolve(undefined), ANSWER_TIMEOUT_MS)
+      worker.send({ type: question, id } satisfies ToWorker, () => {})
+      return promise.finally(() => {
+        clearTimeout(timer)
+        open.delete(id)
+      })
+    },
+    answer: (id, answer) => open.get(id)?.(answer),
+    abandon () {
+      for (const resolve of open.values()) resolve(undefined)
+    }
+  }
+}
+
+async function waitForEnd (worker: Worker): Promise<WorkerExit> {
+  // Emitted when the process cannot be created, and when a connection cannot be passed to it
+  // because it has just exited.
   worker.on('error', () => {})
   const { pid } = worker.process
   if (pid === undefined) return { code: null, signal: null }
   const exit = Promise.withResolvers<WorkerExit>()
-  const silence = Promise.withResolvers<void>()
+  const disconnected = Promise.withResolvers<void>()
   worker.once('exit', (code, signal) => exit.resolve({ code, signal }))
-  // What it said last may be heard after its exit, but not after this.
-  worker.once('disconnect', silence.resolve)
-  await silence.promise
+  // The last message may arrive after 'exit', but not after 'disconnect'.
+  worker.once('disconnect', disconnected.resolve)
+  await disconnected.promise
   return exit.promise
 }
 
-/** Ends what is left of all workers, at once. */
+/** Kills all remaining workers at once. */
 export function killWorkers (): void {
   for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
     worker.kill('SIGKILL')

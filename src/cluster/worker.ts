@@ -1,7 +1,6 @@
 /**
- * One of several workers, seen from inside: it serves the main port, which it shares with the
- * others, and tells the first process how it is. It has no admin server, and does not end the
- * process.
+ * The part of a service that runs in a worker process: the main server, on a port that all workers
+ * share. The primary process has the admin server. This file does not end the process.
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { AppOptions } from '../server/app.ts'
@@ -10,45 +9,42 @@ import type { Database } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
 import { startMain, type Service } from '../server/service.ts'
 
-/**
- * Starts the main server and answers the questions of the first process. Throws when it cannot
- * listen.
- */
+/** Starts the main server and answers the primary's questions. Throws when it cannot listen. */
 export async function startWorker (options: AppOptions): Promise<Pick<Service, 'stop'>> {
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const { probe } = app.getDecorator<Database>('database')
   self().on('message', async (message: ToWorker) => {
-    if (message.word === 'metrics') {
-      tell({ word: 'metrics', id: message.id, metrics: await snapshot() })
+    if (message.type === 'metrics') {
+      send({ type: 'metrics', id: message.id, metrics: await snapshot() })
     }
-    if (message.word === 'reachable') {
-      tell({ word: 'reachable', id: message.id, reachable: await probe.reachable() })
+    if (message.type === 'reachable') {
+      send({ type: 'reachable', id: message.id, reachable: await probe.reachable() })
     }
   })
-  await tell({ word: 'serving' })
+  await send({ type: 'serving' })
   return {
     async stop (now) {
-      await tell({ word: 'leaving' })
+      await send({ type: 'leaving' })
       await stop(now)
-      // Sums shall not shrink when it is gone.
-      await tell({ word: 'metrics', metrics: await snapshot() })
+      // The primary keeps them: counters must not decrease when a worker exits.
+      await send({ type: 'metrics', metrics: await snapshot() })
     }
   }
 }
 
-/** Calls `stop` when the first process is gone. */
+/** Calls `stop` when the primary process is gone. */
 export function onOrphaned (stop: () => void): void {
   const worker = self()
   worker.once('disconnect', () => {
-    // Node would end this process at once, in the middle of its batches.
+    // Otherwise Node ends this process at once, while batches are running.
     worker.exitedAfterDisconnect = true
     stop()
   })
 }
 
-/** Resolves when it is sent; or when nobody is there to hear it, which `disconnect` tells. */
-async function tell (message: ToPrimary): Promise<void> {
+/** Resolves when the message is sent, or cannot be sent because the primary is gone. */
+async function send (message: ToPrimary): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   self().send(message, () => resolve())
   await promise

@@ -1,8 +1,6 @@
 /**
- * Under which account a development PostgreSQL server runs, and what that account can reach.
- *
- * In charge of: PostgreSQL refuses to run as root, so root lends the server another account.
- * Refuses to: create accounts or change the rights of directories it did not make.
+ * The account of a development PostgreSQL server. PostgreSQL refuses to run as root, so root runs
+ * it under another existing account.
  */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -12,19 +10,19 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** An account from /etc/passwd; `undefined` everywhere stands for the account of this process. */
+/** An account from /etc/passwd; `undefined` is the account of this process. */
 export interface Account {
   readonly name: string
   readonly uid: number
   readonly gid: number
 }
 
-/** Accounts a root process may lend to the server, the best first. */
-const lendable = ['postgres', 'nobody']
+/** Accounts that root may run the server under, in order of preference. */
+const CANDIDATES = ['postgres', 'nobody']
 
 /**
- * The account the server runs under: `undefined` (our own) unless we are root, then `postgres`,
- * else `nobody`. Throws when root finds neither in the file `passwd`.
+ * Returns the account of the server: for root `postgres` or else `nobody`, otherwise `undefined`.
+ * Throws when the file `passwd` has neither.
  */
 export function serverAccount (
   uid = process.getuid?.(),
@@ -32,19 +30,19 @@ export function serverAccount (
 ): Account | undefined {
   if (uid !== 0) return undefined
   const accounts = readFileSync(passwd, 'utf8').split('\n').map(line => line.split(':'))
-  for (const name of lendable) {
+  for (const name of CANDIDATES) {
     const fields = accounts.find(([candidate]) => candidate === name)
     if (fields !== undefined) return { name, uid: Number(fields[2]), gid: Number(fields[3]) }
   }
   throw new Error(
-    'PostgreSQL does not run as root, and there is no user "postgres" or "nobody" to run it as'
+    'PostgreSQL cannot run as root, and there is no user "postgres" or "nobody" to run it as'
   )
 }
 
 /**
- * Spawn options that run a child as `account`. The working directory is `/` because the caller's
- * own may be closed to that account, and the environment is bare because a stray PGDATA or LC_ALL
- * changes what initdb makes.
+ * Returns spawn options to run a child as `account`. The working directory is `/`, because the
+ * account may have no access to the caller's. The environment is minimal, because PGDATA or LC_ALL
+ * would change the result of initdb.
  */
 export function as (account: Account | undefined) {
   const env = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' }
@@ -53,15 +51,15 @@ export function as (account: Account | undefined) {
     : { cwd: '/', env, uid: account.uid, gid: account.gid }
 }
 
-/** Makes `account` the owner of `path` (we stay it when there is no such account). */
+/** Makes `account` the owner of `path`. */
 export function give (path: string, account: Account | undefined): Promise<void> {
-  const { uid, gid } = account ?? { uid: -1, gid: -1 } // -1 leaves the owner as it is
+  const { uid, gid } = account ?? { uid: -1, gid: -1 } // -1 keeps the owner
   return chown(path, uid, gid)
 }
 
 /**
- * Whether `account` can enter `directory`; asked of the kernel, since mode bits alone do not know
- * ACLs or mounts.
+ * Returns whether `account` can enter `directory`. Tested in a child process, because mode bits do
+ * not show ACLs or mount options.
  */
 export function reaches (account: Account | undefined, directory: string): Promise<boolean> {
   return run('/bin/sh', ['-c', 'test -d "$1" && test -x "$1"', 'sh', directory], as(account)).then(
@@ -71,8 +69,8 @@ export function reaches (account: Account | undefined, directory: string): Promi
 }
 
 /**
- * The first temporary directory that `account` can enter and whose path leaves room for a unix
- * socket (107 bytes on Linux, 103 on macOS). Throws when there is none.
+ * Returns the first temporary directory that `account` can enter and whose path is short enough for
+ * a Unix socket (107 bytes on Linux, 103 on macOS). Throws when there is none.
  */
 export async function scratchDirectory (
   account: Account | undefined,
@@ -82,8 +80,8 @@ export async function scratchDirectory (
     if (Buffer.byteLength(candidate) <= 60 && await reaches(account, candidate)) return candidate
   }
   throw new Error(
-    `no temporary directory that PostgreSQL can use: ${
+    `no temporary directory that PostgreSQL can use among ${
       candidates.join(', ')
-    } (too long, or closed to its user); set TMPDIR`
+    } (path too long, or not accessible to its user): set TMPDIR`
   )
 }

@@ -1,9 +1,7 @@
 /**
- * Where the PostgreSQL programs are that npm installed, made ready to run.
- *
- * In charge of: finding them for this platform, restoring their library links when install scripts
- * were blocked, and copying them where the server's account can read them (the project may lie in a
- * home closed to others). Refuses to: download anything.
+ * Finds the PostgreSQL programs that npm installed for this platform. Restores their library links
+ * when install scripts were blocked, and copies them when the server's account cannot read them,
+ * for example in a project below /root.
  */
 import { execFile } from 'node:child_process'
 import { cp, lstat, mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises'
@@ -14,32 +12,27 @@ import { as, type Account } from './account.ts'
 
 const run = promisify(execFile)
 
-/** Every major this project supports, oldest first. */
+/** Supported major versions, oldest first. */
 const majors = [14, 15, 16, 17, 18] as const
 
-/**
- * An installed package: `native` holds `bin`, `lib` and `share`; `version` is the package's own.
- */
+/** An installed package: `native` contains `bin`, `lib` and `share`. */
 export interface Installed {
   readonly native: string
   readonly version: string
 }
 
-/** The majors whose binaries npm installed for this platform, oldest first. */
+/** Returns the major versions installed for this platform, oldest first. */
 export function availableMajors (): number[] {
   return majors.filter(major => packageDirectory(major) !== undefined)
 }
 
-/**
- * The installed package of `major`; throws one line that names the way out when there is none for
- * this platform.
- */
+/** Returns the installed package of `major`. Throws when there is none for this platform. */
 export async function installedPackage (major: number): Promise<Installed> {
   const directory = packageDirectory(major)
   if (directory === undefined) {
     throw new Error(
-      `no embedded PostgreSQL ${major} for ${process.platform}-${process.arch}: point ` +
-        'TEST_DATABASE_URL (tests) or DATABASE_URL (service) to a server of yours'
+      `no embedded PostgreSQL ${major} for ${process.platform}-${process.arch}: ` +
+        'set TEST_DATABASE_URL (tests) or DATABASE_URL (service) to use another server'
     )
   }
   const { version } = JSON.parse(await readFile(join(directory, 'package.json'), 'utf8')) as {
@@ -49,16 +42,16 @@ export async function installedPackage (major: number): Promise<Installed> {
 }
 
 /**
- * A directory with `bin`, `lib` and `share` that `account` can run: the package itself, else a copy
- * in `scratch` (one per version and owner, 60 MB, shared by parallel starts). Throws when the
- * programs do not run here at all.
+ * Returns a directory with programs that `account` can run: the package, or a copy in `scratch`
+ * (one per version and owner, 60 MB, shared by parallel starts). Throws when the programs do not
+ * run on this system.
  */
 export async function runnableBinaries (
   { native, version }: Installed,
   account: Account | undefined,
   scratch: string
 ): Promise<string> {
-  // a read-only node_modules: the copy gets its links
+  // Fails in a read-only node_modules; the copy then gets the links.
   await restoreLinks(native).catch(() => undefined)
   if (await runs(native, account)) return native
   const copy = join(scratch, `oneflight-postgres-${version}-${process.getuid?.()}`)
@@ -67,7 +60,7 @@ export async function runnableBinaries (
   if (await runs(copy, account)) return copy
   throw new Error(
     `the embedded PostgreSQL ${version} does not run on this system (its C library?): ` +
-      'point TEST_DATABASE_URL (tests) or DATABASE_URL (service) to a server of yours'
+      'set TEST_DATABASE_URL (tests) or DATABASE_URL (service) to use another server'
   )
 }
 
@@ -83,8 +76,8 @@ function packageDirectory (major: number): string | undefined {
 }
 
 /**
- * npm packages cannot hold symbolic links: the package lists them, with paths that begin with
- * `native/`.
+ * Creates the symbolic links that npm packages cannot contain. The package lists them with paths
+ * that begin with `native/`.
  */
 async function restoreLinks (native: string): Promise<void> {
   const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
@@ -108,14 +101,14 @@ async function runs (directory: string, account: Account | undefined): Promise<b
   )
 }
 
-/** A copy in a directory open to all is trusted only when nobody else can have put it there. */
+/** Trusts a copy in a shared directory only if no other user can have created it. */
 async function isOurs (directory: string): Promise<boolean> {
   const stat = await lstat(directory).catch(() => undefined)
   return stat !== undefined && stat.isDirectory() && stat.uid === process.getuid?.() &&
     (stat.mode & 0o022) === 0
 }
 
-/** Copies under a temporary name first, so that a parallel start never sees half a copy. */
+/** Copies under a temporary name first, so that a parallel start never sees a partial copy. */
 async function makeCopy (
   native: string,
   copy: string,
@@ -129,11 +122,10 @@ async function makeCopy (
     await run('chmod', ['-R', 'u+rwX,go+rX,go-w', fresh])
     await run('chmod', ['a+x', join(fresh, 'bin', 'initdb'), join(fresh, 'bin', 'postgres')])
     await rename(fresh, copy).catch(async () => {
-      // A parallel start was faster. Which one is, is chance, and with it whether a test comes
-      // through here:
+      // A parallel start was faster, which a test cannot force.
       /* c8 ignore next */
       if (await isOurs(copy) && await runs(copy, account)) return
-      await rename(copy, join(own, 'broken')) // a cleaner of temporary files has been there
+      await rename(copy, join(own, 'broken')) // temporary files were cleaned up
       await rename(fresh, copy)
     })
   } finally {

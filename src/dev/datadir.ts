@@ -1,9 +1,7 @@
 /**
- * The data directory of a development server: made once, kept between starts, never shared by two
- * servers.
- *
- * In charge of: initdb, the check of its major, and leftovers of a server that was killed. Refuses
- * to: delete or overwrite anything it did not make, or to upgrade a cluster of another major.
+ * The data directory of a development server: created by initdb, kept between starts, and never
+ * shared by two servers. Existing files are not overwritten, and data of another major version is
+ * not upgraded.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -17,24 +15,21 @@ import { as, give, reaches, serverAccount, type Account } from './account.ts'
 
 const run = promisify(execFile)
 
-/**
- * A server that was just told to stop, or lost its parent, gets this long (ms) to leave its
- * directory.
- */
-const LEAVING = 2000
+/** How long, in milliseconds, a server that is stopping may still use the directory. */
+const STOPPING_MS = 2000
 
 export interface DataDirectory {
   readonly dataDir: string
   readonly major: number
   readonly bin: string
   readonly account: Account | undefined
-  /** Whether initdb flushes to disk; a throw-away cluster need not. */
+  /** False for temporary data: initdb then skips the flush to disk. */
   readonly durable: boolean
 }
 
 /**
- * `preferred` when the server's account can reach it, else a stable place of the same meaning under
- * /var/tmp (a project in /root, started by root, is closed to the account that runs the server).
+ * Returns `preferred` if the server's account can reach it, otherwise a fixed directory for that
+ * path under /var/tmp. The account cannot reach a project of root below /root.
  */
 export async function reachableDataDirectory (
   preferred: string,
@@ -52,9 +47,9 @@ export async function reachableDataDirectory (
 }
 
 /**
- * Leaves a cluster of `major` in `dataDir` that a server may be started on: an existing one as it
- * is, else a new one. Throws when the directory is out of the server's reach, or holds another
- * major, other files, or a server that runs.
+ * Prepares `dataDir` for a server: runs initdb unless it contains data. Throws when the server's
+ * account cannot reach the directory, when it contains other files or data of another major
+ * version, or when a server is running on it.
  */
 export async function prepareDataDirectory (wanted: DataDirectory): Promise<void> {
   const { dataDir, major, account } = wanted
@@ -62,27 +57,24 @@ export async function prepareDataDirectory (wanted: DataDirectory): Promise<void
   await mkdir(parent, { recursive: true })
   if (!await reaches(account, parent)) {
     throw new Error(
-      `${parent} is closed to the user that runs PostgreSQL: name another data directory`
+      `${parent} is not accessible to the user that runs PostgreSQL: choose another data directory`
     )
   }
   const version = await readIfPresent(join(dataDir, 'PG_VERSION'))
   if (version === undefined) return initialise(wanted)
   if (version.trim() !== String(major)) {
     throw new Error(
-      `${dataDir} holds data of PostgreSQL ${version.trim()}, not ${major}: start that ` +
-        'major, or name another directory'
+      `${dataDir} contains data of PostgreSQL ${version.trim()}, not ${major}: start that ` +
+        'version, or choose another directory'
     )
   }
   await releaseLock(dataDir)
 }
 
-/**
- * initdb works beside the directory and the result is renamed into place: half a cluster never
- * looks like one.
- */
+/** Runs initdb in a temporary directory and renames it, so that no partial cluster is left. */
 async function initialise ({ dataDir, bin, account, durable }: DataDirectory): Promise<void> {
   if ((await readdir(dataDir).catch(() => [])).length > 0) {
-    throw new Error(`${dataDir} is not empty and holds no PostgreSQL data`)
+    throw new Error(`${dataDir} is not empty and contains no PostgreSQL data`)
   }
   const fresh = await mkdtemp(`${dataDir}.new-`)
   try {
@@ -105,13 +97,13 @@ async function initialise ({ dataDir, bin, account, durable }: DataDirectory): P
 }
 
 /**
- * PostgreSQL itself ignores a postmaster.pid whose process is gone, but not one whose number
- * meanwhile belongs to a stranger (usual after a container restart): that file is removed. Throws
- * when a server really runs on the directory.
+ * Removes a postmaster.pid whose process id now belongs to another program, which is common after a
+ * container restart. PostgreSQL ignores only a file whose process does not exist. Throws when a
+ * server is running on the directory.
  */
 async function releaseLock (dataDir: string): Promise<void> {
   const file = join(dataDir, 'postmaster.pid')
-  const deadline = Date.now() + LEAVING
+  const deadline = Date.now() + STOPPING_MS
   for (;;) {
     const lock = await readIfPresent(file)
     if (lock === undefined) return
@@ -124,7 +116,7 @@ async function releaseLock (dataDir: string): Promise<void> {
     if (!answers.includes(true)) return rm(file, { force: true })
     if (Date.now() > deadline) {
       throw new Error(
-        `a PostgreSQL server (process ${pid}, port ${port}) already runs on ${dataDir}: ` +
+        `a PostgreSQL server (process ${pid}, port ${port}) is already running on ${dataDir}: ` +
           'stop it first'
       )
     }

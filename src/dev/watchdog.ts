@@ -1,19 +1,17 @@
 /**
- * A shell between this process and a PostgreSQL server, so that no server outlives the process that
- * wanted it.
- *
- * In charge of: starting the server outside the terminal's process group (Ctrl-C is for us to
- * handle), and ending it when the pipe to us closes, which the kernel does whatever we died of,
- * SIGKILL included. Refuses to: install signal or exit handlers in this process.
+ * A shell between this process and a PostgreSQL server that stops the server when this process
+ * ends, even by SIGKILL: the kernel then closes the pipe to the shell. The server runs outside of
+ * the terminal's process group, so that Ctrl-C reaches only this process. No signal or exit
+ * handlers are installed in this process.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { as, type Account } from './account.ts'
 
 /**
- * $1 is the directory to remove with the server, $2 another one or ''; the rest is the server's
- * command. The guard first ignores TERM, because the main shell ends it with TERM once the server
- * is gone.
+ * $1 is the directory to remove with the server, $2 a second one or ''; the rest is the server's
+ * command. The guard ignores TERM after the pipe has closed, because the main shell sends TERM when
+ * the server has stopped.
  */
 const script = `
 exec 3<&0 </dev/null
@@ -41,25 +39,27 @@ exit $status
 `
 
 export interface Guarded {
-  /** Settles when the server has ended; never rejects. */
+  /** Settles when the server has stopped; never rejects. */
   readonly ended: Promise<void>
-  /** Whether it has ended. */
   hasEnded(): boolean
-  /** Makes the guard end the server without mercy (SIGQUIT, after 8 s SIGKILL). */
+  /** Stops the server by SIGQUIT, and by SIGKILL after 8 s. */
   abort(): void
-  /** From here on the server keeps this process alive (it does not before). */
+  /** Makes the server keep this process alive from now on. */
   hold(): void
 }
 
-/**
- * Starts `command` as `account`, its output going to the file descriptor `log`; `remove` are
- * directories to delete if we die.
- */
+export interface GuardOptions {
+  readonly account: Account | undefined
+  /** File descriptor for the output. */
+  readonly log: number
+  /** Directories to delete if this process ends before the server; the second may be ''. */
+  readonly remove: readonly [string, string]
+}
+
+/** Starts `command` under the guard. */
 export function startGuarded (
   command: readonly string[],
-  account: Account | undefined,
-  log: number,
-  remove: readonly [string, string]
+  { account, log, remove }: GuardOptions
 ): Guarded {
   const shell: ChildProcess = spawn('/bin/sh', ['-c', script, 'sh', ...remove, ...command], {
     ...as(account),
@@ -67,21 +67,21 @@ export function startGuarded (
     stdio: ['pipe', log, log]
   })
   const pipe = shell.stdin as Socket
-  let over = false
+  let exited = false
   const ended = new Promise<void>(resolve => {
     const end = () => {
-      over = true
+      exited = true
       resolve()
     }
     shell.once('exit', end)
-    // no /bin/sh, or no right to change the user: the log stays empty and the start fails
+    // No /bin/sh, or no permission to change the user: the log stays empty and the start fails.
     shell.once('error', end)
   })
   shell.unref()
   pipe.unref()
   return {
     ended,
-    hasEnded: () => over,
+    hasEnded: () => exited,
     abort: () => {
       pipe.destroy()
     },

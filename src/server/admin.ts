@@ -1,36 +1,36 @@
 /**
- * The admin server: metrics, liveness, readiness, the running configuration, and a page to try
- * batches. Never public; without authentication.
+ * The admin server: metrics, liveness, readiness, the running configuration and the API reference.
+ * It has no authentication and must not be public.
  */
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import apiReference, {
+  tryUrl,
+  type ApiReferenceOptions
+} from '../../plugins/routes/api-reference.ts'
 import openapi from '../../plugins/routes/openapi.ts'
-import reference, { tryUrl, type ReferenceOptions } from '../../plugins/routes/api-reference.ts'
 import type { Config } from '../../schemas/config.ts'
 import { printableConfig } from '../config/config.ts'
 import type { Exposition } from '../transaction/observer.ts'
 
-/** Why no batch can be served: told to stop, no database, no process that serves. */
+/** Why the service is not ready: it is stopping, no database responds, or no worker is running. */
 export type NotReadyReason = 'stopping' | 'database' | 'workers'
 
-export interface AdminOptions extends Pick<ReferenceOptions, 'main'> {
+export interface AdminOptions extends Pick<ApiReferenceOptions, 'main'> {
   readonly config: Config
   readonly logger: FastifyBaseLogger
   readonly scrape: () => Promise<Exposition>
-  /** What keeps the service from serving now; undefined: nothing does. */
+  /** Resolves to undefined when the service is ready. */
   readonly notReadyReason: () => Promise<NotReadyReason | undefined>
 }
 
-/**
- * Builds the admin server; what is asked of it is answered by whoever made `scrape`, `hindrance`
- * and `main`.
- */
+/** Builds the admin server. It does not listen. */
 export function buildAdmin (
-  { config, logger, scrape, notReadyReason: hindrance, main }: AdminOptions
+  { config, logger, scrape, notReadyReason, main }: AdminOptions
 ): FastifyInstance {
   const admin = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // It is the last to stop: nobody who is silent holds the process.
+    // It stops last: idle connections must not keep the process running.
     forceCloseConnections: true
   })
   admin.get('/metrics', async (_request, reply) => {
@@ -39,7 +39,7 @@ export function buildAdmin (
   })
   admin.get('/live', async () => ({ ok: true }))
   admin.get('/ready', async (_request, reply) => {
-    const error = await hindrance()
+    const error = await notReadyReason()
     return error === undefined ? { ok: true } : reply.code(503).send({ ok: false, error })
   })
   admin.setNotFoundHandler(async (_request, reply) =>
@@ -47,17 +47,21 @@ export function buildAdmin (
   )
   admin.get('/config', async () => printableConfig(config))
   admin.register(openapi, { config, server: tryUrl })
-  admin.register(reference, { config, main })
+  admin.register(apiReference, { config, main })
   return admin
 }
 
 /**
- * Listens where the configuration says; answers the URL, e.g. `http://127.0.0.1:9568`. Throws when
- * it cannot.
+ * Listens on `ADMIN_HTTP_HOST` and `ADMIN_HTTP_PORT` and returns the URL, for example
+ * `http://127.0.0.1:9568`. Throws when the port is not available.
  */
 export function listenAdmin (
   admin: FastifyInstance,
   { ADMIN_HTTP_HOST: host, ADMIN_HTTP_PORT: port }: Config
 ): Promise<string> {
-  return admin.listen({ host, port, listenTextResolver: address => `admin server: ${address}` })
+  return admin.listen({
+    host,
+    port,
+    listenTextResolver: address => `admin server listening at ${address}`
+  })
 }

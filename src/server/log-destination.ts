@@ -1,50 +1,86 @@
 /**
- * Where the log is written. In charge of: that it holds up no batch and ends no process, whatever
- * becomes of its reader; the order of lines; that those which are lost are counted. The writing is
- * sonic-boom's, as in pino; left to pino alone, a full disc ends or hangs the process.
+ * The log output. A slow or blocked reader delays no batch and ends no process: lines keep their
+ * order, and those that do not fit into the buffer are dropped and counted. sonic-boom writes, as
+ * in pino; pino without this file ends or hangs the process when a disk is full.
  */
 import sonicBoom from 'sonic-boom'
 
-/**
- * UTF-8 bytes that wait for a reader who takes nothing, or for room on a disc; what comes then is
- * lost.
- */
-const MAX_WAITING_BYTES = 4 * 1024 * 1024
+/** Maximum UTF-8 bytes that wait for the reader or for disk space. Further lines are dropped. */
+const MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 
 /**
- * Written to a pipe at once, whoever else writes to it (PIPE_BUF of Linux): the lines of several
- * processes do not mix. A longer line may be torn.
+ * A write of this size to a pipe is atomic (PIPE_BUF of Linux), so that lines of several processes
+ * do not mix. A longer line can be torn.
  */
-const WHOLE_BYTES = 4096
+const ATOMIC_BYTES = 4096
 
 /**
- * A write that is under way for so many ticks has a reader who takes nothing. Counted, for a
- * process that is itself paused shall blame nobody.
+ * A write without progress for this many ticks is stuck. Ticks are counted, because a clock would
+ * also run while this process is paused.
  */
 const STUCK_TICKS = 20
 const TICK_MS = 100
 
 export interface LogDestination {
-  /** Takes a line, with its end. Neither waits nor throws. */
+  /** Takes a line with its newline. Does not wait or throw. */
   write(line: string): void
-  /** Resolves when everything is written, or cannot be. */
+  /** Resolves when everything is written, or the writer is stuck. */
   flush(): Promise<void>
   /**
-   * For the very end of a process: writes what waits. A write that is stuck would keep the process
-   * from ending, for its thread is waited for: then `force` has to end it.
+   * Writes the buffered lines synchronously at the exit of the process. Node waits for a stuck
+   * write at exit, so `kill` is called instead to end the process.
    */
-  finish(force: () => void): void
+  finish(kill: () => void): void
 }
 
-/** Opens `fd`. `onLost` hears how many lines are lost, as soon as there is room again. */
-export function openLogDestination (fd: number, onLost: (lines: number) => void): LogDestination {
+/** Opens `fd`. Once the output is writable again, `onDropped` receives the number of lost lines. */
+export function openLogDestination (
+  fd: number,
+  onDropped: (lines: number) => void
+): LogDestination {
   const stream = new sonicBoom.SonicBoom({
     fd,
-    maxLength: MAX_WAITING_BYTES,
-    maxWrite: WHOLE_BYTES
+    maxLength: MAX_BUFFERED_BYTES,
+    maxWrite: ATOMIC_BYTES
   })
-  let lost = 0
-  /** A write is under way, and for how long without a byte. */
+  const progress = watchProgress(stream, onDropped)
+  return {
+    write (line) {
+      stream.write(line)
+      if (progress.isWriting()) return
+      progress.startWrite()
+      // Flushes the first buffered line, which is another one if this line was dropped.
+      stream.flush()
+    },
+    async flush () {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      stream.flush(() => resolve())
+      const timer = setInterval(() => {
+        if (progress.isStuck()) resolve()
+      }, TICK_MS)
+      return promise.finally(() => clearInterval(timer))
+    },
+    finish (kill) {
+      if (progress.isStuck()) return kill()
+      try {
+        stream.flushSync()
+      } catch { /* The log is the only place to report it. */ }
+    }
+  }
+}
+
+interface Progress {
+  startWrite(): void
+  isWriting(): boolean
+  isStuck(): boolean
+}
+
+/** Watches whether a write is running and since how many ticks it wrote no byte. */
+function watchProgress (
+  stream: InstanceType<typeof sonicBoom.SonicBoom>,
+  onDropped: (lines: number) => void
+): Progress {
+  let dropped = 0
   let writing = false
   let ticks = 0
   setInterval(() => {
@@ -53,44 +89,26 @@ export function openLogDestination (fd: number, onLost: (lines: number) => void)
   stream.on('write', () => {
     ticks = 0
   })
-  // What was not written stays the first of what waits, and is tried again with the next line.
+  // The unwritten part stays first in the buffer and is tried again with the next line.
   stream.on('error', () => {
     writing = false
   })
   stream.on('drop', () => {
-    lost++
+    dropped++
   })
   stream.on('drain', () => {
     writing = false
-    if (lost === 0) return
-    const lines = lost
-    lost = 0
-    onLost(lines)
+    if (dropped === 0) return
+    const lines = dropped
+    dropped = 0
+    onDropped(lines)
   })
-  const isStuck = (): boolean => writing && ticks >= STUCK_TICKS
-
   return {
-    write (line) {
-      stream.write(line)
-      if (writing) return
+    startWrite () {
       writing = true
       ticks = 0
-      // The first line that waits; it is not this one when this one is lost.
-      stream.flush()
     },
-    async flush () {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      stream.flush(() => resolve())
-      const timer = setInterval(() => {
-        if (isStuck()) resolve()
-      }, TICK_MS)
-      return promise.finally(() => clearInterval(timer))
-    },
-    finish (force) {
-      if (isStuck()) return force()
-      try {
-        stream.flushSync()
-      } catch { /* There is nobody to tell. */ }
-    }
+    isWriting: () => writing,
+    isStuck: () => writing && ticks >= STUCK_TICKS
   }
 }

@@ -1,7 +1,5 @@
 /**
- * The log: JSON lines for machines, and for people at a terminal a line that can be read. In charge
- * of the form alone; what is told is the business of those who tell it, and where it goes that of
- * the output.
+ * The logger: JSON lines, or on a terminal lines for people.
  */
 import { Writable } from 'node:stream'
 import { pino, type Logger } from 'pino'
@@ -10,14 +8,14 @@ import type { LogDestination } from './log-destination.ts'
 
 type Pretty = typeof PinoPretty
 
-/** The library for terminals, where standard output is one. */
+/** Loads pino-pretty if the output is a terminal. */
 export async function loadPretty (
   { isTTY }: { readonly isTTY?: boolean | undefined }
 ): Promise<Pretty | undefined> {
   return isTTY === true ? (await import('pino-pretty')).default : undefined
 }
 
-/** A logger that writes lines to `output`; in a form for people when `pretty` is there. */
+/** Creates a logger that writes to `output`, formatted by `pretty` if given. */
 export function createLogger (
   level: string,
   output: Pick<LogDestination, 'write'>,
@@ -35,12 +33,12 @@ export function createLogger (
     ignore: 'pid,hostname,method,path,status,ms',
     messageFormat: (line, messageKey) => describeLine(line as Line) ?? String(line[messageKey])
   })
-  // Without a flushSync, which pino would call at level fatal, and which would write that line
-  // before one that is being written.
+  // A stream without flushSync: pino calls it at level fatal, and it would write that line before
+  // one that is being written.
   return pino({ level }, stream ?? { write: line => output.write(line) })
 }
 
-/** Of the access line, what a person looks for first. */
+/** The members of an access log line that are shown as text. */
 interface Line {
   readonly method?: unknown
   readonly path?: unknown

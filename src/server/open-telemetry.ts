@@ -1,7 +1,6 @@
 /**
- * OpenTelemetry's SDK: who makes spans and sends them. Everything about where, how often and how
- * many is said by the standard OTEL_* variables, which it reads itself. In charge of starting and
- * ending it, and of telling the log what it complains of, each thing once.
+ * The OpenTelemetry SDK: creates spans and exports them. The standard OTEL_* variables configure
+ * it, and the SDK reads them itself. Each of its problems is logged once.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { diag, DiagLogLevel, type TracerProvider } from '@opentelemetry/api'
@@ -17,19 +16,19 @@ import type { FastifyBaseLogger } from 'fastify'
 
 export interface OpenTelemetry {
   readonly tracerProvider: TracerProvider
-  /** Sends what is left, and ends. */
+  /** Exports the remaining spans and stops the SDK. */
   stop(): Promise<void>
 }
 
-/** Longest wait for the last traces to be sent. */
+/** Maximum time, in milliseconds, to export the last spans. */
 const STOP_MS = 3000
 
 /**
- * Starts the SDK for this process. The service is called `oneflight` unless OTEL_SERVICE_NAME or
- * OTEL_RESOURCE_ATTRIBUTES says otherwise.
+ * Starts the SDK for this process. The service name is `oneflight` unless OTEL_SERVICE_NAME or
+ * OTEL_RESOURCE_ATTRIBUTES sets another.
  */
 export function startOpenTelemetry (logger: FastifyBaseLogger): OpenTelemetry {
-  const report = reportOnce(logger)
+  const report = createReport(logger)
   diag.setLogger({ error: report, warn: report, info: report, debug: report, verbose: report }, {
     logLevel: DiagLogLevel.WARN,
     suppressOverrideMessage: true
@@ -40,30 +39,29 @@ export function startOpenTelemetry (logger: FastifyBaseLogger): OpenTelemetry {
     resource,
     spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())]
   })
-  // Contexts are handed on by name: nothing has to be found by the way of asynchronous calls, which
-  // costs each of them.
+  // The code passes contexts explicitly. A context manager would slow down every asynchronous call.
   provider.register({ contextManager: null })
   return {
     tracerProvider: provider,
     async stop () {
       const sent = provider.shutdown().catch((error: unknown) => report((error as Error).message))
-      // A collector that is silent must not make the end of the service a late one.
+      // A collector that does not respond must not delay the exit.
       await Promise.race([sent, delay(STOP_MS, undefined, { ref: false })])
     }
   }
 }
 
-/** The SDK tells the same failure of every export. */
-function reportOnce (logger: FastifyBaseLogger): (message: string) => void {
-  const told = new Set<string>()
+/** The SDK reports the same failure for every export. */
+function createReport (logger: FastifyBaseLogger): (message: string) => void {
+  const logged = new Set<string>()
   return message => {
     const reason = readReason(message)
-    if (!told.has(reason)) logger.warn({ reason }, 'OpenTelemetry has a problem')
-    told.add(reason)
+    if (!logged.has(reason)) logger.warn({ reason }, 'OpenTelemetry reported a problem')
+    logged.add(reason)
   }
 }
 
-/** Errors come as JSON texts with their stack, what is wrong with a variable as plain text. */
+/** The SDK reports errors as JSON with a stack, and invalid variables as plain text. */
 function readReason (message: string): string {
   try {
     return (JSON.parse(message) as { readonly message: string }).message

@@ -1,6 +1,6 @@
 /**
- * Both servers as one service: started together, stopped in order. It neither reads the environment
- * nor ends the process.
+ * The main server and the admin server as one service: started together, stopped in order. It does
+ * not read the environment and does not end the process.
  */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,17 +10,18 @@ import { buildApp, type AppOptions } from './app.ts'
 import type { Observer } from '../transaction/observer.ts'
 
 export interface Service {
-  /** Where the servers listen, e.g. `http://127.0.0.1:4000`. */
+  /** URL of the main server, for example `http://127.0.0.1:4000`. */
   readonly url: string
   readonly adminUrl: string
   /**
-   * Not ready from now on. Connections are taken for `SHUTDOWN_DELAY_MS` more, or with `now` no
-   * longer; batches that run are finished, then every database connection is closed.
+   * Stops the service. It is not ready from now on, and accepts connections for another
+   * `SHUTDOWN_DELAY_MS`, or not at all with `now`. Running batches are finished, then all database
+   * connections are closed.
    */
   stop(now?: 'now'): Promise<void>
 }
 
-/** Starts both servers. Throws when one of them cannot listen; then neither does. */
+/** Starts both servers. Throws when one of them cannot listen, and leaves neither running. */
 export async function startService (options: AppOptions): Promise<Service> {
   const { config, logger } = options
   const main = await startMain(options)
@@ -39,7 +40,7 @@ export async function startService (options: AppOptions): Promise<Service> {
       url,
       adminUrl,
       async stop (now) {
-        // The admin server is last: /live and /ready tell what is going on to the end.
+        // The admin server stops last: /live and /ready report the state until the end.
         await main.stop(now)
         await admin.close()
       }
@@ -50,7 +51,7 @@ export async function startService (options: AppOptions): Promise<Service> {
   }
 }
 
-/** Starts the main server alone. Throws when it cannot listen; nothing is left of it then. */
+/** Starts only the main server. Throws when it cannot listen, and leaves nothing running. */
 export async function startMain (
   options: AppOptions
 ): Promise<{ readonly app: FastifyInstance } & Pick<Service, 'url' | 'stop'>> {
@@ -61,15 +62,15 @@ export async function startMain (
     const url = await app.listen({
       host,
       port,
-      listenTextResolver: address => `main server: ${address}`
+      listenTextResolver: address => `main server listening at ${address}`
     })
     return {
       app,
       url,
       async stop (now) {
         app.announceStop()
-        // A connection that the system has taken and we have not is reset when we stop to listen:
-        // whoever makes them has to look away first.
+        // Closing the listening socket resets connections that the kernel has accepted and we have
+        // not. Load balancers need this time to stop sending new ones.
         if (now === undefined) await delay(delayMs)
         await app.close()
       }

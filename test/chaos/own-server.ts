@@ -140,7 +140,7 @@ export async function useServiceProcess (
   const address = (name: string): Promise<string> =>
     until(() => {
       if (child.exitCode !== null) throw new Error(`the service did not start: ${head}`)
-      return new RegExp(`${name} server: (http://[^"]+)`).exec(head)?.[1]
+      return new RegExp(`${name} server listening at (http://[^"]+)`).exec(head)?.[1]
     })
   return {
     url: await address('main'),

@@ -159,10 +159,10 @@ t.test('a main server that cannot be reached, or does not answer', async t => {
   const scrape = async () => ({ text: '', type: 'text/plain' })
   for (
     const [main, message] of [
-      [() => undefined, /nothing was sent/],
-      [() => ({ address: '127.0.0.1', port: closed }), /nothing was sent/],
-      [() => ({ address: '::1', port: closed }), /nothing was sent/],
-      [() => rude.address() as AddressInfo, /not known/]
+      [() => undefined, /request was not sent/],
+      [() => ({ address: '127.0.0.1', port: closed }), /request was not sent/],
+      [() => ({ address: '::1', port: closed }), /request was not sent/],
+      [() => rude.address() as AddressInfo, /It is unknown whether/]
     ] as ReadonlyArray<readonly [AdminOptions['main'], RegExp]>
   ) {
     const admin = buildAdmin({
@@ -206,10 +206,10 @@ t.test('with several processes', async t => {
   child.stdout.on('data', (bytes: Buffer) => {
     output += bytes.toString()
   })
-  await until(() => output.includes('limits are those of each worker') || child.exitCode !== null)
-  const [, adminUrl] = /admin server: (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
+  await until(() => output.includes('limits apply to each worker') || child.exitCode !== null)
+  const [, adminUrl] = /admin server listening at (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
   t.equal((await send(adminUrl, select)).status, 200)
-  const [, url] = /main server: (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
+  const [, url] = /main server listening at (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
   const [own, main] = await Promise.all(
     [adminUrl, url].map(async base => (await ask(`${base}/openapi.json`)).body as object)
   )

@@ -446,7 +446,7 @@ t.test('help and version', async t => {
         }`
       }
     }),
-    { code: 2, out: '', err: `oneflight: needs Node ${engines.node}, this is v24.11.9\n` }
+    { code: 2, out: '', err: `oneflight: requires Node ${engines.node}, found v24.11.9\n` }
   )
 })
 
@@ -454,7 +454,7 @@ t.test('start and migrate are those of npm start and npm run migrate', async t =
   const { url, loginUrl, sql } = await useDatabase(t)
   t.match(
     await oneflight(['migrate'], { env: { DATABASE_URL: loginUrl, MIGRATE_DATABASE_URL: url } }),
-    { code: 0, out: /^oneflight: the schema oneflight is there/, err: '' }
+    { code: 0, out: /^oneflight: schema oneflight is ready/, err: '' }
   )
   t.same(await sql`select from oneflight.idempotency_keys`, [])
   t.match(await oneflight(['migrate']), {
@@ -484,7 +484,7 @@ t.test('start and migrate are those of npm start and npm run migrate', async t =
     child.stdout.on('data', (bytes: Buffer) => {
       output += bytes.toString()
     })
-    const address = await until(() => /main server: (http:\/\/[^"]+)/.exec(output)?.[1])
+    const address = await until(() => /main server listening at (http:\/\/[^"]+)/.exec(output)?.[1])
     await answering(`${address}/health`)
     const closed = once(child, 'close')
     child.kill('SIGTERM')

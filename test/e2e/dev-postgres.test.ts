@@ -58,7 +58,7 @@ t.test('data live on between starts, also when the server was killed', async t =
   t.equal(second.port, first.port, 'a port that is given is taken')
   t.strictSame(await query(second.url, 'select * from kept'), [{ answer: 42 }])
   await t.rejects(startPostgres({ major, dataDir }), {
-    message: /already runs on .*data: stop it first/
+    message: /is already running on .*data: stop it first/
   }, 'one server per directory')
 
   process.kill(second.pid, 'SIGKILL')
@@ -124,8 +124,8 @@ t.test('what cannot work is refused in words', async t => {
   await mkdir(old)
   await writeFile(join(old, 'PG_VERSION'), '9.6\n')
   await t.rejects(startPostgres({ major, dataDir: old }), {
-    message: `${old} holds data of PostgreSQL 9.6, not ${major}: start that major, or name ` +
-      'another directory'
+    message: `${old} contains data of PostgreSQL 9.6, not ${major}: start that version, or ` +
+      'choose another directory'
   })
 
   const odd = join(base, 'odd')
@@ -136,14 +136,15 @@ t.test('what cannot work is refused in words', async t => {
   await mkdir(full)
   await writeFile(join(full, 'letter'), 'dear')
   await t.rejects(startPostgres({ major, dataDir: full }), {
-    message: `${full} is not empty and holds no PostgreSQL data`
+    message: `${full} is not empty and contains no PostgreSQL data`
   })
 
   const closed = join(base, 'closed')
   await mkdir(closed)
   await chmod(closed, 0o600)
   await t.rejects(startPostgres({ major, dataDir: join(closed, 'data') }), {
-    message: `${closed} is closed to the user that runs PostgreSQL: name another data directory`
+    message: `${closed} is not accessible to the user that runs PostgreSQL: ` +
+      'choose another data directory'
   })
 
   await t.rejects(startPostgres({ major: 13 }), {

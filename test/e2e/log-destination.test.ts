@@ -112,10 +112,10 @@ t.test(
   async t => {
     const { fd, read } = await pipe(t)
     const script = `
-    const { openLogOutput } = await import(${
+    const { openLogDestination } = await import(${
       JSON.stringify(join(import.meta.dirname, '../../src/server/log-destination.ts'))
     })
-    const output = openLogOutput(1, () => {})
+    const output = openLogDestination(1, () => {})
     for (let n = 0; n < 3000; n++) {
       const filler = 'x'.repeat(80 + n % 100)
       output.write('{"writer":' + process.argv[1] + ',"filler":"' + filler + '"}\\n')
@@ -237,7 +237,7 @@ t.test('a service whose log is read late says how many lines are lost', async t 
   child.stdout?.on('data', (bytes: Buffer) => {
     log += bytes.toString()
   })
-  await until(() => log.includes('lines of the log are lost'))
+  await until(() => log.includes('log lines dropped'))
   child.kill('SIGTERM')
   t.equal(await ended, 0)
   await until(() => child.stdout?.readableEnded)
@@ -246,7 +246,7 @@ t.test('a service whose log is read late says how many lines are lost', async t 
   )
   const told = lines.filter(({ path = '' }) => path.length > 8000).length
   const { lines: lost = 0 } =
-    lines.find(({ msg }) => msg.startsWith('lines of the log are lost')) ?? {}
+    lines.find(({ msg }) => msg.startsWith('log lines dropped')) ?? {}
   t.equal(told + lost, count)
   t.equal(lines.at(-1)?.msg, 'stopping')
 })

@@ -40,7 +40,7 @@ async function migrate (env: Readonly<Record<string, string | undefined>>): Prom
 
 const made = (login: string): Run => ({
   code: 0,
-  out: `oneflight: the schema oneflight is there, and ${login} may use it\n`,
+  out: `oneflight: schema oneflight is ready for role ${login}\n`,
   err: ''
 })
 const exists = async ({ sql }: Database): Promise<boolean> =>

@@ -170,7 +170,7 @@ t.test('an older Node is told so, in one line', {
     t.same(run([node, bin, ...args]), {
       code: 2,
       out: '',
-      err: `oneflight: needs Node ${manifest.engines.node}, this is ${
+      err: `oneflight: requires Node ${manifest.engines.node}, found ${
         run([node, '--version']).out.trim()
       }\n`
     })
@@ -182,7 +182,7 @@ t.test('migrate, start, run and stop', async t => {
   const env = { DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }
   t.same(run([bin, 'migrate'], { env }), {
     code: 0,
-    out: `oneflight: the schema oneflight is there, and ${LOGIN_ROLE} may use it\n`,
+    out: `oneflight: schema oneflight is ready for role ${LOGIN_ROLE}\n`,
     err: ''
   })
   const service = await start(t, [bin], { DATABASE_URL: database.loginUrl })
@@ -206,7 +206,7 @@ t.test('several processes', async t => {
   const database = await useShopDatabase(t)
   const service = await start(t, [bin, 'start'], { DATABASE_URL: database.loginUrl, WORKERS: '2' })
   await until(() =>
-    service.output().includes('limits are those of each worker') &&
+    service.output().includes('limits apply to each worker') &&
     new Set(service.output().match(/"worker":\d+,"msg":"main server/g)).size === 2
   )
   t.match(run([bin, 'run', join(root, 'examples/take-job.json')], { env: client(service) }), {
@@ -301,7 +301,7 @@ async function start (
   }
   const group = startGroup(t, command(words, settings), { cwd: folder })
   const url = await until(() =>
-    /main server: (http:\/\/[^"]+)/.exec(group.output())?.[1] ??
+    /main server listening at (http:\/\/[^"]+)/.exec(group.output())?.[1] ??
       (group.child.exitCode === null ? undefined : `it ended: ${group.output()}`)
   )
   await answering(`${url}/health`)

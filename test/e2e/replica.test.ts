@@ -145,7 +145,7 @@ tap.test(title('each has places and troubles of its own'), { skip }, async t => 
   await answering(`${service.adminUrl}/ready`)
   await until(() =>
     service.log.some(({ msg, server }) =>
-      msg === 'no connection to the database' && server === 'replica'
+      msg === 'could not connect to the database' && server === 'replica'
     )
   )
 })

@@ -76,7 +76,7 @@ async function run (
 ): Promise<Running> {
   const launched = launch(t, { DATABASE_URL: loginUrl, ...testEnvironment, ...env })
   const address = async (name: string): Promise<string> =>
-    await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1])
+    await until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(launched.output())?.[1])
   return { ...launched, url: await address('main'), adminUrl: await address('admin') }
 }
 
@@ -250,8 +250,8 @@ t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end it by force', async t => {
   > = [
     ['second signal', {}, child => {
       child.kill('SIGTERM')
-    }, /"signal":"SIGTERM".*a second signal/],
-    ['timeout', { SHUTDOWN_TIMEOUT_MS: '200' }, () => {}, /"delay":200.*not stopped in time/]
+    }, /"signal":"SIGTERM".*second signal received/],
+    ['timeout', { SHUTDOWN_TIMEOUT_MS: '200' }, () => {}, /"delay":200.*shutdown timed out/]
   ]
   for (const [name, env, force, logged] of rows) {
     const service = await run(t, database, env)
@@ -321,7 +321,7 @@ t.test('a port that is taken: exit code 1, and neither server is left', async t 
       [name]: taken
     })
     t.equal(await ended, 1, name)
-    t.match(output(), /the service cannot start.*|EADDRINUSE/)
+    t.match(output(), /could not start the service.*|EADDRINUSE/)
   }
   const settings = readConfig({
     DATABASE_URL: database.loginUrl,
@@ -369,7 +369,7 @@ t.test('an error nobody caught: exit code 1, and it is logged without what it sa
     service.child.kill('SIGUSR2')
     t.equal(await service.ended, 1)
     t.match(service.output(), logged)
-    t.match(service.output(), /unknown state/)
+    t.match(service.output(), /uncaught error/)
     t.notMatch(service.output(), /hush/)
   }
 })
@@ -388,7 +388,7 @@ t.test('an error while it stops ends it at once', async t => {
   service.child.kill('SIGUSR2')
   t.equal(await service.ended, 1)
   t.equal(await batch, 'cut')
-  t.match(service.output(), /RangeError\\n {4}at .*a second error/)
+  t.match(service.output(), /RangeError\\n {4}at .*second error: exiting/)
   t.notMatch(service.output(), /hush/)
 })
 
@@ -404,6 +404,6 @@ t.test('a stop that fails: exit code 1', async t => {
   )
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 1)
-  t.match(service.output(), /RangeError\\n {4}at .*the service cannot stop/)
+  t.match(service.output(), /RangeError\\n {4}at .*could not stop the service cleanly/)
   t.notMatch(service.output(), /hush/)
 })

@@ -78,11 +78,11 @@ async function run (
   const database = await useDatabase(t, { schema })
   const launched = launch(t, { DATABASE_URL: database.loginUrl, ...env })
   const address = (name: string): string | undefined =>
-    new RegExp(`${name} server: (http://[^"]+)`).exec(launched.output())?.[1]
+    new RegExp(`${name} server listening at (http://[^"]+)`).exec(launched.output())?.[1]
   await until(() => serving(launched).length === workers || launched.child.exitCode !== null)
   await until(() =>
     launched.child.exitCode !== null ||
-    launched.output().includes('limits are those of each worker')
+    launched.output().includes('limits apply to each worker')
   )
   return {
     ...launched,
@@ -97,7 +97,7 @@ const serving = ({ lines }: Launched): readonly Line[] =>
   lines().filter(({ worker, msg }) => worker !== undefined && String(msg).startsWith('main server'))
 /** Lines of the first process about workers that ended. */
 const losses = ({ lines }: Launched): readonly Line[] =>
-  lines().filter(({ msg }) => msg === 'a worker has ended')
+  lines().filter(({ msg }) => msg === 'worker exited unexpectedly')
 const pidOf = (service: Launched, worker: number): number =>
   serving(service).find(line => line['worker'] === worker)?.['pid'] as number
 
@@ -274,7 +274,7 @@ t.test('an uncaught error: the worker finishes its batches while another replace
   t.match(losses(service), [{ worker: 1, code: 1, signal: null }])
   t.match(service.lines().find(({ level }) => level === 60), {
     worker: 1,
-    msg: 'the process is in an unknown state and ends'
+    msg: 'uncaught error: stopping'
   })
   t.notMatch(service.output(), /hush/)
   t.equal(
@@ -358,16 +358,16 @@ t.test('Ctrl-C reaches every process, and ends none before its batches', async t
 
 t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end all of it by force', async t => {
   for (
-    const [env, logged] of [[{}, 'a second signal'], [
+    const [env, logged] of [[{}, 'second signal received'], [
       { SHUTDOWN_TIMEOUT_MS: '200' },
-      'not stopped in time'
+      'shutdown timed out'
     ]] as const
   ) {
     const service = await run(t, { env })
     const batch = post(service, nap(60)).catch(() => 'cut')
     await asleep(service)
     service.child.kill('SIGTERM')
-    if (logged === 'a second signal') {
+    if (logged === 'second signal received') {
       await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
       service.child.kill('SIGTERM')
     }
@@ -471,7 +471,7 @@ t.test('a worker whose stop fails: exit code 1', async t => {
   })
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 1)
-  t.match(service.lines().find(({ msg }) => msg === 'a worker did not stop as it should'), {
+  t.match(service.lines().find(({ msg }) => msg === 'worker did not stop cleanly'), {
     worker: 2,
     code: 1
   })
@@ -487,12 +487,12 @@ t.test('what cannot work: exit code 1, a message, and nothing is left', async t 
   const rows: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
     [
       { HTTP_PORT: taken },
-      /"worker":1,"reason":"\w+ EADDRINUSE.*the service cannot start[^]*"reason":"the first worker cannot start","msg":"the service cannot start"/
+      /"worker":1,"reason":"\w+ EADDRINUSE.*could not start the service[^]*"reason":"the first worker could not start","msg":"could not start the service"/
     ],
-    [{ ADMIN_HTTP_PORT: taken }, /"reason":"listen EADDRINUSE.*the service cannot start/],
+    [{ ADMIN_HTTP_PORT: taken }, /"reason":"listen EADDRINUSE.*could not start the service/],
     [
       preload("process.execPath = '/nowhere'"),
-      /"code":null,"signal":null,"msg":"a worker has ended"[^]*"reason":"the first worker cannot start"/
+      /"code":null,"signal":null,"msg":"worker exited unexpectedly"[^]*"reason":"the first worker could not start"/
     ],
     [{ WORKERS: '65' }, /^oneflight: WORKERS: expected an integer from 1 to 64, got "65"\n$/],
     [{ WORKERS: '0' }, /^oneflight: WORKERS: expected an integer from 1 to 64, got "0"\n$/]

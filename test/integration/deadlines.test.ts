@@ -303,7 +303,7 @@ t.test('for a new connection', async t => {
       t.match(answer, refused(status, code))
       between(t, ms, least, 9000, name)
       if (name === 'connect_timeout') {
-        t.match(service.log.filter(({ msg }) => msg === 'no connection to the database'), [{
+        t.match(service.log.filter(({ msg }) => msg === 'could not connect to the database'), [{
           reason: /no session within 1000 ms|1000/
         }])
       }

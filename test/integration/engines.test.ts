@@ -48,7 +48,7 @@ t.test('every connection to Citus is refused, and the log says why', async t => 
   }
   t.equal((await ask(`${adminUrl}/ready`)).status, 503)
   t.equal((await ask(`${url}/health`)).status, 503)
-  const reasons = log.filter(({ msg }) => msg === 'no connection to the database')
+  const reasons = log.filter(({ msg }) => msg === 'could not connect to the database')
   t.match(reasons, [{ reason }, { reason }])
   t.same(reasons.map(({ server }) => server).sort(), ['replica', undefined], 'once for each server')
 

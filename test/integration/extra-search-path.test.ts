@@ -211,8 +211,7 @@ t.test('a schema is left off with one warning, until it is safe', async t => {
   const warning = {
     schema: 'public',
     remedy,
-    msg: 'a schema of DB_EXTRA_SEARCH_PATH is left off, because roles of tokens can create ' +
-      'objects in it'
+    msg: 'ignoring a schema of DB_EXTRA_SEARCH_PATH: token roles can create objects in it'
   }
   t.same(warningsOf(service), [warning])
   await sql.unsafe(remedy)

@@ -542,7 +542,7 @@ t.test('that others can name keys of their own is told', async t => {
   for (const [url, told] of rows) {
     const { log } = await useService(t, { env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
     t.equal(
-      log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL is not https')).length,
+      log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL does not use https')).length,
       told ? 1 : 0,
       url
     )

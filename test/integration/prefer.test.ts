@@ -127,35 +127,35 @@ t.test('the header is read by its grammar', async t => {
     ['tx=nonsense, tx=rollback', null],
     ['return=minimal, handling=strict, return=nonsense', 'return=minimal, handling=strict'],
     ['handling=lenient, handling=strict, foo', 'handling=lenient'],
-    ['handling=strict, handling=lenient, foo', null, /unknown: foo$/],
+    ['handling=strict, handling=lenient, foo', null, /Unknown preference: foo$/],
     // Strict.
-    ['handling=strict, respond-async', null, /unknown: respond-async$/],
-    ['foo="a, b"; c, handling=strict', null, /unknown: foo="a, b"; c$/],
-    ['handling=strict, tx=rolback', null, /tx takes commit or rollback, not: tx=rolback$/],
+    ['handling=strict, respond-async', null, /Unknown preference: respond-async$/],
+    ['foo="a, b"; c, handling=strict', null, /Unknown preference: foo="a, b"; c$/],
+    ['handling=strict, tx=rolback', null, /tx takes commit or rollback, got: tx=rolback$/],
     [
       'handling=strict, isolation = "snapshot"',
       null,
-      /isolation takes read-committed or repeatable-read or serializable, not: isolation = "snapshot"$/
+      /isolation takes read-committed or repeatable-read or serializable, got: isolation = "snapshot"$/
     ],
-    ['handling=strict, access', null, /access takes read-write or read-only, not: access$/],
-    ['handling=strict, return=', null, /malformed at: return=$/],
-    ['handling=strict, timing=yes', null, /timing takes off or no value, not: timing=yes$/],
+    ['handling=strict, access', null, /access takes read-write or read-only, got: access$/],
+    ['handling=strict, return=', null, /Malformed Prefer header at: return=$/],
+    ['handling=strict, timing=yes', null, /timing takes off or no value, got: timing=yes$/],
     ['handling=strict, timing, explain=off', 'handling=strict, timing, explain=off'],
-    ['handling=strict, tx=rollback commit', null, /malformed at: tx=rollback commit$/],
-    ['tx=a/b, handling=strict', null, /malformed at: tx=a\/b$/],
-    ['=rollback, handling=strict', null, /malformed at: =rollback$/],
-    ['tx=rollback;;a=, handling=strict', null, /malformed at: tx=rollback;;a=$/],
-    ['tx=a"b", handling=strict', null, /malformed at: tx=a"b"$/],
-    ['handling=strict, x="never, closed', null, /malformed at: x="never$/],
-    ['x="never closed, handling=strict', null, /malformed at: x="never closed$/],
-    ['x="ends with \\, handling=strict', null, /malformed at: x="ends with \\$/],
-    ['x=ü, handling=strict', null, /malformed at: x=\?$/],
-    [`${'x'.repeat(500)}, handling=strict`, null, /unknown: x{60}…$/],
+    ['handling=strict, tx=rollback commit', null, /Malformed Prefer header at: tx=rollback commit$/],
+    ['tx=a/b, handling=strict', null, /Malformed Prefer header at: tx=a\/b$/],
+    ['=rollback, handling=strict', null, /Malformed Prefer header at: =rollback$/],
+    ['tx=rollback;;a=, handling=strict', null, /Malformed Prefer header at: tx=rollback;;a=$/],
+    ['tx=a"b", handling=strict', null, /Malformed Prefer header at: tx=a"b"$/],
+    ['handling=strict, x="never, closed', null, /Malformed Prefer header at: x="never$/],
+    ['x="never closed, handling=strict', null, /Malformed Prefer header at: x="never closed$/],
+    ['x="ends with \\, handling=strict', null, /Malformed Prefer header at: x="ends with \\$/],
+    ['x=ü, handling=strict', null, /Malformed Prefer header at: x=\?$/],
+    [`${'x'.repeat(500)}, handling=strict`, null, /Unknown preference: x{60}…$/],
     // Expressions that try everything twice would not come back from these.
     [`${long('"\\')}, return=minimal`, 'return=minimal'],
     [`${long('a;"\\"" ')}, return=minimal`, 'return=minimal'],
-    [`x${long(' ')}@, handling=strict`, null, /malformed at: x {59}…$/],
-    [`x${long('; ')}@, handling=strict`, null, /malformed at: x/],
+    [`x${long(' ')}@, handling=strict`, null, /Malformed Prefer header at: x {59}…$/],
+    [`x${long('; ')}@, handling=strict`, null, /Malformed Prefer header at: x/],
     [long(','), null]
   ]
   for (const [prefer, applied, refused] of rows) {
@@ -195,7 +195,7 @@ t.test('several header lines are one header', async t => {
   )
   t.match(
     await post({ prefer: 'x="never closed', Prefer: 'handling=strict' }),
-    /malformed at: x="never closed$/
+    /Malformed Prefer header at: x="never closed$/
   )
 })
 

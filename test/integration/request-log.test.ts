@@ -173,7 +173,7 @@ t.test('failures of the service are errors, those of clients are not', async t =
     operations: 1
   }])
   t.match(service.log.filter(({ level }) => level === 40), [{
-    msg: 'no connection to the database',
+    msg: 'could not connect to the database',
     reason: /ECONNREFUSED/
   }])
   const health = await ask(`${service.url}/health`, { headers: { 'x-request-id': 'probe' } })

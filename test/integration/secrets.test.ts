@@ -677,7 +677,7 @@ t.test('a connection that is reset in the middle', async t => {
   const answer = await flying
   t.match(answer.body.error?.code, /database_unavailable|commit_unknown/)
   t.same(leaks(answer.text + headersOf(answer)), [])
-  await until(() => service.log.some(({ msg }) => msg === 'no connection to the database'))
+  await until(() => service.log.some(({ msg }) => msg === 'could not connect to the database'))
   await checkVoice(t, service, 'reset')
 })
 
@@ -753,7 +753,7 @@ t.test('a database that cannot be had', async t => {
     )
     t.same(leaks(answer.text + headersOf(answer)), [])
     const line = await until(() =>
-      service.log.find(({ msg }) => msg === 'no connection to the database')
+      service.log.find(({ msg }) => msg === 'could not connect to the database')
     )
     t.match(line['reason'], reason, String(change))
     await checkVoice(t, service, String(change))
@@ -876,7 +876,7 @@ async function runMain (
   })
   if (use !== undefined) {
     const address = (name: string): Promise<string> =>
-      until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(output)?.[1])
+      until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(output)?.[1])
     await use(await address('main'), await address('admin'))
     child.kill('SIGTERM')
   }
@@ -1054,6 +1054,6 @@ t.test('a start that fails, and an end by force', async t => {
     )
   })
   t.equal(forced.code, 1)
-  t.match(forced.output, /not stopped in time/)
+  t.match(forced.output, /shutdown timed out/)
   t.same(leaks(forced.output), [])
 })

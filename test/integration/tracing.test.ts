@@ -294,7 +294,7 @@ t.test('spans go to what OTEL_EXPORTER_OTLP_ENDPOINT names, the last ones at the
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       output += text
     })
-    const url = await until(() => /main server: (http:[^"]+)/.exec(output)?.[1])
+    const url = await until(() => /main server listening at (http:[^"]+)/.exec(output)?.[1])
     return {
       url,
       output: () => output,

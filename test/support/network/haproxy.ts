@@ -42,7 +42,7 @@ export async function startInstance (
     })
   )
   const address = async (name: string): Promise<string> =>
-    await until(() => new RegExp(`${name} server: (http://[^"]+)`).exec(running.output())?.[1])
+    await until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(running.output())?.[1])
   const [url, adminUrl] = [await address('main'), await address('admin')]
   await answering(`${adminUrl}/ready`)
   return { ...running, url, adminUrl }

@@ -21,7 +21,7 @@ async function write (isTTY: boolean | undefined): Promise<readonly string[]> {
     code: 'unique_violation',
     index: 1
   }, 'request completed')
-  logger.warn({ reason: 'no route' }, 'no connection to the database')
+  logger.warn({ reason: 'no route' }, 'could not connect to the database')
   logger.info({ status: 1 }, 'not a request')
   logger.debug('not told')
   return text.trimEnd().split('\n')
@@ -41,7 +41,7 @@ t.test('to a terminal, one line that begins with what is looked for', async t =>
   const lines = await write(true)
   t.match(lines, [
     /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: POST \/ 409 in 2\.5 ms \{"request_id":"r","code":"unique_violation","index":1\}$/,
-    /^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: no connection to the database \{"reason":"no route"\}$/,
+    /^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: could not connect to the database \{"reason":"no route"\}$/,
     /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: not a request$/
   ])
   t.equal(lines.length, 3)
