@@ -7,7 +7,7 @@
  * test/integration/batch.test.ts`, `npm test -- --grep=insert`. `npx tap replay --reporter=base`
  * shows the last run in another form.
  */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { provideCluster } from './support/database/cluster.ts'
@@ -57,7 +57,7 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
     `--jobs=${availableParallelism() + 1}`,
     ...withCoverage ? [] : ['--disable-coverage'],
     ...args,
-    ...named ? [] : SUITES[suite]
+    ...named ? [] : filesOf(suite)
   ], { env: { ...env, ...environment() }, signal: stopping.signal })
   if (totals === undefined || stopping.signal.aborted) return { passed: 0, failed: 1 }
   const gaps = withCoverage ? coverageGaps(root) : []
@@ -67,6 +67,10 @@ async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
   }
   const failed = totals.failed + (gaps.length > 0 ? 1 : 0)
   return { passed: totals.passed, failed: failed === 0 && code !== 0 ? 1 : failed }
+}
+
+function filesOf (suite: keyof typeof SUITES): readonly string[] {
+  return SUITES[suite].flatMap(folder => globSync(`${folder}/**/*.test.ts`, { cwd: root }))
 }
 
 function environment (): NodeJS.ProcessEnv {
