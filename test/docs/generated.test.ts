@@ -29,7 +29,7 @@ t.test('the generated tables', async t => {
     const row of [
       '| `DATABASE_URL` | **required** |',
       '| `ANON_ROLE` | – |',
-      '| `LOCK_TIMEOUT_MS` | `5000` ms | Longest wait for one lock (from 1 to 3600000 ms) |',
+      '| `LOCK_TIMEOUT_MS` | `5000` ms | Maximum wait for a lock (from 1 to 3600000 ms) |',
       '| `QUEUE_SIZE` | 4 × `POOL_SIZE` |'
     ]
   ) t.ok(read('docs/reference/configuration.md').includes(`\n${row}`), row)
