@@ -134,9 +134,7 @@ function renderModifiers (): string {
 }
 
 function renderPreferences (): string {
-  const rows = [...preferenceItems].map((
-    [name, { anyOf, description }]
-  ) => [
+  const rows = [...preferenceItems].map(([name, { anyOf, description }]) => [
     `\`${name}\``,
     anyOf.map(({ const: value }) => describeValue(value)).join(', '),
     description

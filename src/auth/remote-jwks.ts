@@ -4,7 +4,7 @@
  * for every token with an unknown `kid` while the endpoint is down.
  */
 import { failure } from '../errors/catalogue.ts'
-import type { Algorithm } from '../../schemas/token.ts'
+import type { Algorithm, TokenHeader } from '../../schemas/token.ts'
 import type { VerificationKey } from './verification-key.ts'
 import { findKey, narrowKeys, readJwks, usableKeys, type KeySource } from './jwks.ts'
 
@@ -36,80 +36,87 @@ const MAX_BYTES = 1_048_576
  * Starts fetching. When no key matches a token, `find` may fetch the set again before it resolves.
  * `close` stops timers and aborts a running fetch.
  */
-export function createRemoteJwks (
-  {
-    url,
-    algorithms,
-    timeoutMs,
-    refreshMs = 600_000,
-    cooldownMs = 30_000,
-    retryMs = 1000,
-    onChange
-  }: RemoteJwksOptions
-): KeySource {
-  const closing = new AbortController()
-  let keys: readonly VerificationKey[] | undefined
-  let pending: Promise<void> | undefined
-  let timer: NodeJS.Timeout | undefined
-  let failing = false
-  /** Earliest time of the next fetch for an unknown key. */
-  let nextFetchAt = -Infinity
+export function createRemoteJwks (options: RemoteJwksOptions): KeySource {
+  return new RemoteJwks(options)
+}
 
-  const fetchSet = async (): Promise<void> => {
-    try {
-      const found = readJwks(
-        await download(url, AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]))
-      )
-      if (found === undefined) throw new Error('the response is not a JSON Web Key Set')
-      const usable = narrowKeys(usableKeys(found), algorithms)
-      if (failing || keys === undefined || (keys.length === 0) !== (usable.length === 0)) {
-        onChange({ keys: usable.length })
-      }
-      keys = usable
-      failing = false
-    } catch (error) {
-      if (!failing && !closing.signal.aborted) onChange({ failed: reasonOf(error) })
-      failing = true
+class RemoteJwks implements KeySource {
+  readonly #options: Required<RemoteJwksOptions>
+  readonly #closing = new AbortController()
+  #keys: readonly VerificationKey[] | undefined
+  #pending: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #failing = false
+  /** Earliest time of the next fetch for an unknown key. */
+  #nextFetchAt = -Infinity
+
+  constructor (options: RemoteJwksOptions) {
+    this.#options = { refreshMs: 600_000, cooldownMs: 30_000, retryMs: 1000, ...options }
+    this.#refresh()
+  }
+
+  async find (header: TokenHeader): Promise<VerificationKey | undefined> {
+    const first = this.#keys === undefined
+    if (first) await this.#pending
+    if (this.#keys === undefined) throw failure('keys_unavailable')
+    let key = findKey(this.#keys, header)
+    // A set that was fetched just now is not fetched again: a request waits once.
+    if (key === undefined && !first && this.#mayRefresh()) {
+      await this.#refresh()
+      key = findKey(this.#keys, header)
     }
+    // A newer set might contain the key, but the source is closed.
+    if (key === undefined && this.#closing.signal.aborted) throw failure('shutting_down')
+    return key
   }
-  const refresh = (): Promise<void> => {
-    clearTimeout(timer)
-    pending ??= fetchSet().finally(() => {
-      pending = undefined
-      if (closing.signal.aborted) return
-      timer = setTimeout(refresh, keys === undefined ? retryMs : failing ? cooldownMs : refreshMs)
-        .unref()
-    })
-    return pending
+
+  close (): void {
+    clearTimeout(this.#timer)
+    this.#closing.abort()
   }
+
   /** Whether an unknown key may start a fetch or wait for the running one. */
-  const mayRefresh = (): boolean => {
-    if (pending !== undefined) return true
+  #mayRefresh (): boolean {
+    if (this.#pending !== undefined) return true
     const now = performance.now()
-    if (closing.signal.aborted || now < nextFetchAt) return false
-    nextFetchAt = now + cooldownMs
+    if (this.#closing.signal.aborted || now < this.#nextFetchAt) return false
+    this.#nextFetchAt = now + this.#options.cooldownMs
     return true
   }
 
-  refresh()
-  return {
-    async find (header) {
-      const first = keys === undefined
-      if (first) await pending
-      if (keys === undefined) throw failure('keys_unavailable')
-      let key = findKey(keys, header)
-      // A set that was fetched just now is not fetched again: a request waits once.
-      if (key === undefined && !first && mayRefresh()) {
-        await refresh()
-        key = findKey(keys, header)
+  #refresh (): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#pending ??= this.#fetch().finally(() => {
+      this.#pending = undefined
+      if (this.#closing.signal.aborted) return
+      this.#timer = setTimeout(() => this.#refresh(), this.#pauseMs()).unref()
+    })
+    return this.#pending
+  }
+
+  #pauseMs (): number {
+    const { refreshMs, cooldownMs, retryMs } = this.#options
+    if (this.#keys === undefined) return retryMs
+    return this.#failing ? cooldownMs : refreshMs
+  }
+
+  async #fetch (): Promise<void> {
+    const { url, algorithms, timeoutMs, onChange } = this.#options
+    const { signal } = this.#closing
+    try {
+      const text = await download(url, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
+      const found = readJwks(text)
+      if (found === undefined) throw new Error('the response is not a JSON Web Key Set')
+      const usable = narrowKeys(usableKeys(found), algorithms)
+      const hadKeys = this.#keys !== undefined && this.#keys.length > 0
+      if (this.#failing || this.#keys === undefined || hadKeys !== (usable.length > 0)) {
+        onChange({ keys: usable.length })
       }
-      // A newer set might contain the key, but the source is closed.
-      if (key === undefined && closing.signal.aborted) throw failure('shutting_down')
-      return key
-    },
-    close () {
-      clearTimeout(timer)
-      closing.abort()
+      this.#keys = usable
+      this.#failing = false
+    } catch (error) {
+      if (!this.#failing && !signal.aborted) onChange({ failed: reasonOf(error) })
+      this.#failing = true
     }
   }
 }

@@ -157,11 +157,7 @@ function complete (
 
 function batchRoute (config: DescribedConfig, components: Components): FastifySchema {
   for (const schema of Object.values(operations)) components.describe(schema)
-  const { minItems, maxItems, description } = batchSchema(config.MAX_OPS)
-  const envelope = components.describe(ErrorEnvelope)
-  const failed = errorAnswers().map((
-    { status, description, examples, headers }
-  ) => [status, answerOf({ description, schema: envelope, examples, headers })])
+  const headers = Object.entries(RequestHeaders.properties)
   return {
     operationId: 'runBatch',
     summary: 'Run a batch',
@@ -172,49 +168,57 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
     security: [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])],
     headers: {
       type: 'object',
-      properties: Object.fromEntries(
-        Object.entries(RequestHeaders.properties).map((
-          [name, schema]
-        ) => [name, writeHeader(schema)])
-      )
+      properties: Object.fromEntries(headers.map(([name, schema]) => [name, writeHeader(schema)]))
     },
-    body: {
-      type: 'array',
-      description,
-      minItems,
-      maxItems,
-      items: { $ref: '#/components/schemas/Operation' },
-      'x-examples': {
-        order: {
-          summary: 'Create a customer and an order with its lines, then mark it as paid',
-          value: exampleBatch
-        }
-      }
-    },
-    response: {
-      200: answerOf({
-        description: BatchAnswer.description as string,
-        schema: components.describe(BatchAnswer),
-        examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } },
-        headers: [
-          'x-request-id',
-          'preference-applied',
-          'idempotent-replayed',
-          'server-timing',
-          'traceparent'
-        ]
-      }),
-      ...Object.fromEntries(failed),
-      default: answerOf({
-        description:
-          'A status that a database function sets by raising an error whose SQLSTATE is `PT` and ' +
-          'three digits.',
-        schema: envelope,
-        examples: {},
-        headers: ['x-request-id']
-      })
-    }
+    body: batchBody(config),
+    response: batchResponses(components)
   } as FastifySchema
+}
+
+function batchBody (config: DescribedConfig): object {
+  const { minItems, maxItems, description } = batchSchema(config.MAX_OPS)
+  return {
+    type: 'array',
+    description,
+    minItems,
+    maxItems,
+    items: { $ref: '#/components/schemas/Operation' },
+    'x-examples': {
+      order: {
+        summary: 'Create a customer and an order with its lines, then mark it as paid',
+        value: exampleBatch
+      }
+    }
+  }
+}
+
+function batchResponses (components: Components): object {
+  const envelope = components.describe(ErrorEnvelope)
+  const failed = errorAnswers().map(({ status, ...answer }) =>
+    [status, answerOf({ ...answer, schema: envelope })])
+  return {
+    200: answerOf({
+      description: BatchAnswer.description as string,
+      schema: components.describe(BatchAnswer),
+      examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } },
+      headers: [
+        'x-request-id',
+        'preference-applied',
+        'idempotent-replayed',
+        'server-timing',
+        'traceparent'
+      ]
+    }),
+    ...Object.fromEntries(failed),
+    default: answerOf({
+      description:
+        'A status that a database function sets by raising an error whose SQLSTATE is `PT` and ' +
+        'three digits.',
+      schema: envelope,
+      examples: {},
+      headers: ['x-request-id']
+    })
+  }
 }
 
 function healthRoute (components: Components): FastifySchema {
@@ -225,9 +229,7 @@ function healthRoute (components: Components): FastifySchema {
     description: 'Checks that the database is available. For load balancers. Requires no token.',
     security: [],
     response: Object.fromEntries(
-      Object.entries(answers).map((
-        [status, schema]
-      ) => [
+      Object.entries(answers).map(([status, schema]) => [
         status,
         answerOf({
           description: schema.description as string,

@@ -356,9 +356,7 @@ t.test('the command line at fault: exit code 2, one line, nothing is sent', asyn
     [['run', directory], /EISDIR/],
     [['run', join(directory, 'a\u001bb')], /a\\u001bb: ENOENT/],
     [['check'], /^expected a file, or - for standard input$/],
-    ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((
-      seconds
-    ): [string[], RegExp] => [
+    ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((seconds): [string[], RegExp] => [
       ['run', `--timeout=${seconds}`, '-'],
       /^invalid --timeout ".*" \(expected seconds: more than 0, at most 86400\)$/
     ])

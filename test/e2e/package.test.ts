@@ -196,7 +196,8 @@ t.test('migrate, start, run and stop', async t => {
   t.match(first, { code: 0, err: '', out: /^customer: select customers, 1 row\n/ })
   t.same(order(), {
     ...first,
-    err: 'oneflight: the batch was applied before, and this is the answer of that time\n'
+    err: 'oneflight: replayed: an earlier request with this idempotency key committed ' +
+      'the batch\n'
   })
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 0)

@@ -82,9 +82,7 @@ t.test('answers have the shape of what the function returns', async t => {
     [[{ qty: 3 }], []]
   )
   t.strictSame(
-    (await client.batch((
-      { update, select }
-    ) => [
+    (await client.batch(({ update, select }) => [
       update('stock', { set: { qty: $.inc(1) }, all: true, returning: [] }),
       select('stock', { columns: [{ fn: 'sum', column: 'qty' }] })
     ])).data,

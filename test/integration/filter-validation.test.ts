@@ -579,9 +579,7 @@ t.test('at most MAX_CONDITIONS conditions, wherever they stand', async t => {
   await refused(
     t,
     service,
-    five.flatMap((
-      where
-    ): FaultRow[] => [[{ ...where, txt: { eq: 'x' } }, member()], [{
+    five.flatMap((where): FaultRow[] => [[{ ...where, txt: { eq: 'x' } }, member()], [{
       ...where,
       'jb->>a': { not: { eq: 'x' } }
     }, member()], [{ and: [where, { txt: { is: null } }] }, member()]])

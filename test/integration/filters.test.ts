@@ -67,9 +67,7 @@ t.test('comparisons, in the type of the column', async t => {
     t,
     service,
     operands.flatMap(([column, operand, literal]) =>
-      Object.entries(comparisons).map((
-        [name, operator]
-      ): FilterRow => [
+      Object.entries(comparisons).map(([name, operator]): FilterRow => [
         `{${column.startsWith('"') ? column : `"${column}"`}:{"${name}":${operand}}}`,
         `${column} ${operator} ${literal}`
       ])

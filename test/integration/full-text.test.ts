@@ -34,9 +34,7 @@ t.test('every operator, with and without configuration', async t => {
             `${vector('')} @@ ${fn}('${query}')`,
             'perhaps none'
           ],
-          ...['english', 'simple', 'pg_catalog.german'].map((
-            config
-          ): FilterRow => [
+          ...['english', 'simple', 'pg_catalog.german'].map((config): FilterRow => [
             { [column]: { [name]: { query, config } } },
             `${vector(`'${config}', `)} @@ ${fn}('${config}', '${query}')`,
             'perhaps none'

@@ -27,9 +27,7 @@ function statements (
     maxRows: MAX_ROWS,
     minimal
   })
-    .map((
-      { text, parameters }
-    ) => [
+    .map(({ text, parameters }) => [
       text.replace(/\s+/g, ' '),
       ...parameters.map(value => value.replace(/^oneflight-[0-9a-f-]{36}:$/, 'marker:'))
     ])

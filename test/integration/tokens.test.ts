@@ -443,9 +443,7 @@ t.test('signatures of RSA', async t => {
     })
   await check(t, gate, [
     ['good', token, 'passes'],
-    ...[0n, 1n, 2n, n - 1n, n, numberOf(good) + n].map((
-      value
-    ): Row => [
+    ...[0n, 1n, 2n, n - 1n, n, numberOf(good) + n].map((value): Row => [
       `the number ${value.toString().slice(0, 20)}…`,
       resign(token, bytesOf(value, value > n && value >= 1n << 2048n ? 257 : 256))
     ]),
@@ -777,9 +775,7 @@ t.test('headers', async t => {
     makeToken({ alg: 'HS256', key: SECRET, payload, header })
   const refused = (members: Readonly<Record<string, readonly unknown[]>>): readonly Row[] =>
     Object.entries(members).flatMap(([name, values]) =>
-      values.map((
-        value
-      ): Row => [
+      values.map((value): Row => [
         `${name}: ${JSON.stringify(value)?.slice(0, 60)}`,
         make('HS256', SECRET, { [name]: value })
       ])
@@ -1117,9 +1113,7 @@ t.test('kid', async t => {
   await check(
     t,
     ignored,
-    strange.map((
-      kid
-    ): Row => [
+    strange.map((kid): Row => [
       `a single key has no name: ${kid.slice(0, 40)}`,
       make('RS256', rsa, { kid }),
       'passes'
@@ -1266,9 +1260,7 @@ t.test('times', async t => {
       ],
       ...values.map((value): Row => [`exp ${value.slice(0, 30)}`, at(`"exp":${value}`), invalid]),
       ...['nbf', 'iat'].flatMap(name =>
-        values.map((
-          value
-        ): Row => [
+        values.map((value): Row => [
           `${name} ${value.slice(0, 30)}`,
           at(`"exp":${later},"${name}":${value}`),
           invalid
@@ -1323,9 +1315,7 @@ t.test('times', async t => {
           value
         ): Row => [`${name} ${value}`, at(`"exp":${later},"${name}":${value}`), 'passes']),
         ...[`${now() + 900}`, `${now() + 900}.5`, '1e10', '1e308', '99999999999999999999999999']
-          .map((
-            value
-          ): Row => [
+          .map((value): Row => [
             `${name} ${value}`,
             at(`"exp":${later},"${name}":${value}`),
             'token_not_active'

@@ -350,9 +350,7 @@ function arbitraryRow (table: Table): Arbitrary<object> {
   const isId = (name: string): boolean => name === 'id'
   return some(
     Object.fromEntries(
-      entries(table).filter(([name]) => !isId(name)).map((
-        [name, kind]
-      ) => [
+      entries(table).filter(([name]) => !isId(name)).map(([name, kind]) => [
         name,
         value(kind, !table.needed.includes(name), foreign.has(name) ? known : literals[kind])
       ])
@@ -643,9 +641,7 @@ function arbitraryOrder (names: readonly string[]): Arbitrary<readonly object[]>
 /** Rows, with an order that is total when it matters. */
 function plainSelect (table: Table): Arbitrary<object> {
   const total = fc.tuple(arbitraryOrder(columnsOf(table, comparable)), direction)
-    .map((
-      [order, last]
-    ) => [
+    .map(([order, last]) => [
       ...order.filter(one => !table.key.includes(Object.keys(one)[0] as string)),
       ...table.key.map(key => ({ [key]: last }))
     ])
