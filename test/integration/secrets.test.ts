@@ -1021,7 +1021,7 @@ t.test('a start that fails, and an end by force', async t => {
     HTTP_PORT: String((taken.address() as AddressInfo).port)
   })
   t.equal(failed.code, 1)
-  t.match(failed.output, /cannot start/)
+  t.match(failed.output, /could not start/)
   t.same(leaks(failed.output), [])
   const thrown = `--import=data:text/javascript,${
     encodeURIComponent(
