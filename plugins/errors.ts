@@ -12,9 +12,6 @@ async function errors (app: FastifyInstance): Promise<void> {
   const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const refused = toFailure(error, request, earlyFailures.get(request.raw))
     request.access.failure = refused
-    // Fastify closes the connection after every refused body; that is needed only when the body is
-    // incomplete. In that case the connections plugin or Node closes it.
-    if (request.raw.complete && reply.hasHeader('connection')) reply.removeHeader('connection')
     return sendFailure(refused, request, reply)
   }
   // A hook instead of a not-found handler, which runs only after the body was parsed.

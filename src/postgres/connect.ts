@@ -100,17 +100,18 @@ async function connectHost (
   signal.addEventListener('abort', onAbort)
   const timeout = new Error(`no answer within ${Math.round(timeoutMs)} ms`)
   const timer = setTimeout(giveUp, timeoutMs, timeout)
-  try {
+  const open = async (): Promise<Socket> => {
     await waitForEvent(plain, 'connect')
-    return encryption === undefined ? plain : await startTls(plain, encryption)
-  } catch (error) {
+    return encryption === undefined ? plain : startTls(plain, encryption)
+  }
+  return open().catch((error: unknown) => {
     plain.destroy()
     throw reason ?? error
-  } finally {
+  }).finally(() => {
     clearTimeout(timer)
     signal.removeEventListener('abort', onAbort)
     plain.off('error', ignore)
-  }
+  })
 }
 
 function openPlainSocket (host: HostAddress, encryption: StartTlsOptions | undefined): Socket {

@@ -116,19 +116,17 @@ class Opening {
     const lost = new Promise<never>((_resolve, reject) => {
       this.#state.onLost = () => reject(new Error(this.#failure))
     })
-    try {
-      const inspected = inspectServer(client, this.#target.targetSessionAttrs, this.#options)
-      const { matches, ...facts } = await Promise.race([inspected, lost])
-      return { connection: this.#createConnection(client, prepares, facts), matches }
-    } catch (error) {
+    const inspected = inspectServer(client, this.#target.targetSessionAttrs, this.#options)
+    const { matches, ...facts } = await Promise.race([inspected, lost]).catch(async error => {
       this.#socket?.destroy()
       await client.end({ timeout: 0 })
       throw error
-    } finally {
+    }).finally(() => {
       this.#state.onLost = undefined
       clearTimeout(this.#timer)
       signal?.removeEventListener('abort', cancel)
-    }
+    })
+    return { connection: this.#createConnection(client, prepares, facts), matches }
   }
 
   /** The `socket` option of postgres.js. */

@@ -148,17 +148,15 @@ class BoundedPool implements ConnectionPool {
     this.#waits.add(wait)
     abandoned?.addEventListener('abort', abort)
     const timer = setTimeout(abort, millisecondsUntil(deadline))
-    try {
-      const connection = await wait.promise
-      if (!aside) this.#busy.add(connection)
-      return connection
-    } catch (error) {
+    const connection = await wait.promise.catch((error: unknown) => {
       throw failure(this.#failureCode(error, deadline, abandoned), undefined, undefined, error)
-    } finally {
+    }).finally(() => {
       clearTimeout(timer)
       abandoned?.removeEventListener('abort', abort)
       this.#waits.delete(wait)
-    }
+    })
+    if (!aside) this.#busy.add(connection)
+    return connection
   }
 
   #failureCode (error: unknown, deadline: number, abandoned: AbortSignal | undefined): FailureCode {

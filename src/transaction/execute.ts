@@ -21,7 +21,7 @@ import {
 } from './compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
 import { resolveLostCommit } from './lost-commit.ts'
-import type { AttemptOutcome, BatchOutcome, Lost, Place, RetryReason } from './outcome.ts'
+import type { AttemptOutcome, BatchOutcome, Failed, Lost, Place, RetryReason } from './outcome.ts'
 import {
   decide,
   isConnectionStale,
@@ -94,7 +94,7 @@ export async function executeBatch (
       if (lost === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
     if (next === undefined) return answer as BatchOutcome
-    if (retry.reason === 'values' && !tellsMore(next.outcome, last.outcome)) {
+    if (retry.reason === 'values' && !tellsMore(next.outcome, last.outcome as Failed)) {
       return last.outcome as BatchOutcome
     }
     if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
@@ -209,7 +209,7 @@ function isKnownToNeedChecks ({ operations, hasReferences }: CompiledBatch): boo
 }
 
 /** Whether an attempt with value checks says more about the failure than the one before it. */
-function tellsMore (outcome: AttemptOutcome, before: AttemptOutcome): boolean {
+function tellsMore (outcome: AttemptOutcome, before: Failed): boolean {
   if (outcome.kind !== 'failed' || markerKind(before) !== undefined) return true
   return markerKind(outcome) === 'value'
 }

@@ -159,8 +159,8 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
 }
 
 /** The marker that the service raised in SQL, if the failure is one. */
-export function markerKind (outcome: AttemptOutcome): MarkerKind | undefined {
-  return outcome.kind === 'failed' ? readMarker(outcome.error)?.kind : undefined
+export function markerKind ({ error }: Pick<Failed, 'error'>): MarkerKind | undefined {
+  return readMarker(error)?.kind
 }
 
 /**

@@ -66,6 +66,15 @@ t.test('every fault of every file', async t => {
   })
 })
 
+t.test('an issue in a text that is nested too deep has no line and column', async t => {
+  const deep = `${'['.repeat(5000)}${']'.repeat(5000)}`
+  const { code, out } = await check(
+    `[{"id":"a","op":"insert","table":"t","values":[{"j":${deep}}]}]`
+  )
+  t.equal(code, 1)
+  t.match(out, /^<stdin>: operation 0 \(a\): depth_exceeded at values\[0\]\.j/)
+})
+
 t.test('a body that is none', async t => {
   const rows: ReadonlyArray<readonly [input: string | Buffer, line: string]> = [
     ['', ':1:1: body_invalid: The body is not valid JSON.'],
