@@ -5,6 +5,7 @@
  */
 import type { Failure } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
 import type { Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import {
   buildRowCountChecks,
@@ -129,7 +130,7 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
   const message =
     `The operation is too large: its values and conditions need more than ${MAX_PARAMETERS} ` +
     'parameters.'
-  return fromDatabase({ code: '54000', message }, {
+  return fromDatabase({ code: SqlState.program_limit_exceeded, message }, {
     op: id,
     index,
     anonymous: false,

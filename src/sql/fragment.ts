@@ -6,9 +6,6 @@ import { textOf, type Step } from './text-cache.ts'
 
 const brand: unique symbol = Symbol('sql')
 
-/** The texts of each template, with every line break and its indentation as one space. */
-const singleLine = new WeakMap<TemplateStringsArray, readonly string[]>()
-
 /** A piece of SQL. Only the functions of this file create it. */
 export interface Fragment {
   readonly [brand]: Node
@@ -42,12 +39,7 @@ export interface RenderedSql {
 
 /** SQL of the source code, with fragments as values of the template. */
 export function sql (texts: TemplateStringsArray, ...holes: readonly Fragment[]): Fragment {
-  let joined = singleLine.get(texts)
-  if (joined === undefined) {
-    joined = texts.map(text => text.replaceAll(/\s*\n\s*/g, ' '))
-    singleLine.set(texts, joined)
-  }
-  return { [brand]: { kind: 'template', texts: joined, holes } }
+  return { [brand]: { kind: 'template', texts, holes } }
 }
 
 export const empty: Fragment = sql``

@@ -57,10 +57,15 @@ function write (shape: readonly Step[]): string {
     const step = shape[position++] as Step
     if (typeof step === 'string') return step
     if (typeof step !== 'number') {
-      return step.map((text, i) => i === 0 ? text : part() + text).join('')
+      return step.map((text, i) => (i === 0 ? '' : part()) + joinLines(text)).join('')
     }
     if (step > 0) return `$${step}`
     return Array.from({ length: Math.max(0, -2 * step - 1) }, part).join('')
   }
   return part()
+}
+
+/** A line break of the source code, with its indentation, becomes one space. */
+function joinLines (text: string): string {
+  return text.replaceAll(/\s*\n\s*/g, ' ')
 }

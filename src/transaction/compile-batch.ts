@@ -35,23 +35,19 @@ export function compileBatch (
   settings: CompileSettings
 ): CompiledBatch {
   const { id, identity, trace } = request
-  const isQueryPlan = request.preferences.explain === asked
+  const isQueryPlan = wantsQueryPlan(request.preferences)
   const mode = readMode(request.preferences)
   // A batch that commits nothing stores no answer: it can run as often as it is sent.
   const key = mayCommit(mode) ? request.idempotencyKey : undefined
+  const session = {
+    ...identity,
+    requestId: id,
+    writes: writes(plan, mode, key),
+    settings: isQueryPlan ? emptyPublications(plan) : []
+  }
   return {
     role: identity.role,
-    session: connection =>
-      sessionStatement(
-        {
-          ...identity,
-          requestId: id,
-          writes: writes(plan, mode, key),
-          settings: isQueryPlan ? emptyPublications(plan) : []
-        },
-        settings,
-        connection
-      ),
+    session: connection => sessionStatement(session, settings, connection),
     ...isQueryPlan
       ? { operations: compileQueryPlans(plan, settings.maxRows) }
       : compileOperations(plan, request, { ...settings, keepAnswers: key !== undefined }),
@@ -62,9 +58,14 @@ export function compileBatch (
   }
 }
 
+/** Whether the client requests query plans instead of rows. */
+export function wantsQueryPlan ({ explain }: Preferences): boolean {
+  return explain === asked
+}
+
 /** Query plans are read in a transaction that is rolled back. */
 function readMode (preferences: Preferences): TransactionMode {
-  return preferences.explain === asked ? { ...preferences, tx: 'rollback' } : preferences
+  return wantsQueryPlan(preferences) ? { ...preferences, tx: 'rollback' } : preferences
 }
 
 function compileOperations (

@@ -2,10 +2,14 @@
  * Runs a planned batch: compiles it, executes its transaction, and reports what happened.
  */
 import type { Config } from '../../schemas/config.ts'
-import { asked } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Plan } from '../plan/nodes.ts'
-import { compileBatch, type BatchRequest, type CompileSettings } from './compile-batch.ts'
+import {
+  compileBatch,
+  wantsQueryPlan,
+  type BatchRequest,
+  type CompileSettings
+} from './compile-batch.ts'
 import { mayCommit } from './compiled-batch.ts'
 import { choosePool, type Database } from './database.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
@@ -74,7 +78,7 @@ export async function runBatch (
     report: didRun(outcome, failed)
       ? createReport(plan, outcome, { role, failed: failed?.operation, now: answeredAt })
       : undefined,
-    isQueryPlan: request.preferences.explain === asked,
+    isQueryPlan: wantsQueryPlan(request.preferences),
     mayCommit: mayCommit(batch.mode),
     compiledAt,
     answeredAt
