@@ -1,10 +1,12 @@
--- What every contender works on: one schema, one role, the same row level security. Run by the superuser in an empty database.
+-- The schema of every contender: the same tables, role and row level security. The superuser runs
+-- it in an empty database.
 
--- Who the token says the caller is, as with Oneflight, PostgREST and Supabase.
+-- The caller, from the claims of the token, as with Oneflight, PostgREST and Supabase.
 create function caller() returns text stable language sql
   return nullif(current_setting('request.jwt.claims', true), '')::json ->> 'sub';
 
--- The hot row: invoices are numbered without gaps, so every batch updates the same row and holds it until it commits.
+-- The hot row: invoices are numbered without gaps, so every batch updates the same row and holds it
+-- until it commits.
 create table counters (
   id int primary key,
   n bigint not null
@@ -26,7 +28,7 @@ create table invoice_lines (
   owner text not null default caller()
 );
 
--- The order: nobody waits for anybody.
+-- The order: no batch waits for another one.
 create table customers (
   id uuid primary key default gen_random_uuid(),
   name text not null,
@@ -63,40 +65,55 @@ alter table invoice_lines enable row level security;
 alter table customers enable row level security;
 alter table orders enable row level security;
 alter table order_items enable row level security;
-create policy own on invoices to oneflight_bench_user using (owner = caller()) with check (owner = caller());
-create policy own on invoice_lines to oneflight_bench_user using (owner = caller()) with check (owner = caller());
-create policy own on customers to oneflight_bench_user using (owner = caller()) with check (owner = caller());
-create policy own on orders to oneflight_bench_user using (owner = caller()) with check (owner = caller());
-create policy own on order_items to oneflight_bench_user using (owner = caller()) with check (owner = caller());
+create policy own on invoices to oneflight_bench_user
+  using (owner = caller()) with check (owner = caller());
+create policy own on invoice_lines to oneflight_bench_user
+  using (owner = caller()) with check (owner = caller());
+create policy own on customers to oneflight_bench_user
+  using (owner = caller()) with check (owner = caller());
+create policy own on orders to oneflight_bench_user
+  using (owner = caller()) with check (owner = caller());
+create policy own on order_items to oneflight_bench_user
+  using (owner = caller()) with check (owner = caller());
 grant select, insert, update, delete on all tables in schema public to oneflight_bench_user;
 
--- The whole hot batch as one function, for those who would write one.
-create function number_invoice(note text, article text, qty int, owner text) returns json language plpgsql as $$
+-- The whole hot batch as one function.
+create function number_invoice(note text, article text, qty int, owner text) returns json
+language plpgsql as $$
 declare
   taken bigint;
   made uuid;
 begin
   update counters set n = n + 1 where id = 1 returning n into taken;
-  insert into invoices (number, note, owner) values (taken, number_invoice.note, number_invoice.owner) returning id into made;
-  insert into invoice_lines (invoice_id, article, qty, owner) values (made, number_invoice.article, number_invoice.qty, number_invoice.owner);
+  insert into invoices (number, note, owner)
+    values (taken, number_invoice.note, number_invoice.owner)
+    returning id into made;
+  insert into invoice_lines (invoice_id, article, qty, owner)
+    values (made, number_invoice.article, number_invoice.qty, number_invoice.owner);
   return (select row_to_json(i) from invoices i where i.id = made);
 end
 $$;
 
 -- The limit has no role switch: the login role itself may do what the function does.
 grant select, insert, update on counters, invoices, invoice_lines to oneflight_bench_login;
-create policy limit_of_the_bench on invoices to oneflight_bench_login using (true) with check (true);
-create policy limit_of_the_bench on invoice_lines to oneflight_bench_login using (true) with check (true);
+create policy limit_of_the_bench on invoices to oneflight_bench_login
+  using (true) with check (true);
+create policy limit_of_the_bench on invoice_lines to oneflight_bench_login
+  using (true) with check (true);
 
--- The tables as each comparison finds them: not empty, so that plans are made for tables with rows in them.
+-- The contents before each comparison: not empty, so that plans are made for tables with rows.
 create procedure start_over() language plpgsql as $$
 begin
   truncate counters, invoices, invoice_lines, customers, orders, order_items, readings;
   insert into counters values (1, 10000);
-  insert into invoices (number, note, owner) select n, 'earlier', 'caller-' || n % 100 from generate_series(1, 10000) n;
-  insert into invoice_lines (invoice_id, article, qty, owner) select id, 'apple', 1, owner from invoices;
-  insert into customers (name, owner) select 'earlier', 'caller-' || n % 100 from generate_series(1, 10000) n;
+  insert into invoices (number, note, owner)
+    select n, 'earlier', 'caller-' || n % 100 from generate_series(1, 10000) n;
+  insert into invoice_lines (invoice_id, article, qty, owner)
+    select id, 'apple', 1, owner from invoices;
+  insert into customers (name, owner)
+    select 'earlier', 'caller-' || n % 100 from generate_series(1, 10000) n;
   insert into orders (customer_id, status, owner) select id, 'shipped', owner from customers;
-  insert into order_items (order_id, sku, qty, price, owner) select id, sku, 1, 1, owner from orders, unnest(array['fig', 'nut', 'plum']) sku;
+  insert into order_items (order_id, sku, qty, price, owner)
+    select id, sku, 1, 1, owner from orders, unnest(array['fig', 'nut', 'plum']) sku;
 end
 $$;

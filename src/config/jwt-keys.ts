@@ -69,7 +69,8 @@ function readUrl (text: string): URL {
     `${url.username}${url.password}${url.hash}` !== ''
   ) {
     throw new Error(
-      'expected an http:// or https:// URL without user, password or fragment (the value is not shown)'
+      'expected an http:// or https:// URL without user, password or fragment ' +
+        '(the value is not shown)'
     )
   }
   return url

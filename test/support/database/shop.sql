@@ -23,7 +23,8 @@ create table stock (
   qty int not null check (qty >= 0)
 );
 insert into stock values ('apple', 10), ('pear', 5);
-create view order_totals as select customer_id, sum(total) as total from orders group by customer_id;
+create view order_totals as
+  select customer_id, sum(total) as total from orders group by customer_id;
 create schema private;
 create table private.secrets (id int primary key, word text);
 grant usage on schema public, private to oneflight_user, oneflight_other, oneflight_anon;
