@@ -1,7 +1,6 @@
 /**
- * The admin server: whether the process lives, whether it can serve, and how it is configured,
- * without its secrets.
- */
+* Tests the admin server: liveness, readiness, metrics and configuration, which hides secrets.
+*/
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { configItems } from '../../schemas/config.ts'
@@ -16,13 +15,13 @@ const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.
 const skip = embeddedMajor === undefined ? 'no embedded PostgreSQL for this platform' : false
 const brief = ({ status, text }: Answer): unknown => [status, text]
 
-t.test('a database that answers', async t => {
+t.test('both probes succeed while the database is reachable', async t => {
   const { url, adminUrl } = await useService(t, { schema })
   await answering(`${adminUrl}/ready`)
   for (const path of ['/live', '/ready']) {
-    const answer = await ask(adminUrl + path)
-    t.same(brief(answer), [200, '{"ok":true}'])
-    t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+    const response = await ask(adminUrl + path)
+    t.same(brief(response), [200, '{"ok":true}'])
+    t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')
     t.equal((await ask(adminUrl + path, { method: 'HEAD' })).status, 200)
     t.equal((await ask(url + path)).status, 404, 'not on the main server')
   }
@@ -37,7 +36,7 @@ t.test('a database that answers', async t => {
   )
 })
 
-t.test('a database that cannot be reached', async t => {
+t.test('without a reachable database, liveness succeeds and readiness fails', async t => {
   const { url, adminUrl } = await useService(t, {
     databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
   })
@@ -48,7 +47,7 @@ t.test('a database that cannot be reached', async t => {
   t.equal((await ask(`${adminUrl}/config`)).status, 200)
 })
 
-t.test('a database that ends is noticed at the next question', { skip }, async t => {
+t.test('the probe after a database shutdown fails', { skip }, async t => {
   const server = await startPostgres({ major: embeddedMajor as number })
   t.teardown(() => server.stop())
   const { url, adminUrl } = await useService(t, { databaseUrl: () => server.url })
@@ -57,7 +56,7 @@ t.test('a database that ends is noticed at the next question', { skip }, async t
   t.same(brief(await ask(`${adminUrl}/ready`)), [200, '{"ok":true}'])
   t.same(brief(await ask(`${url}/health`)), [200, '{"ok":true}'])
   await server.stop()
-  // The end of a connection is an event of its own, which may come a moment later.
+  // The service may notice the closed connection a moment later.
   await until(async () => (await ask(`${adminUrl}/ready`)).status !== 200)
   t.same(brief(await ask(`${adminUrl}/ready`)), [503, '{"ok":false,"error":"database"}'])
   t.same(brief(await ask(`${url}/health`)), [503, '{"ok":false,"error":"database"}'])
@@ -65,19 +64,19 @@ t.test('a database that ends is noticed at the next question', { skip }, async t
 
 t.test('liveness does not ask the database', async t => {
   const { adminUrl, database } = await useService(t, { schema })
-  // The probe has a connection of its own, which is opened when it is first asked.
-  const asked = async (): Promise<number> =>
+  // The probe uses its own connection and opens it at the first readiness request.
+  const probeConnections = async (): Promise<number> =>
     (await database
       .sql`select from pg_stat_activity where usename = 'oneflight_login'
         and datname = current_database() and query = 'select 1'`)
       .length
   for (let i = 0; i < 3; i++) t.equal((await ask(`${adminUrl}/live`)).status, 200)
-  t.equal(await asked(), 0)
+  t.equal(await probeConnections(), 0)
   await answering(`${adminUrl}/ready`)
-  t.equal(await asked(), 1, 'readiness does')
+  t.equal(await probeConnections(), 1, 'readiness does ask it')
 })
 
-t.test('a service that stops is not ready, and says so to the end', async t => {
+t.test('a stopping service reports that it is not ready until it has stopped', async t => {
   const service = await useService(t, { schema })
   const { sql } = service.database
   let batch: Promise<Answer> | undefined
@@ -99,7 +98,7 @@ t.test('a service that stops is not ready, and says so to the end', async t => {
   await stopped
 })
 
-t.test('who says nothing, or half a request, does not hold a service that stops', async t => {
+t.test('silent clients and half-sent requests do not delay the shutdown', async t => {
   const service = await useService(t, { schema })
   const lines = await Promise.all(['', 'GET /live HTTP/1.1\r\n'].map(async bytes => {
     const line = await dial(service.adminUrl)
@@ -111,7 +110,7 @@ t.test('who says nothing, or half a request, does not hold a service that stops'
   for (const line of lines) t.same(await line.end(), [])
 })
 
-t.test('/config shows what runs, and no secret', async t => {
+t.test('/config returns the effective configuration without secrets', async t => {
   const { adminUrl, database, log } = await useService(t, {
     schema,
     env: {
@@ -146,7 +145,7 @@ t.test('/config shows what runs, and no secret', async t => {
   t.same(
     Object.keys(body).sort(),
     configItems.map(([name]) => name).sort(),
-    'every variable, and nothing of the environment beside them'
+    'every setting, and no other environment variable'
   )
   for (const secret of [SECRET, ':login', 'login@', 'hush', 'geqo', '"PATH"']) {
     t.notOk(text.includes(secret), secret)

@@ -1,10 +1,9 @@
 /**
- * Who is let in: while every place is taken a batch is refused by its headers alone, and the bytes
- * that requests and answers hold are bounded and given back.
+ * Tests admission: while the queue is full, the service refuses a batch after reading its headers
+ * and before its body. The bytes that requests and responses hold are limited and released.
  *
- * In charge of: what is seen over HTTP, the order of refusals, and bytes counted exactly. Refuses
- * to: measure how fast refusals are (test/chaos/overload does), or to look into the pool
- * (test/integration/pool.test.ts does).
+ * Checks the responses over HTTP, the order of refusals and exact byte counts. test/chaos/overload
+ * measures how fast refusals are, test/integration/pool.test.ts tests the pool itself.
  */
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
@@ -40,7 +39,7 @@ const headers = (more: Readonly<Record<string, string>> = {}): Record<string, st
   'content-type': 'application/json',
   ...more
 })
-/** The headers of a batch, and nothing of its body. */
+/** The headers of a batch, without the body. */
 const announce = (more: Readonly<Record<string, string>>): string =>
   request('POST', '/', headers(more))
 const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
@@ -56,7 +55,7 @@ const add = [{ id: 'a', op: 'insert', table: 'entries', values: [{}] }]
 const waiting = async (service: ServiceUnderTest, batches: number): Promise<unknown> =>
   until(async () => await gauge(service, 'service_pool_waiting') === batches)
 
-/** One connection and one place in the queue, both taken until `free`. */
+/** Starts a service with one connection and a queue of one. Both are occupied until `free`. */
 async function useFullService (
   t: Test,
   env: Readonly<Record<string, string>> = {}
@@ -78,7 +77,7 @@ async function useFullService (
       t.same(
         (await Promise.all([first, second])).map(({ status }) => status),
         [200, 200],
-        'those who had a place are served'
+        'the admitted batches succeed'
       )
     }
   }
@@ -90,7 +89,7 @@ const overloaded = {
   body: { error: { type: 'service_error', code: 'overloaded', committed: false }, data: null }
 }
 
-t.test('a full queue: refused by the headers, before anything of the body', async t => {
+t.test('with a full queue, a batch is refused before its body is read', async t => {
   const { service, free } = await useFullService(t)
   const line = await dial(service.url)
   line.send(announce({ 'content-length': '100', 'x-request-id': 'mine' }))
@@ -98,27 +97,27 @@ t.test('a full queue: refused by the headers, before anything of the body', asyn
     ...overloaded,
     headers: { 'retry-after': '1', 'x-request-id': 'mine' },
     body: { error: { request_id: 'mine' } }
-  }], 'nothing of the body has come')
+  }], 'refused although no byte of the body was sent')
   line.send('x'.repeat(100) + request('GET', '/health'))
   t.match(
     await line.answers(2),
     [overloaded, { status: 200 }],
-    'the connection goes on behind the body'
+    'the connection stays usable after the body'
   )
   line.socket.destroy()
 
-  const bodies: ReadonlyArray<readonly [name: string, bytes: string]> = [
+  const requests: ReadonlyArray<readonly [name: string, bytes: string]> = [
     ['a batch', request('POST', '/', headers({ connection: 'close' }), JSON.stringify(add))],
-    ['no JSON', request('POST', '/', headers({ connection: 'close' }), '[{')],
-    ['no array', request('POST', '/', headers({ connection: 'close' }), '{}')],
-    ['no operation', request('POST', '/', headers({ connection: 'close' }), '[]')],
+    ['invalid JSON', request('POST', '/', headers({ connection: 'close' }), '[{')],
+    ['not an array', request('POST', '/', headers({ connection: 'close' }), '{}')],
+    ['no operations', request('POST', '/', headers({ connection: 'close' }), '[]')],
     [
-      'faulty operations',
+      'an invalid operation',
       request('POST', '/', headers({ connection: 'close' }), '[{"id":"a","op":"drop"}]')
     ],
-    ['in chunks', announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('[')],
+    ['chunked', announce({ 'transfer-encoding': 'chunked', connection: 'close' }) + chunk('[')],
     [
-      'with a key',
+      'with an idempotency key',
       request(
         'POST',
         '/',
@@ -136,19 +135,19 @@ t.test('a full queue: refused by the headers, before anything of the body', asyn
       )
     ],
     [
-      'nobody is asked for the body',
+      'no 100 Continue',
       announce({ 'content-length': '100', expect: '100-continue', connection: 'close' })
     ]
   ]
-  for (const [name, bytes] of bodies) {
+  for (const [name, bytes] of requests) {
     const line = await dial(service.url)
     line.send(bytes)
-    const [answer] = await line.answers(1)
-    t.match(answer, overloaded, name)
+    const [response] = await line.answers(1)
+    t.match(response, overloaded, name)
     line.socket.destroy()
   }
   await until(() =>
-    service.log.filter(({ code }) => code === 'overloaded').length === bodies.length + 1
+    service.log.filter(({ code }) => code === 'overloaded').length === requests.length + 1
   )
   t.match(service.log.filter(({ request_id: id }) => id === 'mine'), [{
     status: 503,
@@ -156,11 +155,11 @@ t.test('a full queue: refused by the headers, before anything of the body', asyn
     path: '/'
   }])
   await free()
-  t.same(await service.database.sql`select from entries`, [], 'what was refused was not done')
+  t.same(await service.database.sql`select from entries`, [], 'refused batches have no effect')
   t.equal((await service.post(add)).status, 200)
 })
 
-t.test('a full queue: what is wrong with the headers is told all the same', async t => {
+t.test('with a full queue, errors in the headers are still reported', async t => {
   const { service, free } = await useFullService(t, { MAX_BODY_BYTES: '1000' })
   const rows: ReadonlyArray<readonly [bytes: string, status: number, code: string]> = [
     [
@@ -194,7 +193,7 @@ t.test('a full queue: what is wrong with the headers is told all the same', asyn
   await free()
 })
 
-t.test('a full queue: health, liveness, readiness and metrics do not wait', async t => {
+t.test('with a full queue, health, liveness, readiness and metrics respond at once', async t => {
   const { service, free } = await useFullService(t)
   const paths = [
     `${service.url}/health`,
@@ -212,12 +211,12 @@ t.test('a full queue: health, liveness, readiness and metrics do not wait', asyn
   await free()
 })
 
-t.test('the queue fills while a body comes: refused then', async t => {
+t.test('a batch is refused if the queue fills while its body arrives', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   const body = JSON.stringify(add)
   const line = await dial(service.url)
   line.send(announce({ 'content-length': String(body.length), expect: '100-continue' }))
-  t.match(await line.answers(1), [{ status: 100 }], 'let in')
+  t.match(await line.answers(1), [{ status: 100 }], 'admitted')
   const slot = await holdRow(service.database)
   const first = service.post(touch)
   await slot.awaited()
@@ -229,30 +228,29 @@ t.test('the queue fills while a body comes: refused then', async t => {
   t.same(await service.database.sql`select from entries`, [])
 })
 
-t.test('no place at all beside the connections', async t => {
+t.test('with QUEUE_SIZE=0, a batch without a free connection is refused', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '2', QUEUE_SIZE: '0' } })
   const slot = await holdRow(service.database)
   const running = [service.post(touch), service.post(touch)]
   await slot.awaited(2)
+  const refused = await Promise.all(Array.from({ length: 20 }, () => service.post(add)))
   t.match(
-    (await Promise.all(Array.from({ length: 20 }, () => service.post(add)))).map((
-      { status, body }
-    ) => [status, body.error.code]),
+    refused.map(({ status, body }) => [status, body.error.code]),
     Array(20).fill([503, 'overloaded'])
   )
   await slot.free()
   t.same((await Promise.all(running)).map(({ status }) => status), [200, 200])
-  // A place is free when its connection is, some time after the answer.
+  // The connection becomes free a moment after the response.
   await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
   t.equal((await service.post(add)).status, 200)
 })
 
-t.test('a batch that is tried again keeps its place', async t => {
+t.test('a batch that is retried is not refused by a full queue', async t => {
   const service = await useService(t, {
     schema,
     env: { POOL_SIZE: '1', QUEUE_SIZE: '0', QUEUE_TIMEOUT_MS: '60000' }
   })
-  // The longest pauses there are, a second in all: in one of them another batch takes the
+  // Use the longest retry pauses, one second in total. During a pause another batch takes the
   // connection.
   const { random } = Math
   t.teardown(() => {
@@ -260,28 +258,27 @@ t.test('a batch that is tried again keeps its place', async t => {
   })
   Math.random = () => 0.99
   const slot = await holdRow(service.database)
-  const again = service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 9 }] }])
+  const retried = service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 9 }] }])
   await until(async () =>
     (await service.database.sql`select from tries where is_called`).length === 1
   )
-  let other: Promise<unknown> | undefined
-  while (other === undefined) {
-    const one = service.post(touch)
-    if (
-      await Promise.race([one.then(({ status }) => status), slot.awaited().then(() => 'runs')]) ===
-        'runs'
-    ) other = one.then(({ status }) => status)
+  let occupying: Promise<unknown> | undefined
+  while (occupying === undefined) {
+    const attempt = service.post(touch)
+    const outcome = attempt.then(({ status }) => status)
+    const first = await Promise.race([outcome, slot.awaited().then(() => 'runs')])
+    if (first === 'runs') occupying = outcome
   }
   await waiting(service, 1)
-  t.comment('it waits now, where there is no place to wait in')
+  t.comment('the retried batch waits although QUEUE_SIZE is 0')
   t.match(
     await service.post(add),
     { status: 503, body: { error: { code: 'overloaded' } } },
-    'who comes new is refused'
+    'a new batch is refused'
   )
   await slot.free()
-  t.equal(await other, 200)
-  t.equal((await again).status, 200)
+  t.equal(await occupying, 200)
+  t.equal((await retried).status, 200)
   t.same(await service.database.sql`select last_value::int as n from tries`, [{ n: 10 }])
 })
 
@@ -296,8 +293,8 @@ const bytesEnv = {
 }
 
 /**
- * Announces a body of `bytes`; `taken`: whether the service asked for it. The connection is left
- * open.
+ * Announces a body of `bytes` bytes and leaves the connection open. `taken` is true if the service
+ * responds with 100 Continue.
  */
 async function offer (
   service: ServiceUnderTest,
@@ -314,14 +311,14 @@ async function offer (
       ...more
     })
   )
-  const [answer] = await line.answers(1)
-  if (answer?.status !== 100 && answer?.body.error.code !== 'overloaded') {
-    throw new Error(`neither taken nor refused: ${answer?.text}`)
+  const [response] = await line.answers(1)
+  if (response?.status !== 100 && response?.body.error.code !== 'overloaded') {
+    throw new Error(`neither 100 Continue nor a refusal: ${response?.text}`)
   }
-  return { line, taken: answer.status === 100 }
+  return { line, taken: response.status === 100 }
 }
 
-/** Whether a body of this length is taken; if so it comes, and is answered. */
+/** Returns whether a body of this length is accepted, and sends such a body. */
 async function fits (service: ServiceUnderTest, bytes: number): Promise<boolean> {
   const { line, taken } = await offer(service, bytes, { connection: 'close' })
   if (taken) {
@@ -332,32 +329,32 @@ async function fits (service: ServiceUnderTest, bytes: number): Promise<boolean>
   return taken
 }
 
-/** Exactly nothing is held: all of it fits, and beside all of it not even two bytes do. */
+/** Asserts that no bytes are held: `MOST` bytes fit, and beside them not even two more. */
 async function nothingHeld (t: Test, service: ServiceUnderTest, name: string): Promise<void> {
   await until(() => fits(service, MOST))
-  // The one above is given back before the next is announced.
-  let whole: Line | undefined
+  // The bytes of the request above are released before the next request is announced.
+  let full: Line | undefined
   await until(async () => {
     const { line, taken } = await offer(service, MOST)
-    if (taken) whole = line
+    if (taken) full = line
     else line.socket.destroy()
     return taken
   })
-  t.notOk(await fits(service, 2), `${name}: nothing was given back twice`)
-  whole?.socket.destroy()
+  t.notOk(await fits(service, 2), `${name}: no bytes are released twice`)
+  full?.socket.destroy()
   await until(() => fits(service, MOST))
 }
 
-t.test('bodies that are announced are counted to the byte', async t => {
+t.test('announced bodies are counted exactly', async t => {
   const service = await useService(t, { schema, env: { ...bytesEnv, MAX_BYTES_IN_FLIGHT: '2500' } })
   const [one, two] = [await offer(service, 1000), await offer(service, 1000)]
   t.same([one.taken, two.taken], [true, true])
   t.notOk(await fits(service, 501))
   t.ok(await fits(service, 500))
   await until(() => fits(service, 500))
-  t.notOk(await fits(service, 501), 'the one before was given back, and no more than that')
+  t.notOk(await fits(service, 501), 'exactly the bytes of the finished request were released')
   const refused = await offer(service, 'unknown')
-  t.notOk(refused.taken, 'what is not announced counts as the longest there may be')
+  t.notOk(refused.taken, 'a body of unknown length counts as MAX_BODY_BYTES')
   refused.line.socket.destroy()
   t.match(
     await speak(
@@ -366,7 +363,8 @@ t.test('bodies that are announced are counted to the byte', async t => {
     ),
     [overloaded]
   )
-  t.equal((await ask(`${service.url}/health`)).status, 200, 'who needs no body is not concerned')
+  const health = await ask(`${service.url}/health`)
+  t.equal(health.status, 200, 'requests without a body are not limited')
   one.line.socket.destroy()
   await until(() => fits(service, 1000))
   const unknown = await offer(service, 'unknown')
@@ -382,7 +380,7 @@ t.test('bodies that are announced are counted to the byte', async t => {
   two.line.socket.destroy()
 })
 
-t.test('however a request ends, its bytes are given back, once', async t => {
+t.test('the bytes of a request are released exactly once, however it ends', async t => {
   const service = await useService(t, { schema, env: bytesEnv })
   const post = (body: string, more: Readonly<Record<string, string>> = {}) => () =>
     speak(service.url, request('POST', '/', headers({ connection: 'close', ...more }), body))
@@ -398,7 +396,7 @@ t.test('however a request ends, its bytes are given back, once', async t => {
   > = [
     ['a batch', post(text), [200]],
     [
-      'in chunks',
+      'chunked',
       async () =>
         await speak(
           service.url,
@@ -408,22 +406,26 @@ t.test('however a request ends, its bytes are given back, once', async t => {
       [200]
     ],
     [
-      'an answer longer than may be held',
+      'a response longer than the limit',
       async () => [await service.post([{ id: 'b', op: 'select', table: 'big' }])],
       [200]
     ],
-    ['with a key that nobody can keep', post(text, { 'idempotency-key': 'k' }), [400]],
-    ['a fault of the batch', post('[{"id":"a","op":"drop"}]'), [422]],
-    ['a fault of the database', post('[{"id":"a","op":"select","table":"nowhere"}]'), [404]],
-    ['no JSON', post('[{'), [400]],
     [
-      'a body that is too long',
+      'with an idempotency key but without the table of keys',
+      post(text, { 'idempotency-key': 'k' }),
+      [400]
+    ],
+    ['an invalid batch', post('[{"id":"a","op":"drop"}]'), [422]],
+    ['an error of the database', post('[{"id":"a","op":"select","table":"nowhere"}]'), [404]],
+    ['invalid JSON', post('[{'), [400]],
+    [
+      'a body over the limit',
       async () =>
         await speak(service.url, announce({ 'content-length': '1001', connection: 'close' })),
       [413]
     ],
     [
-      'chunks that are too long',
+      'chunks over the limit',
       async () =>
         await speak(
           service.url,
@@ -433,7 +435,7 @@ t.test('however a request ends, its bytes are given back, once', async t => {
       [413]
     ],
     [
-      'chunks that are none',
+      'malformed chunks',
       async () =>
         await speak(
           service.url,
@@ -443,10 +445,10 @@ t.test('however a request ends, its bytes are given back, once', async t => {
     ],
     ['a bad token', post(text, { authorization: 'Bearer x' }), [401]],
     ['another media type', post(text, { 'content-type': 'text/plain' }), [415]],
-    ['a strange expectation', post(text, { expect: 'x' }), [417]],
-    ['a length that is none', post(text, { 'content-length': '-5' }), [400]],
+    ['an unsupported expectation', post(text, { expect: 'x' }), [417]],
+    ['an invalid content length', post(text, { 'content-length': '-5' }), [400]],
     [
-      'two on one connection',
+      'two requests on one connection',
       async () =>
         await speak(
           service.url,
@@ -472,7 +474,7 @@ t.test('however a request ends, its bytes are given back, once', async t => {
       line.socket.end()
       return await line.end()
     }, [400]],
-    ['a client that goes while its batch runs', async () => {
+    ['a client that disconnects while its batch runs', async () => {
       const slot = await holdRow(service.database)
       const line = await dial(service.url)
       line.send(request('POST', '/', headers(), JSON.stringify(touch).padEnd(MOST)))
@@ -481,10 +483,10 @@ t.test('however a request ends, its bytes are given back, once', async t => {
       line.socket.resetAndDestroy()
       await slot.free()
     }, undefined],
-    ['an answer that is not read', async () => {
-      const answer = await askUnread(service)
-      t.notOk(await fits(service, 2), 'held while the client has not taken it')
-      answer.destroy()
+    ['a response that is not read', async () => {
+      const response = await askUnread(service)
+      t.notOk(await fits(service, 2), 'held until the client has read it')
+      response.destroy()
     }, undefined]
   ]
   for (const [name, end, statuses] of ends) {
@@ -500,20 +502,16 @@ t.test('however a request ends, its bytes are given back, once', async t => {
   }
 })
 
-/**
- * Asks for an answer of 40 MB, more than sockets buffer, and reads no more of it than its headers.
- */
+/** Requests 40 MB, which is more than sockets buffer, and reads only the response headers. */
 async function askUnread (service: ServiceUnderTest): Promise<IncomingMessage> {
-  const asked = httpRequest(service.url, { method: 'POST', agent: false, headers: headers() }).on(
-    'error',
-    () => {}
-  )
-  asked.end('[{"id":"b","op":"select","table":"big"}]')
-  const [answer] = await once(asked, 'response') as [IncomingMessage]
-  return answer.on('error', () => {})
+  const post = httpRequest(service.url, { method: 'POST', agent: false, headers: headers() })
+  post.on('error', () => {})
+  post.end('[{"id":"b","op":"select","table":"big"}]')
+  const [response] = await once(post, 'response') as [IncomingMessage]
+  return response.on('error', () => {})
 }
 
-t.test('answers that slow clients do not take keep others out, until they are taken', async t => {
+t.test('unread responses count against the limit until they are read or dropped', async t => {
   const service = await useService(t, { schema, env: { MAX_BYTES_IN_FLIGHT: String(60_000_000) } })
   const slow = await askUnread(service)
   t.equal((await service.post(add)).status, 200, '40 MB of 60 MB')
@@ -524,7 +522,7 @@ t.test('answers that slow clients do not take keep others out, until they are ta
     '80 MB of 60 MB'
   )
   await answering(`${service.url}/health`)
-  // One is read to its end.
+  // Read one response completely.
   let read = 0
   for await (const bytes of slow) read += (bytes as Buffer).length
   t.equal(read, Number(slow.headers['content-length']))
@@ -533,7 +531,7 @@ t.test('answers that slow clients do not take keep others out, until they are ta
   await until(async () => (await service.post(add)).status === 200)
 })
 
-t.test('a late body is given up, and with it its bytes', async t => {
+t.test('a request whose body is late times out and its bytes are released', async t => {
   const service = await useService(t, { schema, env: { ...bytesEnv, REQUEST_TIMEOUT_MS: '3000' } })
   const line = await dial(service.url)
   line.send(`${announce({ 'content-length': '1000' })}[`)
@@ -542,7 +540,7 @@ t.test('a late body is given up, and with it its bytes', async t => {
   t.ok(await until(() => fits(service, MOST)))
 })
 
-t.test('who is gone before its token was checked gives back what it took', async t => {
+t.test('a disconnect during token verification releases the bytes of the request', async t => {
   const server = await useJwksServer(t)
   const pair = keyPair('ed25519', 'admission')
   const { behave, release } = hold(set(publicJwk(pair, { kid: 'admission' })))
@@ -571,11 +569,11 @@ t.test('who is gone before its token was checked gives back what it took', async
   )
   await until(() => server.asked.length === 1)
   await once(client.socket.resetAndDestroy(), 'close')
-  // Heard by the service when this is answered.
+  // The service has processed the disconnect before it responds to this request.
   await answering(`${service.url}/health`)
   release()
   const post = (): Promise<Answer> =>
     ask(service.url, { method: 'POST', headers: headers({ authorization }), body: text })
   t.equal((await post()).status, 200)
-  t.equal((await post()).status, 200, 'every byte is there for the next one')
+  t.equal((await post()).status, 200, 'all bytes are available to the next request')
 })

@@ -1,6 +1,6 @@
 /**
- * Who a request is: tokens and their claims, the anonymous role, roles that nobody may be, and what
- * the database hears of it.
+ * Tests authentication: tokens and claims, the anonymous role, refused roles, and the role and
+ * claims that PostgreSQL receives.
  */
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ const me = '[{"id":"me","op":"select","table":"me"}]'
 const role = 'oneflight_user'
 const now = (): number => Math.floor(Date.now() / 1000)
 
-/** A token of exactly these texts. */
+/** Signs a token with exactly this header and payload text. */
 function signed (
   payload: string | Buffer,
   { header = '{"alg":"HS256"}', hash = 'sha256', secret = SECRET } = {}
@@ -40,7 +40,7 @@ async function as (service: ServiceUnderTest, authorization: string, batch = me)
   return service.post(batch, { headers: { authorization } })
 }
 
-t.test('a good token', async t => {
+t.test('a valid token sets the role and passes its claims unchanged', async t => {
   const service = await useService(t, { schema })
   const exp = now() + 60
   for (const bearer of ['Bearer', 'bearer', 'BEARER', 'Bearer  ']) {
@@ -51,9 +51,8 @@ t.test('a good token', async t => {
     t.equal(status, 200)
     t.match(body.data.me, [{ role, login: LOGIN_ROLE, id: headers.get('x-request-id') }])
   }
-  for (
-    const [alg, hash] of [['HS256', 'sha256'], ['HS384', 'sha384'], ['HS512', 'sha512']] as const
-  ) {
+  const algorithms = [['HS256', 'sha256'], ['HS384', 'sha384'], ['HS512', 'sha512']] as const
+  for (const [alg, hash] of algorithms) {
     t.equal(
       (await as(
         service,
@@ -68,68 +67,66 @@ t.test('a good token', async t => {
       alg
     )
   }
-  // The payload as it was signed: its numbers, spaces, order and escapes.
-  for (
-    const payload of [
-      `{ "role" : "${role}",\n"exp":${exp}, "big": 9007199254740993, "n": 1.10, "e": 1e3, ` +
-      '"u": "\\u00e9é", "q": "it\'s \\"x\\"", "role2":{"a":[1, 2]} }',
-      `{"exp":${exp}.5,"role":"${role}","nbf":0,"iat":0,"aud":"anyone","iss":1,"sub":null}`
-    ]
-  ) {
+  // The claims keep the numbers, spaces, order and escapes of the signed payload.
+  const payloads = [
+    `{ "role" : "${role}",\n"exp":${exp}, "big": 9007199254740993, "n": 1.10, "e": 1e3, ` +
+    '"u": "\\u00e9é", "q": "it\'s \\"x\\"", "role2":{"a":[1, 2]} }',
+    `{"exp":${exp}.5,"role":"${role}","nbf":0,"iat":0,"aud":"anyone","iss":1,"sub":null}`
+  ]
+  for (const payload of payloads) {
     const { body } = await as(service, `Bearer ${signed(payload)}`)
     t.equal(body.data.me[0].claims, payload)
   }
 })
 
-t.test('a bad token is 401, and never nobody', async t => {
-  for (
-    const env of [{}, { ANON_ROLE: 'oneflight_anon' }, {
-      JWT_SECRET: '',
-      ANON_ROLE: 'oneflight_anon'
-    }] as const
-  ) {
+t.test('an invalid token returns 401 and never falls back to the anonymous role', async t => {
+  const environments = [
+    {},
+    { ANON_ROLE: 'oneflight_anon' },
+    { JWT_SECRET: '', ANON_ROLE: 'oneflight_anon' }
+  ] as const
+  for (const env of environments) {
     const service = await useService(t, { schema, env })
     const good = token({ role })
     const [head, payload, signature] = good.split('.') as [string, string, string]
     const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${payload}.`
-    for (
-      const authorization of [
-        '',
-        'Bearer',
-        'Bearer ',
-        'Basic dXNlcjpwYXNz',
-        good,
-        `Bearer ${good} x`,
-        `Bearer ${good}, Bearer ${good}`,
-        `Bearer ${good},${good}`,
-        `Bearer ${good} ${good}`,
-        `Token ${good}`,
-        `Bearer: ${good}`,
-        `Bearer\t${good}`,
-        `Bearer ${good}=`,
-        `Bearer ${good}.x.y`,
-        `Bearer ${head}.${payload}`,
-        'Bearer a.b.c',
-        'Bearer ..',
-        `Bearer "${good}"`,
-        `Bearer ${none}`,
-        `Bearer ${none}${signature}`,
-        `Bearer ${head}.${payload}.${signature.slice(1)}x`,
-        `Bearer ${head}.${
-          Buffer.from('{"role":"oneflight_other"}').toString('base64url')
-        }.${signature}`,
-        `Bearer ${token({ role }, 'another secret, which is as long as the first')}`,
-        `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":"HS512"}' })}`,
-        `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":"RS256"}' })}`,
-        `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":"none"}' })}`,
-        `Bearer ${signed(`{"role":"${role}"}`, { header: '{}' })}`,
-        `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":["HS256"]}' })}`,
-        `Bearer ${signed('{"role"')}`,
-        `Bearer ${signed(Buffer.from(`{"role":"${role}","exp":9999999999,"x":"é"}`, 'latin1'))}`,
-        `Bearer ${signed('')}`,
-        `Bearer ${'x'.repeat(15_000)}.y.z`
-      ]
-    ) {
+    const invalid = [
+      '',
+      'Bearer',
+      'Bearer ',
+      'Basic dXNlcjpwYXNz',
+      good,
+      `Bearer ${good} x`,
+      `Bearer ${good}, Bearer ${good}`,
+      `Bearer ${good},${good}`,
+      `Bearer ${good} ${good}`,
+      `Token ${good}`,
+      `Bearer: ${good}`,
+      `Bearer\t${good}`,
+      `Bearer ${good}=`,
+      `Bearer ${good}.x.y`,
+      `Bearer ${head}.${payload}`,
+      'Bearer a.b.c',
+      'Bearer ..',
+      `Bearer "${good}"`,
+      `Bearer ${none}`,
+      `Bearer ${none}${signature}`,
+      `Bearer ${head}.${payload}.${signature.slice(1)}x`,
+      `Bearer ${head}.${
+        Buffer.from('{"role":"oneflight_other"}').toString('base64url')
+      }.${signature}`,
+      `Bearer ${token({ role }, 'another secret, which is as long as the first')}`,
+      `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":"HS512"}' })}`,
+      `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":"RS256"}' })}`,
+      `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":"none"}' })}`,
+      `Bearer ${signed(`{"role":"${role}"}`, { header: '{}' })}`,
+      `Bearer ${signed(`{"role":"${role}"}`, { header: '{"alg":["HS256"]}' })}`,
+      `Bearer ${signed('{"role"')}`,
+      `Bearer ${signed(Buffer.from(`{"role":"${role}","exp":9999999999,"x":"é"}`, 'latin1'))}`,
+      `Bearer ${signed('')}`,
+      `Bearer ${'x'.repeat(15_000)}.y.z`
+    ]
+    for (const authorization of invalid) {
       const { status, body, headers } = await as(service, authorization)
       t.equal(status, 401, authorization.slice(0, 60))
       t.match(body, {
@@ -138,7 +135,7 @@ t.test('a bad token is 401, and never nobody', async t => {
       })
       t.equal(headers.get('www-authenticate'), 'Bearer error="invalid_token"')
     }
-    // Two fields: whatever they hold.
+    // Two Authorization headers are rejected whatever their values are.
     for (const second of [`Bearer ${good}`, '', 'Basic eA==']) {
       const line = await dial(service.url)
       line.send(
@@ -150,17 +147,17 @@ t.test('a bad token is 401, and never nobody', async t => {
       t.match(await line.answers(1), [{ status: 401, body: { error: { code: 'token_invalid' } } }])
       line.socket.destroy()
     }
-    const nobody = await service.post(me, { role: null })
+    const anonymous = await service.post(me, { role: null })
     if ('ANON_ROLE' in env) {
-      t.match(nobody.body.data.me, [{
+      t.match(anonymous.body.data.me, [{
         role: 'oneflight_anon',
         login: LOGIN_ROLE,
         claims: '{"role":"oneflight_anon"}'
       }])
     } else {
-      t.match(nobody, { status: 401, body: { error: { code: 'auth_required' } } })
+      t.match(anonymous, { status: 401, body: { error: { code: 'auth_required' } } })
       t.equal(
-        nobody.headers.get('www-authenticate'),
+        anonymous.headers.get('www-authenticate'),
         'Bearer',
         'RFC 6750: without a token the challenge names no error'
       )
@@ -172,7 +169,7 @@ t.test('a bad token is 401, and never nobody', async t => {
   }
 })
 
-t.test('claims', async t => {
+t.test('claims are validated', async t => {
   const service = await useService(t, {
     schema,
     env: { JWT_AUD: 'shop,till', JWT_ISS: 'https://id.example' }
@@ -193,58 +190,56 @@ t.test('claims', async t => {
       code === undefined ? null : 'Bearer error="invalid_token"'
     )
   }
-  for (
-    const [claims, code] of [
-      [{ exp: now() + 1 }],
-      [{ exp: now() - 20 }],
-      [{ exp: now() - 31 }, 'token_expired'],
-      [{ exp: 0 }, 'token_expired'],
-      [{ exp: -1 }, 'token_expired'],
-      [{ exp: 1e300 }],
-      [{ exp: undefined }, 'token_claims_invalid'],
-      [{ exp: null }, 'token_claims_invalid'],
-      [{ exp: String(now() + 60) }, 'token_claims_invalid'],
-      [{ exp: true }, 'token_claims_invalid'],
-      [{ exp: [] }, 'token_claims_invalid'],
-      [{ nbf: now() + 20 }],
-      [{ nbf: now() + 60 }, 'token_not_active'],
-      [{ nbf: '0' }, 'token_claims_invalid'],
-      [{ nbf: null }, 'token_claims_invalid'],
-      [{ iat: now() + 20 }],
-      [{ iat: now() + 60 }, 'token_not_active'],
-      [{ iat: 0 }],
-      [{ iat: {} }, 'token_claims_invalid'],
-      [{ aud: 'till' }],
-      [{ aud: ['x', 'till'] }],
-      [{ aud: 'x' }, 'token_claims_invalid'],
-      [{ aud: undefined }, 'token_claims_invalid'],
-      [{ aud: [] }, 'token_claims_invalid'],
-      [{ aud: [1, null] }, 'token_claims_invalid'],
-      [{ aud: 'shop,till' }, 'token_claims_invalid'],
-      [{ aud: [['shop']] }, 'token_claims_invalid'],
-      [{ aud: 'SHOP' }, 'token_claims_invalid'],
-      [{ iss: undefined }, 'token_claims_invalid'],
-      [{ iss: 'https://id.example/' }, 'token_claims_invalid'],
-      [{ iss: ['https://id.example'] }, 'token_claims_invalid'],
-      [{ role: undefined }, 'role_missing'],
-      [{ role: null }, 'token_claims_invalid'],
-      [{ role: '' }, 'token_claims_invalid'],
-      [{ role: 1 }, 'token_claims_invalid'],
-      [{ role: [role] }, 'token_claims_invalid'],
-      [{ role: { role } }, 'token_claims_invalid']
-    ] as const
-  ) await check(claims, code)
-  for (
-    const payload of [
-      '[]',
-      '"x"',
-      'null',
-      '1',
-      `{"role":"${role}","exp":1e999}`,
-      `{"role":"${role}","exp":-1e999}`,
-      `{"role":"${role}","exp":9999999999,"nbf":-1e999}`
-    ]
-  ) {
+  const cases = [
+    [{ exp: now() + 1 }],
+    [{ exp: now() - 20 }],
+    [{ exp: now() - 31 }, 'token_expired'],
+    [{ exp: 0 }, 'token_expired'],
+    [{ exp: -1 }, 'token_expired'],
+    [{ exp: 1e300 }],
+    [{ exp: undefined }, 'token_claims_invalid'],
+    [{ exp: null }, 'token_claims_invalid'],
+    [{ exp: String(now() + 60) }, 'token_claims_invalid'],
+    [{ exp: true }, 'token_claims_invalid'],
+    [{ exp: [] }, 'token_claims_invalid'],
+    [{ nbf: now() + 20 }],
+    [{ nbf: now() + 60 }, 'token_not_active'],
+    [{ nbf: '0' }, 'token_claims_invalid'],
+    [{ nbf: null }, 'token_claims_invalid'],
+    [{ iat: now() + 20 }],
+    [{ iat: now() + 60 }, 'token_not_active'],
+    [{ iat: 0 }],
+    [{ iat: {} }, 'token_claims_invalid'],
+    [{ aud: 'till' }],
+    [{ aud: ['x', 'till'] }],
+    [{ aud: 'x' }, 'token_claims_invalid'],
+    [{ aud: undefined }, 'token_claims_invalid'],
+    [{ aud: [] }, 'token_claims_invalid'],
+    [{ aud: [1, null] }, 'token_claims_invalid'],
+    [{ aud: 'shop,till' }, 'token_claims_invalid'],
+    [{ aud: [['shop']] }, 'token_claims_invalid'],
+    [{ aud: 'SHOP' }, 'token_claims_invalid'],
+    [{ iss: undefined }, 'token_claims_invalid'],
+    [{ iss: 'https://id.example/' }, 'token_claims_invalid'],
+    [{ iss: ['https://id.example'] }, 'token_claims_invalid'],
+    [{ role: undefined }, 'role_missing'],
+    [{ role: null }, 'token_claims_invalid'],
+    [{ role: '' }, 'token_claims_invalid'],
+    [{ role: 1 }, 'token_claims_invalid'],
+    [{ role: [role] }, 'token_claims_invalid'],
+    [{ role: { role } }, 'token_claims_invalid']
+  ] as const
+  for (const [claims, code] of cases) await check(claims, code)
+  const payloads = [
+    '[]',
+    '"x"',
+    'null',
+    '1',
+    `{"role":"${role}","exp":1e999}`,
+    `{"role":"${role}","exp":-1e999}`,
+    `{"role":"${role}","exp":9999999999,"nbf":-1e999}`
+  ]
+  for (const payload of payloads) {
     const { status, body } = await as(service, `Bearer ${signed(payload)}`)
     t.match({ status, code: body.error.code }, {
       status: 401,
@@ -253,54 +248,60 @@ t.test('claims', async t => {
   }
 })
 
-t.test('claims: what can be configured', async t => {
+t.test('exp, leeway and the role claim are configurable', async t => {
   const bare = await useService(t, {
     schema,
     env: { JWT_REQUIRE_EXP: 'false', JWT_LEEWAY_S: '0', JWT_ROLE_CLAIM: 'app.roles.0' }
   })
-  const code = async (claims: object): Promise<unknown> =>
-    (await as(bare, `Bearer ${signToken(claims as Record<string, unknown>, SECRET)}`)).body.error
-      ?.code
+  const code = async (claims: Record<string, unknown>): Promise<unknown> => {
+    const { body } = await as(bare, `Bearer ${signToken(claims, SECRET)}`)
+    return body.error?.code
+  }
   const app = { roles: [role] }
   t.equal(await code({ app }), undefined)
   t.equal(await code({ app, exp: now() - 1 }), 'token_expired')
   t.equal(await code({ app, exp: 'x' }), 'token_claims_invalid')
   t.equal(await code({ app, nbf: now() + 3600 }), 'token_not_active')
-  for (
-    const other of [{}, { role }, { app: null }, { app: 'roles' }, { app: { roles: [] } }, {
-      'app.roles.0': role
-    }]
-  ) t.equal(await code(other), 'role_missing', JSON.stringify(other))
+  const withoutRole = [
+    {},
+    { role },
+    { app: null },
+    { app: 'roles' },
+    { app: { roles: [] } },
+    { 'app.roles.0': role }
+  ]
+  for (const claims of withoutRole) {
+    t.equal(await code(claims), 'role_missing', JSON.stringify(claims))
+  }
   const odd = await useService(t, { schema, env: { JWT_ROLE_CLAIM: 'constructor.name' } })
   t.match((await as(odd, `Bearer ${token({ role })}`)).body.error.code, 'role_missing')
 })
 
-t.test('roles that are refused', async t => {
+t.test('unknown, reserved and privileged roles are refused with the same response', async t => {
   await ensureRoles(['oneflight_Größe x'])
   const service = await useService(t, { schema })
-  const answers: unknown[] = []
-  for (
-    const name of [
-      'nobody_has_this_name',
-      'postgres',
-      'none',
-      'pg_read_all_data',
-      'pg_',
-      LOGIN_ROLE,
-      'x'.repeat(63),
-      'x'.repeat(64),
-      'é'.repeat(32),
-      `${role}\0`,
-      '\ud800',
-      ' ',
-      `"${role}"`,
-      role.toUpperCase(),
-      'NONE',
-      'default',
-      '__proto__',
-      'constructor'
-    ]
-  ) {
+  const errors: unknown[] = []
+  const refused = [
+    'nobody_has_this_name',
+    'postgres',
+    'none',
+    'pg_read_all_data',
+    'pg_',
+    LOGIN_ROLE,
+    'x'.repeat(63),
+    'x'.repeat(64),
+    'é'.repeat(32),
+    `${role}\0`,
+    '\ud800',
+    ' ',
+    `"${role}"`,
+    role.toUpperCase(),
+    'NONE',
+    'default',
+    '__proto__',
+    'constructor'
+  ]
+  for (const name of refused) {
     const { status, body, headers } = await as(
       service,
       `Bearer ${token({ role: name })}`,
@@ -308,18 +309,18 @@ t.test('roles that are refused', async t => {
     )
     t.equal(status, 403, name)
     t.match(body.error.request_id, headers.get('x-request-id'))
-    answers.push({ ...body.error, request_id: '' })
+    errors.push({ ...body.error, request_id: '' })
   }
   t.same(
-    answers,
-    Array(answers.length).fill({
+    errors,
+    Array(errors.length).fill({
       type: 'session_error',
       code: 'role_denied',
       message: 'The role of the token is not allowed.',
       committed: false,
       request_id: ''
     }),
-    'one answer for all of them'
+    'the same error for all of them'
   )
   t.match(await service.database.sql`select count(*)::int as n from stock`, [{ n: 2 }])
   t.match((await as(service, `Bearer ${token({ role: 'oneflight_Größe x' })}`)).body.data.me, [{
@@ -327,14 +328,14 @@ t.test('roles that are refused', async t => {
   }])
 })
 
-t.test("what a role may do is PostgreSQL's to say", async t => {
+t.test('PostgreSQL decides what a role may do', async t => {
   const service = await useService(t, {
     schema,
     env: { ANON_ROLE: 'oneflight_anon', DB_SCHEMAS: 'public,private' }
   })
   const secrets = '[{"id":"s","op":"select","table":"private.secrets"}]'
-  const known = await service.post(secrets)
-  t.match(known, {
+  const withRole = await service.post(secrets)
+  t.match(withRole, {
     status: 403,
     body: {
       error: {
@@ -347,13 +348,13 @@ t.test("what a role may do is PostgreSQL's to say", async t => {
       }
     }
   })
-  t.equal(known.headers.get('www-authenticate'), null)
-  const nobody = await service.post(secrets, { role: null })
-  t.match(nobody, {
+  t.equal(withRole.headers.get('www-authenticate'), null)
+  const anonymous = await service.post(secrets, { role: null })
+  t.match(anonymous, {
     status: 401,
     body: { error: { type: 'execution_error', code: 'insufficient_privilege', sqlstate: '42501' } }
   })
-  t.equal(nobody.headers.get('www-authenticate'), 'Bearer')
+  t.equal(anonymous.headers.get('www-authenticate'), 'Bearer')
   t.equal(
     (await service.post('[{"id":"s","op":"select","table":"stock"}]', { role: null })).status,
     200

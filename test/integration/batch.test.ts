@@ -1,3 +1,4 @@
+/** Tests that a batch runs as one transaction, and the response if rendering fails after COMMIT. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { forbidAnswers, useService } from '../support/service.ts'
@@ -6,7 +7,7 @@ const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.
 
 t.test('one batch is one transaction', async t => {
   const service = await useService(t, { schema })
-  const answer = await service.post([
+  const committed = await service.post([
     { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
     {
       id: 'order',
@@ -38,10 +39,10 @@ t.test('one batch is one transaction', async t => {
       where: { customer_id: { eq: '$customer.0.id' } }
     }
   ])
-  t.equal(answer.status, 200)
-  t.same(Object.keys(answer.body.data), ['customer', 'order', 'items', 'stock', 'orders'])
-  t.match(answer.body.data.orders, [{ id: 1, customer_id: 1, total: 12.5 }])
-  t.match(answer.text, '"total":12.50')
+  t.equal(committed.status, 200)
+  t.same(Object.keys(committed.body.data), ['customer', 'order', 'items', 'stock', 'orders'])
+  t.match(committed.body.data.orders, [{ id: 1, customer_id: 1, total: 12.5 }])
+  t.match(committed.text, '"total":12.50')
   t.same(await service.database.sql`select qty from stock where sku = 'apple'`, [{ qty: 8 }])
 
   const failed = await service.post([
@@ -65,7 +66,7 @@ t.test('one batch is one transaction', async t => {
   t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
 })
 
-t.test('an answer that cannot be made does not deny that the batch is committed', async t => {
+t.test('a response that cannot be rendered becomes an error that states the commit', async t => {
   const service = await useService(t, { schema })
   forbidAnswers(t)
   const { status, body } = await service.post([{

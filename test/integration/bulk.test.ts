@@ -1,6 +1,7 @@
 /**
- * Large batches. Rows that need no change are passed on as they were sent, and nobody can tell that
- * from rows that were written again. Growth is asserted by counts, never by times.
+ * Tests large batches. Rows that need no change are passed to PostgreSQL as the text that was sent,
+ * and the results are the same as for rows that are serialized again. Growth is asserted by counts,
+ * never by times.
  */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
@@ -11,7 +12,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { useService } from '../support/service.ts'
 
 const limits = { schemas: ['public'] as [string], maxRows: 10_000, maxConditions: 1000 }
-/** JSON text of as many rows as one batch may insert. `more`: members beside `id`. */
+/** JSON text of as many rows as one batch may insert. `more` returns the members after `id`. */
 const rowsOf = (more: (i: number) => string, count = 10_000): string =>
   `[${Array.from({ length: count }, (_, i) => `{"id":${i}${more(i)}}`).join()}]`
 const insertOf = (rows: string, id = 'a'): string =>
@@ -25,7 +26,7 @@ function piecesOf (node: PlanNode | undefined): ReadonlyArray<readonly string[]>
   return (node as InsertNode).groups.map(({ rows }) => rows.document.pieces)
 }
 
-t.test('rows that need no change are the text that was sent', async t => {
+t.test('rows that need no change are passed on as the text that was sent', async t => {
   const rows: Readonly<Record<string, string>> = {
     text: rowsOf(i => `,"v":"ä€😀 ${i} {}[]:, values"`),
     numbers: rowsOf(() => ',"v":1.10,"w":9007199254740993,"x":-0,"y":1e400'),
@@ -42,10 +43,10 @@ t.test('rows that need no change are the text that was sent', async t => {
   )
   t.same([first, second, third].map(piecesOf), [[[rows['text']]], [['[{"id":1}]']], [[
     rows['numbers']
-  ]]], 'each operation has its own')
+  ]]], 'each operation has its own rows')
 })
 
-t.test('what is not kept is not kept in many rows either', async t => {
+t.test('many rows are normalized in the same way as one value', async t => {
   const written = (text: string): string => JSON.stringify(parseJson(Buffer.from(text)))
   const cases: Readonly<Record<string, string>> = {
     'white space': rowsOf(() => ', "v" : { "a" : 1.10 }'),
@@ -57,7 +58,7 @@ t.test('what is not kept is not kept in many rows either', async t => {
   }
 })
 
-t.test('references and $$ are found in many rows', async t => {
+t.test('references and $$ are resolved in many rows', async t => {
   const rows = rowsOf(i => `,"v":"${i === 7 ? '$first.0.id' : i === 8 ? '$$first' : '$5'}"`)
   const [, node] = plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(rows)}]`)
   t.same(piecesOf(node), [rows.replace('"$$first"', () => '"$first"').split('"$first.0.id"')])
@@ -65,11 +66,11 @@ t.test('references and $$ are found in many rows', async t => {
   t.same(
     piecesOf(plan(`[${insertOf('[{"id":1}]', 'first')},${insertOf(escaped)}]`)[1]),
     piecesOf(node),
-    'also where the $ is written as an escape'
+    'also if the $ is written as an escape'
   )
 })
 
-t.test('rows that name different columns are written by their groups', async t => {
+t.test('rows with different columns are serialized in groups', async t => {
   const rows = rowsOf(i => i < 5000 ? ',"v":1.10' : '')
   const halves = rows.slice(1, -1).split(',{"id":5000')
   t.same(piecesOf(plan(`[${insertOf(rows)}]`)[0]), [[`[${halves[0]}]`], [
@@ -77,19 +78,18 @@ t.test('rows that name different columns are written by their groups', async t =
   ]])
 })
 
-t.test('only the member values of an operation is meant', async t => {
+t.test('only the member "values" of an operation is passed on as text', async t => {
   const rows = rowsOf(() => ',"v":"a"')
-  for (
-    const body of [
-      `{"x":{"values":${rows}}}`,
-      `[[{"values":${rows}}]]`,
-      `[1,[${rows}]]`,
-      `[{"value":${rows}}]`,
-      `[{"a\\"values":${rows}}]`,
-      `[{"values":{"a":${rows}}}]`,
-      rows
-    ]
-  ) {
+  const bodies = [
+    `{"x":{"values":${rows}}}`,
+    `[[{"values":${rows}}]]`,
+    `[1,[${rows}]]`,
+    `[{"value":${rows}}]`,
+    `[{"a\\"values":${rows}}]`,
+    `[{"values":{"a":${rows}}}]`,
+    rows
+  ]
+  for (const body of bodies) {
     const value = parseJson(Buffer.from(body))
     t.equal(writeJson(value), JSON.stringify(value), body.slice(0, 30))
   }
@@ -100,7 +100,7 @@ t.test('only the member values of an operation is meant', async t => {
   t.equal(writeJson(operation['values'] as Json), rowsOf(() => ',"v":"b"'))
 })
 
-t.test('as many rows as one operation may have go in and come out, digit for digit', async t => {
+t.test('the maximum number of rows is stored and returned with every digit', async t => {
   const service = await useService(t, {
     schema:
       'create table t (id int primary key, v numeric, j json); grant all on t to oneflight_user',
@@ -122,28 +122,26 @@ t.test('as many rows as one operation may have go in and come out, digit for dig
     table: 't',
     order: [{ id: 'asc' }]
   }, { id: 'one', op: 'select', table: 't', where: { id: { eq: 1 } } }])
-  const [one = ''] = /\{"id":1,.*/.exec(stored.rows) ?? []
-  t.equal(
-    selected.text,
-    `{"error":null,"data":{"all":${stored.rows},"one":[${one.replace(/, *$/, '')}]}}`
-  )
+  const [single = ''] = /\{"id":1,.*/.exec(stored.rows) ?? []
+  const last = single.replace(/, *$/, '')
+  t.equal(selected.text, `{"error":null,"data":{"all":${stored.rows},"one":[${last}]}}`)
   t.equal(Number(selected.headers.get('content-length')), Buffer.byteLength(selected.text))
 })
 
-t.test('an answer of 50 MB arrives whole', async t => {
+t.test('a response of 50 MB arrives completely', async t => {
   const service = await useService(t, {
     schema: 'create table wide (id int, v text); grant all on wide to oneflight_user'
   })
   const text = randomBytes(2500).toString('hex')
   await service.database.sql`insert into wide select n, ${text} from generate_series(1, 10000) n`
-  const { status, body, headers, text: answer } = await service.post([{
+  const { status, body, headers, text: response } = await service.post([{
     id: 'a',
     op: 'select',
     table: 'wide'
   }, { id: 'b', op: 'select', table: 'wide', limit: 1 }])
   t.equal(status, 200)
-  t.ok(answer.length > 50_000_000)
-  t.equal(Number(headers.get('content-length')), answer.length)
+  t.ok(response.length > 50_000_000)
+  t.equal(Number(headers.get('content-length')), response.length)
   t.equal(body.data.a.length, 10_000)
   t.ok(
     body.data.a.every(({ id, v }: { id: number, v: string }, i: number) =>
@@ -153,7 +151,9 @@ t.test('an answer of 50 MB arrives whole', async t => {
   t.same(body.data.b, [{ id: 1, v: text }])
 })
 
-/** Everything that inserts rows; where rows are suppressed, those whose id is a multiple of 5. */
+/**
+ * Every kind of relation that accepts inserts. Triggers suppress rows whose id is a multiple of 5.
+ */
 const kinds = `
   create table plain (id int primary key, a int default -1, b int default -2);
   create table parted (like plain including all) partition by range (id);
@@ -179,7 +179,7 @@ const kinds = `
   create trigger suppress instead of insert on nowhere for each row execute function suppress();
   create trigger suppress before insert on guarded for each row execute function suppress();
 
-  -- It inserts other rows, and undoes that for half of them.
+  -- Inserts other rows and rolls half of them back.
   create function note() returns trigger language plpgsql as $$ begin
     begin
       insert into notes select x.* from json_populate_recordset(null::notes,
@@ -191,7 +191,7 @@ const kinds = `
   create trigger note before insert on noted for each row execute function note();
   grant all on all tables in schema public to oneflight_user;`
 
-t.test('rows of mixed columns keep their order, whatever inserts them', async t => {
+t.test('rows with mixed columns keep their order in every kind of relation', async t => {
   const service = await useService(t, { schema: kinds })
   const values = Array.from({ length: 1000 }, (_, i) => {
     const id = i * 7 % 1000
@@ -201,14 +201,15 @@ t.test('rows of mixed columns keep their order, whatever inserts them', async t 
   for (const table of ['plain', 'parted', 'simple', 'nowhere', 'ruled', 'noted', 'guarded']) {
     await service.database.sql`truncate plain`
     const insert = { id: 'i', op: 'insert', table, values }
-    const whole = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
-    t.same(whole.body.data?.i, expected, table)
-    const columns = await service.post([{ ...insert, returning: ['a', { column: 'id', as: 'x' }] }])
-    t.same(columns.body.data?.i, expected.map(({ id, a }) => ({ a, x: id })), table)
+    const allColumns = await service.post([insert], { headers: { prefer: 'tx=rollback' } })
+    t.same(allColumns.body.data?.i, expected, table)
+    const returning = ['a', { column: 'id', as: 'x' }]
+    const someColumns = await service.post([{ ...insert, returning }])
+    t.same(someColumns.body.data?.i, expected.map(({ id, a }) => ({ a, x: id })), table)
   }
 })
 
-t.test('rows without columns among others', async t => {
+t.test('rows without columns are inserted among others', async t => {
   const service = await useService(t, {
     schema: `
       create table t (id int generated always as identity, a int);
@@ -228,7 +229,7 @@ t.test('rows without columns among others', async t => {
   t.same(body.data?.i, numbered.filter(({ id }) => id % 5 > 0))
 })
 
-t.test('a trigger that resets the settings while rows of mixed columns are inserted', async t => {
+t.test('a trigger that resets settings does not mix up rows with mixed columns', async t => {
   const service = await useService(t, {
     schema: `
       create table t (id int primary key, a int, b int);
@@ -246,12 +247,12 @@ t.test('a trigger that resets the settings while rows of mixed columns are inser
     service.post(operations, { headers: { prefer: 'tx=rollback' } })
   const all = rows(300)
   t.same((await post(insert(all))).body.data?.i, all.map(row => ({ a: null, b: null, ...row })))
-  // One group loses rows, and the settings are reset for rows of the other.
+  // The trigger suppresses rows of one group and resets the settings for rows of the other.
   const apart = all.map((_, i) => i % 2 === 0 ? { id: 6 * i, a: i } : { id: 3 * i + 1, b: i })
   const kept = apart.filter(({ id }) => id < 1000)
   const returning = ['id']
-  const answered = await post({ ...insert(apart), returning })
-  t.same(answered.body.data?.i, kept.map(({ id }) => ({ id })))
+  const response = await post({ ...insert(apart), returning })
+  t.same(response.body.data?.i, kept.map(({ id }) => ({ id })))
   const { status, body } = await post(insert(rows(1002)))
   const error = { code: 'internal', op: 'i', committed: false, retryable: false }
   t.match({ status, error: body.error }, { status: 500, error })

@@ -1,7 +1,7 @@
 /**
- * Data that is given to the client is stored as it is, whatever it looks like: a reference, an
- * escaped one, a modifier, an operand. Random data makes the way to the database and back;
- * `PROPERTY_RUNS=5000` tries more of it, `SEED=n` the same again.
+ * Tests that the client stores data unchanged, even if it looks like a reference, an escaped
+ * reference, a modifier or an operand. Random data is written to the database and read back.
+ * `PROPERTY_RUNS=5000` runs more cases, `SEED=n` repeats a run.
  */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
@@ -32,8 +32,8 @@ const schema = `
   grant all on all tables in schema public to oneflight_user`
 
 /**
- * What has a meaning in the language: references to the operations of the batch, more and less of
- * it, and words of its objects.
+ * Texts that have a meaning in the batch language: references to operations of the batch, malformed
+ * references, and keywords.
  */
 const hostileText = fc.oneof(
   fc.constantFrom(
@@ -86,8 +86,8 @@ const hostileKey = fc.oneof(
 )
 
 /**
- * PostgreSQL has no U+0000 and no lone surrogates; jsonb has one kind of zero and no difference
- * between 1 and 1.0.
+ * PostgreSQL stores neither U+0000 nor lone surrogates. jsonb has one zero and does not distinguish
+ * 1 from 1.0.
  */
 const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 const text = hostileText.filter(isStorable)
@@ -103,7 +103,7 @@ const { json } = fc.letrec<{ json: Json }>(tie => ({
   )
 }))
 
-t.test('texts and JSON in values, in set and as operands', async t => {
+t.test('texts and JSON are stored unchanged by values and set, and match as operands', async t => {
   const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   await fc.assert(
@@ -149,7 +149,7 @@ t.test('texts and JSON in values, in set and as operands', async t => {
             set: { data: $.merge({ a: value }) },
             where: { ...same, data: { cs: {} } }
           }),
-          gone: b.delete('notes', { where: same })
+          deleted: b.delete('notes', { where: same })
         }
       })
       const twice = { text: word, data: value, texts: [...words, ...words] }
@@ -160,22 +160,22 @@ t.test('texts and JSON in values, in set and as operands', async t => {
         data: { value, secret: 'hidden' },
         texts: words
       })
-      assert.deepEqual(data.byText.length, 1, 'found by its text')
+      assert.deepEqual(data.byText.length, 1, 'the text matches')
       assert.deepEqual(
         data.byData.length,
         value === null ? 0 : 1,
-        'found by its data, which NULL never is'
+        'the data matches unless it is NULL'
       )
       assert.deepEqual(data.set, [{ id: data.note[0].id, text: word, data: value, texts: words }])
       assert.deepEqual(data.marked, [{ id: data.note[0].id, ...twice }])
-      assert.equal(data.gone.length, 1)
+      assert.equal(data.deleted.length, 1)
     }),
     { numRuns: runs, seed }
   )
   t.pass(`${runs} batches`)
 })
 
-t.test('digits that no double has', async t => {
+t.test('numbers beyond double precision keep every digit', async t => {
   const service = await useService(t, {
     keys: true,
     schema: 'create table numbers (id int8, price numeric, whole numeric(30), tall float8, list ' +
@@ -238,9 +238,9 @@ t.test('digits that no double has', async t => {
         })
         const safe = (value: bigint): number | bigint =>
           Number.isSafeInteger(Number(value)) ? Number(value) : value
-        const [row] = data.row
-        // numeric has one zero.
-        assert.deepEqual({ ...row, tall: Number(row.tall) }, {
+        const [inserted] = data.row
+        // numeric has no negative zero.
+        assert.deepEqual({ ...inserted, tall: Number(inserted.tall) }, {
           id,
           price: price.replace(/^-(0\.0+)$/, '$1'),
           whole,

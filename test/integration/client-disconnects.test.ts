@@ -1,10 +1,10 @@
 /**
- * Clients that go away, at every moment of a batch: what was not sent is given up, what was sent
- * completes, the log says which, and nothing is held afterwards.
+ * Tests clients that disconnect at every stage of a batch. A batch that was not sent to PostgreSQL
+ * is cancelled, a batch that was sent completes. The log states which, and nothing stays held.
  *
- * In charge of: log line and ledger agreeing, connections and locks being free again. Refuses to:
- * count the bytes they held (test/integration/admission.test.ts does), or to kill the service
- * (test/e2e/stop.test.ts does).
+ * Checks that the log agrees with the ledger and that connections and locks are released.
+ * test/integration/admission.test.ts counts the bytes of such requests, test/e2e/stop.test.ts stops
+ * the service.
  */
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
@@ -46,12 +46,9 @@ const headers = (more: Readonly<Record<string, string>> = {}): Record<string, st
   'content-type': 'application/json',
   ...more
 })
-const add = (
-  note = 'gone'
-): object[] => [{ id: 'a', op: 'insert', table: 'entries', values: [{ note }] }]
-const touch = (
-  note = 'gone'
-): object[] => [...add(note), {
+const add = (note = 'disconnected'): object[] =>
+  [{ id: 'a', op: 'insert', table: 'entries', values: [{ note }] }]
+const touch = (note = 'disconnected'): object[] => [...add(note), {
   id: 't',
   op: 'update',
   table: 'slots',
@@ -59,9 +56,9 @@ const touch = (
   where: { id: { eq: 0 } }
 }]
 
-/** A client that has sent its batch; `leave` ends it by force, or (`politely`) with a FIN. */
+/** A client that has sent its batch. `leave` resets the connection, or ends it with a FIN. */
 interface Client {
-  leave(how?: 'by force' | 'politely'): void
+  leave(how?: 'reset' | 'end'): void
 }
 
 async function send (
@@ -79,7 +76,7 @@ async function send (
   )
   return {
     leave: how => {
-      how === 'politely' ? socket.end() : socket.resetAndDestroy()
+      how === 'end' ? socket.end() : socket.resetAndDestroy()
     }
   }
 }
@@ -87,10 +84,11 @@ async function send (
 const logged = (
   { log }: ServiceUnderTest,
   id: string
-): ReadonlyArray<Readonly<Record<string, unknown>>> => log.filter(({ request_id: of }) => of === id)
+): ReadonlyArray<Readonly<Record<string, unknown>>> =>
+  log.filter(({ request_id: logged }) => logged === id)
 
-/** The one line about a request. */
-async function line (
+/** Asserts that the log has exactly one line about the request. */
+async function assertLogLine (
   t: Test,
   service: ServiceUnderTest,
   id: string,
@@ -101,8 +99,8 @@ async function line (
   t.equal(logged(service, id).length, 1, `${id}: one line`)
 }
 
-/** Nothing runs, nobody waits, no transaction is open, no lock is held. */
-async function quiet (
+/** Waits until the service is idle: no running or queued batch, no open transaction and no lock. */
+async function waitUntilIdle (
   t: Test,
   service: ServiceUnderTest,
   { sql, name }: Database = service.database
@@ -128,7 +126,7 @@ async function quiet (
 const notes = async ({ sql }: Database): Promise<readonly string[]> =>
   (await sql`select note from entries order by id`).map(({ note }) => note as string)
 
-/** With a proxy between service and database. */
+/** Starts a service that reaches the database through a proxy. */
 async function useProxied (
   t: Test,
   options: UseServiceOptions = {}
@@ -145,14 +143,14 @@ async function useProxied (
 }
 
 /**
- * Until the service knows of what happened on other connections before: it takes events in their
- * order.
+ * Waits until the service has processed the earlier events of its other connections. It processes
+ * events in order.
  */
-async function heard ({ url }: ServiceUnderTest): Promise<void> {
+async function waitForEvents ({ url }: ServiceUnderTest): Promise<void> {
   for (let i = 0; i < 3; i++) await ask(`${url}/nothing`)
 }
 
-/** Everything that was held back goes to the service. */
+/** Delivers everything that the proxy held back to the service. */
 function release (proxy: Proxy): void {
   proxy.deliver = ({ held }) => held.length
   for (const link of proxy.links) {
@@ -162,9 +160,9 @@ function release (proxy: Proxy): void {
   }
 }
 
-const given = { status: 499, code: 'client_closed_request', level: 30 }
+const cancelled = { status: 499, code: 'client_closed_request', level: 30 }
 
-t.test('in the queue: given up', async t => {
+t.test('a disconnect in the queue cancels the batch', async t => {
   const service = await useService(t, {
     schema,
     keys: true,
@@ -173,28 +171,28 @@ t.test('in the queue: given up', async t => {
   const slot = await holdRow(service.database)
   const running = service.post(touch('stays'))
   await slot.awaited()
-  const all = ['by force', 'politely', 'by force'] as const
+  const all = ['reset', 'end', 'reset'] as const
   const clients = await Promise.all(
     all.map((_, i) => send(service, add(), `q${i}`, i === 2 ? { 'idempotency-key': 'k' } : {}))
   )
   await until(async () => await gauge(service, 'service_pool_waiting') === 3)
   for (const [i, client] of clients.entries()) client.leave(all[i])
-  for (const i of all.keys()) await line(t, service, `q${i}`, given)
+  for (const i of all.keys()) await assertLogLine(t, service, `q${i}`, cancelled)
   await until(async () => await gauge(service, 'service_pool_waiting') === 0)
-  t.comment('the one that runs still runs, so nobody has made room for them')
+  t.comment('the running batch still runs: the queue was not emptied by a free connection')
   t.equal(await gauge(service, 'service_pool_lanes_busy'), 1)
   await slot.free()
   t.equal((await running).status, 200)
-  await quiet(t, service)
+  await waitUntilIdle(t, service)
   t.same(await notes(service.database), ['stays'])
   t.equal(
     (await service.post(add('next'), { headers: { 'idempotency-key': 'k' } })).status,
     200,
-    'its key is free'
+    'its idempotency key is free'
   )
 })
 
-t.test('while a connection is being opened: given up', async t => {
+t.test('a disconnect while a connection is being opened cancels the batch', async t => {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   proxy.forward = () => false
@@ -206,14 +204,14 @@ t.test('while a connection is being opened: given up', async t => {
   const client = await send(service, add(), 'opening')
   await until(async () => await gauge(service, 'service_pool_waiting') === 1)
   client.leave()
-  await line(t, service, 'opening', given)
+  await assertLogLine(t, service, 'opening', cancelled)
   await until(async () => await gauge(service, 'service_pool_waiting') === 0)
 })
 
-t.test('in the pause before another try: given up', async t => {
+t.test('a disconnect in the pause before a retry cancels the batch', async t => {
   const service = await useService(t, { schema, keys: true })
   const { sql } = service.database
-  // The longest pauses there are: a second in all.
+  // Use the longest retry pauses, one second in total.
   const { random } = Math
   t.teardown(() => {
     Math.random = random
@@ -229,36 +227,36 @@ t.test('in the pause before another try: given up', async t => {
     )
     await until(async () => (await sql`select from tries where last_value >= 5`).length === 1)
     client.leave()
-    await line(t, service, id, given)
-    await quiet(t, service)
+    await assertLogLine(t, service, id, cancelled)
+    await waitUntilIdle(t, service)
     const [tries] = await sql`select last_value::int as n from tries`
-    t.ok((tries?.['n'] as number) < 10, `${tries?.['n']} tries of ten`)
+    t.ok((tries?.['n'] as number) < 10, `${tries?.['n']} attempts of ten`)
   }
   t.same(await notes(service.database), [])
 })
 
-t.test('at BEGIN: given up, and the connection goes on', async t => {
+t.test('a disconnect at BEGIN cancels the batch and keeps the connection', async t => {
   const { service, database, proxy } = await useProxied(t, { env: { POOL_SIZE: '1' } })
-  const where = async (note: string): Promise<unknown> =>
+  const backendPid = async (note: string): Promise<unknown> =>
     (await service.post([...add(note), { id: 'here', op: 'select', table: 'here' }])).body.data.here
-  const before = await where('before')
-  await quiet(t, service, database)
+  const before = await backendPid('before')
+  await waitUntilIdle(t, service, database)
   proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
   const client = await send(service, add(), 'begin')
   await until(() =>
     [...proxy.links].some(({ sent, held }) => sent.includes('begin isolation') && held.length > 0)
   )
   client.leave()
-  await heard(service)
+  await waitForEvents(service)
   t.same(logged(service, 'begin'), [], 'the connection is not free yet')
   release(proxy)
-  await line(t, service, 'begin', given)
-  await quiet(t, service, database)
+  await assertLogLine(t, service, 'begin', cancelled)
+  await waitUntilIdle(t, service, database)
   t.same(await notes(database), ['before'])
-  t.same(await where('after'), before, 'the same connection')
+  t.same(await backendPid('after'), before, 'the same connection')
 })
 
-t.test('while it waits for a lock: it completes, and the key answers who comes back', async t => {
+t.test('a batch that waits for a lock completes, and its key replays the response', async t => {
   const service = await useService(t, { schema, keys: true })
   const slot = await holdRow(service.database)
   const key = { 'idempotency-key': 'k' }
@@ -270,46 +268,45 @@ t.test('while it waits for a lock: it completes, and the key answers who comes b
     body: { error: { code: 'idempotency_key_in_progress' } }
   }, 'it still runs')
   await slot.free()
-  await line(t, service, 'lock', { status: 200, operations: 2 })
+  await assertLogLine(t, service, 'lock', { status: 200, operations: 2 })
   const again = await service.post(touch('sent'), { headers: key })
   t.match([again.status, again.headers.get('idempotent-replayed'), again.body.data?.t], [
     200,
     'true',
     [{ id: 0, n: 1 }]
   ])
-  await quiet(t, service)
+  await waitUntilIdle(t, service)
   t.same(await notes(service.database), ['sent'])
 })
 
-t.test('while it waits for a lock that is not given: its deadlines hold all the same', async t => {
-  for (
-    const [id, env, expected] of [
-      ['timeout', { LOCK_TIMEOUT_MS: '3000' }, {
-        status: 409,
-        code: 'lock_not_available',
-        index: 1
-      }],
-      ['deadline', { REQUEST_TIMEOUT_MS: '10000', LOCK_TIMEOUT_MS: '60000' }, {
-        status: 504,
-        code: 'deadline_exceeded'
-      }]
-    ] as const
-  ) {
+t.test('lock timeout and deadline apply after a disconnect', async t => {
+  const cases = [
+    ['timeout', { LOCK_TIMEOUT_MS: '3000' }, {
+      status: 409,
+      code: 'lock_not_available',
+      index: 1
+    }],
+    ['deadline', { REQUEST_TIMEOUT_MS: '10000', LOCK_TIMEOUT_MS: '60000' }, {
+      status: 504,
+      code: 'deadline_exceeded'
+    }]
+  ] as const
+  for (const [id, env, expected] of cases) {
     const service = await useService(t, { schema, env })
     const slot = await holdRow(service.database)
     const client = await send(service, touch(), id)
     await slot.awaited()
     client.leave()
-    await line(t, service, id, expected)
+    await assertLogLine(t, service, id, expected)
     await slot.awaited(0)
-    await quiet(t, service)
+    await waitUntilIdle(t, service)
     await slot.free()
     t.same(await notes(service.database), [])
     t.equal((await service.post(touch('next'))).status, 200)
   }
 })
 
-t.test('when COMMIT was carried out and its answer is on its way: it counts', async t => {
+t.test('a disconnect before the response to COMMIT leaves the batch committed', async t => {
   const { service, database, proxy } = await useProxied(t)
   t.equal((await service.post(add('before'))).status, 200)
   proxy.deliver = ({ held }) =>
@@ -317,39 +314,39 @@ t.test('when COMMIT was carried out and its answer is on its way: it counts', as
   const client = await send(service, add('committed'), 'commit')
   await until(async () => (await notes(database)).length === 2)
   client.leave()
-  await heard(service)
-  t.same(logged(service, 'commit'), [], 'nobody knows yet')
+  await waitForEvents(service)
+  t.same(logged(service, 'commit'), [], 'the outcome is not known yet')
   release(proxy)
-  await line(t, service, 'commit', { status: 200, operations: 1 })
-  await quiet(t, service, database)
+  await assertLogLine(t, service, 'commit', { status: 200, operations: 1 })
+  await waitUntilIdle(t, service, database)
 })
 
-t.test('in the middle of a large answer: it was committed', async t => {
+t.test('a disconnect during a large response leaves the batch committed', async t => {
   const service = await useService(t, { schema })
-  const asked = httpRequest(service.url, {
+  const post = httpRequest(service.url, {
     method: 'POST',
     agent: false,
     headers: headers({ 'x-request-id': 'large' })
-  }).on('error', () => {})
-  asked.end(JSON.stringify([...add('large'), { id: 'b', op: 'select', table: 'big' }]))
-  const [answer] = await once(asked, 'response') as [IncomingMessage]
-  answer.on('error', () => {})
-  await once(answer, 'readable')
-  t.ok(answer.read(1000))
-  await quiet(t, service)
-  t.comment('the connection to the database is free although the client has not read its answer')
-  answer.destroy()
-  await line(t, service, 'large', { status: 200, operations: 2 })
+  })
+  post.on('error', () => {})
+  post.end(JSON.stringify([...add('large'), { id: 'b', op: 'select', table: 'big' }]))
+  const [response] = await once(post, 'response') as [IncomingMessage]
+  response.on('error', () => {})
+  await once(response, 'readable')
+  t.ok(response.read(1000))
+  await waitUntilIdle(t, service)
+  t.comment('the database connection is free although the client has not read the response')
+  response.destroy()
+  await assertLogLine(t, service, 'large', { status: 200, operations: 2 })
   t.same(await notes(service.database), ['large'])
 })
 
-t.test('in the middle of a body: nothing is begun', async t => {
+t.test('a disconnect during the body starts no transaction', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   const { hostname, port } = new URL(service.url)
   const text = request('POST', '/', headers({ 'x-request-id': 'body' }), JSON.stringify(add()))
-  for (
-    const part of [text.length - 1, text.indexOf('\r\n\r\n') + 4, text.indexOf('\r\n\r\n') + 10]
-  ) {
+  const bodyStart = text.indexOf('\r\n\r\n') + 4
+  for (const part of [text.length - 1, bodyStart, bodyStart + 6]) {
     const socket = connect(Number(port), hostname)
     socket.on('error', () => {})
     await once(socket, 'connect')
@@ -359,11 +356,11 @@ t.test('in the middle of a body: nothing is begun', async t => {
     await until(() => logged(service, 'body').length === before + 1)
     t.match(logged(service, 'body').at(-1), { status: 499, code: 'client_closed_request' })
   }
-  t.equal((await service.post(add('next'))).status, 200, 'the only place is free')
+  t.equal((await service.post(add('next'))).status, 200, 'the only connection is free')
   t.same(await notes(service.database), ['next'])
 })
 
-t.test('two hundred at random moments: the log is true of each, and nothing is left', async t => {
+t.test('200 disconnects at random moments: the log is correct and nothing stays held', async t => {
   const service = await useService(t, {
     schema: ledgerSchema,
     env: { QUEUE_SIZE: '30', QUEUE_TIMEOUT_MS: '5000' }
@@ -386,11 +383,11 @@ t.test('two hundred at random moments: the log is true of each, and nothing is l
     id % 3 === 0 ? socket.destroy() : socket.resetAndDestroy()
   }
   await Promise.all(Array.from({ length: 200 }, (_, id) => one(id)))
-  await quiet(t, service)
+  await waitUntilIdle(t, service)
   const rows = async (side: string): Promise<readonly number[]> =>
     (await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number)
   const left = new Set(await rows('left_side'))
-  t.same([...left].sort(), [...await rows('right_side')].sort(), 'no batch is there by half')
+  t.same([...left].sort(), [...await rows('right_side')].sort(), 'no batch is applied in part')
   const lines = (): ServiceUnderTest['log'] =>
     service.log.filter(({ request_id: id, msg }) =>
       msg === 'request completed' && /^c\d+$/.test(String(id))
@@ -399,7 +396,7 @@ t.test('two hundred at random moments: the log is true of each, and nothing is l
   const wrong = lines().filter(({ status, request_id: id }) =>
     (status === 200) !== left.has(Number(String(id).slice(1)))
   )
-  t.same(wrong, [], 'a line says 200 when the batch is there, and only then')
+  t.same(wrong, [], 'a line states 200 if and only if the batch is committed')
   t.equal(
     new Set(lines().map(({ request_id: id }) => id)).size,
     lines().length,
@@ -421,17 +418,15 @@ t.test('two hundred at random moments: the log is true of each, and nothing is l
     []
   )
   t.ok(left.size > 0)
-  t.ok(statuses.has('499 client_closed_request'), 'some were given up')
+  t.ok(statuses.has('499 client_closed_request'), 'some batches were cancelled')
   t.same(
     service.log.filter(({ level, status }) => Number(level) > 30 && status !== 503),
     [],
-    'nothing else was worth a warning'
+    'no other warnings are logged'
   )
-  t.same(
-    (await Promise.all(Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i))))).map((
-      { status }
-    ) => status),
-    Array(4).fill(200)
+  const after = await Promise.all(
+    Array.from({ length: 4 }, (_, i) => service.post(pair(1000 + i)))
   )
+  t.same(after.map(({ status }) => status), Array(4).fill(200))
   await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
 })

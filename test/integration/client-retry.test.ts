@@ -1,6 +1,6 @@
 /**
- * What the client sends again and what it does not, and what it says of COMMIT: against the service
- * with answers that are lost on the way, and against answers that are made here.
+ * Tests which requests the client retries and what it reports about the commit. Some tests use the
+ * service with lost responses, others use fake responses.
  */
 import { createServer } from 'node:http'
 import { once } from 'node:events'
@@ -28,7 +28,7 @@ const write = (b: Batch<Database>) => ({ stock: b.insert('stock', { sku: 'apple'
 const read = (b: Batch<Database>) => ({ stock: b.select('stock') })
 const fast = { minDelay: 0, maxDelay: 0 }
 
-/** A client whose answers are made here. */
+/** A client that receives the given responses. */
 function fake (
   answers: readonly MakeAnswer[],
   options: Partial<Omit<ClientOptions, 'numbers'>> = {}
@@ -40,7 +40,7 @@ function fake (
   }
 }
 
-/** What a batch is rejected with. */
+/** Returns the error that a batch is rejected with. */
 async function failure (batch: Promise<unknown>): Promise<OneflightError> {
   const error: unknown = await batch.then(
     () => new Error('the batch succeeded'),
@@ -56,7 +56,7 @@ const networkError = (code?: string) => (): never => {
   })
 }
 
-t.test('an answer that is lost is asked for again, and the batch is applied once', async t => {
+t.test('a lost response is requested again, and the batch is applied once', async t => {
   const service = await useService(t, { schema, keys: true })
   const keys: string[] = []
   const bodies: string[] = []
@@ -65,8 +65,8 @@ t.test('an answer that is lost is asked for again, and the batch is applied once
       const { 'idempotency-key': key = '' } = init.headers as Record<string, string>
       keys.push(key)
       bodies.push(init.body as string)
-      const answer = await fetch(url, init)
-      return keys.length < 3 ? networkError()() : answer
+      const response = await fetch(url, init)
+      return keys.length < 3 ? networkError()() : response
     }
   })
   const { data, attempts, replayed, idempotencyKey } = await client.batch(write)
@@ -81,7 +81,7 @@ t.test('an answer that is lost is asked for again, and the batch is applied once
   t.match(
     again,
     { data, replayed: true, attempts: 1 },
-    'the key of an intent that is sent once more'
+    'the same key replays the response'
   )
   const other = await failure(
     client.batch(b => b.insert('stock', { sku: 'pear', qty: 1 }), {
@@ -91,7 +91,7 @@ t.test('an answer that is lost is asked for again, and the batch is applied once
   t.match(other, { code: 'idempotency_key_reused', committed: false, attempts: 1 })
 })
 
-t.test('a key that is in progress is waited for', async t => {
+t.test('the client waits while its key is in progress', async t => {
   const service = await useService(t, { schema, keys: true })
   const { sql } = service.database
   const client = useClient<Database>(service, {
@@ -128,7 +128,7 @@ t.test('a key that is in progress is waited for', async t => {
   t.ok(second.attempts > 1)
 })
 
-t.test('nobody there, and then somebody', async t => {
+t.test('a refused connection is reported as not committed and retried', async t => {
   const service = await useService(t, { schema, keys: true })
   const free = createServer().listen(0, '127.0.0.1')
   await once(free, 'listening')
@@ -142,7 +142,7 @@ t.test('nobody there, and then somebody', async t => {
     retryable: true,
     attempts: 1,
     message: /ECONNREFUSED/
-  }, 'nothing was sent, for certain')
+  }, 'certainly nothing was sent')
 
   let attempts = 0
   const client = useClient<Database>(service, {
@@ -152,11 +152,11 @@ t.test('nobody there, and then somebody', async t => {
   t.match(
     await client.batch(write),
     { attempts: 2, idempotencyKey: undefined, replayed: false },
-    'so it is sent again without a key, too'
+    'so it is retried without a key, too'
   )
 })
 
-t.test('without the table of keys the error says what to do', async t => {
+t.test('without the table of keys the error states what to do', async t => {
   const service = await useService(t, { schema })
   t.match(await failure(useClient<Database>(service).batch(write)), {
     code: 'idempotency_key_invalid',
@@ -168,7 +168,7 @@ t.test('without the table of keys the error says what to do', async t => {
   t.match(
     await useClient<Database>(service).batch(read),
     { data: { stock: [] } },
-    'what writes nothing has no key'
+    'a read-only batch has no key'
   )
   t.match(await useClient<Database>(service).batch(write, { dryRun: true }), {
     data: { stock: [{ sku: 'apple' }] }
@@ -189,45 +189,44 @@ t.test('without the table of keys the error says what to do', async t => {
   })
 })
 
-t.test('answers that may become others are asked for again', async t => {
-  for (
-    const [name, first] of Object.entries({
-      503: refusal(503, { code: 'overloaded' }, { 'retry-after': '0' }),
-      'a conflict': refusal(409, {
-        type: 'execution_error',
-        code: 'serialization_failure',
-        retryable: true
-      }),
-      'a key in progress': refusal(409, {
-        type: 'request_error',
-        code: 'idempotency_key_in_progress',
-        retryable: true
-      }),
-      'a commit that is not known': refusal(500, { code: 'commit_unknown', committed: 'unknown' }),
-      408: refusal(408, { type: 'request_error', code: 'request_timeout' }),
-      'no answer': networkError(),
-      'half an answer': () =>
-        new Response('{"error":null,"da', { headers: { 'content-type': 'application/json' } }),
-      'an answer that breaks off': () =>
-        new Response(
-          new ReadableStream({ start: controller => controller.error(new TypeError('terminated')) })
-        ),
-      "a proxy's 502": () => new Response('<html>', { status: 502, statusText: 'Bad Gateway' }),
-      "a gateway's 429": () => new Response('', { status: 429 })
-    })
-  ) {
+t.test('transient errors are retried', async t => {
+  const transient = Object.entries({
+    503: refusal(503, { code: 'overloaded' }, { 'retry-after': '0' }),
+    'a conflict': refusal(409, {
+      type: 'execution_error',
+      code: 'serialization_failure',
+      retryable: true
+    }),
+    'a key in progress': refusal(409, {
+      type: 'request_error',
+      code: 'idempotency_key_in_progress',
+      retryable: true
+    }),
+    'an unknown commit': refusal(500, { code: 'commit_unknown', committed: 'unknown' }),
+    408: refusal(408, { type: 'request_error', code: 'request_timeout' }),
+    'no response': networkError(),
+    'half a response': () =>
+      new Response('{"error":null,"da', { headers: { 'content-type': 'application/json' } }),
+    'a response that is cut off': () =>
+      new Response(
+        new ReadableStream({ start: controller => controller.error(new TypeError('terminated')) })
+      ),
+    "a proxy's 502": () => new Response('<html>', { status: 502, statusText: 'Bad Gateway' }),
+    "a gateway's 429": () => new Response('', { status: 429 })
+  })
+  for (const [name, first] of transient) {
     const { client, asked } = fake([first, rows({ stock: [] })])
     t.match(await client.batch(write), { data: { stock: [] }, attempts: 2 }, name)
     t.equal(asked[0]?.headers['idempotency-key'], asked[1]?.headers['idempotency-key'])
   }
 })
 
-t.test('answers that stay are not, and neither is what is in doubt without a key', async t => {
+t.test('permanent errors, and unknown outcomes without a key, are not retried', async t => {
   const cases: ReadonlyArray<
     readonly [name: string, answer: () => Response, options: BatchOptions, expected: object]
   > = [
     [
-      'a fault',
+      'an invalid batch',
       refusal(422, {
         type: 'validation_error',
         code: 'validation_failed',
@@ -242,7 +241,7 @@ t.test('answers that stay are not, and neither is what is in doubt without a key
       retryable: false
     }],
     ['500', refusal(500, { code: 'internal' }), {}, { code: 'internal', committed: false }],
-    ['no answer', networkError(), { idempotency: false }, {
+    ['no response', networkError(), { idempotency: false }, {
       code: 'network_error',
       committed: 'unknown',
       retryable: true,
@@ -270,7 +269,7 @@ t.test('answers that stay are not, and neither is what is in doubt without a key
       status: 404
     }],
     [
-      'an answer of nothing',
+      'an empty response',
       () => new Response(null, { status: 504, statusText: 'Gateway Timeout' }),
       { idempotency: false },
       {
@@ -287,7 +286,7 @@ t.test('answers that stay are not, and neither is what is in doubt without a key
     ['an error of another server', () => new Response('{"error":{"code":"x"}}', { status: 500 }), {
       idempotency: false
     }, { code: 'answer_invalid', committed: 'unknown' }],
-    ['a commit that is not known', refusal(500, { code: 'commit_unknown', committed: 'unknown' }), {
+    ['an unknown commit', refusal(500, { code: 'commit_unknown', committed: 'unknown' }), {
       idempotency: false
     }, { code: 'commit_unknown', committed: 'unknown', retryable: true }]
   ]
@@ -299,15 +298,14 @@ t.test('answers that stay are not, and neither is what is in doubt without a key
   }
 })
 
-t.test('what writes nothing is never in doubt', async t => {
-  for (
-    const [name, build, options] of [
-      ['selects', read, {}],
-      ['a dry run', write, { dryRun: true }],
-      ['read only', write, { readOnly: true }],
-      ['a plan', write, { explain: true }]
-    ] as const
-  ) {
+t.test('the outcome of a batch that writes nothing is never unknown', async t => {
+  const cases = [
+    ['selects', read, {}],
+    ['a dry run', write, { dryRun: true }],
+    ['read only', write, { readOnly: true }],
+    ['a plan', write, { explain: true }]
+  ] as const
+  for (const [name, build, options] of cases) {
     const { client, asked } = fake([networkError()])
     t.match(await failure(client.batch(build, options)), {
       code: 'network_error',
@@ -323,45 +321,44 @@ t.test('what writes nothing is never in doubt', async t => {
   }
 })
 
-t.test('a doubt stays until an answer settles it', async t => {
+t.test('an unknown outcome stays unknown until a response settles it', async t => {
   const expired = refusal(401, { type: 'request_error', code: 'token_expired' })
-  for (
-    const [name, second, committed] of [
-      ['refused at the door', refusal(503, { code: 'overloaded' }), 'unknown'],
-      [
-        'still running',
-        refusal(409, {
-          type: 'request_error',
-          code: 'idempotency_key_in_progress',
-          retryable: true
-        }),
-        'unknown'
-      ],
-      ['a token that expired', expired, 'unknown'],
-      ['not reached', networkError('ECONNREFUSED'), 'unknown'],
-      [
-        'run and refused',
-        refusal(409, { type: 'execution_error', code: 'unique_violation' }),
-        false
-      ],
-      [
-        'faulty all the time',
-        refusal(422, { type: 'validation_error', code: 'validation_failed' }),
-        false
-      ],
-      [
-        'the key of another batch',
-        refusal(422, { type: 'request_error', code: 'idempotency_key_reused' }),
-        false
-      ]
-    ] as const
-  ) {
+  const cases = [
+    ['refused by admission control', refusal(503, { code: 'overloaded' }), 'unknown'],
+    [
+      'still running',
+      refusal(409, {
+        type: 'request_error',
+        code: 'idempotency_key_in_progress',
+        retryable: true
+      }),
+      'unknown'
+    ],
+    ['an expired token', expired, 'unknown'],
+    ['connection refused', networkError('ECONNREFUSED'), 'unknown'],
+    [
+      'executed and failed',
+      refusal(409, { type: 'execution_error', code: 'unique_violation' }),
+      false
+    ],
+    [
+      'invalid from the start',
+      refusal(422, { type: 'validation_error', code: 'validation_failed' }),
+      false
+    ],
+    [
+      'the key of another batch',
+      refusal(422, { type: 'request_error', code: 'idempotency_key_reused' }),
+      false
+    ]
+  ] as const
+  for (const [name, second, committed] of cases) {
     const { client } = fake([networkError(), second], { retry: { ...fast, attempts: 2 } })
     t.equal((await failure(client.batch(write))).committed, committed, name)
   }
 })
 
-t.test('attempts, pauses and the time for all of it are bounded', async t => {
+t.test('attempts, pauses and the total time are limited', async t => {
   const busy = refusal(503, { code: 'overloaded' }, { 'retry-after': '0' })
   for (const [retry, attempts] of [[fast, 5], [{ ...fast, attempts: 2 }, 2], [false, 1]] as const) {
     const { client, asked } = fake([busy], { retry })
@@ -377,14 +374,14 @@ t.test('attempts, pauses and the time for all of it are bounded', async t => {
   t.match(
     await failure(client.batch(write, { retry: false })),
     { attempts: 1 },
-    'a batch has the last word'
+    'the option of a batch overrides the option of the client'
   )
 
   const later = fake([refusal(503, { code: 'overloaded' }, { 'retry-after': '120' })])
   t.match(
     await failure(later.client.batch(write)),
     { attempts: 1, retryAfter: 120_000 },
-    'a pause that ends after the deadline is not begun'
+    'a pause that would end after the deadline is not started'
   )
 
   const silent = () => new Promise<Response>(() => {})
@@ -394,20 +391,20 @@ t.test('attempts, pauses and the time for all of it are bounded', async t => {
     committed: 'unknown',
     attempts: 2
   })
-  t.ok(slow.asked.every(({ signal }) => signal.aborted), 'nobody waits for its answer any more')
+  t.ok(slow.asked.every(({ signal }) => signal.aborted), 'every request was aborted')
   for (let n = 0; n < 100; n++) {
     const over = fake([silent], { timeout: 2 + n % 3 })
     t.match(await failure(over.client.batch(write)), {
       code: 'timeout',
       committed: 'unknown',
       attempts: 1
-    }, 'when the time for all of it is over, no attempt is left')
+    }, 'after the total timeout there is no further attempt')
   }
   const endless = fake([rows({ stock: [] })], { timeout: Infinity, attemptTimeout: Infinity })
   t.match(await endless.client.batch(write), { attempts: 1 })
 })
 
-t.test('the caller ends the wait', async t => {
+t.test('an abort signal ends the batch before, during and between attempts', async t => {
   const early = fake([rows({ stock: [] })])
   const before = await failure(early.client.batch(write, { signal: AbortSignal.abort('enough') }))
   t.match(before, { code: 'aborted', committed: false, attempts: 0, cause: 'enough' })
@@ -435,7 +432,7 @@ t.test('the caller ends the wait', async t => {
   t.equal(paused.asked.length, 1)
 })
 
-t.test('the service hears that the caller went away', async t => {
+t.test('an abort while the service runs the batch leaves the outcome unknown', async t => {
   const service = await useService(t, { schema, keys: true })
   const { sql } = service.database
   const controller = new AbortController()
@@ -459,23 +456,23 @@ t.test('the service hears that the caller went away', async t => {
   t.match(error, { code: 'aborted', committed: 'unknown', cause: { name: 'AbortError' } })
 })
 
-t.test('tokens', async t => {
+t.test('an expired token is renewed once, and token errors are reported', async t => {
   const service = await useService(t, { schema, keys: true })
   const tokens = [token({ role: 'oneflight_user', exp: 1 }), token({ role: 'oneflight_user' })]
   let asked = 0
   const client = useClient<Database>(service, { token: async () => tokens[asked++] })
-  t.match(await client.batch(write), { attempts: 2 }, 'one that expired is asked for anew')
+  t.match(await client.batch(write), { attempts: 2 }, 'an expired token is requested again')
 
   const expired = useClient<Database>(service, { token: () => tokens[0] })
   t.match(
     await failure(expired.batch(read)),
     { code: 'token_expired', status: 401, attempts: 2 },
-    'once'
+    'only once'
   )
   t.match(await failure(useClient<Database>(service, { token: tokens[0] as string }).batch(read)), {
     code: 'token_expired',
     attempts: 1
-  }, 'one that is fixed stays what it is')
+  }, 'a fixed token is not retried')
   t.match(await failure(useClient<Database>(service, { token: () => undefined }).batch(read)), {
     code: 'auth_required'
   })
