@@ -1,6 +1,6 @@
 /**
- * A batch through the client: what is sent for it, in which shape its answers come, what a batch
- * may not be, and options with their headers.
+ * Tests batches of the client: the requests, the shape of the results, invalid batches, options and
+ * headers.
  */
 import t from 'tap'
 import {
@@ -28,7 +28,7 @@ const schema = `
   grant usage on schema billing to oneflight_user;
   grant all on all tables in schema public, billing to oneflight_user`
 
-/** A client that is answered with no rows, and what it sent last, as parsed JSON and as text. */
+/** A client that receives `answer`, and its last request body as text and as parsed JSON. */
 function recorder (options: Partial<Omit<ClientOptions, 'numbers'>> = {}, answer = rows({})) {
   const { fetch, asked } = fakeFetch([answer])
   const client = createClient<Database>({ url: 'http://127.0.0.1:9', fetch, ...options })
@@ -40,18 +40,17 @@ function recorder (options: Partial<Omit<ClientOptions, 'numbers'>> = {}, answer
   }
 }
 
-/** What a batch that cannot be written is rejected with. */
+/** Returns the message that an invalid batch is rejected with. */
 async function refused (build: (b: any) => unknown): Promise<string> {
   const { client, asked } = recorder()
-  const error: unknown = await client.batch(build as () => undefined).catch((error: unknown) =>
-    error
-  )
+  const error: unknown = await client.batch(build as () => undefined)
+    .catch((error: unknown) => error)
   if (!(error instanceof OneflightError) || error.code !== 'batch_invalid') throw error
   if (asked.length > 0 || error.committed !== false) throw new Error('the batch was sent')
   return error.message
 }
 
-t.test('answers have the shape of what the function returns', async t => {
+t.test('results have the shape of what the function returns', async t => {
   const service = await useService(t, { schema, keys: true, env: { DB_SCHEMAS: 'public,billing' } })
   const client = useClient<Database & { 'billing.invoices': { id: number } }>(service)
   const { data } = await client.batch(b => {
@@ -100,7 +99,7 @@ t.test('answers have the shape of what the function returns', async t => {
   )
 })
 
-t.test('operations are named by what is returned, the others by their position', async t => {
+t.test('returned operations are named by their member, the others by their position', async t => {
   const { client, sent } = recorder()
   await client.batch(b => {
     b.select('stock')
@@ -112,7 +111,7 @@ t.test('operations are named by what is returned, the others by their position',
   t.same(sent().map(({ id }) => id), ['op0_', 'op2', 'op2_', 'op3', 'op0'])
 })
 
-t.test('references', async t => {
+t.test('references are sent as paths of operation, row and column', async t => {
   const { client, sent } = recorder()
   await client.batch(b => {
     const customer = b.insert('customers', { id: 1, name: 'a' })
@@ -168,7 +167,7 @@ t.test('references', async t => {
   ])
 })
 
-t.test('data that looks like language is marked as data', async t => {
+t.test('data that looks like batch language is escaped', async t => {
   const { client, sent } = recorder()
   const text = '$customer.0.id'
   await client.batch(b => {
@@ -245,7 +244,7 @@ t.test('data that looks like language is marked as data', async t => {
   ])
 })
 
-t.test('values as JSON', async t => {
+t.test('values are sent as exact JSON', async t => {
   const { client, text } = recorder()
   const json = JSON as typeof JSON & { rawJSON: (text: string) => object }
   class Money {
@@ -289,15 +288,15 @@ t.test('values as JSON', async t => {
   t.teardown(() => Object.assign(JSON, { isRawJSON }))
   Object.assign(JSON, { isRawJSON: undefined })
   await client.batch(b => b.insert('stock', { sku: 'a', qty: 1, note: { a: 1n } }))
-  t.ok(text().includes('"note":{"a":1}'), 'where JSON has no raw text')
+  t.ok(text().includes('"note":{"a":1}'), 'without JSON.isRawJSON')
 })
 
-t.test('what cannot be written is refused before anything is sent', async t => {
+t.test('an invalid batch is rejected before anything is sent', async t => {
   const cyclic: { self?: unknown } = {}
   cyclic.self = cyclic
-  let strange: { row(): object } = { row: () => ({}) }
+  let foreign: { row(): object } = { row: () => ({}) }
   await recorder().client.batch(b => {
-    strange = b.select('stock')
+    foreign = b.select('stock')
   })
   for (
     const [build, message] of [
@@ -313,7 +312,7 @@ t.test('what cannot be written is refused before anything is sent', async t => {
       ],
       [(b: Batch<Database>) => {
         b.select('stock')
-        return strange
+        return foreign
       }, 'The function of a batch returns operations of that batch'],
       [(b: Batch<Database>) => {
         b.select('stock')
@@ -328,7 +327,7 @@ t.test('what cannot be written is refused before anything is sent', async t => {
         'An operation cannot be called "my-op": letters, digits and _, no digit first.'
       ],
       [
-        (b: Batch<Database>) => b.insert('stock', { sku: strange.row() as never, qty: 1 }),
+        (b: Batch<Database>) => b.insert('stock', { sku: foreign.row() as never, qty: 1 }),
         'A reference leads to an operation of another batch.'
       ],
       [
@@ -424,7 +423,7 @@ t.test('what cannot be written is refused before anything is sent', async t => {
     ] as ReadonlyArray<readonly [(b: Batch<Database>) => unknown, string]>
   ) {
     const found = await refused(build)
-    t.ok(found.includes(message), `${found} has: ${message}`)
+    t.ok(found.includes(message), `${found} contains: ${message}`)
   }
   const { client } = recorder()
   for (const key of ['', 'a b', '"a"', 'x'.repeat(256)]) {
@@ -438,11 +437,11 @@ t.test('what cannot be written is refused before anything is sent', async t => {
       throw new RangeError('mine')
     }),
     new RangeError('mine'),
-    'what the function throws stays what it is'
+    'an error that the function throws is passed on'
   )
 })
 
-t.test('shapes that the service refuses are sent as they are', async t => {
+t.test('shapes that the service refuses are sent unchanged', async t => {
   const service = await useService(t, { schema, keys: true })
   const client = useClient<any>(service)
   const error = await client.batch((b: any) => {
@@ -480,7 +479,7 @@ t.test('shapes that the service refuses are sent as they are', async t => {
   ])
 })
 
-t.test('preferences', async t => {
+t.test('options are sent as preferences', async t => {
   const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)
   const insert = (b: Batch<Database>) => ({
@@ -495,7 +494,7 @@ t.test('preferences', async t => {
   t.match(await client.batch(insert, { return: 'minimal', isolation: 'serializable' }), {
     data: { apple: 1, left: 1 },
     preferenceApplied: { return: 'minimal', isolation: 'serializable' }
-  }, 'the dry run left nothing')
+  }, 'the dry run stored nothing')
   t.match(
     (await useExactClient<Database>(service).batch(b => b.select('stock'), { return: 'minimal' }))
       .data,
@@ -509,31 +508,30 @@ t.test('preferences', async t => {
   })
   t.same((await client.batch(b => b.select('stock'))).preferenceApplied, {})
 
-  const { client: other, asked } = recorder()
-  for (
-    const [options, header] of [
-      [{}, undefined],
-      [{ dryRun: false, readOnly: false, explain: false, timing: false }, undefined],
-      [
-        {
-          dryRun: true,
-          isolation: 'repeatable-read',
-          readOnly: true,
-          return: 'representation',
-          explain: true,
-          timing: true
-        },
-        'tx=rollback, isolation=repeatable-read, access=read-only, return=representation, ' +
-        'explain, timing, handling=strict'
-      ]
-    ] as const
-  ) {
-    await other.batch(b => b.select('stock'), options)
+  const { client: recording, asked } = recorder()
+  const cases = [
+    [{}, undefined],
+    [{ dryRun: false, readOnly: false, explain: false, timing: false }, undefined],
+    [
+      {
+        dryRun: true,
+        isolation: 'repeatable-read',
+        readOnly: true,
+        return: 'representation',
+        explain: true,
+        timing: true
+      },
+      'tx=rollback, isolation=repeatable-read, access=read-only, return=representation, ' +
+      'explain, timing, handling=strict'
+    ]
+  ] as const
+  for (const [options, header] of cases) {
+    await recording.batch(b => b.select('stock'), options)
     t.equal(asked.at(-1)?.headers['prefer'], header)
   }
 })
 
-t.test('headers there and back', async t => {
+t.test('headers are sent and received', async t => {
   const service = await useService(t, { schema, keys: true })
   const seen: Array<Record<string, string>> = []
   const trace = {
@@ -575,7 +573,7 @@ t.test('headers there and back', async t => {
   t.match(failed, { requestId: 'order-18', code: 'expectation_failed', idempotencyKey: /-/ })
   t.notOk('traceparent' in (seen[2] ?? {}))
 
-  const answered = await recorder(
+  const withHeaders = await recorder(
     {},
     rows({ op0: [] }, {
       'server-timing': 'db;dur=1.5;desc="the \\"database\\"", total ; dur=2, cache',
@@ -583,23 +581,23 @@ t.test('headers there and back', async t => {
       'idempotent-replayed': 'true'
     })
   ).client.batch(b => b.select('stock'))
-  t.same(answered.serverTiming, [{ name: 'db', duration: 1.5, description: 'the "database"' }, {
+  t.same(withHeaders.serverTiming, [{ name: 'db', duration: 1.5, description: 'the "database"' }, {
     name: 'total',
     duration: 2
   }, { name: 'cache' }])
-  t.same(answered.preferenceApplied, { tx: 'rollback', explain: true, note: 'a, b' })
-  t.ok(answered.replayed)
-  const hidden = await recorder({}, () => new Response('{"error":null,"data":{"op0":[]}}')).client
-    .batch(b => b.select('stock'), { requestId: 'mine' })
-  t.match({ ...hidden, headers: undefined }, {
+  t.same(withHeaders.preferenceApplied, { tx: 'rollback', explain: true, note: 'a, b' })
+  t.ok(withHeaders.replayed)
+  const bare = recorder({}, () => new Response('{"error":null,"data":{"op0":[]}}'))
+  const withoutHeaders = await bare.client.batch(b => b.select('stock'), { requestId: 'mine' })
+  t.match({ ...withoutHeaders, headers: undefined }, {
     requestId: 'mine',
     serverTiming: [],
     preferenceApplied: {},
     replayed: false
-  }, 'a browser may hide headers')
+  }, 'a browser may hide response headers')
 })
 
-t.test('the global fetch is used where there is no other', async t => {
+t.test('the global fetch is the default', async t => {
   const { fetch: global } = globalThis
   t.teardown(() => {
     globalThis.fetch = global

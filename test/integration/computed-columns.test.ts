@@ -1,6 +1,6 @@
 /**
- * Functions of a row that are read as columns: each is called as often as in handwritten SQL.
- * Aggregates are refused.
+ * Tests computed columns, which are functions of a row that are read as columns. Each function is
+ * called as often as in handwritten SQL, and aggregates are refused.
  */
 import t from 'tap'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
@@ -28,7 +28,7 @@ const schema = `
       perform nextval('calls'); return $1.id; end $$;
   grant all on t, calls to oneflight_user`
 
-/** The rows of a select, and how often a function was called for them. */
+/** Runs a select and returns its rows and the number of function calls. */
 async function select (
   { post, database: { sql } }: ServiceUnderTest,
   select: object,
@@ -45,7 +45,7 @@ async function select (
   return { rows: body.data.s, calls: n }
 }
 
-t.test('a function that returns a set multiplies rows once', async t => {
+t.test('a function that returns a set multiplies the rows once', async t => {
   const service = await useService(t, { schema })
   const { rows } = await select(service, {
     columns: ['id', 'words'],
@@ -131,7 +131,7 @@ t.test('a volatile function is called once for each row', async t => {
   t.same(await service.database.sql`select last_value::int from calls`, [{ last_value: 2 }])
 })
 
-t.test('a place in json is answered as it is and ordered as jsonb', async t => {
+t.test('a path into json is returned unchanged and ordered as jsonb', async t => {
   const service = await useService(t, { schema })
   const { text } = await service.post([{
     id: 's',
@@ -148,9 +148,9 @@ t.test('a place in json is answered as it is and ordered as jsonb', async t => {
   )
 })
 
-t.test('a row that was locked late is answered as it is then', async t => {
+t.test('a row that is locked after a wait is returned in its latest state', async t => {
   const { post, database: { sql, name } } = await useService(t, { schema })
-  const answer = await sql.begin(async sql => {
+  const pending = await sql.begin(async sql => {
     await sql`update t set data = '{"x": 7}' where id = 1`
     const waiting = post([{
       id: 's',
@@ -168,10 +168,10 @@ t.test('a row that was locked late is answered as it is then', async t => {
     )
     return { waiting }
   })
-  t.same((await answer.waiting).body.data, { s: [{ x: 7, a: 7 }] })
+  t.same((await pending.waiting).body.data, { s: [{ x: 7, a: 7 }] })
 })
 
-t.test('no aggregate is read as a column', async t => {
+t.test('an aggregate cannot be read as a column', async t => {
   const { post } = await useService(t, { schema })
   const queries = [
     { columns: ['count'] },

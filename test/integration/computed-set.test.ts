@@ -1,6 +1,6 @@
 /**
- * Computed values in `set` of an update and of on_conflict: each against the same change written in
- * SQL by hand, on a twin of the table.
+ * Tests computed values in `set` of an update and of on_conflict. Each is compared with the same
+ * change in handwritten SQL on a second table, the twin.
  */
 import t from 'tap'
 import type { Test } from 'tap'
@@ -38,13 +38,10 @@ const seeds = `
   insert into t (k, w, j) values (4, null, 'null');
   insert into twin (${names}) select ${names} from t`
 
-/** Batches begin with it, so that what is set can refer to it. */
+/** The first operation of every batch, so that `set` can refer to it. */
 const source = '{"id":"src","op":"select","table":"src","order":[{"id":"asc"}]}'
 
-/**
- * [what is set, the same in SQL where x is the existing row]; compared as update and as
- * on_conflict.
- */
+/** [set, the same change in SQL where x is the existing row]: run as update and as on_conflict. */
 const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   // numbers
   [
@@ -77,7 +74,7 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   ['{"f8":{"$inc":0.2}}', 'f8 = x.f8 + 0.2::float8'],
   ['{"f8":{"$mul":3}}', 'f8 = x.f8 * 3'],
   ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
-  // references as operands: their value takes the column's type
+  // references as operands take the type of the column
   ['{"num":{"$inc":"$src.0.num"}}', 'num = x.num + 12345678901234567890.1234567890'],
   ['{"num":{"$mul":"$src.num"}}', 'num = x.num * 12345678901234567890.1234567890'],
   [
@@ -161,7 +158,7 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
     "'$src.0.word']"
   ],
   ['{"tarr":{"$append":"$src.0.words"}}', "tarr = coalesce(x.tarr, '{}') || '{p,q}'::text[]"],
-  // $value and data that only looks like a modifier
+  // $value, and data that only looks like a modifier
   ['{"j":{"$value":{"$inc":1}}}', 'j = $$ {"$inc":1}$$'],
   ['{"j":{"$value":{"$value":{"$col":"x"}}}}', 'j = $$ {"$value":{"$col":"x"}}$$'],
   [
@@ -180,7 +177,7 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   ['{"j":{"x$inc":1}}', 'j = $$ {"x$inc":1}$$'],
   ['{"js":{"$inc":1,"$mul":2},"$inc":5}', 'js = \'{"$inc":1,"$mul":2}\', "$inc" = 5'],
   ['{"$inc":{"$inc":5}}', '"$inc" = x."$inc" + 5'],
-  // several at once, data beside
+  // several modifiers and data in one set
   [
     '{"i4":{"$inc":1},"txt":"plain","num":1.10,"j":{"$merge":{"m":1}},' +
     '"arr":{"$append":[7]},"w":{"$default":true},"r":{"$col":"i4"},"excluded":{"$mul":2},' +
@@ -192,11 +189,11 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   ]
 ]
 
-/** The same for what not every row can take: [set, SQL, key of the row]. */
+/** Changes that do not fit every row: [set, SQL, key of the row]. */
 const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 1],
   ['{"pos":{"$inc":-3}}', 'pos = x.pos - 3', 2],
-  // a reference to NULL adds nothing and takes nothing away
+  // a reference to NULL changes nothing
   ['{"j":{"$merge":"$src.0.nothing"}}', 'j = x.j', 1],
   ['{"j":{"$append":"$src.0.nothing"}}', 'j = x.j', 3],
   ['{"arr":{"$append":"$src.0.nothing"}}', 'arr = x.arr', 1],
@@ -221,19 +218,19 @@ const single: ReadonlyArray<readonly [set: string, sql: string, k: number]> = [
 t.test('each change equals the one written in SQL, in update and in on_conflict', async t => {
   const service = await useService(t, { schema })
   const keys = [1, 2, 3, 4]
-  // Rows 3 and 4 hold JSON that is no object, rows 1 and 4 JSON that is no array.
+  // The JSON of rows 3 and 4 is not an object, that of rows 1 and 4 is not an array.
   for (const [set, sql] of changes) {
-    const fitting = set.includes('$merge')
+    const applicable = set.includes('$merge')
       ? [1, 2]
       : set.startsWith('{"j":{"$append"')
         ? [2, 3]
         : keys
-    await compare(t, service, { set, sql, keys: fitting })
+    await compare(t, service, { set, sql, keys: applicable })
   }
   for (const [set, sql, k] of single) await compare(t, service, { set, sql, keys: [k] })
 })
 
-t.test('$now is the time of the transaction, in every operation of it', async t => {
+t.test('$now is the start time of the transaction in every operation', async t => {
   const service = await useService(t, {
     schema: `create table n (k int primary key, tz timestamptz default now(), ts timestamp, d date,
         other timestamptz);
@@ -270,7 +267,7 @@ t.test('$now is the time of the transaction, in every operation of it', async t 
   t.equal(body.data.c[0].tz, now)
 })
 
-t.test("what a column cannot take is PostgreSQL's error there, and nothing is written", async t => {
+t.test('a value that does not fit its column is an error, and nothing is written', async t => {
   const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [set: string, status: number, code: string]> = [
     ['{"i4":{"$inc":2147483647}}', 400, 'numeric_value_out_of_range'],
@@ -280,7 +277,7 @@ t.test("what a column cannot take is PostgreSQL's error there, and nothing is wr
     ['{"i8":{"$inc":1e30}}', 400, 'invalid_text_representation'],
     ['{"n62":{"$mul":1000}}', 400, 'numeric_value_out_of_range'],
     ['{"f8":{"$inc":1e400}}', 400, 'numeric_value_out_of_range'],
-    // An integer would be rounded.
+    // Rejected because an integer column would round the operand.
     ['{"i4":{"$inc":1.5}}', 400, 'invalid_text_representation'],
     ['{"i4":{"$mul":0.5}}', 400, 'invalid_text_representation'],
     ['{"i4":{"$inc":"$src.0.num"}}', 400, 'numeric_value_out_of_range'],
@@ -306,7 +303,7 @@ t.test("what a column cannot take is PostgreSQL's error there, and nothing is wr
     ['{"arr":{"$append":"$src.0.id"}}', 400, 'invalid_text_representation'],
     ['{"arr":{"$remove":"1"}}', 400, 'undefined_function'],
     ['{"txt":{"$remove":"1"}}', 400, 'undefined_function'],
-    // Text has || as well, and jsonb || makes an array of what is none.
+    // Text has an operator || too, and jsonb || turns other values into arrays.
     ['{"txt":{"$append":["z"]}}', 422, 'value_invalid'],
     ['{"j":{"$append":[1]}}', 422, 'value_invalid'],
     ['{"txt":{"$merge":{"a":1}}}', 422, 'value_invalid'],
@@ -321,31 +318,30 @@ t.test("what a column cannot take is PostgreSQL's error there, and nothing is wr
   ]
   const { sql } = service.database
   await sql.unsafe(seeds)
-  // A scalar, from which no key can be removed.
+  // A jsonb scalar, from which no key can be removed.
   await sql.unsafe('update t set j = $$"scalar"$$ where k = 1')
   const before = await contents(service, 't')
   for (const [set, status, code] of rows) {
-    for (
-      const operation of [
-        `"op":"update","set":${set},"where":{"k":{"eq":1}}`,
-        '"op":"insert","values":[{"k":1}],"on_conflict":{"columns":["k"],"do":"update",' +
-        `"set":${set}}`
-      ]
-    ) {
-      const answer = await service.post(
+    const operations = [
+      `"op":"update","set":${set},"where":{"k":{"eq":1}}`,
+      '"op":"insert","values":[{"k":1}],"on_conflict":{"columns":["k"],"do":"update",' +
+      `"set":${set}}`
+    ]
+    for (const operation of operations) {
+      const response = await service.post(
         `[{"id":"first","op":"insert","table":"t","values":[{"k":100}]},${source},` +
           `{"id":"o","table":"t",${operation}}]`
       )
-      t.match({ status: answer.status, error: answer.body.error }, {
+      t.match({ status: response.status, error: response.body.error }, {
         status,
         error: { type: 'execution_error', code, op: 'o', index: 2, committed: false }
-      }, encodeURI(`${operation} ${answer.text}`))
+      }, encodeURI(`${operation} ${response.text}`))
     }
   }
   t.equal(await contents(service, 't'), before)
 })
 
-t.test('$merge takes objects, NULL counts as one without members', async t => {
+t.test('$merge takes objects and treats NULL as an empty object', async t => {
   const values = [null, '{"a": 1}', '[1]', '"text"', 'null']
   const service = await useService(t, {
     schema: `
@@ -358,25 +354,23 @@ t.test('$merge takes objects, NULL counts as one without members', async t => {
       grant all on kept, given to oneflight_user`
   })
   const given = { id: 'given', op: 'select', table: 'given', order: [{ k: 'asc' }] }
+  const operands = [
+    '$given.0.j',
+    '$given.1.j',
+    '$given.2.j',
+    '$given.3.j',
+    '$given.4.j',
+    '$given.1',
+    { b: 1 }
+  ]
   for (const k of [0, 1, 2, 3, 4]) {
-    for (
-      const [row, operand] of [
-        '$given.0.j',
-        '$given.1.j',
-        '$given.2.j',
-        '$given.3.j',
-        '$given.4.j',
-        '$given.1',
-        { b: 1 }
-      ].entries()
-    ) {
+    for (const [row, operand] of operands.entries()) {
       const set = { j: { $merge: operand } }
-      for (
-        const operation of [
-          { op: 'update', set, where: { k: { eq: k } } },
-          { op: 'insert', values: [{ k }], on_conflict: { columns: ['k'], do: 'update', set } }
-        ]
-      ) {
+      const operations = [
+        { op: 'update', set, where: { k: { eq: k } } },
+        { op: 'insert', values: [{ k }], on_conflict: { columns: ['k'], do: 'update', set } }
+      ]
+      for (const operation of operations) {
         const { status, body, text } = await service.post(
           [given, { id: 'o', table: 'kept', ...operation, returning: ['j'] }],
           { headers: { prefer: 'tx=rollback' } }
@@ -398,8 +392,8 @@ t.test('$merge takes objects, NULL counts as one without members', async t => {
   }
 })
 
-/** Types that take neither `$append` nor `$merge`: with and without an operator || of their own. */
-const others = [
+/** Types that support neither `$append` nor `$merge`, with and without an operator ||. */
+const unsupported = [
   'int',
   'numeric',
   'date',
@@ -431,13 +425,13 @@ const others = [
   'tsquery'
 ]
 
-t.test('a type that $merge or $append does not fit is named, whatever its operators', async t => {
+t.test('$merge and $append reject unsupported types and name the column', async t => {
   const service = await useService(t, {
     schema: `
       create type kind as enum ('a'); create type pair as (a int, b text);
       create domain whole as int;
       create table wide (
-        "a 𝄞""b" int, ${others.map((type, i) => `c${i} ${type}`).join()}, list int[]
+        "a 𝄞""b" int, ${unsupported.map((type, i) => `c${i} ${type}`).join()}, list int[]
       );
       insert into wide default values;
       create table given (j jsonb);
@@ -445,13 +439,12 @@ t.test('a type that $merge or $append does not fit is named, whatever its operat
       grant all on wide, given to oneflight_user`
   })
   const given = { id: 'given', op: 'select', table: 'given' }
-  const scalars = ['a 𝄞"b', ...others.map((_, i) => `c${i}`)]
-  for (
-    const [modifier, columns, operands] of [
-      ['$merge', [...scalars, 'list'], [{ a: 1 }, '$given.0.j', '$given.1.j']],
-      ['$append', scalars, [[1], '$given.0.j', '$given.2.j']]
-    ] as const
-  ) {
+  const scalars = ['a 𝄞"b', ...unsupported.map((_, i) => `c${i}`)]
+  const cases = [
+    ['$merge', [...scalars, 'list'], [{ a: 1 }, '$given.0.j', '$given.1.j']],
+    ['$append', scalars, [[1], '$given.0.j', '$given.2.j']]
+  ] as const
+  for (const [modifier, columns, operands] of cases) {
     for (const [i, column] of columns.entries()) {
       for (const operand of operands) {
         const set = { [column]: { [modifier]: operand } }
@@ -467,28 +460,29 @@ t.test('a type that $merge or $append does not fit is named, whatever its operat
           index: 1,
           committed: false,
           retryable: false
-        }, encodeURI(`${modifier} ${others[i - 1]} ${JSON.stringify(operand)}`))
+        }, encodeURI(`${modifier} ${unsupported[i - 1]} ${JSON.stringify(operand)}`))
       }
     }
   }
 })
 
-t.test('values of an insert are data, also when on_conflict proposes them again', async t => {
+t.test('values of an insert are data, even if on_conflict uses them', async t => {
   const service = await useService(t, {
     schema: 'create table v (k int primary key, j jsonb); grant all on v to oneflight_user'
   })
-  for (
-    const data of [{ $inc: 1 }, { $now: true }, { $nope: 1 }, { $value: { $inc: 1 } }, {
-      $excluded: 'k'
-    }]
-  ) {
-    for (
-      const onConflict of [{ columns: ['k'], do: 'update' }, {
-        columns: ['k'],
-        do: 'update',
-        set: { j: { $excluded: 'j' } }
-      }]
-    ) {
+  const values = [
+    { $inc: 1 },
+    { $now: true },
+    { $nope: 1 },
+    { $value: { $inc: 1 } },
+    { $excluded: 'k' }
+  ]
+  const conflicts = [
+    { columns: ['k'], do: 'update' },
+    { columns: ['k'], do: 'update', set: { j: { $excluded: 'j' } } }
+  ]
+  for (const data of values) {
+    for (const onConflict of conflicts) {
       const { body, text } = await service.post([{
         id: 'i',
         op: 'insert',
@@ -501,7 +495,7 @@ t.test('values of an insert are data, also when on_conflict proposes them again'
   }
 })
 
-t.test('a role needs SELECT on what is read, and on nothing else', async t => {
+t.test('a role needs SELECT only on the columns that are read', async t => {
   const service = await useService(t, {
     schema: 'create table p (k int primary key, n int default 9, secret int); insert into p ' +
       'values (1, 1, 1); grant update, select (n) on p to oneflight_user'
@@ -514,7 +508,7 @@ t.test('a role needs SELECT on what is read, and on nothing else', async t => {
     [{ n: { $col: 'secret' } }, 403]
   ]
   for (const [set, status] of rows) {
-    const answer = await service.post([{
+    const response = await service.post([{
       id: 'o',
       op: 'update',
       table: 'p',
@@ -522,12 +516,12 @@ t.test('a role needs SELECT on what is read, and on nothing else', async t => {
       all: true,
       returning: []
     }])
-    t.equal(answer.status, status, encodeURI(`${JSON.stringify(set)} ${answer.text}`))
+    t.equal(response.status, status, encodeURI(`${JSON.stringify(set)} ${response.text}`))
   }
   t.same(await service.database.sql`select * from p`, [{ k: 1, n: 9, secret: 5 }])
 })
 
-t.test('types with a length, domains, enums: operands are checked like data, not cut', async t => {
+t.test('operands of types with a length, domains and enums are checked, not truncated', async t => {
   const service = await useService(t, {
     schema: `
       create domain ids as int[] check (array_length(value, 1) < 4); create domain money2
@@ -577,13 +571,15 @@ t.test('types with a length, domains, enums: operands are checked like data, not
     [{ c: { $col: 'v' }, v: { $col: 'c' } }, { c: 'abc', v: 'abc' }]
   ]
   for (const [set, result] of rows) {
-    for (
-      const operation of [{ op: 'update', set, where: { k: { eq: 1 } } }, {
+    const operations = [
+      { op: 'update', set, where: { k: { eq: 1 } } },
+      {
         op: 'insert',
         values: [{ k: 1 }],
         on_conflict: { columns: ['k'], do: 'update', set }
-      }]
-    ) {
+      }
+    ]
+    for (const operation of operations) {
       const { body, text } = await service.post([{
         id: 'o',
         table: 'd',
@@ -603,7 +599,7 @@ t.test('types with a length, domains, enums: operands are checked like data, not
   }
 })
 
-t.test('through an updatable view', async t => {
+t.test('modifiers work through an updatable view', async t => {
   const service = await useService(t, {
     schema:
       `create table base (k int primary key, n int, j jsonb); insert into base values (1, 1, null);
@@ -620,13 +616,13 @@ t.test('through an updatable view', async t => {
   t.same(body.data?.o, [{ key: 1, amount: 3, j: { a: 1 } }], text)
 })
 
-/** Runs one change both ways on the table and on its twin; answers and contents must be equal. */
+/** Runs a change on the table and in SQL on its twin, and compares the rows and the contents. */
 async function compare (
   t: Test,
   service: ServiceUnderTest,
   { set, sql, keys }: { set: string, sql: string, keys: readonly number[] }
 ): Promise<void> {
-  const ways: ReadonlyArray<readonly [operation: string, statement: string]> = [
+  const variants: ReadonlyArray<readonly [operation: string, statement: string]> = [
     [
       `"op":"update","set":${set},"where":{"or":[${keys.map(k => `{"k":{"eq":${k}}}`).join()}]}`,
       `update twin as x set ${sql} where k in (${keys.join()}) returning x.*`
@@ -640,29 +636,29 @@ async function compare (
       } on conflict (k) do update set ${sql} returning x.*`
     ]
   ]
-  for (const [operation, statement] of ways) {
+  for (const [operation, statement] of variants) {
     await service.database.sql.unsafe(seeds)
-    const answer = await service.post(`[${source},{"id":"o","table":"t",${operation}}]`)
+    const response = await service.post(`[${source},{"id":"o","table":"t",${operation}}]`)
     t.equal(
-      answer.status,
+      response.status,
       200,
-      encodeURI(`${operation} ${answer.status === 200 ? '' : answer.text}`)
+      encodeURI(`${operation} ${response.status === 200 ? '' : response.text}`)
     )
-    if (answer.status !== 200) continue
+    if (response.status !== 200) continue
     t.strictSame(
-      rowsOf(answer),
+      rowsOf(response),
       splitRows(await rendered(service, 'select * from changed', `with changed as (${statement})`)),
-      'the same rows are answered'
+      'the same rows are returned'
     )
     t.equal(
       await contents(service, 't'),
       await contents(service, 'twin'),
-      'the same is in the table'
+      'both tables are equal'
     )
   }
 }
 
-/** Rows of operation `o`, the last of its batch, as text and sorted: an update has no order. */
+/** The rows of operation `o`, the last of its batch, as text. Sorted: an update has no order. */
 function rowsOf ({ text }: Answer): string[] {
   return splitRows(text.slice(text.lastIndexOf('"o":[') + 4, -2))
 }
@@ -678,7 +674,7 @@ function splitRows (array: string): string[] {
 const contents = (service: ServiceUnderTest, table: string): Promise<string> =>
   rendered(service, `select * from ${table} order by k`)
 
-/** The rows of a query (or of `with …` before one) as PostgreSQL writes them for the service. */
+/** The rows of a query as PostgreSQL renders them for the service. `before` is a WITH clause. */
 async function rendered (
   { database: { sql } }: ServiceUnderTest,
   query: string,

@@ -1,7 +1,4 @@
-/**
- * What a connection says to the server before there is a session: user, database, the URL's
- * password and nothing of the environment.
- */
+/** Tests the login and lifetime of a connection, and attempts and queries that lose it. */
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
@@ -17,11 +14,8 @@ import {
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { useDatabase } from '../support/database/database.ts'
 
-/**
- * A server that asks for the password in clear text and then hangs up; resolves to the startup
- * message and the password.
- */
-async function askForPassword (
+/** Requests the password in clear text. Returns it and the startup message. */
+async function captureLogin (
   t: Test,
   login: string
 ): Promise<{ startup: string, password: string }> {
@@ -50,37 +44,37 @@ async function askForPassword (
   return promise
 }
 
-t.test('the login', async t => {
-  process.env['PGPASSWORD'] = 'of somebody else'
+t.test('a login uses user, database and password of the URL and ignores PGPASSWORD', async t => {
+  process.env['PGPASSWORD'] = 'of the environment'
   t.teardown(() => {
     delete process.env['PGPASSWORD']
   })
-  const { startup, password } = await askForPassword(t, 'app:s%40cret')
+  const { startup, password } = await captureLogin(t, 'app:s%40cret')
   t.match(startup, 'user\0app\0database\0shop\0')
   t.match(startup, 'application_name\0oneflight\0')
   t.equal(password, 's@cret')
-  t.equal((await askForPassword(t, 'app')).password, '')
+  t.equal((await captureLogin(t, 'app')).password, '')
 })
 
-t.test('a connection to a server that is not the preferred one does not grow old', async t => {
+t.test('a connection to a fallback server is recycled sooner', async t => {
   const { loginUrl } = await useDatabase(t)
-  const [second, first] = await Promise.all([
+  const [fallback, preferred] = await Promise.all([
     openConnection(parseDatabaseUrl(`${loginUrl}?target_session_attrs=prefer-standby`)),
     openConnection(parseDatabaseUrl(loginUrl))
   ])
-  t.ok(second.expiresAt <= performance.now() + 60_000)
-  t.ok(first.expiresAt > performance.now() + 60_000)
-  await Promise.all([second, first].map(closeConnection))
+  t.ok(fallback.expiresAt <= performance.now() + 60_000)
+  t.ok(preferred.expiresAt > performance.now() + 60_000)
+  await Promise.all([fallback, preferred].map(closeConnection))
 })
 
-t.test('a flight ends with its connection, also when begin does not hear of it', async t => {
+t.test('an attempt ends with its connection, even if begin never settles', async t => {
   const database = await useDatabase(t)
   const connection = await openConnection(parseDatabaseUrl(database.loginUrl))
-  const deaf = {
+  const neverBegins = {
     ...connection,
     client: { begin: () => new Promise(() => {}) } as unknown as Connection['client']
   }
-  const { outcome, released } = startAttempt(deaf, {
+  const { outcome, released } = startAttempt(neverBegins, {
     role: 'x',
     session: () => ({ text: 'select 1', parameters: [], prepare: false }),
     operations: [],
@@ -93,15 +87,15 @@ t.test('a flight ends with its connection, also when begin does not hear of it',
   t.equal(connection.state.onLost, undefined)
 })
 
-t.test('a question ends with its connection', async t => {
+t.test('a query fails when its connection is lost', async t => {
   const connection = await openConnection(parseDatabaseUrl((await useDatabase(t)).loginUrl))
   t.same(await query(connection, "select 'x' as y"), [{ y: 'x' }])
-  const asked = query(connection, 'select pg_sleep(60)')
+  const pending = query(connection, 'select pg_sleep(60)')
   destroyConnection(connection)
-  await t.rejects(asked, { message: 'the connection was lost' })
+  await t.rejects(pending, { message: 'the connection was lost' })
   await t.rejects(
     query(connection, 'select 1'),
     { message: 'the connection was lost' },
-    'and where there is none it is not asked'
+    'a query on a lost connection fails at once'
   )
 })

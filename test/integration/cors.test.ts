@@ -1,7 +1,4 @@
-/**
- * `CORS_ORIGINS`: what browsers are told about foreign pages, in answers of every kind; and that
- * nothing is said without it.
- */
+/** Tests `CORS_ORIGINS`: the CORS headers of all responses, and their absence by default. */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { readConfig, type ConfigError } from '../../src/config/config.ts'
@@ -48,7 +45,7 @@ const preflight = (
     }
   })
 
-function refused (
+function assertRefused (
   t: Test,
   { status, headers, body }: Answer,
   expected: number,
@@ -58,61 +55,61 @@ function refused (
   t.match(body.error, { code, request_id: headers.get('x-request-id') })
 }
 
-t.test('nothing is said without it', async t => {
+t.test('without CORS_ORIGINS there are no CORS headers', async t => {
   const service = await useService(t, { schema })
-  for (
-    const answer of [
-      await service.post(select, { headers: { origin: app } }),
-      await service.post([], { headers: { origin: app } }),
-      await preflight(service)
-    ]
-  ) t.same(headersOf(answer), [])
-  refused(t, await preflight(service), 405, 'method_not_allowed')
+  const responses = [
+    await service.post(select, { headers: { origin: app } }),
+    await service.post([], { headers: { origin: app } }),
+    await preflight(service)
+  ]
+  for (const response of responses) t.same(headersOf(response), [])
+  assertRefused(t, await preflight(service), 405, 'method_not_allowed')
 })
 
-t.test('a preflight', async t => {
-  // No database is needed for it.
+t.test('a preflight is granted to the configured origins only', async t => {
+  // A preflight needs no database.
   const service = await useService(t, {
     databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1'),
     env: { CORS_ORIGINS: `${app}, http://localhost:5173` }
   })
-  for (
-    const [origin, path] of [[app, '/'], ['http://localhost:5173', '/'], [app, '/health'], [
-      app,
-      '/openapi.json'
-    ], [app, '/?q=1']] as const
-  ) {
-    const answer = await preflight(service, path, origin, { 'x-request-id': 'mine' })
-    t.same([answer.status, answer.text], [204, ''], `${origin} ${path}`)
-    t.equal(answer.headers.get('access-control-allow-origin'), origin)
-    t.same(answer.headers.get('access-control-allow-headers')?.split(', '), allowed)
-    t.equal(answer.headers.get('access-control-allow-methods'), 'GET, HEAD, POST')
-    t.match(answer.headers.get('access-control-max-age'), /^[1-9]\d+$/)
-    t.equal(answer.headers.get('access-control-allow-credentials'), null)
-    t.equal(answer.headers.get('vary'), 'Origin')
-    t.equal(answer.headers.get('x-request-id'), 'mine')
+  const granted = [
+    [app, '/'],
+    ['http://localhost:5173', '/'],
+    [app, '/health'],
+    [app, '/openapi.json'],
+    [app, '/?q=1']
+  ] as const
+  for (const [origin, path] of granted) {
+    const response = await preflight(service, path, origin, { 'x-request-id': 'mine' })
+    t.same([response.status, response.text], [204, ''], `${origin} ${path}`)
+    t.equal(response.headers.get('access-control-allow-origin'), origin)
+    t.same(response.headers.get('access-control-allow-headers')?.split(', '), allowed)
+    t.equal(response.headers.get('access-control-allow-methods'), 'GET, HEAD, POST')
+    t.match(response.headers.get('access-control-max-age'), /^[1-9]\d+$/)
+    t.equal(response.headers.get('access-control-allow-credentials'), null)
+    t.equal(response.headers.get('vary'), 'Origin')
+    t.equal(response.headers.get('x-request-id'), 'mine')
   }
   t.equal(
     service.log.filter(({ method, status }) => method === 'OPTIONS' && status === 204).length,
     5,
-    'one line each'
+    'one log line each'
   )
 
-  for (
-    const origin of [
-      'https://evil.example',
-      'https://app.example.com.evil.example',
-      'http://app.example.com',
-      'https://app.example.com:444',
-      'null'
-    ]
-  ) {
-    const answer = await preflight(service, '/', origin)
+  const otherOrigins = [
+    'https://evil.example',
+    'https://app.example.com.evil.example',
+    'http://app.example.com',
+    'https://app.example.com:444',
+    'null'
+  ]
+  for (const origin of otherOrigins) {
+    const response = await preflight(service, '/', origin)
     t.same(
       [
-        answer.status,
-        answer.headers.get('access-control-allow-origin'),
-        answer.headers.get('vary')
+        response.status,
+        response.headers.get('access-control-allow-origin'),
+        response.headers.get('vary')
       ],
       [204, null, 'Origin'],
       origin
@@ -120,13 +117,13 @@ t.test('a preflight', async t => {
   }
 })
 
-t.test('what is no preflight is refused as ever', async t => {
+t.test('an OPTIONS request that is not a preflight is rejected', async t => {
   const service = await useService(t, { schema, env: { CORS_ORIGINS: app } })
   for (const headers of [{}, { origin: app }, { 'access-control-request-method': 'POST' }]) {
-    const answer = await ask(service.url, { method: 'OPTIONS', headers })
-    refused(t, answer, 405, 'method_not_allowed')
-    t.equal(answer.headers.get('allow'), 'POST')
-    refused(
+    const response = await ask(service.url, { method: 'OPTIONS', headers })
+    assertRefused(t, response, 405, 'method_not_allowed')
+    t.equal(response.headers.get('allow'), 'POST')
+    assertRefused(
       t,
       await ask(`${service.url}/nowhere`, { method: 'OPTIONS', headers }),
       404,
@@ -144,18 +141,18 @@ t.test('what is no preflight is refused as ever', async t => {
   }
 })
 
-t.test('answers can be read, refusals as well', async t => {
+t.test('successful and refused responses have the CORS headers', async t => {
   const service = await useService(t, {
     schema,
     env: { CORS_ORIGINS: app, MAX_BODY_BYTES: '2000' }
   })
-  const other = await useService(t, {
+  const unavailable = await useService(t, {
     env: { CORS_ORIGINS: app },
     databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
   })
   const origin = { origin: app }
   const json = { 'content-type': 'application/json' }
-  const rows: ReadonlyArray<readonly [status: number, answer: Answer]> = [
+  const rows: ReadonlyArray<readonly [status: number, response: Answer]> = [
     [200, await service.post(select, { headers: origin })],
     [400, await service.post([], { headers: origin })],
     [401, await service.post(select, { headers: origin, role: null })],
@@ -164,16 +161,16 @@ t.test('answers can be read, refusals as well', async t => {
     [413, await service.post(`"${'x'.repeat(3000)}"`, { headers: origin })],
     [415, await service.post('x', { headers: { ...origin, 'content-type': 'text/plain' } })],
     [422, await service.post([{ id: 's', op: 'select' }], { headers: origin })],
-    [503, await other.post(select, { headers: origin })],
-    [503, await ask(`${other.url}/health`, { headers: origin })],
+    [503, await unavailable.post(select, { headers: origin })],
+    [503, await ask(`${unavailable.url}/health`, { headers: origin })],
     [200, await ask(`${service.url}/openapi.json`, { headers: origin })]
   ]
-  for (const [status, answer] of rows) {
-    t.equal(answer.status, status)
-    t.equal(answer.headers.get('access-control-allow-origin'), app, String(status))
-    t.same(answer.headers.get('access-control-expose-headers')?.split(', '), exposed)
-    t.equal(answer.headers.get('vary'), 'Origin')
-    t.equal(answer.headers.get('access-control-allow-credentials'), null)
+  for (const [status, response] of rows) {
+    t.equal(response.status, status)
+    t.equal(response.headers.get('access-control-allow-origin'), app, String(status))
+    t.same(response.headers.get('access-control-expose-headers')?.split(', '), exposed)
+    t.equal(response.headers.get('vary'), 'Origin')
+    t.equal(response.headers.get('access-control-allow-credentials'), null)
   }
   t.equal(
     (await service.post(select, { headers: { origin: 'https://evil.example' } })).headers.get(
@@ -184,10 +181,10 @@ t.test('answers can be read, refusals as well', async t => {
   t.equal(
     (await service.post(select)).headers.get('vary'),
     'Origin',
-    'a cache must not give one page the answer to another'
+    'a cache must not return the response of one origin to another'
   )
 
-  // Before the body is there: what is refused by its headers is refused in the same words.
+  // A request that is refused before its body is read has the same headers.
   const line = await dial(service.url)
   line.send(
     `POST / HTTP/1.1\r\nHost: x\r\nOrigin: ${app}\r\nContent-Type: ${
@@ -199,7 +196,7 @@ t.test('answers can be read, refusals as well', async t => {
   line.socket.destroy()
 })
 
-t.test('* lets every page in', async t => {
+t.test('* allows every origin', async t => {
   const service = await useService(t, { schema, env: { CORS_ORIGINS: '*' } })
   t.equal(
     (await preflight(service, '/', 'https://anybody.example')).headers.get(
@@ -215,7 +212,7 @@ t.test('* lets every page in', async t => {
   )
 })
 
-t.test('what is no origin is refused at start', async t => {
+t.test('an invalid origin is rejected at start', async t => {
   const problem = (origins: string): string | undefined => {
     try {
       readConfig({
@@ -232,27 +229,26 @@ t.test('what is no origin is refused at start', async t => {
     t.equal(problem(origins), undefined, origins)
   }
   const expected = 'CORS_ORIGINS: expected origins such as https://app.example.com or *, got'
-  for (
-    const [origins, message] of [
-      ['app.example.com', `${expected} "app.example.com"`],
-      [`${app}/`, `${expected} "https://app.example.com/" (its origin is https://app.example.com)`],
-      [
-        `${app}:443`,
-        `${expected} "https://app.example.com:443" (its origin is https://app.example.com)`
-      ],
-      [
-        'https://App.Example.com',
-        `${expected} "https://App.Example.com" (its origin is https://app.example.com)`
-      ],
-      [
-        'https://u:p@app.example.com',
-        `${expected} "https://u:p@app.example.com" (its origin is https://app.example.com)`
-      ],
-      ['https://*.example.com', `${expected} "https://*.example.com"`],
-      ['null', `${expected} "null"`],
-      ['http://', `${expected} "http://"`],
-      [`${app},*`, 'CORS_ORIGINS: * cannot be combined with origins'],
-      ['a,', 'CORS_ORIGINS: expected a comma-separated list without empty elements, got "a,"']
-    ] as const
-  ) t.equal(problem(origins), message, origins)
+  const cases = [
+    ['app.example.com', `${expected} "app.example.com"`],
+    [`${app}/`, `${expected} "https://app.example.com/" (its origin is https://app.example.com)`],
+    [
+      `${app}:443`,
+      `${expected} "https://app.example.com:443" (its origin is https://app.example.com)`
+    ],
+    [
+      'https://App.Example.com',
+      `${expected} "https://App.Example.com" (its origin is https://app.example.com)`
+    ],
+    [
+      'https://u:p@app.example.com',
+      `${expected} "https://u:p@app.example.com" (its origin is https://app.example.com)`
+    ],
+    ['https://*.example.com', `${expected} "https://*.example.com"`],
+    ['null', `${expected} "null"`],
+    ['http://', `${expected} "http://"`],
+    [`${app},*`, 'CORS_ORIGINS: * cannot be combined with origins'],
+    ['a,', 'CORS_ORIGINS: expected a comma-separated list without empty elements, got "a,"']
+  ] as const
+  for (const [origins, message] of cases) t.equal(problem(origins), message, origins)
 })

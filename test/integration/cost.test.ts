@@ -1,17 +1,16 @@
 /**
- * The regression guard: what fixed batches cost, in numbers that do not depend on the machine. No
- * time is taken. Whoever makes one of them grow is told here, and whoever makes one smaller writes
- * the smaller one down.
+ * Regression guard: asserts the cost of fixed batches in numbers that do not depend on the machine.
+ * It measures no time. If a number falls, write down the smaller one.
  */
 import { spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { useMeter } from '../support/cost.ts'
 import type { ServiceUnderTest } from '../support/service.ts'
 
-const MEANT = 'if this change is meant, write the new number here and say why in the commit'
+const MEANT = 'if this change is intended, update the number and state the reason in the commit'
 
-// Ids, counters and values are always as long, and no column holds a time, whose last zeros are not
-// written.
+// Ids, counters and values always have the same length. No column holds a time, because trailing
+// zeros of a time are not written.
 const schema = `
   create table customers (id bigint generated always as identity (start 1000000) primary key,
     name text not null);
@@ -81,7 +80,7 @@ const hotRow: readonly object[] = [
   { id: 'made', op: 'select', table: 'invoices', where: { number: { eq: '$invoice.0.number' } } }
 ]
 
-/** Each operation reads the one before it. */
+/** Each operation refers to the previous one. */
 const hundred: readonly object[] = Array.from({ length: 100 }, (_, i) =>
   i === 0
     ? { id: 'o0', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] }
@@ -98,11 +97,11 @@ interface Case {
   readonly batch: (time: number) => readonly object[]
   readonly headers?: (time: number) => Readonly<Record<string, string>>
   /**
-   * The flight of the first, the second (in which what recurs is prepared, by the same messages)
-   * and every later run.
+   * The messages of the first, the second and every later run. The second run prepares recurring
+   * statements, by the same messages.
    */
   readonly messages: readonly [first: string, second: string, later: string]
-  /** Bytes from the third run on, BEGIN included; see `Cost`. */
+  /** Bytes from the third run on, including BEGIN; see `Cost`. */
   readonly sent: number
   readonly received: number
 }
@@ -130,9 +129,9 @@ const cases: readonly Case[] = [
     received: 840
   },
   {
-    name: 'a hundred operations, each of which reads the one before it',
+    name: 'a hundred operations that each refer to the previous one',
     batch: () => hundred,
-    // The insert is that of the order but for its parameters, and so is its text.
+    // The insert has the same statement text as that of the order, so it is already prepared.
     messages: ['2 BES 99 PDBES 2 Q BES', '100 BES PDBES 2 Q BES', '101 BES 2 Q BES'],
     sent: 20_239,
     received: 7860
@@ -160,7 +159,7 @@ const cases: readonly Case[] = [
       values: [{ name: 'Corner Shop' }],
       returning: ['id']
     }],
-    // A key is locked by a number that is made of it, and is as long for all of these.
+    // A key is locked by a number derived from it, which has the same length for all these keys.
     headers: time => ({ 'idempotency-key': `key-${time}` }),
     messages: [
       'PDBES BES PDBES Q 3 PDBES 2 Q BES',
@@ -194,7 +193,7 @@ const cases: readonly Case[] = [
   }
 ]
 
-t.test('messages, bytes, writes and round trips', async t => {
+t.test('each batch costs the expected messages, bytes, writes and round trips', async t => {
   const { measure } = await useMeter(t, schema)
   for (const { name, batch, headers, messages, sent, received } of cases) {
     for (let time = 0; time < 5; time++) {
@@ -202,7 +201,7 @@ t.test('messages, bytes, writes and round trips', async t => {
         batch(time),
         headers?.(time)
       )
-      // One write each for BEGIN and for all the rest, and nothing waits but for these.
+      // One write for BEGIN and one for everything else. Nothing waits except for these two.
       t.same(
         cost,
         { roundTrips: 2, writes: 2, messages: messages[time] ?? messages[2] },
@@ -219,50 +218,45 @@ t.test('messages, bytes, writes and round trips', async t => {
   }
 })
 
-interface Held {
+interface Prepared {
   readonly statement: string
   readonly generic_plans: number
   readonly custom_plans: number
 }
 
-/**
- * What the one connection of the service holds prepared, asked on this connection; without what was
- * held `before`.
- */
-async function readHeld (
+/** The statements prepared on the only connection of the service, without those in `before`. */
+async function readPrepared (
   service: Pick<ServiceUnderTest, 'post'>,
-  before: readonly Held[] = []
-): Promise<readonly Held[]> {
+  before: readonly Prepared[] = []
+): Promise<readonly Prepared[]> {
   const { body } = await service.post([{ id: 'held', op: 'select', table: 'held' }])
   const known = new Set(before.map(({ statement }) => statement))
-  return (body.data.held as Held[]).filter(({ statement }) => !known.has(statement)).sort((
-    one,
-    other
-  ) => one.statement < other.statement ? -1 : 1)
+  return (body.data.held as Prepared[])
+    .filter(({ statement }) => !known.has(statement))
+    .sort((one, other) => one.statement < other.statement ? -1 : 1)
 }
 
-/** `insert into orders`. */
-function nameStatement ({ statement }: Held): string {
-  return /(insert into|update|delete from|from) "public"\."(\w+)"/.exec(statement)?.slice(1).join(
-    ' '
-  ) ?? statement
+/** The operation and table of a statement, for example `insert into orders`. */
+function nameStatement ({ statement }: Prepared): string {
+  const match = /(insert into|update|delete from|from) "public"\."(\w+)"/.exec(statement)
+  return match?.slice(1).join(' ') ?? statement
 }
 
-async function useHeld (
+async function usePrepared (
   t: Test
-): Promise<{ readonly service: ServiceUnderTest, readonly before: readonly Held[] }> {
+): Promise<{ readonly service: ServiceUnderTest, readonly before: readonly Prepared[] }> {
   const { service } = await useMeter(t, schema)
-  // The question itself is held from the second time on.
-  await readHeld(service)
-  await readHeld(service)
-  return { service, before: await readHeld(service) }
+  // The query of readPrepared is itself prepared from its second run on.
+  await readPrepared(service)
+  await readPrepared(service)
+  return { service, before: await readPrepared(service) }
 }
 
-// Texts of their own: those of the rows are known in this process from the test before.
+// Leads to statement texts that differ from those this process knows from the test above.
 const minimal = { headers: { prefer: 'return=minimal' } }
 
-t.test('a text is prepared when seen twice, and planned no more after its fifth run', async t => {
-  const { service, before } = await useHeld(t)
+t.test('a statement is prepared when seen twice and keeps its plan after five runs', async t => {
+  const { service, before } = await usePrepared(t)
   const all = [
     'from stock',
     'insert into customers',
@@ -283,7 +277,7 @@ t.test('a text is prepared when seen twice, and planned no more after its fifth 
       )
       if (run <= 3) {
         t.same(
-          (await readHeld(service, before)).map(nameStatement).sort(),
+          (await readPrepared(service, before)).map(nameStatement).sort(),
           run === 1 ? [] : all,
           `what is prepared after run ${run}: ${MEANT}`
         )
@@ -291,24 +285,23 @@ t.test('a text is prepared when seen twice, and planned no more after its fifth 
     }
   }
   await runs(1, 10)
-  const after10 = await readHeld(service, before)
-  t.same(after10.map(nameStatement).sort(), all, `nothing more after ten runs: ${MEANT}`)
+  const after10 = await readPrepared(service, before)
+  t.same(after10.map(nameStatement).sort(), all, `no further statements after ten runs: ${MEANT}`)
   await runs(11, 20)
-  // PostgreSQL plans five times for the values that came, and then keeps a plan for any value
-  // when that is no worse.
+  // PostgreSQL makes five custom plans and then keeps a generic plan if it is not more expensive.
   const after20 = after10.map(held => ({
     ...held,
     custom_plans: 5,
     generic_plans: held.generic_plans + 10
   }))
   t.same(
-    await readHeld(service, before),
+    await readPrepared(service, before),
     after20,
-    `ten runs more by the plans that were kept: ${MEANT}`
+    `ten more runs use the generic plans: ${MEANT}`
   )
 })
 
-/** Batches of one shape each, with data of any kind; `texts`: how many statements they come to. */
+/** Batches of the same shape with different data. `texts` is the number of distinct statements. */
 const shapes: ReadonlyArray<
   {
     readonly name: string,
@@ -332,9 +325,9 @@ const shapes: ReadonlyArray<
     )
   },
   {
-    // One for each number of them up to eight, which are looked up one by one, and one for all that
-    // are more.
-    name: 'references in the rows of an insert, beside the statement that is referred to',
+    // One statement for each number of references up to eight, which are looked up one by one, and
+    // one for all larger numbers.
+    name: 'references in the rows of an insert, and the statement they refer to',
     texts: 10,
     batches: Array.from({ length: 12 }, (_, rows) => [
       { id: 'a', op: 'select', table: 'invoices' },
@@ -377,26 +370,26 @@ const shapes: ReadonlyArray<
   {
     name: 'limit and offset',
     texts: 1,
-    batches: [[1, 0], [2, 1], [1000, 70]].map((
-      [limit, offset]
-    ) => [{ id: 'a', op: 'select', table: 'invoices', limit, offset }])
+    batches: [[1, 0], [2, 1], [1000, 70]].map(
+      ([limit, offset]) => [{ id: 'a', op: 'select', table: 'invoices', limit, offset }]
+    )
   }
 ]
 
-t.test('shapes decide what is prepared, not data', async t => {
-  const { service } = await useHeld(t)
+t.test('the shape of a batch decides what is prepared, not its data', async t => {
+  const { service } = await usePrepared(t)
   await service.database.sql`insert into invoices values (1, 'for references')`
   for (const { name, texts, batches } of shapes) {
-    const before = await readHeld(service)
+    const before = await readPrepared(service)
     for (const batch of [...batches, ...batches]) {
       t.equal((await service.post(batch, minimal)).status, 200)
     }
-    t.equal((await readHeld(service, before)).length, texts, `statements of ${name}: ${MEANT}`)
+    t.equal((await readPrepared(service, before)).length, texts, `statements of ${name}: ${MEANT}`)
   }
 })
 
-t.test('a connection holds a bounded number of statements', async t => {
-  const { service } = await useHeld(t)
+t.test('the number of prepared statements of a connection is limited', async t => {
+  const { service } = await usePrepared(t)
   const counts: number[] = []
   for (let run = 0; run < 6; run++) {
     const selects = Array.from(
@@ -412,10 +405,10 @@ t.test('a connection holds a bounded number of statements', async t => {
     counts.push(body.data.held.length)
   }
   t.equal(Math.max(...counts), 251, `250 of the service, and the COMMIT of postgres.js: ${MEANT}`)
-  t.ok((await readHeld(service)).length < 10, 'the connection that was full was replaced')
+  t.ok((await readPrepared(service)).length < 10, 'the full connection was replaced')
 })
 
-/** Bytes on the heap from the bytes of the body to its statements: parsed, planned, compiled. */
+/** Heap bytes for parsing, planning and compiling one batch. */
 const allocations: ReadonlyArray<
   { readonly name: string, readonly batch: readonly object[], readonly bytes: number }
 > = [
@@ -429,9 +422,9 @@ const allocations: ReadonlyArray<
 ]
 
 /**
- * In a process without optimizing compilers, which leave out allocations at a moment of their own
- * choice, and with room for all of it, so that nothing is collected meanwhile. Ten measurements
- * then differed by 0.002 % (with the compilers by 12 %), also beside other work.
+ * Options of a process without optimizing compilers, because these remove allocations at
+ * unpredictable moments. The heap is large enough that nothing is collected meanwhile. Ten
+ * measurements then differed by 0.002 % (with the compilers by 12 %), even under other load.
  */
 const FLAGS = [
   '--expose-gc',
@@ -441,7 +434,7 @@ const FLAGS = [
   '--max-semi-space-size=128'
 ]
 
-t.test('allocations', t => {
+t.test('parsing, planning and compiling allocate the expected bytes', t => {
   const url = (path: string): string =>
     JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
   const script = `
@@ -462,8 +455,8 @@ t.test('allocations', t => {
     }
     const batches = JSON.parse(readFileSync(0, 'utf8'))
       .map(batch => Buffer.from(JSON.stringify(batch)))
-    // The first time is to compile the functions and to find the texts. After ten batches Node
-    // still allocates for itself now and then: 430 kB at once, in one of four measurements.
+    // The first run compiles the functions and finds the texts. After ten batches Node sometimes
+    // allocates for itself: 430 kB at once, in one of four measurements.
     console.log(JSON.stringify(
       batches.map(bytes => [perBatch(bytes, 40), perBatch(bytes, 10)][1])
     ))`
@@ -477,16 +470,16 @@ t.test('allocations', t => {
     input: JSON.stringify(allocations.map(({ batch }) => batch)),
     encoding: 'utf8',
     timeout: 60_000,
-    // Not what the suite puts there for its own ends: coverage allocates, too.
+    // Without the environment of the test suite, because coverage allocates, too.
     env: { PATH: process.env['PATH'] }
   })
   t.equal(status, 0, stderr)
   for (const [i, found] of (JSON.parse(stdout) as number[]).entries()) {
     const { name, bytes } = allocations[i] as typeof allocations[number]
-    // Not to the byte: every version of Node has objects of its own size.
+    // With a tolerance, because object sizes differ between versions of Node.
     t.ok(
       Math.abs(found / bytes - 1) < 0.1,
-      `${name}: ${Math.round(found)} bytes, ${bytes} were expected, a tenth more or less; ${MEANT}`
+      `${name}: ${Math.round(found)} bytes, ${bytes} expected, with a tolerance of 10 %; ${MEANT}`
     )
   }
   t.end()

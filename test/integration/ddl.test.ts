@@ -1,6 +1,6 @@
 /**
- * Tables change their shape while batches run on them: every batch is answered 200, is there once,
- * and finds rows of one shape or the other. What was run again for it is counted as `stale_plan`.
+ * Tests schema changes while batches run. Every batch returns 200, is applied once and finds rows
+ * of the old or the new shape. Retries because of a change are counted as `stale_plan`.
  */
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 
 const CLIENTS = 8
 
-/** `first` and `last` tell what became of a batch; all others are changed under it. */
+/** `first` and `last` record each batch. All other tables are changed while batches run. */
 const schema = `
   create table first (id int);
   create table last (id int);
@@ -32,9 +32,9 @@ const schema = `
   create trigger forget before insert on forget for each row execute function forget();
   grant all on all tables in schema public to oneflight_user;`
 
-/** One kind of change: what is done to the tables again and again, and undone. */
+/** A kind of change and its statements, which run repeatedly. */
 const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> = [
-  ['columns come and go', [
+  ['columns are added and dropped', [
     "alter table wide add column more text default 'x'",
     'alter table wide drop column more',
     'alter table last add column more int',
@@ -54,14 +54,14 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
     'alter table typed alter column day type timestamptz',
     'alter table typed alter column day type date'
   ]],
-  ['indexes are made and dropped', [
+  ['indexes are created and dropped', [
     'create index by_name on wide (name)',
     'create index concurrently by_n on wide (n)',
     'drop index by_name',
     'drop index by_n'
   ]],
   // Statements that are sent together are one transaction.
-  ['a table is dropped and made again', [`
+  ['a table is dropped and created again', [`
     drop table swapped;
     create table swapped (id bigint primary key, name varchar(20));
     insert into swapped select i, 'row ' || i from generate_series(1, 20) as i;
@@ -75,7 +75,7 @@ const changes: ReadonlyArray<readonly [name: string, work: readonly string[]]> =
     'create or replace function tell() returns trigger language plpgsql as $$ begin new.by ' +
     ":= 'one'; return new; end $$"
   ]],
-  ['statistics, storage and rights change', [
+  ['statistics, storage and row level security change', [
     'analyze wide',
     'vacuum full typed',
     'alter table wide set (fillfactor = 70)',
@@ -126,7 +126,7 @@ const batch = (id: number): object[] => {
   ]
 }
 
-/** Whether the rows are those that there are in each shape of the tables. */
+/** True if the rows fit one of the shapes of the tables. */
 function fits (id: number, { data }: Answer['body']): boolean {
   const row = { id: 1 + id % 20, name: `row ${1 + id % 20}` }
   const {
@@ -148,29 +148,26 @@ function fits (id: number, { data }: Answer['body']): boolean {
 }
 
 async function retriesOf ({ adminUrl }: ServiceUnderTest): Promise<Record<string, number>> {
-  const text = (await ask(`${adminUrl}/metrics`)).text
+  const { text } = await ask(`${adminUrl}/metrics`)
+  const counts = text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)
   return Object.fromEntries(
-    [...text.matchAll(/^service_txn_retry_count\{reason="(\w+)"\} (\d+)/gm)].map((
-      [, reason, count]
-    ) => [reason as string, Number(count)])
+    [...counts].map(([, reason, count]) => [reason as string, Number(count)])
   )
 }
 
-async function holdAgainst (t: Test, sql: Sql, ids: readonly number[]): Promise<void> {
+async function assertRecorded (t: Test, sql: Sql, ids: readonly number[]): Promise<void> {
   for (const table of ['first', 'last', 'told']) {
-    const there = (await sql.unsafe(`select id from ${table} order by id`)).map(({ id }) =>
-      id as number
-    )
+    const rows = await sql.unsafe(`select id from ${table} order by id`)
     t.same(
-      there,
+      rows.map(({ id }) => id as number),
       ids.toSorted((a, b) => a - b),
-      `${table}: what was acknowledged is there once, and nothing else`
+      `${table}: every acknowledged batch is recorded once, and no other`
     )
   }
 }
 
 for (const [name, work] of changes) {
-  t.test(`${name}: nobody notices`, async t => {
+  t.test(`${name}: batches succeed`, async t => {
     const service = await useService(t, { schema, env: { LOG_LEVEL: 'error' } })
     const { database: { sql } } = service
     const wrong: unknown[] = []
@@ -197,16 +194,16 @@ for (const [name, work] of changes) {
     t.same(
       wrong.slice(0, 2),
       [],
-      `${wrong.length} of ${next} batches were not answered as if nothing had been`
+      `${wrong.length} of ${next} batches did not return the expected rows`
     )
-    await holdAgainst(t, sql, acknowledged)
+    await assertRecorded(t, sql, acknowledged)
     const retries = await retriesOf(service)
     t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
     t.same(Object.keys(retries).filter(reason => reason !== 'stale_plan'), [])
   })
 }
 
-t.test('statements are deallocated: each batch that meets it is run again once', async t => {
+t.test('after DEALLOCATE ALL, each affected batch is retried once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', LOG_LEVEL: 'error' } })
   const acknowledged: number[] = []
   const post = async (id: number): Promise<void> => {
@@ -215,7 +212,7 @@ t.test('statements are deallocated: each batch that meets it is run again once',
     acknowledged.push(id)
   }
   for (let i = 0; i < 5; i++) {
-    // The second time a text is seen it is prepared, on each connection anew.
+    // A statement is prepared when its text is seen twice, separately on each connection.
     for (let j = 0; j < 3; j++) await post(i * 4 + j)
     t.same(await retriesOf(service), i === 0 ? {} : { stale_plan: i })
     t.equal(
@@ -226,14 +223,14 @@ t.test('statements are deallocated: each batch that meets it is run again once',
     await post(i * 4 + 3)
     t.same(await retriesOf(service), { stale_plan: i + 1 })
   }
-  await holdAgainst(t, service.database.sql, acknowledged)
+  await assertRecorded(t, service.database.sql, acknowledged)
   t.same(
     await service.database.sql`select id from forget order by id`,
     [0, 1, 2, 3, 4].map(id => ({ id }))
   )
 })
 
-t.test('a prepared statement does not keep the types that its columns no longer have', async t => {
+t.test('a prepared statement does not keep former types of its columns', async t => {
   const service = await useService(t, {
     schema: `create table days (id int primary key, d date, n int);
       create function later(days) returns date language sql immutable as 'select $1.d + 1';
@@ -266,7 +263,7 @@ t.test('a prepared statement does not keep the types that its columns no longer 
   for (let i = 0; i < 3; i++) t.strictSame(await found(), dates)
   await sql`alter table days alter column d type timestamp`
   await sql`update days set d = ${at} where id = 2`
-  // As a date, the time of day would be cut and midnight be found.
+  // A value read as a date would lose its time of day and match midnight.
   t.strictSame(await found(), [[2], [2], [2], [2], [2], [1], []])
   t.same(Object.keys(await retriesOf(service)), ['stale_plan'])
   await sql`alter table days alter column d type date`
@@ -286,7 +283,7 @@ t.test('a prepared statement does not keep the types that its columns no longer 
   t.strictSame((await service.post(inc)).body.data?.u, [{ n: 3_000_000_004 }])
 })
 
-t.test('a value is not refused for the type that its column no longer has', async t => {
+t.test('a value is not rejected because of the former type of its column', async t => {
   const { post, database: { sql } } = await useService(t, {
     schema: `create domain given as text not null;
       create table kinds (r int4range, i interval, b bit(3), g given[]);
@@ -306,7 +303,7 @@ t.test('a value is not refused for the type that its column no longer has', asyn
         { id: 's', op: 'select', table: 'kinds', columns: ['r'], where: { [column]: { eq: text } } }
       ])
     for (let i = 0; i < 3; i++) t.equal((await find(former)).status, 200)
-    t.equal((await find(now)).status, 400, 'the type does not hold it')
+    t.equal((await find(now)).status, 400, 'the type rejects the value')
     await sql.unsafe(`alter table kinds alter ${column} type text`)
     for (let i = 0; i < 3; i++) t.same((await find(now)).body.data, { s: [] }, column)
   }

@@ -1,12 +1,10 @@
 /**
- * Nothing waits without an end: each wait of a request over HTTP, the answer at its end, and that
- * nothing is held afterwards.
+ * Tests the timeouts of a request: no wait is unlimited, and nothing stays held afterwards.
  *
- * In charge of: which deadline ends what, and that all of them are within REQUEST_TIMEOUT_MS,
- * counted from the first byte of the request. Refuses to: measure precisely. Bounds from below are
- * the contract's; those from above are generous, and far from the next longer deadline. Late
- * headers and bodies are in test/integration/wire.test.ts, what becomes of a lost COMMIT in
- * test/integration/lost-connections.test.ts, stopping in test/e2e/stop.test.ts.
+ * Checks which timeout ends which wait, and that all waits end within REQUEST_TIMEOUT_MS of the
+ * first byte of the request. Lower bounds are exact. Upper bounds are generous but far below the
+ * next longer timeout. Late headers and bodies are in test/integration/wire.test.ts, lost COMMITs
+ * in test/integration/lost-connections.test.ts, shutdown in test/e2e/stop.test.ts.
  */
 import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
@@ -25,7 +23,7 @@ import { until } from '../support/until.ts'
 import { dial, request } from '../support/network/wire.ts'
 
 t.setTimeout(300_000)
-// The tests wait for deadlines, a minute in all, and each has a service of its own.
+// The tests wait for timeouts, a minute in total, and each starts its own service.
 t.jobs = 4
 
 const schema = `
@@ -53,13 +51,13 @@ const nap = { id: 'n', op: 'select', table: 'nap' }
 
 async function timed<T> (
   work: () => Promise<T>
-): Promise<{ readonly answer: T, readonly ms: number }> {
+): Promise<{ readonly response: T, readonly ms: number }> {
   const start = performance.now()
-  const answer = await work()
-  return { answer, ms: performance.now() - start }
+  const response = await work()
+  return { response, ms: performance.now() - start }
 }
 
-/** Timers may fire a little early. */
+/** Asserts a duration, with a tolerance because timers may fire a little early. */
 function between (t: Test, ms: number, low: number, high: number, name: string): void {
   t.ok(ms >= low - 5 && ms < high, `${name}: ${Math.round(ms)} ms, from ${low} to ${high}`)
 }
@@ -67,18 +65,16 @@ function between (t: Test, ms: number, low: number, high: number, name: string):
 const entries = async ({ sql }: Database): Promise<number> =>
   (await sql`select from entries`).length
 
-/**
- * A batch whose body begins now; `finish` sends the rest of it when it is so many milliseconds old.
- */
+/** Sends the start of a batch. `finish` sends the rest when the request is `ms` ms old. */
 async function sendSlowly (
   service: ServiceUnderTest,
   batch: readonly object[],
   headers: Readonly<Record<string, string>> = {}
-): Promise<{ finish(ms: number): Promise<void>, answered(): Promise<unknown>, ms(): number }> {
+): Promise<{ finish(ms: number): Promise<void>, response(): Promise<unknown>, age(): number }> {
   const body = JSON.stringify(batch)
   const line = await dial(service.url)
   const start = performance.now()
-  const ms = (): number => performance.now() - start
+  const age = (): number => performance.now() - start
   line.send(
     request('POST', '/', {
       authorization: `Bearer ${token({ role: 'oneflight_user' })}`,
@@ -88,21 +84,21 @@ async function sendSlowly (
     }) + body.slice(0, 10)
   )
   return {
-    ms,
-    async finish (age) {
-      await until(() => ms() > age)
+    age,
+    async finish (ms) {
+      await until(() => age() > ms)
       line.send(body.slice(10))
     },
-    async answered () {
-      const [answer] = await line.answers(1)
+    async response () {
+      const [response] = await line.answers(1)
       line.socket.destroy()
-      return answer
+      return response
     }
   }
 }
 
-/** No backend of the service is in a transaction. */
-const idle = ({ sql, name }: Database): Promise<unknown> =>
+/** Waits until no backend of the service is in a transaction. */
+const waitUntilIdle = ({ sql, name }: Database): Promise<unknown> =>
   until(async () =>
     (await sql`select from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
       and state <> 'idle'`)
@@ -114,7 +110,7 @@ const refused = (status: number, code: string): object => ({
   body: { error: { code, committed: false }, data: null }
 })
 
-t.test('each wait in a transaction has its own deadline, and its own answer', async t => {
+t.test('each wait in a transaction has its own timeout and error', async t => {
   const long = {
     LOCK_TIMEOUT_MS: '60000',
     STATEMENT_TIMEOUT_MS: '60000',
@@ -132,7 +128,7 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
   > = [
     ['a lock', { LOCK_TIMEOUT_MS: '300' }, touch, 409, 'lock_not_available', true],
     [
-      'a statement that waits',
+      'a waiting statement',
       { STATEMENT_TIMEOUT_MS: '1500' },
       touch,
       504,
@@ -140,7 +136,7 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
       undefined
     ],
     [
-      'a statement that works',
+      'a working statement',
       { STATEMENT_TIMEOUT_MS: '1500' },
       nap,
       504,
@@ -148,7 +144,7 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
       undefined
     ],
     [
-      'the request, waiting',
+      'a waiting request',
       { REQUEST_TIMEOUT_MS: '6000' },
       touch,
       504,
@@ -156,7 +152,7 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
       undefined
     ],
     [
-      'the request, working',
+      'a working request',
       { REQUEST_TIMEOUT_MS: '6000' },
       nap,
       504,
@@ -168,13 +164,13 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
     const service = await useService(t, { schema, keys: true, env: { ...long, ...env } })
     const slot = await holdRow(service.database)
     for (const headers of [{}, { 'idempotency-key': 'k' }]) {
-      const { answer, ms } = await timed(() => service.post([add(), waits], { headers }))
-      t.match(answer, refused(status, code), `${name}: ${answer.text}`)
-      if (retryable !== undefined) t.equal(answer.body.error.retryable, retryable, name)
-      // Of the request's time a tenth is kept back to find out what became of the batch.
+      const { response, ms } = await timed(() => service.post([add(), waits], { headers }))
+      t.match(response, refused(status, code), `${name}: ${response.text}`)
+      if (retryable !== undefined) t.equal(response.body.error.retryable, retryable, name)
+      // A tenth of the request's time is reserved for the lookup of the outcome.
       between(t, ms, Number(Object.values(env)[0]) * 0.9, 15_000, name)
-      // Ended, and not only given up.
-      await idle(service.database)
+      // The statement is cancelled in the database, too.
+      await waitUntilIdle(service.database)
     }
     t.equal(await entries(service.database), 0, name)
     await slot.free()
@@ -186,7 +182,7 @@ t.test('each wait in a transaction has its own deadline, and its own answer', as
   }))
 })
 
-t.test('a request ends in time, however many statements and locks it waits for', async t => {
+t.test('REQUEST_TIMEOUT_MS limits the sum of all waits of a request', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '5000' } })
   await service.database.sql.unsafe(
     'create view short as select pg_sleep(0.3)::text as slept; grant select on short to ' +
@@ -196,40 +192,40 @@ t.test('a request ends in time, however many statements and locks it waits for',
     add(),
     ...Array.from({ length: 30 }, (_, i) => ({ id: `s${i}`, op: 'select', table: 'short' }))
   ]
-  const { answer, ms } = await timed(() => service.post(batch))
-  t.match(answer, refused(504, 'deadline_exceeded'), 'none of them takes long')
+  const { response, ms } = await timed(() => service.post(batch))
+  t.match(response, refused(504, 'deadline_exceeded'), 'no single statement takes long')
   between(t, ms, 4500, 8500, 'nine seconds of work')
-  await idle(service.database)
+  await waitUntilIdle(service.database)
   t.equal(await entries(service.database), 0)
 })
 
-t.test("the time of a body that comes slowly is the request's", async t => {
+t.test('the time in which a slow body arrives counts against the request', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '4000' } })
   const slot = await holdRow(service.database)
-  // What becomes of a dry run is known without asking.
+  // The outcome of a dry run is known without a lookup.
   const slow = await sendSlowly(service, [touch], { prefer: 'tx=rollback' })
   await slow.finish(2400)
-  t.match(await slow.answered(), refused(504, 'deadline_exceeded'))
-  // Were it counted from the end of the body, it would be 6400 - 400.
-  between(t, slow.ms(), 3400, 5900, 'from the first byte')
+  t.match(await slow.response(), refused(504, 'deadline_exceeded'))
+  // Counted from the end of the body, this would take 6400 ms - 400 ms.
+  between(t, slow.age(), 3400, 5900, 'from the first byte')
   await slot.free()
 })
 
-t.test('in the queue', async t => {
+t.test('a batch leaves the queue at QUEUE_TIMEOUT_MS or REQUEST_TIMEOUT_MS', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '300' } })
-  // Its time holds for a connection that is opened as well.
+  // QUEUE_TIMEOUT_MS includes the time in which a connection is opened.
   await until(async () => await gauge(service, 'service_pool_lanes_idle') === 1)
   const slot = await holdRow(service.database)
   const first = service.post([touch])
   await slot.awaited()
-  const { answer, ms } = await timed(() => service.post([add()]))
-  t.match(answer, refused(503, 'overloaded'))
-  t.equal(answer.headers.get('retry-after'), '1')
+  const { response, ms } = await timed(() => service.post([add()]))
+  t.match(response, refused(503, 'overloaded'))
+  t.equal(response.headers.get('retry-after'), '1')
   between(t, ms, 300, 4000, 'QUEUE_TIMEOUT_MS')
   await slot.free()
   t.equal((await first).status, 200)
 
-  // The request's own time is over first: it began two seconds before the one that has the
+  // REQUEST_TIMEOUT_MS expires first: this request starts two seconds before the one that has the
   // connection.
   const other = await useService(t, {
     schema,
@@ -242,18 +238,18 @@ t.test('in the queue', async t => {
   })
   const row = await holdRow(other.database)
   const slow = await sendSlowly(other, [add()])
-  await until(() => slow.ms() > 2000)
+  await until(() => slow.age() > 2000)
   const running = other.post([touch])
   await row.awaited()
   await slow.finish(0)
-  t.match(await slow.answered(), refused(504, 'deadline_exceeded'))
-  t.equal(await row.count(), 1, 'the other one still runs')
+  t.match(await slow.response(), refused(504, 'deadline_exceeded'))
+  t.equal(await row.count(), 1, 'the other request still runs')
   t.match(await running, refused(504, 'deadline_exceeded'))
   await row.free()
   t.equal(await entries(other.database), 0)
 })
 
-t.test('for a new connection', async t => {
+t.test('the wait for a new connection is limited by three timeouts', async t => {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   proxy.forward = () => false
@@ -299,8 +295,8 @@ t.test('for a new connection', async t => {
         env,
         databaseUrl: () => `${proxy.through(database.loginUrl)}${query}`
       })
-      const { answer, ms } = await timed(() => service.post([add()]))
-      t.match(answer, refused(status, code))
+      const { response, ms } = await timed(() => service.post([add()]))
+      t.match(response, refused(status, code))
       between(t, ms, least, 9000, name)
       if (name === 'connect_timeout') {
         t.match(service.log.filter(({ msg }) => msg === 'could not connect to the database'), [{
@@ -311,7 +307,7 @@ t.test('for a new connection', async t => {
   }
 })
 
-/** With a proxy between service and database; a connection was used and is idle. */
+/** Starts a service with a proxy to the database and one connection, which was used and is idle. */
 async function useProxied (
   t: Test,
   env: Readonly<Record<string, string>>
@@ -330,8 +326,8 @@ async function useProxied (
 }
 
 /**
- * Lets the next flight through up to its `count`th message of this type (`S` ends a statement), on
- * one connection; what follows is lost.
+ * Forwards the next pipeline on one connection up to its `count`th message of this type (`S` ends a
+ * statement) and drops the rest.
  */
 function loseRest (proxy: Proxy, type: string, count: number): void {
   let victim: Link | undefined
@@ -344,7 +340,7 @@ function loseRest (proxy: Proxy, type: string, count: number): void {
   }
 }
 
-/** Where the `count`th message of a type ends. */
+/** The offset after the `count`th message of a type. */
 function endOf (bytes: Buffer, type: string, count: number): number {
   let seen = 0
   for (let at = 0; at < bytes.length;) {
@@ -355,16 +351,16 @@ function endOf (bytes: Buffer, type: string, count: number): number {
   throw new Error(`fewer than ${count} messages ${type}`)
 }
 
-t.test('a flight of which a part arrives is ended by the database, its locks are free', async t => {
+t.test('an attempt that arrives in part is ended, and its locks are released', async t => {
   const { service, database, proxy } = await useProxied(t, {
     IDLE_TRANSACTION_TIMEOUT_MS: '3000',
     REQUEST_TIMEOUT_MS: '30000',
     STATEMENT_TIMEOUT_MS: '60000'
   })
-  // The session, with a key the claim before it, and the first operation.
+  // Forward the session statement and the first operation, and with a key also its claim.
   for (const [headers, statements] of [[{}, 2], [{ 'idempotency-key': 'k' }, 3]] as const) {
     loseRest(proxy, 'S', statements)
-    const flight = timed<Answer>(() => service.post([touch, add()], { headers }))
+    const pending = timed<Answer>(() => service.post([touch, add()], { headers }))
     await until(async () =>
       (await database
         .sql`select from pg_stat_activity where datname = ${database.name}
@@ -372,100 +368,100 @@ t.test('a flight of which a part arrives is ended by the database, its locks are
             null`)
         .length === 1
     )
-    // Its lock is given to who waits for it.
+    // A waiting session gets the lock.
     const freed = await timed(async () => await database.sql`update slots set n = n where id = 0`)
     between(t, freed.ms, 0, 8000, 'the lock')
-    const { answer, ms } = await flight
+    const { response, ms } = await pending
     if ('idempotency-key' in headers) {
-      t.match(answer, { status: 200 }, 'with a key it is flown again')
-    } else t.match(answer, refused(503, 'database_unavailable'))
+      t.match(response, { status: 200 }, 'with a key the batch is retried')
+    } else t.match(response, refused(503, 'database_unavailable'))
     between(t, ms, 3000, 15_000, 'IDLE_TRANSACTION_TIMEOUT_MS')
-    await idle(database)
+    await waitUntilIdle(database)
   }
   t.equal(await entries(database), 1)
   t.same(await database.sql`select n from slots where id = 0`, [{ n: 2 }])
 })
 
-t.test("a flight broken off inside a statement is ended by the request's deadline", async t => {
-  // PostgreSQL has no deadline of its own for the rest of a statement: the timer of the idle
-  // session runs between statements alone.
+t.test('an attempt cut off inside a statement is ended by REQUEST_TIMEOUT_MS', async t => {
+  // PostgreSQL has no timeout for the rest of a statement: the timer of idle transactions runs only
+  // between statements.
   const { service, database, proxy } = await useProxied(t, {
     IDLE_TRANSACTION_TIMEOUT_MS: '400',
     REQUEST_TIMEOUT_MS: '6000'
   })
   for (const [headers, statements] of [[{}, 3], [{ 'idempotency-key': 'k' }, 4]] as const) {
-    // Bound, and not executed; the operation before has its lock.
+    // The statement is bound but not executed. The operation before it holds its lock.
     loseRest(proxy, 'B', statements)
-    const { answer, ms } = await timed(() => service.post([touch, add()], { headers }))
-    t.match(answer, refused(504, 'deadline_exceeded'), answer.text)
+    const { response, ms } = await timed(() => service.post([touch, add()], { headers }))
+    t.match(response, refused(504, 'deadline_exceeded'), response.text)
     between(t, ms, 5400, 12_000, 'REQUEST_TIMEOUT_MS')
     Object.assign(proxy, { forward: () => true })
     const freed = await timed(async () => await database.sql`update slots set n = n where id = 0`)
     between(t, freed.ms, 0, 8000, 'the lock')
-    await idle(database)
+    await waitUntilIdle(database)
   }
   t.equal(await entries(database), 0)
 })
 
-t.test('a database that is silent: answered in time, wherever it falls silent', async t => {
+t.test('if the database falls silent, every request still ends in time', async t => {
   const late = 'deadline_exceeded'
   /**
-   * Without a key, with one, and in a dry run; of several it is one, by how long it takes to ask.
+   * The codes without a key, with a key and in a dry run. Of several codes, the duration of the
+   * lookup decides which one is returned.
    */
-  const falls: ReadonlyArray<
+  const silences: ReadonlyArray<
     readonly [
       name: string,
       silence: (proxy: Proxy) => void,
       codes: ReadonlyArray<readonly string[]>
     ]
   > = [
-    ['nothing is answered to BEGIN', proxy => {
+    ['no response to BEGIN', proxy => {
       proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
     }, [[late], [late], [late]]],
     ['BEGIN does not arrive', proxy => {
       proxy.forward = ({ sent }) => !sent.includes('begin isolation')
     }, [[late], [late], [late]]],
-    ['the flight does not arrive', proxy => {
+    ['the pipeline does not arrive', proxy => {
       proxy.forward = ({ sent }) => !sent.includes(CLAIMS)
     }, [['commit_unknown'], [late, 'commit_unknown'], [late]]],
-    ['nothing is answered to the flight', proxy => {
+    ['no response to the pipeline', proxy => {
       proxy.deliver = ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length
     }, [['commit_unknown'], ['ok', 'commit_unknown'], [late]]],
     [
-      'nothing goes any more, nor comes',
+      'no data in either direction',
       proxy => Object.assign(proxy, { forward: () => false, deliver: () => 0 }),
       [[late], [late], [late]]
     ]
   ]
-  await Promise.all(falls.map(async ([name, silence, codes]) => {
+  await Promise.all(silences.map(async ([name, silence, codes]) => {
     const { service, database, proxy } = await useProxied(t, {
       REQUEST_TIMEOUT_MS: '2000',
       QUEUE_TIMEOUT_MS: '60000'
     })
-    for (
-      const [i, headers] of [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }].entries()
-    ) {
+    const variants = [{}, { 'idempotency-key': 'k' }, { prefer: 'tx=rollback' }]
+    for (const [i, headers] of variants.entries()) {
       await until(async () => await gauge(service, 'service_pool_lanes_busy') === 0)
       silence(proxy)
-      const { answer, ms } = await timed(() => service.post([add()], { headers }))
+      const { response, ms } = await timed(() => service.post([add()], { headers }))
       between(t, ms, 1800, 8000, `${name}, ${JSON.stringify(headers)}`)
-      const code = answer.status === 200 ? 'ok' : String(answer.body.error.code)
-      t.ok(codes[i]?.includes(code), `${name}, ${JSON.stringify(headers)}: ${answer.text}`)
+      const code = response.status === 200 ? 'ok' : String(response.body.error.code)
+      t.ok(codes[i]?.includes(code), `${name}, ${JSON.stringify(headers)}: ${response.text}`)
       Object.assign(proxy, { forward: () => true, deliver: ({ held }: Link) => held.length })
       proxy.cut()
-      // It serves again, with connections that are new.
+      // The service recovers with new connections.
       await until(async () => (await service.post([touch])).status === 200)
-      await idle(database)
+      await waitUntilIdle(database)
       if (code === late) {
-        t.equal(await entries(database), 0, 'nothing was committed, as it was told')
+        t.equal(await entries(database), 0, 'nothing was committed, as reported')
       }
-      if (code === 'ok') t.equal(await entries(database), 1, 'it was committed, as it was told')
+      if (code === 'ok') t.equal(await entries(database), 1, 'the batch was committed, as reported')
       await database.sql`truncate entries, oneflight.idempotency_keys`
     }
   }))
 })
 
-t.test('a key that somebody else takes and never gives back', async t => {
+t.test('a key whose lock another session never releases is reported in time', async t => {
   const ways: ReadonlyArray<
     readonly [
       name: string,
@@ -477,7 +473,7 @@ t.test('a key that somebody else takes and never gives back', async t => {
     ]
   > = [
     [
-      'the database says that it ends the batch',
+      'the database reports the end of the batch',
       ({ sql, name }) =>
         sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
           and usename = ${LOGIN_ROLE} and wait_event = 'transactionid'`,
@@ -487,7 +483,7 @@ t.test('a key that somebody else takes and never gives back', async t => {
       0
     ],
     [
-      'nobody says anything',
+      'the connection is cut without a message',
       (_database, proxy) => proxy.cut(),
       500,
       'commit_unknown',
@@ -512,32 +508,32 @@ t.test('a key that somebody else takes and never gives back', async t => {
       await slot.awaited(2)
       await lose(database, proxy)
       await held
-      const { answer, ms } = await sent
-      t.match(answer, { status, body: { error: { code, committed } } }, answer.text)
+      const { response, ms } = await sent
+      t.match(response, { status, body: { error: { code, committed } } }, response.text)
       between(t, ms, least, 12_000, 'REQUEST_TIMEOUT_MS')
       t.equal(await entries(database), 0)
       t.match(await service.post([add(), touch], { headers }), {
         status: 409,
         body: { error: { code: 'idempotency_key_in_progress' } }
-      }, 'no one waits for it')
+      }, 'the request does not wait for the lock')
       await holder.unsafe('select pg_advisory_unlock_all()')
       holder.release()
       await slot.free()
       t.equal((await service.post([add(), touch], { headers })).status, 200)
       t.equal(await entries(database), 1)
-      await idle(database)
+      await waitUntilIdle(database)
     })
   }
 })
 
-t.test('health and readiness do not wait for a database that is silent', async t => {
+t.test('health and readiness do not wait for a silent database', async t => {
   const { service, proxy } = await useProxied(t, {})
   Object.assign(proxy, { forward: () => false })
   for (const url of [`${service.url}/health`, `${service.adminUrl}/ready`]) {
     await until(async () => {
-      const { answer, ms } = await timed(() => ask(url))
+      const { response, ms } = await timed(() => ask(url))
       between(t, ms, 0, 5000, url)
-      return answer.status === 503
+      return response.status === 503
     })
   }
   t.equal((await ask(`${service.adminUrl}/live`)).status, 200)

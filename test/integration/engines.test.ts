@@ -1,6 +1,6 @@
 /**
- * Databases on which policies are not kept are refused. Citus is stood in for by its row in
- * pg_extension, which is what the service recognizes it by.
+ * Tests that databases which do not enforce policies are refused. A row in pg_extension simulates
+ * Citus, because the service recognizes Citus by this row.
  */
 import postgres from 'postgres'
 import t from 'tap'
@@ -24,7 +24,7 @@ const removeCitus = "delete from pg_catalog.pg_extension where extname = 'citus'
 const batch = [{ id: 's', op: 'select', table: 't' }]
 const reason = /extension citus.*row level security fails open.*request\.jwt\.claims/
 
-t.test('an engine is recognized', async t => {
+t.test('Citus is recognized', async t => {
   const { loginUrl, sql } = await useDatabase(t, { schema: citus })
   const client = postgres(loginUrl, { max: 1, onnotice () {} })
   t.teardown(() => client.end())
@@ -33,7 +33,7 @@ t.test('an engine is recognized', async t => {
   t.equal(await recognizeEngine(client), undefined)
 })
 
-t.test('every connection to Citus is refused, and the log says why', async t => {
+t.test('every connection to Citus is refused, and the log states the reason', async t => {
   const { post, database, adminUrl, url, log } = await useService(t, {
     schema: citus,
     replicaUrl: url => url,
@@ -52,7 +52,7 @@ t.test('every connection to Citus is refused, and the log says why', async t => 
   t.match(reasons, [{ reason }, { reason }])
   t.same(reasons.map(({ server }) => server).sort(), ['replica', undefined], 'once for each server')
 
-  await t.rejects(makeKeyTable(database), { message: reason }, 'nor is anything migrated')
+  await t.rejects(makeKeyTable(database), { message: reason }, 'the migration is refused, too')
   for (const roleSettings of [true, false]) {
     await t.rejects(openConnection(target, { roleSettings }), { message: reason })
   }

@@ -1,4 +1,4 @@
-/** expect: the number of rows an operation must affect or return; else 412 and nothing happened. */
+/** Tests `expect`: if an operation has another number of rows, it fails with 412 and rolls back. */
 import t from 'tap'
 import { useService } from '../support/service.ts'
 
@@ -19,7 +19,7 @@ const remove = { op: 'delete', table: 't', where: { id: { lte: 3 } } }
 const select = { op: 'select', table: 't', where: { id: { lte: 3 } } }
 const conflicting = { op: 'insert', table: 't', values: [{ id: 1 }, { id: 10 }, { id: 2 }] }
 
-/** [operation, rows it counts] */
+/** [operation, number of its rows] */
 const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count: number]> = [
   [insert, 2],
   [update, 3],
@@ -53,10 +53,10 @@ const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count
     values: [{ id: 1 }, { id: 12, v: 5 }],
     on_conflict: { columns: ['id'], do: 'update', set: { v: 1 } }
   }, 2],
-  // what a trigger takes away is not affected
+  // rows that a trigger suppresses are not counted
   [{ op: 'insert', table: 'quiet', values: [{ id: 1 }, { id: -1 }] }, 1],
   [{ op: 'update', table: 'quiet', set: { id: -1 }, all: true }, 0],
-  // rows are counted as they are returned
+  // the rows of the result are counted, even if no column is returned
   [{ ...insert, returning: [] }, 2],
   [{ ...update, returning: [] }, 3],
   [{ ...remove, returning: [] }, 3],
@@ -72,14 +72,18 @@ const counted: ReadonlyArray<readonly [operation: Record<string, unknown>, count
   [{ ...select, lock: 'update' }, 3]
 ]
 
-t.test('each kind of operation, exact, at least and at most', async t => {
+t.test('each kind of operation is checked against exact numbers, minimum and maximum', async t => {
   const service = await useService(t, { schema })
   const { sql } = service.database
   for (const [operation, count] of counted) {
-    const good = [count, { min: count }, { max: count }, { min: count, max: count }, {
-      min: 0,
-      max: 1000
-    }, { min: Math.max(0, count - 1), max: count + 1 }]
+    const good = [
+      count,
+      { min: count },
+      { max: count },
+      { min: count, max: count },
+      { min: 0, max: 1000 },
+      { min: Math.max(0, count - 1), max: count + 1 }
+    ]
     const bad = [
       count + 1,
       { min: count + 1 },
@@ -88,13 +92,13 @@ t.test('each kind of operation, exact, at least and at most', async t => {
     ]
     for (const expect of good) {
       await sql.unsafe(seeds)
-      const answer = await service.post([{ id: 'o', ...operation, expect }])
+      const response = await service.post([{ id: 'o', ...operation, expect }])
       t.equal(
-        answer.status,
+        response.status,
         200,
         encodeURI(
           `${JSON.stringify(operation)} ${JSON.stringify(expect)} ${
-            answer.status === 200 ? '' : answer.text
+            response.status === 200 ? '' : response.text
           }`
         )
       )
@@ -102,12 +106,12 @@ t.test('each kind of operation, exact, at least and at most', async t => {
     await sql.unsafe(seeds)
     const before = await sql`select * from t`
     for (const expect of bad) {
-      const answer = await service.post([
+      const response = await service.post([
         { id: 'before', op: 'insert', table: 'other', values: [{ id: 1 }] },
         { id: 'o', ...operation, expect },
         { id: 'after', op: 'insert', table: 'other', values: [{ id: 2 }] }
       ])
-      t.match({ status: answer.status, body: answer.body }, {
+      t.match({ status: response.status, body: response.body }, {
         status: 412,
         body: {
           data: null,
@@ -119,7 +123,7 @@ t.test('each kind of operation, exact, at least and at most', async t => {
             committed: false
           }
         }
-      }, encodeURI(`${JSON.stringify(operation)} ${JSON.stringify(expect)} ${answer.text}`))
+      }, encodeURI(`${JSON.stringify(operation)} ${JSON.stringify(expect)} ${response.text}`))
     }
     t.same(await sql`select * from t`, before)
     t.same(await sql`select * from quiet`, [{ id: 5 }])
@@ -127,24 +131,24 @@ t.test('each kind of operation, exact, at least and at most', async t => {
   }
 })
 
-t.test('it says what was expected and happened, and is told from a PostgreSQL error', async t => {
+t.test('the error states the expected and the actual number and has no SQLSTATE', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}` })
-  const rows: ReadonlyArray<readonly [expect: unknown, words: RegExp]> = [
+  const rows: ReadonlyArray<readonly [expect: unknown, pattern: RegExp]> = [
     [1, /\b1\b/],
     [{ min: 4 }, /\b4\b/],
     [{ max: 2 }, /\b2\b/],
     [{ min: 4, max: 5 }, /\b4\b.*\b5\b/]
   ]
-  for (const [expect, words] of rows) {
+  for (const [expect, pattern] of rows) {
     const { body } = await service.post([{ id: 'o', ...select, expect }])
-    t.match(body.error.message, words)
+    t.match(body.error.message, pattern)
     t.match(body.error.message, /\b3\b/)
     t.equal(body.error.sqlstate, undefined)
     t.not(body.error.retryable, true)
   }
 })
 
-t.test('the first operation that fails is named', async t => {
+t.test('the error names the first operation that fails', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}` })
   const { status, body } = await service.post([
     { id: 'a', ...update, expect: 3 },
@@ -170,7 +174,7 @@ t.test('the first operation that fails is named', async t => {
   t.same(await service.database.sql`select sum(v)::int as v from t`, [{ v: 10 }])
 })
 
-t.test('of an operation that others refer to', async t => {
+t.test('expect is checked before references to the operation are resolved', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}` })
   const reader = { id: 'r', op: 'insert', table: 'other', values: [{ id: '$o.0.id' }] }
   t.match(
@@ -189,7 +193,7 @@ t.test('of an operation that others refer to', async t => {
   t.match({ status: none.status, error: none.body.error }, {
     status: 412,
     error: { code: 'expectation_failed', op: 'o', index: 0 }
-  }, 'it fails before anybody misses its rows')
+  }, 'the expectation fails before the reference')
   const missing = await service.post([
     { id: 'o', ...select, where: { id: { eq: -1 } }, expect: 0 },
     reader
@@ -200,7 +204,7 @@ t.test('of an operation that others refer to', async t => {
   })
 })
 
-t.test('MAX_ROWS counts as well, before or after', async t => {
+t.test('MAX_ROWS applies in addition to expect', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}`, env: { MAX_ROWS: '3' } })
   const rows: ReadonlyArray<
     readonly [operation: Record<string, unknown>, status: number, code: string | undefined]
@@ -224,9 +228,9 @@ t.test('MAX_ROWS counts as well, before or after', async t => {
     [{ op: 'select', table: 't', columns: [{ fn: 'count' }], expect: 1 }, 200, undefined]
   ]
   for (const [operation, status, code] of rows) {
-    const answer = await service.post([{ id: 'o', ...operation }])
-    t.equal(answer.status, status, encodeURI(`${JSON.stringify(operation)} ${answer.text}`))
-    t.equal(answer.body.error?.code, code)
+    const response = await service.post([{ id: 'o', ...operation }])
+    t.equal(response.status, status, encodeURI(`${JSON.stringify(operation)} ${response.text}`))
+    t.equal(response.body.error?.code, code)
   }
   t.same(await service.database.sql`select count(*)::int as n, sum(v)::int as v from t`, [{
     n: 4,
@@ -234,7 +238,7 @@ t.test('MAX_ROWS counts as well, before or after', async t => {
   }])
 })
 
-t.test('an expectation that fails is counted as an error of the operation', async t => {
+t.test('a failed expectation is counted as an error of the operation', async t => {
   const service = await useService(t, { schema: `${schema} ${seeds}` })
   await service.post([{ id: 'a', op: 'select', table: 'other' }, { id: 'o', ...remove, expect: 1 }])
   const metrics =
@@ -243,13 +247,13 @@ t.test('an expectation that fails is counted as an error of the operation', asyn
   t.match(metrics, /service_op_exceptions\{op="delete",table="public\.t"\} 1/)
 })
 
-t.test('optimistic locking: of many who know the same version one wins', async t => {
+t.test('optimistic locking: of many writers of the same version one succeeds', async t => {
   const service = await useService(t, {
     schema: 'create table doc (id int primary key, version int, text text); insert into doc ' +
       "values (1, 1, 'first'); grant all on doc to oneflight_user",
     env: { POOL_SIZE: '6' }
   })
-  const answers = await Promise.all(Array.from({ length: 12 }, (_, i) =>
+  const responses = await Promise.all(Array.from({ length: 12 }, (_, i) =>
     service.post([
       {
         id: 'o',
@@ -260,6 +264,6 @@ t.test('optimistic locking: of many who know the same version one wins', async t
         expect: 1
       }
     ])))
-  t.same(answers.map(({ status }) => status).sort(), [200, ...Array(11).fill(412)])
+  t.same(responses.map(({ status }) => status).sort(), [200, ...Array(11).fill(412)])
   t.match(await service.database.sql`select version from doc`, [{ version: 2 }])
 })
