@@ -1,9 +1,8 @@
 /**
- * A small bank: accounts, a ledger of two sides, and the batches that move money between them.
- *
- * In charge of: batches whose every effect can be found again by their number, so that twice, half
- * and never show themselves. Refuses to: send them. Numbers have no unique index: it would turn a
- * batch that is applied twice into an error, and hide it.
+ * A small bank: accounts, a double-entry ledger, and batches that transfer money. Each effect of a
+ * batch carries the number of the batch, so the audit detects partial, repeated and missing
+ * batches. The numbers have no unique index: it would turn a batch that is applied twice into an
+ * error.
  */
 import { ROLE } from './own-server.ts'
 
@@ -11,44 +10,47 @@ export const ACCOUNTS = 200
 export const BALANCE = 1_000_000
 
 /**
- * `entries` is written in the middle of a batch and `closings` at its end; `probe` and `long_pause`
- * are for a lock that is held.
+ * A batch writes `entries` in its middle and `closings` at its end. `probe` and `long_pause` serve
+ * the measurement of a held lock.
  */
 export const schema = `
   create table accounts (id int primary key, balance bigint not null) with (fillfactor = 50);
   create table entries (n bigint generated always as identity primary key, batch int not null,
     debit int not null, credit int not null, amount int not null);
-  create table closings (batch int not null, legs int not null, entry bigint not null);
+  create table closings (batch int not null, transfers int not null, entry bigint not null);
   create table probe (id int primary key, touched int not null);
   create view long_pause as select pg_sleep(10)::text as slept;
   insert into accounts select id, ${BALANCE} from generate_series(1, ${ACCOUNTS}) as id;
   insert into probe values (1, 0);
   grant all on all tables in schema public to ${ROLE};`
 
-/** Transfers in one batch, and its share of all batches. */
-const sizes = [{ legs: 1, upTo: 0.8 }, { legs: 3, upTo: 0.95 }, { legs: 8, upTo: 1 }] as const
+/** The number of transfers in a batch, and the cumulative share of batches with that number. */
+const sizes = [
+  { transfers: 1, upTo: 0.8 },
+  { transfers: 3, upTo: 0.95 },
+  { transfers: 8, upTo: 1 }
+] as const
 
-interface Leg {
+interface Transfer {
   readonly debit: number
   readonly credit: number
   readonly amount: number
 }
 
 /**
- * The batch of this number. Accounts are locked in their order, for a deadlock costs its timeout
- * and is no subject here.
+ * Returns the batch with this number. It updates accounts in the order of their ids, which avoids
+ * deadlocks and their timeouts.
  */
-export function makeTransfer (batch: number, random: () => number): object[] {
+export function makeBatch (batch: number, random: () => number): object[] {
   const dice = random()
-  const legs = Array.from(
-    { length: sizes.find(({ upTo }) => dice < upTo)?.legs ?? 1 },
-    () => makeLeg(random)
+  const transfers = Array.from(
+    { length: sizes.find(({ upTo }) => dice < upTo)?.transfers ?? 1 },
+    () => randomTransfer(random)
   )
-  const ids = [...new Set(legs.flatMap(({ debit, credit }) => [debit, credit]))].sort((a, b) =>
-    a - b
-  )
+  const accounts = new Set(transfers.flatMap(({ debit, credit }) => [debit, credit]))
+  const ids = [...accounts].sort((a, b) => a - b)
   const change = (id: number): number =>
-    legs.reduce(
+    transfers.reduce(
       (sum, { debit, credit, amount }) =>
         sum + (credit === id ? amount : 0) - (debit === id ? amount : 0),
       0
@@ -65,7 +67,7 @@ export function makeTransfer (batch: number, random: () => number): object[] {
       id: 'entries',
       op: 'insert',
       table: 'entries',
-      values: legs.map(({ debit, credit, amount }) => ({
+      values: transfers.map(({ debit, credit, amount }) => ({
         batch,
         debit: `$a${debit}.0.id`,
         credit: `$a${credit}.id`,
@@ -79,30 +81,30 @@ export function makeTransfer (batch: number, random: () => number): object[] {
       where: { id: { in: ids } },
       order: [{ id: 'asc' }]
     },
-    ...legs.slice(1).map((leg, i) => ({
+    ...transfers.slice(1).map((transfer, i) => ({
       id: `s${i}`,
       op: 'select',
       table: 'accounts',
       columns: ['id'],
-      where: { id: { eq: leg.credit } }
+      where: { id: { eq: transfer.credit } }
     })),
     {
       id: 'closing',
       op: 'insert',
       table: 'closings',
-      values: [{ batch, legs: legs.length, entry: '$entries.0.n' }]
+      values: [{ batch, transfers: transfers.length, entry: '$entries.0.n' }]
     }
   ]
 }
 
-function makeLeg (random: () => number): Leg {
+function randomTransfer (random: () => number): Transfer {
   const debit = 1 + Math.floor(random() * ACCOUNTS)
   const credit = 1 + (debit + Math.floor(random() * (ACCOUNTS - 1))) % ACCOUNTS
   return { debit, credit, amount: 1 + Math.floor(random() * 100) }
 }
 
-/** Whether the answer of a batch holds what it has written, and not what another one has. */
-export function isAnswerOf (batch: number, text: string): boolean {
+/** True if the response contains rows of this batch and of no other. */
+export function isResponseOf (batch: number, text: string): boolean {
   const numbers = [...text.matchAll(/"batch":(\d+)/g)].map(([, number]) => Number(number))
   return numbers.length >= 2 && numbers.every(number => number === batch)
 }

@@ -1,14 +1,12 @@
 /**
- * A client that costs next to nothing: one request after the other on one connection, as bytes.
- *
- * In charge of: status, text and time of each answer. Where clients and service share the cores, a
- * client library takes more of them than a refusal does, and would be what is measured. Refuses to:
- * send again, or to know what a request means.
+ * An HTTP client with little overhead: sends prepared bytes on one connection, one request at a
+ * time. It shares the processor with the service. A client library would take more time than a
+ * rejection takes in the service and distort the measurement.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
-export interface Told {
+export interface TimedResponse {
   readonly status: number
   readonly text: string
   readonly ms: number
@@ -16,14 +14,14 @@ export interface Told {
 
 export interface Connection {
   /**
-   * Sends a request and waits for its answer, one at a time. Throws when the connection ends
-   * before.
+   * Sends a request and waits for the response, one at a time. Rejects if the connection closes
+   * first.
    */
-  ask(request: Buffer): Promise<Told>
+  send(request: Buffer): Promise<TimedResponse>
   close(): void
 }
 
-/** A request as bytes, to be sent any number of times. */
+/** Encodes a request, so it can be sent any number of times. */
 export function encode (
   method: string,
   path: string,
@@ -42,7 +40,7 @@ export function encode (
   )
 }
 
-/** A batch of a role as bytes. */
+/** Encodes a batch with its Authorization header. */
 export function encodeBatch (
   authorization: string,
   batch: readonly object[],
@@ -56,28 +54,29 @@ export function encodeBatch (
   )
 }
 
-/** Opens a connection that is kept. */
+/** Opens a kept connection. */
 export async function openConnection (url: string): Promise<Connection> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true })
   await once(socket, 'connect')
   return {
-    ask: request => ask(socket, request),
+    send: request => send(socket, request),
     close: () => {
       socket.destroy()
     }
   }
 }
 
-function ask (socket: Socket, request: Buffer): Promise<Told> {
-  const { promise, resolve, reject } = Promise.withResolvers<Told>()
-  const sent = performance.now()
+function send (socket: Socket, request: Buffer): Promise<TimedResponse> {
+  const { promise, resolve, reject } = Promise.withResolvers<TimedResponse>()
+  const start = performance.now()
   let received: Buffer = Buffer.alloc(0)
   const settle = (work: () => void): void => {
     socket.off('data', take).off('close', fail).off('error', fail)
     work()
   }
-  const fail = (): void => settle(() => reject(new Error('the connection ended before the answer')))
+  const closed = new Error('the connection closed before the response')
+  const fail = (): void => settle(() => reject(closed))
   const take = (chunk: Buffer): void => {
     received = received.length === 0 ? chunk : Buffer.concat([received, chunk])
     const split = received.indexOf('\r\n\r\n')
@@ -89,7 +88,7 @@ function ask (socket: Socket, request: Buffer): Promise<Told> {
       resolve({
         status: Number(head.slice(9, 12)),
         text: received.toString('utf8', split + 4, end),
-        ms: performance.now() - sent
+        ms: performance.now() - start
       })
     )
   }
@@ -99,7 +98,7 @@ function ask (socket: Socket, request: Buffer): Promise<Told> {
   return promise
 }
 
-/** The value below which `share` of the numbers are; 0 for none. */
+/** Returns the quantile `share` (0 to 1) of the numbers; 0 if there are none. */
 export function quantile (numbers: readonly number[], share: number): number {
   const sorted = Float64Array.from(numbers).sort()
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0

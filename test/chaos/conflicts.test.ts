@@ -1,5 +1,5 @@
 /**
- * The short form of the scenario: some hundred batches in each storm.
+ * Runs the short form of the scenario: 400 batches in each load.
  */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
@@ -15,7 +15,7 @@ t.test(`conflicts${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, asyn
   const figures = await conflicts.run({
     long: false,
     random: seeded(seed),
-    say: text => t.comment(text)
+    log: text => t.comment(text)
   })
   for (const figure of figures) {
     t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)

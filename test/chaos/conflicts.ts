@@ -1,10 +1,7 @@
 /**
- * Deadlocks and serialization failures, as many as can be had: nearly every batch gets through,
- * what was acknowledged is there once, and each retry is one that the database asked for.
- *
- * In charge of: the storms, and of counting with the database's own numbers: its log, which has the
- * SQLSTATE of each error, and its statistics. Refuses to: avoid conflicts; all clients write the
- * same few rows.
+ * The conflicts scenario: clients write the same few rows and cause as many deadlocks and
+ * serialization failures as possible. Compares the retries of the service with the log of the
+ * database, which has the SQLSTATE of each error, and with its statistics.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,7 +17,7 @@ import {
   type OwnServer,
   type ServiceProcess
 } from './own-server.ts'
-import type { Figure, Scenario, Setting } from './scenario.ts'
+import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
 
 const CLIENTS = 20
 const ROWS = 8
@@ -34,12 +31,12 @@ const schema = `
   create view pause as select pg_sleep(0.002)::text as slept;
   grant all on all tables in schema public to ${ROLE};`
 
-interface Storm {
+interface Load {
   readonly name: string
   readonly prefer: string
-  /** Numbers from 0 to 1 in, a batch out. */
+  /** Creates a batch from random numbers between 0 and 1. */
   readonly batch: (random: () => number) => readonly object[]
-  /** How much the sum of the counters grows by each batch that is answered 200. */
+  /** By how much a batch with status 200 increases the sum of the counters. */
   readonly adds: number
 }
 
@@ -54,7 +51,7 @@ const increment = (id: number): object => ({
 const pause = { id: 'p', op: 'select', table: 'pause' }
 const pick = (random: () => number, most: number): number => 1 + Math.floor(random() * most)
 
-const storms: readonly Storm[] = [
+const loads: readonly Load[] = [
   {
     name: 'deadlocks',
     prefer: 'isolation=read-committed',
@@ -74,7 +71,7 @@ const storms: readonly Storm[] = [
     name: 'write skew',
     prefer: 'isolation=serializable',
     adds: 0,
-    // Somebody may leave when two are there; who is back may always be.
+    // A person may leave only if two are present, and may always return.
     batch: random => {
       const [team, person, leaves] = [pick(random, 4), pick(random, 2), random() < 0.5]
       const set = {
@@ -104,54 +101,51 @@ const storms: readonly Storm[] = [
 
 export const conflicts: Scenario = {
   name: 'conflicts',
-  run: setting =>
+  run: options =>
     onStage(async stage => {
       const server = await useServer(stage, {
         schema,
         settings: { fsync: 'off', log_line_prefix: '%e ', log_min_error_statement: 'panic' }
       })
-      // A queue for all: nobody is refused for want of a place, and no retry for want of a
-      // connection.
+      // The queue is long enough for all clients, so no batch is rejected for lack of a connection
+      // and no retry fails for lack of one.
       const service = await useServiceProcess(stage, server.loginUrl, {
         POOL_SIZE: '10',
         QUEUE_TIMEOUT_MS: '30000'
       })
-      const answers: Answers[] = []
-      for (const storm of storms) {
-        answers.push(await raise(storm, service, setting))
-        setting.say(`${storm.name}: ${JSON.stringify(answers.at(-1))}`)
+      const counts: ResponseCounts[] = []
+      for (const load of loads) {
+        counts.push(await runLoad(load, service, options))
+        options.log(`${load.name}: ${JSON.stringify(counts.at(-1))}`)
       }
-      return await account(server, service, answers, setting)
+      return await compareWithDatabase(server, service, counts, options)
     })
 }
 
-/**
- * Answers by what they say: `ok`, `refused` (412: the batch was run and said no), `conflict`,
- * `other`.
- */
-interface Answers {
+/** Numbers of responses. `refused`: status 412, `expect` failed. */
+interface ResponseCounts {
   ok: number
   refused: number
   conflict: number
   other: number
 }
 
-/** Clients that post as fast as they are answered. */
-async function raise (
-  { prefer, batch }: Storm,
+/** Runs clients that post the next batch as soon as they get a response. */
+async function runLoad (
+  { prefer, batch }: Load,
   service: ServiceProcess,
-  { long, random }: Setting
-): Promise<Answers> {
-  const answers: Answers = { ok: 0, refused: 0, conflict: 0, other: 0 }
+  { long, random }: ScenarioOptions
+): Promise<ResponseCounts> {
+  const responses: ResponseCounts = { ok: 0, refused: 0, conflict: 0, other: 0 }
   const authorization = bearer()
   let left = long ? 10_000 : 400
   await Promise.all(Array.from({ length: CLIENTS }, async () => {
     const connection = await openConnection(service.url)
     while (left-- > 0) {
-      const { status, text } = await connection.ask(
+      const { status, text } = await connection.send(
         encodeBatch(authorization, batch(random), { prefer })
       )
-      answers[
+      responses[
         status === 200
           ? 'ok'
           : status === 412
@@ -163,15 +157,17 @@ async function raise (
     }
     connection.close()
   }))
-  return answers
+  return responses
 }
 
-/** Holds what the service says against what the database says. */
-async function account (
+/**
+ * Compares the responses and metrics of the service with the log and statistics of the database.
+ */
+async function compareWithDatabase (
   server: OwnServer,
   service: ServiceProcess,
-  answers: readonly Answers[],
-  { say }: Setting
+  counts: readonly ResponseCounts[],
+  { log }: ScenarioOptions
 ): Promise<readonly Figure[]> {
   const retried = async (reason: string): Promise<number> =>
     readMetric(service, 'service_txn_retry_count', reason)
@@ -181,30 +177,31 @@ async function account (
     all: await retried('')
   }
   const counted = await readMetric(service, 'service_txn_count', 'outcome="ok"')
-  // Backends tell what they counted when they end.
+  // Backends report their statistics when they exit.
   process.kill(service.pid, 'SIGTERM')
   await until(async () =>
     (await server.sql`select from pg_stat_activity where usename = 'oneflight'`).length === 0
   )
-  const log = await readFile(join(server.server().socketDir, 'server.log'), 'utf8')
+  const serverLog = await readFile(join(server.server().socketDir, 'server.log'), 'utf8')
   const raised = (code: string): number =>
-    log.split('\n').filter(line => line.startsWith(`${code} ERROR:`)).length
+    serverLog.split('\n').filter(line => line.startsWith(`${code} ERROR:`)).length
   const [serializations, deadlocks] = [raised('40001'), raised('40P01')]
-  await until(async () => await deadlocksOf(server) >= deadlocks)
+  await until(async () => await countDeadlocks(server) >= deadlocks)
   const [state] = await server
     .sql`select (select sum(n)::int from counters) as sum, (select count(*)::int from (select
       from duty group by team having not bool_or(present)) as x) as empty`
-  say(
+  log(
     `${serializations} serialization failures, ${deadlocks} deadlocks; retries ${
       JSON.stringify(retries)
     }`
   )
-  const total = (name: keyof Answers): number => answers.reduce((sum, one) => sum + one[name], 0)
-  const through = answers.map(({ ok, refused, conflict, other }) =>
+  const total = (name: keyof ResponseCounts): number =>
+    counts.reduce((sum, count) => sum + count[name], 0)
+  const completed = counts.map(({ ok, refused, conflict, other }) =>
     (ok + refused) / (ok + refused + conflict + other)
   )
-  const added = answers.reduce((sum, { ok }, i) => sum + ok * (storms[i]?.adds ?? 0), 0)
-  const zero = (name: string, value: number, promises: readonly number[] = [15]): Figure => ({
+  const added = counts.reduce((sum, { ok }, i) => sum + ok * (loads[i]?.adds ?? 0), 0)
+  const mustBeZero = (name: string, value: number, promises: readonly number[] = [15]): Figure => ({
     name,
     value,
     unit: '',
@@ -219,55 +216,55 @@ async function account (
       promises: [15]
     },
     {
-      name: 'serialization failures that the database raised',
+      name: 'serialization failures raised by the database',
       value: serializations,
       unit: '',
       goal: { atLeast: 1 },
       promises: [15]
     },
     {
-      name: 'deadlocks that the database raised',
+      name: 'deadlocks raised by the database',
       value: deadlocks,
       unit: '',
       goal: { atLeast: 1 },
       promises: [15]
     },
     {
-      name: 'batches that got through, the worst storm',
-      value: Math.min(...through),
+      name: 'batches completed despite conflicts, worst load',
+      value: Math.min(...completed),
       unit: '%',
       goal: { atLeast: 0.995 },
       promises: [15]
     },
-    zero(
-      'answers other than success, a refusal by `expect`, or a conflict that is retryable',
+    mustBeZero(
+      'responses other than success, a failed `expect` or a retryable conflict',
       total('other')
     ),
-    zero(
-      'conflicts that were neither tried again nor told',
+    mustBeZero(
+      'conflicts neither retried nor reported',
       serializations + deadlocks - retries.all - total('conflict')
     ),
-    zero(
-      'retries counted under a wrong reason',
+    mustBeZero(
+      'retries counted under the wrong reason',
       Math.max(0, retries.serialization - serializations) +
         Math.max(0, retries.deadlock - deadlocks) + retries.all - retries.serialization -
         retries.deadlock
     ),
-    zero(
-      'deadlocks in the log less those in the statistics',
-      deadlocks - await deadlocksOf(server)
+    mustBeZero(
+      'deadlocks in the log minus deadlocks in the statistics',
+      deadlocks - await countDeadlocks(server)
     ),
-    zero('transactions counted as ok less answers 200', counted - total('ok')),
-    zero('sum of the counters less what was acknowledged', Number(state?.['sum']) - added, [
-      1,
-      2,
-      15
-    ]),
-    zero('teams with nobody there', Number(state?.['empty']), [15])
+    mustBeZero('transactions counted as ok minus responses with status 200', counted - total('ok')),
+    mustBeZero(
+      'sum of the counters minus acknowledged increments',
+      Number(state?.['sum']) - added,
+      [1, 2, 15]
+    ),
+    mustBeZero('teams with nobody on duty', Number(state?.['empty']), [15])
   ]
 }
 
-async function deadlocksOf ({ sql }: OwnServer): Promise<number> {
+async function countDeadlocks ({ sql }: OwnServer): Promise<number> {
   const [row] = await sql`select deadlocks::int from pg_stat_database where datname = 'shop'`
   return row?.['deadlocks'] as number
 }

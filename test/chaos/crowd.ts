@@ -1,83 +1,84 @@
 /**
- * Clients that post transfers and remember what they were told.
- *
- * In charge of: sending a batch with a key until its answer is final, and one without a key once;
- * counting the answers; clients that go away. Refuses to: cause any other fault, or to look into
- * the database.
+ * Clients that post batches and record the responses. A batch with a key is repeated until its
+ * response is final; a batch without a key is sent once. Some clients disconnect early.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { isAnswerOf, makeTransfer } from './bank.ts'
-import { createPoster, type Answer } from './poster.ts'
+import { isResponseOf, makeBatch } from './bank.ts'
+import { createPoster, type PostResponse } from './poster.ts'
 import { seeded } from './scenario.ts'
 
-/** What the client knows of its batch in the end. */
-export type Knowledge = 'committed' | 'not committed' | 'refused' | 'unknown' | 'unanswered'
+/** The outcome of a batch as its client knows it. */
+export type KnownOutcome = 'committed' | 'not committed' | 'refused' | 'unknown' | 'unanswered'
 
-export interface Kept {
+export interface KeptBatch {
   readonly key: string
   readonly body: string
   readonly text: string
 }
 
-export interface Told {
+export interface Observations {
   /**
-   * By the number of the batch. Only batches with a key are `refused` or `unanswered`, only those
-   * without one `not committed` or `unknown`.
+   * By batch number. Only batches with a key are `refused` or `unanswered`; only batches without a
+   * key are `not committed` or `unknown`.
    */
-  readonly known: Knowledge[]
-  /** How often which answer came, by code; `none` where none came. */
-  readonly answers: Record<string, number>
-  /** How batches without a key ended. */
+  readonly known: KnownOutcome[]
+  /** Number of responses by code; `none` counts requests without a response. */
+  readonly responses: Record<string, number>
+  /** The same for batches without a key. */
   readonly unkeyed: Record<string, number>
-  /** Requests whose client went away. */
-  gone: number
-  /** Batches that had been applied although each answer before had said that they were not. */
+  /** Number of requests whose client disconnected. */
+  disconnected: number
+  /**
+   * Number of batches that were applied although every earlier response said that they were not.
+   */
   denied: number
-  /** Answers that did not hold the batch's own rows. */
+  /** Number of responses without the batch's own rows. */
   foreign: number
-  /** Some batches with a key, with their first 200. */
-  readonly kept: Kept[]
+  /** A sample of batches with a key, with their first response with status 200. */
+  readonly kept: KeptBatch[]
 }
 
 export interface Crowd {
-  readonly told: Told
-  /** How many batches are through. */
+  readonly observed: Observations
+  /** The number of finished batches. */
   finished(): number
-  /** The time of the next 200 that arrives. */
+  /** Resolves with the time of the next response with status 200. */
   next(): Promise<number>
-  /** No new batches after the planned ones; resolves when every client is through. */
+  /** Starts no batches beyond the planned ones. Resolves when all clients have finished. */
   end(): Promise<void>
-  /** No further request, whatever is still open: the storm cannot go on. */
+  /** Stops immediately, also with unfinished batches, for scenarios that fail. */
   stop(): void
 }
 
 export interface CrowdOptions {
   readonly url: string
   readonly clients: number
-  /** How many batches at least; more until `end` is called. */
+  /** The minimum number of batches. Clients continue until `end` is called. */
   readonly batches: number
-  /** One batch out of so many is kept to be sent again. */
+  /** One of this many batches is kept, to be sent again later. */
   readonly keepOneOf: number
   readonly random: () => number
 }
 
-/** One batch out of so many has no key. */
+/** One of this many batches has no key. */
 const UNKEYED = 5
 
-/** How likely a client goes away before its answer, and within which time (ms). */
-const GOING = 0.02
-const GONE_MS = 15
+/** The probability that a client disconnects early, and the latest time (ms) at which it does. */
+const LEAVE_PROBABILITY = 0.02
+const LEAVE_MS = 15
 
-/** A batch with a key is sent again for so long. */
-const PATIENCE_MS = 30_000
+/** How long a batch with a key is repeated. */
+const REPEAT_MS = 30_000
+
+type SendBatch = (id: number, body: string, random: () => number) => Promise<KnownOutcome>
 
 /** Starts the clients. */
 export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdOptions): Crowd {
-  const told: Told = {
+  const observed: Observations = {
     known: [],
-    answers: {},
+    responses: {},
     unkeyed: {},
-    gone: 0,
+    disconnected: 0,
     denied: 0,
     foreign: 0,
     kept: []
@@ -89,55 +90,56 @@ export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdO
   let next = 0
   let finished = 0
 
-  const hear = (id: number, answer: Answer | undefined): string => {
-    const code = readCode(answer)
-    told.answers[code] = (told.answers[code] ?? 0) + 1
-    if (answer?.status === 200) {
+  const recordResponse = (id: number, response: PostResponse | undefined): string => {
+    const code = readCode(response)
+    observed.responses[code] = (observed.responses[code] ?? 0) + 1
+    if (response?.status === 200) {
       for (const wake of waiting.splice(0)) wake(performance.now())
-      if (!isAnswerOf(id, answer.text)) told.foreign++
+      if (!isResponseOf(id, response.text)) observed.foreign++
     }
     return code
   }
-  const insist = async (id: number, body: string, random: () => number): Promise<Knowledge> => {
+  const repeat: SendBatch = async (id, body, random) => {
     const key = `storm-${id}`
-    const until = performance.now() + PATIENCE_MS
-    let doubtful = false
+    const until = performance.now() + REPEAT_MS
+    let mayBeCommitted = false
     for (let attempt = 1; performance.now() < until && !stopped.signal.aborted; attempt++) {
-      const leaving = random() < GOING
-      const answer = await poster.post(body, key, leaving ? random() * GONE_MS : undefined)
-      const code = hear(id, answer)
-      if (answer?.status === 200) {
-        if (answer.replayed && !doubtful) told.denied++
-        if (id % keepOneOf === 0) told.kept.push({ key, body, text: answer.text })
+      const leaving = random() < LEAVE_PROBABILITY
+      const response = await poster.post(body, key, leaving ? random() * LEAVE_MS : undefined)
+      const code = recordResponse(id, response)
+      if (response?.status === 200) {
+        if (response.replayed && !mayBeCommitted) observed.denied++
+        if (id % keepOneOf === 0) observed.kept.push({ key, body, text: response.text })
         return 'committed'
       }
-      if (leaving && answer === undefined) told.gone++
-      // `in_progress` speaks of another request, which has or had its own answer.
-      doubtful ||= answer === undefined || code === 'commit_unknown'
-      if (answer !== undefined && !isPassing(answer, code)) return 'refused'
+      if (leaving && response === undefined) observed.disconnected++
+      // `in_progress` is about another request, which gets or got its own response.
+      mayBeCommitted ||= response === undefined || code === 'commit_unknown'
+      if (response !== undefined && !isRetryable(response, code)) return 'refused'
       await pause(random, attempt)
     }
     return 'unanswered'
   }
-  const sendOnce = async (id: number, body: string, random: () => number): Promise<Knowledge> => {
-    const answer = await poster.post(body)
-    const code = hear(id, answer)
-    told.unkeyed[code] = (told.unkeyed[code] ?? 0) + 1
-    if (answer?.status === 200) return 'committed'
+  const sendOnce: SendBatch = async (id, body, random) => {
+    const response = await poster.post(body)
+    const code = recordResponse(id, response)
+    observed.unkeyed[code] = (observed.unkeyed[code] ?? 0) + 1
+    if (response?.status === 200) return 'committed'
     await pause(random, 1)
-    return answer === undefined || code === 'commit_unknown' ? 'unknown' : 'not committed'
+    return response === undefined || code === 'commit_unknown' ? 'unknown' : 'not committed'
   }
   const work = async (random: () => number): Promise<void> => {
     while (!stopped.signal.aborted && (next < batches || !enough.signal.aborted)) {
       const id = next++
-      const body = JSON.stringify(makeTransfer(id, random))
-      told.known[id] = await (id % UNKEYED === UNKEYED - 1 ? sendOnce : insist)(id, body, random)
+      const body = JSON.stringify(makeBatch(id, random))
+      const send = id % UNKEYED === UNKEYED - 1 ? sendOnce : repeat
+      observed.known[id] = await send(id, body, random)
       finished++
     }
   }
   const done = Promise.all(Array.from({ length: clients }, () => work(seeded(random() * 2 ** 32))))
   return {
-    told,
+    observed,
     finished: () => finished,
     next: () => new Promise(resolve => waiting.push(resolve)),
     async end () {
@@ -153,24 +155,21 @@ export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdO
 }
 
 /**
- * So that clients that were refused together do not come back together, nor take the processor from
- * who is being started again.
+ * Spreads the retries of clients that were rejected at the same time, and leaves processor time to
+ * a restarting process.
  */
 function pause (random: () => number, attempt: number): Promise<void> {
   return delay((10 + 60 * random()) * Math.min(attempt, 4))
 }
 
-/**
- * Whether the same batch may succeed when it is sent again, as docs/operations/reliability.md says
- * it.
- */
-function isPassing ({ status, text }: Answer, code: string): boolean {
+/** Whether the same batch may succeed when it is repeated, see docs/operations/reliability.md. */
+function isRetryable ({ status, text }: PostResponse, code: string): boolean {
   return status === 503 || status === 504 || code === 'commit_unknown' ||
     (status === 409 && text.includes('"retryable":true'))
 }
 
-function readCode (answer: Answer | undefined): string {
-  if (answer === undefined) return 'none'
-  if (answer.status === 200) return answer.replayed ? 'replayed' : 'ok'
-  return /"code":"([a-z0-9_]+)"/.exec(answer.text)?.[1] ?? String(answer.status)
+function readCode (response: PostResponse | undefined): string {
+  if (response === undefined) return 'none'
+  if (response.status === 200) return response.replayed ? 'replayed' : 'ok'
+  return /"code":"([a-z0-9_]+)"/.exec(response.text)?.[1] ?? String(response.status)
 }

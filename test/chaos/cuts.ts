@@ -1,9 +1,7 @@
 /**
- * The connection to the database is cut at every moment, swallowed, slowed and delayed, while the
- * server lives: what the caller is told is true, in time, and nothing is left behind.
- *
- * In charge of: where the wire breaks, and of holding each answer against the database when nothing
- * runs there any more. Refuses to: kill a process; storm.ts does.
+ * The cuts scenario: a proxy cuts, blackholes, throttles and delays the connection to the database
+ * at every message of a transaction, while the server runs. Afterwards compares every response with
+ * the database: the reported outcome must be true, responses in time, and nothing left behind.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -16,11 +14,11 @@ import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
 import { until } from '../support/until.ts'
 import { bearer, readMetric, ROLE, SECRET, useServer, type OwnServer } from './own-server.ts'
-import type { Figure, Scenario, Setting } from './scenario.ts'
+import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
 
 /**
- * No constraint would refuse a batch that is applied twice. Each batch has a row of its own to
- * hold, and its end is one of its operations.
+ * No constraint rejects a batch that is applied twice. Each batch updates its own row of `held`,
+ * and its last operation writes to `right_side`.
  */
 const schema = `
   create table left_side (id int not null);
@@ -30,16 +28,17 @@ const schema = `
   grant all on all tables in schema public to ${ROLE};`
 
 interface Form {
-  /** Cuts with and without a key whose COMMIT was carried out and not answered. */
+  /** Number of lost COMMIT responses, each with and without a key. */
   readonly commits: number
-  /** Bytes that are picked, for each side with and without a key. */
+  /** Number of cuts at random bytes, for each side with and without a key. */
   readonly bytes: number
-  /** Of the messages of a flight, at every so many it is cut, and swallowed from. */
+  /** A transaction is cut at every n-th message. */
   readonly cutEvery: number
+  /** The messages of a transaction are dropped from every n-th one on. */
   readonly silentEvery: number
-  /** Milliseconds that the machine may take beside the deadline of a request. */
+  /** Tolerance (ms) beyond the deadline of a request, for a busy machine. */
   readonly spareMs: number
-  /** IDLE_TRANSACTION_TIMEOUT_MS where a request has much time. */
+  /** IDLE_TRANSACTION_TIMEOUT_MS of the service with long deadlines. */
   readonly idleMs: number
 }
 
@@ -48,27 +47,27 @@ const forms: Readonly<Record<'long' | 'short', Form>> = {
   short: { commits: 20, bytes: 3, cutEvery: 3, silentEvery: 8, spareMs: 10_000, idleMs: 2000 }
 }
 
-/** What every flight begins with; a fault counts from there. */
+/** The first statement of every transaction. Faults count from there. */
 const BEGIN = 'begin isolation'
 
-const LANES = 4
+const CONNECTIONS = 4
 
-/** How long a request may take, whatever the network does to it. */
+/** REQUEST_TIMEOUT_MS of the service with short deadlines. */
 const DEADLINE_MS = 1000
 
-/** IDLE_TRANSACTION_TIMEOUT_MS where it has little time. */
-const HASTY_IDLE_MS = 500
+/** IDLE_TRANSACTION_TIMEOUT_MS of the service with short deadlines. */
+const SHORT_IDLE_MS = 500
 
-/** How long sessions that were left behind may take to end. */
-const CALM_MS = 2500
+/** How long sessions may stay in a transaction before they count as left behind. */
+const CLEANUP_MS = 2500
 
 export const cuts: Scenario = {
   name: 'cuts',
-  run: setting => onStage(stage => cutAll(stage, setting))
+  run: options => onStage(stage => runCuts(stage, options))
 }
 
-async function cutAll (stage: Stage, setting: Setting): Promise<readonly Figure[]> {
-  const form = forms[setting.long ? 'long' : 'short']
+async function runCuts (stage: Stage, options: ScenarioOptions): Promise<readonly Figure[]> {
+  const form = forms[options.long ? 'long' : 'short']
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
   await migrate(
     parseDatabaseUrl(server.url),
@@ -81,29 +80,32 @@ async function cutAll (stage: Stage, setting: Setting): Promise<readonly Figure[
     IDLE_TRANSACTION_TIMEOUT_MS: String(form.idleMs),
     QUEUE_TIMEOUT_MS: '20000'
   })
-  const scene: Scene = { server, proxy, post, service: patient, setting }
+  const scene: Scene = { server, proxy, post, service: patient, options }
   const timed = async <T>(name: string, work: Promise<T>): Promise<T> => {
     const start = performance.now()
     const done = await work
-    setting.say(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`)
+    options.log(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`)
     return done
   }
   const withoutKey = await timed('COMMIT without a key', loseCommits(scene, form.commits))
   const withKey = await timed('COMMIT with a key', loseCommitsWithKey(scene, form.commits))
   const everywhere = await timed('cuts everywhere', cutEverywhere(scene, form))
-  const part = await timed('a part of a flight', freeRow(scene, form))
-  const hasty = await useService(stage, proxy, server, {
+  const lockRelease = await timed('an incomplete transaction', measureLockRelease(scene, form))
+  const impatient = await useService(stage, proxy, server, {
     REQUEST_TIMEOUT_MS: String(DEADLINE_MS),
-    IDLE_TRANSACTION_TIMEOUT_MS: String(HASTY_IDLE_MS),
-    STATEMENT_TIMEOUT_MS: String(HASTY_IDLE_MS),
+    IDLE_TRANSACTION_TIMEOUT_MS: String(SHORT_IDLE_MS),
+    STATEMENT_TIMEOUT_MS: String(SHORT_IDLE_MS),
     QUEUE_TIMEOUT_MS: '500'
   })
   return [
     ...withoutKey,
     ...withKey,
     ...everywhere,
-    part,
-    ...await timed('silence, trickles and delays', starve({ ...scene, service: hasty }, form))
+    lockRelease,
+    ...await timed(
+      'silence, throttling and delays',
+      disturb({ ...scene, service: impatient }, form)
+    )
   ]
 }
 
@@ -112,10 +114,10 @@ interface Scene {
   readonly proxy: Proxy
   readonly service: Service
   readonly post: Post
-  readonly setting: Setting
+  readonly options: ScenarioOptions
 }
 
-/** The service in this process, through the proxy. */
+/** Starts the service in this process, connected through the proxy. */
 async function useService (
   stage: Stage,
   proxy: Proxy,
@@ -127,7 +129,7 @@ async function useService (
     HTTP_PORT: '0',
     ADMIN_HTTP_PORT: '0',
     JWT_SECRET: SECRET,
-    POOL_SIZE: String(LANES),
+    POOL_SIZE: String(CONNECTIONS),
     SHUTDOWN_DELAY_MS: '0',
     ...env
   })
@@ -136,8 +138,8 @@ async function useService (
   return service
 }
 
-/** A batch and what was said of it. */
-interface Told {
+/** A posted batch and its response. */
+interface PostedBatch {
   readonly id: number
   readonly key: string | undefined
   readonly status: number
@@ -146,14 +148,18 @@ interface Told {
   readonly replayed: boolean
   readonly text: string
   readonly ms: number
-  /** What was done to it, for whoever looks for a fault. */
+  /** The injected fault, for the log. */
   readonly what: string
 }
 
 interface Post {
-  (service: Service, options?: { readonly keyed?: boolean, readonly what?: string }): Promise<Told>
-  again(service: Service, told: Told): Promise<Told>
-  /** The number of the next batch. */
+  (
+    service: Service,
+    options?: { readonly keyed?: boolean, readonly what?: string }
+  ): Promise<PostedBatch>
+  /** Sends the same batch with the same key again. */
+  repeat(service: Service, batch: PostedBatch): Promise<PostedBatch>
+  /** The id of the next batch. */
   upcoming(): number
 }
 
@@ -165,9 +171,9 @@ function createPoster (): Post {
     id: number,
     key: string | undefined,
     what: string
-  ): Promise<Told> => {
+  ): Promise<PostedBatch> => {
     const start = performance.now()
-    const answer = await fetch(service.url, {
+    const response = await fetch(service.url, {
       method: 'POST',
       headers: {
         authorization,
@@ -187,15 +193,15 @@ function createPoster (): Post {
         { id: 'right', op: 'insert', table: 'right_side', values: [{ id: '$left.0.id' }] }
       ])
     })
-    const text = await answer.text()
+    const text = await response.text()
     const { error } = JSON.parse(text) as {
       error: { code: string, committed: false | 'unknown' } | null
     }
-    const replayed = answer.headers.get('idempotent-replayed') === 'true'
+    const replayed = response.headers.get('idempotent-replayed') === 'true'
     return {
       id,
       key,
-      status: answer.status,
+      status: response.status,
       code: error?.code ?? 'ok',
       committed: error?.committed ?? true,
       replayed,
@@ -207,21 +213,21 @@ function createPoster (): Post {
   const post = async (
     service: Service,
     { keyed = false, what = '' }: Parameters<Post>[1] = {}
-  ): Promise<Told> => {
+  ): Promise<PostedBatch> => {
     const id = next++
     return send(service, id, keyed ? `key-${id}` : undefined, what)
   }
   return Object.assign(post, {
-    again: (service: Service, { id, key, what }: Told) => send(service, id, key, what),
+    repeat: (service: Service, { id, key, what }: PostedBatch) => send(service, id, key, what),
     upcoming: () => next
   })
 }
 
 /**
- * Right behind COMMIT: the server has carried it out and said so, and not a byte of that, or half
- * of it, arrives.
+ * Returns the fault for a lost COMMIT response: the server executes COMMIT, and none or half of the
+ * response is delivered.
  */
-function lostCommit (i: number): Fault {
+function loseCommitResponse (i: number): Fault {
   return {
     kind: i % 2 === 0 ? 'cut' : 'reset',
     side: 'server',
@@ -232,43 +238,48 @@ function lostCommit (i: number): Fault {
 
 async function loseCommits (scene: Scene, times: number): Promise<readonly Figure[]> {
   const { proxy, service, post } = scene
-  const told: Told[] = []
+  const posted: PostedBatch[] = []
   let missed = 0
   for (let i = 0; i < times; i++) {
-    const fault = proxy.inject(lostCommit(i))
-    told.push(await post(service, { what: `COMMIT ${i}` }))
+    const fault = proxy.inject(loseCommitResponse(i))
+    posted.push(await post(service, { what: `COMMIT ${i}` }))
     if (!fault.happened) missed++
   }
-  const { there, wrong } = await audit(scene, told)
+  const { applied, wrong } = await audit(scene, posted)
   return [
     {
-      name: 'COMMIT carried out and its answer lost, without a key',
-      value: told.length,
+      name: 'COMMIT executed and its response lost, without a key',
+      value: posted.length,
       unit: '',
       goal: { atLeast: times },
       promises: [3]
     },
-    none('of them without the fault, or not committed', missed + told.length - there, [3]),
-    none(
-      'of them answered as not committed',
-      told.filter(({ committed }) => committed === false).length,
+    mustBeZero(
+      'of these, without the fault or not committed',
+      missed + posted.length - applied,
+      [3]
+    ),
+    mustBeZero(
+      'of these, reported as not committed',
+      posted.filter(({ committed }) => committed === false).length,
       [2, 3]
     ),
     {
-      name: 'of them answered 200 with its rows',
-      value: told.filter(({ status }) => status === 200).length,
+      name: 'of these, answered 200 with the rows',
+      value: posted.filter(({ status }) => status === 200).length,
       unit: '',
       promises: [3]
     },
     {
-      name: 'of them answered commit_unknown',
-      value: told.filter(({ code }) => code === 'commit_unknown').length,
+      name: 'of these, answered commit_unknown',
+      value: posted.filter(({ code }) => code === 'commit_unknown').length,
       unit: '',
       promises: [3]
     },
-    none(
-      'of them otherwise',
-      told.filter(({ status, code }) => status !== 200 && code !== 'commit_unknown').length + wrong,
+    mustBeZero(
+      'of these, answered otherwise or reported wrong',
+      posted.filter(({ status, code }) => status !== 200 && code !== 'commit_unknown').length +
+        wrong,
       [3]
     )
   ]
@@ -276,39 +287,39 @@ async function loseCommits (scene: Scene, times: number): Promise<readonly Figur
 
 async function loseCommitsWithKey (scene: Scene, times: number): Promise<readonly Figure[]> {
   const { proxy, service, post } = scene
-  const told: Told[] = []
-  let other = 0
+  const posted: PostedBatch[] = []
+  let different = 0
   let missed = 0
   for (let i = 0; i < times; i++) {
-    const fault = proxy.inject(lostCommit(i))
-    const answer = await post(service, { keyed: true, what: `COMMIT ${i} with a key` })
+    const fault = proxy.inject(loseCommitResponse(i))
+    const first = await post(service, { keyed: true, what: `COMMIT ${i} with a key` })
     if (!fault.happened) missed++
-    told.push(answer)
-    const again = await post.again(service, answer)
-    if (again.status !== 200 || !again.replayed || again.text !== answer.text) other++
+    posted.push(first)
+    const second = await post.repeat(service, first)
+    if (second.status !== 200 || !second.replayed || second.text !== first.text) different++
   }
-  const { there, wrong } = await audit(scene, told)
+  const { applied, wrong } = await audit(scene, posted)
   return [
     {
-      name: 'the same with an Idempotency-Key',
-      value: told.length,
+      name: 'COMMIT executed and its response lost, with a key',
+      value: posted.length,
       unit: '',
       goal: { atLeast: times },
       promises: [4]
     },
-    none('of them without the fault, or not applied', missed + told.length - there, [4]),
-    none('of them not answered 200', told.filter(({ status }) => status !== 200).length, [4]),
-    none('of them applied twice, or told wrong', wrong, [4]),
-    none('of them answered other bytes when sent again', other, [4])
+    mustBeZero('of these, without the fault or not applied', missed + posted.length - applied, [4]),
+    mustBeZero('of these, not answered 200', countOther(posted), [4]),
+    mustBeZero('of these, applied twice or reported wrong', wrong, [4]),
+    mustBeZero('of these, answered with other bytes when sent again', different, [4])
   ]
 }
 
 /**
- * At every message and at bytes that are picked, from BEGIN to the last answer, in both directions.
+ * Cuts at every message and at random bytes from BEGIN to the last response, in both directions.
  */
 async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<readonly Figure[]> {
-  const { proxy, service, post, setting } = scene
-  const told: Told[] = []
+  const { proxy, service, post, options } = scene
+  const posted: PostedBatch[] = []
   for (const keyed of [false, true]) {
     const all = await measure(scene, keyed)
     for (const side of ['client', 'server'] as const) {
@@ -318,49 +329,49 @@ async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<
           keyed,
           what: `cut of the ${side} after ${JSON.stringify(after)}${keyed ? ', with a key' : ''}`
         })
-        // The last moments come when the batch was answered.
-        await passes(fault, answer)
-        told.push(await answer)
+        // The last faults happen only after the batch was answered.
+        await waitForFault(fault, answer)
+        posted.push(await answer)
       }
       for (let messages = 0; messages <= all[side].messages; messages += cutEvery) {
         await cut({ messages })
       }
       for (let i = 0; i < bytes; i++) {
-        await cut({ bytes: Math.floor(setting.random() * all[side].bytes) })
+        await cut({ bytes: Math.floor(options.random() * all[side].bytes) })
       }
     }
   }
-  const { wrong, twice } = await audit(scene, told)
+  const { wrong, twice } = await audit(scene, posted)
   const count = (code: string, keyed: boolean): number =>
-    told.filter(one => one.code === code && (one.key !== undefined) === keyed).length
+    posted.filter(batch => batch.code === code && (batch.key !== undefined) === keyed).length
   return [
     {
-      name: 'cuts at every message and at picked bytes of a flight',
-      value: told.length,
+      name: 'cuts at every message and at random bytes of a transaction',
+      value: posted.length,
       unit: '',
       promises: [1, 3]
     },
-    none('of them answered what is not true', wrong, [1, 2, 3]),
-    none('of them applied twice', twice, [1, 4]),
-    none(
-      'of them with a key and not answered 200',
-      told.filter(({ key, status }) => key !== undefined && status !== 200).length,
+    mustBeZero('of these, reported wrong', wrong, [1, 2, 3]),
+    mustBeZero('of these, applied twice', twice, [1, 4]),
+    mustBeZero(
+      'of these, with a key and not answered 200',
+      posted.filter(({ key, status }) => key !== undefined && status !== 200).length,
       [4]
     ),
     {
-      name: 'of them without a key answered 200',
+      name: 'of these, without a key and answered 200',
       value: count('ok', false),
       unit: '',
       promises: [3]
     },
     {
-      name: 'of them without a key answered as not committed',
-      value: told.filter(({ committed }) => committed === false).length,
+      name: 'of these, without a key and reported as not committed',
+      value: posted.filter(({ committed }) => committed === false).length,
       unit: '',
       promises: [3]
     },
     {
-      name: 'of them without a key answered commit_unknown',
+      name: 'of these, without a key and answered commit_unknown',
       value: count('commit_unknown', false),
       unit: '',
       promises: [3]
@@ -368,8 +379,8 @@ async function cutEverywhere (scene: Scene, { bytes, cutEvery }: Form): Promise<
   ]
 }
 
-/** Waits until the fault has happened or cannot any more. */
-async function passes (fault: Injected, answer: Promise<unknown>): Promise<void> {
+/** Waits until the fault has happened or can no longer happen. */
+async function waitForFault (fault: Injected, answer: Promise<unknown>): Promise<void> {
   let answered = false
   answer.then(() => {
     answered = true
@@ -377,7 +388,7 @@ async function passes (fault: Injected, answer: Promise<unknown>): Promise<void>
   await until(() => fault.happened || fault.missed || (answered && !fault.begun))
 }
 
-/** How many messages and bytes a flight has, on a connection that was just opened. */
+/** Counts the messages and bytes of a transaction on a new connection. */
 async function measure (
   { proxy, service, post }: Scene,
   keyed: boolean
@@ -389,7 +400,7 @@ async function measure (
     from: BEGIN,
     after: { messages: Infinity }
   })
-  // Refused, where its connection takes long, it has no flight.
+  // If opening the connection takes too long, the batch is rejected and sends no transaction.
   await until(async () => {
     await post(service, { keyed })
     return fault.missed
@@ -397,121 +408,129 @@ async function measure (
   return fault.seen
 }
 
-/** Silence, trickles and delays: every request is answered in time, and nothing stays behind. */
-async function starve (scene: Scene, { silentEvery, spareMs }: Form): Promise<readonly Figure[]> {
-  const { proxy, service, post, setting } = scene
-  const told: Told[] = []
-  const left = { holding: 0, empty: 0 }
+/**
+ * Drops, throttles and delays messages. Every request must be answered in time, and nothing left
+ * behind.
+ */
+async function disturb (scene: Scene, { silentEvery, spareMs }: Form): Promise<readonly Figure[]> {
+  const { proxy, service, post, options } = scene
+  const posted: PostedBatch[] = []
+  const leftBehind = { withLocks: 0, withoutLocks: 0 }
   let longest = 0
-  const settleDown = async (what: string): Promise<void> => {
+  const checkLeftovers = async (what: string): Promise<void> => {
     const start = performance.now()
-    const stuck = await calm(scene)
+    const stuck = await terminateStuck(scene)
     proxy.record()
     longest = Math.max(longest, performance.now() - start)
     for (const { holds, state, query } of stuck) {
-      left[holds ? 'holding' : 'empty']++
-      setting.say(
-        `${what}: a session is left ${state}${holds ? ', with locks' : ''}, last heard of: ${query}`
+      leftBehind[holds ? 'withLocks' : 'withoutLocks']++
+      options.log(
+        `${what}: a session is left ${state}${holds ? ', with locks' : ''}, last query: ${query}`
       )
     }
   }
   for (const keyed of [false, true]) {
     const all = await measure(scene, keyed)
     for (const side of ['client', 'server'] as const) {
-      const moments = Array.from(
+      const positions = Array.from(
         { length: Math.floor(all[side].messages / silentEvery) + 1 },
         (_, i) => i * silentEvery
       )
-      while (moments.length > 0) {
-        // Several at a time, for each waits for its deadline; one connection is left for those who
-        // ask.
-        const some = moments.splice(0, LANES - 1)
-        const what = `silence after ${some.join(', ')} messages of the ${side}${
+      while (positions.length > 0) {
+        // Several at a time, because each waits for its deadline. One connection stays free for the
+        // lookups.
+        const group = positions.splice(0, CONNECTIONS - 1)
+        const what = `silence after ${group.join(', ')} messages of the ${side}${
           keyed ? ', with a key' : ''
         }`
-        const answers: Array<Promise<Told>> = []
-        for (const messages of some) {
+        const answers: Array<Promise<PostedBatch>> = []
+        for (const messages of group) {
           const fault = proxy.inject({ kind: 'blackhole', side, from: BEGIN, after: { messages } })
           const answer = post(service, { keyed, what })
           answers.push(answer)
-          await passes(fault, answer)
+          await waitForFault(fault, answer)
         }
-        told.push(...await Promise.all(answers))
-        await settleDown(what)
+        posted.push(...await Promise.all(answers))
+        await checkLeftovers(what)
       }
     }
   }
-  const swallowed = told.length
-  const many = (count: number, what: string): Promise<Told[]> =>
+  const dropped = posted.length
+  const postConcurrently = (count: number, what: string): Promise<PostedBatch[]> =>
     Promise.all(
       Array.from({ length: count }, (_, i) => post(service, { keyed: i % 2 === 0, what }))
     )
   proxy.blackhole = true
-  told.push(...await many(2 * LANES, 'silence on every connection'))
+  posted.push(...await postConcurrently(2 * CONNECTIONS, 'silence on every connection'))
   proxy.blackhole = false
   proxy.cut()
-  await settleDown('silence on every connection')
+  await checkLeftovers('silence on every connection')
   for (const bytesPerSecond of [100_000, 3000]) {
     proxy.bytesPerSecond = bytesPerSecond
-    told.push(...await many(2 * LANES, `${bytesPerSecond} bytes a second`))
+    posted.push(...await postConcurrently(2 * CONNECTIONS, `${bytesPerSecond} bytes a second`))
     proxy.bytesPerSecond = Infinity
     proxy.cut()
-    await settleDown(`${bytesPerSecond} bytes a second`)
+    await checkLeftovers(`${bytesPerSecond} bytes a second`)
   }
   for (const latencyMs of [50, 400]) {
     proxy.latencyMs = latencyMs
-    told.push(...await many(2 * LANES, `${latencyMs} ms of delay`))
+    posted.push(...await postConcurrently(2 * CONNECTIONS, `${latencyMs} ms of delay`))
     proxy.latencyMs = 0
-    await settleDown(`${latencyMs} ms of delay`)
+    await checkLeftovers(`${latencyMs} ms of delay`)
   }
-  const slowest = Math.max(...told.map(({ ms }) => ms))
-  const full = await many(LANES, 'afterwards')
-  const { wrong } = await audit(scene, [...told, ...full])
+  const slowest = Math.max(...posted.map(({ ms }) => ms))
+  const afterwards = await postConcurrently(CONNECTIONS, 'afterwards')
+  const { wrong } = await audit(scene, [...posted, ...afterwards])
   return [
-    { name: 'flights swallowed from some message on', value: swallowed, unit: '', promises: [10] },
     {
-      name: 'requests through a silent, slow or late network',
-      value: told.length,
+      name: 'transactions whose messages were dropped from some point on',
+      value: dropped,
       unit: '',
       promises: [10]
     },
-    none(
-      `of them answered later than ${
+    {
+      name: 'requests over a silent, slow or delayed network',
+      value: posted.length,
+      unit: '',
+      promises: [10]
+    },
+    mustBeZero(
+      `of these, answered later than ${
         DEADLINE_MS + spareMs
       } ms, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
-      told.filter(({ ms }) => ms > DEADLINE_MS + spareMs).length,
+      posted.filter(({ ms }) => ms > DEADLINE_MS + spareMs).length,
       [10]
     ),
     {
-      name: `slowest answer, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
+      name: `slowest response, with REQUEST_TIMEOUT_MS=${DEADLINE_MS}`,
       value: slowest,
       unit: 'ms',
       promises: [10]
     },
-    none('of them answered what is not true', wrong, [2, 3]),
-    none('sessions left in a transaction with locks', left.holding, [13]),
-    none('sessions left in a transaction that holds nothing', left.empty, [13]),
+    mustBeZero('of these, reported wrong', wrong, [2, 3]),
+    mustBeZero('sessions left in a transaction with locks', leftBehind.withLocks, [13]),
+    mustBeZero('sessions left in a transaction without locks', leftBehind.withoutLocks, [13]),
     {
-      name: 'longest time until the last session was out of its transaction, with ' +
-        `IDLE_TRANSACTION_TIMEOUT_MS=${HASTY_IDLE_MS}`,
+      name: 'longest time until the last session left its transaction, with ' +
+        `IDLE_TRANSACTION_TIMEOUT_MS=${SHORT_IDLE_MS}`,
       value: longest,
       unit: 'ms',
       promises: [13]
     },
-    none(
-      'requests afterwards not answered 200',
-      full.filter(({ status }) => status !== 200).length,
+    mustBeZero(
+      'later requests not answered 200',
+      countOther(afterwards),
       [10]
     ),
-    none('connections still busy', await readMetric(service, 'service_pool_lanes_busy'), [13])
+    mustBeZero('connections still busy', await readMetric(service, 'service_pool_lanes_busy'), [13])
   ]
 }
 
 /**
- * A session that is in a transaction though nobody speaks to it any more. `holds`: an id or a lock
- * that others can wait for.
+ * A session that remains in a transaction without a client. `holds`: it has a transaction id or a
+ * lock that others may wait for.
  */
-interface Stuck {
+interface StuckSession {
   readonly pid: number
   readonly state: string
   readonly query: string
@@ -519,18 +538,18 @@ interface Stuck {
 }
 
 /**
- * The sessions of the service that are in a transaction after a while; they are ended then, for the
- * next fault must not meet them.
+ * Waits until no session of the service is in a transaction. After CLEANUP_MS terminates those that
+ * still are, so they cannot affect the next fault, and returns them.
  */
-async function calm ({ server: { sql } }: Scene): Promise<readonly Stuck[]> {
+async function terminateStuck ({ server: { sql } }: Scene): Promise<readonly StuckSession[]> {
   const start = performance.now()
   for (;;) {
-    const stuck = await sql<Stuck[]>`
+    const stuck = await sql<StuckSession[]>`
       select pid, state, left(query, 40) as query, backend_xid is not null or exists (select
         from pg_locks as l where l.pid = a.pid and locktype <> 'virtualxid') as holds
       from pg_stat_activity as a where usename = 'oneflight' and xact_start is not null`
     if (stuck.length === 0) return stuck
-    if (performance.now() - start > CALM_MS) {
+    if (performance.now() - start > CLEANUP_MS) {
       await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'oneflight'
         and xact_start is not null`
       return stuck
@@ -540,16 +559,17 @@ async function calm ({ server: { sql } }: Scene): Promise<readonly Stuck[]> {
 }
 
 /**
- * Messages of a flight up to the end of its second operation, on a connection that was just opened:
- * BEGIN, then five for each statement.
+ * Number of messages up to the end of the second operation, on a new connection: BEGIN, then five
+ * for each statement.
  */
 const UP_TO_HELD = 1 + 3 * 5
 
 /**
- * Of a flight the server gets a part, and then nothing, not even the end of the connection: how
- * long its row is locked. Nobody else ends it, for the request has much time.
+ * Measures how long a row stays locked when the server receives a part of a transaction and then
+ * nothing, not even the end of the connection. Only the server's timeout ends it, because the
+ * deadline of the request is longer.
  */
-async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
+async function measureLockRelease (scene: Scene, { idleMs }: Form): Promise<Figure> {
   const { proxy, service, post, server: { sql } } = scene
   await reconnect(proxy)
   const isFree = async (): Promise<boolean> =>
@@ -561,7 +581,7 @@ async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
     from: BEGIN,
     after: { messages: UP_TO_HELD }
   })
-  const answer = post(service, { what: 'a part of a flight' })
+  const answer = post(service, { what: 'an incomplete transaction' })
   await until(() => fault.happened)
   const start = performance.now()
   await until(async () => !await isFree())
@@ -570,7 +590,7 @@ async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
   proxy.cut()
   await answer
   return {
-    name: 'time until the row of a part of a flight is free, with ' +
+    name: 'time until the row lock of an incomplete transaction is released, with ' +
       `IDLE_TRANSACTION_TIMEOUT_MS=${idleMs}`,
     value: ms,
     unit: 'ms',
@@ -579,49 +599,54 @@ async function freeRow (scene: Scene, { idleMs }: Form): Promise<Figure> {
   }
 }
 
-/** Has the next batch open its connection. */
+/** Closes all connections, so the next batch opens a new one. */
 async function reconnect (proxy: Proxy): Promise<void> {
   proxy.cut()
   await until(() => proxy.links.size === 0)
 }
 
-/** Holds answers against the database when nothing runs there any more. */
+/** Compares responses with the database after all transactions have ended. */
 async function audit (
   scene: Scene,
-  told: readonly Told[]
-): Promise<{ there: number, twice: number, wrong: number }> {
-  const { server: { sql }, setting } = scene
-  await calm(scene)
-  // What was recorded is of no use here, and much.
+  posted: readonly PostedBatch[]
+): Promise<{ applied: number, twice: number, wrong: number }> {
+  const { server: { sql }, options } = scene
+  await terminateStuck(scene)
+  // Frees the recorded bytes, which are not needed here.
   scene.proxy.record()
+  const toCounts = (rows: ReadonlyArray<Record<string, unknown>>): ReadonlyMap<number, number> =>
+    new Map(rows.map(({ id, n }) => [id as number, n as number]))
   const read = async (table: string): Promise<ReadonlyMap<number, number>> =>
-    new Map(
-      (await sql.unsafe(`select id, count(*)::int as n from ${table} group by id`)).map((
-        { id, n }
-      ) => [id as number, n as number])
-    )
+    toCounts(await sql.unsafe(`select id, count(*)::int as n from ${table} group by id`))
   const [left, right] = [await read('left_side'), await read('right_side')]
-  const held = new Map(
-    (await sql`select id, n from held where n > 0`).map(({ id, n }) => [id as number, n as number])
-  )
-  let there = 0
+  const held = toCounts(await sql`select id, n from held where n > 0`)
+  let applied = 0
   let twice = 0
   let wrong = 0
-  for (const one of told) {
-    const times = [left, held, right].map(side => side.get(one.id) ?? 0) as [number, number, number]
+  for (const batch of posted) {
+    const times = [left, held, right].map(side => side.get(batch.id) ?? 0) as Times
     const [n] = times
-    const whole = times.every(time => time === n)
-    if (n > 0) there++
+    const isComplete = times.every(time => time === n)
+    if (n > 0) applied++
     if (n > 1) twice++
-    const isTrue = whole && n <= 1 &&
-      (one.committed === 'unknown' || (one.committed ? n === 1 : n === 0))
+    const isTrue = isComplete && n <= 1 &&
+      (batch.committed === 'unknown' || (batch.committed ? n === 1 : n === 0))
     if (isTrue) continue
     wrong++
-    setting.say(`told ${one.status} ${one.code}, ${times.join('/')} times there: ${one.what}`)
+    const response = `${batch.status} ${batch.code}`
+    options.log(`answered ${response}, applied ${times.join('/')} times: ${batch.what}`)
   }
-  return { there, twice, wrong }
+  return { applied, twice, wrong }
 }
 
-function none (name: string, value: number, promises: readonly number[]): Figure {
+/** How often the three operations of a batch were applied. */
+type Times = [left: number, held: number, right: number]
+
+/** Counts the responses with a status other than 200. */
+function countOther (posted: readonly PostedBatch[]): number {
+  return posted.filter(({ status }) => status !== 200).length
+}
+
+function mustBeZero (name: string, value: number, promises: readonly number[]): Figure {
   return { name, value, unit: '', goal: { exactly: 0 }, promises }
 }

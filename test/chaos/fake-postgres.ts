@@ -1,10 +1,7 @@
 /**
- * A server that speaks as much of PostgreSQL's protocol as a connection needs and does what its
- * script says, for orders of messages that a real one rarely produces.
- *
- * In charge of: the dull answers, so that a script holds nothing but what is odd, and of
- * remembering what it was asked. Refuses to: know SQL. Statements are told apart by words that
- * stand in them alone.
+ * A fake PostgreSQL server for message sequences that a real server rarely sends. It answers with
+ * default responses unless the script of a test replaces one, and records all requests. Statements
+ * are recognized by substrings.
  */
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
@@ -25,7 +22,10 @@ import {
   rowDescription
 } from './messages.ts'
 
-/** What a client asks for; `end` is the COMMIT or ROLLBACK of the chained transaction. */
+/**
+ * The kinds of requests; `end` is the COMMIT or ROLLBACK of the chained transaction, `lookup` asks
+ * for the status of a transaction.
+ */
 export type Kind =
   | 'startup'
   | 'engine'
@@ -37,57 +37,57 @@ export type Kind =
   | 'commit'
   | 'reset'
   | 'end'
-  | 'inquiry'
+  | 'lookup'
   | KeyKind
   | 'other'
 
 /**
- * What is asked about an idempotency key: in the flight, and by another connection when the flight
- * was lost.
+ * Statements of batches with an idempotency key: in their transaction, and on another connection
+ * after a lost connection.
  */
 type KeyKind = 'claim' | 'check' | 'release' | 'store' | 'terminate' | 'wait' | 'stored'
 
-/**
- * One thing that was asked, and what a real server would answer: all of its messages, ReadyForQuery
- * last.
- */
-export interface Turn {
+/** One request with the default response, which ends with ReadyForQuery. */
+export interface Exchange {
   readonly kind: Kind
   readonly text: string
-  /** Number of the connection, from 0. */
+  /** The number of the connection, from 0. */
   readonly connection: number
-  /** How often this kind was asked for before, on whichever connection. */
-  readonly time: number
-  readonly answer: readonly Buffer[]
+  /** The number of earlier requests of this kind, on all connections. */
+  readonly occurrence: number
+  readonly response: readonly Buffer[]
 }
 
-/** What is answered. `then`: the connection ends behind it, or nothing is ever said on it again. */
+/**
+ * A response. `then`: afterwards the server closes or resets the connection, or sends nothing more.
+ */
 export interface Reply {
   readonly bytes: readonly Buffer[]
   readonly then?: 'close' | 'reset' | 'silence'
-  /** Each byte by itself, and not one write. */
+  /** Sends every byte in a separate write. */
   readonly pieces?: boolean
 }
 
-/** The answer to a turn where it is to be an odd one; undefined: as a real server would. */
-export type Script = (turn: Turn) => Reply | undefined
+/** Replaces the response to a request. Undefined: the default response. */
+export type Script = (exchange: Exchange) => Reply | undefined
 
 export interface FakePostgres {
   readonly url: string
-  /** Everything that was asked, in order. */
-  readonly turns: readonly Turn[]
-  /** Connections that were taken so far, and those that are open now. */
-  readonly taken: () => number
+  /** All requests so far, in order. */
+  readonly exchanges: readonly Exchange[]
+  /** Number of accepted connections so far. */
+  readonly accepted: () => number
+  /** Number of open connections. */
   readonly open: () => number
-  /** What is answered from now on. */
+  /** Replaces responses from now on. */
   script: Script
 }
 
-/** Words of which one stands in each kind of statement; the first that is found counts. */
+/** A substring of each kind of statement. The first one that occurs counts. */
 const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
   ['engine', 'pg_extension as e'],
   ['inspect', 'pg_is_in_recovery() as standby'],
-  ['inquiry', 'pg_xact_status'],
+  ['lookup', 'pg_xact_status'],
   ['settings', 'pg_db_role_setting'],
   ['begin', 'begin isolation'],
   ['claim', 'pg_try_advisory_xact_lock'],
@@ -103,36 +103,36 @@ const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
   ['stored', 'unnest(k.answer)']
 ]
 
-/** The id of every transaction of this server. */
+/** The transaction id that this server always returns. */
 export const XID = '4711'
 
-/** Starts it; it ends with `t`. */
+/** Starts the server. The end of `t` stops it. */
 export async function useFakePostgres (t: Pick<Test, 'teardown'>): Promise<FakePostgres> {
-  const turns: Turn[] = []
+  const exchanges: Exchange[] = []
   const sockets = new Set<Socket>()
-  let taken = 0
+  let accepted = 0
   const listener = createServer({ noDelay: true }, socket => {
-    const connection = taken++
+    const connection = accepted++
     sockets.add(socket)
     socket.on('error', () => {}).on('close', () => sockets.delete(socket))
-    serve(socket, (kind, text, answer) => {
-      const turn: Turn = {
+    serve(socket, (kind, text, response) => {
+      const exchange: Exchange = {
         kind,
         text,
         connection,
-        answer,
-        time: turns.filter(({ kind: earlier }) => earlier === kind).length
+        response,
+        occurrence: exchanges.filter(({ kind: earlier }) => earlier === kind).length
       }
-      turns.push(turn)
-      return fake.script(turn) ?? { bytes: answer }
+      exchanges.push(exchange)
+      return fake.script(exchange) ?? { bytes: response }
     })
   })
   listener.listen(0, '127.0.0.1')
   await once(listener, 'listening')
   const fake: FakePostgres = {
-    url: `postgres://somebody@127.0.0.1:${(listener.address() as AddressInfo).port}/shop`,
-    turns,
-    taken: () => taken,
+    url: `postgres://test@127.0.0.1:${(listener.address() as AddressInfo).port}/shop`,
+    exchanges,
+    accepted: () => accepted,
     open: () => sockets.size,
     script: () => undefined
   }
@@ -144,38 +144,38 @@ export async function useFakePostgres (t: Pick<Test, 'teardown'>): Promise<FakeP
   return fake
 }
 
-type Respond = (kind: Kind, text: string, answer: readonly Buffer[]) => Reply
+type ChooseReply = (kind: Kind, text: string, response: readonly Buffer[]) => Reply
 
-/** One session. */
-function serve (socket: Socket, respond: Respond): void {
+/** Serves one connection. */
+function serve (socket: Socket, chooseReply: ChooseReply): void {
   const framer = createFramer(1)
   const prepared = new Map<string, string>()
   let state: 'I' | 'T' | 'E' = 'I'
   let silent = false
-  /** What of an extended query was asked so far. */
-  let asked: { text: string, parse: boolean, describe: boolean } = {
+  /** The parts of the current extended query so far. */
+  let pending: { text: string, parse: boolean, describe: boolean } = {
     text: '',
     parse: false,
     describe: false
   }
-  const say = (kind: Kind, text: string, answer: readonly Buffer[]): void => {
-    const { bytes, then, pieces = false } = respond(kind, text, answer)
-    const told = Buffer.concat(bytes)
-    const last = createFramer().feed(told).findLast(({ type }) => type === 'Z')?.body.toString()
+  const reply = (kind: Kind, text: string, response: readonly Buffer[]): void => {
+    const { bytes, then, pieces = false } = chooseReply(kind, text, response)
+    const joined = Buffer.concat(bytes)
+    const last = createFramer().feed(joined).findLast(({ type }) => type === 'Z')?.body.toString()
     if (last !== undefined) state = last as typeof state
     if (pieces) {
-      for (const byte of told) socket.write(Buffer.from([byte]))
-    } else socket.write(told)
+      for (const byte of joined) socket.write(Buffer.from([byte]))
+    } else socket.write(joined)
     silent = then !== undefined
     if (then === 'close') socket.end()
     if (then === 'reset') socket.resetAndDestroy()
   }
   socket.on('data', bytes => {
     for (const { type, body } of framer.feed(bytes)) {
-      // Each in a write of its own, for a script may end the connection between two of them.
+      // One write per response, because a script may close the connection between two of them.
       if (silent) return
       if (type === '') {
-        say('startup', '', [
+        reply('startup', '', [
           authenticationOk,
           parameterStatus('server_version', '18.0'),
           parameterStatus('client_encoding', 'UTF8'),
@@ -184,21 +184,21 @@ function serve (socket: Socket, respond: Respond): void {
         ])
       } else if (type === 'Q') {
         const text = readText(body, 0)
-        say(kindOf(text), text, answerTo(text, state))
+        reply(kindOf(text), text, defaultResponse(text, state))
       } else if (type === 'P') {
         const name = readText(body, 0)
         prepared.set(name, readText(body, Buffer.byteLength(name) + 1))
-        asked = { ...asked, parse: true }
-      } else if (type === 'D') asked = { ...asked, describe: true }
-      else if (type === 'B') asked = { ...asked, text: prepared.get(readText(body, 1)) ?? '' }
+        pending = { ...pending, parse: true }
+      } else if (type === 'D') pending = { ...pending, describe: true }
+      else if (type === 'B') pending = { ...pending, text: prepared.get(readText(body, 1)) ?? '' }
       else if (type === 'S') {
-        const { text, parse, describe } = asked
-        asked = { text: '', parse: false, describe: false }
-        const [first, ...rest] = answerTo(text, state)
+        const { text, parse, describe } = pending
+        pending = { text: '', parse: false, describe: false }
+        const [first, ...rest] = defaultResponse(text, state)
         const shape = first?.[0] === 'T'.charCodeAt(0) ? [first] : [noData]
         const rows = first?.[0] === 'T'.charCodeAt(0) ? rest : [first as Buffer, ...rest]
         const failed = state === 'E'
-        say(
+        reply(
           kindOf(text),
           text,
           failed
@@ -224,8 +224,8 @@ function kindOf (text: string): Kind {
     (text === 'commit' || text === 'rollback' ? 'end' : 'other')
 }
 
-/** What a real server would answer, as to a simple query. */
-function answerTo (text: string, state: 'I' | 'T' | 'E'): readonly Buffer[] {
+/** Returns what a real server sends in response to a simple query. */
+function defaultResponse (text: string, state: 'I' | 'T' | 'E'): readonly Buffer[] {
   const kind = kindOf(text)
   const rows = (
     names: readonly string[],
@@ -265,7 +265,7 @@ function answerTo (text: string, state: 'I' | 'T' | 'E'): readonly Buffer[] {
       ])
     case 'reset':
       return [complete('RESET'), ready(state)]
-    case 'inquiry':
+    case 'lookup':
       return rows(['status', 'same'], ['committed', 't'])
     case 'claim':
       return rows(['claimed'], [null])

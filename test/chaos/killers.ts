@@ -1,33 +1,32 @@
 /**
- * Those who kill while others work: sessions by pg_terminate_backend without pause; and one after
- * the other, spread over the run, single processes of PostgreSQL, the whole of PostgreSQL, and the
- * service.
- *
- * In charge of: who dies when, by the seed; starting again what died; the time until there is a 200
- * again. Refuses to: judge what became of the batches.
+ * Kills processes while clients run: terminates sessions with pg_terminate_backend continuously,
+ * and kills PostgreSQL backends, the postmaster and the service one after the other, spread over
+ * the run. The seed determines what is killed when. Restarts what was killed and measures the time
+ * to the next 200.
  */
 import { execFile } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { isAlive } from '../support/process/alive.ts'
 import { until } from '../support/until.ts'
-import { createAsker, inTime, type Asker } from './asker.ts'
+import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import type { Crowd } from './crowd.ts'
 import type { OwnServer } from './own-server.ts'
 import type { RestartableService } from './service-process.ts'
 
 const run = promisify(execFile)
 
-/** `both`: the service while PostgreSQL is down. */
-export type Blow = 'backend' | 'postmaster' | 'service' | 'both'
+/** `both`: the postmaster, and the service while PostgreSQL is down. */
+export type KillKind = 'backend' | 'postmaster' | 'service' | 'both'
 
 export interface Kills {
-  /** Sessions that pg_terminate_backend ended. */
+  /** Number of sessions that pg_terminate_backend ended. */
   terminated: number
-  readonly blows: Record<Blow, number>
+  /** Number of kills by kind. */
+  readonly counts: Record<KillKind, number>
   /**
-   * From PostgreSQL taking connections again to the next 200, in milliseconds, after each blow to
-   * PostgreSQL alone.
+   * Milliseconds from PostgreSQL accepting connections to the next 200, after each kill that left
+   * the service running.
    */
   readonly pauses: number[]
 }
@@ -39,53 +38,55 @@ export interface Targets {
 }
 
 export interface Plan {
-  /** How often each. */
-  readonly blows: Readonly<Record<Blow, number>>
-  /** Over how many batches they are spread. */
+  /** The number of kills of each kind. */
+  readonly kills: Readonly<Record<KillKind, number>>
+  /** The number of batches over which they are spread. */
   readonly batches: number
   readonly random: () => number
 }
 
-/**
- * Carries the plan out; resolves when the last blow was survived. Throws when something did not
- * come back.
- */
-export async function killAll (targets: Targets, { blows, batches, random }: Plan): Promise<Kills> {
+/** Executes the plan. Resolves after the last recovery. Throws if something does not recover. */
+export async function killAll (targets: Targets, plan: Plan): Promise<Kills> {
+  const { batches, random } = plan
   const kills: Kills = {
     terminated: 0,
-    blows: { backend: 0, postmaster: 0, service: 0, both: 0 },
+    counts: { backend: 0, postmaster: 0, service: 0, both: 0 },
     pauses: []
   }
-  const asker = createAsker(targets.server.url)
+  const client = createQueryClient(targets.server.url)
   const over = new AbortController()
-  const terminator = terminate(asker, kills, over.signal, random)
+  const terminator = terminate(client, kills, over.signal, random)
   try {
-    const deck = shuffle(
-      (Object.keys(blows) as Blow[]).flatMap(blow => new Array<Blow>(blows[blow]).fill(blow)),
+    const kinds = Object.keys(plan.kills) as KillKind[]
+    const sequence = shuffle(
+      kinds.flatMap(kind => new Array<KillKind>(plan.kills[kind]).fill(kind)),
       random
     )
-    for (const [i, blow] of deck.entries()) {
-      await until(() => targets.crowd.finished() >= batches * (i + 1) / (deck.length + 1))
-      const back = await strike[blow](targets, random)
-      const next = await inTime(
+    for (const [i, kind] of sequence.entries()) {
+      await until(() => targets.crowd.finished() >= batches * (i + 1) / (sequence.length + 1))
+      const accepting = await killers[kind](targets, random)
+      const next = await withTimeout(
         targets.crowd.next(),
         20_000,
-        `no batch was committed within 20 s after ${blow} was killed`
+        `no batch was committed within 20 s after a kill of kind ${kind}`
       )
-      if (back !== undefined) kills.pauses.push(next - back)
-      kills.blows[blow]++
+      if (accepting !== undefined) kills.pauses.push(next - accepting)
+      kills.counts[kind]++
     }
   } finally {
     over.abort()
     await terminator
-    asker.close()
+    client.close()
   }
   return kills
 }
 
-/** Each answers when PostgreSQL took connections again, where that alone was hit. */
-const strike: Readonly<
-  Record<Blow, (targets: Targets, random: () => number) => Promise<number | undefined>>
+/**
+ * Each resolves with the time when PostgreSQL accepted connections; undefined if the service was
+ * killed.
+ */
+const killers: Readonly<
+  Record<KillKind, (targets: Targets, random: () => number) => Promise<number | undefined>>
 > = {
   backend: ({ server }, random) => crashBackend(server, random),
   postmaster: ({ server }) => crashServer(server),
@@ -102,16 +103,16 @@ const strike: Readonly<
 }
 
 /**
- * SIGKILL of a session's process: PostgreSQL ends all others and recovers, for the shared memory
- * may be damaged.
+ * Sends SIGKILL to one backend. PostgreSQL then ends all other sessions and recovers, because the
+ * shared memory may be damaged.
  */
 async function crashBackend ({ url }: OwnServer, random: () => number): Promise<number> {
-  const [chooser, witness] = [createAsker(url), createAsker(url)]
+  const [chooser, witness] = [createQueryClient(url), createQueryClient(url)]
   try {
-    await until(() => witness.ask('select').then(() => true, () => false))
-    // Ends with the crash, which comes a moment after the signal.
-    const crashed = witness.ask('select pg_sleep(60)', 60_000).catch(() => {}).then(() => true)
-    // One that was chosen may have ended by itself, and be there no more than in name.
+    await until(() => witness.query('select').then(() => true, () => false))
+    // Rejects when the server crashes, shortly after the signal.
+    const crashed = witness.query('select pg_sleep(60)', 60_000).catch(() => {}).then(() => true)
+    // The chosen backend may have exited before the signal; then another one is chosen.
     do {
       await until(async () =>
         kill(await until(() => pickSession(chooser, random).catch(() => undefined)))
@@ -121,33 +122,32 @@ async function crashBackend ({ url }: OwnServer, random: () => number): Promise<
     witness.close()
     chooser.close()
   }
-  return untilAnswering(url)
+  return waitUntilAccepting(url)
 }
 
 /**
- * SIGKILL of the postmaster: nothing is shut down, its lock file and shared memory stay. Its
- * children leave when they notice.
+ * Sends SIGKILL to the postmaster. Nothing is shut down; its lock file and shared memory remain.
+ * Its children exit when they notice.
  */
 async function crashServer (server: OwnServer): Promise<number> {
   const { pid } = server.server()
   const { stdout } = await run('ps', ['-A', '-o', 'ppid=,pid='])
-  const children = stdout.split('\n').map(line => line.trim().split(/\s+/).map(Number)).filter((
-    [parent]
-  ) => parent === pid).map(([, child]) => child as number)
+  const processes = stdout.split('\n').map(line => line.trim().split(/\s+/).map(Number))
+  const children = processes.filter(([parent]) => parent === pid)
+    .map(([, child]) => child as number)
   kill(pid)
-  // A new one refuses to start beside them. One that hangs would be a fault of its own, and is not
-  // ours.
-  await inTime(
+  // A new postmaster refuses to start while a child is running.
+  await withTimeout(
     until(() => children.every(child => !isAlive(child))),
     10_000,
-    'processes of PostgreSQL outlive it'
+    'processes of PostgreSQL survive their postmaster'
   )
   await server.server().stop()
-  const answering = untilAnswering(server.url)
+  const accepting = waitUntilAccepting(server.url)
   for (let tries = 3; ; tries--) {
     try {
       await server.start()
-      return await answering
+      return await accepting
     } catch (error) {
       if (tries === 1) throw error
       await delay(200)
@@ -155,53 +155,56 @@ async function crashServer (server: OwnServer): Promise<number> {
   }
 }
 
-/** Ends a session of the service every 20 to 60 ms, as far as there is a server. */
+/** Terminates a session of the service every 20 to 60 ms while the server is running. */
 async function terminate (
-  asker: Asker,
+  client: QueryClient,
   kills: Kills,
   over: AbortSignal,
   random: () => number
 ): Promise<void> {
   while (!over.aborted) {
     await delay(20 + 40 * random())
-    const rows = await asker.ask(
-      `select pg_terminate_backend(pid) as done from (${sessions(random)}) as chosen`
+    const rows = await client.query(
+      `select pg_terminate_backend(pid) as done from (${sessionQuery(random)}) as chosen`
     ).catch(() => [])
     if (rows[0]?.['done'] === true) kills.terminated++
   }
 }
 
-async function pickSession (asker: Asker, random: () => number): Promise<number | undefined> {
-  const [row] = await asker.ask(sessions(random))
+async function pickSession (
+  client: QueryClient,
+  random: () => number
+): Promise<number | undefined> {
+  const [row] = await client.query(sessionQuery(random))
   return row?.['pid'] as number | undefined
 }
 
 /**
- * One session of the service. Half of the time, where there is one, such as is at its COMMIT: there
- * the answer matters most, and a moment is short.
+ * Returns a query for one session of the service. Every other time it prefers a session that is in
+ * its COMMIT: that moment is short and its outcome matters most.
  */
-function sessions (random: () => number): string {
-  const first = random() < 0.5
+function sessionQuery (random: () => number): string {
+  const preference = random() < 0.5
     ? "query ilike 'commit%' and state = 'active' desc, state = 'active' desc, "
     : ''
   return `select pid from pg_stat_activity where usename = 'oneflight'
-    order by ${first}hashint4extended(pid, ${Math.floor(random() * 2 ** 31)}) limit 1`
+    order by ${preference}hashint4extended(pid, ${Math.floor(random() * 2 ** 31)}) limit 1`
 }
 
-/** The time when the server takes connections and answers. */
-async function untilAnswering (url: string): Promise<number> {
+/** Waits until the server answers a query. Resolves with the time. */
+async function waitUntilAccepting (url: string): Promise<number> {
   await until(async () => {
-    const asker = createAsker(url)
+    const client = createQueryClient(url)
     try {
-      return await asker.ask('select 1').then(() => true, () => false)
+      return await client.query('select 1').then(() => true, () => false)
     } finally {
-      asker.close()
+      client.close()
     }
   })
   return performance.now()
 }
 
-/** false: it was gone already. */
+/** Sends SIGKILL. False if the process does not exist. */
 function kill (pid: number): boolean {
   try {
     return process.kill(pid, 'SIGKILL')
@@ -211,7 +214,6 @@ function kill (pid: number): boolean {
 }
 
 function shuffle<T> (list: readonly T[], random: () => number): T[] {
-  return list.map(item => ({ item, at: random() })).sort((a, b) => a.at - b.at).map(({ item }) =>
-    item
-  )
+  const numbered = list.map(item => ({ item, at: random() }))
+  return numbered.sort((a, b) => a.at - b.at).map(({ item }) => item)
 }

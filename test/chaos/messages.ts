@@ -1,64 +1,64 @@
 /**
- * Messages of PostgreSQL's protocol 3.0: those of a server as bytes, and where in a stream of bytes
- * messages end.
- *
- * In charge of: framing, and the few messages that tests send (protocol docs, "Message Formats").
- * Refuses to: know when which of them is due.
+ * Messages of PostgreSQL's protocol 3.0: encodes server messages, and finds the message boundaries
+ * in a byte stream (protocol docs, "Message Formats").
  */
 
 /**
- * Where a message lies in the bytes that were fed last. `start` is negative where it began in
- * earlier ones.
+ * The position of a message in the bytes that were passed last. `start` is negative if the message
+ * began in earlier bytes.
  */
 export interface Frame {
-  /** One character; empty for the start-up message, which has none. */
+  /** One character; empty for the startup message, which has no type. */
   readonly type: string
   readonly start: number
   readonly end: number
-  /** What follows the length; of long messages only the beginning. */
+  /** The bytes after the length, at most KEPT_BYTES. */
   readonly body: Buffer
 }
 
-/** Finds the ends of messages in a stream that comes in pieces of any size. */
+/** Splits a stream into messages. The chunks may have any size. */
 export interface Framer {
   feed(bytes: Buffer): readonly Frame[]
 }
 
-/** Of a body, as much is kept; nothing that tests look at is behind it. */
+/** How much of a message is kept. No test needs more. */
 const KEPT_BYTES = 64 * 1024
 
-/** `untyped`: how many messages without a type come first; a client has one, for start-up. */
+/**
+ * Creates a framer. `untyped` is the number of initial messages without a type: a client sends one,
+ * the startup message.
+ */
 export function createFramer (untyped = 0): Framer {
-  let bare = untyped
-  /** Of the message that is not whole yet: what is kept, and how many bytes came. */
+  let untypedLeft = untyped
+  /** The kept bytes of the incomplete message, and the number of its bytes so far. */
   let kept: Buffer = Buffer.alloc(0)
-  let came = 0
+  let received = 0
   return {
     feed (bytes) {
       const frames: Frame[] = []
       let at = 0
       while (at < bytes.length) {
-        const header = bare > 0 ? 4 : 5
-        // The length alone decides how far the message goes, and it may be in pieces as well.
-        const size = came + bytes.length - at < header
+        const header = untypedLeft > 0 ? 4 : 5
+        // The length determines the end of the message; it may itself be split.
+        const size = received + bytes.length - at < header
           ? Infinity
           : sizeOf(Buffer.concat([kept, bytes.subarray(at, at + header)]), header)
-        const take = Math.min(bytes.length - at, size - came)
+        const take = Math.min(bytes.length - at, size - received)
         if (kept.length < KEPT_BYTES) {
           kept = Buffer.concat([kept, bytes.subarray(at, at + Math.min(take, KEPT_BYTES))])
         }
-        came += take
+        received += take
         at += take
-        if (came < size) break
+        if (received < size) break
         frames.push({
           type: kept.toString('latin1', 0, header - 4),
-          start: at - came,
+          start: at - received,
           end: at,
           body: kept.subarray(header)
         })
-        bare = Math.max(0, bare - 1)
+        untypedLeft = Math.max(0, untypedLeft - 1)
         kept = Buffer.alloc(0)
-        came = 0
+        received = 0
       }
       return frames
     }
@@ -69,7 +69,7 @@ function sizeOf (head: Buffer, header: number): number {
   return header - 4 + Math.max(4, head.readUInt32BE(header - 4))
 }
 
-/** A message of any type. `length` is what it says of itself, where that is to be a lie. */
+/** Encodes a message of any type. `length` overrides the length field. */
 export function message (type: string, body: Buffer | string = '', length?: number): Buffer {
   const bytes = Buffer.from(body)
   const head = Buffer.from(`${type}    `, 'latin1')
@@ -82,7 +82,7 @@ export const parseComplete = message('1')
 export const bindComplete = message('2')
 export const noData = message('n')
 
-/** ReadyForQuery: idle, in a transaction, in one that failed. */
+/** ReadyForQuery with status idle (I), in a transaction (T) or in a failed transaction (E). */
 export function ready (state: 'I' | 'T' | 'E'): Buffer {
   return message('Z', state)
 }
@@ -99,10 +99,10 @@ export function backendKeyData (pid: number): Buffer {
   return message('K', Buffer.concat([int32(pid), int32(4711)]))
 }
 
-/** ErrorResponse, or with `type` 'N' a NoticeResponse. */
+/** ErrorResponse, or NoticeResponse with `type` 'N'. */
 export function errorResponse (
   code: string,
-  { severity = 'ERROR', text = 'as the script says', type = 'E', routine = 'script' } = {}
+  { severity = 'ERROR', text = 'scripted error', type = 'E', routine = 'script' } = {}
 ): Buffer {
   return message(type, `S${severity}\0V${severity}\0C${code}\0M${text}\0R${routine}\0\0`)
 }
@@ -113,7 +113,7 @@ export function notification (channel: string, payload: string): Buffer {
   return message('A', Buffer.concat([int32(1), Buffer.from(`${channel}\0${payload}\0`)]))
 }
 
-/** Columns of type text. */
+/** RowDescription with columns of type text. */
 export function rowDescription (names: readonly string[]): Buffer {
   const fields = names.map(name =>
     Buffer.concat([
@@ -136,7 +136,7 @@ export function dataRow (cells: ReadonlyArray<Buffer | string | null>): Buffer {
   return message('D', Buffer.concat([int16(cells.length), ...fields]))
 }
 
-/** ParameterDescription: all of them text. */
+/** ParameterDescription with `count` parameters of type text. */
 export function parameterDescription (count: number): Buffer {
   return message(
     't',

@@ -1,5 +1,5 @@
 /**
- * The short form of the scenario: one round of each load.
+ * Runs the short form of the scenario: one round of each load.
  */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
@@ -15,7 +15,7 @@ t.test(`overload${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, async
   const figures = await overload.run({
     long: false,
     random: seeded(seed),
-    say: text => t.comment(text)
+    log: text => t.comment(text)
   })
   for (const figure of counts(figures)) {
     t.ok(isReached(figure), `${figure.name}: ${figure.value} ${figure.unit}`)

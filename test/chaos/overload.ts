@@ -1,10 +1,10 @@
 /**
- * Ten times as many clients as can be served: what is accepted is served at full speed, the rest is
- * refused fast, memory stays bounded, and who only asks how things are does not wait.
+ * The overload scenario: ten times as many clients as there are database connections. Accepted
+ * batches must be served at full speed, the rest rejected quickly, with bounded memory and
+ * responsive health routes.
  *
- * In charge of: the load, and of measuring both loads in turn in the same run, for machines are not
- * the same from minute to minute. Refuses to: judge one moment; capacity and overload are held
- * against each other.
+ * Measures capacity and overload in turns within one run and compares them, because the speed of a
+ * machine changes from minute to minute.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
@@ -18,17 +18,17 @@ import {
   useServiceProcess,
   type ServiceProcess
 } from './own-server.ts'
-import type { Figure, Scenario, Setting } from './scenario.ts'
+import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
 
-const LANES = 10
-const CROWD = 10 * LANES
+const CONNECTIONS = 10
+const CLIENTS = 10 * CONNECTIONS
 
 const schema = `
   create view work as select pg_sleep(0.02)::text as done;
   create table orders (id int generated always as identity primary key, note text);
   grant all on all tables in schema public to ${ROLE};`
 
-/** What clients send, and what is scarce then. */
+/** The batches that clients send, by the resource that limits them. */
 const batches = {
   connections: [{ id: 'w', op: 'select', table: 'work' }],
   CPU: Array.from(
@@ -37,121 +37,124 @@ const batches = {
   )
 } as const
 
-/** How soon a client that was refused comes back, in milliseconds. */
-const patience = { soon: (random: () => number) => 5 + 15 * random(), 'at once': () => 0 } as const
+/** When a rejected client retries, in milliseconds. */
+const retryDelays = {
+  'after a pause': (random: () => number) => 5 + 15 * random(),
+  immediately: () => 0
+} as const
 
-type Bound = keyof typeof batches
-type Return = keyof typeof patience
+type Limit = keyof typeof batches
+type Retry = keyof typeof retryDelays
 
 interface Phase {
   readonly ms: number
   readonly accepted: readonly number[]
-  readonly refused: readonly number[]
-  /** Anything but 200 and 503. */
-  readonly odd: number
+  readonly rejected: readonly number[]
+  /** Responses other than 200 and 503. */
+  readonly other: number
 }
 
 /**
- * What one kind of load came to. `asked`: milliseconds of the answers to those who only ask how
- * things are, by path.
+ * The results of one kind of load. `probeTimes`: response times in milliseconds of the health and
+ * metrics routes, by path.
  */
-interface Finding {
-  readonly calm: readonly Phase[]
-  readonly crowded: readonly Phase[]
-  readonly asked: Readonly<Record<string, readonly number[]>>
-  /** Answers of these that were not 200. */
-  readonly unwell: number
-  readonly grownMiB: number
+interface LoadResult {
+  readonly normal: readonly Phase[]
+  readonly overloaded: readonly Phase[]
+  readonly probeTimes: Readonly<Record<string, readonly number[]>>
+  /** Number of their responses other than 200. */
+  readonly failedProbes: number
+  readonly memoryGrowthMiB: number
 }
 
 export const overload: Scenario = {
   name: 'overload',
-  run: setting =>
+  run: options =>
     onStage(async stage => {
       const { loginUrl } = await useServer(stage, { schema, settings: { fsync: 'off' } })
-      const findings: Finding[] = []
+      const results: LoadResult[] = []
       const figures: Figure[] = []
-      for (const bound of ['connections', 'CPU'] as const) {
-        for (const comeBack of ['soon', 'at once'] as const) {
-          const finding = await onStage(stage =>
-            measure(stage, loginUrl, { bound, comeBack }, setting)
+      for (const limit of ['connections', 'CPU'] as const) {
+        for (const retry of ['after a pause', 'immediately'] as const) {
+          const result = await onStage(stage =>
+            measure(stage, loginUrl, { limit, retry }, options)
           )
-          setting.say(describe(bound, comeBack, finding))
-          findings.push(finding)
+          options.log(describe(limit, retry, result))
+          results.push(result)
           figures.push({
-            name: `goodput of capacity, ${bound} scarce, refused clients back ${comeBack}`,
-            value: rate(finding.crowded) / rate(finding.calm),
+            name: `goodput of capacity, limited by ${limit}, clients retry ${retry}`,
+            value: rate(result.overloaded) / rate(result.normal),
             unit: '%',
             goal: { atLeast: 0.85 },
             promises: [9]
           })
         }
       }
-      return [...figures, ...summarize(findings)]
+      return [...figures, ...summarize(results)]
     })
 }
 
-/** The worst of all loads. */
-function summarize (findings: readonly Finding[]): readonly Figure[] {
-  const crowded = findings.flatMap(({ crowded }) => crowded)
-  const worst = (times: (finding: Finding) => readonly number[]): number =>
-    Math.max(...findings.map(finding => quantile(times(finding), 0.99)))
+/** Sums the counts and takes the worst times of all loads. */
+function summarize (results: readonly LoadResult[]): readonly Figure[] {
+  const overloaded = results.flatMap(({ overloaded }) => overloaded)
+  const worst = (times: (result: LoadResult) => readonly number[]): number =>
+    Math.max(...results.map(result => quantile(times(result), 0.99)))
   const sum = (count: (phase: Phase) => number): number =>
-    crowded.reduce((sum, phase) => sum + count(phase), 0)
-  const paths = Object.keys(findings[0]?.asked ?? {})
+    overloaded.reduce((sum, phase) => sum + count(phase), 0)
+  const paths = Object.keys(results[0]?.probeTimes ?? {})
   return [
     {
-      name: 'refusals',
-      value: sum(({ refused }) => refused.length),
+      name: 'rejected batches',
+      value: sum(({ rejected }) => rejected.length),
       unit: '',
       goal: { atLeast: 1 },
       promises: [9]
     },
     {
-      name: 'batches that were accepted among them',
+      name: 'accepted batches',
       value: sum(({ accepted }) => accepted.length),
       unit: '',
       goal: { atLeast: 1 },
       promises: [9]
     },
     {
-      name: 'answers that were neither',
-      value: sum(({ odd }) => odd),
+      name: 'other responses',
+      value: sum(({ other }) => other),
       unit: '',
       goal: { exactly: 0 },
       promises: [9]
     },
     {
-      name: 'refusal, 99th percentile',
-      value: worst(({ crowded }) => crowded.flatMap(({ refused }) => refused)),
+      name: 'response time of rejections, 99th percentile',
+      value: worst(({ overloaded }) => overloaded.flatMap(({ rejected }) => rejected)),
       unit: 'ms',
       goal: { atMost: 50 },
       promises: [9]
     },
     {
-      name: 'accepted batch, 99th percentile',
-      value: worst(({ crowded }) => crowded.flatMap(({ accepted }) => accepted)),
+      name: 'response time of accepted batches, 99th percentile',
+      value: worst(({ overloaded }) => overloaded.flatMap(({ accepted }) => accepted)),
       unit: 'ms',
       goal: { atMost: 1000 },
       promises: [9, 10]
     },
     {
-      name: 'growth of memory',
-      value: Math.max(...findings.map(({ grownMiB }) => grownMiB)),
+      name: 'memory growth',
+      value: Math.max(...results.map(({ memoryGrowthMiB }) => memoryGrowthMiB)),
       unit: 'MiB',
       goal: { atMost: 64 },
       promises: [9]
     },
     {
-      name: 'answers of /health, /live, /ready, /metrics other than 200',
-      value: findings.reduce((sum, { unwell }) => sum + unwell, 0),
+      name: 'responses of /health, /live, /ready, /metrics other than 200',
+      value: results.reduce((sum, { failedProbes }) => sum + failedProbes, 0),
       unit: '',
       goal: { exactly: 0 },
       promises: [9]
     },
     ...paths.map((path): Figure => ({
-      name: `${path}, 99th percentile`,
-      value: worst(({ asked }) => asked[path] ?? []),
+      name: `response time of ${path}, 99th percentile`,
+      value: worst(({ probeTimes }) => probeTimes[path] ?? []),
       unit: 'ms',
       goal: { atMost: 250 },
       promises: [9]
@@ -162,60 +165,61 @@ function summarize (findings: readonly Finding[]): readonly Figure[] {
 async function measure (
   stage: Stage,
   loginUrl: string,
-  { bound, comeBack }: { bound: Bound, comeBack: Return },
-  { long, random }: Setting
-): Promise<Finding> {
-  const service = await useServiceProcess(stage, loginUrl, { POOL_SIZE: String(LANES) })
-  const request = encodeBatch(bearer(), batches[bound])
+  { limit, retry }: { limit: Limit, retry: Retry },
+  { long, random }: ScenarioOptions
+): Promise<LoadResult> {
+  const service = await useServiceProcess(stage, loginUrl, { POOL_SIZE: String(CONNECTIONS) })
+  const request = encodeBatch(bearer(), batches[limit])
   const ms = long ? 4000 : 400
   const load = (clients: number): Promise<Phase> =>
-    run(service, request, { clients, ms, pause: () => patience[comeBack](random) })
+    run(service, request, { clients, ms, pause: () => retryDelays[retry](random) })
   const memory = (): Promise<number> => readMetric(service, 'process_resident_memory_bytes')
-  const calm: Phase[] = []
-  const crowded: Phase[] = []
-  const asked: Record<string, number[]> = {}
-  let unwell = 0
-  // The probe opens its connection when it is first asked.
+  const normal: Phase[] = []
+  const overloaded: Phase[] = []
+  const probeTimes: Record<string, number[]> = {}
+  let failedProbes = 0
+  // The readiness check opens its connection on the first request.
   await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
-  // A process that has just been started compiles, and takes what memory it works with.
-  for (let i = 0; i < (long ? 3 : 1); i++) await load(CROWD)
+  // A new process compiles code and allocates its working memory first.
+  for (let i = 0; i < (long ? 3 : 1); i++) await load(CLIENTS)
   const before = await memory()
   let highest = before
   for (let i = 0; i < (long ? 4 : 1); i++) {
-    calm.push(await watched(service, () => load(LANES), {}).then(({ phase }) => phase))
-    const found = await watched(service, () => load(CROWD), asked)
-    crowded.push(found.phase)
-    unwell += found.unwell
+    normal.push(await withProbes(service, () => load(CONNECTIONS), {}).then(({ phase }) => phase))
+    const measured = await withProbes(service, () => load(CLIENTS), probeTimes)
+    overloaded.push(measured.phase)
+    failedProbes += measured.failedProbes
     highest = Math.max(highest, await memory())
   }
-  return { calm, crowded, asked, unwell, grownMiB: (highest - before) / 2 ** 20 }
+  const memoryGrowthMiB = (highest - before) / 2 ** 20
+  return { normal, overloaded, probeTimes, failedProbes, memoryGrowthMiB }
 }
 
-/** Accepted batches a second. */
+/** Accepted batches per second. */
 function rate (phases: readonly Phase[]): number {
   return phases.reduce((sum, { accepted }) => sum + accepted.length, 0) /
     phases.reduce((sum, { ms }) => sum + ms, 0) * 1000
 }
 
 function describe (
-  bound: Bound,
-  comeBack: Return,
-  { calm, crowded, asked, grownMiB }: Finding
+  limit: Limit,
+  retry: Retry,
+  { normal, overloaded, probeTimes, memoryGrowthMiB }: LoadResult
 ): string {
-  const times = (name: 'accepted' | 'refused', phases: readonly Phase[]): string =>
+  const times = (name: 'accepted' | 'rejected', phases: readonly Phase[]): string =>
     [0.5, 0.99, 1].map(share => quantile(phases.flatMap(phase => phase[name]), share).toFixed(1))
       .join(' / ')
-  const refusals = crowded.reduce((sum, { refused }) => sum + refused.length, 0) /
-    crowded.reduce((sum, { ms }) => sum + ms, 0) * 1000
-  return `${bound} scarce, refused clients back ${comeBack}: ${
-    rate(calm).toFixed(0)
-  } batches/s alone (${times('accepted', calm)} ms: median, p99, max), ${
-    rate(crowded).toFixed(0)
-  } in the crowd (${times('accepted', crowded)} ms), ` +
-    `${refusals.toFixed(0)} refusals/s (${times('refused', crowded)} ms); memory +${
-      grownMiB.toFixed(0)
+  const rejections = overloaded.reduce((sum, { rejected }) => sum + rejected.length, 0) /
+    overloaded.reduce((sum, { ms }) => sum + ms, 0) * 1000
+  return `limited by ${limit}, clients retry ${retry}: ${
+    rate(normal).toFixed(0)
+  } batches/s at capacity (${times('accepted', normal)} ms: median, p99, max), ${
+    rate(overloaded).toFixed(0)
+  } under overload (${times('accepted', overloaded)} ms), ` +
+    `${rejections.toFixed(0)} rejections/s (${times('rejected', overloaded)} ms); memory +${
+      memoryGrowthMiB.toFixed(0)
     } MiB; ${
-      Object.entries(asked).map(([path, times]) => `${path} ${quantile(times, 0.99).toFixed(1)}`)
+      Object.entries(probeTimes).map(([path, ms]) => `${path} ${quantile(ms, 0.99).toFixed(1)}`)
         .join(', ')
     } ms`
 }
@@ -229,51 +233,51 @@ async function run (
     Array.from({ length: clients }, () => openConnection(service.url))
   )
   const start = performance.now()
-  const [accepted, refused]: [number[], number[]] = [[], []]
-  let odd = 0
+  const [accepted, rejected]: [number[], number[]] = [[], []]
+  let other = 0
   await Promise.all(connections.map(async connection => {
     while (performance.now() - start < ms) {
-      const { status, ms } = await connection.ask(request)
+      const { status, ms } = await connection.send(request)
       if (status === 200) accepted.push(ms)
       else if (status === 503) {
-        refused.push(ms)
+        rejected.push(ms)
         const wait = pause()
         if (wait > 0) await delay(wait)
-      } else odd++
+      } else other++
     }
     connection.close()
   }))
-  return { ms: performance.now() - start, accepted, refused, odd }
+  return { ms: performance.now() - start, accepted, rejected, other }
 }
 
 /**
- * A load, and those who ask ten times a second how things are meanwhile; both loads have them, for
- * they cost something.
+ * Runs a load and requests the health and metrics routes ten times a second meanwhile. Capacity and
+ * overload are both measured with these requests, because they have a cost.
  */
-async function watched (
+async function withProbes (
   service: ServiceProcess,
   load: () => Promise<Phase>,
-  asked: Record<string, number[]>
-): Promise<{ readonly phase: Phase, readonly unwell: number }> {
+  probeTimes: Record<string, number[]>
+): Promise<{ readonly phase: Phase, readonly failedProbes: number }> {
   const end = new AbortController()
-  let unwell = 0
-  const watch = async (url: string, path: string): Promise<void> => {
+  let failedProbes = 0
+  const probe = async (url: string, path: string): Promise<void> => {
     const connection = await openConnection(url)
-    const times = asked[path] ??= []
+    const times = probeTimes[path] ??= []
     while (!end.signal.aborted) {
-      const { status, ms } = await connection.ask(encode('GET', path))
+      const { status, ms } = await connection.send(encode('GET', path))
       times.push(ms)
-      if (status !== 200) unwell++
+      if (status !== 200) failedProbes++
       await delay(100)
     }
     connection.close()
   }
-  const watching = Promise.all([
-    watch(service.url, '/health'),
-    ...['/live', '/ready', '/metrics'].map(path => watch(service.adminUrl, path))
+  const probes = Promise.all([
+    probe(service.url, '/health'),
+    ...['/live', '/ready', '/metrics'].map(path => probe(service.adminUrl, path))
   ])
   const phase = await load()
   end.abort()
-  await watching
-  return { phase, unwell }
+  await probes
+  return { phase, failedProbes }
 }

@@ -1,9 +1,6 @@
 /**
- * What a scenario runs on: a PostgreSQL server of its own with a database, the roles of a service,
- * and the service as a process of its own.
- *
- * In charge of: making them and ending them. A server that is shared with others could neither be
- * killed nor be measured. Refuses to: send requests, or to cause any fault.
+ * Starts what a scenario runs on: a PostgreSQL server with a database and roles, and the service as
+ * a child process. A shared server could be neither killed nor measured.
  */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -26,7 +23,7 @@ import { until } from '../support/until.ts'
 export const SECRET = 'a secret of the fault harness, more than 32 bytes'
 export const ROLE = 'shop_user'
 
-/** The server that scenarios run on; undefined where there is none for this platform. */
+/** The major version of the embedded PostgreSQL; undefined if this platform has none. */
 export const embeddedMajor: number | undefined = [
   Number(process.env['PG_MAJOR']),
   ...availableMajors().toReversed()
@@ -35,16 +32,17 @@ export const embeddedMajor: number | undefined = [
 export interface OwnServer {
   /** The running server. */
   readonly server: () => Postgres
-  /** Superuser's and the service's URL of the database. */
+  /** The URL of the database for the superuser. */
   readonly url: string
+  /** The URL of the database for the service. */
   readonly loginUrl: string
-  /** A superuser's client of the database. */
+  /** A client of the database, as superuser. */
   readonly sql: Sql
-  /** Starts the server again, on the same port, after it has ended. */
+  /** Restarts the server on the same port after it has stopped. */
   start(): Promise<void>
 }
 
-/** Starts a server whose data outlive its restarts, with the database `shop` made by `schema`. */
+/** Starts a server whose data survives restarts, and creates the database `shop` with `schema`. */
 export async function useServer (
   stage: Stage,
   { schema, settings = {} }: {
@@ -53,7 +51,7 @@ export async function useServer (
   }
 ): Promise<OwnServer> {
   const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-faults-${randomUUID()}`))
-  const launch = (port?: number): Promise<Postgres> =>
+  const startServer = (port?: number): Promise<Postgres> =>
     startPostgres({
       major: embeddedMajor ?? 18,
       dataDir,
@@ -61,7 +59,7 @@ export async function useServer (
       ...(port === undefined ? {} : { port })
     })
   stage.teardown(() => rm(dataDir, { recursive: true, force: true }))
-  let server = await launch()
+  let server = await startServer()
   stage.teardown(() => server.stop())
   await prepare(server.url, schema)
   const url = at(server.url, {})
@@ -73,7 +71,7 @@ export async function useServer (
     loginUrl: at(server.url, { user: 'oneflight', password: 'login' }),
     sql,
     async start () {
-      server = await launch(server.port)
+      server = await startServer(server.port)
     }
   }
 }
@@ -82,9 +80,9 @@ function at (
   url: string,
   { user = 'postgres', password = '' }: { readonly user?: string, readonly password?: string }
 ): string {
-  const led = new URL(url)
-  Object.assign(led, { pathname: '/shop', username: user, password })
-  return led.href
+  const target = new URL(url)
+  Object.assign(target, { pathname: '/shop', username: user, password })
+  return target.href
 }
 
 async function prepare (url: string, schema: string): Promise<void> {
@@ -103,11 +101,11 @@ export interface ServiceProcess {
   readonly url: string
   readonly adminUrl: string
   readonly pid: number
-  /** What it has printed so far. */
+  /** The output so far. */
   readonly output: () => string
 }
 
-/** Starts the service as `npm start` does; it is killed at the end. */
+/** Starts the service as `npm start` does. The end of the stage stops it. */
 export async function useServiceProcess (
   stage: Stage,
   databaseUrl: string,
@@ -126,11 +124,11 @@ export async function useServiceProcess (
     }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
-  let head = ''
-  // Read to the end, or the service would wait for its log to be taken; kept only as far as it
-  // tells where it listens.
+  let printed = ''
+  // Reads all output, otherwise a full pipe would block the service. Keeps only the beginning,
+  // which contains the addresses.
   child.stdout.on('data', (bytes: Buffer) => {
-    if (head.length < 1_000_000) head += bytes.toString()
+    if (printed.length < 1_000_000) printed += bytes.toString()
   })
   const ended = once(child, 'close')
   stage.teardown(async () => {
@@ -139,25 +137,25 @@ export async function useServiceProcess (
   })
   const address = (name: string): Promise<string> =>
     until(() => {
-      if (child.exitCode !== null) throw new Error(`the service did not start: ${head}`)
-      return new RegExp(`${name} server listening at (http://[^"]+)`).exec(head)?.[1]
+      if (child.exitCode !== null) throw new Error(`the service did not start: ${printed}`)
+      return new RegExp(`${name} server listening at (http://[^"]+)`).exec(printed)?.[1]
     })
   return {
     url: await address('main'),
     adminUrl: await address('admin'),
     pid: child.pid as number,
-    output: () => head
+    output: () => printed
   }
 }
 
-/** A token for the role of the scenarios. */
+/** Returns an Authorization header with a token for the role of the scenarios. */
 export function bearer (): string {
   return `Bearer ${
     signToken({ role: ROLE, sub: 'harness', exp: Math.floor(Date.now() / 1000) + 3600 }, SECRET)
   }`
 }
 
-/** The value of a metric, labels as they are written there; 0 where it is not there yet. */
+/** Returns the sum of the samples of a metric whose line contains `labels`; 0 if there are none. */
 export async function readMetric (
   { adminUrl }: Pick<ServiceProcess, 'adminUrl'>,
   name: string,

@@ -1,43 +1,41 @@
 /**
- * Posting batches on connections that are kept, to a service that may die at any time.
- *
- * In charge of: one answer or none for each request; going away before the answer, where that is
- * asked for. Refuses to: send anything twice.
+ * An HTTP client that posts batches on kept connections to a service that may be killed. It never
+ * retries, and it can disconnect before the response.
  */
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { bearer } from './own-server.ts'
 
-export interface Answer {
+export interface PostResponse {
   readonly status: number
   readonly replayed: boolean
   readonly text: string
 }
 
-/** Longer than the service takes for any answer, and so is silence of its end. */
-const ANSWER_MS = 35_000
+/** Longer than any response of the service takes. Afterwards the connection counts as dead. */
+const RESPONSE_MS = 35_000
 
 export interface Poster {
   /**
-   * undefined: there was no answer, or none that came whole. The client goes away after `leaveMs`,
-   * if that is given.
+   * Resolves with undefined if there is no response or only a part of one. With `leaveMs` the
+   * client disconnects after that time.
    */
-  post(body: string, key?: string, leaveMs?: number): Promise<Answer | undefined>
+  post(body: string, key?: string, leaveMs?: number): Promise<PostResponse | undefined>
   close(): void
 }
 
-/** Makes a poster with at most so many connections. */
+/** Creates a client with at most `connections` connections. */
 export function createPoster (url: string, connections: number): Poster {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const fixed = { authorization: bearer(), 'content-type': 'application/json' }
   return {
     post (body, key, leaveMs) {
-      const { promise, resolve } = Promise.withResolvers<Answer | undefined>()
+      const { promise, resolve } = Promise.withResolvers<PostResponse | undefined>()
       const headers = {
         ...fixed,
         'content-length': Buffer.byteLength(body),
         ...(key === undefined ? {} : { 'idempotency-key': key })
       }
-      const sent = httpRequest(url, { method: 'POST', agent, headers, timeout: ANSWER_MS })
+      const sent = httpRequest(url, { method: 'POST', agent, headers, timeout: RESPONSE_MS })
       const leave = leaveMs === undefined
         ? undefined
         : setTimeout(() => {
@@ -45,7 +43,7 @@ export function createPoster (url: string, connections: number): Poster {
         }, leaveMs)
       const fail = (): void => resolve(undefined)
       sent.once('response', response => {
-        // It may come before the last bytes were read.
+        // The response may arrive before the last bytes of the request were read.
         sent.off('close', fail)
         collect(response).then(resolve, fail)
       })
@@ -59,11 +57,11 @@ export function createPoster (url: string, connections: number): Poster {
   }
 }
 
-/** Rejects when the answer does not come whole. */
-async function collect (response: IncomingMessage): Promise<Answer> {
+/** Rejects if the response is incomplete. */
+async function collect (response: IncomingMessage): Promise<PostResponse> {
   const chunks: Buffer[] = []
   for await (const chunk of response) chunks.push(chunk as Buffer)
-  if (!response.complete) throw new Error('the answer is cut short')
+  if (!response.complete) throw new Error('the response is incomplete')
   return {
     status: response.statusCode ?? 0,
     replayed: response.headers['idempotent-replayed'] === 'true',

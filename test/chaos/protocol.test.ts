@@ -1,7 +1,7 @@
 /**
- * Messages in an order that a real server rarely sends: what the engine makes of them is true or
- * `unknown`, the process survives, and no connection that is in doubt carries another batch. On a
- * server that is a script.
+ * Tests the engine against a fake server that breaks the protocol: the reported outcome must be
+ * true or `unknown`, the process must survive, and no unreliable connection may serve another
+ * batch.
  */
 import t, { type Test } from 'tap'
 import { executeBatch } from '../../src/transaction/execute.ts'
@@ -15,7 +15,7 @@ import {
   type Kind,
   type Reply,
   type Script,
-  type Turn
+  type Exchange
 } from './fake-postgres.ts'
 import {
   authenticationOk,
@@ -35,37 +35,34 @@ import {
 interface Case {
   readonly name: string
   readonly script: Script
-  readonly told: string | RegExp
-  /** Whether the next batch flies on the connection that the fault was on. */
+  readonly expected: string | RegExp
+  /** Whether the next batch uses the same connection. */
   readonly connection: 'kept' | 'replaced'
-  /**
-   * How often another connection is asked what became of the transaction; none unless said
-   * otherwise.
-   */
-  readonly inquiries?: number
+  /** Number of status lookups on another connection; 0 by default. */
+  readonly lookups?: number
   readonly deadlineMs?: number
-  /** What postgres.js writes to the console about it. */
+  /** What postgres.js prints to the console. */
   readonly printed?: string
 }
 
 const operations = ['--operation 0', '--operation 1']
 const fatal = errorResponse('57P01', { severity: 'FATAL' })
 
-/** Says `reply` to the first (or `time`th) of a kind, on whichever connection. */
-const at = (kind: Kind, reply: (turn: Turn) => Reply, time = 0): Script => turn =>
-  turn.kind === kind && turn.time === time ? reply(turn) : undefined
+/** Replies to the first (or n-th) request of a kind, on any connection. */
+const at = (kind: Kind, reply: (exchange: Exchange) => Reply, occurrence = 0): Script => exchange =>
+  exchange.kind === kind && exchange.occurrence === occurrence ? reply(exchange) : undefined
 
-/** What the first script says that has something to say. */
-const all = (...scripts: readonly Script[]): Script => turn => {
+/** Returns the reply of the first script that has one. */
+const all = (...scripts: readonly Script[]): Script => exchange => {
   for (const script of scripts) {
-    const reply = script(turn)
+    const reply = script(exchange)
     if (reply !== undefined) return reply
   }
   return undefined
 }
 
-const status = (status: string | null, same: string | null = 't'): Script => turn =>
-  turn.kind === 'inquiry'
+const lookupReply = (status: string | null, same: string | null = 't'): Script => exchange =>
+  exchange.kind === 'lookup'
     ? {
         bytes: [
           rowDescription(['status', 'same']),
@@ -76,41 +73,44 @@ const status = (status: string | null, same: string | null = 't'): Script => tur
       }
     : undefined
 
-/** `extra` between all messages of every answer. */
-const between = (...extra: readonly Buffer[]): Script => ({ kind, answer }) =>
-  kind === 'startup' ? undefined : { bytes: answer.flatMap(bytes => [...extra, bytes]) }
+/** Sends `extra` before every message of a response. */
+const between = (...extra: readonly Buffer[]): Script => ({ kind, response }) =>
+  kind === 'startup' ? undefined : { bytes: response.flatMap(bytes => [...extra, bytes]) }
 
-/** The answers that are owed, kept until the answer to COMMIT and told in one piece with it. */
+/**
+ * Holds back the responses of the transaction and sends them in one write with the response to
+ * COMMIT.
+ */
 const inOnePiece = (then?: Reply['then']): Script => {
-  let owed: readonly Buffer[] = []
-  return ({ kind, answer }) => {
+  let held: readonly Buffer[] = []
+  return ({ kind, response }) => {
     if (kind === 'session' || kind === 'operation') {
-      owed = [...owed, ...answer]
+      held = [...held, ...response]
       return { bytes: [] }
     }
     if (kind !== 'commit') return undefined
-    const bytes = [...owed, ...answer]
-    owed = []
+    const bytes = [...held, ...response]
+    held = []
     return { bytes, ...(then === undefined ? {} : { then }) }
   }
 }
 
-/** `script` on the connection of the first batch alone. */
+/** Applies `script` only to the connection of the first batch. */
 const onFirst = (script: Script): Script => {
   let connection: number | undefined
-  return turn => {
-    if (turn.kind === 'begin') connection ??= turn.connection
-    return turn.connection === (connection ?? turn.connection) ? script(turn) : undefined
+  return exchange => {
+    if (exchange.kind === 'begin') connection ??= exchange.connection
+    const isFirst = exchange.connection === (connection ?? exchange.connection)
+    return isFirst ? script(exchange) : undefined
   }
 }
 
-async function tell (landed: Promise<BatchOutcome>): Promise<string> {
-  return landed.then(landed => {
-    if (landed.kind === 'failed') return `failed at ${landed.at} ${landed.error.code}`
-    if (landed.kind === 'unknown') return landed.committed ? 'rows lost' : 'unknown'
-    return `committed ${
-      landed.rows.map(row => row.length < 100 ? String(row) : `${row.length} bytes`).join(' ')
-    }`
+async function describe (execution: Promise<BatchOutcome>): Promise<string> {
+  return execution.then(outcome => {
+    if (outcome.kind === 'failed') return `failed at ${outcome.at} ${outcome.error.code}`
+    if (outcome.kind === 'unknown') return outcome.committed ? 'rows lost' : 'unknown'
+    const rows = outcome.rows.map(row => row.length < 100 ? String(row) : `${row.length} bytes`)
+    return `committed ${rows.join(' ')}`
   }, (error: { code?: string }) => String(error.code))
 }
 
@@ -122,517 +122,527 @@ const COMMITTED = 'committed [0] [1]'
 const cases: readonly Case[] = [
   // BEGIN
   {
-    name: 'BEGIN is refused',
+    name: 'BEGIN fails',
     script: at('begin', () => ({ bytes: [errorResponse('53200'), ready('I')] })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: "FATAL in the place of BEGIN's answer",
+    name: 'FATAL instead of the response to BEGIN',
     script: at('begin', () => ({ bytes: [fatal], then: 'close' })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: "a RST in the place of BEGIN's answer",
+    name: 'RST instead of the response to BEGIN',
     script: at('begin', () => ({ bytes: [], then: 'reset' })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: "the end right behind BEGIN's answer",
-    script: all(at('begin', ({ answer }) => ({ bytes: answer, then: 'close' })), status('aborted')),
-    told: /^(committed \[0\] \[1\]|failed at session 08006|unknown)$/,
+    name: 'the connection closes after the response to BEGIN',
+    script: all(
+      at('begin', ({ response }) => ({ bytes: response, then: 'close' })),
+      lookupReply('aborted')
+    ),
+    expected: /^(committed \[0\] \[1\]|failed at session 08006|unknown)$/,
     connection: 'replaced'
   },
   {
-    name: 'BEGIN is never answered',
+    name: 'no response to BEGIN',
     script: at('begin', () => ({ bytes: [], then: 'silence' })),
-    told: 'deadline_exceeded',
+    expected: 'deadline_exceeded',
     connection: 'replaced',
     deadlineMs: 500
   },
   {
-    name: 'BEGIN is always refused',
-    script: ({ kind, time }) =>
-      kind === 'begin' && time < 2 ? { bytes: [errorResponse('53200'), ready('I')] } : undefined,
-    told: 'database_unavailable',
+    name: 'BEGIN fails on every attempt',
+    script: ({ kind, occurrence }) =>
+      kind === 'begin' && occurrence < 2
+        ? { bytes: [errorResponse('53200'), ready('I')] }
+        : undefined,
+    expected: 'database_unavailable',
     connection: 'replaced'
   },
 
-  // before the end
+  // Before COMMIT
   {
     name: 'an operation fails',
     script: at('operation', () => ({ bytes: [errorResponse('23505'), ready('E')] })),
-    told: 'failed at 0 23505',
+    expected: 'failed at 0 23505',
     connection: 'kept'
   },
   {
-    name: "FATAL in the place of the session's answer",
+    name: 'FATAL instead of the response to the session statement',
     script: at('session', () => ({ bytes: [fatal], then: 'close' })),
-    told: 'failed at session 08006',
+    expected: 'failed at session 08006',
     connection: 'replaced'
   },
   {
-    name: 'FATAL between answers',
+    name: 'FATAL between two responses',
     script: at('operation', () => ({ bytes: [fatal], then: 'close' }), 1),
-    told: 'failed at 1 08006',
+    expected: 'failed at 1 08006',
     connection: 'replaced'
   },
   {
-    name: 'FATAL behind half an answer',
+    name: 'FATAL after half a response',
     script: at(
       'operation',
-      ({ answer }) => ({ bytes: [...answer.slice(0, -3), fatal], then: 'reset' }),
+      ({ response }) => ({ bytes: [...response.slice(0, -3), fatal], then: 'reset' }),
       1
     ),
-    told: 'failed at 1 08006',
+    expected: 'failed at 1 08006',
     connection: 'replaced'
   },
   {
-    name: 'half an answer, then the end; rolled back',
+    name: 'the connection closes within a response; rolled back',
     script: all(
       at(
         'operation',
-        ({ answer }) => ({ bytes: [Buffer.concat(answer).subarray(0, 20)], then: 'close' })
+        ({ response }) => ({ bytes: [Buffer.concat(response).subarray(0, 20)], then: 'close' })
       ),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: 'failed at 0 08006',
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'half an answer, then the end; committed',
+    name: 'the connection closes within a response; committed',
     script: all(
       at(
         'operation',
-        ({ answer }) => ({ bytes: [Buffer.concat(answer).subarray(0, 20)], then: 'close' })
+        ({ response }) => ({ bytes: [Buffer.concat(response).subarray(0, 20)], then: 'close' })
       ),
-      status('committed')
+      lookupReply('committed')
     ),
-    told: 'rows lost',
+    expected: 'rows lost',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'half an answer, then the end; committed, but the server has crashed since',
+    name: 'the connection closes within a response; committed, but the server has crashed since',
     script: all(
       at(
         'operation',
-        ({ answer }) => ({ bytes: [Buffer.concat(answer).subarray(0, 20)], then: 'close' })
+        ({ response }) => ({ bytes: [Buffer.concat(response).subarray(0, 20)], then: 'close' })
       ),
-      status('committed', 'f')
+      lookupReply('committed', 'f')
     ),
-    told: 'unknown',
+    expected: 'unknown',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'half an answer, then the end; first it still runs',
+    name: 'the connection closes within a response; at first the transaction is in progress',
     script: all(
       at(
         'operation',
-        ({ answer }) => ({ bytes: [Buffer.concat(answer).subarray(0, 20)], then: 'close' })
+        ({ response }) => ({ bytes: [Buffer.concat(response).subarray(0, 20)], then: 'close' })
       ),
-      turn => turn.time === 0 ? status('in progress')(turn) : undefined,
-      status('aborted')
+      exchange => exchange.occurrence === 0 ? lookupReply('in progress')(exchange) : undefined,
+      lookupReply('aborted')
     ),
-    told: 'failed at 0 08006',
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 2
+    lookups: 2
   },
   {
-    name: "the end in the place of the session's answer",
+    name: 'the connection closes instead of the response to the session statement',
     script: at('session', () => ({ bytes: [], then: 'close' })),
-    told: 'unknown',
+    expected: 'unknown',
     connection: 'replaced'
   },
 
   // COMMIT
   {
-    name: "FATAL in the place of COMMIT's answer; rolled back",
-    script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), status('aborted')),
-    told: 'failed at commit 08006',
+    name: 'FATAL instead of the response to COMMIT; rolled back',
+    script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), lookupReply('aborted')),
+    expected: 'failed at commit 08006',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: "FATAL in the place of COMMIT's answer; committed",
-    script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), status('committed')),
-    told: COMMITTED,
+    name: 'FATAL instead of the response to COMMIT; committed',
+    script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), lookupReply('committed')),
+    expected: COMMITTED,
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: "FATAL behind the first half of COMMIT's answer; committed",
+    name: 'FATAL after the first half of the response to COMMIT; committed',
     script: all(
       at('commit', () => ({ bytes: [complete('COMMIT'), fatal], then: 'close' })),
-      status('committed')
+      lookupReply('committed')
     ),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: "FATAL behind COMMIT's answer",
-    script: at('commit', ({ answer }) => ({ bytes: [...answer, fatal], then: 'close' })),
-    told: COMMITTED,
+    name: 'FATAL after the response to COMMIT',
+    script: at('commit', ({ response }) => ({ bytes: [...response, fatal], then: 'close' })),
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: "the end right behind COMMIT's answer",
-    script: at('commit', ({ answer }) => ({ bytes: answer, then: 'close' })),
-    told: COMMITTED,
+    name: 'the connection closes after the response to COMMIT',
+    script: at('commit', ({ response }) => ({ bytes: response, then: 'close' })),
+    expected: COMMITTED,
     connection: 'replaced'
   },
-  { name: 'all answers in one piece', script: inOnePiece(), told: COMMITTED, connection: 'kept' },
   {
-    name: 'all answers in one piece, and the end right behind it',
+    name: 'all responses in one write',
+    script: inOnePiece(),
+    expected: COMMITTED,
+    connection: 'kept'
+  },
+  {
+    name: 'all responses in one write, then the connection closes',
     script: onFirst(inOnePiece('close')),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
     name: 'COMMIT fails',
     script: at('commit', () => ({ bytes: [errorResponse('23503'), ready('I')] })),
-    told: 'failed at commit 23503',
+    expected: 'failed at commit 23503',
     connection: 'kept'
   },
   {
-    name: 'COMMIT answers ROLLBACK, and nothing had failed; rolled back',
+    name: 'COMMIT returns ROLLBACK although nothing failed; rolled back',
     script: all(
       at('commit', () => ({ bytes: [complete('ROLLBACK'), ready('T')] })),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: /^failed at commit /,
+    expected: /^failed at commit /,
     connection: 'kept',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'COMMIT answers something else; committed',
+    name: 'COMMIT returns another tag; committed',
     script: all(
       at('commit', () => ({ bytes: [complete('SELECT 1'), ready('T')] })),
-      status('committed')
+      lookupReply('committed')
     ),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'kept',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'an operation fails, and COMMIT answers COMMIT; committed',
+    name: 'an operation fails, but COMMIT returns COMMIT; committed',
     script: all(
       at('operation', () => ({ bytes: [errorResponse('23505'), ready('T')] })),
-      status('committed')
+      lookupReply('committed')
     ),
-    told: 'rows lost',
+    expected: 'rows lost',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'COMMIT is never answered; committed',
-    script: all(at('commit', () => ({ bytes: [], then: 'silence' })), status('committed')),
-    told: COMMITTED,
+    name: 'no response to COMMIT; committed',
+    script: all(at('commit', () => ({ bytes: [], then: 'silence' })), lookupReply('committed')),
+    expected: COMMITTED,
     connection: 'replaced',
-    inquiries: 1,
+    lookups: 1,
     deadlineMs: 4000
   },
   {
-    name: 'COMMIT is never answered; rolled back',
-    script: all(at('commit', () => ({ bytes: [], then: 'silence' })), status('aborted')),
-    told: 'failed at commit deadline_exceeded',
+    name: 'no response to COMMIT; rolled back',
+    script: all(at('commit', () => ({ bytes: [], then: 'silence' })), lookupReply('aborted')),
+    expected: 'failed at commit deadline_exceeded',
     connection: 'replaced',
-    inquiries: 1,
+    lookups: 1,
     deadlineMs: 4000
   },
   {
-    name: 'COMMIT is never answered, nor any question',
-    script: turn =>
-      turn.kind === 'commit' && turn.time === 0
+    name: 'no response to COMMIT or to a lookup',
+    script: exchange =>
+      exchange.kind === 'commit' && exchange.occurrence === 0
         ? { bytes: [], then: 'silence' }
-        : turn.kind === 'inquiry'
+        : exchange.kind === 'lookup'
           ? { bytes: [], then: 'silence' }
           : undefined,
-    told: 'unknown',
+    expected: 'unknown',
     connection: 'replaced',
-    inquiries: 1,
+    lookups: 1,
     deadlineMs: 4000
   },
 
-  // behind COMMIT
+  // After COMMIT
   {
     name: 'the reset fails',
     script: at('reset', () => ({ bytes: [errorResponse('42501'), ready('E')] })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: "FATAL in the place of the reset's answer",
+    name: 'FATAL instead of the response to the reset',
     script: at('reset', () => ({ bytes: [fatal], then: 'close' })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: 'the last COMMIT is not answered',
+    name: 'no response to the last COMMIT',
     script: at('end', () => ({ bytes: [], then: 'close' })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: 'the last COMMIT is refused',
+    name: 'the last COMMIT fails',
     script: at('end', () => ({ bytes: [errorResponse('57014'), ready('I')] })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
-    name: 'the last COMMIT is refused, and its transaction is still there',
+    name: 'the last COMMIT fails and its transaction stays open',
     script: at('end', () => ({ bytes: [errorResponse('57014'), ready('E')] })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
     name: 'FATAL while idle',
-    script: at('end', ({ answer }) => ({ bytes: [...answer, fatal], then: 'close' })),
-    told: COMMITTED,
+    script: at('end', ({ response }) => ({ bytes: [...response, fatal], then: 'close' })),
+    expected: COMMITTED,
     connection: 'replaced'
   },
   {
     name: 'an ERROR while idle',
-    script: at('end', ({ answer }) => ({ bytes: [...answer, errorResponse('XX000')] })),
-    told: COMMITTED,
+    script: at('end', ({ response }) => ({ bytes: [...response, errorResponse('XX000')] })),
+    expected: COMMITTED,
     connection: 'kept'
   },
 
-  // between everything
+  // Unusual but valid messages
   {
-    name: 'notices, settings and notifications between everything',
+    name: 'notices, settings and notifications between all messages',
     script: between(notice, parameterStatus('TimeZone', 'UTC'), notification('channel', 'payload')),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'kept'
   },
   {
-    name: 'every byte by itself',
-    script: ({ answer }) => ({ bytes: answer, pieces: true }),
-    told: COMMITTED,
+    name: 'every byte in a separate write',
+    script: ({ response }) => ({ bytes: response, pieces: true }),
+    expected: COMMITTED,
     connection: 'kept'
   },
   {
     name: 'a row of 8 MB',
-    script: at('operation', ({ answer }) => ({
-      bytes: answer.map(bytes =>
+    script: at('operation', ({ response }) => ({
+      bytes: response.map(bytes =>
         bytes[0] === 0x44 ? dataRow([Buffer.alloc(8_000_000, 'x')]) : bytes
       )
     })),
-    told: 'committed 8000000 bytes [1]',
+    expected: 'committed 8000000 bytes [1]',
     connection: 'kept'
   },
   {
-    name: "an error behind ReadyForQuery, which is none of the next operation's; committed",
+    name: 'an error after ReadyForQuery that does not belong to the next operation; committed',
     script: all(
-      at('operation', ({ answer }) => ({ bytes: [...answer, errorResponse('XX000')] })),
-      status('committed')
+      at('operation', ({ response }) => ({ bytes: [...response, errorResponse('XX000')] })),
+      lookupReply('committed')
     ),
-    told: /^(rows lost|unknown|committed \[0\] \[1\])$/,
+    expected: /^(rows lost|unknown|committed \[0\] \[1\])$/,
     connection: 'replaced'
   },
 
-  // what no server says
+  // Invalid messages
   {
     name: 'a message of an unknown type',
-    script: at('operation', ({ answer }) => ({ bytes: [message('~', 'what'), ...answer] })),
-    told: COMMITTED,
+    script: at('operation', ({ response }) => ({ bytes: [message('~', 'what'), ...response] })),
+    expected: COMMITTED,
     connection: 'kept',
     printed: 'Postgres.js : Unknown Message: 126'
   },
   {
-    name: 'a message of 2 GiB that does not come; committed',
+    name: 'a message announces 2 GiB and is incomplete; committed',
     script: all(
-      at('operation', ({ answer }) => ({ bytes: [message('D', 'x', 2 ** 31), ...answer] })),
-      status('committed')
+      at('operation', ({ response }) => ({ bytes: [message('D', 'x', 2 ** 31), ...response] })),
+      lookupReply('committed')
     ),
-    told: 'rows lost',
+    expected: 'rows lost',
     connection: 'replaced',
-    inquiries: 1,
+    lookups: 1,
     deadlineMs: 4000
   },
   {
     name: 'a message of length 0; rolled back',
     script: all(
       at('operation', () => ({ bytes: [message('D', '', 0)], then: 'close' })),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: 'failed at 0 08006',
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'HTTP; rolled back',
+    name: 'an HTTP response; rolled back',
     script: all(
       at(
         'operation',
         () => ({ bytes: [Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')], then: 'close' })
       ),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: 'failed at 0 08006',
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'zeros; rolled back',
-    script: all(at('operation', () => ({ bytes: zeros, then: 'close' })), status('aborted')),
-    told: 'failed at 0 08006',
+    name: 'zero bytes; rolled back',
+    script: all(at('operation', () => ({ bytes: zeros, then: 'close' })), lookupReply('aborted')),
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 1,
+    lookups: 1,
     printed: ZERO_PRINTED
   },
   {
-    name: 'noise; rolled back',
+    name: 'random bytes; rolled back',
     script: all(
       at('operation', () => ({
         bytes: [Buffer.from(Array.from({ length: 500 }, (_, i) => (i * 7919 + (i >> 3)) % 256))],
         then: 'close'
       })),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: 'failed at 0 08006',
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
   {
     name: 'no row; rolled back',
     script: all(
-      at('operation', ({ answer }) => ({ bytes: answer.filter(bytes => bytes[0] !== 0x44) })),
-      status('aborted')
+      at('operation', ({ response }) => ({ bytes: response.filter(bytes => bytes[0] !== 0x44) })),
+      lookupReply('aborted')
     ),
-    told: /^failed at [01] 08006$/,
+    expected: /^failed at [01] 08006$/,
     connection: 'replaced'
   },
   {
     name: 'a row without columns; rolled back',
     script: all(
-      at('operation', ({ answer }) => ({
-        bytes: answer.map(bytes => bytes[0] === 0x44 ? dataRow([]) : bytes)
+      at('operation', ({ response }) => ({
+        bytes: response.map(bytes => bytes[0] === 0x44 ? dataRow([]) : bytes)
       })),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: /^failed at [01] 08006$/,
+    expected: /^failed at [01] 08006$/,
     connection: 'replaced'
   },
   {
-    name: 'a session that answers no row',
+    name: 'the session statement returns no row',
     script: all(
-      at('session', ({ answer }) => ({ bytes: answer.filter(bytes => bytes[0] !== 0x44) })),
-      status('aborted')
+      at('session', ({ response }) => ({ bytes: response.filter(bytes => bytes[0] !== 0x44) })),
+      lookupReply('aborted')
     ),
-    told: 'unknown',
+    expected: 'unknown',
     connection: 'replaced'
   },
   {
     name: 'an empty query; rolled back',
     script: all(
       at('operation', () => ({ bytes: [parseComplete, bindComplete, message('I'), ready('T')] })),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: /^failed at [01] 08006$/,
+    expected: /^failed at [01] 08006$/,
     connection: 'replaced'
   },
   {
-    name: 'COPY in the place of rows; rolled back',
+    name: 'COPY instead of rows; rolled back',
     script: all(
       at('operation', () => ({ bytes: [message('G', Buffer.from([0, 0, 0]))], then: 'close' })),
-      status('aborted')
+      lookupReply('aborted')
     ),
-    told: 'failed at 0 08006',
+    expected: 'failed at 0 08006',
     connection: 'replaced',
-    inquiries: 1
+    lookups: 1
   },
 
   // ReadyForQuery
   {
-    name: 'not in a transaction behind BEGIN',
+    name: 'status idle after BEGIN',
     script: at('begin', () => ({ bytes: [complete('BEGIN'), ready('I')] })),
-    told: COMMITTED,
+    expected: COMMITTED,
     connection: 'kept'
   },
   {
-    name: 'not in a transaction behind an operation',
-    script: at('operation', ({ answer }) => ({ bytes: [...answer.slice(0, -1), ready('I')] })),
-    told: COMMITTED,
+    name: 'status idle after an operation',
+    script: at('operation', ({ response }) => ({ bytes: [...response.slice(0, -1), ready('I')] })),
+    expected: COMMITTED,
     connection: 'kept'
   },
   {
-    name: 'a transaction that failed behind an operation that did not; rolled back',
+    name: 'status failed after an operation that succeeded; rolled back',
     script: all(
-      at('operation', ({ answer }) => ({ bytes: [...answer.slice(0, -1), ready('E')] }), 1),
-      status('aborted')
+      at('operation', ({ response }) => ({ bytes: [...response.slice(0, -1), ready('E')] }), 1),
+      lookupReply('aborted')
     ),
-    told: 'failed at commit 08006',
+    expected: 'failed at commit 08006',
     connection: 'kept',
-    inquiries: 1
+    lookups: 1
   },
   {
-    name: 'no ReadyForQuery behind an operation; rolled back',
+    name: 'no ReadyForQuery after an operation; rolled back',
     script: all(
-      at('operation', ({ answer }) => ({ bytes: answer.slice(0, -1), then: 'silence' }), 1),
-      status('aborted')
+      at('operation', ({ response }) => ({ bytes: response.slice(0, -1), then: 'silence' }), 1),
+      lookupReply('aborted')
     ),
-    told: 'failed at 1 deadline_exceeded',
+    expected: 'failed at 1 deadline_exceeded',
     connection: 'replaced',
-    inquiries: 1,
+    lookups: 1,
     deadlineMs: 4000
   },
   {
-    name: 'a ReadyForQuery too many',
+    name: 'an additional ReadyForQuery',
     script: all(
-      at('operation', ({ answer }) => ({ bytes: [...answer, ready('T')] })),
-      status('committed')
+      at('operation', ({ response }) => ({ bytes: [...response, ready('T')] })),
+      lookupReply('committed')
     ),
-    told: /^(rows lost|unknown|committed \[0\] \[1\])$/,
+    expected: /^(rows lost|unknown|committed \[0\] \[1\])$/,
     connection: 'replaced',
     deadlineMs: 4000
   }
 ]
 
 /**
- * Keeps off the console what postgres.js writes there about a message that it does not know. The
- * result checks that it wrote this line, as often as it likes, and no other. Without a line nothing
- * is kept off.
+ * Captures what postgres.js prints about an unknown message. The result asserts that it printed
+ * this line, any number of times, and no other. Without a line nothing is captured.
  */
-function hearConsole (t: Test, line: string | undefined): () => void {
+function captureConsole (t: Test, line: string | undefined): () => void {
   if (line === undefined) return () => {}
   const written = t.capture(console, 'error')
   return () => t.same([...new Set(written().map(({ args }) => args.join(' ')))], [line])
 }
 
-for (const { name, script, told, connection, inquiries = 0, deadlineMs = 5000, printed } of cases) {
+for (const { name, script, expected, connection, ...row } of cases) {
   t.test(name, async t => {
-    const checkConsole = hearConsole(t, printed)
+    const { lookups = 0, deadlineMs = 5000, printed } = row
+    const checkConsole = captureConsole(t, printed)
     const { fake, engine } = await useScene(t)
     fake.script = script
     const started = performance.now()
-    const answer = await tell(engine.run(operations, deadlineMs))
-    told instanceof RegExp ? t.match(answer, told) : t.equal(answer, told)
+    const outcome = await describe(engine.run(operations, deadlineMs))
+    expected instanceof RegExp ? t.match(outcome, expected) : t.equal(outcome, expected)
     t.ok(performance.now() - started < deadlineMs + 5000, 'answered within the deadline')
-    const asked = fake.turns.filter(({ kind }) => kind === 'inquiry').length
-    if (!(told instanceof RegExp)) t.equal(asked, inquiries, 'questions what became of it')
-    const odd = fake.turns.find(({ kind }) => kind === 'begin')?.connection
-    // The batch is answered before its connection is done with it.
+    const lookupCount = fake.exchanges.filter(({ kind }) => kind === 'lookup').length
+    if (!(expected instanceof RegExp)) t.equal(lookupCount, lookups, 'number of status lookups')
+    const first = fake.exchanges.find(({ kind }) => kind === 'begin')?.connection
+    // The batch is answered before its connection is released.
     await until(() => engine.pool.count().busy === 0)
     fake.script = () => undefined
-    t.equal(await tell(engine.run(operations)), COMMITTED, 'the next batch is served')
-    const next = fake.turns.findLast(({ kind }) => kind === 'begin')?.connection
+    t.equal(await describe(engine.run(operations)), COMMITTED, 'the next batch is served')
+    const next = fake.exchanges.findLast(({ kind }) => kind === 'begin')?.connection
     connection === 'kept'
-      ? t.equal(next, odd, 'on the same connection')
-      : t.not(next, odd, 'on another connection')
-    // One for batches, and two for questions.
+      ? t.equal(next, first, 'on the same connection')
+      : t.not(next, first, 'on another connection')
+    // One connection for batches and two for lookups.
     await until(() => engine.pool.count().busy === 0 && fake.open() <= 3)
-    t.same(engine.pool.count(), { busy: 0, idle: 1, waiting: 0 }, 'the pool is whole')
+    t.same(engine.pool.count(), { busy: 0, idle: 1, waiting: 0 }, 'the pool is complete')
     checkConsole()
   })
 }
 
-t.test('with a key, when the connection is lost', async t => {
+t.test('a batch with a key whose connection is lost', async t => {
   const key: Key = {
     principal: '00',
     text: 'k',
@@ -654,7 +664,7 @@ t.test('with a key, when the connection is lost', async t => {
           ]
         }
       : undefined
-  const living: Script = at(
+  const stillRunning: Script = at(
     'terminate',
     () => ({ bytes: [rowDescription(['ended']), dataRow(['t']), complete('SELECT 1'), ready('I')] })
   )
@@ -662,123 +672,129 @@ t.test('with a key, when the connection is lost', async t => {
     {
       readonly name: string,
       readonly script: Script,
-      readonly told: string,
-      readonly flights: number,
-      readonly ended: number
+      readonly expected: string,
+      readonly attempts: number,
+      readonly terminations: number
     }
   > = [
-    { name: 'nothing is lost', script: () => undefined, told: COMMITTED, flights: 1, ended: 0 },
     {
-      name: 'at the claim; there is no answer',
+      name: 'no connection is lost',
+      script: () => undefined,
+      expected: COMMITTED,
+      attempts: 1,
+      terminations: 0
+    },
+    {
+      name: 'at the claim; no response is stored',
       script: lost('claim'),
-      told: COMMITTED,
-      flights: 2,
-      ended: 1
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 1
     },
     {
-      name: 'at an operation; there is no answer',
+      name: 'at an operation; no response is stored',
       script: lost('operation'),
-      told: COMMITTED,
-      flights: 2,
-      ended: 1
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 1
     },
     {
-      name: 'at the storing; there is no answer',
+      name: 'while storing the response; no response is stored',
       script: lost('store'),
-      told: COMMITTED,
-      flights: 2,
-      ended: 1
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 1
     },
     {
-      name: 'at COMMIT; there is no answer',
+      name: 'at COMMIT; no response is stored',
       script: lost('commit'),
-      told: COMMITTED,
-      flights: 2,
-      ended: 1
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 1
     },
     {
-      name: 'at COMMIT; the answer is there',
+      name: 'at COMMIT; the response is stored',
       script: all(lost('commit'), stored),
-      told: 'committed [7] [8]',
-      flights: 1,
-      ended: 1
+      expected: 'committed [7] [8]',
+      attempts: 1,
+      terminations: 1
     },
     {
-      name: 'FATAL before the end',
+      name: 'FATAL at an operation',
       script: at('operation', () => ({ bytes: [fatal], then: 'close' })),
-      told: COMMITTED,
-      flights: 2,
-      ended: 0
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 0
     },
     {
-      name: 'FATAL at COMMIT; the answer is there',
+      name: 'FATAL at COMMIT; the response is stored',
       script: all(at('commit', () => ({ bytes: [fatal], then: 'close' })), stored),
-      told: 'committed [7] [8]',
-      flights: 1,
-      ended: 1
+      expected: 'committed [7] [8]',
+      attempts: 1,
+      terminations: 1
     },
     {
-      name: 'the process takes its time to end',
-      script: all(lost('commit'), living, stored),
-      told: 'committed [7] [8]',
-      flights: 1,
-      ended: 2
+      name: 'the backend does not exit at once',
+      script: all(lost('commit'), stillRunning, stored),
+      expected: 'committed [7] [8]',
+      attempts: 1,
+      terminations: 2
     },
     {
-      name: 'COMMIT answers ROLLBACK',
+      name: 'COMMIT returns ROLLBACK',
       script: at('commit', () => ({ bytes: [complete('ROLLBACK'), ready('T')] })),
-      told: COMMITTED,
-      flights: 2,
-      ended: 1
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 1
     },
     {
-      name: 'twice',
-      script: ({ kind, time }) =>
-        kind === 'commit' && time < 2 ? { bytes: [], then: 'close' } : undefined,
-      told: 'failed at commit 08006',
-      flights: 2,
-      ended: 2
+      name: 'on both attempts',
+      script: ({ kind, occurrence }) =>
+        kind === 'commit' && occurrence < 2 ? { bytes: [], then: 'close' } : undefined,
+      expected: 'failed at commit 08006',
+      attempts: 2,
+      terminations: 2
     },
     {
-      name: 'and who is asked is silent',
+      name: 'and the lookup gets no response',
       script: all(
         lost('commit'),
         ({ kind }) => kind === 'wait' ? { bytes: [], then: 'silence' } : undefined
       ),
-      told: 'unknown',
-      flights: 1,
-      ended: 1
+      expected: 'unknown',
+      attempts: 1,
+      terminations: 1
     },
     {
-      name: 'and who is asked is lost as well',
+      name: 'and the connection of the lookup is lost too',
       script: all(lost('commit'), at('wait', () => ({ bytes: [fatal], then: 'close' })), stored),
-      told: 'committed [7] [8]',
-      flights: 1,
-      ended: 2
+      expected: 'committed [7] [8]',
+      attempts: 1,
+      terminations: 2
     }
   ]
-  for (const { name, script, told, flights, ended } of rows) {
+  for (const { name, script, expected, attempts, terminations } of rows) {
     await t.test(name, async t => {
       const { fake, engine } = await useScene(t)
       fake.script = script
-      const answer = await tell(
+      const outcome = await describe(
         executeBatch(engine.pool, { ...plainBatch(operations), key }, {
           deadline: performance.now() + 5000
         })
       )
-      t.equal(answer, told)
+      t.equal(outcome, expected)
       const count = (wanted: Kind): number =>
-        fake.turns.filter(({ kind }) => kind === wanted).length
-      t.equal(count('begin'), flights, 'flights')
-      t.ok(count('terminate') >= ended, 'the process of the lost connection is ended')
+        fake.exchanges.filter(({ kind }) => kind === wanted).length
+      t.equal(count('begin'), attempts, 'attempts')
+      t.ok(count('terminate') >= terminations, 'the backend of the lost connection is terminated')
       await until(() => engine.pool.count().busy === 0)
       fake.script = () => undefined
-      t.equal(await tell(engine.run(operations)), COMMITTED, 'the next batch is served')
+      t.equal(await describe(engine.run(operations)), COMMITTED, 'the next batch is served')
     })
   }
 })
 
-t.test('start-up', async t => {
+t.test('connection startup', async t => {
   type Row = readonly [name: string, reply: Reply, reason: RegExp, printed?: string]
   const rows: readonly Row[] = [
     ['57P03, the server is starting', {
@@ -795,40 +811,40 @@ t.test('start-up', async t => {
       then: 'close'
     }, /too many clients/],
     [
-      'the end behind authentication',
+      'the connection closes after authentication',
       { bytes: [authenticationOk], then: 'close' },
       /closed the connection/
     ],
-    ['the end at once', { bytes: [], then: 'close' }, /closed the connection/],
-    ['a RST at once', { bytes: [], then: 'reset' }, /ECONNRESET|closed the connection/],
+    ['the connection closes at once', { bytes: [], then: 'close' }, /closed the connection/],
+    ['RST at once', { bytes: [], then: 'reset' }, /ECONNRESET|closed the connection/],
     [
-      'an authentication that is unknown',
+      'an unknown authentication method',
       { bytes: [message('R', Buffer.from([0, 0, 0, 99]))], then: 'silence' },
       /./,
       'Postgres.js : Unknown Auth: 99'
     ],
-    ['silence', { bytes: [], then: 'silence' }, /no session within 1000 ms/],
+    ['no response', { bytes: [], then: 'silence' }, /no session within 1000 ms/],
     [
-      'HTTP',
+      'an HTTP response',
       { bytes: [Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')], then: 'silence' },
       /no session within 1000 ms/
     ],
-    ['zeros', { bytes: zeros, then: 'close' }, /./, ZERO_PRINTED],
-    ['a later protocol', {
+    ['zero bytes', { bytes: zeros, then: 'close' }, /./, ZERO_PRINTED],
+    ['negotiation of another protocol version', {
       bytes: [message('v', Buffer.from([0, 3, 0, 2, 0, 0, 0, 0]))],
       then: 'silence'
     }, /./]
   ]
   for (const [name, reply, reason, printed] of rows) {
     await t.test(name, async t => {
-      const checkConsole = hearConsole(t, printed)
+      const checkConsole = captureConsole(t, printed)
       const fake = await useFakePostgres(t)
       const engine = useEngine(t, `${fake.url}?connect_timeout=1`, { queueTimeoutMs: 3000 })
       fake.script = ({ kind }) => kind === 'startup' ? reply : undefined
-      t.equal(await tell(engine.run(operations)), 'database_unavailable')
+      t.equal(await describe(engine.run(operations)), 'database_unavailable')
       t.match((engine.openFailures[0] as Error).message, reason)
       fake.script = () => undefined
-      t.equal(await tell(engine.run(operations)), COMMITTED, 'the next batch is served')
+      t.equal(await describe(engine.run(operations)), COMMITTED, 'the next batch is served')
       await until(() => engine.pool.count().busy === 0 && fake.open() === 1)
       checkConsole()
     })

@@ -1,9 +1,7 @@
 /**
- * The server is restarted under light load: how long it takes from the moment that it accepts
- * connections until a batch is served.
- *
- * In charge of: restarts in order and by SIGKILL of the postmaster, and of holding every answer
- * against the table afterwards. Refuses to: count the time that the server itself takes to start.
+ * The restart scenario: restarts PostgreSQL under light load, by a fast shutdown or by SIGKILL of
+ * the postmaster. Measures the time from the server accepting connections to the next 200; the
+ * start of the server itself does not count. Afterwards compares every response with the table.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
@@ -27,72 +25,70 @@ const schema = `
   create table kept (id int);
   grant all on all tables in schema public to ${ROLE};`
 
-type How = 'stop' | 'kill'
+type StopMode = 'stop' | 'kill'
 
 export const restart: Scenario = {
   name: 'restart',
-  run: ({ long, random, say }) =>
+  run: ({ long, random, log }) =>
     onStage(async stage => {
       const server = await useServer(stage, { schema })
       const service = await useServiceProcess(stage, server.loginUrl)
       const load = startLoad(service)
-      const times: Record<How, number[]> = { stop: [], kill: [] }
-      for (
-        const how of Array.from({ length: long ? 10 : 1 }, (): How[] => ['stop', 'kill']).flat()
-      ) {
+      const times: Record<StopMode, number[]> = { stop: [], kill: [] }
+      const rounds = Array.from({ length: long ? 10 : 1 }, (): StopMode[] => ['stop', 'kill'])
+      for (const mode of rounds.flat()) {
         await load.served(performance.now())
-        // Connections may be at any point of a batch.
+        // A random delay, so that connections are at any point of a batch.
         await delay(random() * 100)
-        await end(server, how)
-        const [up] = await Promise.all([accepts(server), server.start()])
-        const back = await load.served(up)
-        times[how].push(back - up)
-        say(`${how}: ${(back - up).toFixed(0)} ms`)
+        await stopServer(server, mode)
+        const [up] = await Promise.all([waitUntilAccepting(server), server.start()])
+        const recoveryMs = await load.served(up) - up
+        times[mode].push(recoveryMs)
+        log(`${mode}: ${recoveryMs.toFixed(0)} ms`)
       }
-      const answers = await load.stop()
-      const kept = (await server.sql`select id, count(*)::int as times from kept group by id`).map((
-        { id, times }
-      ) => [id as number, times as number] as const)
-      const there = new Map(kept)
-      const wrong = [...answers].filter(([id, { status, text }]) =>
+      const responses = await load.stop()
+      const rows = await server.sql<Array<{ id: number, times: number }>>`
+        select id, count(*)::int as times from kept group by id`
+      const applied = new Map(rows.map(({ id, times }) => [id, times]))
+      const wrong = [...responses].filter(([id, { status, text }]) =>
         status === 200
-          ? there.get(id) !== 1
-          : !text.includes('"committed":"unknown"') && there.has(id)
+          ? applied.get(id) !== 1
+          : !text.includes('"committed":"unknown"') && applied.has(id)
       )
       return [
-        ...(['stop', 'kill'] as const).flatMap((how): readonly Figure[] => [
+        ...(['stop', 'kill'] as const).flatMap((mode): readonly Figure[] => [
           {
-            name: `restarts (${how})`,
-            value: times[how].length,
+            name: `restarts (${mode})`,
+            value: times[mode].length,
             unit: '',
             goal: { atLeast: long ? 10 : 1 },
             promises: [11]
           },
           {
-            name: `from the server's first answer to the first 200, median (${how})`,
-            value: quantile(times[how], 0.5),
+            name: `time from the server's first response to the first 200, median (${mode})`,
+            value: quantile(times[mode], 0.5),
             unit: 'ms',
             promises: [11]
           },
           {
-            name: `from the server's first answer to the first 200, longest (${how})`,
-            value: Math.max(...times[how]),
+            name: `time from the server's first response to the first 200, longest (${mode})`,
+            value: Math.max(...times[mode]),
             unit: 'ms',
             goal: { atMost: 1000 },
             promises: [11]
           }
         ]),
-        { name: 'batches', value: answers.size, unit: '', promises: [11] },
+        { name: 'batches', value: responses.size, unit: '', promises: [11] },
         {
-          name: 'answers that were not true',
+          name: 'batches reported wrong',
           value: wrong.length,
           unit: '',
           goal: { exactly: 0 },
           promises: [2, 3]
         },
         {
-          name: 'batches that were applied twice',
-          value: kept.filter(([, times]) => times > 1).length,
+          name: 'batches applied twice',
+          value: rows.filter(({ times }) => times > 1).length,
           unit: '',
           goal: { exactly: 0 },
           promises: [1]
@@ -101,35 +97,34 @@ export const restart: Scenario = {
     })
 }
 
-interface Answer {
+interface BatchResponse {
   readonly status: number
   readonly text: string
 }
 
 interface Load {
   /**
-   * Waits for a 200 to a batch that was sent at `since` or later, or was answered then; the time of
-   * it (performance.now).
+   * Waits until a 200 has arrived at `since` or later. Resolves with its time (performance.now).
    */
   served(since: number): Promise<number>
-  stop(): Promise<ReadonlyMap<number, Answer>>
+  stop(): Promise<ReadonlyMap<number, BatchResponse>>
 }
 
-/** A few clients, each with a short pause between its batches, as a quiet service has them. */
+/** Starts a few clients that pause briefly between batches, like a lightly loaded service. */
 function startLoad (service: ServiceProcess): Load {
-  const answers = new Map<number, Answer>()
-  const over = new AbortController()
+  const responses = new Map<number, BatchResponse>()
+  const stopped = new AbortController()
   const authorization = bearer()
   let next = 0
   let last = 0
   const done = Promise.all(Array.from({ length: CLIENTS }, async () => {
     const connection = await openConnection(service.url)
-    while (!over.signal.aborted) {
+    while (!stopped.signal.aborted) {
       const id = next++
-      const { status, text } = await connection.ask(
+      const { status, text } = await connection.send(
         encodeBatch(authorization, [{ id: 'k', op: 'insert', table: 'kept', values: [{ id }] }])
       )
-      answers.set(id, { status, text })
+      responses.set(id, { status, text })
       if (status === 200) last = performance.now()
       await delay(10)
     }
@@ -141,17 +136,17 @@ function startLoad (service: ServiceProcess): Load {
       return last
     },
     async stop () {
-      over.abort()
+      stopped.abort()
       await done
-      return answers
+      return responses
     }
   }
 }
 
-/** Ends the server; resolves when none of its processes is left. */
-async function end ({ server, sql }: OwnServer, how: How): Promise<void> {
+/** Stops the server. Resolves when none of its processes is left. */
+async function stopServer ({ server, sql }: OwnServer, mode: StopMode): Promise<void> {
   const running = server()
-  if (how === 'kill') {
+  if (mode === 'kill') {
     const pids = (await sql`select pid from pg_stat_activity`).map(({ pid }) => pid as number)
     process.kill(running.pid, 'SIGKILL')
     await until(() => !pids.some(isAlive))
@@ -159,13 +154,13 @@ async function end ({ server, sql }: OwnServer, how: How): Promise<void> {
   await running.stop()
 }
 
-/** When the server answered its first client; a time of performance.now(). */
-async function accepts ({ url }: OwnServer): Promise<number> {
+/** Waits until the server answers a query. Resolves with the time (performance.now). */
+async function waitUntilAccepting ({ url }: OwnServer): Promise<number> {
   for (;;) {
     const sql = postgres(url, { max: 1, connect_timeout: 1, fetch_types: false })
-    const answered = await sql`select`.then(() => performance.now(), () => undefined)
+    const accepted = await sql`select`.then(() => performance.now(), () => undefined)
     await sql.end({ timeout: 0 })
-    if (answered !== undefined) return answered
+    if (accepted !== undefined) return accepted
     await delay(2)
   }
 }

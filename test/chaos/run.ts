@@ -1,9 +1,6 @@
 /**
- * `npm run test:chaos [scenario …]`: runs scenarios in their long form and says which goals were
- * reached.
- *
- * In charge of: the seed (SEED=n replays a run), the table, `figures.json`, and exit code 1 when a
- * goal was missed. Refuses to: know what a scenario does.
+ * `npm run test:chaos [scenario …]`: runs the long form of scenarios, prints their figures and
+ * writes `figures.json`. SEED=n replays a run. Exit code 1 if a goal is missed.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -27,16 +24,15 @@ const names = process.argv.slice(2)
 const unknown = names.filter(name => !scenarios.some(scenario => scenario.name === name))
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 
-// Exit, and not just end: what scenarios have started is killed then.
+// process.exit() runs the handlers that kill the processes started by scenarios.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 
 if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
+  const known = scenarios.map(({ name }) => name).join(', ')
   console.error(
     unknown.length > 0
-      ? `no scenario ${unknown.join(', ')}; there are ${
-        scenarios.map(({ name }) => name).join(', ')
-      }`
-      : 'SEED is a whole number'
+      ? `unknown scenario ${unknown.join(', ')} (expected ${known})`
+      : 'SEED must be an integer'
   )
   process.exitCode = 1
 } else {
@@ -45,39 +41,39 @@ if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
 
 async function runAll (chosen: readonly Scenario[]): Promise<void> {
   console.log(`SEED=${seed}`)
-  // Now, for there may be another one when the figures are written.
+  // Read now, because HEAD may have moved when the figures are written.
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
   const figures: Measured[] = []
   for (const { name, run } of chosen) {
     const start = performance.now()
     console.log(`# ${name}`)
-    // Of its own for each: a scenario alone sees the same numbers as among others.
-    const found = await run({
+    // A new sequence for each scenario, so its random numbers do not depend on the others.
+    const measured = await run({
       long: true,
       random: seeded(seed),
-      say: text => console.log(`#   ${text}`)
+      log: text => console.log(`#   ${text}`)
     })
-    figures.push(...found.map(figure => ({ scenario: name, ...figure })))
+    figures.push(...measured.map(figure => ({ scenario: name, ...figure })))
     console.log(
-      `${renderTable(found)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
+      `${renderTable(measured)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
     )
   }
   await write(figures, commit)
   const missed = figures.filter(figure => !isReached(figure))
   console.log(
     missed.length === 0
-      ? 'every goal was reached'
-      : `${missed.length} goals were missed: ${
+      ? 'all goals reached'
+      : `${missed.length} goals missed: ${
         missed.map(({ scenario, name }) => `${scenario}: ${name}`).join('; ')
       }`
   )
   console.log(
-    `SEED=${seed} npm run test:chaos${names.map(name => ` ${name}`).join('')} replays it`
+    `replay with: SEED=${seed} npm run test:chaos${names.map(name => ` ${name}`).join('')}`
   )
   process.exitCode = missed.length === 0 ? 0 : 1
 }
 
-/** What was not run keeps its figures. */
+/** Writes `figures.json`. Scenarios that did not run keep their earlier figures. */
 async function write (figures: readonly Measured[], commit: string): Promise<void> {
   const before = existsSync(file) ? readFigures(readFileSync(file, 'utf8')).figures : []
   const record: FaultRecord = {
@@ -90,8 +86,8 @@ async function write (figures: readonly Measured[], commit: string): Promise<voi
       : (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, ''),
     cores: availableParallelism(),
     figures: scenarios.flatMap(({ name }) => {
-      const own = figures.filter(({ scenario }) => scenario === name)
-      return own.length > 0 ? own : before.filter(({ scenario }) => scenario === name)
+      const current = figures.filter(({ scenario }) => scenario === name)
+      return current.length > 0 ? current : before.filter(({ scenario }) => scenario === name)
     })
   }
   writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`)

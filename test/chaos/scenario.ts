@@ -1,6 +1,6 @@
 /**
- * What a scenario of faults is and what it finds: figures, each with the goal it is held against.
- * In charge of the words alone; `run.ts` runs scenarios, each file of this folder has one.
+ * The types of a chaos scenario and of its figures, each with its goal. `run.ts` runs the
+ * scenarios.
  */
 
 export interface Goal {
@@ -10,51 +10,51 @@ export interface Goal {
 }
 
 /**
- * One measured number. `unit` is `''` for counts; ratios are shown as per cent by whoever prints
- * them (`%`), times in `ms`, memory in `MiB`.
+ * One measured number. `unit` is `''` for counts, `%` for ratios (printed as per cent), `ms` for
+ * times, `MiB` for memory.
  */
 export interface Figure {
   readonly name: string
   readonly value: number
   readonly unit: '' | '%' | 'ms' | 'MiB'
-  /** Absent for a number that only describes the run, e.g. how many batches there were. */
+  /** Absent for numbers that only describe the run, such as the number of batches. */
   readonly goal?: Goal
-  /** Numbers of the promises (test/promises.ts) that this figure speaks of. */
+  /** The promises (test/promises.ts) that this figure supports, by number. */
   readonly promises: readonly number[]
 }
 
-export interface Setting {
-  /** A source of numbers from 0 to 1 that is the same for the same seed. */
+export interface ScenarioOptions {
+  /** Random numbers from 0 to 1, the same for the same seed. */
   readonly random: () => number
   /**
-   * The form that takes minutes, with the figures of the issue; else everything at least once, in
-   * seconds.
+   * True: the long form, which takes minutes. False: the short form with every fault at least once,
+   * which takes seconds.
    */
   readonly long: boolean
-  /** Tells what is going on, one line. */
-  readonly say: (text: string) => void
+  /** Reports the progress, one line. */
+  readonly log: (text: string) => void
 }
 
 export interface Scenario {
   readonly name: string
-  readonly run: (setting: Setting) => Promise<readonly Figure[]>
+  readonly run: (options: ScenarioOptions) => Promise<readonly Figure[]>
 }
 
-/** Whether the figure is what it should be. */
+/** True if the figure reaches its goal or has none. */
 export function isReached ({ value, goal = {} }: Figure): boolean {
   const { atLeast = -Infinity, atMost = Infinity, exactly = value } = goal
   return value >= atLeast && value <= atMost && value === exactly
 }
 
 /**
- * Figures that are the same however busy the machine is: counts. Times and rates are the long
- * form's, on a machine that does nothing else.
+ * Returns the figures that do not depend on the load of the machine. Times and rates are only
+ * checked in the long form, on an idle machine.
  */
 export function counts (figures: readonly Figure[]): readonly Figure[] {
   return figures.filter(({ unit }) => unit === '')
 }
 
-/** Numbers from 0 to 1 by a seed (mulberry32): the same seed, the same faults. */
+/** Returns a generator of random numbers from 0 to 1 (mulberry32). */
 export function seeded (seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -1,9 +1,6 @@
 /**
- * The service as a process that is killed and started again, on the same ports.
- *
- * In charge of: its life, and of noticing when it ends without having been told to, which is the
- * one thing it must never do. Refuses to: end it in a friendly way before the stage is cleared
- * (test/e2e/stop.test.ts does).
+ * Runs the service as a child process that can be killed and restarted on the same ports. Records
+ * every exit that was not requested. A graceful stop is tested in test/e2e/stop.test.ts.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,19 +13,17 @@ import { SECRET } from './own-server.ts'
 export interface RestartableService {
   readonly url: string
   readonly adminUrl: string
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL and resolves when the process has exited. */
   kill(): Promise<void>
-  /** Resolves when it listens. */
+  /** Starts the process and resolves when it listens. */
   start(): Promise<void>
-  /** What it said last, for each time that it ended by itself. */
+  /** The last output of each process that exited without being killed. */
   readonly crashes: readonly string[]
 }
 
 const main = join(import.meta.dirname, '../../src/main.ts')
 
-/**
- * Starts the service for the first time; it ends with the stage, at the latest with this process.
- */
+/** Starts the service. The process is killed at the end of the stage or of this process. */
 export async function useRestartableService (
   stage: Stage,
   databaseUrl: string,
@@ -45,12 +40,12 @@ export async function useRestartableService (
   }
   const crashes: string[] = []
   let running:
-    | { readonly child: ChildProcess, readonly ended: Promise<unknown>, wanted: boolean }
+    | { readonly child: ChildProcess, readonly ended: Promise<unknown>, expected: boolean }
     | undefined
 
   const kill = async (): Promise<void> => {
     if (running === undefined) return
-    running.wanted = false
+    running.expected = true
     running.child.kill('SIGKILL')
     await running.ended
   }
@@ -59,27 +54,27 @@ export async function useRestartableService (
       env: { PATH: process.env['PATH'], ...settings },
       stdio: ['ignore', 'pipe', 'pipe']
     })
-    let said = ''
+    let printed = ''
     for (const output of [child.stdout, child.stderr]) {
       output.on('data', (bytes: Buffer) => {
-        said = (said + bytes.toString()).slice(-4000)
+        printed = (printed + bytes.toString()).slice(-4000)
       })
     }
-    const own = { child, wanted: true, ended: once(child, 'close') }
-    running = own
-    own.ended.then(() => {
-      if (own.wanted) crashes.push(`${child.exitCode ?? child.signalCode}: ${said}`)
+    const current = { child, expected: false, ended: once(child, 'close') }
+    running = current
+    current.ended.then(() => {
+      if (!current.expected) crashes.push(`${child.exitCode ?? child.signalCode}: ${printed}`)
     })
     await until(async () => child.exitCode !== null || await accepts(port))
-    if (child.exitCode !== null) throw new Error(`the service did not start: ${said}`)
+    if (child.exitCode !== null) throw new Error(`the service did not start: ${printed}`)
   }
-  const end = (): void => {
+  const killNow = (): void => {
     running?.child.kill('SIGKILL')
   }
-  process.on('exit', end)
+  process.on('exit', killNow)
   stage.teardown(async () => {
     await kill()
-    process.off('exit', end)
+    process.off('exit', killNow)
   })
   await start()
   return {

@@ -1,64 +1,64 @@
 /**
- * Everything is killed while money is moved: sessions, processes of PostgreSQL, PostgreSQL, the
- * service, and clients that go away.
- *
- * In charge of: the stage, the order of things, and what else must hold afterwards: the service is
- * well, nothing is left behind. Refuses to: kill (killers.ts), to send (crowd.ts) or to judge
- * answers (invariants.ts).
+ * The storm scenario: kills database sessions, PostgreSQL backends, the postmaster, the service and
+ * client connections while clients transfer money. Afterwards the audit checks the responses, and
+ * the service must be healthy without leftover connections, sessions or locks.
  */
 import { readFile } from 'node:fs/promises'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { until } from '../support/until.ts'
-import { createAsker, inTime, type Asker } from './asker.ts'
+import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
 import { schema } from './bank.ts'
 import { startCrowd } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
-import { killAll, type Blow, type Kills } from './killers.ts'
+import { killAll, type KillKind, type Kills } from './killers.ts'
 import { readMetric, useServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
-import { seeded, type Figure, type Scenario, type Setting } from './scenario.ts'
+import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 import { useRestartableService, type RestartableService } from './service-process.ts'
 
 interface Form {
   readonly batches: number
-  readonly blows: Readonly<Record<Blow, number>>
+  readonly kills: Readonly<Record<KillKind, number>>
   readonly terminated: number
   readonly keepOneOf: number
-  /** How often the time is taken until a lock of a killed service is free. */
+  /** How often the release of a lock of a killed service is measured. */
   readonly locks: number
 }
 
 const forms: Readonly<Record<'long' | 'short', Form>> = {
   long: {
     batches: 100_000,
-    blows: { backend: 50, postmaster: 18, service: 18, both: 4 },
+    kills: { backend: 50, postmaster: 18, service: 18, both: 4 },
     terminated: 1000,
     keepOneOf: 50,
     locks: 5
   },
   short: {
     batches: 1500,
-    blows: { backend: 2, postmaster: 1, service: 1, both: 1 },
+    kills: { backend: 2, postmaster: 1, service: 1, both: 1 },
     terminated: 20,
     keepOneOf: 10,
     locks: 1
   }
 }
 
-/** More than there are connections and less than may wait: overload is another scenario. */
+/** More than the database connections of the service, but fewer than its queue rejects. */
 const CLIENTS = 24
 
-/** How long what a storm has left may take to end. */
-const CALM_MS = 10_000
+/** How long leftovers of the kills may last. */
+const CLEANUP_MS = 10_000
 
 export const storm: Scenario = {
   name: 'storm',
-  run: setting => onStage(stage => weather(stage, setting))
+  run: options => onStage(stage => runStorm(stage, options))
 }
 
-async function weather (stage: Stage, { long, random, say }: Setting): Promise<readonly Figure[]> {
+async function runStorm (
+  stage: Stage,
+  { long, random, log }: ScenarioOptions
+): Promise<readonly Figure[]> {
   const form = forms[long ? 'long' : 'short']
   const server = await useServer(stage, { schema })
   await migrate(
@@ -67,8 +67,8 @@ async function weather (stage: Stage, { long, random, say }: Setting): Promise<r
     new URL(server.loginUrl).username
   )
   const service = await useRestartableService(stage, server.loginUrl)
-  const asker = createAsker(server.url)
-  stage.teardown(() => asker.close())
+  const client = createQueryClient(server.url)
+  stage.teardown(() => client.close())
 
   const start = performance.now()
   const crowd = startCrowd({
@@ -79,31 +79,31 @@ async function weather (stage: Stage, { long, random, say }: Setting): Promise<r
     random: seeded(random() * 2 ** 32)
   })
   stage.teardown(() => crowd.stop())
-  const tell = (): void =>
-    say(
+  const report = (): void =>
+    log(
       `${crowd.finished()} batches after ${((performance.now() - start) / 1000).toFixed(0)} s: ${
-        JSON.stringify(crowd.told.answers)
+        JSON.stringify(crowd.observed.responses)
       }`
     )
-  const progress = setInterval(tell, 20_000)
+  const progress = setInterval(report, 20_000)
   stage.teardown(() => clearInterval(progress))
   const kills = await killAll({ server, service, crowd }, {
-    blows: form.blows,
+    kills: form.kills,
     batches: form.batches,
     random: seeded(random() * 2 ** 32)
   })
   await crowd.end()
   clearInterval(progress)
-  tell()
+  report()
 
   const poster = createPoster(service.url, 8)
   stage.teardown(() => poster.close())
-  const well = await settleDown(service, asker)
-  const replayed = await replay(poster, crowd.told)
-  const truth = await audit(asker, crowd.told)
-  const lock = await freeLock(service, asker, form.locks)
-  for (const crash of service.crashes) say(`the service ended by itself: ${crash}`)
-  const { told } = crowd
+  const leftovers = await countLeftovers(service, client)
+  const replayed = await replay(poster, crowd.observed)
+  const audited = await audit(client, crowd.observed)
+  const lock = await measureLockRelease(service, client, form.locks)
+  for (const output of service.crashes) log(`the service exited unexpectedly: ${output}`)
+  const { observed } = crowd
   return [
     {
       name: 'batches',
@@ -112,50 +112,50 @@ async function weather (stage: Stage, { long, random, say }: Setting): Promise<r
       goal: { atLeast: form.batches },
       promises: [1]
     },
-    ...describeKills(kills, form, told.gone),
-    ...truth,
+    ...describeKills(kills, form, observed.disconnected),
+    ...audited,
     ...replayed,
     {
       name: 'batches without a key',
-      value: Object.values(told.unkeyed).reduce((sum, count) => sum + count, 0),
+      value: Object.values(observed.unkeyed).reduce((sum, count) => sum + count, 0),
       unit: '',
       promises: [3]
     },
     {
-      name: 'of them answered commit_unknown',
-      value: told.unkeyed['commit_unknown'] ?? 0,
+      name: 'of these, answered commit_unknown',
+      value: observed.unkeyed['commit_unknown'] ?? 0,
       unit: '',
       promises: [3]
     },
     {
-      name: 'of them without an answer',
-      value: told.unkeyed['none'] ?? 0,
+      name: 'of these, without a response',
+      value: observed.unkeyed['none'] ?? 0,
       unit: '',
       promises: [3]
     },
     {
-      name: 'times that the service ended by itself',
+      name: 'unexpected exits of the service',
       value: service.crashes.length,
       unit: '',
       goal: { exactly: 0 },
       promises: [11]
     },
     {
-      name: 'longest time to the first 200 after PostgreSQL takes connections',
+      name: 'longest time from PostgreSQL accepting connections to the next 200',
       value: Math.max(...kills.pauses),
       unit: 'ms',
       goal: { atMost: 1000 },
       promises: [11]
     },
-    ...well,
+    ...leftovers,
     lock
   ]
 }
 
 function describeKills (
-  { terminated, blows }: Kills,
-  { blows: planned, terminated: least }: Form,
-  gone: number
+  { terminated, counts }: Kills,
+  { kills: planned, terminated: minimum }: Form,
+  disconnected: number
 ): readonly Figure[] {
   const killed = (name: string, value: number, atLeast: number): Figure => ({
     name,
@@ -165,45 +165,51 @@ function describeKills (
     promises: [1]
   })
   return [
-    killed('sessions ended by pg_terminate_backend', terminated, least),
-    killed('SIGKILL of a process of PostgreSQL', blows.backend, planned.backend),
+    killed('sessions terminated by pg_terminate_backend', terminated, minimum),
+    killed('SIGKILL of one PostgreSQL backend', counts.backend, planned.backend),
     killed(
-      'SIGKILL of all of PostgreSQL',
-      blows.postmaster + blows.both,
+      'SIGKILL of the postmaster',
+      counts.postmaster + counts.both,
       planned.postmaster + planned.both
     ),
-    killed('SIGKILL of the service', blows.service + blows.both, planned.service + planned.both),
-    killed('requests whose client went away', gone, 1)
+    killed('SIGKILL of the service', counts.service + counts.both, planned.service + planned.both),
+    killed('requests whose client disconnected', disconnected, 1)
   ]
 }
 
-/** The service is well, and nothing of the storm is left: in its pool, in sessions, in locks. */
-async function settleDown (service: RestartableService, asker: Asker): Promise<readonly Figure[]> {
-  const questions = {
+/**
+ * Checks the health of the service and counts leftovers in its pool, the sessions and the locks.
+ * Waits until each count is 0, at most CLEANUP_MS.
+ */
+async function countLeftovers (
+  service: RestartableService,
+  client: QueryClient
+): Promise<readonly Figure[]> {
+  const counters = {
     'connections still busy': () => readMetric(service, 'service_pool_lanes_busy'),
     'sessions idle in a transaction': () =>
       count(
-        asker,
+        client,
         "select count(*)::int from pg_stat_activity where usename = 'oneflight' and state " +
           "like 'idle in transaction%'"
       ),
-    'advisory locks left': () =>
-      count(asker, "select count(*)::int from pg_locks where locktype = 'advisory'"),
-    'requests for the health that were not answered 200': async () =>
+    'advisory locks still held': () =>
+      count(client, "select count(*)::int from pg_locks where locktype = 'advisory'"),
+    'health checks not answered 200': async () =>
       (await fetch(`${service.url}/health`, { headers: { connection: 'close' } })).status === 200
         ? 0
         : 1
   }
   return Promise.all(
-    Object.entries(questions).map(async ([name, ask]): Promise<Figure> => {
-      let value = await ask()
-      // What is left in the end is the figure.
-      await inTime(
+    Object.entries(counters).map(async ([name, read]): Promise<Figure> => {
+      let value = await read()
+      // After the timeout the last value is the figure.
+      await withTimeout(
         until(async () => {
-          value = await ask()
+          value = await read()
           return value === 0
         }),
-        CALM_MS,
+        CLEANUP_MS,
         ''
       ).catch(() => {})
       return { name, value, unit: '', goal: { exactly: 0 }, promises: [13] }
@@ -212,17 +218,17 @@ async function settleDown (service: RestartableService, asker: Asker): Promise<r
 }
 
 /**
- * SIGKILL of the service while a batch of it holds a lock: how long until another can have it, at
- * most.
+ * Kills the service while one of its batches holds a lock. Returns the longest time until the lock
+ * was free.
  */
-async function freeLock (
+async function measureLockRelease (
   service: RestartableService,
-  asker: Asker,
+  client: QueryClient,
   times: number
 ): Promise<Figure> {
   const isFree = async (): Promise<boolean> =>
     await count(
-      asker,
+      client,
       'select count(*)::int from (select from probe for update skip locked) as free'
     ) === 1
   const batch = JSON.stringify([
@@ -238,18 +244,19 @@ async function freeLock (
   let longest = 0
   for (let i = 0; i < times; i++) {
     const poster = createPoster(service.url, 1)
-    const answer = poster.post(batch)
-    await inTime(until(async () => !await isFree()), CALM_MS, 'the batch does not take its lock')
+    const response = poster.post(batch)
+    const isLocked = until(async () => !await isFree())
+    await withTimeout(isLocked, CLEANUP_MS, 'the batch did not take its lock')
     await service.kill()
     const killed = performance.now()
-    await inTime(until(isFree), CALM_MS, 'the lock of a service that was killed stays')
+    await withTimeout(until(isFree), CLEANUP_MS, 'the lock of the killed service was not released')
     longest = Math.max(longest, performance.now() - killed)
-    await answer
+    await response
     poster.close()
     await service.start()
   }
   return {
-    name: 'longest time until a lock of the killed service is free',
+    name: 'longest time until a lock of a killed service is released',
     value: longest,
     unit: 'ms',
     goal: { atMost: 1500 },
@@ -257,7 +264,7 @@ async function freeLock (
   }
 }
 
-async function count (asker: Asker, text: string): Promise<number> {
-  const [row] = await asker.ask(text)
+async function count (client: QueryClient, text: string): Promise<number> {
+  const [row] = await client.query(text)
   return row?.['count'] as number
 }
