@@ -8,7 +8,7 @@ import { pino } from 'pino'
 import postgres from 'postgres'
 import { readConfig } from '../src/config/config.ts'
 import { availableMajors, startPostgres } from '../src/dev/postgres.ts'
-import { signToken } from '../src/dev/token.ts'
+import { signToken } from '../src/auth/sign-token.ts'
 import { startService } from '../src/server/service.ts'
 import { browserProgram, openBrowser, tryBatch } from '../test/support/process/browser.ts'
 

@@ -17,7 +17,7 @@ import {
   startPostgres,
   type Postgres
 } from './dev/postgres.ts'
-import { signToken } from './dev/token.ts'
+import { signToken } from './auth/sign-token.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { migrate } from './postgres/migrate.ts'
 import { startService, type Service } from './server/service.ts'

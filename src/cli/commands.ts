@@ -88,12 +88,28 @@ const run = {
   help
 } as const satisfies Record<string, OptionItem>
 
-/** The options of `oneflight run` that are given. */
-export type RunOptions = {
-  readonly [Name in keyof typeof run]?: typeof run[Name]['type'] extends 'string' ? string : boolean
-}
+const token = {
+  role: { type: 'string', value: '<role>', description: 'Database role, in the role claim' },
+  sub: { type: 'string', value: '<subject>', description: 'Subject: the claim `sub`' },
+  claims: { type: 'string', value: '<json>', description: 'Other claims, as a JSON object' },
+  'expires-in': {
+    type: 'string',
+    value: '<time>',
+    description: 'Time until the token expires, in s, m, h or d',
+    default: '1h'
+  },
+  help
+} as const satisfies Record<string, OptionItem>
 
-export const commands: Readonly<Record<'start' | 'run' | 'check' | 'migrate', CommandItem>> = {
+/** The options that are given. */
+type Given<Items extends Readonly<Record<string, OptionItem>>> = {
+  readonly [Name in keyof Items]?: Items[Name]['type'] extends 'string' ? string : boolean
+}
+export type RunOptions = Given<typeof run>
+export type TokenOptions = Given<typeof token>
+
+type Name = 'start' | 'run' | 'check' | 'token' | 'migrate'
+export const commands: Readonly<Record<Name, CommandItem>> = {
   start: {
     summary: 'Start the service (the default command)',
     operands: '',
@@ -123,6 +139,16 @@ export const commands: Readonly<Record<'start' | 'run' | 'check' | 'migrate', Co
       '`-` reads standard input. DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS, MAX_ROWS and ' +
       'MAX_CONDITIONS set the limits. Whether tables and columns exist is not checked.',
       'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file.'
+    ]
+  },
+  token: {
+    summary: 'Sign a token for development',
+    operands: '',
+    options: token,
+    notes: [
+      'Signs with JWT_SECRET (HS256). JWT_ROLE_CLAIM, JWT_ISS and JWT_AUD are read like the ' +
+      'service reads them. The token goes to standard output, its claims to standard error.',
+      'Exit codes: 0, signed. 2, invalid command line or environment, such as no JWT_SECRET.'
     ]
   },
   migrate: {

@@ -1,13 +1,14 @@
 /**
- * Runs the commands `run` and `check`, `--help` and `--version`. src/cli.ts runs `start` and
- * `migrate`.
+ * Runs the commands `run`, `check` and `token`, `--help` and `--version`. src/cli.ts runs `start`
+ * and `migrate`.
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
-import type { RunOptions } from './commands.ts'
+import type { RunOptions, TokenOptions } from './commands.ts'
 import { renderHelp } from './help.ts'
 import { run } from './run.ts'
 import { visible } from './text.ts'
+import { printToken } from './token.ts'
 import type { CliContext } from './context.ts'
 
 /**
@@ -36,6 +37,9 @@ export async function runCommand (
       case 'check':
         if (operands.length === 0) throw new UsageError('expected a file, or - for standard input')
         return await check(operands, context)
+      case 'token':
+        if (operands.length > 0) throw new UsageError('token takes only options')
+        return printToken(options as TokenOptions, context)
       default:
         throw new UsageError(`${command} takes no arguments`)
     }

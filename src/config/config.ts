@@ -86,6 +86,29 @@ export function readLimits (env: Environment): Limits {
   return values as Limits
 }
 
+/** What a token needs so that the service accepts it. */
+const signing = [
+  'JWT_SECRET', 'JWT_ALGORITHMS', 'JWT_ROLE_CLAIM', 'JWT_ISS', 'JWT_AUD'
+] as const
+export type Signing = Pick<Config, typeof signing[number]> & { readonly JWT_SECRET: string }
+
+/** Reads what `oneflight token` needs. Throws a `ConfigError`, also when JWT_SECRET is not set. */
+export function readSigning (env: Environment): Signing {
+  const given = setVariables(env)
+  const items = configItems.filter(([name]) => signing.includes(name as keyof Signing))
+  const { values, problems } = readTokenKeys(readVariables(given, items), given)
+  const all = [
+    ...problems,
+    ...given['JWT_SECRET'] === undefined ? ['JWT_SECRET: required to sign a token'] : [],
+    ...given['JWT_SECRET'] !== undefined && problems.length === 0 &&
+      values.JWT_ALGORITHMS?.includes('HS256') === false
+      ? ['JWT_ALGORITHMS: does not contain HS256']
+      : []
+  ]
+  if (all.length > 0) throw configError(all)
+  return values as Signing
+}
+
 /**
  * The response of `GET /config`: printable variables, and "[redacted]" for secrets. Database URLs
  * are reduced to user, hosts, ports and database, the URL of the key set to the part before its

@@ -16,7 +16,7 @@ import {
   type Postgres
 } from '../../src/dev/postgres.ts'
 import type { Stage } from '../../src/dev/stage.ts'
-import { signToken } from '../../src/dev/token.ts'
+import { signToken } from '../../src/auth/sign-token.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { until } from '../support/until.ts'
 

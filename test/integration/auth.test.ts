@@ -5,7 +5,7 @@
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { signToken } from '../../src/dev/token.ts'
+import { signToken } from '../../src/auth/sign-token.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import {
   ask,

@@ -48,12 +48,13 @@ const rooms: ReadonlyArray<
     'config',
     'schemas'
   ]],
-  ['cli', /^src\/cli\//, ['config', 'plan', 'json', 'errors', 'schemas']],
+  ['cli', /^src\/cli\//, ['config', 'auth', 'plan', 'json', 'errors', 'schemas']],
   ['process', /^src\/(main|process|dev|migrate|cli|index)\.ts$/, [
     'server',
     'cluster',
     'cli',
     'config',
+    'auth',
     'dev',
     'postgres',
     'schemas'

@@ -1,5 +1,5 @@
 /**
- * Signs tokens for development and tests. Production code only verifies tokens.
+ * Signs tokens for development and tests. The service itself only verifies tokens.
  */
 import { createHmac } from 'node:crypto'
 
