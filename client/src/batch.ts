@@ -1,6 +1,6 @@
 /**
- * The function of a batch → its text. In charge of ids: what the function returns names the
- * operations; the others get a name that is free.
+ * Runs the batch function and writes its operations as JSON. The names in the function's return
+ * value become the ids of the operations. Operations without a name get a free id.
  */
 import type { AnyDatabase } from './database.ts'
 import type { Batch } from './operation.ts'
@@ -10,43 +10,43 @@ import { operationId } from './words.ts'
 import type { Piece } from './write-json.ts'
 import { writeOperation } from './write-operation.ts'
 
-/** One operation of a batch that is being made. */
+/** One operation of a batch that is being built. */
 interface OperationNode extends Source {
   readonly op: 'insert' | 'update' | 'delete' | 'select'
   readonly pieces: readonly Piece[]
 }
 
-/** A batch as it is sent. */
+/** A batch as it is sent, and how to read its results. */
 export interface WrittenBatch {
   readonly body: string
-  /** Whether nothing in it changes anything. */
-  readonly selects: boolean
-  /** Answers by id → what the caller gets, in the shape of what the function returned. */
-  readonly arrange: (answers: Readonly<Record<string, unknown>>) => unknown
+  /** Whether the batch contains only selects. */
+  readonly onlySelects: boolean
+  /** Arranges the results (by operation id) in the shape of the function's return value. */
+  readonly arrange: (results: Readonly<Record<string, unknown>>) => unknown
 }
 
-/** Runs the function of a batch. Throws `batch_invalid`, and what the function throws. */
+/** Runs the batch function. Throws `batch_invalid`, and passes on errors of the function. */
 export function writeBatch (
   build: (batch: Batch<AnyDatabase, string, Numbers>) => unknown
 ): WrittenBatch {
   const nodes: OperationNode[] = []
   const shape = build(createBuilder(nodes) as Batch<AnyDatabase, string, Numbers>)
-  if (nodes.length === 0) throw invalid('The batch has no operation.')
+  if (nodes.length === 0) throw invalid('The batch has no operations.')
   const arrange = readShape(shape, nodes)
   const taken = new Set(nodes.map(({ id }) => id))
   for (const [i, node] of nodes.entries()) node.id ??= freeId(i, taken)
   return {
     body: `[${nodes.map(({ id, pieces }) => `{"id":"${id}",${join(pieces).slice(1)}`).join(',')}]`,
-    selects: nodes.every(({ op }) => op === 'select'),
+    onlySelects: nodes.every(({ op }) => op === 'select'),
     arrange
   }
 }
 
-/** What the function of a batch is given: operations are written when they are called. */
+/** Creates the builder that the batch function receives. Each call writes its operation at once. */
 function createBuilder (nodes: OperationNode[]): object {
   const checkReference = (to: Source): void => {
     if (!(nodes as readonly Source[]).includes(to)) {
-      throw invalid('A reference leads to an operation of another batch.')
+      throw invalid('A reference points to an operation of another batch.')
     }
   }
   const add = (op: OperationNode['op'], table: string, members: object): object => {
@@ -72,15 +72,15 @@ function createBuilder (nodes: OperationNode[]): object {
   }
 }
 
-/** Gives operations the ids that the function returned them under. */
+/** Names the operations as the return value of the function does, and returns `arrange`. */
 function readShape (shape: unknown, nodes: readonly OperationNode[]): WrittenBatch['arrange'] {
   const nodeOf = (value: unknown): OperationNode => {
     const meaning = meaningOf(value)
     const node = nodes.find(node => meaning?.kind === 'operation' && node === meaning.source)
     if (node === undefined) {
       throw invalid(
-        'The function of a batch returns operations of that batch: one, an array or an ' +
-          'object of them, or nothing.'
+        'The batch function must return operations of this batch (one, an array or an object ' +
+          'of them) or nothing.'
       )
     }
     return node
@@ -88,13 +88,13 @@ function readShape (shape: unknown, nodes: readonly OperationNode[]): WrittenBat
   if (shape === undefined) return () => undefined
   if (Array.isArray(shape)) {
     const list = shape.map(nodeOf)
-    return answers => list.map(({ id }) => answers[id as string])
+    return results => list.map(({ id }) => results[id as string])
   }
   if (
     meaningOf(shape) !== undefined || Object.prototype.toString.call(shape) !== '[object Object]'
   ) {
-    const one = nodeOf(shape)
-    return answers => answers[one.id as string]
+    const operation = nodeOf(shape)
+    return results => results[operation.id as string]
   }
   const named = Object.entries(shape as object).map(([name, value]) =>
     [name, nodeOf(value)] as const
@@ -102,15 +102,15 @@ function readShape (shape: unknown, nodes: readonly OperationNode[]): WrittenBat
   for (const [name, node] of named) {
     if (!operationId.test(name)) {
       throw invalid(
-        `An operation cannot be called "${name}": letters, digits and _, no digit first.`
+        `Invalid operation name "${name}": use letters, digits and _, and begin with no digit.`
       )
     }
     node.id ??= name
   }
-  return answers => Object.fromEntries(named.map(([name, { id }]) => [name, answers[id as string]]))
+  return results => Object.fromEntries(named.map(([name, { id }]) => [name, results[id as string]]))
 }
 
-/** `op0`, `op1`, …: the position of the operation. */
+/** Returns `op0`, `op1`, … by the position of the operation, with `_` appended while taken. */
 function freeId (index: number, taken: Set<string | undefined>): string {
   let id = `op${index}`
   while (taken.has(id)) id = `${id}_`
@@ -118,7 +118,7 @@ function freeId (index: number, taken: Set<string | undefined>): string {
   return id
 }
 
-/** Pieces → text; every operation has its id by now. */
+/** Joins pieces to text. Every operation must have its id. */
 function join (pieces: readonly Piece[]): string {
   return pieces.map(piece =>
     typeof piece === 'string' ? piece : JSON.stringify(`$${piece.to.id as string}${piece.tail}`)

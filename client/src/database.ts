@@ -1,14 +1,13 @@
 /**
- * Types of a database in their various forms, brought into one: table → `Row`, `Insert`, `Update`.
- * In charge of the forms that generators write; knows nothing of batches. Numbers of 64 bits are
- * `bigint` here, whatever the client reads them as.
+ * Converts the forms of database types that generators write to one form: `Row`, `Insert` and
+ * `Update` by table. 64-bit numbers are `bigint` here, whatever the client's `numbers` option is.
  */
 
 import type { Json } from './json.ts'
 
 /**
- * What is known of one table or view: what it answers, and what may be written. `never`: it cannot
- * be written.
+ * The types of one table or view: the rows it returns, and the values it accepts. `never` means
+ * that it cannot be written.
  */
 export interface TableTypes {
   readonly Row: object
@@ -16,37 +15,37 @@ export interface TableTypes {
   readonly Update: object
 }
 
-/** Without types: every table, with columns of which nothing is known. */
+/** The default without types: any table, with columns of unknown type. */
 export interface AnyDatabase {
   readonly [table: string]: { readonly [column: string]: unknown }
 }
 
 /**
- * All tables and views of a database by the names that a batch may use. `Database` is one of
- * - the output of `supabase gen types typescript`: tables of `Schema` by their name, all of them as
- *   `schema.table`;
- * - an interface of tables as Kysely and kysely-codegen have it, with `ColumnType` and `Generated`
- *   where columns differ;
+ * All tables and views of a database, by the names that a batch may use. `Database` is one of:
+ * - the output of `supabase gen types typescript`. Every table is named `schema.table`, and those
+ *   of `Schema` also by their name only;
+ * - an interface of tables as Kysely and kysely-codegen write it, with `ColumnType` and `Generated`
+ *   for columns whose read and write types differ;
  * - an interface of tables with plain columns.
  */
 export type TablesOf<Database, Schema extends string> = [SchemasOf<Database>] extends [never]
   ? { [Table in keyof Database & string]: KyselyTable<Database[Table]> }
   : { [Table in NamesOf<Database, Schema>]: RelationTypes<Find<Database, Schema, Table>> }
 
-/** Those that take an insert. */
+/** The tables that accept inserts. */
 export type InsertableTables<Database, Schema extends string> = Writable<
   TablesOf<Database, Schema>,
   'Insert'
 >
 
-/** Those that take an update. */
+/** The tables that accept updates. */
 export type UpdatableTables<Database, Schema extends string> = Writable<
   TablesOf<Database, Schema>,
   'Update'
 >
 
-type Writable<Tables, Way extends keyof TableTypes> = {
-  [Table in keyof Tables as [Member<Tables[Table], Way>] extends [never] ? never : Table]:
+type Writable<Tables, Kind extends keyof TableTypes> = {
+  [Table in keyof Tables as [Member<Tables[Table], Kind>] extends [never] ? never : Table]:
   Tables[Table]
 }
 
@@ -72,9 +71,9 @@ type Found<Tables, Table extends string, Name extends keyof TableTypes> = Table 
 type Member<Types, Name extends keyof TableTypes> = Types extends
 { readonly [N in Name]: infer Found } ? Found : never
 
-// The form of Supabase: schema → Tables and Views → Row, Insert, Update.
+// Supabase: schema → Tables and Views → Row, Insert, Update.
 
-/** Names of the schemas of a database in the form of Supabase; `never` when it has another form. */
+/** The schema names of a database in the form of Supabase; `never` for other forms. */
 type SchemasOf<Database> =
   & {
     [Name in keyof Database]: Database[Name] extends { Tables: object } ? Name : never
@@ -114,11 +113,11 @@ interface RelationTypes<Types> {
   Update: Member<Types, 'Update'>
 }
 
-// The form of Kysely: table → column → type, or what looks like Kysely's ColumnType.
+// Kysely: table → column → type, or a type with the shape of Kysely's ColumnType.
 
 /**
- * What a column is when it is read, inserted and updated; Kysely's type of this name has the same
- * shape. `never`: it cannot be written.
+ * The types of a column when it is read, inserted and updated. Kysely's type of this name has the
+ * same shape. `never` means that the column cannot be written.
  */
 export interface ColumnType<Select, Insert, Update> {
   readonly __select__: Select
@@ -126,7 +125,7 @@ export interface ColumnType<Select, Insert, Update> {
   readonly __update__: Update
 }
 
-/** A column that takes a default when it is left out. */
+/** A column with a default. An insert may omit it. */
 export type Generated<T> = T extends ColumnType<infer Select, infer Insert, infer Update>
   ? ColumnType<Select, Insert | undefined, Update>
   : ColumnType<T, T | undefined, T>
@@ -153,7 +152,7 @@ type KyselyInsert<Columns> =
     ]?: Exclude<Inserted<Columns[Name]>, undefined>
   }
 
-/** A column may be left out when it has a default or can be null. */
+/** An insert may omit a column that has a default or is nullable. */
 type InsertRule<Value> = [Value] extends [never] ? 'never'
   : undefined extends Value ? 'optional' :
     null extends Value ? 'optional'
@@ -169,12 +168,12 @@ type Updated<Column> = Column extends ColumnType<infer Select, unknown, infer Up
   ? Exclude<Written<Select, Update>, undefined>
   : Column
 
-/** What a driver makes of values that are text in JSON: dates, intervals, bytes. */
+/** Types that drivers use for values that are text in JSON: dates, intervals, bytes. */
 type TextOfDriver = string | Date | { toPostgres: (...args: never) => unknown } | Uint8Array
 
 /**
- * A type of a driver as JSON: what it reads as Date is a string, and what it reads as a string but
- * takes as a number is a number (`Int8`, `Numeric`), for JSON has room for it.
+ * Converts a driver's type to the type in JSON. A Date is a string. A column that is read as a
+ * string but accepts a number (`Int8`, `Numeric`) is a number, because JSON numbers have any size.
  */
 type AsJson<Select, Insert> = unknown extends Select ? Select
   : Select extends string ? bigint extends Insert ? bigint : number extends Insert ? number : Select
@@ -183,7 +182,7 @@ type AsJson<Select, Insert> = unknown extends Select ? Select
         ? Insert extends ReadonlyArray<infer Written> ? Array<AsJson<Item, Written>> : Select
         : Select
 
-/** Drivers take JSON as text that was written before; here it is written by the client. */
+/** Drivers take JSON as serialized text; this client serializes it. */
 type Written<Select, Value> = [Exclude<Value, undefined>] extends [string]
   ? [Select] extends [TextOfDriver] ? Value : Select | Extract<Value, undefined>
   : Value

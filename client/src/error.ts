@@ -1,11 +1,11 @@
 /**
- * The one error of the client: what the service refused, what never reached it, and what nobody
- * knows.
+ * OneflightError, the only error class of the client: for errors that the service reports, for
+ * requests that failed, and for batches whose outcome is unknown.
  */
 
 /**
- * Where a batch was refused: one of the service's types, or `client_error` when no answer of the
- * service is behind it.
+ * The stage at which a batch failed: one of the service's types, or `client_error` without a
+ * response of the service.
  */
 export type ErrorType =
   | 'request_error'
@@ -16,13 +16,13 @@ export type ErrorType =
   | 'client_error'
 
 /**
- * What went wrong without an answer of the service:
+ * Codes of errors without a response of the service:
  * - `batch_invalid`: the batch cannot be written; nothing was sent;
- * - `token_unavailable`: the function that gives tokens failed; `cause` is its error;
- * - `network_error`: no answer, or one that broke off; `cause` is what `fetch` said;
- * - `answer_invalid`: an answer that is not the service's, of a proxy in between for instance;
- * - `timeout`: no answer in time;
- * - `aborted`: the caller's signal; `cause` is its reason.
+ * - `token_unavailable`: the token function failed; `cause` is its error;
+ * - `network_error`: no response, or an incomplete one; `cause` is the error of `fetch`;
+ * - `answer_invalid`: a response that is not from the service, for example from a proxy;
+ * - `timeout`: no response within the time limit;
+ * - `aborted`: the caller's signal was aborted; `cause` is its reason.
  */
 export type ClientErrorCode =
   | 'batch_invalid'
@@ -32,7 +32,7 @@ export type ClientErrorCode =
   | 'timeout'
   | 'aborted'
 
-/** Codes of the service itself. */
+/** Codes of the service. */
 export type ServiceErrorCode =
   | 'body_invalid'
   | 'body_empty'
@@ -73,7 +73,7 @@ export type ServiceErrorCode =
   | 'commit_unknown'
   | 'internal'
 
-/** Conditions of PostgreSQL that are met most; every other one has its own name as code, too. */
+/** The most common PostgreSQL conditions. Every other condition has its own name as code, too. */
 export type PostgresErrorCode =
   | 'unique_violation'
   | 'foreign_key_violation'
@@ -93,25 +93,25 @@ export type PostgresErrorCode =
   | 'read_only_sql_transaction'
   | 'raise_exception'
 
-/** Known codes, for completion; others are possible. */
+/** Known codes, for editor completion. Other codes are possible. */
 export type ErrorCode =
   | ClientErrorCode
   | ServiceErrorCode
   | PostgresErrorCode
   | (string & Record<never, never>)
 
-/** What is wrong with one operation. */
+/** An issue in one operation. */
 export interface Fault {
   readonly op: string
   /** Position of the operation in the batch. */
   readonly index: number
   readonly code: string
-  /** The way from the operation to what is wrong; positions in arrays are numbers. */
+  /** The path within the operation; positions in arrays are numbers. */
   readonly path: ReadonlyArray<string | number>
   readonly message: string
 }
 
-/** Members of the service's error object, and what the client knows beside. */
+/** Members of the service's error object, and those that the client adds. */
 export interface OneflightErrorInit {
   readonly code: ErrorCode
   readonly message: string
@@ -133,37 +133,37 @@ export interface OneflightErrorInit {
   readonly cause?: unknown
 }
 
-/** Everything that `client.batch` rejects with, but for what the caller's own function throws. */
+/** The error that `client.batch` rejects with. Errors of the caller's function pass unchanged. */
 export class OneflightError extends Error {
   override readonly name = 'OneflightError'
   readonly type: ErrorType
   readonly code: ErrorCode
-  /** HTTP status; undefined without an answer. */
+  /** HTTP status; undefined without a response. */
   readonly status: number | undefined
   /**
-   * `false`: nothing of the batch is in the database. `'unknown'`: nobody could say; send it again
-   * with `idempotencyKey`.
+   * `false`: nothing of the batch is in the database. `'unknown'`: the outcome is unknown; send the
+   * batch again with `idempotencyKey`.
    */
   readonly committed: false | 'unknown'
-  /** What the service's log has it under. */
+  /** The id of the request in the service's log. */
   readonly requestId: string | undefined
-  /** The key that was sent; the same batch under it is applied once, however often it is sent. */
+  /** The key that was sent. A batch is applied once per key, however often it is sent. */
   readonly idempotencyKey: string | undefined
-  /** How often the batch was sent. */
+  /** The number of attempts. */
   readonly attempts: number
-  /** Id of the operation that failed, as the batch's function named it. */
+  /** The id of the failed operation, as the batch function named it. */
   readonly op: string | undefined
-  /** Its position in the batch. */
+  /** The position of the failed operation in the batch. */
   readonly index: number | undefined
   readonly sqlstate: string | undefined
   readonly constraint: string | undefined
   /** Whether the same batch may succeed when it is sent again. */
   readonly retryable: boolean
-  /** Milliseconds that the answer asks to wait before; 0 when it does not ask. */
+  /** Milliseconds to wait before the next attempt, from `Retry-After`; 0 without the header. */
   readonly retryAfter: number
   readonly detail: string | undefined
   readonly hint: string | undefined
-  /** Every fault of every operation, with `validation_failed`; else empty. */
+  /** All issues of all operations with `validation_failed`; otherwise empty. */
   readonly errors: readonly Fault[]
 
   constructor (init: OneflightErrorInit) {

@@ -1,15 +1,15 @@
 /**
- * Types of `where`: column → { operator: operand, … }. Which operators a column has goes by its
- * type; what is only known as text may be of any type that JSON writes as text: a date, a range, a
- * document.
+ * Types of `where`: `{ column: { operator: operand } }`. The type of a column decides which
+ * operators it has. A column of type string has the operators of all types that JSON writes as
+ * text: dates, ranges, documents and others.
  */
 import type { Json, JsonInput, JsonInputObject } from './json.ts'
 import type { Modifier, Reference, ReferenceList, Referred } from './reference.ts'
 import type { NumberInput, Numbers, PlainInput } from './values.ts'
 
 /**
- * A filter of a table with the columns of `Row`; all of it must hold. `Columns` is what compares
- * with another column.
+ * A filter of a table with the columns of `Row`. All conditions must hold. `Columns` is the type of
+ * operands that name another column.
  */
 export type Filter<Row, Mode extends Numbers, Columns = Modifier<'$col', ColumnPath<Row>>> = {
   readonly [Name in ColumnPath<Row> | 'and' | 'or' | 'not']?: string extends Name
@@ -20,7 +20,7 @@ export type Filter<Row, Mode extends Numbers, Columns = Modifier<'$col', ColumnP
           : AnyOperators<Columns>
 }
 
-/** `on_conflict.index_where`: constants alone. */
+/** `on_conflict.index_where`: a filter with only constants. */
 export type IndexFilter<Row, Mode extends Numbers> = {
   readonly [Name in (keyof Row & string) | 'and' | 'or' | 'not']?: string extends Name
     ? Constants<JsonInput> | IndexFilter<Row, Mode> | ReadonlyArray<IndexFilter<Row, Mode>>
@@ -30,10 +30,10 @@ export type IndexFilter<Row, Mode extends Numbers> = {
           : never
 }
 
-/** A column, or a path into one of jsonb: `data->items->0->>sku`. */
+/** A column, or a path into a jsonb column: `data->items->0->>sku`. */
 export type ColumnPath<Row> = (keyof Row & string) | `${JsonColumn<Row>}->${string}`
 
-/** Columns that may have a path. */
+/** Columns that can have a path. */
 type JsonColumn<Row> = {
   [Name in keyof Row & string]: MayBeObject<Row[Name]> extends true ? Name : never
 }[keyof Row & string]
@@ -65,14 +65,14 @@ type KnownOperators<T, Mode extends Numbers, Columns> = MayBeObject<T> extends t
 
 type TextOperatorsOf<T, Columns> = string extends T
   ? TextOperators<T | Reference<Referred<T> | null>, ReferenceList<T | null>, Columns>
-  : [T] extends [string] ? WordOperators<T | Reference<T | null>, ReferenceList<T | null>, Columns>
+  : [T] extends [string] ? EnumOperators<T | Reference<T | null>, ReferenceList<T | null>, Columns>
       : TextOperators<T | string | Reference<string | null>, ReferenceList<string | null>, Columns>
 
-/** What every column can be asked. */
+/** Operators that every column has. */
 interface Comparisons<Value, Columns> {
   /** Equal. */
   readonly eq?: Value | Columns | Quantified<Value> | Modifier<'$value'>
-  /** Not equal; NULL is neither. */
+  /** Not equal; no match if either side is NULL. */
   readonly neq?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Greater. */
   readonly gt?: Value | Columns | Quantified<Value> | Modifier<'$value'>
@@ -82,11 +82,11 @@ interface Comparisons<Value, Columns> {
   readonly lt?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Less or equal. */
   readonly lte?: Value | Columns | Quantified<Value> | Modifier<'$value'>
-  /** Not equal, where null equals null. */
+  /** Not equal, with NULL equal to NULL. */
   readonly isdistinct?: Value | null | Columns | Modifier<'$value'>
 }
 
-/** One of several, or every one of them. */
+/** `$.any` or `$.all` of a list of operands. */
 type Quantified<Value> = Modifier<'any', Value> | Modifier<'all', Value>
 
 interface Lists<Value, List, Columns> {
@@ -99,35 +99,35 @@ interface Lists<Value, List, Columns> {
 }
 
 interface Presence {
-  /** NULL, or not. */
+  /** NULL or not NULL. */
   readonly is?: null | 'not_null'
 }
 
 interface Patterns<Value, Columns> {
-  /** SQL pattern, case matters. */
+  /** SQL pattern, case-sensitive. */
   readonly like?: Value | Columns | Quantified<Value> | Modifier<'$value'>
-  /** SQL pattern, case ignored. */
+  /** SQL pattern, case-insensitive. */
   readonly ilike?: Value | Columns | Quantified<Value> | Modifier<'$value'>
-  /** POSIX regular expression, case matters. */
+  /** POSIX regular expression, case-sensitive. */
   readonly match?: Value | Columns | Quantified<Value> | Modifier<'$value'>
-  /** POSIX regular expression, case ignored. */
+  /** POSIX regular expression, case-insensitive. */
   readonly imatch?: Value | Columns | Quantified<Value> | Modifier<'$value'>
 }
 
-/** A full text query, alone or with its configuration. */
+/** A full-text query, optionally with its configuration. */
 type Query = string | Reference<string | null> | {
   readonly query: string | Reference<string | null>,
   readonly config?: string
 }
 
 interface FullText {
-  /** Full text, query with operators: `cake | wine`. */
+  /** Full-text search with operators: `cake | wine`. */
   readonly fts?: Query
-  /** Full text, all of the words. */
+  /** Full-text search for all of the words. */
   readonly plfts?: Query
-  /** Full text, the words in a row. */
+  /** Full-text search for the phrase. */
   readonly phfts?: Query
-  /** Full text, as in a search engine. */
+  /** Full-text search with the syntax of a search engine. */
   readonly wfts?: Query
 }
 
@@ -141,26 +141,26 @@ interface Containment<Value, Columns> {
 }
 
 interface Ranges<Value, Columns> {
-  /** Range strictly left of. */
+  /** The range is strictly left of the operand. */
   readonly sl?: Value | Columns | Modifier<'$value'>
-  /** Range strictly right of. */
+  /** The range is strictly right of the operand. */
   readonly sr?: Value | Columns | Modifier<'$value'>
-  /** Range does not extend to the right of. */
+  /** The range does not extend to the right of the operand. */
   readonly nxr?: Value | Columns | Modifier<'$value'>
-  /** Range does not extend to the left of. */
+  /** The range does not extend to the left of the operand. */
   readonly nxl?: Value | Columns | Modifier<'$value'>
-  /** Range is adjacent to. */
+  /** The range is adjacent to the operand. */
   readonly adj?: Value | Columns | Modifier<'$value'>
 }
 
 type Key = string | Reference<string | null>
 
 interface Keys {
-  /** jsonb has the key. */
+  /** The jsonb object has the key. */
   readonly has_key?: Key
-  /** jsonb has one of the keys. */
+  /** The jsonb object has one of the keys. */
   readonly has_keys_any?: readonly Key[] | ReferenceList<string | null>
-  /** jsonb has all of the keys. */
+  /** The jsonb object has all of the keys. */
   readonly has_keys_all?: readonly Key[] | ReferenceList<string | null>
 }
 
@@ -171,15 +171,15 @@ export interface NumberOperators<Value, List, Columns>
 
 export interface BooleanOperators<Value, List, Columns>
   extends Comparisons<Value, Columns>, Lists<Value, List, Columns> {
-  /** NULL or not, or its truth. */
+  /** NULL, not NULL, or a truth value. */
   readonly is?: null | 'not_null' | boolean | 'unknown'
   readonly not?: BooleanOperators<Value, List, Columns>
 }
 
-/** Of a column with certain words, an enum for instance. */
-export interface WordOperators<Value, List, Columns>
+/** Operators of a column whose type is a union of strings, for example an enum. */
+export interface EnumOperators<Value, List, Columns>
   extends Comparisons<Value, Columns>, Lists<Value, List, Columns>, Presence {
-  readonly not?: WordOperators<Value, List, Columns>
+  readonly not?: EnumOperators<Value, List, Columns>
 }
 
 export interface TextOperators<Value, List, Columns>
@@ -200,8 +200,8 @@ export interface ArrayOperators<Value, Columns>
 }
 
 /**
- * A whole json or jsonb column. A bare string would be read as the text of a JSON value, so one is
- * written `$.value('text')`.
+ * Operators of a whole json or jsonb column. A bare string would be parsed as JSON text, so write
+ * a JSON string as `$.value('text')`.
  */
 export interface JsonOperators<Columns> extends
   Comparisons<
@@ -214,7 +214,7 @@ export interface JsonOperators<Columns> extends
   readonly not?: JsonOperators<Columns>
 }
 
-/** Of a place inside jsonb, and of a column of which nothing is known. */
+/** Operators of a path into jsonb, and of a column of unknown type. */
 export interface AnyOperators<Columns>
   extends
   Comparisons<JsonInput, Columns>,
@@ -224,7 +224,7 @@ export interface AnyOperators<Columns>
   Containment<JsonInput, Columns>,
   Ranges<JsonInput, Columns>,
   Keys {
-  /** NULL or not, or the truth of a boolean. */
+  /** NULL, not NULL, or a truth value of a boolean. */
   readonly is?: null | 'not_null' | boolean | 'unknown'
   readonly not?: AnyOperators<Columns>
 }

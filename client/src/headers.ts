@@ -1,26 +1,26 @@
 /**
- * Headers of a request and of an answer ↔ options and results.
+ * Writes the request headers and reads the response headers.
  */
 import type { BatchOptions, ClientOptions, ServerTiming } from './options.ts'
 
-/** The preferences of a batch as the header `Prefer`; undefined when there are none. */
+/** Returns the `Prefer` header of a batch; undefined without preferences. */
 export function preferHeader (
-  { dryRun, isolation, readOnly, return: answer, explain, timing }: BatchOptions
+  { dryRun, isolation, readOnly, return: returned, explain, timing }: BatchOptions
 ): string | undefined {
   const preferences = [
     ...dryRun === true ? ['tx=rollback'] : [],
     ...isolation === undefined ? [] : [`isolation=${isolation}`],
     ...readOnly === true ? ['access=read-only'] : [],
-    ...answer === undefined ? [] : [`return=${answer}`],
+    ...returned === undefined ? [] : [`return=${returned}`],
     ...explain === true ? ['explain'] : [],
     ...timing === true ? ['timing'] : []
   ]
-  // A service that does not know one of them must not run the batch as if it had not been said: a
-  // dry run would stay.
+  // A service that does not know a preference must refuse the batch. Otherwise it would commit an
+  // intended dry run.
   return preferences.length === 0 ? undefined : [...preferences, 'handling=strict'].join(', ')
 }
 
-/** Headers that are the same at each attempt; the token is not among them. */
+/** Returns the headers that all attempts share. The token is not one of them. */
 export function requestHeaders (
   client: ClientOptions,
   batch: BatchOptions,
@@ -44,7 +44,7 @@ export function requestHeaders (
   }
 }
 
-/** `Preference-Applied` → preferences with their values. */
+/** Parses `Preference-Applied` into preferences with their values. */
 export function readPreferences (header: string | null): Readonly<Record<string, string | true>> {
   return Object.fromEntries(
     splitHeader(header).map(text => {
@@ -54,7 +54,7 @@ export function readPreferences (header: string | null): Readonly<Record<string,
   )
 }
 
-/** `Server-Timing` → its entries. */
+/** Parses `Server-Timing` into its entries. */
 export function readServerTiming (header: string | null): readonly ServerTiming[] {
   return splitHeader(header).map(text => {
     const [name = '', ...parameters] = text.split(';').map(part => part.trim())
@@ -68,14 +68,14 @@ export function readServerTiming (header: string | null): readonly ServerTiming[
   })
 }
 
-/** Milliseconds of `Retry-After`, which is a number of seconds or a date; 0 without one. */
+/** Parses `Retry-After`, a number of seconds or a date, into milliseconds; 0 without it. */
 export function readRetryAfter (header: string | null, now = Date.now()): number {
   if (header === null) return 0
   const ms = /^[0-9]+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now
   return Math.max(0, ms || 0)
 }
 
-/** The elements of a header; commas in quotes part nothing. */
+/** Splits a header into its elements. Commas in quotes do not separate elements. */
 function splitHeader (header: string | null): readonly string[] {
   return (header?.match(/(?:[^",]|"(?:[^"\\]|\\.)*")+/g) ?? []).map(text => text.trim()).filter(
     text => text !== ''

@@ -1,6 +1,5 @@
 /**
- * What the package offers: `createClient`, `$`, `OneflightError`, and the types of what goes in and
- * comes out.
+ * The public API of the package: `createClient`, `$`, `OneflightError`, and their types.
  */
 export { createClient, type Client } from './client.ts'
 export { $ } from './modifiers.ts'

@@ -1,18 +1,18 @@
 /**
- * JSON as types: what is answered, and what may be sent.
+ * Types of JSON values in results, and in batches.
  */
 import type { Reference, ReferenceList } from './reference.ts'
 
-/** Any JSON value. Made as generators write it, so that their columns are known as JSON. */
+/** Any JSON value. It equals the type of generators, so that their JSON columns are recognized. */
 export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[]
 
 /**
- * JSON that may hold references, bigints and dates anywhere. Members that are `undefined` are left
- * out.
+ * JSON that may contain references, bigints and dates anywhere. Members that are `undefined` are
+ * omitted.
  */
 export type JsonInput = JsonScalar | JsonInputObject | readonly JsonInput[]
 
-/** JSON without objects and arrays. */
+/** A value of JsonInput that is not an object or array. */
 export type JsonScalar =
   | string
   | number

@@ -1,44 +1,44 @@
 /**
- * `$`: the words of the batch language that stand where a value would stand. They are objects of
- * their own and no JSON, so data that looks like one of them (`{ "$inc": 1 }`) stays data.
+ * `$`: the modifiers of the batch language, which are used instead of values. They are special
+ * objects and not JSON, so data that looks like a modifier (`{ "$inc": 1 }`) stays data.
  */
 import { opaque, type Modifier, type Reference, type ReferenceList } from './reference.ts'
 
-/** Computes new values in `set`, and says in filters what is more than a value. */
+/** Creates computed values for `set`, and operands of filters that are not plain values. */
 export const $ = {
   /**
-   * Adds a number; NULL stays NULL. To a timestamp it adds seconds. A string of digits is written
-   * as the number it is.
+   * Adds a number, or seconds to a timestamp; NULL stays NULL. A string of digits is written as a
+   * number with all its digits.
    */
   inc: (by: number | bigint | string | Reference<number | null>): Modifier<'$inc'> =>
     modifier('$inc', by),
-  /** Multiplies by a number; NULL stays NULL. A string of digits is written as the number it is. */
+  /** Multiplies by a number; NULL stays NULL. Strings are written as with `inc`. */
   mul: (by: number | bigint | string | Reference<number | null>): Modifier<'$mul'> =>
     modifier('$mul', by),
-  /** The time at which the transaction began. */
+  /** The start time of the transaction. */
   now: (): Modifier<'$now'> => modifier('$now', true),
   /** The default of the column. */
   default: (): Modifier<'$default'> => modifier('$default', true),
-  /** Another column of the row as it is, or a path into its jsonb; in `set` and as an operand. */
+  /** Another column of the row, or a path into its jsonb; in `set` and as an operand. */
   col: <const Column extends string>(column: Column): Modifier<'$col', Column> =>
     modifier('$col', column),
-  /** A column of the row that was to be inserted; in `on_conflict` alone. */
+  /** A column of the row that could not be inserted; only in `on_conflict`. */
   excluded: <const Column extends string>(column: Column): Modifier<'$excluded', Column> =>
     modifier('$excluded', column),
-  /** Sets these members of a jsonb object; NULL counts as empty. */
+  /** Sets these members of a jsonb object; NULL counts as an empty object. */
   merge: (members: object): Modifier<'$merge'> => modifier('$merge', members),
-  /** Adds these elements to an array or a jsonb array; NULL counts as empty. */
+  /** Appends elements to an array or a jsonb array; NULL counts as an empty array. */
   append: (
     elements: readonly unknown[] | Reference<unknown> | ReferenceList<unknown>
   ): Modifier<'$append'> => modifier('$append', elements),
-  /** Takes a key out of a jsonb object. */
+  /** Removes a key from a jsonb object. */
   remove: (key: string | Reference<string | null>): Modifier<'$remove'> => modifier('$remove', key),
-  /** Any JSON as it is, also where a bare string would be read as the text of a JSON value. */
+  /** JSON as it is, also where a bare string would be parsed as JSON text. */
   value: (json: unknown): Modifier<'$value'> => modifier('$value', json),
-  /** An operand that is met by one of a list: `{ like: $.any(['a%', 'b%']) }`. */
+  /** Matches at least one operand of a list: `{ like: $.any(['a%', 'b%']) }`. */
   any: <const Value>(list: readonly Value[] | ReferenceList<Value>): Modifier<'any', Value> =>
     modifier('any', list),
-  /** An operand that is met by all of a list. */
+  /** Matches all operands of a list. */
   all: <const Value>(list: readonly Value[] | ReferenceList<Value>): Modifier<'all', Value> =>
     modifier('all', list)
 } as const

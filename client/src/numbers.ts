@@ -1,32 +1,31 @@
 /**
- * The JSON of an answer → values, numbers as they were asked for.
+ * Parses the JSON of a response, with numbers as the client's `numbers` option requires.
  *
- * Without loss (`bigint`), a column that is a number is a bigint when it is written as an integer,
- * else its text, however large it is: what a column comes as does not change with its values.
- * Inside of jsonb and arrays a number stays one as long as a double holds it exactly, for what is
- * read there must be what is written back.
+ * In the mode `bigint`, a numeric column value is a bigint if it is written as an integer, and its
+ * text otherwise. This does not depend on its size, so the type of a column does not change with
+ * its values. Inside jsonb and arrays, a number stays a number if a double holds it exactly, so
+ * that it can be written back unchanged.
  *
- * Numbers are marked in the text before it is parsed. The source text access of JSON.parse would
- * tell them as well, where there is one; it took twice as long (2 MB: 65 to 130 ms against 50 to 65
- * ms).
+ * Numbers are marked in the text before it is parsed. JSON.parse with source text access, where it
+ * exists, takes up to twice as long (2 MB: 65 to 130 ms instead of 50 to 65 ms).
  */
 import { randomId } from './random.ts'
 import type { Numbers } from './values.ts'
 
-/** Begins the strings that numbers become. Nobody can know it, so no data begins like it. */
+/** The prefix of strings that were numbers. It is random, so no data begins with it. */
 const mark = randomId()
 
-/** The tokens of JSON that are strings or numbers. */
+/** Matches the strings and numbers of a JSON text. */
 const stringOrNumber = /"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*/g
 
-/** An answer of the service. Throws what JSON.parse throws. */
+/** Parses a response of the service. Throws like JSON.parse. */
 export function parseAnswer (text: string, numbers: Numbers): unknown {
   if (numbers === 'number') return JSON.parse(text)
-  const answer: unknown = JSON.parse(
+  const response: unknown = JSON.parse(
     text.replace(stringOrNumber, token => token.startsWith('"') ? token : `"${mark}${token}"`)
   )
   return mapMembers(
-    answer,
+    response,
     data =>
       mapMembers(data, rows =>
         Array.isArray(rows)
@@ -35,7 +34,7 @@ export function parseAnswer (text: string, numbers: Numbers): unknown {
   )
 }
 
-/** The members of an object, each by `read`; anything else by itself. */
+/** Maps the members of an object; returns any other value unchanged. */
 function mapMembers (value: unknown, read: (member: unknown) => unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, read(member)]))
@@ -46,7 +45,7 @@ function readColumn (value: unknown): unknown {
   return digits === undefined ? readInside(value) : isInteger(digits) ? BigInt(digits) : digits
 }
 
-/** JSON inside of a column, and numbers of rows. */
+/** Reads JSON inside a column, or a row count. */
 function readInside (value: unknown): unknown {
   const digits = digitsOf(value)
   if (digits !== undefined) return readNumber(digits)
@@ -57,29 +56,29 @@ function readNumber (digits: string): number | bigint | string {
   const number = Number(digits)
   if (isInteger(digits)) return Number.isSafeInteger(number) ? number : BigInt(digits)
   if (!Number.isFinite(number)) return digits
-  return decimal(digits) === decimal(Object.is(number, -0) ? '-0' : String(number))
+  return normalize(digits) === normalize(Object.is(number, -0) ? '-0' : String(number))
     ? number
     : digits
 }
 
-/** The text of what was a number. */
+/** Returns the text of a marked number; undefined for other values. */
 function digitsOf (value: unknown): string | undefined {
   return typeof value === 'string' && value.startsWith(mark) ? value.slice(mark.length) : undefined
 }
 
-/** `-0` is none: only a float is, and a bigint has no such zero. */
+/** `-0` does not count: only floats have it, and bigints have no negative zero. */
 function isInteger (digits: string): boolean {
   return /^(?:0|-?[1-9][0-9]*)$/.test(digits)
 }
 
 /**
- * One text for each decimal number, however it is written: its digits without zeros at either end,
- * and the exponent of the last one.
+ * Normalizes a decimal number: its digits without zeros at either end, and the exponent of the last
+ * digit. Equal numbers have equal texts.
  */
-function decimal (text: string): string {
+function normalize (text: string): string {
   const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e')
-  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
-  const digits = `${whole}${fraction}`.replace(/^0+/, '')
+  const [integer = '', fraction = ''] = mantissa.replace('-', '').split('.')
+  const digits = `${integer}${fraction}`.replace(/^0+/, '')
   const significant = digits.replace(/0+$/, '')
   const last = significant === ''
     ? 0

@@ -1,6 +1,6 @@
 /**
- * Types of the four operations: their members, and what they answer. The members are those of the
- * batch language, under their own names.
+ * Types of the four operations: their options and their results. The options have the names of the
+ * batch language.
  */
 import type {
   Insert,
@@ -13,25 +13,25 @@ import type {
 import type { ColumnPath, Filter, IndexFilter } from './filter.ts'
 import type { Expect, Output, OutputNames, OutputRow, Rows, SelectOutput } from './output.ts'
 import type { Modifier, RowReference, RowsReference } from './reference.ts'
-import type { AnsweredRow, InputRow, Numbers, SetValues } from './values.ts'
+import type { InputRow, Numbers, ResultRow, SetValues } from './values.ts'
 
-declare const answer: unique symbol
+declare const result: unique symbol
 
-/** Something that answers rows. */
-export interface Answering<out Answer> {
-  readonly [answer]: Answer
+/** A value with the type of a result. */
+export interface HasResult<out Result> {
+  readonly [result]: Result
 }
 
-/** An operation of a batch. What it will answer can be referred to by the operations after it. */
-export interface Operation<Row, Answer> extends Answering<Answer> {
+/** An operation of a batch. Later operations can refer to its rows. */
+export interface Operation<Row, Result> extends HasResult<Result> {
   /**
-   * The row `index` (0 unless said otherwise): its properties stand for its columns, it itself for
-   * the whole row as JSON.
+   * A reference to the row `index` (by default 0). Its properties refer to the columns of the row.
+   * As a value it is the whole row as JSON.
    */
   row(index?: number): RowReference<Row>
   /**
-   * Its properties stand for the values of a column in all rows, as a list: for `in`, `nin`,
-   * `$.any`, and for arrays.
+   * Its properties refer to the values of a column in all rows, as a list: for `in`, `nin`, `$.any`
+   * and `$.all`, and for arrays.
    */
   readonly rows: RowsReference<Row>
 }
@@ -45,8 +45,8 @@ export interface Batch<
   Mode extends Numbers = 'number'
 > {
   /**
-   * Adds a row, or several; answers them as they are in the table. A column that is left out takes
-   * its default.
+   * Inserts one row or several, and returns them as stored. A column that is omitted takes its
+   * default.
    */
   insert<
     Table extends keyof InsertableTables<Database, Schema> & string,
@@ -60,13 +60,13 @@ export interface Batch<
       | ReadonlyArray<InputRow<Insert<Database, Schema, Table>, Mode>>,
     options?:
       & InsertOptions<Row<Database, Schema, Table>, Update<Database, Schema, Table>, Mode>
-      & Answers<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
     OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
   >
 
-  /** Changes the rows that meet `where` (or `all` of them); answers them as they are afterwards. */
+  /** Updates the rows that match `where`, or `all` rows, and returns them as updated. */
   update<
     Table extends keyof UpdatableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
@@ -76,13 +76,13 @@ export interface Batch<
     table: Table,
     options:
       & UpdateOptions<Row<Database, Schema, Table>, Update<Database, Schema, Table>, Mode>
-      & Answers<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
     OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
   >
 
-  /** Removes the rows that meet `where` (or `all` of them); answers them as they were. */
+  /** Deletes the rows that match `where`, or `all` rows, and returns them as they were. */
   delete<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
@@ -90,13 +90,13 @@ export interface Batch<
     const Expected extends Expect = Expect
   >(
     table: Table,
-    options: DeleteOptions<Row<Database, Schema, Table>, Mode> & Answers<Outputs, Expected>
+    options: DeleteOptions<Row<Database, Schema, Table>, Mode> & ReturningOptions<Outputs, Expected>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
     OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
   >
 
-  /** Answers the rows that meet `where`, all of them without one. */
+  /** Returns the rows that match `where`; without `where`, all rows. */
   select<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<SelectOutput<Row<Database, Schema, Table>>> | undefined =
@@ -111,7 +111,7 @@ export interface Batch<
   >
 }
 
-/** The type of `where` of a table, for filters that are made apart from their operation. */
+/** The type of `where` of a table, for filters that are built outside of an operation. */
 export type Where<
   Database,
   Table extends string,
@@ -120,29 +120,28 @@ export type Where<
 > = Filter<Row<Database, Schema, Table>, Mode>
 
 /**
- * The rows of an answer. `Outputs` is undefined where whole rows are answered, `[]` where nothing
- * is.
+ * The rows that an operation returns. `Outputs` is undefined for whole rows, and `[]` for none.
  */
 export type OutputRows<Row, Outputs, Expected, Mode extends Numbers> = Outputs extends readonly []
   ? []
-  : Rows<AnsweredRow<OutputRow<Row, Outputs>, Mode>, Expected>
+  : Rows<ResultRow<OutputRow<Row, Outputs>, Mode>, Expected>
 
-export interface Answers<Outputs, Expected> {
-  /** Columns to answer, `'column'` or `{ column, as }`; without it all of them, `[]` none. */
+export interface ReturningOptions<Outputs, Expected> {
+  /** The columns to return: `'column'` or `{ column, as }`. Default: all; `[]` for none. */
   readonly returning?: Outputs
   /**
-   * Number of rows the operation must affect; else nothing happens, and the batch fails with
-   * `expectation_failed`.
+   * The number of rows that the operation must affect. Otherwise the batch is rolled back and fails
+   * with `expectation_failed`.
    */
   readonly expect?: Expected
 }
 
 export interface InsertOptions<Row, Update, Mode extends Numbers> {
-  /** What to do with a row that is there already. */
+  /** What to do if the row exists. */
   readonly on_conflict?: OnConflict<Row, Update, Mode>
 }
 
-/** The unique index is named by its columns or by its constraint. */
+/** The unique index, by its columns or its constraint, and what to do on a conflict. */
 export type OnConflict<Row, Update, Mode extends Numbers> =
   & ConflictTarget<Row, Mode>
   & ConflictAction<Row, Update, Mode>
@@ -159,9 +158,9 @@ type ConflictAction<Row, Update, Mode extends Numbers> =
   | { readonly do: 'nothing', readonly set?: never, readonly where?: never }
   | {
     readonly do: 'update',
-    /** Values for the row that is there; without it every column of the new row is taken over. */
+    /** New values of the existing row. Default: the values of the new row. */
     readonly set?: SetValues<Update, Mode, ColumnPath<Row>, ColumnPath<Row>>,
-    /** Which rows that are there are changed. */
+    /** A condition that existing rows must match to be updated. */
     readonly where?: Filter<
       Row,
       Mode,
@@ -171,36 +170,36 @@ type ConflictAction<Row, Update, Mode extends Numbers> =
 
 export type UpdateOptions<Row, Update, Mode extends Numbers> =
   & {
-    /** New values of columns, or what computes them: `$.inc(1)`, `$.now()`, … */
+    /** New values of columns, also computed ones: `$.inc(1)`, `$.now()`. */
     readonly set: SetValues<Update, Mode, ColumnPath<Row>>
   }
-  & Chosen<Row, Mode>
+  & Target<Row, Mode>
 
-export type DeleteOptions<Row, Mode extends Numbers> = Chosen<Row, Mode>
+export type DeleteOptions<Row, Mode extends Numbers> = Target<Row, Mode>
 
-/** Which rows are changed. That it is every row has to be said. */
-type Chosen<Row, Mode extends Numbers> =
+/** Which rows are changed: those of a filter, or explicitly all. */
+type Target<Row, Mode extends Numbers> =
   | { readonly where: Filter<Row, Mode>, readonly all?: never }
   | { readonly all: true, readonly where?: never }
 
 export interface SelectOptions<Row, Mode extends Numbers, Outputs, Expected> {
   readonly where?: Filter<Row, Mode>
-  /** Columns and aggregates to answer; without it all columns. */
+  /** The columns and aggregates to return. Default: all columns. */
   readonly columns?: Outputs
-  /** Columns whose values make a group. */
+  /** The columns to group by. */
   readonly group_by?: ReadonlyArray<ColumnPath<Row>>
-  /** Columns, or names of the answer, the first one first. Without it the order is not defined. */
+  /** Sort keys: columns or names of `columns`, most significant first. Default: no order. */
   readonly order?: ReadonlyArray<
     { readonly [Name in ColumnPath<Row> | OutputNames<Outputs>]?: Ordering }
   >
-  /** Most rows. */
+  /** Maximum number of rows. */
   readonly limit?: number
-  /** Rows to leave out first. */
+  /** Number of rows to skip. */
   readonly offset?: number
   /** Locks the rows until the end of the batch. */
   readonly lock?: LockMode | { readonly mode?: LockMode, readonly wait?: 'nowait' | 'skip_locked' }
   /**
-   * Number of rows that must be there; else nothing happens, and the batch fails with
+   * The number of rows that must be found. Otherwise the batch is rolled back and fails with
    * `expectation_failed`.
    */
   readonly expect?: Expected

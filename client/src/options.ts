@@ -1,119 +1,113 @@
 /**
- * Options of a client and of a batch, and what is answered beside the rows. Types alone.
+ * Types of the options of a client and of a batch, and of the result of a batch.
  */
-import type { Answering } from './operation.ts'
+import type { HasResult } from './operation.ts'
 import type { Numbers } from './values.ts'
 
-/** What `fetch` has to be. */
+/** The type of `fetch` that the client requires. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** A trace that the batch is part of (W3C Trace Context). */
+/** The trace that a batch belongs to (W3C Trace Context). */
 export interface TraceContext {
   readonly traceparent: string
   readonly tracestate?: string
 }
 
 export interface RetryOptions {
-  /** How often a batch is sent at most; 5 unless said otherwise, 1: never again. */
+  /** Maximum number of attempts. Default: 5. 1 disables retries. */
   readonly attempts?: number
   /**
-   * Milliseconds of the first pause, which is doubled from one to the next; the pause itself is a
-   * random part of it. 100 unless said otherwise.
+   * Upper bound of the first delay, in milliseconds. It doubles with each attempt, and the delay is
+   * a random part of it. Default: 100.
    */
   readonly minDelay?: number
-  /** Milliseconds of the longest pause; 5000 unless said otherwise. `Retry-After` comes on top. */
+  /** Maximum delay in milliseconds, without `Retry-After`, which is added. Default: 5000. */
   readonly maxDelay?: number
 }
 
-/** What a client and each of its batches can be told; a batch has the last word. */
+/** Options of a client that each batch can override. */
 export interface CommonOptions {
-  /**
-   * Milliseconds for the whole batch, all attempts and pauses counted; 60 000 unless said
-   * otherwise.
-   */
+  /** Timeout of a batch with all attempts and delays, in milliseconds. Default: 60 000. */
   readonly timeout?: number
   /**
-   * Milliseconds for one attempt; 35 000 unless said otherwise, for the service answers within 30
-   * 000 (its `REQUEST_TIMEOUT_MS`).
+   * Timeout of one attempt, in milliseconds. Default: 35 000, because the service responds within
+   * 30 000 (its `REQUEST_TIMEOUT_MS`).
    */
   readonly attemptTimeout?: number
-  /** `false`: never again. */
+  /** `false` disables retries. */
   readonly retry?: RetryOptions | false
-  /** `false`: no `Idempotency-Key` is sent, and a batch whose answer was lost is not sent again. */
+  /** `false` sends no `Idempotency-Key`. A batch with an unknown outcome is not retried then. */
   readonly idempotency?: boolean
-  /** The trace that batches are part of, or a function that knows it. */
+  /** The trace that batches belong to, or a function that returns it. */
   readonly trace?: TraceContext | (() => TraceContext | undefined)
 }
 
 export interface ClientOptions extends CommonOptions {
-  /** Where the service is: `https://batch.example.com`. */
+  /** URL of the service, for example `https://batch.example.com`. */
   readonly url: string | URL
   /**
-   * The caller's JWT, or a function that gives it and is asked before each attempt. Without one the
-   * service's anonymous role runs the batch.
+   * The caller's JWT, or a function that returns it and is called before each attempt. Without a
+   * token, the service's anonymous role runs the batch.
    */
   readonly token?: string | (() => string | undefined | Promise<string | undefined>)
-  /** Takes the place of the global `fetch`. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: Fetch
-  /** Headers beside those of the client, for a gateway in between for instance. */
+  /** Additional headers, for example for a gateway. */
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * What numbers are read as. `'number'` unless said otherwise: beyond 15 digits they are rounded.
-   * `'bigint'`: nothing is lost; integers come as bigint, other numbers as their text.
+   * The type of numbers in results. `'number'` (default): JavaScript numbers, rounded beyond 15
+   * digits. `'bigint'`: all digits; integers are bigints, and other numbers are strings.
    */
   readonly numbers?: Numbers
 }
 
-/** How one batch is run. */
+/** Options of one batch. */
 export interface BatchOptions extends CommonOptions {
-  /** Everything happens and is answered, and nothing stays. */
+  /** Runs the batch, returns its rows and rolls it back. */
   readonly dryRun?: boolean
-  /** Isolation level of the transaction; `read-committed` unless said otherwise. */
+  /** Isolation level of the transaction. Default: `read-committed`. */
   readonly isolation?: 'read-committed' | 'repeatable-read' | 'serializable'
-  /** Whatever would write or lock rows is refused; a standby may serve it. */
+  /** Refuses operations that write or lock rows. A standby may serve the batch. */
   readonly readOnly?: boolean
-  /** `minimal`: the number of rows of each operation in the place of the rows. */
+  /** `minimal` returns the row count of each operation instead of its rows. */
   readonly return?: 'representation' | 'minimal'
-  /**
-   * PostgreSQL's plan of each operation in the place of the rows; nothing is run. The service must
-   * allow it.
-   */
+  /** Returns PostgreSQL's plans and runs nothing. The service must have `EXPLAIN=on`. */
   readonly explain?: boolean
-  /** Asks for `serverTiming`. */
+  /** Requests `serverTiming`. */
   readonly timing?: boolean
   /**
-   * The key of this intent, kept by the caller, so that the batch can be sent again after a crash.
-   * A fresh one unless said otherwise.
+   * The idempotency key. Store it to send the same batch again after a crash of the caller.
+   * Default: a new UUID.
    */
   readonly idempotencyKey?: string
-  /** `X-Request-Id`: what the batch is called in the logs of the service. */
+  /** `X-Request-Id`: the id of the request in the logs of the service. */
   readonly requestId?: string
-  /** Ends the wait for an answer. */
+  /** Aborts the batch. */
   readonly signal?: AbortSignal
 }
 
-/** What a batch answers. */
+/** The result of a batch. */
 export interface BatchResult<Data> {
-  /** Rows in the shape of what the function of the batch returned. */
+  /** The results of the operations, in the shape of the return value of the batch function. */
   readonly data: Data
-  /** What the service's log has the batch under. */
+  /** The id of the request in the service's log. */
   readonly requestId: string | undefined
-  /** The key that was sent. */
+  /** The key that was sent, if any. */
   readonly idempotencyKey: string | undefined
   /**
-   * Whether the batch had been committed before, under the same key; `data` is what was answered
-   * then.
+   * Whether the batch was committed before with the same key. `data` is the result of that attempt.
    */
   readonly replayed: boolean
   /**
-   * Preferences that the service understood: `{ tx: 'rollback' }`; one without a value is `true`.
+   * The preferences that the service applied: `{ tx: 'rollback' }`. A preference without a value is
+   * `true`.
    */
   readonly preferenceApplied: Readonly<Record<string, string | true>>
-  /** With `timing`. */
+  /** The entries of `Server-Timing`; empty without `timing`. */
   readonly serverTiming: readonly ServerTiming[]
-  /** How often the batch was sent. */
+  /** The number of attempts. */
   readonly attempts: number
-  /** Headers of the answer. */
+  /** The headers of the response. */
   readonly headers: Headers
 }
 
@@ -124,32 +118,32 @@ export interface ServerTiming {
   readonly description?: string
 }
 
-/** A plan as PostgreSQL explains it. */
+/** A query plan of PostgreSQL's EXPLAIN in JSON format. */
 export interface QueryPlan {
   readonly Plan: { readonly [property: string]: unknown }
 }
 
 /**
- * What the function of a batch may return: one operation, several in an array or an object, or
+ * The return value of a batch function: one operation, several in an array or an object, or
  * nothing.
  */
-export type Shape = Answering<unknown> | ReadonlyArray<Answering<unknown>> | {
-  readonly [id: string]: Answering<unknown>
+export type Shape = HasResult<unknown> | ReadonlyArray<HasResult<unknown>> | {
+  readonly [id: string]: HasResult<unknown>
 } | void
 
 /**
- * `data`: what the operations answer, in the shape in which the function of the batch returned
- * them.
+ * The type of `data`: the results of the operations, in the shape of the return value of the batch
+ * function.
  */
-export type DataOf<Returned, Options> = Returned extends Answering<infer Answer>
-  ? AnswerOf<Answer, Options>
+export type DataOf<Returned, Options> = Returned extends HasResult<infer Result>
+  ? ResultOf<Result, Options>
   : Returned extends object ? {
-    -readonly [Id in keyof Returned]: Returned[Id] extends Answering<infer Answer>
-      ? AnswerOf<Answer, Options>
+    -readonly [Id in keyof Returned]: Returned[Id] extends HasResult<infer Result>
+      ? ResultOf<Result, Options>
       : never
   }
     : undefined
 
-type AnswerOf<Answer, Options> = Options extends { readonly explain: true } ? QueryPlan[]
+type ResultOf<Result, Options> = Options extends { readonly explain: true } ? QueryPlan[]
   : Options extends { readonly return: 'minimal' } ? number
-    : Answer
+    : Result

@@ -1,16 +1,17 @@
 /**
- * Types of what an operation answers: `columns` and `returning` → a row, `expect` → how many rows.
+ * Types of the rows that an operation returns. `columns` and `returning` determine the columns of a
+ * row, and `expect` the number of rows.
  */
 import type { ColumnPath } from './filter.ts'
 import type { Json } from './json.ts'
 
-/** A column to answer, under its own name or another one. */
+/** A column to return, under its own name or another one. */
 export type Output<Row> = ColumnPath<Row> | {
   readonly column: ColumnPath<Row>,
   readonly as?: string
 }
 
-/** A column or an aggregate to answer. */
+/** A column or an aggregate to return. */
 export type SelectOutput<Row> = Output<Row> | Aggregate<Row>
 
 /** `count` without a column counts rows. */
@@ -25,19 +26,19 @@ export type Aggregate<Row> =
 /** How many rows an operation must affect or return. */
 export type Expect = number | { readonly min?: number, readonly max?: number }
 
-/** The row that `Outputs` ask for; without them the whole row. */
+/** The row with the columns `Outputs`; by default the whole row. */
 export type OutputRow<Row, Outputs> = Outputs extends readonly unknown[]
   ? { [Element in Outputs[number] as NameOf<Element>]: TypeOf<Row, Element> } & {}
   : Row
 
-/** Rows, as many as `Expected` says. */
+/** Rows, with the number that `Expected` states. */
 export type Rows<Row, Expected> = [Expected] extends [1] ? [Row]
   : [Expected] extends [0] ? []
       : [Expected] extends [{ readonly min: infer Min }]
           ? number extends Min ? Row[] : Min extends 0 ? Row[] : [Row, ...Row[]]
           : Row[]
 
-/** Names of a row that `order` may use beside the columns of the table. */
+/** The names of `columns` that `order` may use in addition to the columns of the table. */
 export type OutputNames<Outputs> = Outputs extends readonly unknown[] ? NameOf<Outputs[number]>
   : never
 
@@ -47,9 +48,9 @@ type NameOf<Element> = Element extends string ? PathName<Element>
       : Element extends { readonly column: infer Path extends string } ? PathName<Path>
         : never
 
-/** As the service names it: the last key of a path, positions in arrays left out. */
-type PathName<Path extends string> = Path extends `${infer Way}->>${infer Key}`
-  ? Key extends `${bigint}` ? PathName<Way> : Key
+/** The name that the service gives a path: its last key, without positions in arrays. */
+type PathName<Path extends string> = Path extends `${infer Base}->>${infer Key}`
+  ? Key extends `${bigint}` ? PathName<Base> : Key
   : Path extends `${infer Column}->${infer Keys}` ? LastKey<Keys, Column>
     : Path
 
@@ -71,7 +72,7 @@ type PathType<Row, Path extends string> = string extends keyof Row ? Row[Path & 
     : Path extends `${string}->>${string}` ? string | null
       : Json
 
-/** Of no rows they are NULL. */
+/** An aggregate of no rows is NULL. */
 type AggregateType<Fn, T> = unknown extends T ? unknown
   : Fn extends 'min' | 'max' ? T | null :
     NonNullable<T> extends number | bigint ? number | null

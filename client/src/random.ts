@@ -1,9 +1,9 @@
 /**
- * Random ids. `crypto.randomUUID` is missing on pages that were not loaded over TLS,
- * `getRandomValues` never is.
+ * Creates random ids with `getRandomValues`, because `crypto.randomUUID` does not exist on pages
+ * that were not loaded over TLS.
  */
 
-/** A UUID, version 4. */
+/** Returns a UUID, version 4. */
 export function randomId (): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   const hex = Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('')

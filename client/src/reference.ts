@@ -1,7 +1,6 @@
 /**
- * References and modifiers as values: what stands for something that only the database knows. They
- * are objects that nothing but this file can make, so no data, wherever it comes from, can pass for
- * one.
+ * References and modifiers: objects that represent values which only the database knows. Only this
+ * file can create them, so no data can be mistaken for one.
  */
 import { OneflightError } from './error.ts'
 
@@ -10,51 +9,49 @@ declare const listed: unique symbol
 declare const kind: unique symbol
 declare const operand: unique symbol
 
-/** Stands for one value of type `T` that an earlier operation of the batch answers. */
+/** Refers to one value of type `T` in the rows of an earlier operation of the batch. */
 export interface Reference<out T> {
   readonly [referred]: T
 }
 
-/**
- * Stands for the values of one column in all rows that an earlier operation of the batch answers.
- */
+/** Refers to the values of one column in all rows of an earlier operation of the batch. */
 export interface ReferenceList<out T> {
   readonly [listed]: T
 }
 
 /**
- * Stands for one row: its properties are references to its columns, it itself is the whole row as
- * JSON.
+ * Refers to one row. Its properties refer to the columns of the row. As a value it is the whole row
+ * as JSON.
  */
 export type RowReference<Row> =
   & { readonly [Column in Referable<Row>]: Reference<Referred<Row[Column]>> }
   & Reference<Row>
 
-/** Lists of values by column. */
+/** References to lists of values, by column. */
 export type RowsReference<Row> = {
   readonly [Column in Referable<Row>]: ReferenceList<Referred<Row[Column]>>
 }
 
-/** A number is a number to a reference: the database hands it over, with all its digits. */
+/** References to bigints count as numbers, because the database passes on all digits. */
 export type Referred<T> = T extends bigint ? number : T
 
-/** A column whose name has a dot cannot be referred to. */
+/** The columns that references support: those without a dot in their name. */
 type Referable<Row> = keyof Row extends infer Name
   ? Name extends `${string}.${string}` | symbol ? never : Name & keyof Row
   : never
 
-/** A new value that the database computes, or an operand that is more than a value; made by `$`. */
+/** A value that the database computes, or an operand that is not a plain value. `$` creates it. */
 export interface Modifier<out Word extends string, out Operand = unknown> {
   readonly [kind]: Word
   readonly [operand]: Operand
 }
 
-/** What is referred to. Its id is known when the whole batch is. */
+/** The operation that a reference points to. Its id is set when the batch is complete. */
 export interface Source {
   id: string | undefined
 }
 
-/** What an object stands for. `operation` and `rows` are no values. */
+/** The meaning of a special object. `operation` and `rows` cannot be used as values. */
 export type Meaning =
   | { readonly kind: 'reference', readonly to: Source, readonly tail: string }
   | { readonly kind: 'modifier', readonly word: string, readonly operand: unknown }
@@ -63,31 +60,31 @@ export type Meaning =
 
 const meanings = new WeakMap<object, Meaning>()
 
-/** What `value` stands for; undefined when it is data. */
+/** Returns the meaning of a special object; undefined for data. */
 export function meaningOf (value: unknown): Meaning | undefined {
   return Object(value) === value ? meanings.get(value as object) : undefined
 }
 
 /**
- * An object that stands for something. Made into text by anybody but the client it would silently
- * be another thing, so that throws.
+ * Creates a special object. Converting it to a string or to JSON throws, because the result would
+ * silently be other data.
  */
 export function opaque (meaning: Meaning): object {
-  const made = { toJSON: unreadable, [Symbol.toPrimitive]: unreadable }
-  meanings.set(made, meaning)
-  return made
+  const object = { toJSON: rejectConversion, [Symbol.toPrimitive]: rejectConversion }
+  meanings.set(object, meaning)
+  return object
 }
 
-/** The row `index` of what `to` answers. Throws when it is no number of a row. */
+/** Creates a reference to a row of `to`. Throws if `index` is not a row index. */
 export function referRow (to: Source, index: number): object {
   if (!Number.isSafeInteger(index) || index < 0) {
-    throw invalid(`row takes the number of a row, counted from 0, and not ${String(index)}.`)
+    throw invalid(`row() expects a row index (0, 1, 2, …), not ${String(index)}.`)
   }
   const refer = (tail: string): object => opaque({ kind: 'reference', to, tail })
   return withColumns(refer(`.${index}`), name => refer(`.${index}.${name}`))
 }
 
-/** The columns of all rows that `to` answers, as lists. */
+/** Creates references to the columns of all rows of `to`, as lists. */
 export function referRows (to: Source): object {
   return withColumns(
     opaque({ kind: 'rows' }),
@@ -95,32 +92,32 @@ export function referRows (to: Source): object {
   )
 }
 
-/** `base` with a property for every column there may be. */
+/** Returns `base` with a property for any column name. */
 function withColumns (base: object, refer: (name: string) => object): object {
-  const made = new Proxy(base, {
+  const proxy = new Proxy(base, {
     get (target, name) {
       if (typeof name === 'symbol') return Reflect.get(target, name) as unknown
       if (name.includes('.')) {
         throw invalid(
-          `The column "${name}" cannot be referred to, for its name has a dot; "as" ` +
-            'answers it under another one.'
+          `References do not support the column "${name}" because its name contains a dot. ` +
+            'Rename it in the result with "as".'
         )
       }
       return refer(name)
     }
   })
-  meanings.set(made, meanings.get(base) as Meaning)
-  return made
+  meanings.set(proxy, meanings.get(base) as Meaning)
+  return proxy
 }
 
-function unreadable (): never {
+function rejectConversion (): never {
   throw invalid(
-    'What stands for a value of the database has none before the batch is run, and cannot ' +
-      'be part of a text. Use it as a value of its own.'
+    'An operation, reference or modifier cannot be converted to a string or to JSON, because ' +
+      'only the database knows its value. Use it as a whole value.'
   )
 }
 
-/** The error of a batch that cannot be written. */
+/** Creates the error of a batch that cannot be written. */
 export function invalid (message: string): OneflightError {
   return new OneflightError({ code: 'batch_invalid', message })
 }

@@ -1,29 +1,28 @@
 /**
- * A batch over HTTP, until its answer is final. In charge of attempts, pauses and time. What may be
- * sent again goes by what is known of its COMMIT: what is in doubt is sent again under its key
- * alone.
+ * Sends a batch over HTTP, with retries, delays and timeouts. A batch that may have been committed
+ * is retried only with its idempotency key.
  */
-import { lost, readAnswer, type Answer, type Context } from './answer.ts'
 import type { OneflightError } from './error.ts'
 import type { Fetch } from './options.ts'
+import { readResponse, toAttemptError, type BatchResponse, type Context } from './response.ts'
 import { limit, pause, type Limits } from './time.ts'
 
-/** Everything that an attempt needs; the body is the same, byte for byte, at each. */
-export interface Sending {
+/** A batch that is ready to be sent. All attempts send the same bytes as their body. */
+export interface PreparedBatch {
   readonly url: string
   readonly fetch: Fetch
-  /** Without the token. */
+  /** The headers without the token. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly token: string | undefined | (() => string | undefined | Promise<string | undefined>)
   readonly idempotencyKey: string | undefined
   readonly requestId: string | undefined
-  /** Whether the batch can commit nothing, so that nothing of it is ever in doubt. */
-  readonly harmless: boolean
-  /** The text of an answer → its value; throws when it is none. */
+  /** Whether the batch cannot commit anything. Its outcome is never unknown then. */
+  readonly commitsNothing: boolean
+  /** Parses the text of a response. Throws if it is not JSON. */
   readonly parse: (text: string) => unknown
   readonly signal: AbortSignal | undefined
-  /** Milliseconds. */
+  /** All times are in milliseconds. */
   readonly timeout: number
   readonly attemptTimeout: number
   readonly attempts: number
@@ -31,56 +30,62 @@ export interface Sending {
   readonly maxDelay: number
 }
 
-/** The last answer. */
-export interface Sent {
-  /** What the operations answered, by id. */
+/** The response to the last attempt. */
+export interface SendResult {
+  /** The results by operation id. */
   readonly data: Readonly<Record<string, unknown>>
   readonly headers: Headers
   readonly attempts: number
 }
 
-/** With less time than this an attempt is not begun. */
+/** An attempt needs at least this much time (ms). */
 const MIN_ATTEMPT_MS = 1
 
-/** Sends until the answer is final. Throws OneflightError. */
-export async function send (sending: Sending): Promise<Sent> {
-  const ends = performance.now() + sending.timeout
-  const { idempotencyKey, requestId, harmless } = sending
-  let context: Context = { idempotencyKey, requestId, harmless, attempts: 0, doubt: false }
+/** Sends a batch, with retries. Throws OneflightError. */
+export async function send (batch: PreparedBatch): Promise<SendResult> {
+  const deadline = performance.now() + batch.timeout
+  const { idempotencyKey, requestId, commitsNothing } = batch
+  let context: Context = {
+    idempotencyKey,
+    requestId,
+    commitsNothing,
+    attempts: 0,
+    maybeCommitted: false
+  }
   let renewed = false
   for (;;) {
-    const token = await readToken(sending, ends, context)
+    const token = await readToken(batch, deadline, context)
     context = { ...context, attempts: context.attempts + 1 }
-    const outcome = await attempt(sending, { token, ends, context })
+    const outcome = await attempt(batch, { token, deadline, context })
     if ('data' in outcome) return outcome
     const renewable: boolean = outcome.code === 'token_expired' &&
-      typeof sending.token === 'function' && !renewed
-    const ms = pauseBefore(outcome, sending)
+      typeof batch.token === 'function' && !renewed
+    const ms = retryDelay(outcome, batch)
     if (
-      !mayRepeat(outcome, renewable) || context.attempts >= sending.attempts ||
-      performance.now() + ms + MIN_ATTEMPT_MS > ends
+      !isRetryable(outcome, renewable) || context.attempts >= batch.attempts ||
+      performance.now() + ms + MIN_ATTEMPT_MS > deadline
     ) throw outcome
     renewed ||= renewable
-    context = { ...context, doubt: outcome.committed === 'unknown' }
-    await limit(signal => pause(ms, signal), limitsOf(sending, context, Infinity))
+    context = { ...context, maybeCommitted: outcome.committed === 'unknown' }
+    await limit(signal => pause(ms, signal), limitsOf(batch, context, Infinity))
   }
 }
 
-/** One attempt; its error is answered, for it may not be the last word. */
+/** Makes one attempt. Returns its error instead of throwing it, because it may be retried. */
 async function attempt (
-  sending: Sending,
-  { token, ends, context }: {
+  batch: PreparedBatch,
+  { token, deadline, context }: {
     readonly token: string | undefined,
-    readonly ends: number,
+    readonly deadline: number,
     readonly context: Context
   }
-): Promise<Sent | OneflightError> {
+): Promise<SendResult | OneflightError> {
   let sent = false
-  const ask = async (signal: AbortSignal): Promise<Answer> => {
-    const { url, fetch, body } = sending
+  const post = async (signal: AbortSignal): Promise<BatchResponse> => {
+    const { url, fetch, body } = batch
     const headers = token === undefined
-      ? sending.headers
-      : { ...sending.headers, authorization: `Bearer ${token}` }
+      ? batch.headers
+      : { ...batch.headers, authorization: `Bearer ${token}` }
     sent = true
     try {
       const response = await fetch(url, { method: 'POST', headers, body, signal })
@@ -91,9 +96,9 @@ async function attempt (
         text: await response.text()
       }
     } catch (cause) {
-      throw lost({
+      throw toAttemptError({
         code: 'network_error',
-        message: `There is no answer: ${describe(cause)}.`,
+        message: `The request failed: ${describe(cause)}.`,
         cause,
         retryable: true,
         sent: !isUnsent(cause)
@@ -101,18 +106,11 @@ async function attempt (
     }
   }
   try {
-    const answer = await limit(
-      ask,
-      limitsOf(
-        sending,
-        context,
-        Math.min(sending.attemptTimeout, ends - performance.now()),
-        () => sent
-      )
-    )
+    const ms = Math.min(batch.attemptTimeout, deadline - performance.now())
+    const response = await limit(post, limitsOf(batch, context, ms, () => sent))
     return {
-      data: readAnswer(answer, sending.parse, context),
-      headers: answer.headers,
+      data: readResponse(response, batch.parse, context),
+      headers: response.headers,
       attempts: context.attempts
     }
   } catch (error) {
@@ -120,8 +118,8 @@ async function attempt (
   }
 }
 
-/** What is in doubt is sent again under its key alone, and without one never. */
-function mayRepeat (
+/** A batch with an unknown outcome is retried only if it has a key. */
+function isRetryable (
   { code, committed, retryable, idempotencyKey }: OneflightError,
   renewable: boolean
 ): boolean {
@@ -130,40 +128,40 @@ function mayRepeat (
 }
 
 /**
- * A random part of a time that doubles, so that clients which were refused together do not come
- * back together; `Retry-After` comes on top.
+ * Returns `Retry-After` plus a random part of a delay that doubles with each attempt. The random
+ * part keeps clients that were refused together from retrying together.
  */
-function pauseBefore (
+function retryDelay (
   { attempts, retryAfter }: OneflightError,
-  { minDelay, maxDelay }: Sending
+  { minDelay, maxDelay }: PreparedBatch
 ): number {
   return retryAfter + Math.random() * Math.min(minDelay * 2 ** (attempts - 1), maxDelay)
 }
 
-/** The token of the next attempt. */
+/** Returns the token of the next attempt. */
 async function readToken (
-  sending: Sending,
-  ends: number,
+  batch: PreparedBatch,
+  deadline: number,
   context: Context
 ): Promise<string | undefined> {
-  const { token } = sending
-  const ask = async (): Promise<string | undefined> => {
+  const { token } = batch
+  const read = async (): Promise<string | undefined> => {
     try {
       return typeof token === 'function' ? await token() : token
     } catch (cause) {
-      throw lost({
+      throw toAttemptError({
         code: 'token_unavailable',
-        message: `There is no token: ${describe(cause)}.`,
+        message: `The token function failed: ${describe(cause)}.`,
         cause,
         sent: false
       }, context)
     }
   }
-  return limit(ask, limitsOf(sending, context, ends - performance.now()))
+  return limit(read, limitsOf(batch, context, deadline - performance.now()))
 }
 
 function limitsOf (
-  { signal }: Sending,
+  { signal }: PreparedBatch,
   context: Context,
   ms: number,
   isSent = () => false
@@ -172,26 +170,29 @@ function limitsOf (
     ms,
     signal,
     onTimeout: () =>
-      lost({
+      toAttemptError({
         code: 'timeout',
-        message: 'There was no answer in time.',
+        message: 'No response within the time limit.',
         retryable: true,
         sent: isSent()
       }, context),
     onAbort: cause =>
-      lost({ code: 'aborted', message: 'The batch was aborted.', cause, sent: isSent() }, context)
+      toAttemptError(
+        { code: 'aborted', message: 'The batch was aborted.', cause, sent: isSent() },
+        context
+      )
   }
 }
 
-/** Codes of Node's connections that were never made. A browser does not tell. */
-const unsent = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'])
+/** Codes of connections that Node could not open. Browsers do not report such codes. */
+const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'])
 
-/** Whether it is certain that not a byte of the batch was sent. */
+/** Whether it is certain that no byte of the batch was sent. */
 function isUnsent (cause: unknown): boolean {
-  return unsent.has(codeOf(cause) ?? '')
+  return UNSENT.has(codeOf(cause) ?? '')
 }
 
-/** An error in words. Those of `fetch` say most in the code of their cause. */
+/** Describes an error. For errors of `fetch`, the code of the cause says most. */
 function describe (cause: unknown): string {
   const code = codeOf(cause)
   return `${cause instanceof Error ? cause.message : String(cause)}${

@@ -1,21 +1,21 @@
 /**
- * Work and pauses that end in time, or when the caller no longer waits.
+ * Timeouts, aborts and delays.
  */
 
 export interface Limits {
   readonly ms: number
   readonly signal: AbortSignal | undefined
-  /** The errors of an end before the time. */
+  /** Create the errors of a timeout and of an abort. */
   readonly onTimeout: () => Error
   readonly onAbort: (reason: unknown) => Error
 }
 
-/** The longest time that timers take; anything longer would fire at once. */
-const maxTimer = 2 ** 31 - 1
+/** The longest delay of a timer. A longer one would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
- * What `work` answers, unless time is over or the signal is aborted before; then its own signal is
- * aborted, and nobody waits for it.
+ * Resolves with the result of `work`. After a timeout or an abort, it rejects at once and aborts
+ * the signal of `work`.
  */
 export function limit<T> (
   work: (signal: AbortSignal) => Promise<T>,
@@ -34,14 +34,15 @@ export function limit<T> (
       controller.abort(error)
     }
     const abort = (): void => end(onAbort(signal?.reason))
-    // Timers cut off fractions; what is decided when this one fires counts on the time being over.
-    const timer = setTimeout(() => end(onTimeout()), Math.min(Math.max(Math.ceil(ms), 0), maxTimer))
+    // Rounded up, because timers truncate fractions and would fire before the time is over.
+    const delay = Math.min(Math.max(Math.ceil(ms), 0), MAX_TIMER_MS)
+    const timer = setTimeout(() => end(onTimeout()), delay)
     signal?.addEventListener('abort', abort)
     work(controller.signal).finally(finish).then(resolve, reject)
   })
 }
 
-/** A pause; it ends at once when it is aborted. */
+/** Waits. Resolves at once if the signal is aborted. */
 export function pause (ms: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(resolve, ms)

@@ -1,34 +1,32 @@
 /**
- * Types of values: what is answered for a column, and what may be written where its value goes.
- * Numbers go by what the client reads them as.
+ * Types of column values, in results and as input. The types of numbers depend on the client's
+ * `numbers` option.
  */
 import type { Json, JsonInput } from './json.ts'
 import type { Modifier, Reference, Referred, ReferenceList } from './reference.ts'
 
-/**
- * What numbers are read as: JavaScript's own, or integers as bigint and all others as their text.
- */
+/** The type of numbers: JavaScript numbers, or bigints for integers and strings for others. */
 export type Numbers = 'number' | 'bigint'
 
-/** A row as it is answered. */
-export type AnsweredRow<Row, Mode extends Numbers> =
-  & { [Column in keyof Row]: Answered<Row[Column], Mode> }
+/** A row of a result. */
+export type ResultRow<Row, Mode extends Numbers> =
+  & { [Column in keyof Row]: ResultValue<Row[Column], Mode> }
   & {}
 
-/** A value as it is answered. */
-export type Answered<T, Mode extends Numbers> = unknown extends T ? T
+/** A value of a result. */
+export type ResultValue<T, Mode extends Numbers> = unknown extends T ? T
   : Mode extends 'number' ? T extends bigint ? number : T
     : Json extends T ? T | bigint
-      : AnsweredExactly<T>
+      : ExactValue<T>
 
-type AnsweredExactly<T> = T extends number ? bigint | string
+type ExactValue<T> = T extends number ? bigint | string
   : T extends ReadonlyArray<infer Item>
     ? [Item] extends [number | bigint | null]
         ? Array<number | bigint | string | Extract<Item, null>>
         : T
     : T
 
-/** What may be written where a value of type `T` goes: a value, or a reference to one. */
+/** The input for a value of type `T`: a value, or a reference to one. */
 export type Input<T, Mode extends Numbers> = unknown extends T ? unknown
   : Json extends T ? JsonInput
     : PlainInput<T, Mode> | Reference<Referred<T>>
@@ -43,13 +41,13 @@ export type InputRow<Insert, Mode extends Numbers> =
   }
   & {}
 
-/** A column that can be written; generators have `never` for one that cannot. */
+/** The column if it can be written. Generators use `never` for columns that cannot. */
 type Writable<Columns, Column extends keyof Columns> = [Exclude<Columns[Column], undefined>] extends
 [never] ? never : Column
 
 /**
- * `set`: a value for each column that changes, or what computes one. `Columns` are those of the
- * row, `Excluded` those of the row that was to be inserted.
+ * `set`: new or computed values by column. `Columns` are the columns of the row, and `Excluded`
+ * those of the row that could not be inserted.
  */
 export type SetValues<
   Update,
@@ -66,14 +64,14 @@ export type SetValues<
   }
   & {}
 
-/** A value without references to it as a whole. */
+/** Input that is not itself a reference, but may contain references. */
 export type PlainInput<T, Mode extends Numbers> = T extends number | bigint ? NumberInput<Mode>
   : T extends string | boolean | null | undefined | Date ? T
     : T extends ReadonlyArray<infer Item>
       ? ReadonlyArray<Input<Item, Mode>> | ReferenceList<Referred<Item>>
       : { readonly [Key in keyof T]: Input<T[Key], Mode> }
 
-/** Digits that were read as text can be written as text. */
+/** A number as input. Numbers that were read as strings can be written as strings. */
 export type NumberInput<Mode extends Numbers> = Mode extends 'bigint' ? number | bigint | string
   : number | bigint
 
@@ -83,7 +81,7 @@ type Computed<T, Columns extends string> =
   | Modifier<'$value'>
   | Modifier<ModifiersOf<T>>
 
-/** Modifiers that have a meaning for a column: of a text they may be those of a timestamp. */
+/** The modifiers of a column. A string may be a timestamp, so it has those of timestamps. */
 type ModifiersOf<T> = unknown extends T
   ? '$inc' | '$mul' | '$now' | '$merge' | '$append' | '$remove'
   : T extends number | bigint ? '$inc' | '$mul'

@@ -1,9 +1,9 @@
 /**
- * The words of the batch language as far as the client has to tell them apart. A test holds them
- * against the service's own schemas.
+ * The operators and limits of the batch language that the client needs to know. A test compares
+ * them with the service's schemas.
  */
 
-/** What each operator takes: it decides how an operand is written. */
+/** The kind of operand that each operator takes. It determines how the operand is written. */
 export const operators = {
   eq: 'comparand',
   neq: 'comparand',
@@ -40,11 +40,11 @@ export const operators = {
 export type OperatorName = keyof typeof operators
 export type OperandKind = (typeof operators)[OperatorName]
 
-/** Deepest nesting of arrays and objects in a batch, its own array counted. */
+/** Maximum nesting depth of arrays and objects in a batch, including its own array. */
 export const maxDepth = 100
 
-/** What the id of an operation may be. */
+/** Matches valid operation ids. */
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** What an `Idempotency-Key` may be, here without the form in quotes. */
+/** Matches valid idempotency keys, except the quoted form. */
 export const idempotencyKey = /^[!\x23-\x7e][\x21-\x7e]{0,254}$/

@@ -1,46 +1,46 @@
 /**
- * Values → JSON text, cut at its references, whose operations have no id yet. In charge of keeping
- * data data: a string that looks like a reference is written as the string it is. Numbers keep
- * their digits. Refuses what JSON cannot say: NaN, functions, `undefined`.
+ * Writes values as JSON text. The text is split at references, because their operations have no id
+ * yet. A string that looks like a reference is escaped, so that it stays a string. Numbers keep all
+ * digits. Values that JSON cannot represent throw: NaN, functions, `undefined`.
  */
 import type { OneflightError } from './error.ts'
 import { invalid, meaningOf, type Meaning, type Source } from './reference.ts'
 import { maxDepth } from './words.ts'
 
-/** Text, or what becomes the text of a reference when its operation has an id. */
+/** JSON text, or a reference that becomes text when its operation has an id. */
 export type Piece = string | { readonly to: Source, readonly tail: string }
 
-/** What is being written of one operation. */
+/** The state while one operation is written. */
 export interface Writer {
   readonly pieces: Piece[]
-  /** The way to what is written now, for messages. */
+  /** The path of the current value, for messages. */
   readonly path: Array<string | number>
-  /** What it is, for messages. */
+  /** The name of the operation, for messages. */
   readonly title: string
-  /** Throws when an operation is none of this batch. */
+  /** Throws if the operation does not belong to this batch. */
   readonly checkReference: (to: Source) => void
 }
 
 /**
- * What the service may read as a reference, or as one that is escaped: all of it takes one more
- * `$`.
+ * Matches strings that the service could parse as a reference or as an escaped one. They are
+ * escaped by one more `$`.
  */
 const looksLikeReference = /^\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 
 /**
- * JSON with references in it. Answers the key of an object that has a single member, as special
- * objects of the language have.
+ * Writes JSON that may contain references. Returns the key of an object with a single member,
+ * because special objects of the language have this form.
  */
 export function writeData (writer: Writer, value: unknown): string | undefined {
   return write(writer, value, text => looksLikeReference.test(text) ? `$${text}` : text)
 }
 
-/** JSON as it is, without references: names, keywords, numbers of rows. */
+/** Writes JSON without references: names, keywords, row counts. */
 export function writeLiteral (writer: Writer, value: unknown): void {
   write(writer, value, undefined)
 }
 
-/** An array of which each element is written by `writeItem`. */
+/** Writes an array, each element with `writeItem`. */
 export function writeList (
   writer: Writer,
   list: readonly unknown[],
@@ -57,8 +57,8 @@ export function writeList (
 }
 
 /**
- * An object of which each member is written by `writeMember`. Members that are `undefined` are
- * refused: without one more rows might be met.
+ * Writes an object, each member with `writeMember`. Throws if a member is `undefined`, because a
+ * filter without it could match more rows.
  */
 export function writeMembers (
   writer: Writer,
@@ -68,7 +68,7 @@ export function writeMembers (
   let separator = '{'
   for (const [name, value] of Object.entries(members) as Array<[string, unknown]>) {
     writer.path.push(name)
-    if (value === undefined) throw fault(writer, 'is undefined; leave it out')
+    if (value === undefined) throw invalidAt(writer, 'is undefined; omit it')
     writer.pieces.push(`${separator}${JSON.stringify(name)}:`)
     writeMember(name, value)
     writer.path.pop()
@@ -77,21 +77,19 @@ export function writeMembers (
   writer.pieces.push(separator === '{' ? '{}' : '}')
 }
 
-/**
- * The error of what cannot be written at the place where the writer is; `what` ends the sentence.
- */
-export function fault ({ title, path }: Writer, what: string): OneflightError {
-  return invalid(`${title}: ${path.join('.')} ${what}.`)
+/** Creates the error of an invalid value at the current path. `issue` completes the sentence. */
+export function invalidAt ({ title, path }: Writer, issue: string): OneflightError {
+  return invalid(`${title}: ${path.join('.')} ${issue}.`)
 }
 
-/** Escapes strings by `escape`; without one nothing may be referred to. */
+/** Writes a value and escapes its strings with `escape`. Without `escape`, references throw. */
 function write (
   writer: Writer,
-  given: unknown,
+  input: unknown,
   escape: ((text: string) => string) | undefined
 ): string | undefined {
-  const meaning = meaningOf(given)
-  const value = meaning === undefined ? withoutToJson(given) : given
+  const meaning = meaningOf(input)
+  const value = meaning === undefined ? callToJson(input) : input
   if (meaning !== undefined) {
     writer.pieces.push(referencePiece(writer, meaning, escape !== undefined))
   } else if (typeof value === 'object' && value !== null) {
@@ -99,6 +97,8 @@ function write (
   } else writer.pieces.push(writeScalar(writer, value, escape))
   return undefined
 }
+
+const NOT_JSON = 'which JSON cannot represent'
 
 function writeScalar (
   writer: Writer,
@@ -109,7 +109,7 @@ function writeScalar (
     case 'string':
       return JSON.stringify(escape?.(value) ?? value)
     case 'number':
-      if (!Number.isFinite(value)) throw fault(writer, `is ${value}, which is no JSON`)
+      if (!Number.isFinite(value)) throw invalidAt(writer, `is ${value}, ${NOT_JSON}`)
       return Object.is(value, -0) ? '-0' : String(value)
     case 'bigint':
     case 'boolean':
@@ -117,9 +117,9 @@ function writeScalar (
     case 'object':
       return 'null'
     default:
-      throw fault(
+      throw invalidAt(
         writer,
-        `is ${value === undefined ? 'undefined' : `a ${typeof value}`}, which is no JSON`
+        `is ${value === undefined ? 'undefined' : `a ${typeof value}`}, ${NOT_JSON}`
       )
   }
 }
@@ -130,7 +130,7 @@ function writeCompound (
   escape: ((text: string) => string) | undefined
 ): string | undefined {
   if (writer.path.length > maxDepth) {
-    throw fault(writer, `nests deeper than ${maxDepth} arrays and objects`)
+    throw invalidAt(writer, `nests deeper than ${maxDepth} arrays and objects`)
   }
   const raw = rawText(value)
   if (Array.isArray(value)) writeList(writer, value, item => write(writer, item, escape))
@@ -146,15 +146,15 @@ function writeObject (
   escape: ((text: string) => string) | undefined
 ): string | undefined {
   const type = Object.prototype.toString.call(value).slice('[object '.length, -1)
-  if (type !== 'Object') throw fault(writer, `is a ${type}, which is no JSON`)
+  if (type !== 'Object') throw invalidAt(writer, `is a ${type}, ${NOT_JSON}`)
   let separator = '{'
-  let only: string | undefined
-  // No function for each member and no copy: 10 000 rows of five columns took 40 ms with them, and
-  // take half of it.
+  let onlyKey: string | undefined
+  // A loop without a callback and a copy takes half of the time: 10 000 rows of five columns took
+  // 40 ms with them.
   for (const name of Object.keys(value)) {
     const member = (value as Readonly<Record<string, unknown>>)[name]
     if (member === undefined) continue
-    only = separator === '{' ? name : undefined
+    onlyKey = separator === '{' ? name : undefined
     writer.path.push(name)
     writer.pieces.push(`${separator}${JSON.stringify(name)}:`)
     write(writer, member, escape)
@@ -162,20 +162,20 @@ function writeObject (
     separator = ','
   }
   writer.pieces.push(separator === '{' ? '{}' : '}')
-  return only
+  return onlyKey
 }
 
 /**
- * The text of what `JSON.rawJSON` made; undefined of anything else, and where there is no such
- * function.
+ * Returns the text of a value of `JSON.rawJSON`; undefined for other values, and where the function
+ * does not exist.
  */
 function rawText (value: object): string | undefined {
   const { isRawJSON } = JSON as { isRawJSON?: (value: unknown) => boolean }
   return isRawJSON?.(value) === true ? (value as { rawJSON: string }).rawJSON : undefined
 }
 
-/** A date and its like say by themselves what they are as JSON. */
-function withoutToJson (value: unknown): unknown {
+/** Applies `toJSON`, which dates for example have. */
+function callToJson (value: unknown): unknown {
   const object = value as { toJSON?: unknown } | null
   return typeof value === 'object' && typeof object?.toJSON === 'function'
     ? (object.toJSON as () => unknown).call(value)
@@ -184,23 +184,18 @@ function withoutToJson (value: unknown): unknown {
 
 function referencePiece (writer: Writer, meaning: Meaning, allowed: boolean): Piece {
   if (meaning.kind === 'operation') {
-    throw fault(
-      writer,
-      'is an operation, which is no value; its row(0) is, and the columns of that'
-    )
+    throw invalidAt(writer, 'is an operation; use its row(0) or a column of it, row(0).<column>')
   }
   if (meaning.kind === 'rows') {
-    throw fault(writer, 'is the rows of an operation, which are no value; rows.<column> is a list')
+    throw invalidAt(writer, 'is the rows of an operation; use a column of them, rows.<column>')
   }
   if (meaning.kind === 'modifier') {
-    throw fault(
+    throw invalidAt(
       writer,
-      `is ${
-        nameOf(meaning)
-      }, which stands for a whole value of set or for an operand, and nowhere else`
+      `is ${nameOf(meaning)}, which is allowed only as a whole value of set or as an operand`
     )
   }
-  if (!allowed) throw fault(writer, 'takes no reference')
+  if (!allowed) throw invalidAt(writer, 'does not accept a reference')
   writer.checkReference(meaning.to)
   return meaning
 }

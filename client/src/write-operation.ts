@@ -1,12 +1,11 @@
 /**
- * The members of an operation → JSON text. In charge of what is data and what is language: an
- * object of data that looks like a modifier is marked as data. Names and operators that the
- * language does not have are written as they are; the service refuses them.
+ * Writes the members of an operation as JSON text. An object of data that looks like a modifier is
+ * marked as data. Unknown names and operators are written unchanged, and the service rejects them.
  */
 import { meaningOf, type Meaning } from './reference.ts'
 import { operators, type OperandKind, type OperatorName } from './words.ts'
 import {
-  fault,
+  invalidAt,
   writeData,
   writeList,
   writeLiteral,
@@ -15,7 +14,7 @@ import {
   type Writer
 } from './write-json.ts'
 
-/** An operation as an object; its members beside `id` in the order given. */
+/** Writes an operation as an object, with the members in the given order. */
 export function writeOperation (writer: Writer, members: object): void {
   writeMembers(writer, members, (name, value) => (writers[name] ?? writeLiteral)(writer, value))
 }
@@ -32,14 +31,14 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
   }
 )
 
-/** New values by column. A column that is `undefined` stays as it is. */
+/** Writes new values by column. A column that is `undefined` is omitted. */
 function writeSet (writer: Writer, set: unknown): void {
   if (!isObject(set)) return writeLiteral(writer, set)
   const present = Object.fromEntries(Object.entries(set).filter(([, value]) => value !== undefined))
   writeMembers(writer, present, (_, value) => writeOperand(writer, value, 'json'))
 }
 
-/** A filter, with `and`, `or` and `not`. */
+/** Writes a filter, with `and`, `or` and `not`. */
 function writeFilter (writer: Writer, filter: unknown): void {
   if (!isObject(filter)) return writeLiteral(writer, filter)
   writeMembers(writer, filter, (name, value) => {
@@ -50,7 +49,7 @@ function writeFilter (writer: Writer, filter: unknown): void {
   })
 }
 
-/** The operators of one column. */
+/** Writes the operators of one column. */
 function writeTests (writer: Writer, tests: unknown): void {
   if (!isObject(tests)) return writeLiteral(writer, tests)
   writeMembers(writer, tests, (name, operand) => {
@@ -65,7 +64,7 @@ function writeTests (writer: Writer, tests: unknown): void {
   })
 }
 
-/** An operand of an operator, or (as `json`) a new value. */
+/** Writes an operand of an operator, or a new value (as `json`). */
 function writeOperand (writer: Writer, operand: unknown, kind: OperandKind): void {
   const meaning = meaningOf(operand)
   if (meaning?.kind === 'modifier') return writeModifier(writer, meaning)
@@ -106,16 +105,16 @@ function writeModifier (
 const number = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
 function checkDigits (writer: Writer, text: string): string {
-  if (!number.test(text)) throw fault(writer, `takes a number, and ${JSON.stringify(text)} is none`)
+  if (!number.test(text)) throw invalidAt(writer, `must be a number, not ${JSON.stringify(text)}`)
   return text
 }
 
-/** Whether what was written begins an object or an array. */
+/** Whether the written piece begins an object or an array. */
 function isCompound (piece: Piece | undefined): boolean {
   return typeof piece === 'string' && /^[{[]/.test(piece)
 }
 
-/** Whether `value` is an object of members, as opposed to a list and to what stands for a value. */
+/** Whether `value` is a plain object, and not an array, reference or modifier. */
 function isObject (value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value) &&
     meaningOf(value) === undefined
