@@ -1,6 +1,6 @@
 /**
- * An HTTP client with one connection, for requests one at a time. It does not parse responses,
- * which would take time and memory of its own.
+ * An HTTP client with one connection, for one request at a time. It does not parse responses,
+ * because parsing takes additional time and memory.
  */
 import { once } from 'node:events'
 import { Agent, request as httpRequest } from 'node:http'
@@ -27,7 +27,7 @@ export function useClient (stage: Stage, url: string): (body: string) => Promise
     for await (const part of response) parts.push(part)
     const bytes = Buffer.concat(parts)
     if (response.statusCode !== 200) {
-      throw new Error(`${url} answered ${response.statusCode} ${bytes.toString().slice(0, 1000)}`)
+      throw new Error(`${url} returned ${response.statusCode} ${bytes.toString().slice(0, 1000)}`)
     }
     return bytes
   }

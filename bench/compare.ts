@@ -18,10 +18,12 @@ export interface Measure {
   readonly warmUp: { readonly batches: number, readonly seconds: number }
 }
 
-export interface Ground {
+/** The work of a comparison, and the database on which it is done. */
+export interface Workload {
+  readonly work: Work
   readonly sql: Sql
   /** The process id of the postmaster, if its processor time can be read. */
-  readonly pid: number | undefined
+  readonly pid?: number | undefined
 }
 
 /** Batches per step of the warm-up. */
@@ -33,15 +35,14 @@ const STEP = CONNECTIONS * 25
  */
 export async function warmUp (
   sides: readonly Side[],
-  work: Work,
-  sql: Sql,
+  workload: Workload,
   { warmUp: { batches, seconds } }: Measure
 ): Promise<void> {
   compareGists(sides)
   for (const side of sides) {
     const start = performance.now()
     for (let done = 0; done < batches && performance.now() - start < seconds * 1000; done += STEP) {
-      await audited(side, work, sql, Math.min(STEP, batches))
+      await runChecked(side, workload, Math.min(STEP, batches))
     }
   }
 }
@@ -52,21 +53,20 @@ export async function warmUp (
  */
 export async function takeTurns (
   sides: readonly Side[],
-  work: Work,
-  ground: Ground,
+  workload: Workload,
   { slices, seconds }: Measure
 ): Promise<Comparison['contenders']> {
   const lengths: number[] = []
   for (const side of sides) {
     // Two steps: a few batches are not enough to estimate a whole slice of a fast contender.
-    const first = await audited(side, work, ground.sql, CONNECTIONS * 2)
-    const second = await audited(side, work, ground.sql, batchesFor(first, seconds / 5))
+    const first = await runChecked(side, workload, CONNECTIONS * 2)
+    const second = await runChecked(side, workload, batchesFor(first, seconds / 5))
     lengths.push(batchesFor(second, seconds))
   }
   const taken: Slice[][] = sides.map(() => [])
   for (let turn = 0; turn < slices; turn++) {
     for (const [i, side] of sides.entries()) {
-      taken[i]?.push(await takeSlice(side, work, ground, lengths[i] as number))
+      taken[i]?.push(await takeSlice(side, workload, lengths[i] as number))
     }
   }
   return sides.map(({ name }, i) => ({ name, slices: taken[i] as Slice[] }))
@@ -77,21 +77,17 @@ function batchesFor ({ batches, seconds }: Pace, wanted: number): number {
   return Math.max(1, Math.round(batches / seconds * wanted / CONNECTIONS)) * CONNECTIONS
 }
 
-async function takeSlice (
-  side: Side,
-  work: Work,
-  { sql, pid }: Ground,
-  batches: number
-): Promise<Slice> {
+/** Runs batches, and measures their processor time without that of the checks. */
+async function takeSlice (side: Side, workload: Workload, batches: number): Promise<Slice> {
   const cpu = () => ({
     node: side.pid === undefined ? undefined : cpuOf(side.pid),
-    postgres: cpuOfServer(pid)
+    postgres: cpuOfServer(workload.pid)
   })
-  const before = await traceOf(work, sql)
+  const before = await countRows(workload)
   const start = cpu()
   const pace = await side.run(batches)
   const end = cpu()
-  compareTraces(side, work, before, await traceOf(work, sql), batches)
+  checkRows({ side, workload, before, after: await countRows(workload), batches })
   const spent = (from: number | undefined, to: number | undefined): number | null =>
     from === undefined || to === undefined ? null : to - from
   return {
@@ -104,47 +100,48 @@ async function takeSlice (
   }
 }
 
-async function audited (side: Side, work: Work, sql: Sql, batches: number): Promise<Pace> {
-  const before = await traceOf(work, sql)
+/** Runs batches and checks the rows that they add. */
+async function runChecked (side: Side, workload: Workload, batches: number): Promise<Pace> {
+  const before = await countRows(workload)
   const pace = await side.run(batches)
-  compareTraces(side, work, before, await traceOf(work, sql), batches)
+  checkRows({ side, workload, before, after: await countRows(workload), batches })
   return pace
 }
 
-type Trace = Readonly<Record<string, number>>
+type RowCounts = Readonly<Record<string, number>>
 
-async function traceOf (work: Work, sql: Sql): Promise<Trace> {
+async function countRows ({ work, sql }: Workload): Promise<RowCounts> {
   const [row = {}] = await sql.unsafe(traceQueries[work])
   return Object.fromEntries(Object.entries(row).map(([name, count]) => [name, Number(count)]))
 }
 
-function compareTraces (
-  { name }: Side,
-  work: Work,
-  before: Trace,
-  after: Trace,
-  batches: number
-): void {
+interface RowCheck {
+  readonly side: Side
+  readonly workload: Workload
+  readonly before: RowCounts
+  readonly after: RowCounts
+  readonly batches: number
+}
+
+/** Throws unless the batches added exactly the rows of their work. */
+function checkRows ({ side, workload: { work }, before, after, batches }: RowCheck): void {
   const wrong = Object.entries(traces[work]).flatMap(([what, perBatch]) => {
     const [found, wanted] = [(after[what] ?? 0) - (before[what] ?? 0), perBatch * batches]
     return found === wanted ? [] : [`${what}: ${found} instead of ${wanted}`]
   })
   if (wrong.length > 0) {
     throw new Error(
-      `${name} did not do the work of ${batches} batches (${work}): ${wrong.join(', ')}`
+      `${side.name} did not do the work of ${batches} batches (${work}): ${wrong.join(', ')}`
     )
   }
 }
 
+/** Throws unless all sides with a response returned the same. */
 function compareGists (sides: readonly Side[]): void {
-  const speaking = sides.filter(({ gist }) => gist !== undefined)
-  const [first] = speaking
-  const other = speaking.find(({ gist }) => !isDeepStrictEqual(gist, first?.gist))
-  if (other !== undefined) {
-    throw new Error(
-      `${other.name} answers ${JSON.stringify(other.gist)}, ${first?.name} ${
-        JSON.stringify(first?.gist)
-      }`
-    )
-  }
+  const responding = sides.filter(({ gist }) => gist !== undefined)
+  const [first] = responding
+  const other = responding.find(({ gist }) => !isDeepStrictEqual(gist, first?.gist))
+  if (first === undefined || other === undefined) return
+  const [one, another] = [first, other].map(({ name, gist }) => `${name} ${JSON.stringify(gist)}`)
+  throw new Error(`different responses: ${one}, ${another}`)
 }

@@ -1,15 +1,15 @@
 /**
- * The contenders: each is a process of its own on the same database, with as many database
+ * The contenders: each is a separate process on the same database, with as many database
  * connections as there are clients. Starts them and sends one request before any measurement.
  */
 import { once } from 'node:events'
 import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { led, SECRET, tokens } from './database.ts'
+import { SECRET, tokens, withUrlParts } from './database.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 import { gist, makeBody, type Dialect, type Work } from './requests.ts'
 import type { Stage } from '../src/dev/stage.ts'
-import { useScript, useService, type Environment, type Talker } from './stage.ts'
+import { useScript, useService, type Environment, type ScriptProcess } from './stage.ts'
 
 /** There are as many clients as database connections, so no queue is measured. */
 export const CONNECTIONS = 10
@@ -76,15 +76,18 @@ export interface Pace {
   readonly p99Ms?: number | undefined
 }
 
-/** Starts a contender. `connections` is the number of clients and of database connections. */
+interface ServerOptions {
+  readonly databaseUrl: string
+  /** The number of clients and of database connections. */
+  readonly connections?: number
+  readonly env?: Environment
+}
+
+/** Starts a contender. */
 export async function useServer (
   stage: Stage,
   contender: Contender,
-  databaseUrl: string,
-  { connections = CONNECTIONS, env = {} }: {
-    readonly connections?: number,
-    readonly env?: Environment
-  } = {}
+  { databaseUrl, connections = CONNECTIONS, env = {} }: ServerOptions
 ): Promise<{ readonly url: string, readonly pid: number }> {
   const settings = {
     DATABASE_URL: databaseUrl,
@@ -102,15 +105,19 @@ export async function useServer (
   return { pid, url: `${url}${path}` }
 }
 
-/** Starts a contender for the load process. It has answered one request. */
+interface SideOptions {
+  readonly load: ScriptProcess
+  readonly work: Work
+  readonly databaseUrl: string
+}
+
+/** Starts a contender for the load process, and sends it one request. */
 export async function useSide (
   stage: Stage,
-  load: Talker,
   contender: Contender,
-  work: Work,
-  databaseUrl: string
+  { load, work, databaseUrl }: SideOptions
 ): Promise<Side> {
-  const { url, pid } = await useServer(stage, contender, databaseUrl)
+  const { url, pid } = await useServer(stage, contender, { databaseUrl })
   const { name, dialect } = contender
   return {
     name,
@@ -126,11 +133,11 @@ export async function useSide (
         tokens,
         headers: {}
       }
-      const { succeeded, failed, complaint, ...pace }: LoadResult = await load.ask(order)
+      const { succeeded, failed, firstError, ...pace }: LoadResult = await load.request(order)
       if (failed > 0 || succeeded !== requests) {
         throw new Error(
-          `${name}: of ${requests} batches ${succeeded} succeeded, ${failed} failed: ${
-            complaint ?? 'no answer'
+          `${name}: of ${requests} batches, ${succeeded} succeeded and ${failed} failed: ${
+            firstError ?? 'no response'
           }`
         )
       }
@@ -141,15 +148,15 @@ export async function useSide (
 
 /** Sends one request and returns the parsed response. Throws unless the status is 200. */
 export async function post (url: string, body: string): Promise<unknown> {
-  const answer = await fetch(url, {
+  const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${tokens[0]}` },
     body
   })
-  if (answer.status !== 200) {
-    throw new Error(`${url} answered ${answer.status} ${await answer.text()}`)
+  if (response.status !== 200) {
+    throw new Error(`${url} returned ${response.status} ${await response.text()}`)
   }
-  return answer.json()
+  return response.json()
 }
 
 /** Returns the version of a PostgreSQL program, or undefined if it is not on the PATH. */
@@ -181,7 +188,7 @@ export function pgbenchSide (databaseUrl: string): Side | undefined {
         ...fixed,
         '-t',
         String(batches / CONNECTIONS),
-        led(databaseUrl, { password: '' })
+        withUrlParts(databaseUrl, { password: '' })
       ], {
         env: { PATH: process.env['PATH'], PGPASSWORD: password },
         stdio: ['ignore', 'pipe', 'pipe']

@@ -21,13 +21,13 @@ export function cpuOf (pid: number): number | undefined {
   return stat(pid)?.own
 }
 
-/** Returns the processor time (ms) of all processes of a PostgreSQL server, also ended ones. */
+/** Returns the processor time (ms) of all PostgreSQL processes, including those that have ended. */
 export function cpuOfServer (postmaster: number | undefined): number | undefined {
   const root = postmaster === undefined ? undefined : stat(postmaster)
   if (root === undefined) return undefined
-  const children = readdirSync('/proc').filter(name => /^\d+$/.test(name)).flatMap(name =>
-    stat(Number(name)) ?? []
-  ).filter(({ parent }) => parent === postmaster)
+  const children = readdirSync('/proc').filter(name => /^\d+$/.test(name))
+    .flatMap(name => stat(Number(name)) ?? [])
+    .filter(({ parent }) => parent === postmaster)
   return root.own + root.ofChildren + children.reduce((sum, { own }) => sum + own, 0)
 }
 

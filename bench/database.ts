@@ -44,9 +44,9 @@ export interface Database {
 /** Creates the database. It is dropped at the end of the stage. */
 export async function useDatabase (
   stage: Stage,
-  given = process.env['DATABASE_URL']
+  serverUrl = process.env['DATABASE_URL']
 ): Promise<Database> {
-  const server = given ?? await useEmbedded(stage)
+  const server = serverUrl ?? await useEmbedded(stage)
   const admin = client(server)
   stage.teardown(() => admin.end({ timeout: 1 }))
   await drop(admin)
@@ -56,18 +56,18 @@ export async function useDatabase (
       `grant ${USER} to ${LOGIN}`
   )
   await admin.unsafe(`create database ${DATABASE}`)
-  const sql = client(led(server, { pathname: `/${DATABASE}` }))
+  const sql = client(withUrlParts(server, { pathname: `/${DATABASE}` }))
   stage.teardown(() => sql.end({ timeout: 1 }))
   await sql.unsafe(readFileSync(join(import.meta.dirname, 'schema.sql'), 'utf8'))
   const { hostname, port } = new URL(server)
   const [backend] = await sql`select pg_backend_pid() as pid`
   return {
     sql,
-    url: led(server, { pathname: `/${DATABASE}`, username: LOGIN, password: 'login' }),
+    url: withUrlParts(server, { pathname: `/${DATABASE}`, username: LOGIN, password: 'login' }),
     address: `${hostname}:${port === '' ? 5432 : port}`,
     pid: postmasterOf(backend?.['pid'] as number),
     settings: await readSettings(sql),
-    kind: given === undefined ? 'embedded' : 'DATABASE_URL'
+    kind: serverUrl === undefined ? 'embedded' : 'DATABASE_URL'
   }
 }
 
@@ -87,10 +87,10 @@ export async function useRoute (
   roundTripMs: number
 ): Promise<Route> {
   if (roundTripMs === 0) return { url, slow: async () => {} }
-  const { hello, ask } = await useScript(stage, 'delay-proxy.ts', { args: [address] })
+  const { hello, request } = await useScript(stage, 'delay-proxy.ts', { args: [address] })
   return {
-    url: led(url, { host: hello.url }),
-    slow: yes => ask({ roundTripMs: yes ? roundTripMs : 0 })
+    url: withUrlParts(url, { host: hello.url }),
+    slow: yes => request({ roundTripMs: yes ? roundTripMs : 0 })
   }
 }
 
@@ -108,13 +108,13 @@ export async function measureRoundTrip (url: string): Promise<number> {
 }
 
 /** Resets every table for the next comparison. */
-export async function startOver (sql: Sql): Promise<void> {
-  await sql`call start_over()`
+export async function resetTables (sql: Sql): Promise<void> {
+  await sql`call reset_tables()`
   await sql`vacuum analyze`
 }
 
 /** Returns the URL with some of its parts replaced. */
-export function led (
+export function withUrlParts (
   url: string,
   parts: Partial<Record<'pathname' | 'username' | 'password' | 'host', string>>
 ): string {
@@ -152,7 +152,6 @@ const SHOWN_SETTINGS = [
 
 async function readSettings (sql: Sql): Promise<Readonly<Record<string, string>>> {
   const rows = await sql`select name, current_setting(name) as value from pg_settings
-      where name = any(${SHOWN_SETTINGS})
-        order by array_position(${SHOWN_SETTINGS}, name)`
+    where name = any(${SHOWN_SETTINGS}) order by array_position(${SHOWN_SETTINGS}, name)`
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
 }

@@ -3,9 +3,11 @@
  * `fork`). It delays each direction by half of the round trip. On request it records what clients
  * send, which bench/wire.ts parses.
  *
- * argv: host:port of the server, round trip in ms, optionally `record`. Messages: it sends {url}
- * once it listens. It answers {} or {roundTripMs}, which changes the delay, with {bursts}: what
- * clients sent, in base64. A burst is all that a client sends before it receives something.
+ * argv: host:port of the server, round trip in ms, optionally `record`.
+ *
+ * Messages: it sends {url} once it listens. It replies to {}, and to {roundTripMs}, which changes
+ * the delay, with {bursts}: the data that clients sent, in base64. A burst is the data that a
+ * client sends before it receives any.
  */
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
@@ -17,12 +19,12 @@ const bursts: Buffer[] = []
 
 const listener = createServer({ noDelay: true }, client => {
   const server = connect({ host, port, noDelay: true })
-  // Until the client receives something, all that it sends is one burst, in any number of pieces.
+  // Data that the client sends before it receives any is one burst, in any number of pieces.
   const state = { received: true }
-  const toServer = createLine(server)
-  const toClient = createLine(client)
+  const toServer = createDelay(server)
+  const toClient = createDelay(client)
   client.on('data', bytes => {
-    if (mode === 'record') keep(bytes, state)
+    if (mode === 'record') record(bytes, state)
     toServer(() => server.write(bytes))
   })
   server.on('data', bytes =>
@@ -30,11 +32,8 @@ const listener = createServer({ noDelay: true }, client => {
       state.received = true
       client.write(bytes)
     }))
-  for (
-    const [one, other, line] of [[client, server, toServer], [server, client, toClient]] as const
-  ) {
-    one.on('error', () => {}).on('close', () => line(() => other.destroySoon()))
-  }
+  client.on('error', () => {}).on('close', () => toServer(() => server.destroySoon()))
+  server.on('error', () => {}).on('close', () => toClient(() => client.destroySoon()))
 })
 
 listener.listen(
@@ -49,17 +48,17 @@ process.on('message', (message: { readonly roundTripMs?: number }) => {
 // The parent process has ended.
 process.on('disconnect', () => process.exit())
 
-function keep (bytes: Buffer, state: { received: boolean }): void {
+function record (bytes: Buffer, state: { received: boolean }): void {
   const last = state.received ? undefined : bursts.pop()
   bursts.push(last === undefined ? bytes : Buffer.concat([last, bytes]))
   state.received = false
 }
 
-/** Timers have whole milliseconds: data that is due within this time (ms) is sent now. */
+/** Timers have a resolution of 1 ms: data that is due within this time (ms) is sent now. */
 const SLACK = 0.25
 
-/** Delays one direction of a connection, in order. */
-function createLine (target: Socket): (work: () => void) => void {
+/** Returns a function that delays the data of one direction of a connection, in order. */
+function createDelay (target: Socket): (work: () => void) => void {
   const queue: Array<{ readonly due: number, readonly work: () => void }> = []
   const run = (): void => {
     while ((queue[0]?.due ?? Infinity) <= performance.now() + SLACK) queue.shift()?.work()

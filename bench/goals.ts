@@ -168,16 +168,19 @@ function sizeGoals (record: BenchRecord): readonly Goal[] {
       unit: '×',
       atMost: 3
     })),
-    ...([['operation', record.perOperation], ['row', record.perRow]] as const).map((
-      [what, costs]
-    ): Goal => ({
-      work: `cost of one ${what}, largest growth from a smaller to a larger number`,
-      against: `${show(costs[0]?.size ?? 0)} to ${show(costs.at(-1)?.size ?? 0)} ${what}s`,
-      figure: steepest(costs),
-      unit: '×',
-      atMost: NOISE
-    }))
+    costGoal('operation', record.perOperation),
+    costGoal('row', record.perRow)
   ]
+}
+
+function costGoal (what: string, costs: readonly Cost[]): Goal {
+  return {
+    work: `cost of one ${what}, largest growth from a smaller to a larger number`,
+    against: `${show(costs[0]?.size ?? 0)} to ${show(costs.at(-1)?.size ?? 0)} ${what}s`,
+    figure: steepest(costs),
+    unit: '×',
+    atMost: NOISE
+  }
 }
 
 /** Returns undefined if the figure was not measured or has no goal. */

@@ -1,9 +1,9 @@
 /**
  * Creates the load, in its own process (started by `fork`): a closed loop of kept connections, with
  * autocannon. It sends an exact number of requests, each with new values and one of many tokens. It
- * stops only when all are answered, so that the database can be compared with the responses.
+ * stops only when all have a response, so that the database can be compared with the responses.
  *
- * Takes LoadOrder messages and answers with LoadResult.
+ * Receives LoadOrder messages and replies with LoadResult messages.
  */
 import autocannon from 'autocannon'
 import { makeBody, succeeded, type Dialect, type Work } from './requests.ts'
@@ -23,8 +23,8 @@ export interface LoadResult {
   readonly succeeded: number
   /** Other responses, connection errors and timeouts. */
   readonly failed: number
-  /** A response with another status, if there was one. */
-  readonly complaint?: string | undefined
+  /** The first response that failed, if any. */
+  readonly firstError?: string | undefined
   /** From the first request to the last response. */
   readonly seconds: number
   readonly p50Ms: number
@@ -33,21 +33,21 @@ export interface LoadResult {
 
 process.on('message', (order: LoadOrder) => {
   // An unhandled failure stops this process, and with it the benchmark.
-  fire(order).then(result => process.send?.(result))
+  sendLoad(order).then(result => process.send?.(result))
 })
 process.on('disconnect', () => process.exit())
 
-async function fire (
+async function sendLoad (
   { url, dialect, work, connections, requests, tokens, headers }: LoadOrder
 ): Promise<LoadResult> {
   let good = 0
-  let complaint: string | undefined
+  let firstError: string | undefined
   let sent = 0
   let last = 0
   const start = performance.now()
   const latencies: number[] = []
   // With a callback autocannon returns an emitter of responses; without one, only a promise.
-  const over = Promise.withResolvers<autocannon.Result>()
+  const finished = Promise.withResolvers<autocannon.Result>()
   const running = autocannon({
     url,
     connections,
@@ -68,23 +68,23 @@ async function fire (
       }),
       onResponse (status, body) {
         if (status !== 200 || !succeeded(dialect, body)) {
-          complaint ??= `${status} ${body.slice(0, 1000)}`
+          firstError ??= `${status} ${body.slice(0, 1000)}`
         } else good += 1
       }
     }]
-  }, (error, result) => error === null ? over.resolve(result) : over.reject(error))
+  }, (error, result) => error === null ? finished.resolve(result) : finished.reject(error))
   running.on('response', (_client, _status, _bytes, ms) => {
     latencies.push(ms)
     last = performance.now()
   })
-  const { errors, timeouts } = await over.promise
+  const { errors, timeouts } = await finished.promise
   latencies.sort((a, b) => a - b)
   const at = (part: number): number =>
     latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * part))] ?? 0
   return {
     succeeded: good,
     failed: latencies.length - good + errors + timeouts,
-    complaint,
+    firstError,
     seconds: (last - start) / 1000,
     p50Ms: at(0.5),
     p99Ms: at(0.99)

@@ -14,6 +14,7 @@ import {
   throughputOf,
   type BenchRecord,
   type Comparison,
+  type Cost,
   type Spread
 } from './record.ts'
 
@@ -75,6 +76,9 @@ ${describeRepetition()}`
 }
 
 function renderWire ({ wire }: BenchRecord): string {
+  const rows = wire.map(({ name, work, roundTrips, underLock }) =>
+    [name, work, String(roundTrips), String(underLock)]
+  )
   return `### Round trips
 
 A proxy between contender and PostgreSQL counts them, for one batch whose statements are prepared.
@@ -82,14 +86,7 @@ A round trip is each time that a client sends after it has received. "Under lock
 trips between the first statement that locks a row and its COMMIT: other transactions that need the
 row wait during this time.
 
-${
-    table(
-      ['Contender', 'Work', 'Round trips', 'Under lock'],
-      wire.map((
-        { name, work, roundTrips, underLock }
-      ) => [name, work, String(roundTrips), String(underLock)])
-    )
-  }`
+${table(['Contender', 'Work', 'Round trips', 'Under lock'], rows)}`
 }
 
 function renderBulk ({ bulk, memory }: BenchRecord): string {
@@ -118,21 +115,12 @@ ${table(['Response', 'Before', 'Peak'], usage)}`
 }
 
 function renderCost ({ perOperation, perRow }: BenchRecord, chart: string): string {
+  const rowsOf = (costs: readonly Cost[]) => costs.map(({ size, ms }) => [show(size), spread(ms)])
   return `### Cost of one more operation or row
 
-${chart}${
-    table(
-      ['Operations per batch', 'ms per operation'],
-      perOperation.map(({ size, ms }) => [show(size), spread(ms)])
-    )
-  }
+${chart}${table(['Operations per batch', 'ms per operation'], rowsOf(perOperation))}
 
-${
-    table(
-      ['Rows per operation', 'ms per row'],
-      perRow.map(({ size, ms }) => [show(size), spread(ms)])
-    )
-  }`
+${table(['Rows per operation', 'ms per row'], rowsOf(perRow))}`
 }
 
 function describeRun (
@@ -244,14 +232,15 @@ COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of e
     `documented settings for production, with the plugin for atomic mutations |
 | pgbench | [peers/order.sql](../../bench/peers/order.sql): the statements of the hand-written ` +
     `endpoint with \`-M prepared\`, in C, without HTTP, tokens or JSON |
-| psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each in its ` +
-    'own transaction, in a session that already has the role |'
+| psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each in ` +
+    'its own transaction, in a session that already has the role |'
 }
 
 function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord): string {
-  const delayed = comparisons.filter(({ roundTripMs }) => roundTripMs > 0).map((
-    { roundTripMs, measuredRoundTripMs }
-  ) => `${roundTripMs} ms takes ${show(measuredRoundTripMs)} ms`)
+  const delayed = comparisons.filter(({ roundTripMs }) => roundTripMs > 0)
+    .map(({ roundTripMs: added, measuredRoundTripMs: measured }) =>
+      `${added} ms takes ${show(measured)} ms`
+    )
   return `## Method
 
 - The load is a closed loop of ${connections} kept connections, by
@@ -305,8 +294,8 @@ npm run bench:report           # writes this page from bench/results.json
 \`\`\`
 
 PostgreSQL is the embedded one. Set \`DATABASE_URL\` to the URL of a superuser to use another
-server: the run creates the database \`oneflight_bench\` and roles \`oneflight_bench_…\` there, and
-drops them at the end. pgbench and psql take part if they are on the PATH.
+server: the run creates the database \`oneflight_bench\` and roles \`oneflight_bench_…\` there,
+and drops them at the end. pgbench and psql are included if they are on the PATH.
 `
 }
 

@@ -60,13 +60,13 @@ const measure: Measure = quick
   ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } }
   : { slices: 3, seconds: 2.5, warmUp: { batches: 8000, seconds: 10 } }
 
-/** The time (ms) to clean up. */
-const CLEARING_MS = 10_000
+/** The maximum time (ms) to clean up after a signal. */
+const CLEANUP_MS = 10_000
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     endAll()
-    setTimeout(() => process.exit(1), CLEARING_MS).unref()
+    setTimeout(() => process.exit(1), CLEANUP_MS).unref()
   })
 }
 
@@ -85,16 +85,16 @@ if (unknown.length > 0) {
 
 async function runParts (chosen: readonly string[]): Promise<void> {
   const start = performance.now()
-  // Read now: there may be another commit when the results are written.
+  // Read now, because a commit may happen during the run.
   const tree = readTree()
   const loadBefore = loadavg()[0] ?? 0
   const measured: Array<Partial<Measured>> = []
   const database = await onStage(async stage => {
     const database = await useDatabase(stage)
     for (const name of chosen) {
-      const begun = performance.now()
+      const partStart = performance.now()
       measured.push(await parts[name]?.(database, measure) ?? {})
-      console.log(`# ${name}: ${((performance.now() - begun) / 1000).toFixed(0)} s`)
+      console.log(`# ${name}: ${((performance.now() - partStart) / 1000).toFixed(0)} s`)
     }
     return database
   })

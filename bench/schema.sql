@@ -102,7 +102,7 @@ create policy limit_of_the_bench on invoice_lines to oneflight_bench_login
   using (true) with check (true);
 
 -- The contents before each comparison: not empty, so that plans are made for tables with rows.
-create procedure start_over() language plpgsql as $$
+create procedure reset_tables() language plpgsql as $$
 begin
   truncate counters, invoices, invoice_lines, customers, orders, order_items, readings;
   insert into counters values (1, 10000);

@@ -9,11 +9,11 @@ import { accepts, freePort } from '../src/dev/port.ts'
 import type { Stage } from '../src/dev/stage.ts'
 
 const running = new Set<ChildProcess>()
-const halt = { called: false }
+const state = { stopping: false }
 
 /** Stops all processes and starts no more. Callers that wait for them fail and clean up. */
 export function endAll (): void {
-  halt.called = true
+  state.stopping = true
   for (const child of running) child.kill('SIGTERM')
 }
 
@@ -34,47 +34,48 @@ const quiet = [
   '--disable-warning=DEP0040'
 ]
 
-/** The whole environment of the peers and the proxy. */
+/** Environment variables of a process. */
 export type Environment = Readonly<Record<string, string>>
 
-export interface Talker {
+export interface ScriptProcess {
   readonly pid: number
-  /** Sends a message and waits for the next one. Throws if the process ends instead. */
-  ask(message: unknown): Promise<any>
+  /** Sends a message and returns the reply. Throws if the process ends instead. */
+  request(message: unknown): Promise<any>
 }
 
-/** Starts a script of the benchmark. `hello` is its first message if it `greets`. */
+/** Starts a script of the benchmark. `hello` is its first message, unless `sendsHello` is false. */
 export async function useScript (
   stage: Stage,
   script: string,
-  { args = [], env = {}, greets = true }: {
+  { args = [], env = {}, sendsHello = true }: {
     readonly args?: readonly string[],
     readonly env?: Environment,
-    readonly greets?: boolean
+    readonly sendsHello?: boolean
   } = {}
-): Promise<Talker & { readonly hello: any }> {
+): Promise<ScriptProcess & { readonly hello: any }> {
   const child = fork(join(bench, script), [...args], {
     execArgv: quiet,
     env: { PATH: process.env['PATH'], NODE_ENV: 'production', ...env },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc']
   })
-  keep(stage, child)
-  const hear = async (): Promise<any> => {
-    const gone = new AbortController()
-    const message = once(child, 'message', { signal: gone.signal }).then(([message]) => message)
-    const end = once(child, 'exit', { signal: gone.signal }).then(([code]) => {
+  stopWithStage(stage, child)
+  const nextMessage = async (): Promise<any> => {
+    const waiting = new AbortController()
+    const { signal } = waiting
+    const message = once(child, 'message', { signal }).then(([message]) => message)
+    const end = once(child, 'exit', { signal }).then(([code]) => {
       throw new Error(`${script} ended (${code})`)
     })
-    return Promise.race([message, end]).finally(() => gone.abort())
+    return Promise.race([message, end]).finally(() => waiting.abort())
   }
-  const hello = greets ? await withTimeout(hear(), `${script} to start`) : undefined
+  const hello = sendsHello ? await withTimeout(nextMessage(), `${script} to start`) : undefined
   return {
     pid: child.pid as number,
     hello,
-    async ask (message) {
-      const heard = hear()
+    async request (message) {
+      const reply = nextMessage()
       child.send(message as object)
-      return heard
+      return reply
     }
   }
 }
@@ -96,7 +97,7 @@ export async function useService (
     },
     stdio: ['ignore', 'inherit', 'inherit']
   })
-  keep(stage, child)
+  stopWithStage(stage, child)
   const deadline = Date.now() + START_MS
   while (!await accepts(port)) {
     if (child.exitCode !== null || Date.now() > deadline) {
@@ -107,9 +108,9 @@ export async function useService (
   return { pid: child.pid as number, url: `http://127.0.0.1:${port}` }
 }
 
-function keep (stage: Stage, child: ChildProcess): void {
+function stopWithStage (stage: Stage, child: ChildProcess): void {
   running.add(child)
-  if (halt.called) child.kill('SIGTERM')
+  if (state.stopping) child.kill('SIGTERM')
   const ended = once(child, 'exit').then(() => {
     running.delete(child)
   })
@@ -122,12 +123,12 @@ function keep (stage: Stage, child: ChildProcess): void {
 }
 
 async function withTimeout<T> (promise: Promise<T>, what: string): Promise<T> {
-  const gone = new AbortController()
-  const late = sleep(START_MS, undefined, { signal: gone.signal }).then(() => {
+  const waiting = new AbortController()
+  const late = sleep(START_MS, undefined, { signal: waiting.signal }).then(() => {
     throw new Error(`waited ${START_MS} ms for ${what}`)
   })
   return Promise.race([promise, late]).finally(() => {
     late.catch(() => {})
-    gone.abort()
+    waiting.abort()
   })
 }

@@ -4,13 +4,13 @@
  * a lock.
  */
 
-/** The statements that a client ran in one burst, in order. Empty if it only prepared one. */
+/** The statements that a client ran in one burst, in order. Empty if it only prepared some. */
 export type Burst = readonly string[]
 
-export interface Flights {
+export interface RoundTrips {
   /** Round trips from BEGIN until the connection is free again. */
   readonly roundTrips: number
-  /** Round trips between the first statement that locks rows and the COMMIT: others wait then. */
+  /** Round trips from the first statement that locks rows to the COMMIT. Others may wait then. */
   readonly underLock: number
 }
 
@@ -29,12 +29,12 @@ export function readBursts (bursts: readonly Buffer[]): readonly Burst[] {
 }
 
 /** Counts the round trips of one batch. `locks` matches a statement that locks rows. */
-export function countFlights (bursts: readonly Burst[], locks: RegExp): Flights {
+export function countRoundTrips (bursts: readonly Burst[], locks: RegExp): RoundTrips {
   const locking = bursts.findIndex(statements => statements.some(text => locks.test(text)))
   const committing = bursts.findIndex(statements =>
     statements.some(text => /^\s*commit/i.test(text))
   )
-  // Without a COMMIT, the statement that locks is a transaction by itself.
+  // Without a COMMIT, each statement is its own transaction.
   return {
     roundTrips: bursts.length,
     underLock: locking < 0 || committing < 0 ? 0 : committing - locking

@@ -72,9 +72,11 @@ function replaceBlock (text: string, { file, name, render }: Block): string {
 }
 
 function renderConfig (): string {
-  const rows = configItems.map((
-    [name, item]
-  ) => [`\`${name}\``, renderDefault(isRequired(name, item), item), renderMeaning(item)])
+  const rows = configItems.map(([name, item]) => [
+    `\`${name}\``,
+    renderDefault(isRequired(name, item), item),
+    renderMeaning(item)
+  ])
   return renderTable(['Variable', 'Default', 'Meaning'], rows)
 }
 
@@ -113,9 +115,9 @@ function renderSchema ({ description, const: constant }: TSchema): string {
 }
 
 function renderOperators (): string {
-  const rows = Object.entries(operators).map((
-    [name, { sql, takes, meaning }]
-  ) => [`\`${name}\``, renderSql(sql), takes, meaning])
+  const rows = Object.entries(operators).map(([name, { sql, takes, meaning }]) =>
+    [`\`${name}\``, renderSql(sql), takes, meaning]
+  )
   return renderTable(['Operator', 'SQL', 'Takes', 'Meaning'], rows)
 }
 
@@ -128,9 +130,11 @@ function renderOperands (): string {
 
 function renderModifiers (): string {
   const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
-  const rows = all.map((
-    [name, { takes, meaning, conflict }]
-  ) => [`\`${name}\``, takes, conflict === true ? `${meaning}; only in \`on_conflict\`` : meaning])
+  const rows = all.map(([name, { takes, meaning, conflict }]) => [
+    `\`${name}\``,
+    takes,
+    conflict === true ? `${meaning}; only in \`on_conflict\`` : meaning
+  ])
   return renderTable(['Modifier', 'Takes', 'Meaning'], rows)
 }
 
@@ -144,18 +148,17 @@ function renderPreferences (): string {
 }
 
 function renderCommands (): string {
-  const rows = Object.entries(commands).map((
-    [name, { operands, summary }]
-  ) => [`\`oneflight ${`${name} ${operands}`.trim()}\``, summary])
+  const rows = Object.entries(commands).map(([name, { operands, summary }]) =>
+    [`\`oneflight ${`${name} ${operands}`.trim()}\``, summary]
+  )
   return renderTable(['Command', 'What it does'], rows)
 }
 
 /** The notes and options of a command, without `--help`, which every command has. */
 function renderCommand (name: CommandName): string {
   const { notes, options } = commands[name]
-  const rows = Object.entries(options).filter(([option]) => option !== 'help').map((
-    [option, item]
-  ) => [`\`${writeOption(option, item)}\``, describeOption(item)])
+  const rows = Object.entries(options).filter(([option]) => option !== 'help')
+    .map(([option, item]) => [`\`${writeOption(option, item)}\``, describeOption(item)])
   const table = rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]
   return [...notes.map(note => wrapText(note)), ...table].join('\n\n')
 }
@@ -166,9 +169,9 @@ function renderSql (sql: string): string {
 }
 
 function renderErrors (): string {
-  const rows = Object.entries(catalogue).map((
-    [code, { type, status, meaning }]
-  ) => [`\`${type}\``, `\`${code}\``, String(status), meaning])
+  const rows = Object.entries(catalogue).map(([code, { type, status, meaning }]) =>
+    [`\`${type}\``, `\`${code}\``, String(status), meaning]
+  )
   return renderTable(['Type', 'Code', 'Status', 'Meaning'], rows)
 }
 
@@ -192,15 +195,13 @@ function renderEvidence ([file, what]: Evidence): string {
 function renderFigures (): string {
   const record = findRecord()
   if (record === undefined) return describeRecord(record)
-  const rows = record.figures.map(
-    figure => [
-      figure.scenario,
-      figure.name,
-      renderValue(figure),
-      renderGoal(figure),
-      figure.promises.join(', ')
-    ]
-  )
+  const rows = record.figures.map(figure => [
+    figure.scenario,
+    figure.name,
+    renderValue(figure),
+    renderGoal(figure),
+    figure.promises.join(', ')
+  ])
   return `${renderTable(['Scenario', 'Figure', 'Measured', 'Goal', 'Promises'], rows)}\n\n${
     describeRecord(record)
   }`

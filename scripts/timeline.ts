@@ -19,7 +19,7 @@ export const file = 'docs/internals/how-it-works/timeline.svg'
 
 const operations = ['operation 1', 'operation 2', 'operation 3', 'operation 4'] as const
 
-/** Operation 1 locks the first row. COMMIT releases it when it runs, not when it is answered. */
+/** Operation 1 locks the first row. COMMIT releases it when it runs, before its response. */
 export const awaited: Story = {
   title: 'Each statement awaited',
   bursts: [['BEGIN'], ['settings'], ...operations.map(name => [name]), ['COMMIT']]
@@ -40,7 +40,7 @@ export function countRoundTrips (
 const WIDTH = 860
 const PANEL = 178
 const LEFT = 92
-/** Pixels of one way to the database, of one statement, and between statements of one write. */
+/** Pixels of one direction of a round trip, of a statement, and between statements of one write. */
 const WAY = 42
 const WORK = 9
 const STEP = 3
@@ -115,7 +115,7 @@ ${shapes.join('\n')}
 <rect class="lock" x="${from}" y="${database + 13}" width="${free - from}" height="9"/>
 <text class="locked" x="${wide ? from : free + 8}" y="${database + (wide ? 39 : 22)}">${held}</text>
 <path class="line" d="M${x - 4} ${service}V${service + 9}"/>
-<text class="faint" x="${x + 4}" y="${service + 16}">answered</text>`
+<text class="faint" x="${x + 4}" y="${service + 16}">response</text>`
 }
 
 if (import.meta.main) {

@@ -32,7 +32,7 @@ export interface Order {
 
 const text = { type: 'string', maxLength: 100 } as const
 const qty = { type: 'integer', minimum: 1 } as const
-const closed = <T extends Record<string, object>>(properties: T) =>
+const strictObject = <T extends Record<string, object>>(properties: T) =>
   ({
     type: 'object',
     required: Object.keys(properties),
@@ -41,16 +41,16 @@ const closed = <T extends Record<string, object>>(properties: T) =>
   }) as const
 
 /** Options of the two routes, with Fastify's validation of the body. */
-export const invoiceRoute = { schema: { body: closed({ note: text, article: text, qty }) } }
+export const invoiceRoute = { schema: { body: strictObject({ note: text, article: text, qty }) } }
 export const orderRoute = {
   schema: {
-    body: closed({
+    body: strictObject({
       name: text,
       items: {
         type: 'array',
         minItems: 1,
         maxItems: 100,
-        items: closed({ sku: text, qty, price: { type: 'number' } })
+        items: strictObject({ sku: text, qty, price: { type: 'number' } })
       }
     })
   }

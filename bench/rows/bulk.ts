@@ -1,7 +1,7 @@
 /**
  * Measures many rows in one operation, compared with psql and a hand-written statement. Both sides
- * run in turns on one connection each and must move the same rows. Their start does not count. Also
- * measures the memory of large responses.
+ * run in turns on one connection each and must move the same rows. The time to start them does not
+ * count. Also measures the memory of large responses.
  */
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
@@ -9,12 +9,12 @@ import postgres from 'postgres'
 import { useClient } from '../client.ts'
 import { contenders, findProgram, useServer } from '../contenders.ts'
 import { forgetPeak, memoryOf } from '../cpu.ts'
-import { led, role, startOver, type Database } from '../database.ts'
+import { resetTables, role, withUrlParts, type Database } from '../database.ts'
 import type { Bulk, Memory } from '../record.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
 
 const ROWS = 10_000
-/** 10 000 rows are larger than the default limit of a body, 1 MiB. */
+/** 10 000 rows exceed the default size limit of a body, 1 MiB. */
 const limits = { MAX_BODY_BYTES: String(16 * 1024 * 1024) }
 
 const rows = Array.from(
@@ -31,70 +31,85 @@ const json = JSON.stringify(rows)
 /** Runs a statement and returns the text of its value, or ''. */
 type Run = (text: string) => Promise<string>
 
+interface BulkOptions {
+  readonly database: Database
+  /** Sends a batch to Oneflight. */
+  readonly send: (body: string) => Promise<Buffer>
+  /** Runs a statement with the reference. */
+  readonly run: Run
+  readonly repetitions: number
+}
+
+type Measured = Pick<Bulk, 'bytes' | 'oneflight' | 'other'>
+
 /** Runs both sides in turns, `repetitions` times after as many repetitions as a warm-up. */
 export function compareBulk (database: Database, repetitions: number): Promise<readonly Bulk[]> {
   return onStage(async stage => {
-    await startOver(database.sql)
-    const { url } = await useServer(stage, contenders.oneflight, database.url, {
+    await resetTables(database.sql)
+    const { url } = await useServer(stage, contenders.oneflight, {
+      databaseUrl: database.url,
       connections: 1,
       env: limits
     })
     const { name, run } = await useReference(stage, database)
-    const send = useClient(stage, url)
-    const insert = JSON.stringify([{
-      id: 'in',
-      op: 'insert',
-      table: 'readings',
-      values: rows,
-      returning: []
-    }])
-    const select = JSON.stringify([{ id: 'out', op: 'select', table: 'readings' }])
-    const inserted = async (work: () => Promise<unknown>): Promise<number> => {
-      await database.sql`truncate readings`
-      const seconds = await timed(work)
-      const [found] = await database
-        .sql`select count(*)::int as count, sum(value)::float8 as sum from readings`
-      if (
-        found?.['count'] !== ROWS ||
-        found['sum'] !== rows.reduce((sum, { value }) => sum + value, 0)
-      ) throw new Error(`not all rows were inserted: ${JSON.stringify(found)}`)
-      return seconds
-    }
-    const statement =
-      `insert into readings select * from json_populate_recordset(null::readings, '${json}');`
-    const inserts = await turns(
-      repetitions,
-      () => inserted(() => send(insert)),
-      () => inserted(() => run(statement))
-    )
-    const answers = { mine: '', other: '' }
-    const selects = await turns(repetitions, () =>
-      timed(async () => {
-        answers.mine = (await send(select)).toString()
-      }), () =>
-      timed(async () => {
-        answers.other = await run("select coalesce(json_agg(r), '[]') from readings r;")
-      }))
-    const bytes = sameRows(answers)
+    const options = { database, send: useClient(stage, url), run, repetitions }
+    const inserts = await compareInserts(options)
+    // The selects read the rows of the last insert.
+    const selects = await compareSelects(options)
     return [
-      {
-        what: 'insert',
-        rows: ROWS,
-        bytes: Buffer.byteLength(json),
-        reference: name,
-        oneflight: inserts[0],
-        other: inserts[1]
-      },
-      {
-        what: 'select',
-        rows: ROWS,
-        bytes,
-        reference: name,
-        oneflight: selects[0],
-        other: selects[1]
-      }
+      { what: 'insert', rows: ROWS, reference: name, ...inserts },
+      { what: 'select', rows: ROWS, reference: name, ...selects }
     ]
   })
+}
+
+async function compareInserts (
+  { database: { sql }, send, run, repetitions }: BulkOptions
+): Promise<Measured> {
+  const batch = JSON.stringify([{
+    id: 'in',
+    op: 'insert',
+    table: 'readings',
+    values: rows,
+    returning: []
+  }])
+  const statement =
+    `insert into readings select * from json_populate_recordset(null::readings, '${json}');`
+  const sum = rows.reduce((sum, { value }) => sum + value, 0)
+  const measure = async (insert: () => Promise<unknown>): Promise<number> => {
+    await sql`truncate readings`
+    const seconds = await timed(insert)
+    const [found] =
+      await sql`select count(*)::int as count, sum(value)::float8 as sum from readings`
+    if (found?.['count'] !== ROWS || found['sum'] !== sum) {
+      throw new Error(`not all rows were inserted: ${JSON.stringify(found)}`)
+    }
+    return seconds
+  }
+  const [oneflight, other] = await turns(
+    repetitions,
+    () => measure(() => send(batch)),
+    () => measure(() => run(statement))
+  )
+  return { bytes: Buffer.byteLength(json), oneflight, other }
+}
+
+async function compareSelects ({ send, run, repetitions }: BulkOptions): Promise<Measured> {
+  const batch = JSON.stringify([{ id: 'out', op: 'select', table: 'readings' }])
+  const statement = "select coalesce(json_agg(r), '[]') from readings r;"
+  const responses = { oneflight: '', other: '' }
+  const [oneflight, other] = await turns(
+    repetitions,
+    () =>
+      timed(async () => {
+        responses.oneflight = (await send(batch)).toString()
+      }),
+    () =>
+      timed(async () => {
+        responses.other = await run(statement)
+      })
+  )
+  return { bytes: sizeOfRows(responses), oneflight, other }
 }
 
 /**
@@ -105,7 +120,7 @@ export async function measureMemory (
   database: Database,
   repetitions: number
 ): Promise<readonly Memory[]> {
-  await startOver(database.sql)
+  await resetTables(database.sql)
   const measured: Memory[] = []
   for (const sensorBytes of [10, 5000]) {
     await database.sql`truncate readings`
@@ -113,7 +128,7 @@ export async function measureMemory (
       .sql`insert into readings select n, repeat('s', ${sensorBytes}::int), n / 8.0, now()
         from generate_series(1, ${ROWS}::int) n`
     const all = []
-    for (let i = 0; i < repetitions; i++) all.push(await onePeak(database))
+    for (let i = 0; i < repetitions; i++) all.push(await measurePeak(database))
     measured.push({
       answerBytes: all[0]?.answerBytes ?? 0,
       before: all.map(({ before }) => before),
@@ -123,26 +138,29 @@ export async function measureMemory (
   return measured
 }
 
-function onePeak (
+function measurePeak (
   database: Database
 ): Promise<
   { readonly answerBytes: number, readonly before: number | null, readonly peak: number | null }
 > {
   return onStage(async stage => {
-    const { url, pid } = await useServer(stage, contenders.oneflight, database.url)
+    const { url, pid } = await useServer(stage, contenders.oneflight, {
+      databaseUrl: database.url
+    })
     const send = useClient(stage, url)
-    const ask = (limit: number): Promise<Buffer> =>
+    const select = (limit: number): Promise<Buffer> =>
       send(JSON.stringify([{ id: 'out', op: 'select', table: 'readings', limit }]))
-    // Code that runs for the first time takes memory, too, which does not count.
-    for (let i = 0; i < 200; i++) await ask(1)
+    // The first runs of code take additional memory, which does not count.
+    for (let i = 0; i < 200; i++) await select(1)
     const measurable = memoryOf(pid) !== undefined
     if (measurable) forgetPeak(pid)
     const before = memoryOf(pid)?.now ?? null
-    const { length } = await ask(ROWS)
+    const { length } = await select(ROWS)
     return { answerBytes: length, before, peak: memoryOf(pid)?.peak ?? null }
   })
 }
 
+/** Measures two functions in turns, and drops the first half of the measurements as a warm-up. */
 async function turns (
   repetitions: number,
   one: () => Promise<number>,
@@ -163,11 +181,13 @@ async function timed (work: () => Promise<unknown>): Promise<number> {
 }
 
 /** Returns the size of the rows. Throws unless both sides returned the same rows. */
-function sameRows ({ mine, other }: { readonly mine: string, readonly other: string }): number {
+function sizeOfRows (
+  { oneflight, other }: { readonly oneflight: string, readonly other: string }
+): number {
   const idsOf = (rows: ReadonlyArray<{ id: number }>): string =>
     rows.map(({ id }) => id).sort((a, b) => a - b).join()
   const theirs = idsOf(JSON.parse(other))
-  if (idsOf(JSON.parse(mine).data.out) !== theirs || theirs === '') {
+  if (idsOf(JSON.parse(oneflight).data.out) !== theirs || theirs === '') {
     throw new Error('the sides returned different rows')
   }
   return Buffer.byteLength(other)
@@ -187,7 +207,7 @@ async function useReference (
     '-t',
     '-v',
     'ON_ERROR_STOP=1',
-    led(url, { password: '' })
+    withUrlParts(url, { password: '' })
   ], {
     env: { PATH: process.env['PATH'], PGPASSWORD: password },
     stdio: ['pipe', 'pipe', 'inherit']

@@ -4,11 +4,11 @@
  */
 import { useClient } from '../client.ts'
 import { contenders, useServer } from '../contenders.ts'
-import { startOver, type Database } from '../database.ts'
+import { resetTables, type Database } from '../database.ts'
 import type { Cost } from '../record.ts'
 import { onStage } from '../../src/dev/stage.ts'
 
-/** Creates a batch of one size. `table` receives its rows. */
+/** Creates batches of several sizes. `table` receives their rows. */
 interface Scale {
   readonly sizes: readonly number[]
   readonly table: string
@@ -52,8 +52,9 @@ export function measureCost (
   { slices, seconds }: { readonly slices: number, readonly seconds: number }
 ): Promise<readonly Cost[]> {
   return onStage(async stage => {
-    await startOver(database.sql)
-    const { url } = await useServer(stage, contenders.oneflight, database.url, {
+    await resetTables(database.sql)
+    const { url } = await useServer(stage, contenders.oneflight, {
+      databaseUrl: database.url,
       connections: 1,
       env: { MAX_BODY_BYTES: String(16 * 1024 * 1024) }
     })
@@ -62,7 +63,7 @@ export function measureCost (
       Number((await database.sql`select count(*) from ${database.sql(table)}`)[0]?.['count'])
     const texts = sizes.map(size => JSON.stringify(body(size)))
     /** Sends a batch repeatedly, at least once, and returns the ms per unit. */
-    const one = async (text: string, size: number, seconds: number): Promise<number> => {
+    const measure = async (text: string, size: number, seconds: number): Promise<number> => {
       const before = await count()
       const start = performance.now()
       let batches = 0
@@ -80,7 +81,7 @@ export function measureCost (
     // The first turn is the warm-up.
     for (let turn = 0; turn <= slices; turn++) {
       for (const [i, size] of sizes.entries()) {
-        const taken = await one(texts[i] as string, size, seconds) / size
+        const taken = await measure(texts[i] as string, size, seconds) / size
         if (turn > 0) ms[i]?.push(taken)
       }
     }

@@ -4,7 +4,7 @@
  */
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
 import { contenders, pgbenchSide, useSide, type Contender, type Side } from '../contenders.ts'
-import { measureRoundTrip, startOver, useRoute, type Database } from '../database.ts'
+import { measureRoundTrip, resetTables, useRoute, type Database } from '../database.ts'
 import { ROUND_TRIPS, type Comparison } from '../record.ts'
 import type { Work } from '../requests.ts'
 import { onStage } from '../../src/dev/stage.ts'
@@ -14,7 +14,7 @@ interface Match {
   readonly work: Work
   readonly roundTripMs: number
   readonly against: readonly Contender[]
-  /** Whether pgbench takes part if it is installed. */
+  /** Whether pgbench is included if it is installed. */
   readonly pgbench?: boolean
 }
 
@@ -45,22 +45,23 @@ export function play (
   measure: Measure
 ): Promise<Comparison> {
   return onStage(async stage => {
-    await startOver(database.sql)
-    const load = await useScript(stage, 'load.ts', { greets: false })
+    await resetTables(database.sql)
+    const load = await useScript(stage, 'load.ts', { sendsHello: false })
     const { url, slow } = await useRoute(stage, database, roundTripMs)
+    const workload = { work, sql: database.sql, pid: database.pid }
     const sides: Side[] = []
     for (const contender of [oneflight, ...against]) {
-      sides.push(await useSide(stage, load, contender, work, url))
+      sides.push(await useSide(stage, contender, { load, work, databaseUrl: url }))
     }
-    const alone = pgbench ? pgbenchSide(url) : undefined
-    if (alone !== undefined) sides.push(alone)
-    await warmUp(sides, work, database.sql, measure)
+    const withoutService = pgbench ? pgbenchSide(url) : undefined
+    if (withoutService !== undefined) sides.push(withoutService)
+    await warmUp(sides, workload, measure)
     await slow(true)
     return {
       work,
       roundTripMs,
       measuredRoundTripMs: await measureRoundTrip(url),
-      contenders: await takeTurns(sides, work, database, measure)
+      contenders: await takeTurns(sides, workload, measure)
     }
   })
 }

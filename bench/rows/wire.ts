@@ -4,12 +4,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contenders, post, useServer, type Contender } from '../contenders.ts'
-import { led, startOver, type Database } from '../database.ts'
+import { resetTables, withUrlParts, type Database } from '../database.ts'
 import type { Wire } from '../record.ts'
 import { makeBody, type Work } from '../requests.ts'
 import { onStage } from '../../src/dev/stage.ts'
 import { useScript } from '../stage.ts'
-import { countFlights, readBursts, type Burst } from '../wire.ts'
+import { countRoundTrips, readBursts, type Burst } from '../wire.ts'
 
 /** A round trip (ms) that is longer than any contender takes to write one burst. */
 const ROUND_TRIP_MS = 20
@@ -24,6 +24,9 @@ const sample = ({ dialect }: Contender, work: Work): Sample => ({
   work,
   body: makeBody(dialect, work)
 })
+
+const single = (contender: Contender, work: Work): Samples =>
+  [contender, [sample(contender, work)]]
 
 /** A batch in which each operation refers to the one before it. */
 function chain (length: number): Sample {
@@ -53,21 +56,19 @@ const {
   postgraphile
 } = contenders
 
-/** The batches that are counted for a contender, in one run of its server. */
+/** The batches of each contender that are counted, in one run of its server. */
 const samples: readonly Samples[] = [
   [oneflight, [
     ...[1, 10, 100].map(chain),
     sample(oneflight, 'invoice'),
     sample(oneflight, 'order')
   ]],
-  ...[awaits, inBegin, bare].map((
-    contender
-  ): Samples => [contender, [sample(contender, 'invoice')]]),
-  ...[postgresJs, pg].map((contender): Samples => [contender, [sample(contender, 'order')]]),
-  [postgraphile, [sample(postgraphile, 'order with ids')]]
+  ...[awaits, inBegin, bare].map(contender => single(contender, 'invoice')),
+  ...[postgresJs, pg].map(contender => single(contender, 'order')),
+  single(postgraphile, 'order with ids')
 ]
 
-/** Matches statements that lock rows, also the function that contains them. */
+/** Matches statements that lock rows, and the function that contains such statements. */
 const locks = /^\s*(with\b.*\b)?(insert|update|delete)\b|number_invoice/is
 
 /** Counts the batches of these contenders, by default of all. */
@@ -75,7 +76,7 @@ export async function countAll (
   database: Database,
   names = samples.map(([{ name }]) => name)
 ): Promise<readonly Wire[]> {
-  await startOver(database.sql)
+  await resetTables(database.sql)
   const counted: Wire[] = []
   for (const [contender, own] of samples.filter(([{ name }]) => names.includes(name))) {
     counted.push(...await count(contender, own, database))
@@ -93,32 +94,30 @@ function count (
     const proxy = await useScript(stage, 'delay-proxy.ts', {
       args: [database.address, String(ROUND_TRIP_MS), 'record']
     })
-    const { url } = await useServer(
-      stage,
-      contender,
-      led(database.url, { host: proxy.hello.url }),
-      { connections: 1 }
-    )
-    const bursts = async (): Promise<readonly Burst[]> =>
-      readBursts((await proxy.ask({})).bursts.map((text: string) => Buffer.from(text, 'base64')))
+    const databaseUrl = withUrlParts(database.url, { host: proxy.hello.url })
+    const { url } = await useServer(stage, contender, { databaseUrl, connections: 1 })
+    const bursts = async (): Promise<readonly Burst[]> => {
+      const recorded: readonly string[] = (await proxy.request({})).bursts
+      return readBursts(recorded.map(text => Buffer.from(text, 'base64')))
+    }
     /** Returns the number of bursts once no more data is sent, also after the response. */
-    const silence = async (known = -1): Promise<number> => {
+    const countWhenIdle = async (known = -1): Promise<number> => {
       const { length } = await bursts()
       await sleep(3 * ROUND_TRIP_MS)
-      return length === known ? length : silence(length)
+      return length === known ? length : countWhenIdle(length)
     }
     const counted: Wire[] = []
     for (const { work, body } of own) {
       // The first run prepares the statements.
-      await post(url, fresh(body))
-      await post(url, fresh(body))
-      const before = await silence()
-      await post(url, fresh(body))
-      await silence()
+      await post(url, withNewIds(body))
+      await post(url, withNewIds(body))
+      const before = await countWhenIdle()
+      await post(url, withNewIds(body))
+      await countWhenIdle()
       counted.push({
         name: contender.name,
         work,
-        ...countFlights((await bursts()).slice(before), locks)
+        ...countRoundTrips((await bursts()).slice(before), locks)
       })
     }
     return counted
@@ -126,7 +125,7 @@ function count (
 }
 
 /** Returns the body with new ids, so that it can be sent again. */
-function fresh (body: string): string {
+function withNewIds (body: string): string {
   const ids = new Map<string, string>()
   return body.replace(
     /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g,

@@ -67,7 +67,7 @@ export async function send (batch: PreparedBatch): Promise<SendResult> {
     ) throw outcome
     renewed ||= renewable
     context = { ...context, maybeCommitted: outcome.committed === 'unknown' }
-    await limit(signal => pause(ms, signal), limitsOf(batch, context, Infinity))
+    await limit(signal => pause(ms, signal), limitsOf(batch, context, { ms: Infinity }))
   }
 }
 
@@ -107,7 +107,7 @@ async function attempt (
   }
   try {
     const ms = Math.min(batch.attemptTimeout, deadline - performance.now())
-    const response = await limit(post, limitsOf(batch, context, ms, () => sent))
+    const response = await limit(post, limitsOf(batch, context, { ms, isSent: () => sent }))
     return {
       data: readResponse(response, batch.parse, context),
       headers: response.headers,
@@ -157,14 +157,13 @@ async function readToken (
       }, context)
     }
   }
-  return limit(read, limitsOf(batch, context, deadline - performance.now()))
+  return limit(read, limitsOf(batch, context, { ms: deadline - performance.now() }))
 }
 
 function limitsOf (
   { signal }: PreparedBatch,
   context: Context,
-  ms: number,
-  isSent = () => false
+  { ms, isSent = () => false }: { readonly ms: number, readonly isSent?: () => boolean }
 ): Limits {
   return {
     ms,

@@ -16,7 +16,7 @@ import { measureCost, scales } from '../../bench/rows/cost.ts'
 import { hotMatches, orderMatches, play } from '../../bench/rows/throughput.ts'
 import { countAll } from '../../bench/rows/wire.ts'
 import { onStage } from '../../src/dev/stage.ts'
-import { countFlights, readBursts } from '../../bench/wire.ts'
+import { countRoundTrips, readBursts } from '../../bench/wire.ts'
 
 // Some forty seconds on a machine that does nothing else; a dozen of servers are started.
 t.setTimeout(300_000)
@@ -81,8 +81,9 @@ t.test('every part, for a moment', async t => {
     })
     t.match(costs, [{ size: 1, ms: [Number] }, { size: 100, ms: [Number] }])
 
+    const workload = { work: 'invoice', sql: database.sql } as const
     const slow: Side = { name: 'honest', gist: 1, run: async batches => ({ batches, seconds: 1 }) }
-    await t.rejects(takeTurns([slow], 'invoice', database, short), {
+    await t.rejects(takeTurns([slow], workload, short), {
       message:
         /^honest did not do the work of \d+ batches \(invoice\): counted: 0 instead of \d+, invoices: 0 instead of \d+, lines: 0/
     }, 'one who did nothing')
@@ -94,12 +95,12 @@ t.test('every part, for a moment', async t => {
         return { batches, seconds: 1 }
       }
     }
-    await t.rejects(takeTurns([half], 'invoice', database, short), {
+    await t.rejects(takeTurns([half], workload, short), {
       message: /^half did not do the work of \d+ batches \(invoice\): invoices: 0 instead of/
     }, 'one who left something out')
     await t.rejects(
-      warmUp([slow, { ...slow, name: 'other', gist: 2 }], 'invoice', database.sql, short),
-      { message: 'other answers 2, honest 1' },
+      warmUp([slow, { ...slow, name: 'other', gist: 2 }], workload, short),
+      { message: 'different responses: honest 1, other 2' },
       'one who answers something else'
     )
   })
@@ -120,8 +121,8 @@ t.test('bursts are read as PostgreSQL reads them', async t => {
     message('Q', 'COMMIT')
   ])
   t.strictSame(bursts, [[], ['begin'], ['update t set x = 1'], ['select 1'], ['COMMIT']])
-  t.strictSame(countFlights(bursts, /^update/), { roundTrips: 5, underLock: 2 })
-  t.strictSame(countFlights(bursts, /^delete/), { roundTrips: 5, underLock: 0 })
+  t.strictSame(countRoundTrips(bursts, /^update/), { roundTrips: 5, underLock: 2 })
+  t.strictSame(countRoundTrips(bursts, /^delete/), { roundTrips: 5, underLock: 0 })
 })
 
 t.test('the page is what the results come to', async t => {
