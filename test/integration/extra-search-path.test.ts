@@ -1,6 +1,6 @@
 /**
- * DB_EXTRA_SEARCH_PATH: types, operators and functions of extensions are found, no request can name
- * these schemas, and one in which the role of a token can create objects is left off.
+ * Tests DB_EXTRA_SEARCH_PATH. Types, operators and functions of extensions are found, and requests
+ * cannot name these schemas. A schema in which a token role can create objects is left out.
  */
 import t, { type Test } from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
@@ -11,10 +11,10 @@ import { LOGIN_ROLE, useDatabase, withAdmin, withRoles } from '../support/databa
 import { gauge, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-// Roles belong to the cluster, which other files use at the same time.
+// Roles belong to the cluster, which other test files use at the same time.
 const prefix = `oneflight_path_${process.pid}`
 
-/** citext compares without case by operators of its own; digest() is a function of pgcrypto. */
+/** citext has its own case-insensitive operators, digest() is a function of pgcrypto. */
 const schema = `
   create schema api;
   create schema extensions;
@@ -35,7 +35,7 @@ const schema = `
 const env = { DB_SCHEMAS: 'api', POOL_SIZE: '1' }
 const extended = { ...env, DB_EXTRA_SEARCH_PATH: 'extensions' }
 
-/** The primary's pool is used, or that of DATABASE_REPLICA_URL. */
+/** The pool that a batch uses: the one of the primary or the one of DATABASE_REPLICA_URL. */
 type Access = 'read-write' | 'read-only'
 const accesses = ['read-write', 'read-only'] as const
 
@@ -49,7 +49,7 @@ async function readPath (
   return body.data.l[0].path
 }
 
-/** Ends the connections of a service, so that what they found out is found out again. */
+/** Ends the connections of a service, so that new connections check the schemas again. */
 async function renewConnections ({ database: { sql, name } }: ServiceUnderTest): Promise<void> {
   await until(async () =>
     (await sql`
@@ -64,7 +64,7 @@ function warningsOf ({ log }: ServiceUnderTest): unknown[] {
     .map(({ schema, remedy, msg }) => ({ schema, remedy, msg }))
 }
 
-t.test('operators and functions of extensions', async t => {
+t.test('operators and functions of extensions are found', async t => {
   const people = (id: string): object => ({
     id,
     op: 'select',
@@ -89,7 +89,7 @@ t.test('operators and functions of extensions', async t => {
   t.same((await without.post([people('p')])).body.data.p, [])
 })
 
-t.test('they stay the same after a trigger, beside values that have to be looked at', async t => {
+t.test('operators of extensions are still found after a trigger sets search_path', async t => {
   const { post, database: { sql } } = await useService(t, {
     schema: `${schema}
       create type api.price as (amount int, currency text);
@@ -116,7 +116,7 @@ t.test('they stay the same after a trigger, beside values that have to be looked
   t.same(await sql`select count(*)::int from api.names`, [{ count: 3 }])
 })
 
-t.test('a path is one into json and jsonb, whatever else extensions call ->', async t => {
+t.test('a path applies only to json and jsonb, even if an extension defines ->', async t => {
   const { post, database: { sql } } = await useService(t, {
     schema: `${schema}
       create extension hstore schema extensions;
@@ -147,7 +147,7 @@ t.test('a path is one into json and jsonb, whatever else extensions call ->', as
   t.same(await sql`select id from api.bags order by id`, [{ id: 1 }, { id: 2 }])
 })
 
-t.test('no request can name an extra schema', async t => {
+t.test('a request cannot name an extra schema', async t => {
   const { post } = await useService(t, { schema, env: extended })
   const batch = (table: string): object[] => [{ id: 's', op: 'select', table }]
   t.match(await post(batch('extensions.private')), {
@@ -160,9 +160,9 @@ t.test('no request can name an extra schema', async t => {
   })
 })
 
-t.test('the path is DB_SCHEMAS, what is new of DB_EXTRA_SEARCH_PATH, pg_temp', async t => {
+t.test('search_path is DB_SCHEMAS, new schemas of DB_EXTRA_SEARCH_PATH, pg_temp', async t => {
   const rows: ReadonlyArray<readonly [schemas: string, extra: string, path: string]> = [
-    // An empty variable counts as one that is not set.
+    // An empty variable counts as unset.
     ['api', '', '"api", "public", pg_temp'],
     ['public,api', '', '"public", "api", pg_temp'],
     ['api', 'public,extensions', '"api", "public", "extensions", pg_temp'],
@@ -183,7 +183,7 @@ t.test('the path is DB_SCHEMAS, what is new of DB_EXTRA_SEARCH_PATH, pg_temp', a
   }
 })
 
-t.test('the settings of a transaction are one prepared statement of each connection', async t => {
+t.test('the settings of a transaction are one prepared statement per connection', async t => {
   const { post } = await useService(t, { schema, env: extended })
   const where = { statement: { like: '%search_path%' } }
   const held = [{ id: 'h', op: 'select', table: 'held', where }]
@@ -191,7 +191,7 @@ t.test('the settings of a transaction are one prepared statement of each connect
   t.match((await post(held)).body.data.h, [{ statement: /"api", "extensions", pg_temp/ }])
 })
 
-t.test('a schema is left off with one warning, until it is safe', async t => {
+t.test('an unsafe schema is left out with one warning, until it is safe', async t => {
   const service = await useService(t, {
     schema: `${schema} grant create on schema public to public;`,
     env: { ...env, POOL_SIZE: '2' },
@@ -199,7 +199,7 @@ t.test('a schema is left off with one warning, until it is safe', async t => {
   })
   const { sql } = service.database
   for (const access of accesses) t.equal(await readPath(service, access), '"api", pg_temp')
-  // A second connection of the same pool.
+  // Open a second connection of the same pool.
   let waiting: ReadonlyArray<Promise<unknown>> = []
   await sql.begin(async sql => {
     await sql`lock table api.people`
@@ -215,7 +215,7 @@ t.test('a schema is left off with one warning, until it is safe', async t => {
   }
   t.same(warningsOf(service), [warning])
   await sql.unsafe(remedy)
-  t.equal(await readPath(service), '"api", pg_temp', 'it counts for later connections')
+  t.equal(await readPath(service), '"api", pg_temp', 'the change applies to new connections')
   await renewConnections(service)
   t.equal(await readPath(service), '"api", "public", pg_temp')
   t.same(warningsOf(service), [warning])
@@ -236,8 +236,8 @@ t.test('a schema that is created later is checked before it is used', async t =>
   t.equal(await readPath(service), '"api", "later", pg_temp')
 })
 
-/** Makes roles. They are dropped at the end of `t`, after databases that are made later. */
-async function makeRoles (t: Test, names: readonly string[]): Promise<void> {
+/** Creates roles. They are dropped at the end of `t`, after databases that are created later. */
+async function createRoles (t: Test, names: readonly string[]): Promise<void> {
   t.teardown(() =>
     withAdmin(async admin => {
       for (const name of names) await admin.unsafe(`drop role if exists ${name}`)
@@ -252,19 +252,19 @@ const roleNames = [
   `${prefix}_token`,
   `${prefix}_granted`,
   `${prefix}_group`,
-  `${prefix}_stranger`,
+  `${prefix}_unrelated`,
   `${prefix}_admin`,
   `${prefix}_above`,
   `${prefix}_listed`
 ] as const
 
-t.test('who may create objects in a schema decides', async t => {
-  const [token, granted, group, stranger, admin, above, listed] = roleNames
-  await makeRoles(t, roleNames)
+t.test('a schema is unsafe if a token role can create objects in it', async t => {
+  const [token, granted, group, unrelated, admin, above, listed] = roleNames
+  await createRoles(t, roleNames)
   const { sql, loginUrl } = await useDatabase(t)
   const [{ version } = { version: 0 }] = await sql<Array<{ version: number }>>`
     select current_setting('server_version_num')::int as version`
-  // The login role may take `token` and `granted`; `token` has the privileges of `group`.
+  // The login role can become `token` and `granted`. `token` has the privileges of `group`.
   await sql.unsafe(`
     grant ${token}, ${granted}, ${above} to ${LOGIN_ROLE};
     grant ${group} to ${token};
@@ -286,21 +286,21 @@ t.test('who may create objects in a schema decides', async t => {
     [own(token), move],
     [own(group), move],
     [`${own(token)}; ${give('public')}`, `${move}; ${revoke('PUBLIC')}`],
-    // Neither the owner's own entry nor one of a role that no token may name counts.
-    [`${give(LOGIN_ROLE)}; ${give(stranger)}`, undefined],
+    // Privileges of the login role and of roles that no token can name do not count.
+    [`${give(LOGIN_ROLE)}; ${give(unrelated)}`, undefined],
     [own(LOGIN_ROLE), undefined],
-    // A superuser needs no such privilege.
+    // A superuser does not need the privilege.
     [give(above), undefined],
     [own(above), undefined],
-    [own(stranger), undefined],
-    // What somebody else has granted is revoked in his name.
+    [own(unrelated), undefined],
+    // A privilege that another role has granted is revoked as that role.
     [
       `${give(admin)} with grant option; set role ${admin}; ${give(token)}; reset role`,
       `SET ROLE "${admin}"; ${revoke(`"${token}"`)}; RESET ROLE`
     ],
-    // So is what the holder has granted, with his own privilege.
+    // Privileges that the holder has granted are revoked together with its own, by CASCADE.
     [
-      `${give(granted)} with grant option; set role ${granted}; ${give(`${stranger}, ${token}`)};
+      `${give(granted)} with grant option; set role ${granted}; ${give(`${unrelated}, ${token}`)};
         reset role`,
       `${revoke(`"${granted}"`)} CASCADE`
     ],
@@ -309,10 +309,10 @@ t.test('who may create objects in a schema decides', async t => {
         set role ${granted}; ${give(token)}; reset role`,
       `SET ROLE "${admin}"; ${revoke(`"${granted}"`)} CASCADE; RESET ROLE`
     ],
-    // No token may name a predefined role, but its privileges can be granted to a token's role.
+    // A token cannot name a predefined role, but a token role can be granted its privileges.
     [give('pg_stat_scan_tables'), undefined],
     [give('pg_signal_backend'), revoke('"pg_signal_backend"')],
-    // From PostgreSQL 16 on, membership may come without SET ROLE and without the privileges.
+    // Since PostgreSQL 16, membership can be granted without SET ROLE and without inheritance.
     [give(listed), version < 160_000 ? revoke(`"${listed}"`) : undefined]
   ]
   t.teardown(() =>
@@ -343,13 +343,14 @@ t.test('who may create objects in a schema decides', async t => {
     t.equal(found.extraSchemas.includes(name), remedy === undefined, text)
   }
   const usable = names.filter(name => found.extraSchemas.includes(name))
-  t.same(found.extraSchemas, usable, 'in their order')
+  t.same(found.extraSchemas, usable, 'in the configured order')
   t.same((await read(names.toReversed())).extraSchemas, usable.toReversed())
 
   for (const { remedy } of found.unsafeSchemas) {
     await sql.unsafe(remedy.replaceAll(/<[^>]*>/g, 'current_user'))
   }
-  t.same(await read(), { extraSchemas: names, unsafeSchemas: [] }, 'what the warning says helps')
+  const remedied = await read()
+  t.same(remedied, { extraSchemas: names, unsafeSchemas: [] }, 'the remedies of the warnings work')
 
   const database = new URL(loginUrl).pathname.slice(1)
   const [first = ''] = names
@@ -360,12 +361,12 @@ t.test('who may create objects in a schema decides', async t => {
   t.same((await read([first])).unsafeSchemas, [{ schema: first, remedy }], 'owner of the database')
 })
 
-/** Statements in no particular order. */
+/** The statements of a remedy, sorted. */
 function sorted (remedy: string | undefined): string | undefined {
   return remedy?.split('; ').sort().join('; ')
 }
 
-t.test('connections that carry no batches ask for nothing', async t => {
+t.test('a connection that runs no batches does not check the schemas', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
   const options = { roleSettings: false, extraSchemas: ['extensions'] }
   const connection = await openConnection(parseDatabaseUrl(loginUrl), options)

@@ -1,6 +1,6 @@
 /**
- * Filters meet the rows that the same condition in SQL meets: comparisons, patterns, lists,
- * combinators, paths; and they use indexes.
+ * Tests that filters match the same rows as the same condition in SQL (comparisons, patterns,
+ * lists, combinators, paths), and that they use indexes.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -14,9 +14,9 @@ import { useService } from '../support/service.ts'
 
 const comparisons = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
-t.test('comparisons, in the type of the column', async t => {
+t.test('comparisons use the type of the column', async t => {
   const service = await useService(t, { schema: thingsSchema })
-  /** Operand as JSON text; a value between others, so that every comparison meets some rows. */
+  /** Operands, as JSON and as SQL, lie between stored values: each comparison matches some rows. */
   const operands: ReadonlyArray<readonly [column: string, operand: string, literal: string]> = [
     ['n', '2', '2'],
     ['n', '"2"', '2'],
@@ -116,12 +116,12 @@ t.test('comparisons, in the type of the column', async t => {
   ])
 })
 
-t.test('columns of the same row as operand', async t => {
+t.test('a column of the same row can be an operand', async t => {
   const service = await useService(t, { schema: thingsSchema })
   await sameRows(t, service, [
-    ...Object.entries(comparisons).map((
-      [name, operator]
-    ): FilterRow => [{ n: { [name]: { $col: 'm' } } }, `n ${operator} m`]),
+    ...Object.entries(comparisons).map(([name, operator]): FilterRow =>
+      [{ n: { [name]: { $col: 'm' } } }, `n ${operator} m`]
+    ),
     [{ txt: { eq: { $col: 'other' } } }, 'txt = other'],
     [{ big: { gt: { $col: 'n' } } }, 'big > n'],
     [{ num: { eq: { $col: 'n' } } }, 'num = n'],
@@ -143,7 +143,7 @@ t.test('columns of the same row as operand', async t => {
   ])
 })
 
-t.test('null, patterns, lists', async t => {
+t.test('tests for NULL, patterns and lists match the same rows as SQL', async t => {
   const service = await useService(t, { schema: thingsSchema })
   await sameRows(t, service, [
     // is
@@ -261,7 +261,7 @@ t.test('null, patterns, lists', async t => {
   ])
 })
 
-t.test('paths into JSON', async t => {
+t.test('paths into JSON match the same rows as SQL', async t => {
   const service = await useService(t, { schema: thingsSchema })
   await sameRows(t, service, [
     [{ 'jb->>a': { eq: '1' } }, "jb ->> 'a' = '1'"],
@@ -298,7 +298,7 @@ t.test('paths into JSON', async t => {
   ])
 })
 
-t.test('not, and, or', async t => {
+t.test('combinators match the same rows as SQL', async t => {
   const service = await useService(t, { schema: thingsSchema })
   const deep = (inner: object, levels: number): object =>
     levels === 0 ? inner : deep({ [levels % 2 ? 'and' : 'or']: [inner] }, levels - 1)
@@ -342,12 +342,12 @@ t.test('not, and, or', async t => {
     [deep({ n: { eq: 1 } }, 10), 'n = 1'],
     [deep({ n: { not: { eq: 1 } } }, 9), 'n <> 1'],
     [JSON.stringify({ n: { eq: 1 } }).replace(/^/, '{"not":'.repeat(10)) + '}'.repeat(10), 'n = 1'],
-    [{ n: { eq: 1 }, and: [{ n: { eq: 2 } }] }, 'false', 'none: everything is AND-ed'],
+    [{ n: { eq: 1 }, and: [{ n: { eq: 2 } }] }, 'false', 'none: the conditions are joined by AND'],
     [{ or: [{ eq: { gt: 8 } }, { eq: { eq: 1 } }] }, 'n > 8 or n = 1']
   ])
 })
 
-t.test('property: filters nested at random', async t => {
+t.test('property: randomly nested filters match the same rows as SQL', async t => {
   const service = await useService(t, { schema: thingsSchema })
   const leaf = fc.constantFrom<ReadonlyArray<readonly [object, string]>[number]>(
     [{ n: { gt: 1 } }, 'n > 1'],
@@ -399,7 +399,7 @@ t.test('property: filters nested at random', async t => {
   )
 })
 
-t.test("what the type of a column does not have is PostgreSQL's error", async t => {
+t.test('an operand or operator that does not fit the column is an error of PostgreSQL', async t => {
   const service = await useService(t, { schema: thingsSchema })
   const rows: ReadonlyArray<readonly [where: object, status: number, code: string]> = [
     [{ n: { like: '1%' } }, 400, 'undefined_function'],
@@ -418,20 +418,20 @@ t.test("what the type of a column does not have is PostgreSQL's error", async t 
     [{ ints: { eq: { $value: ['x'] } } }, 400, 'invalid_text_representation']
   ]
   for (const [where, status, code] of rows) {
-    const { body, ...answer } = await service.post([{ id: 'a', op: 'select', table: 'things' }, {
+    const { body, ...response } = await service.post([{ id: 'a', op: 'select', table: 'things' }, {
       id: 'o',
       op: 'select',
       table: 'things',
       where
     }])
-    t.match({ status: answer.status, error: body.error }, {
+    t.match({ status: response.status, error: body.error }, {
       status,
       error: { type: 'execution_error', code, committed: false, op: 'o', index: 1 }
     }, JSON.stringify(where))
   }
 })
 
-t.test('an index is used where a person expects it', async t => {
+t.test('filters use the expected indexes', async t => {
   const service = await useService(t, {
     schema: `
       create table many (id int constraint many_id primary key, grp int, label text, tags int[],
@@ -516,8 +516,8 @@ t.test('an index is used where a person expects it', async t => {
       await sql.unsafe(session.text, [...session.parameters])
       await sql.unsafe(source.text, [...source.parameters])
       await sql.unsafe(`prepare p as ${reader.text}`)
-      // After five executions PostgreSQL may take a plan that does not know the parameters, as it
-      // would on a connection.
+      // After five executions PostgreSQL may switch to a generic plan, as on a connection of the
+      // service.
       for (let i = 0; i < 6; i++) await sql.unsafe(call)
       const [row] = await sql.unsafe(`explain (format json) ${call}`)
       await sql.unsafe('deallocate p')

@@ -1,6 +1,4 @@
-/**
- * Full text search: on tsvector columns, and on text and JSON with the configuration of the query.
- */
+/** Tests full-text search on tsvector columns, and on text and JSON with a configuration. */
 import t from 'tap'
 import { sameRows, thingsSchema, type FilterRow } from '../support/database/same-rows.ts'
 import { useService } from '../support/service.ts'
@@ -12,7 +10,7 @@ const functions = {
   wfts: 'websearch_to_tsquery'
 } as const
 
-t.test('every operator, with and without configuration', async t => {
+t.test('every operator works with and without a configuration', async t => {
   const service = await useService(t, { schema: thingsSchema })
   const columns: ReadonlyArray<readonly [key: string, vector: (config: string) => string]> = [
     ['tsv', () => 'tsv'],
@@ -45,7 +43,7 @@ t.test('every operator, with and without configuration', async t => {
   }
 })
 
-t.test('queries', async t => {
+t.test('queries match the same rows as SQL', async t => {
   const service = await useService(t, { schema: thingsSchema })
   const config = 'english'
   await sameRows(t, service, [
@@ -68,7 +66,7 @@ t.test('queries', async t => {
     [{ txt: { wfts: { query: "O'Brien", config } } }, 'id = 9'],
     [{ txt: { fts: { query: 'fox', config: 'simple' } } }, 'false', 'none'],
     [{ txt: { fts: { query: 'foxes', config: 'simple' } } }, 'id = 7'],
-    [{ txt: { plfts: { query: 'the', config } } }, 'false', 'none: nothing is left of the query'],
+    [{ txt: { plfts: { query: 'the', config } } }, 'false', 'none: the query has only stop words'],
     [{ txt: { plfts: { query: 'the', config: 'simple' } } }, 'id = 7'],
     [{ txt: { not: { fts: { query: 'apple', config } } } }, "txt !~* 'apple'"],
     [{
@@ -86,7 +84,7 @@ t.test('queries', async t => {
   ])
 })
 
-t.test('what PostgreSQL refuses', async t => {
+t.test('errors of PostgreSQL are reported', async t => {
   const schema = `${thingsSchema};
     alter table things add class regclass, add kind regtype, add role regrole`
   const service = await useService(t, { schema })
@@ -96,20 +94,20 @@ t.test('what PostgreSQL refuses', async t => {
     [{ txt: { fts: { query: 'a', config: 'klingon' } } }, 400, 'undefined_object'],
     [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, 400, ''],
     [{ txt: { wfts: { query: 'a', config: '' } } }, 400, ''],
-    // Nothing but the catalogue could tell that a column is jsonb; a place in it is known to be.
+    // Only the catalogue shows that a column is jsonb. A path into it is known to be JSON.
     [{ jb: { fts: 'foxes' } }, 400, 'cannot_coerce'],
     [{ class: { fts: 'things' } }, 400, 'cannot_coerce'],
     [{ kind: { fts: 'text' } }, 400, 'cannot_coerce'],
     [{ role: { fts: 'postgres' } }, 400, 'cannot_coerce']
   ]
   for (const [where, status, code] of rows) {
-    const { body, ...answer } = await service.post([{
+    const { body, ...response } = await service.post([{
       id: 'o',
       op: 'select',
       table: 'things',
       where
     }])
-    t.match({ status: answer.status, error: body.error }, {
+    t.match({ status: response.status, error: body.error }, {
       status,
       error: { type: 'execution_error', op: 'o', ...code === '' ? {} : { code } }
     }, JSON.stringify(where))

@@ -1,8 +1,8 @@
 /**
- * Garbage of every kind: bytes, JSON, batches that are nearly right, headers, and framing that
- * lies. Whatever comes, the answer is the envelope of the contract and no 5xx, it says that nothing
- * was committed and nothing is, and the next proper request is served. `PROPERTY_RUNS=50000` runs
- * more, `SEED=n` the same again.
+ * Sends invalid data of every kind: bytes, JSON, almost valid batches, headers and wrong framing.
+ * Each response is a valid error envelope and not a 5xx. It states that nothing was committed,
+ * which is true, and the next valid request succeeds. `PROPERTY_RUNS=50000` runs more cases,
+ * `SEED=n` repeats a run.
  */
 import { Value } from '@sinclair/typebox/value'
 import fc, { type Arbitrary } from 'fast-check'
@@ -153,18 +153,18 @@ type Path = ReadonlyArray<string | number>
 const isTree = (node: unknown): node is object =>
   typeof node === 'object' && node !== null && digitsOf(node) === undefined
 
-/** The way to every node below the root. */
-function ways (node: unknown, way: Path = []): readonly Path[] {
+/** The paths of all nodes below the root. */
+function pathsOf (node: unknown, path: Path = []): readonly Path[] {
   const below = isTree(node)
     ? Object.entries(node).flatMap(([key, value]) =>
-      ways(value, [...way, Array.isArray(node) ? Number(key) : key])
+      pathsOf(value, [...path, Array.isArray(node) ? Number(key) : key])
     )
     : []
-  return way.length === 0 ? below : [way, ...below]
+  return path.length === 0 ? below : [path, ...below]
 }
 
-/** The tree with another node, or none, in one place. */
-function replaced (
+/** Returns the tree with one node replaced or removed. */
+function replaceNode (
   node: unknown,
   [step, ...rest]: Path,
   change: (key: string, value: unknown) => ReadonlyArray<readonly [string, unknown]>
@@ -175,7 +175,7 @@ function replaced (
       ? [[key, value] as const]
       : rest.length === 0
         ? change(key, value)
-        : [[key, replaced(value, rest, change)] as const]
+        : [[key, replaceNode(value, rest, change)] as const]
   )
   return Array.isArray(node) ? entries.map(([, value]) => value) : Object.fromEntries(entries)
 }
@@ -196,14 +196,14 @@ const mutation: Arbitrary<Mutation> = fc.record({
 })
 
 function mutate (tree: unknown, { at, from, how, value, name }: Mutation): unknown {
-  const all = ways(tree)
+  const all = pathsOf(tree)
   const pick = (number: number): Path => all[number % all.length] ?? []
-  const way = pick(at)
+  const path = pick(at)
   const other = pick(from).reduce(
     (node: unknown, step) => (node as Record<string | number, unknown>)[step],
     tree
   )
-  return replaced(tree, way, (key, old) => {
+  return replaceNode(tree, path, (key, old) => {
     switch (how) {
       case 'value':
         return [[key, value]]
@@ -245,7 +245,7 @@ const pieces = [
   '\n',
   '\u00a0'
 ]
-const spliced = (texts: Arbitrary<string>): Arbitrary<Buffer> =>
+const withInsertion = (texts: Arbitrary<string>): Arbitrary<Buffer> =>
   fc.tuple(
     texts,
     fc.nat(),
@@ -261,13 +261,13 @@ const spliced = (texts: Arbitrary<string>): Arbitrary<Buffer> =>
       return Buffer.concat([bytes.subarray(0, place), piece, bytes.subarray(place + cut)])
     })
 
-const proper = arbitraryTrial.map(({ operations }) => operations)
-const mutated = fc.tuple(proper, fc.array(mutation, { minLength: 1, maxLength: 3 })).map((
-  [batch, mutations]
-) => JSON.stringify(mutations.reduce<unknown>(mutate, batch)))
+const validBatch = arbitraryTrial.map(({ operations }) => operations)
+const mutated = fc.tuple(validBatch, fc.array(mutation, { minLength: 1, maxLength: 3 })).map(
+  ([batch, mutations]) => JSON.stringify(mutations.reduce<unknown>(mutate, batch))
+)
 const body: Arbitrary<Buffer> = fc.oneof(
   { arbitrary: mutated.map(text => Buffer.from(text)), weight: 10 },
-  { arbitrary: spliced(proper.map(batch => JSON.stringify(batch))), weight: 2 },
+  { arbitrary: withInsertion(validBatch.map(batch => JSON.stringify(batch))), weight: 2 },
   { arbitrary: fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes)), weight: 1 },
   {
     arbitrary: fc.constantFrom('[', '{"a":', '[{"id":').map(open =>
@@ -295,8 +295,8 @@ const body: Arbitrary<Buffer> = fc.oneof(
 // ------------------------------------------------------------
 
 const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
-/** Anything that one line of a header can hold. */
-const line = fc.oneof(
+/** Any value that a header can have. */
+const headerValue = fc.oneof(
   fc.array(fc.integer({ min: 32, max: 255 }).filter(code => code !== 127), { maxLength: 20 }).map(
     codes => String.fromCharCode(...codes)
   ),
@@ -390,7 +390,7 @@ const field: Arbitrary<Field> = fc.oneof(
       fc.tuple(
         spelled(name),
         fc.oneof({ arbitrary: fc.constantFrom(...values[name] as readonly string[]), weight: 5 }, {
-          arbitrary: line,
+          arbitrary: headerValue,
           weight: 2
         })
       )
@@ -400,26 +400,26 @@ const field: Arbitrary<Field> = fc.oneof(
   {
     arbitrary: fc.tuple(
       fc.constantFrom('x-a', '__proto__', 'constructor', 'cookie', 'a'.repeat(300)),
-      line
+      headerValue
     ),
     weight: 1
   }
 )
 
-/** The fields of a proper request, some of them in other words, left out, or said twice. */
+/** The headers of a valid request, some of them changed, missing or repeated. */
 const fields: Arbitrary<readonly Field[]> = fc.tuple(
   fc.array(field, { minLength: 1, maxLength: 3 }),
   fc.subarray(['content-type', 'authorization'], { minLength: 1 }),
   fc.boolean()
 ).map(([odd, kept, twice]) => {
-  const said = new Set(odd.map(([name]) => name.toLowerCase()))
+  const names = new Set(odd.map(([name]) => name.toLowerCase()))
   const usual = [['content-type', 'application/json'], ['authorization', authorization]] as const
-  return [...usual.filter(([name]) => kept.includes(name) && (twice || !said.has(name))), ...odd]
+  return [...usual.filter(([name]) => kept.includes(name) && (twice || !names.has(name))), ...odd]
 })
-const usualFields: readonly Field[] = [['content-type', 'application/json'], [
-  'authorization',
-  authorization
-]]
+const usualFields: readonly Field[] = [
+  ['content-type', 'application/json'],
+  ['authorization', authorization]
+]
 
 interface Sent {
   readonly start: string
@@ -440,10 +440,10 @@ const framed = (start: string, fields: readonly Field[], body: Buffer): Sent => 
   body
 })
 
-const whole: Arbitrary<Sent> = fc.oneof(
+const wellFramed: Arbitrary<Sent> = fc.oneof(
   { arbitrary: body.map(body => framed('POST / HTTP/1.1', usualFields, body)), weight: 8 },
   {
-    arbitrary: fc.tuple(fields, proper).map(([fields, batch]) =>
+    arbitrary: fc.tuple(fields, validBatch).map(([fields, batch]) =>
       framed('POST / HTTP/1.1', fields, Buffer.from(JSON.stringify(batch)))
     ),
     weight: 4
@@ -473,7 +473,7 @@ const whole: Arbitrary<Sent> = fc.oneof(
         'http://x/',
         '/' + 'x'.repeat(3000)
       ),
-      proper
+      validBatch
     )
       .map(([method, target, batch]) =>
         framed(`${method} ${target} HTTP/1.1`, usualFields, Buffer.from(JSON.stringify(batch)))
@@ -484,19 +484,19 @@ const whole: Arbitrary<Sent> = fc.oneof(
 
 const chunk = (data: Buffer, size = data.length.toString(16)): Buffer =>
   Buffer.concat([Buffer.from(`${size}\r\n`), data, Buffer.from('\r\n')])
-type Lie = (bytes: Buffer) => { readonly fields: readonly Field[], readonly bytes: Buffer }
-/** How a body is announced, mostly not as it is. */
-const lies: Arbitrary<Lie> = fc.oneof(
+type Framing = (bytes: Buffer) => { readonly fields: readonly Field[], readonly bytes: Buffer }
+/** Ways to announce a body. Most of them contradict the body. */
+const framings: Arbitrary<Framing> = fc.oneof(
   fc.constantFrom(
     ...['-1', '0x10', '+5', '1e1', '', '5, 5', '99999999999999999999', '1048577', '0', '1'].map(
-      (length): Lie => bytes => ({ fields: [['content-length', length]], bytes })
+      (length): Framing => bytes => ({ fields: [['content-length', length]], bytes })
     )
   ),
-  fc.integer({ min: -30, max: 30 }).map((more): Lie => bytes => ({
+  fc.integer({ min: -30, max: 30 }).map((more): Framing => bytes => ({
     fields: [['content-length', String(Math.max(0, bytes.length + more))]],
     bytes
   })),
-  fc.constantFrom<Lie>(
+  fc.constantFrom<Framing>(
     bytes => ({ fields: [], bytes }),
     bytes => ({
       fields: [['transfer-encoding', 'chunked']],
@@ -531,15 +531,15 @@ const lies: Arbitrary<Lie> = fc.oneof(
     ),
     fc.boolean()
   )
-    .map(([encoding, size, ended]): Lie => bytes => ({
+    .map(([encoding, size, ended]): Framing => bytes => ({
       fields: [['transfer-encoding', encoding]],
       bytes: Buffer.concat([chunk(bytes, size), ended ? chunk(Buffer.alloc(0)) : Buffer.alloc(0)])
     }))
 )
-const lying: Arbitrary<Buffer> = fc.oneof(
+const misframed: Arbitrary<Buffer> = fc.oneof(
   {
-    arbitrary: fc.tuple(proper, lies).map(([batch, lie]) => {
-      const { fields, bytes } = lie(Buffer.from(JSON.stringify(batch)))
+    arbitrary: fc.tuple(validBatch, framings).map(([batch, framing]) => {
+      const { fields, bytes } = framing(Buffer.from(JSON.stringify(batch)))
       return bytesOf({
         start: 'POST / HTTP/1.1',
         fields: [['host', 'x'], ...usualFields, ['prefer', 'tx=rollback'], ...fields],
@@ -550,7 +550,7 @@ const lying: Arbitrary<Buffer> = fc.oneof(
   },
   {
     arbitrary: fc.tuple(
-      whole,
+      wellFramed,
       fc.nat(),
       fc.nat({ max: 4 }),
       fc.oneof(
@@ -567,7 +567,7 @@ const lying: Arbitrary<Buffer> = fc.oneof(
     weight: 3
   },
   {
-    arbitrary: fc.tuple(whole, fc.nat()).map(([sent, at]) =>
+    arbitrary: fc.tuple(wellFramed, fc.nat()).map(([sent, at]) =>
       bytesOf(sent).subarray(0, 1 + at % bytesOf(sent).length)
     ),
     weight: 1
@@ -578,7 +578,7 @@ const lying: Arbitrary<Buffer> = fc.oneof(
   }
 )
 
-// What must hold
+// Assertions
 // ------------------------------------------------------------
 
 const dump =
@@ -588,76 +588,74 @@ const dump =
     from links as l) as all_rows`
 const show = (value: unknown): string => JSON.stringify(value).slice(0, 1500)
 
-/** What is wrong with an answer that is none of a proper request. */
-function wrong ({ status, headers, body, text }: WireAnswer): string | undefined {
+/** Returns what is wrong with the response to an invalid request, or undefined. */
+function findDefect ({ status, headers, body, text }: WireAnswer): string | undefined {
   const id = headers['x-request-id']
   if (id === undefined || !/^[A-Za-z0-9._:/+=@-]{1,128}$/.test(id)) return 'no safe request id'
   if (status >= 500) return 'a 5xx'
   if (status === 200) {
     return Value.Check(BatchAnswer, body) || text === '{"ok":true}'
       ? undefined
-      : 'a 200 out of shape'
+      : 'a 200 with an invalid body'
   }
-  if (!Value.Check(ErrorEnvelope, body)) return 'no envelope'
-  if (headers['content-type'] !== 'application/json; charset=utf-8') return 'another media type'
+  if (!Value.Check(ErrorEnvelope, body)) return 'no error envelope'
+  if (headers['content-type'] !== 'application/json; charset=utf-8') return 'another content type'
   return body.error.committed === false && body.error.request_id === id
     ? undefined
-    : 'it does not say that nothing was committed, or has two ids'
+    : 'committed is not false, or the request ids differ'
 }
 
-interface Watch {
-  /** Fails for an answer that is wrong, and for tables that changed without a 200. */
-  judge(answers: readonly WireAnswer[], sent: Buffer): Promise<void>
+interface ResponseCheck {
+  /** Throws if a response is wrong, or if tables changed without a 200. */
+  check(responses: readonly WireAnswer[], sent: Buffer): Promise<void>
   readonly seen: Readonly<Record<string, number>>
 }
 
-async function watch ({ database: { sql } }: ServiceUnderTest): Promise<Watch> {
+async function startCheck ({ database: { sql } }: ServiceUnderTest): Promise<ResponseCheck> {
   await sql.unsafe(modelReset)
-  const look = async (): Promise<unknown> => (await sql.unsafe(dump))[0]?.['rows']
-  const before = await look()
+  const readTables = async (): Promise<unknown> => (await sql.unsafe(dump))[0]?.['rows']
+  const before = await readTables()
   const seen: Record<string, number> = {}
   return {
     seen,
-    async judge (answers, sent) {
-      for (const answer of answers) {
-        const code = String(answer.body?.error?.code ?? answer.status)
+    async check (responses, sent) {
+      for (const response of responses) {
+        const code = String(response.body?.error?.code ?? response.status)
         seen[code] = (seen[code] ?? 0) + 1
-        const fault = wrong(answer)
-        if (fault !== undefined) {
-          throw new Error(`${fault}: ${show(answer)}\nto ${show(sent.toString('latin1'))}`)
+        const defect = findDefect(response)
+        if (defect !== undefined) {
+          throw new Error(`${defect}: ${show(response)}\nto ${show(sent.toString('latin1'))}`)
         }
       }
-      if (
-        answers.some(({ status, headers }) =>
-          status === 200 && headers['x-request-id'] !== 'following' &&
-          headers['preference-applied'] !== 'tx=rollback'
-        )
-      ) await sql.unsafe(modelReset)
-      else if (await look() !== before) {
+      const committed = responses.some(({ status, headers }) =>
+        status === 200 && headers['x-request-id'] !== 'following' &&
+        headers['preference-applied'] !== 'tx=rollback'
+      )
+      if (committed) await sql.unsafe(modelReset)
+      else if (await readTables() !== before) {
         throw new Error(
-          `the tables changed although ${show(answers)}\nto ${show(sent.toString('latin1'))}`
+          `the tables changed after ${show(responses)}\nto ${show(sent.toString('latin1'))}`
         )
       }
     }
   }
 }
 
-const following = bytesOf(
-  framed('POST / HTTP/1.1', [...usualFields, ['x-request-id', 'following'], [
-    'connection',
-    'close'
-  ]], Buffer.from('[{"id":"s","op":"select","table":"links"}]'))
-)
+const following = bytesOf(framed(
+  'POST / HTTP/1.1',
+  [...usualFields, ['x-request-id', 'following'], ['connection', 'close']],
+  Buffer.from('[{"id":"s","op":"select","table":"links"}]')
+))
 
-/** What is answered until the server ends the connection. */
+/** Returns the responses until the server ends the connection. */
 async function exchange (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> {
   const line = await dial(url)
   line.send(bytes)
   return (await line.end()).filter(({ status }) => status >= 200)
 }
 
-/** What is answered first, and what else comes when the client then ends the connection. */
-async function exchangeLie (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> {
+/** Returns the responses. The client ends the connection after the first final one. */
+async function exchangeMisframed (url: string, bytes: Buffer): Promise<readonly WireAnswer[]> {
   const line = await dial(url)
   line.send(bytes)
   for (let n = 1; (await line.answers(n)).every(({ status }) => status < 200); n++);
@@ -665,7 +663,7 @@ async function exchangeLie (url: string, bytes: Buffer): Promise<readonly WireAn
   return (await line.end()).filter(({ status }) => status >= 200)
 }
 
-async function stillServes (t: Test, service: ServiceUnderTest): Promise<void> {
+async function assertServes (t: Test, service: ServiceUnderTest): Promise<void> {
   const { status, body } = await service.post([{
     id: 's',
     op: 'select',
@@ -675,12 +673,12 @@ async function stillServes (t: Test, service: ServiceUnderTest): Promise<void> {
   t.strictSame(
     [status, body.data],
     [200, { s: [{ count: 2 }] }],
-    'a proper request is served as ever'
+    'a valid request succeeds'
   )
 }
 
 t.test(
-  'property: whole requests of garbage are answered, and so is the proper request behind each',
+  'property: each invalid request gets a response, and the valid request after it succeeds',
   { timeout },
   async t => {
     const service = await useService(t, {
@@ -688,38 +686,39 @@ t.test(
       keys: true,
       env: { LOG_LEVEL: 'warn' }
     })
-    const { judge, seen } = await watch(service)
+    const { check, seen } = await startCheck(service)
     await fc.assert(
-      fc.asyncProperty(whole, async sent => {
+      fc.asyncProperty(wellFramed, async sent => {
         const bytes = bytesOf(sent)
-        const answers = await exchange(service.url, Buffer.concat([bytes, following]))
-        await judge(answers, bytes)
-        const [first, second] = answers
+        const responses = await exchange(service.url, Buffer.concat([bytes, following]))
+        await check(responses, bytes)
+        const [first, second] = responses
         const served = second?.headers['x-request-id'] === 'following' && second.status === 200 &&
-          answers.length === 2
+          responses.length === 2
         if (
           first === undefined ||
-          !(served || (first.headers['connection'] === 'close' && answers.length === 1))
-        ) throw new Error(`answers ${show(answers)}\nto ${show(bytes.toString('latin1'))}`)
+          !(served || (first.headers['connection'] === 'close' && responses.length === 1))
+        ) throw new Error(`responses ${show(responses)}\nto ${show(bytes.toString('latin1'))}`)
       }),
       { numRuns: runs, seed }
     )
     t.comment(JSON.stringify(seen))
-    t.ok(Object.keys(seen).length > 20, `${Object.keys(seen).length} kinds of answers`)
+    t.ok(Object.keys(seen).length > 20, `${Object.keys(seen).length} kinds of responses`)
     t.same(
       service.log.filter(({ level }) => (level as number) >= 50),
       [],
-      'nothing is logged as a fault of the service'
+      'no internal error is logged'
     )
-    await stillServes(t, service)
+    await assertServes(t, service)
   }
 )
 
 t.test(
-  'property: framing that lies and bytes that are no HTTP are answered in time',
+  'property: misframed requests and bytes that are not HTTP get a response in time',
   { timeout },
   async t => {
-    // What was announced and never comes is waited for as long, so many are sent at once.
+    // The service waits REQUEST_TIMEOUT_MS for announced bytes that never come, so many requests
+    // are sent at once.
     const service = await useService(t, {
       schema: modelSchema,
       env: {
@@ -729,32 +728,29 @@ t.test(
         QUEUE_TIMEOUT_MS: '2000'
       }
     })
-    const { judge, seen } = await watch(service)
+    const { check, seen } = await startCheck(service)
     await fc.assert(
-      fc.asyncProperty(fc.array(lying, { minLength: 40, maxLength: 80 }), async lies => {
-        const answers = await Promise.all(
-          lies.map(async bytes =>
-            exchangeLie(service.url, bytes).catch((error: unknown) => {
+      fc.asyncProperty(fc.array(misframed, { minLength: 40, maxLength: 80 }), async requests => {
+        const responses = await Promise.all(
+          requests.map(async bytes =>
+            exchangeMisframed(service.url, bytes).catch((error: unknown) => {
               throw new Error(`${String(error)}\nto ${show(bytes.toString('latin1'))}`)
             })
           )
         )
-        await judge(answers.flat(), Buffer.concat(lies))
+        await check(responses.flat(), Buffer.concat(requests))
       }),
       { numRuns: Math.max(2, Math.ceil(runs / 500)), seed }
     )
     t.comment(JSON.stringify(seen))
     for (const code of ['http_malformed', 'body_invalid', 'request_timeout']) {
-      t.ok(
-        (seen[code] ?? 0) > 0,
-        `${seen[code]} times ${code}`
-      )
+      t.ok((seen[code] ?? 0) > 0, `${seen[code]} times ${code}`)
     }
     t.same(
       service.log.filter(({ level }) => (level as number) >= 50),
       [],
-      'nothing is logged as a fault of the service'
+      'no internal error is logged'
     )
-    await stillServes(t, service)
+    await assertServes(t, service)
   }
 )

@@ -1,6 +1,6 @@
 /**
- * Requests as any HTTP client can send them: routes, media types, the order of the checks, request
- * ids and the envelope.
+ * Tests requests that any HTTP client can send: routes, media types, the order of the checks,
+ * request ids and the error envelope.
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -23,10 +23,10 @@ const stock = '[{"id":"s","op":"select","table":"stock"}]'
 
 const bearer = (): string => `Bearer ${token({ role: 'oneflight_user' })}`
 
-/** Every answer that is not 2xx: exactly the envelope, with the id of the header. */
+/** Asserts an error response: exactly the envelope, with the request id of the header. */
 function refused (
   t: Test,
-  answer: Pick<Answer, 'status' | 'body'> & {
+  response: Pick<Answer, 'status' | 'body'> & {
     readonly headers: Headers | Readonly<Record<string, string>>
   },
   status: number,
@@ -34,11 +34,13 @@ function refused (
   type = 'request_error'
 ): void {
   const header = (name: string): string | null =>
-    answer.headers instanceof Headers ? answer.headers.get(name) : (answer.headers[name] ?? null)
-  t.equal(answer.status, status, code)
-  t.same(Object.keys(answer.body), ['error', 'data'])
-  t.equal(answer.body.data, null)
-  t.match(answer.body.error, {
+    response.headers instanceof Headers
+      ? response.headers.get(name)
+      : (response.headers[name] ?? null)
+  t.equal(response.status, status, code)
+  t.same(Object.keys(response.body), ['error', 'data'])
+  t.equal(response.body.data, null)
+  t.match(response.body.error, {
     type,
     code,
     message: /./,
@@ -53,7 +55,7 @@ function refused (
 
 const common = ['type', 'code', 'message', 'committed', 'request_id']
 
-t.test('methods and paths', async t => {
+t.test('unknown methods and paths are rejected', async t => {
   const service = await useService(t, { schema })
   await answering(`${service.url}/health`)
   const health = await ask(`${service.url}/health`)
@@ -65,86 +67,83 @@ t.test('methods and paths', async t => {
   t.match(health.headers.get('x-request-id'), uuid)
   t.equal((await ask(`${service.url}/health?probe=1`)).status, 200)
 
-  for (
-    const [method, path, allow] of [
-      ['GET', '/', 'POST'],
-      ['PUT', '/', 'POST'],
-      ['PATCH', '/', 'POST'],
-      ['DELETE', '/', 'POST'],
-      ['OPTIONS', '/', 'POST'],
-      ['GET', '/?q=1', 'POST'],
-      ['POST', '/health', 'GET, HEAD'],
-      ['DELETE', '/health', 'GET, HEAD'],
-      ['OPTIONS', '/health?q', 'GET, HEAD']
-    ] as const
-  ) {
-    const answer = await ask(service.url + path, { method })
-    refused(t, answer, 405, 'method_not_allowed')
-    t.same(Object.keys(answer.body.error), common)
-    t.equal(answer.headers.get('allow'), allow, `${method} ${path}`)
+  const methods = [
+    ['GET', '/', 'POST'],
+    ['PUT', '/', 'POST'],
+    ['PATCH', '/', 'POST'],
+    ['DELETE', '/', 'POST'],
+    ['OPTIONS', '/', 'POST'],
+    ['GET', '/?q=1', 'POST'],
+    ['POST', '/health', 'GET, HEAD'],
+    ['DELETE', '/health', 'GET, HEAD'],
+    ['OPTIONS', '/health?q', 'GET, HEAD']
+  ] as const
+  for (const [method, path, allow] of methods) {
+    const response = await ask(service.url + path, { method })
+    refused(t, response, 405, 'method_not_allowed')
+    t.same(Object.keys(response.body.error), common)
+    t.equal(response.headers.get('allow'), allow, `${method} ${path}`)
   }
-  for (
-    const [method, path] of [
-      ['GET', '/nothing'],
-      ['POST', '/nothing'],
-      ['POST', '/health/'],
-      ['GET', '//'],
-      ['OPTIONS', '/x'],
-      ['GET', '/metrics'],
-      ['GET', '/config']
-    ] as const
-  ) {
+  const unknownPaths = [
+    ['GET', '/nothing'],
+    ['POST', '/nothing'],
+    ['POST', '/health/'],
+    ['GET', '//'],
+    ['OPTIONS', '/x'],
+    ['GET', '/metrics'],
+    ['GET', '/config']
+  ] as const
+  for (const [method, path] of unknownPaths) {
     refused(t, await ask(service.url + path, { method }), 404, 'not_found')
   }
   for (const target of ['/%', '/%zz?x=1', '/%c3%28/%']) {
     const line = await dial(service.url)
     line.send(request('POST', target, { ...json, 'x-request-id': 'mine' }, stock))
-    const [answer] = await line.answers(1)
-    refused(t, answer!, 400, 'http_malformed')
-    t.equal(answer?.headers['x-request-id'], 'mine')
+    const [response] = await line.answers(1)
+    refused(t, response!, 400, 'http_malformed')
+    t.equal(response?.headers['x-request-id'], 'mine')
     line.socket.destroy()
   }
 })
 
-t.test('targets and methods that no client library sends', async t => {
+t.test('unusual targets and methods are handled', async t => {
   const service = await useService(t, { schema })
   await answering(`${service.url}/health`)
-  for (
-    const [method, target, status, code] of [
-      ['GET', 'http://example.org/health', 200, undefined],
-      ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
-      ['GET', 'http://example.org', 405, 'method_not_allowed'],
-      ['GET', 'http://example.org?x', 405, 'method_not_allowed'],
-      ['OPTIONS', '*', 404, 'not_found'],
-      ['POST', '*', 404, 'not_found'],
-      ['GET', 'http:///health', 404, 'not_found'],
-      ['GET', 'x', 400, 'http_malformed'],
-      ['TRACE', '/', 405, 'method_not_allowed'],
-      ['PROPFIND', '/health', 405, 'method_not_allowed'],
-      ['QUERY', '/', 405, 'method_not_allowed'],
-      ['QUERY', '/x', 404, 'not_found'],
-      ['CONNECT', 'example.org:443', 405, 'method_not_allowed'],
-      ['BREW', '/', 400, 'http_malformed'],
-      ['post', '/', 400, 'http_malformed']
-    ] as const
-  ) {
-    const [answer] = await speak(
+  const targets = [
+    ['GET', 'http://example.org/health', 200, undefined],
+    ['GET', 'HTTP://user:secret@example.org:80/health?x', 200, undefined],
+    ['GET', 'http://example.org', 405, 'method_not_allowed'],
+    ['GET', 'http://example.org?x', 405, 'method_not_allowed'],
+    ['OPTIONS', '*', 404, 'not_found'],
+    ['POST', '*', 404, 'not_found'],
+    ['GET', 'http:///health', 404, 'not_found'],
+    ['GET', 'x', 400, 'http_malformed'],
+    ['TRACE', '/', 405, 'method_not_allowed'],
+    ['PROPFIND', '/health', 405, 'method_not_allowed'],
+    ['QUERY', '/', 405, 'method_not_allowed'],
+    ['QUERY', '/x', 404, 'not_found'],
+    ['CONNECT', 'example.org:443', 405, 'method_not_allowed'],
+    ['BREW', '/', 400, 'http_malformed'],
+    ['post', '/', 400, 'http_malformed']
+  ] as const
+  for (const [method, target, status, code] of targets) {
+    const [response] = await speak(
       service.url,
       request(method, target, { 'x-request-id': 'mine', connection: 'close' })
     )
-    t.equal(answer?.status, status, `${method} ${target}`)
-    t.match(answer?.headers['x-request-id'], code === 'http_malformed' ? uuid : 'mine')
-    if (code !== undefined) refused(t, answer!, status, code)
+    t.equal(response?.status, status, `${method} ${target}`)
+    t.match(response?.headers['x-request-id'], code === 'http_malformed' ? uuid : 'mine')
+    if (code !== undefined) refused(t, response!, status, code)
   }
   t.notMatch(JSON.stringify(service.log), 'secret')
 
   for (const [target, status] of [['/health', 200], ['/', 405], ['/nothing', 404]] as const) {
     const line = await dial(service.url, { head: true })
     line.send(request('HEAD', target))
-    const [answer] = await line.answers(1)
-    t.equal(answer?.status, status)
-    t.match(answer?.headers['x-request-id'], uuid)
-    t.ok(Number(answer?.headers['content-length']) > 0)
+    const [response] = await line.answers(1)
+    t.equal(response?.status, status)
+    t.match(response?.headers['x-request-id'], uuid)
+    t.ok(Number(response?.headers['content-length']) > 0)
     line.socket.destroy()
   }
   const host = request('POST', '/', {
@@ -175,46 +174,44 @@ t.test('targets and methods that no client library sends', async t => {
   t.match(await speak(service.url, upgrade), [{ status: 200, headers: { 'x-request-id': uuid } }])
 })
 
-t.test('media types', async t => {
+t.test('only JSON without a content encoding is accepted', async t => {
   const service = await useService(t, { schema })
-  for (
-    const type of [
-      'application/json',
-      'Application/JSON',
-      'application/json;charset=utf-8',
-      'application/json; charset=UTF-8',
-      'application/json ; Charset="Utf-8"',
-      'application/json;',
-      'application/json; charset=utf-8 '
-    ]
-  ) {
+  const accepted = [
+    'application/json',
+    'Application/JSON',
+    'application/json;charset=utf-8',
+    'application/json; charset=UTF-8',
+    'application/json ; Charset="Utf-8"',
+    'application/json;',
+    'application/json; charset=utf-8 '
+  ]
+  for (const type of accepted) {
     t.equal((await service.post(stock, { headers: { 'content-type': type } })).status, 200, type)
   }
-  for (
-    const type of [
-      'text/plain',
-      'application/json; charset=latin1',
-      'application/json; charset=utf8',
-      'application/json; charset=',
-      'application/json; version=1',
-      'application/json; charset=utf-8; charset=utf-8',
-      'application/vnd.api+json',
-      'application/jsonp',
-      'application/json, text/plain',
-      'application/json,application/json',
-      'text/json',
-      'multipart/form-data',
-      'application',
-      '/',
-      ';',
-      '',
-      '*/*',
-      'application/json charset=utf-8',
-      'application/ json',
-      '"application/json"',
-      'constructor'
-    ]
-  ) {
+  const rejected = [
+    'text/plain',
+    'application/json; charset=latin1',
+    'application/json; charset=utf8',
+    'application/json; charset=',
+    'application/json; version=1',
+    'application/json; charset=utf-8; charset=utf-8',
+    'application/vnd.api+json',
+    'application/jsonp',
+    'application/json, text/plain',
+    'application/json,application/json',
+    'text/json',
+    'multipart/form-data',
+    'application',
+    '/',
+    ';',
+    '',
+    '*/*',
+    'application/json charset=utf-8',
+    'application/ json',
+    '"application/json"',
+    'constructor'
+  ]
+  for (const type of rejected) {
     refused(
       t,
       await service.post(stock, { headers: { 'content-type': type } }),
@@ -222,15 +219,14 @@ t.test('media types', async t => {
       'content_type_unsupported'
     )
   }
-  for (
-    const headers of [
-      { ...json, 'content-encoding': 'gzip' },
-      { ...json, 'content-encoding': 'identity' },
-      { ...json, 'content-encoding': '' },
-      {},
-      { 'content-type': 'application/json\r\nContent-Type: application/json' }
-    ]
-  ) {
+  const rejectedHeaders = [
+    { ...json, 'content-encoding': 'gzip' },
+    { ...json, 'content-encoding': 'identity' },
+    { ...json, 'content-encoding': '' },
+    {},
+    { 'content-type': 'application/json\r\nContent-Type: application/json' }
+  ]
+  for (const headers of rejectedHeaders) {
     const line = await dial(service.url)
     line.send(request('POST', '/', { authorization: bearer(), ...headers }, stock))
     refused(t, (await line.answers(1))[0]!, 415, 'content_type_unsupported')
@@ -239,10 +235,7 @@ t.test('media types', async t => {
   refused(t, await ask(service.url, { method: 'POST' }), 415, 'content_type_unsupported')
 })
 
-/**
- * Each row has every fault of the rows below it as well; what is answered is the first in the order
- * of the contract.
- */
+/** Each row has the errors of all rows below it, too. Only its first error is reported. */
 t.test('checks run in the order of the contract', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '300', MAX_OPS: '3' } })
   const big = JSON.stringify(
@@ -299,17 +292,17 @@ t.test('checks run in the order of the contract', async t => {
   for (const [status, code, method, path, headers, body] of rows) {
     refused(t, await ask(service.url + path, { method, headers, body }), status, code)
   }
-  const faults = await service.post([{ id: 'a', op: 'drop', table: 'stock' }, {
+  const invalid = await service.post([{ id: 'a', op: 'drop', table: 'stock' }, {
     id: 'b',
     op: 'select',
     table: 'nothing'
   }])
-  refused(t, faults, 422, 'validation_failed', 'validation_error')
-  t.same(Object.keys(faults.body.error), [...common, 'errors'])
+  refused(t, invalid, 422, 'validation_failed', 'validation_error')
+  t.same(Object.keys(invalid.body.error), [...common, 'errors'])
   t.notOk(service.log.some(({ operations }) => operations === 4))
 })
 
-t.test('the body as a whole', async t => {
+t.test('an invalid body is rejected, and the connection stays open', async t => {
   const service = await useService(t, { schema, env: { MAX_OPS: '2' } })
   const line = await dial(service.url)
   t.teardown(() => line.socket.destroy())
@@ -338,14 +331,14 @@ t.test('the body as a whole', async t => {
     ['[1,2,3]', 413, 'too_many_ops']
   ] as const
   for (const [i, [body, status, code, more]] of bodies.entries()) {
-    const answer = await service.post(body)
-    refused(t, answer, status, code)
-    const { type, code: _, message, committed, request_id: id, ...rest } = answer.body.error
+    const response = await service.post(body)
+    refused(t, response, status, code)
+    const { type, code: _, message, committed, request_id: id, ...rest } = response.body.error
     t.same(rest, more ?? {}, body)
     line.send(request('POST', '/', { authorization: bearer(), ...json }, body))
     const kept = (await line.answers(i + 1)).at(-1)
     t.equal(kept?.status, status)
-    t.not(kept?.headers['connection'], 'close', 'the whole body was read')
+    t.not(kept?.headers['connection'], 'close', 'the complete body was read')
   }
   const large = await useService(t, { schema, env: { MAX_BODY_BYTES: '3000000' } })
   t.equal((await large.post(stock + ' '.repeat(2_000_000))).status, 200)
@@ -354,20 +347,16 @@ t.test('the body as a whole', async t => {
   refused(t, await exact.post(`${stock} `), 413, 'body_too_large')
 })
 
-t.test('request ids', async t => {
+t.test('valid request ids are returned, others are replaced', async t => {
   const service = await useService(t, { schema })
   await answering(`${service.url}/health`)
   const good = ['a', 'A-z.0_9:/+=@', 'x'.repeat(128), '0']
-  const bad = ['', ' ', 'a b', 'a,b', 'x'.repeat(129), 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
+  const long = 'x'.repeat(129)
+  const bad = ['', ' ', 'a b', 'a,b', long, 'é', '"', '<script>', '%0d', '\\', '{}', "'"]
   for (const id of [...good, ...bad]) {
     const line = await dial(service.url)
-    for (
-      const [method, target] of [['GET', '/health'], ['GET', '/'], ['GET', '/x'], [
-        'GET',
-        '/%'
-      ]] as const
-    ) {
-      line.send(Buffer.from(request(method, target, { 'x-request-id': id }), 'latin1'))
+    for (const target of ['/health', '/', '/x', '/%']) {
+      line.send(Buffer.from(request('GET', target, { 'x-request-id': id }), 'latin1'))
     }
     for (const { status, headers, body } of await line.answers(4)) {
       t.match(headers['x-request-id'], good.includes(id) ? id : uuid, `${id} ${status}`)
@@ -385,7 +374,7 @@ t.test('request ids', async t => {
   t.not(one.headers.get('x-request-id'), other.headers.get('x-request-id'))
 })
 
-t.test('an idempotency key is refused, not ignored', async t => {
+t.test('without the table of keys, an idempotency key is refused and not ignored', async t => {
   const service = await useService(t, { schema })
   refused(
     t,
@@ -395,7 +384,7 @@ t.test('an idempotency key is refused, not ignored', async t => {
   )
 })
 
-t.test('503 of every kind says when to come back', async t => {
+t.test('every 503 has a Retry-After header', async t => {
   const service = await useService(t, {
     schema,
     databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
@@ -408,7 +397,7 @@ t.test('503 of every kind says when to come back', async t => {
   ])
   t.match(health.headers.get('x-request-id'), uuid)
   refused(t, await service.post(stock), 503, 'database_unavailable', 'service_error')
-  // Refused before any database is asked for.
+  // Rejected before a database connection is needed.
   refused(t, await service.post('[]'), 400, 'body_empty')
   refused(
     t,
@@ -419,7 +408,7 @@ t.test('503 of every kind says when to come back', async t => {
   )
 })
 
-t.test('failures of PostgreSQL in the envelope', async t => {
+t.test('errors of PostgreSQL are reported in the envelope', async t => {
   const service = await useService(t, {
     schema: `${schema}
     create table deferred (id int primary key, twin int unique deferrable initially deferred);
@@ -469,21 +458,21 @@ t.test('failures of PostgreSQL in the envelope', async t => {
     }]
   ]
   for (const [batch, status, code, more] of failures) {
-    const answer = await service.post(batch)
-    refused(t, answer, status, code, 'execution_error')
-    const { type, code: _, message, committed, request_id: id, ...rest } = answer.body.error
+    const response = await service.post(batch)
+    refused(t, response, status, code, 'execution_error')
+    const { type, code: _, message, committed, request_id: id, ...rest } = response.body.error
     t.same(rest, more)
-    t.notMatch(answer.text, /secret|Key \(/)
+    t.notMatch(response.text, /secret|Key \(/)
   }
 })
 
-t.test('an outcome that nobody knows', async t => {
+t.test('an unknown outcome is reported as commit_unknown', async t => {
   const proxy = await useProxy(t, String(process.env['TEST_DATABASE_URL']))
   const service = await useService(t, { schema, databaseUrl: url => proxy.through(url) })
   const { sql } = service.database
-  const answer = await sql.begin(async sql => {
+  const response = await sql.begin(async sql => {
     await sql`update stock set qty = qty`
-    const asked = service.post([{
+    const pending = service.post([{
       id: 'u',
       op: 'update',
       table: 'stock',
@@ -498,9 +487,9 @@ t.test('an outcome that nobody knows', async t => {
     )
     proxy.open = false
     proxy.cut('reset')
-    return asked
+    return pending
   })
-  t.match(answer, {
+  t.match(response, {
     status: 500,
     body: {
       data: null,
@@ -508,7 +497,7 @@ t.test('an outcome that nobody knows', async t => {
         type: 'service_error',
         code: 'commit_unknown',
         committed: 'unknown',
-        request_id: answer.headers.get('x-request-id')
+        request_id: response.headers.get('x-request-id')
       }
     }
   })
@@ -516,12 +505,12 @@ t.test('an outcome that nobody knows', async t => {
   t.match(text, /^service_txn_count\{role="oneflight_user",outcome="error"\} 1$/m)
 })
 
-t.test('a fault of the service itself', async t => {
-  const { service, fault } = await faulty(t)
-  const answer = await ask(`${service}/fault`, { headers: { 'x-request-id': 'mine' } })
-  refused(t, answer, 500, 'internal', 'service_error')
-  t.notMatch(answer.text, 'secret')
-  const lines = fault().filter(({ request_id: id }) => id === 'mine')
+t.test('an internal error of the service is logged without secrets', async t => {
+  const { url, log } = await startFailingApp(t)
+  const response = await ask(`${url}/fault`, { headers: { 'x-request-id': 'mine' } })
+  refused(t, response, 500, 'internal', 'service_error')
+  t.notMatch(response.text, 'secret')
+  const lines = log().filter(({ request_id: id }) => id === 'mine')
   t.match(lines, [
     { level: 50, msg: 'internal error', fault: 'TypeError', at: [/^at .*http\.test\.ts/] },
     { level: 50, msg: 'request completed', status: 500, code: 'internal' }
@@ -529,18 +518,18 @@ t.test('a fault of the service itself', async t => {
   t.notMatch(JSON.stringify(lines), 'secret')
 })
 
-/** The main server with a route that throws what no route should. */
-async function faulty (
+/** Starts the main server with a route that throws. */
+async function startFailingApp (
   t: Test
-): Promise<{ service: string, fault: () => ServiceUnderTest['log'] }> {
+): Promise<{ url: string, log: () => ServiceUnderTest['log'] }> {
   const { Writable } = await import('node:stream')
   const { pino } = await import('pino')
   const { buildApp } = await import('../../src/server/app.ts')
   const { readConfig } = await import('../../src/config/config.ts')
-  const log: Array<Record<string, unknown>> = []
+  const lines: Array<Record<string, unknown>> = []
   const sink = new Writable({
     write (chunk, _encoding, done) {
-      log.push(JSON.parse(String(chunk)) as Record<string, unknown>)
+      lines.push(JSON.parse(String(chunk)) as Record<string, unknown>)
       done()
     }
   })
@@ -552,5 +541,5 @@ async function faulty (
     throw Object.assign(new TypeError('the secret of a driver'), { detail: 'secret' })
   })
   t.teardown(() => app.close())
-  return { service: await app.listen({ host: '127.0.0.1', port: 0 }), fault: () => log }
+  return { url: await app.listen({ host: '127.0.0.1', port: 0 }), log: () => lines }
 }

@@ -1,6 +1,6 @@
 /**
- * Ways in which a key could be applied twice, be held for ever, or lend somebody the rights of the
- * login role: each was seen, or could be.
+ * Tests edge cases of idempotency keys: keys that could be applied twice, be held forever, or give
+ * a caller the rights of the login role. Each case was observed or is possible.
  */
 import postgres from 'postgres'
 import t from 'tap'
@@ -18,9 +18,9 @@ const schema = `
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ word: 'once' }] }]
 const headers = { 'idempotency-key': 'a' }
 
-t.test("anybody's operator that fits better is used by no statement of the service", async t => {
+t.test('no statement of the service uses a better matching operator of another role', async t => {
   const { database: { sql }, post } = await useService(t, { schema, keys: true })
-  // What is ambiguous to PostgreSQL goes to the exact match, wherever it stands in the
+  // PostgreSQL resolves an ambiguous operator to the exact match, wherever it is in the
   // search_path.
   await sql.unsafe(`
     create function public.take(text, integer) returns text language plpgsql as $$ begin
@@ -33,18 +33,21 @@ t.test("anybody's operator that fits better is used by no statement of the servi
     create function public.take(oid, integer) returns bool language plpgsql as $$ begin
       insert into public.loot (who, how) values (current_user, 'oid'); return true; end $$;
     create operator public.= (leftarg = oid, rightarg = integer, function = public.take);`)
-  const answers = [
+  const responses = [
     await post(insert, { headers }),
     await post(insert, { headers }),
     await post([{ id: 'x', op: 'select', table: 't' }], { headers })
   ]
-  t.same(answers.map(({ status }) => status), [200, 200, 422])
-  t.same(answers.map(answer => answer.headers.get('idempotent-replayed')), [null, 'true', null])
+  t.same(responses.map(({ status }) => status), [200, 200, 422])
+  t.same(
+    responses.map(({ headers }) => headers.get('idempotent-replayed')),
+    [null, 'true', null]
+  )
   t.equal((await sql`select from t`).length, 1)
   t.same(await sql`select who, how from loot`, [])
 })
 
-t.test('a search for what became of a batch that outlasts its key: applied once', async t => {
+t.test('a batch whose outcome lookup outlasts its key is applied once', async t => {
   const proxied = await useDatabase(t, { schema })
   const proxy = await useProxy(t, proxied.loginUrl)
   const { database: { sql }, post } = await useService(t, {
@@ -55,7 +58,7 @@ t.test('a search for what became of a batch that outlasts its key: applied once'
   })
   t.equal((await post([{ id: 's', op: 'select', table: 't' }])).status, 200)
   proxy.deliver = ({ held }) => held.includes('COMMIT\0') ? 0 : held.length
-  const answer = post(insert, { headers })
+  const response = post(insert, { headers })
   await until(async () => (await sql`select from t`).length === 1)
   proxy.open = false
   proxy.cut()
@@ -65,11 +68,11 @@ t.test('a search for what became of a batch that outlasts its key: applied once'
       .length === 1
   )
   proxy.open = true
-  t.equal((await answer).status, 200)
+  t.equal((await response).status, 200)
   t.equal((await sql`select from t`).length, 1)
 })
 
-t.test('a lost batch under an expired key is not answered what was answered then', async t => {
+t.test('a lost batch with an expired key does not replay the old response', async t => {
   const proxied = await useDatabase(t, { schema })
   const proxy = await useProxy(t, proxied.loginUrl)
   const { database: { sql }, post } = await useService(t, {
@@ -88,18 +91,18 @@ t.test('a lost batch under an expired key is not answered what was answered then
   )
   const held = await sql.reserve()
   await held.unsafe('begin; lock table t in exclusive mode')
-  const answer = post(insert, { headers })
+  const response = post(insert, { headers })
   await until(async () =>
     (await sql`select from pg_locks where relation = 't'::regclass and not granted`).length === 1
   )
   proxy.cut()
   await held.unsafe('rollback')
   held.release()
-  t.match((await answer).text, /"id":[23],/, 'it was rolled back, and flown again')
+  t.match((await response).text, /"id":[23],/, 'the batch was rolled back and retried')
   t.equal((await sql`select from t`).length, 2)
 })
 
-t.test('a flight of which the claim alone arrived does not hold its key for ever', async t => {
+t.test('an attempt of which only the claim arrives does not hold its key forever', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const half = postgres(database.loginUrl, { max: 1, onnotice () {}, fetch_types: false })
@@ -119,16 +122,16 @@ t.test('a flight of which the claim alone arrived does not hold its key for ever
         from pg_database where datname = ${database.name})`)
       .length
   t.equal(await locks(), 0)
-  // Not by `begin`, which would send a ROLLBACK to a connection that was ended.
+  // Not with `sql.begin`, which would send a ROLLBACK on a closed connection.
   await half.unsafe('begin')
   await half.unsafe(text, [...parameters])
   t.equal(await locks(), 1)
-  // What belongs behind it never comes.
+  // The rest of the attempt never arrives.
   await until(async () => await locks() === 0)
   t.equal((await database.sql`select from oneflight.idempotency_keys`).length, 0)
 })
 
-t.test("deferred to COMMIT once more, it runs under the batch's role, in its schemas", async t => {
+t.test('a trigger deferred again to COMMIT has the role and schemas of the batch', async t => {
   const { database: { sql }, post } = await useService(t, { schema, keys: true })
   await sql.unsafe(`
     create table note (n int);

@@ -1,10 +1,10 @@
 /**
- * Idempotency keys over HTTP: a batch is applied exactly once, its answer is repeated byte for
- * byte, and a key belongs to one principal.
+ * Tests idempotency keys over HTTP: a batch is applied exactly once, its response is replayed byte
+ * for byte, and a key belongs to one principal.
  *
- * In charge of: the header, who meets whom, what frees a key, what is kept and for how long, and
- * triggers that would like to forge an answer. Refuses to: cut connections at every moment
- * (test/chaos does); the principal in words is test/unit/auth/principal.test.ts.
+ * Checks the header, concurrent requests, what frees a key, what is stored and for how long, and
+ * triggers that try to forge a response. test/chaos cuts connections at every moment,
+ * test/unit/auth/principal.test.ts tests the principal.
  */
 import { readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'
@@ -48,12 +48,10 @@ const schema = `
   grant all on slots, entries, late, orders, nap to oneflight_user, oneflight_other,
     oneflight_anon;`
 
-/** Applied twice, it is there twice. */
+/** Inserts one row each time it is applied. */
 const entry = (n = 1): object[] => [{ id: 'e', op: 'insert', table: 'entries', values: [{ n }] }]
-/** Waits where somebody holds the slot. */
-const touch = (
-  slot = 0
-): object[] => [...entry(), {
+/** Waits while another session holds the slot. */
+const touch = (slot = 0): object[] => [...entry(), {
   id: 's',
   op: 'update',
   table: 'slots',
@@ -77,13 +75,13 @@ const keys = async ({ sql }: Pick<Database, 'sql'>): Promise<readonly string[]> 
     key as string
   )
 
-function refused (t: Test, answer: Answer, status: number, code: string, name: string): void {
+function refused (t: Test, response: Answer, status: number, code: string, name: string): void {
   t.match(
-    answer,
+    response,
     { status, body: { error: { code, committed: false }, data: null } },
-    `${name}: ${answer.text.slice(0, 300)}`
+    `${name}: ${response.text.slice(0, 300)}`
   )
-  t.notOk(answer.headers.has('idempotent-replayed'), name)
+  t.notOk(response.headers.has('idempotent-replayed'), name)
 }
 
 async function metric ({ adminUrl }: ServiceUnderTest, pattern: RegExp): Promise<number> {
@@ -113,11 +111,12 @@ const raw = (
     'latin1'
   )
 
-t.test('the header: what is a key, and which', async t => {
+t.test('the header: valid values denote these keys', async t => {
   const service = await useService(t, { schema, keys: true })
-  const visible = Array.from({ length: 0x7f - 0x21 }, (_, i) => String.fromCharCode(0x21 + i)).join(
-    ''
-  )
+  const visible = Array.from(
+    { length: 0x7f - 0x21 },
+    (_, i) => String.fromCharCode(0x21 + i)
+  ).join('')
   const rows: ReadonlyArray<readonly [sent: string, key: string]> = [
     ['abc', 'abc'],
     ['"abc"', 'abc'],
@@ -152,20 +151,20 @@ t.test('the header: what is a key, and which', async t => {
 
 t.test('the header: a key in quotes is the same key', async t => {
   const service = await useService(t, { schema, keys: true })
-  const answers = []
+  const responses = []
   for (const sent of ['a\\b', '"a\\\\b"', 'a\\b']) {
-    answers.push(...await speak(service.url, raw(`Idempotency-Key: ${sent}`)))
+    responses.push(...await speak(service.url, raw(`Idempotency-Key: ${sent}`)))
   }
-  t.same(answers.map(({ status, headers }) => [status, headers['idempotent-replayed']]), [
+  t.same(responses.map(({ status, headers }) => [status, headers['idempotent-replayed']]), [
     [200, undefined],
     [200, 'true'],
     [200, 'true']
   ])
-  t.equal(new Set(answers.map(({ text }) => text)).size, 1)
+  t.equal(new Set(responses.map(({ text }) => text)).size, 1)
   t.equal(await applied(service.database), 1)
 })
 
-t.test('the header: anything else is refused, and nothing is done', async t => {
+t.test('the header: any other value is rejected, and nothing is applied', async t => {
   const service = await useService(t, { schema, keys: true })
   const rows = [
     '',
@@ -204,21 +203,21 @@ t.test('the header: anything else is refused, and nothing is done', async t => {
     'Idempotency-Key: "a"\r\nIdempotency-Key: a'
   )
   for (const fields of rows) {
-    const answers = await speak(service.url, raw(fields))
-    t.match(answers, [{
+    const responses = await speak(service.url, raw(fields))
+    t.match(responses, [{
       status: 400,
       body: {
         error: { type: 'request_error', code: 'idempotency_key_invalid', committed: false },
         data: null
       }
     }], fields)
-    t.equal(answers.length, 1)
+    t.equal(responses.length, 1)
   }
   t.same(await keys(service.database), [])
   t.equal(await applied(service.database), 0)
 })
 
-t.test('the header: read after the token, before the body and whatever is preferred', async t => {
+t.test('the header: checked after the token and before the body', async t => {
   const service = await useService(t, { schema, keys: true })
   const bad = 'Idempotency-Key: "'
   const rows: ReadonlyArray<
@@ -237,7 +236,7 @@ t.test('the header: read after the token, before the body and whatever is prefer
       body: { error: { code } }
     }], code)
   }
-  // By the headers alone: of the body not a byte has come.
+  // Rejected by its headers: no byte of the body was sent.
   const line = await dial(service.url)
   line.send(
     raw(bad, undefined, { 'content-length': '100' }).toString('latin1').replace(
@@ -255,7 +254,7 @@ t.test('the header: read after the token, before the body and whatever is prefer
 // Exactly once
 // ------------------------------------------------------------
 
-t.test('sent again it is answered the same bytes, and nothing is done', async t => {
+t.test('a repeated request gets the same bytes, and nothing is applied', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
   const prefer = { prefer: 'isolation=repeatable-read, foo=bar' }
@@ -275,20 +274,20 @@ t.test('sent again it is answered the same bytes, and nothing is done', async t 
     t.equal(again.headers.get('x-request-id'), id)
   }
   t.equal(await applied(service.database), 1)
-  t.equal(await transactions(service), 1, 'a replay is no transaction')
+  t.equal(await transactions(service), 1, 'a replay runs no transaction')
   t.equal(await metric(service, /^service_op_count\{/), 1)
   t.equal(await metric(service, /^service_txn_retry_count/), 0)
   t.equal((await post('l', entry(), prefer)).body.data.e[0].id, 2, 'another key is another batch')
 })
 
-t.test('twenty at once under a key: one is applied, others hear at once that it runs', async t => {
+t.test('of twenty concurrent requests with a key one is applied, the others get 409', async t => {
   const service = await useService(t, { schema, keys: true, env: { QUEUE_SIZE: '100' } })
   const post = poster(service)
   const slot = await holdRow(service.database)
   const first = post('k', touch())
   await slot.awaited()
-  for (const answer of await Promise.all(Array.from({ length: 19 }, () => post('k', touch())))) {
-    t.match(answer, {
+  for (const response of await Promise.all(Array.from({ length: 19 }, () => post('k', touch())))) {
+    t.match(response, {
       status: 409,
       body: {
         error: {
@@ -303,14 +302,14 @@ t.test('twenty at once under a key: one is applied, others hear at once that it 
   t.match(await post('k', entry()), {
     status: 409,
     body: { error: { code: 'idempotency_key_in_progress' } }
-  }, 'another batch under the key hears nothing else')
+  }, 'another batch with the key gets the same error')
   t.equal((await post('l', entry())).status, 200, 'another key does not wait')
   await slot.free()
   const { status, text } = await first
   t.equal(status, 200)
   const replays = await Promise.all(Array.from({ length: 20 }, () => post('k', touch())))
   t.same(
-    replays.map(answer => [answer.status, isReplay(answer), answer.text]),
+    replays.map(response => [response.status, isReplay(response), response.text]),
     Array(20).fill([200, true, text])
   )
   t.equal(await applied(service.database), 2)
@@ -318,7 +317,7 @@ t.test('twenty at once under a key: one is applied, others hear at once that it 
   t.equal(await transactions(service), 2)
 })
 
-t.test('whatever the isolation level, whoever comes first: applied once', async t => {
+t.test('a batch is applied once, at every isolation level and by any instance', async t => {
   const one = await useService(t, { schema, keys: true })
   // Another instance on the same database.
   const other = await useService(t, { schema, databaseUrl: () => one.database.loginUrl })
@@ -328,31 +327,29 @@ t.test('whatever the isolation level, whoever comes first: applied once', async 
       const key = `${isolation} ${round}`.replace(' ', '_')
       const send = (service: ServiceUnderTest): Promise<Answer> =>
         poster(service)(key, touch(round % 10), prefer)
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 8 }, (_, i) => send(i % 2 === 0 ? one : other))
       )
       t.same(
-        answers.filter(({ status, body }) =>
+        responses.filter(({ status, body }) =>
           status !== 200 && !(status === 409 && body.error.code === 'idempotency_key_in_progress')
         ).map(({ text }) => text),
         [],
         key
       )
-      const fresh = answers.filter(answer => answer.status === 200 && !isReplay(answer))
+      const fresh = responses.filter(response => response.status === 200 && !isReplay(response))
       t.equal(fresh.length, 1, key)
-      const texts = new Set(
-        [...answers.filter(({ status }) => status === 200), await send(one), await send(other)].map(
-          ({ text }) => text
-        )
-      )
-      t.equal(texts.size, 1, 'every one who hears an answer hears the same')
+      const successful = responses.filter(({ status }) => status === 200)
+      const repeated = [await send(one), await send(other)]
+      const texts = new Set([...successful, ...repeated].map(({ text }) => text))
+      t.equal(texts.size, 1, 'all successful responses are equal')
     }
   }
   t.equal(await applied(one.database), 24)
   t.same(await one.database.sql`select sum(n)::int as n from slots`, [{ n: 24 }])
 })
 
-t.test('serialization failures and deadlocks are flown again under their key', async t => {
+t.test('serialization failures and deadlocks are retried with their key', async t => {
   const service = await useService(t, {
     schema,
     keys: true,
@@ -374,7 +371,7 @@ t.test('serialization failures and deadlocks are flown again under their key', a
       where: { id: { eq: id } }
     }))
   ]
-  // All that can be begun are, before one of them goes on.
+  // As many transactions as possible have started before one of them continues.
   const slots = await holdRow(service.database, 'select from slots')
   const posts = Array.from(
     { length: 24 },
@@ -385,24 +382,22 @@ t.test('serialization failures and deadlocks are flown again under their key', a
   )
   await slots.awaited(6)
   await slots.free()
-  const answers = await Promise.all(posts)
-  const done = answers.filter(({ status }) => status === 200).length
-  t.same(
-    answers.filter(({ status, body }) => status !== 200 && body.error.retryable !== true).map((
-      { text }
-    ) => text),
-    []
+  const responses = await Promise.all(posts)
+  const done = responses.filter(({ status }) => status === 200).length
+  const unexpected = responses.filter(({ status, body }) =>
+    status !== 200 && body.error.retryable !== true
   )
+  t.same(unexpected.map(({ text }) => text), [])
   t.same(await service.database.sql`select n::int from slots where id = 1`, [{ n: done }])
   t.equal(await applied(service.database), done)
   t.equal((await keys(service.database)).length, done)
-  t.not(await metric(service, /^service_txn_retry_count\{/), 0, 'there were some')
+  t.not(await metric(service, /^service_txn_retry_count\{/), 0, 'some transactions were retried')
 })
 
 // Another request
 // ------------------------------------------------------------
 
-t.test('the same key for another request is refused, and nothing is done', async t => {
+t.test('the same key with another request is rejected, and nothing is applied', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
   const text = JSON.stringify(entry())
@@ -432,19 +427,19 @@ t.test('the same key for another request is refused, and nothing is done', async
   const same: ReadonlyArray<readonly [name: string, headers: Readonly<Record<string, string>>]> = [
     ['request id', { 'x-request-id': 'other' }],
     ['media type', { 'content-type': 'application/json; charset=utf-8' }],
-    ['defaults in words', { prefer: 'tx=commit, isolation=read-committed, return=representation' }],
-    ['what is unknown, and how strictly it is taken', {
+    ['explicit defaults', { prefer: 'tx=commit, isolation=read-committed, return=representation' }],
+    ['an unknown preference, and lenient handling', {
       prefer: 'respond-async, handling=lenient'
     }],
-    ['strictness', { prefer: 'handling=strict' }]
+    ['strict handling', { prefer: 'handling=strict' }]
   ]
   for (const [name, headers] of same) {
-    const answer = await post('k', text, headers)
-    t.match([answer.status, isReplay(answer), answer.text], [200, true, first.text], name)
+    const response = await post('k', text, headers)
+    t.match([response.status, isReplay(response), response.text], [200, true, first.text], name)
   }
 })
 
-t.test('what is faulty in itself is told before the key is looked at', async t => {
+t.test('an invalid batch is reported before the key is checked', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
   t.equal((await post('k', entry())).status, 200)
@@ -458,10 +453,10 @@ t.test('what is faulty in itself is told before the key is looked at', async t =
   )
 })
 
-// Failing frees
+// Failed batches
 // ------------------------------------------------------------
 
-t.test('a batch that fails frees its key, however it fails', async t => {
+t.test('a batch that fails frees its key, whatever the error is', async t => {
   const service = await useService(t, {
     schema,
     keys: true,
@@ -529,7 +524,7 @@ t.test('a batch that fails frees its key, however it fails', async t => {
   ]
   for (const [i, [batch, status, code, role = 'oneflight_user']] of rows.entries()) {
     const headers = { 'idempotency-key': `k${i}` }
-    // Twice: a failure is nothing that could be repeated from memory.
+    // Twice, because a failure is not stored and replayed.
     for (const time of ['first', 'second']) {
       refused(
         t,
@@ -557,11 +552,11 @@ t.test('a batch that fails frees its key, however it fails', async t => {
     index: null,
     sqlstate: '23503',
     constraint: 'late_slot_fkey'
-  }, 'a constraint that waits for COMMIT names no operation')
+  }, 'the error of a deferred constraint names no operation')
   await slot.free()
 })
 
-t.test('a request whose time is over frees its key', async t => {
+t.test('a request that exceeds its deadline frees its key', async t => {
   const service = await useService(t, {
     schema,
     keys: true,
@@ -577,10 +572,10 @@ t.test('a request whose time is over frees its key', async t => {
   t.equal(await applied(service.database), 1)
 })
 
-// Whose key
+// Principals
 // ------------------------------------------------------------
 
-t.test('keys of different principals never meet', async t => {
+t.test('keys of different principals are independent', async t => {
   const service = await useService(t, { schema, keys: true, env: { ANON_ROLE: 'oneflight_anon' } })
   const send = (claims: Readonly<Record<string, unknown>> | undefined): Promise<Answer> =>
     service.post(entry(), {
@@ -637,18 +632,18 @@ t.test('keys of different principals never meet', async t => {
     }],
     ['anonymous', undefined, undefined]
   ]
-  const answers = new Map<string, string>()
+  const responses = new Map<string, string>()
   for (const [name, claims] of people) {
-    const answer = await send(claims)
-    t.match([answer.status, isReplay(answer)], [200, false], name)
-    answers.set(name, answer.text)
+    const response = await send(claims)
+    t.match([response.status, isReplay(response)], [200, false], name)
+    responses.set(name, response.text)
   }
-  t.equal(new Set(answers.values()).size, people.length)
+  t.equal(new Set(responses.values()).size, people.length)
   for (const [name, , renewed] of people) {
-    const answer = await send(renewed)
+    const response = await send(renewed)
     t.match(
-      [answer.status, isReplay(answer), answer.text],
-      [200, true, answers.get(name)],
+      [response.status, isReplay(response), response.text],
+      [200, true, responses.get(name)],
       `${name}, with another token`
     )
   }
@@ -656,10 +651,10 @@ t.test('keys of different principals never meet', async t => {
   const rows = await service.database
     .sql`select distinct length(principal) as bytes, length(fingerprint) as digest
       from oneflight.idempotency_keys`
-  t.same(rows, [{ bytes: 32, digest: 32 }], 'no claim is kept, nor the request')
+  t.same(rows, [{ bytes: 32, digest: 32 }], 'neither the claims nor the request are stored')
 })
 
-t.test('one waits for no other principal', async t => {
+t.test('a principal does not wait for another one with the same key', async t => {
   const service = await useService(t, { schema, keys: true })
   const slot = await holdRow(service.database)
   const as = (sub: string, batch: object[]): Promise<Answer> =>
@@ -672,19 +667,19 @@ t.test('one waits for no other principal', async t => {
     })
   const first = as('a', touch())
   await slot.awaited()
-  t.equal((await as('b', entry())).status, 200, 'another one under the same key')
+  t.equal((await as('b', entry())).status, 200, 'another principal with the same key')
   await slot.free()
   t.equal((await first).status, 200)
 })
 
-// How long
+// Expiry
 // ------------------------------------------------------------
 
-t.test('a key is kept for IDEMPOTENCY_TTL and free after it', async t => {
+t.test('a key is kept for IDEMPOTENCY_TTL and is free afterwards', async t => {
   const service = await useService(t, { schema, keys: true, env: { IDEMPOTENCY_TTL: '1s' } })
   const post = poster(service)
   const { sql } = service.database
-  // From when it was stored, some time after the beginning of the transaction.
+  // Counted from when the key was stored, some time after the transaction began.
   const isKept = async (key: string, time: string): Promise<void> => {
     t.same(
       await sql`select expires_at - created_at >= ${time}::interval
@@ -703,7 +698,7 @@ t.test('a key is kept for IDEMPOTENCY_TTL and free after it', async t => {
   t.match(
     [next.status, isReplay(next), next.body.data?.e?.[0]?.n],
     [200, false, 2],
-    'another batch, for nobody has the key'
+    'another batch, because the key has expired'
   )
   t.equal(await applied(service.database), 2)
   for (const [ttl, time] of [['24h', '24:00'], ['30m', '00:30'], ['7d', '168:00']] as const) {
@@ -717,7 +712,7 @@ t.test('a key is kept for IDEMPOTENCY_TTL and free after it', async t => {
   }
 })
 
-t.test('an expired key that was not deleted yet is taken over, by one', async t => {
+t.test('an expired key that is not deleted yet is taken over by one request', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
   const { sql } = service.database
@@ -728,9 +723,12 @@ t.test('an expired key that was not deleted yet is taken over, by one', async t 
     t.equal((await post('k', entry(), prefer)).status, 200)
     await sql`update oneflight.idempotency_keys set expires_at = now()`
     const before = await applied(service.database)
-    const answers = await Promise.all(Array.from({ length: 12 }, () => post('k', entry(i), prefer)))
-    t.same(answers.filter(({ status }) => ![200, 409].includes(status)).map(({ text }) => text), [])
-    t.equal(answers.filter(answer => answer.status === 200 && !isReplay(answer)).length, 1)
+    const responses = await Promise.all(
+      Array.from({ length: 12 }, () => post('k', entry(i), prefer))
+    )
+    const unexpected = responses.filter(({ status }) => ![200, 409].includes(status))
+    t.same(unexpected.map(({ text }) => text), [])
+    t.equal(responses.filter(response => response.status === 200 && !isReplay(response)).length, 1)
     t.equal(await applied(service.database) - before, 1)
     t.same(await keys(service.database), ['k'])
     const [row] = await sql`select created_at < expires_at as whole, cardinality(answer)
@@ -740,14 +738,14 @@ t.test('an expired key that was not deleted yet is taken over, by one', async t 
   }
 })
 
-t.test('a take-over that fails leaves the expired key free', async t => {
+t.test('a failed take-over leaves the expired key free', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
   t.equal((await post('k', entry(1))).status, 200)
   await service.database.sql`update oneflight.idempotency_keys set expires_at = now()`
   refused(t, await post('k', entry(-1)), 400, 'check_violation', 'take-over')
   const again = await post('k', entry(1))
-  t.match([again.status, isReplay(again)], [200, false], 'what has expired does not come back')
+  t.match([again.status, isReplay(again)], [200, false], 'the expired response is not replayed')
 })
 
 const insertRows = (sql: Sql, count: number, ttl: string): Promise<unknown> =>
@@ -755,7 +753,7 @@ const insertRows = (sql: Sql, count: number, ttl: string): Promise<unknown> =>
   insert into oneflight.idempotency_keys select sha256(i::text::bytea), '${ttl} ' || i, '', '{}',
     now(), now() + interval '${ttl}' from generate_series(1, ${count}) as i`)
 
-t.test('expired keys are deleted in the background, and only these', async t => {
+t.test('only expired keys are deleted in the background', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const { sql } = database
@@ -777,7 +775,7 @@ t.test('expired keys are deleted in the background, and only these', async t => 
     (await sql`select from oneflight.idempotency_keys where expires_at <= now() - interval '1 day'`)
       .length
   await until(async () => await expired() === 1)
-  t.comment('the row that somebody has locked is not waited for')
+  t.comment('the pruner does not wait for a locked row')
   await held.unsafe('rollback')
   held.release()
   await until(async () => await expired() === 0)
@@ -788,9 +786,9 @@ t.test('expired keys are deleted in the background, and only these', async t => 
   await insertRows(sql, 3, '-3 days')
   await sql.unsafe(`grant delete on oneflight.idempotency_keys to ${LOGIN_ROLE}`)
   await until(async () => await expired() === 0)
-  t.same(refusals, ['42501'], 'said once')
+  t.same(refusals, ['42501'], 'reported once')
 
-  // It ends, also while it waits for somebody.
+  // The pruner stops even while it waits for a lock.
   const lock = await sql.reserve()
   await lock.unsafe('begin; lock table oneflight.idempotency_keys in access exclusive mode')
   await until(async () =>
@@ -814,10 +812,10 @@ t.test('expired keys are deleted in the background, and only these', async t => 
     await until(async () => await sessions() === 0)
   }
   await other.close()
-  t.same(refusals, ['42501'], 'that there is no table is nothing to hear of')
+  t.same(refusals, ['42501'], 'a missing table is not reported')
 })
 
-t.test('the service deletes expired keys at its start, and no request waits for that', async t => {
+t.test('the service deletes expired keys at start without delaying requests', async t => {
   const file = await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8')
   const service = await useService(t, {
     schema: `${schema}${file.replaceAll(':"login_role"', LOGIN_ROLE)};
@@ -846,21 +844,21 @@ t.test('the service deletes expired keys at its start, and no request waits for 
 // Without the table
 // ------------------------------------------------------------
 
-t.test('no table, or no right on it: a key is refused; with it, no restart is needed', async t => {
+t.test('keys are refused while the table or a privilege is missing, without a restart', async t => {
   const service = await useService(t, { schema })
   const { database } = service
   const post = poster(service)
   const refusal = async (name: string): Promise<void> => {
-    const answer = await post('k', entry())
-    refused(t, answer, 400, 'idempotency_key_invalid', name)
-    t.match(answer.body.error, {
+    const response = await post('k', entry())
+    refused(t, response, 400, 'idempotency_key_invalid', name)
+    t.match(response.body.error, {
       type: 'request_error',
       message: /oneflight\.idempotency_keys.*npm run migrate/,
       sqlstate: undefined
     }, name)
     t.equal(await applied(database), 0, name)
   }
-  // More often than there are connections, and than a statement is held before it is prepared.
+  // More often than the pool has connections and than a statement runs before it is prepared.
   for (let i = 0; i < 6; i++) await refusal('no table')
   t.equal(await transactions(service), 0)
   t.equal(
@@ -881,14 +879,13 @@ t.test('no table, or no right on it: a key is refused; with it, no restart is ne
   await refusal('another table of that name')
   await database.sql.unsafe('drop schema oneflight cascade')
   await makeKeyTable(database)
-  for (
-    const [right, object] of [
-      ['usage', 'schema oneflight'],
-      ['select', 'oneflight.idempotency_keys'],
-      ['insert', 'oneflight.idempotency_keys'],
-      ['update', 'oneflight.idempotency_keys']
-    ]
-  ) {
+  const privileges = [
+    ['usage', 'schema oneflight'],
+    ['select', 'oneflight.idempotency_keys'],
+    ['insert', 'oneflight.idempotency_keys'],
+    ['update', 'oneflight.idempotency_keys']
+  ]
+  for (const [right, object] of privileges) {
     await database.sql.unsafe(`revoke ${right} on ${object} from ${LOGIN_ROLE}`)
     await refusal(`no ${right}`)
     await database.sql.unsafe(`grant ${right} on ${object} to ${LOGIN_ROLE}`)
@@ -898,7 +895,7 @@ t.test('no table, or no right on it: a key is refused; with it, no restart is ne
   t.equal(await applied(database), 1)
 })
 
-t.test('a read-only database is no missing table', async t => {
+t.test('a read-only default of the database does not count as a missing table', async t => {
   const service = await useService(t, { schema, keys: true })
   await service.database.sql.unsafe(
     `alter role ${LOGIN_ROLE} in database ${service.database.name} set ` +
@@ -913,14 +910,14 @@ t.test('a read-only database is no missing table', async t => {
   t.equal(
     (await poster(service)('k', entry())).status,
     200,
-    'the transaction says itself what it is'
+    'the transaction sets its own access mode'
   )
 })
 
-// What can commit nothing
+// Dry runs and read-only batches
 // ------------------------------------------------------------
 
-t.test('a dry run and a read-only batch keep nothing and are told nothing', async t => {
+t.test('dry runs and read-only batches store no key and replay nothing', async t => {
   const service = await useService(t, { schema, keys: true })
   const post = poster(service)
   for (const prefer of ['tx=rollback', 'access=read-only', 'tx=rollback, access=read-only']) {
@@ -928,15 +925,15 @@ t.test('a dry run and a read-only batch keep nothing and are told nothing', asyn
       ? [{ id: 's', op: 'select', table: 'slots', where: { id: { eq: 0 } } }]
       : entry()
     for (let i = 0; i < 2; i++) {
-      const answer = await post('k', batch, { prefer })
-      t.match([answer.status, isReplay(answer)], [200, false], prefer)
+      const response = await post('k', batch, { prefer })
+      t.match([response.status, isReplay(response)], [200, false], prefer)
     }
   }
   t.same(await keys(service.database), [])
   const first = await post('k', entry())
   t.equal(first.status, 200)
   const dry = await post('k', entry(), { prefer: 'tx=rollback' })
-  t.match([dry.status, isReplay(dry)], [200, false], 'under a key that has an answer')
+  t.match([dry.status, isReplay(dry)], [200, false], 'with a key that has a stored response')
   t.not(dry.text, first.text)
   t.equal((await post('k', entry())).text, first.text)
   t.equal(await applied(service.database), 1)
@@ -946,13 +943,13 @@ t.test('a dry run and a read-only batch keep nothing and are told nothing', asyn
   t.equal(
     (await post('l', entry(), { prefer: 'tx=rollback' })).status,
     200,
-    'under a key that is in use'
+    'with a key that is in progress'
   )
   await slot.free()
   t.equal((await running).status, 200)
 })
 
-t.test('a batch of selects that may write is kept as any other', async t => {
+t.test('a batch of selects that may write is stored like any other', async t => {
   const service = await useService(t, { schema, keys: true })
   const select = [{ id: 's', op: 'select', table: 'slots', where: { id: { eq: 1 } } }]
   const first = await poster(service)('k', select)
@@ -961,10 +958,10 @@ t.test('a batch of selects that may write is kept as any other', async t => {
   t.match([again.text, isReplay(again)], [first.text, true])
 })
 
-// The answer
+// The response
 // ------------------------------------------------------------
 
-t.test('replays of every kind of answer are byte for byte what was answered', async t => {
+t.test('replays of every kind of response are byte-identical', async t => {
   const service = await useService(t, {
     keys: true,
     env: { MAX_BODY_BYTES: '2000000' },
@@ -1050,25 +1047,28 @@ t.test('replays of every kind of answer are byte for byte what was answered', as
   t.ok((await post('digits', rows[3]?.[1])).text.includes(`"n":${huge}`))
 })
 
-t.test('without prepared statements it is the same', async t => {
+t.test('keys work without prepared statements', async t => {
   const service = await useService(t, { schema, keys: true, env: { PREPARED_STATEMENTS: 'off' } })
   const post = poster(service)
   for (const key of ['a', 'b', 'c', 'd']) {
-    const answers = [await post(key, entry()), await post(key, entry())]
-    t.same(answers.map(answer => [answer.status, isReplay(answer)]), [[200, false], [200, true]])
-    t.equal(answers[0]?.text, answers[1]?.text)
+    const responses = [await post(key, entry()), await post(key, entry())]
+    t.same(
+      responses.map(response => [response.status, isReplay(response)]),
+      [[200, false], [200, true]]
+    )
+    t.equal(responses[0]?.text, responses[1]?.text)
   }
   t.equal(await applied(service.database), 4)
 })
 
-// Lost on the way
+// Lost connections
 // ------------------------------------------------------------
 
 const terminate = async ({ sql, name }: Database): Promise<readonly unknown[]> =>
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
     and usename = ${LOGIN_ROLE} and wait_event_type = 'Lock'`
 
-t.test('a backend that is ended while the batch runs: flown again, applied once', async t => {
+t.test('a batch whose backend is terminated is retried and applied once', async t => {
   const service = await useService(t, { schema, keys: true })
   const slot = await holdRow(service.database)
   const sent = poster(service)('k', touch())
@@ -1077,20 +1077,20 @@ t.test('a backend that is ended while the batch runs: flown again, applied once'
   await until(async () => await metric(service, /^service_txn_retry_count\{reason="lost"\}/) === 1)
   await slot.awaited()
   await slot.free()
-  const answer = await sent
-  t.match([answer.status, isReplay(answer)], [200, false])
+  const response = await sent
+  t.match([response.status, isReplay(response)], [200, false])
   t.equal(await applied(service.database), 1)
   t.ok(isReplay(await poster(service)('k', touch())))
 })
 
-t.test('ended again and again: unavailable, not applied, the next try is the first', async t => {
+t.test('a batch whose backend is terminated again and again fails and is not applied', async t => {
   const service = await useService(t, { schema, keys: true })
   const slot = await holdRow(service.database)
   const sent = poster(service)('k', touch())
-  const answered = sent.then(() => true)
+  const done = sent.then(() => true)
   let kills = 0
   do kills += (await terminate(service.database)).length
-  while (!await Promise.race([answered, false]))
+  while (!await Promise.race([done, false]))
   refused(t, await sent, 503, 'database_unavailable', 'lost')
   t.ok(kills >= 2)
   t.equal(await metric(service, /^service_txn_retry_count\{reason="lost"\}/), 1)
@@ -1100,7 +1100,7 @@ t.test('ended again and again: unavailable, not applied, the next try is the fir
   t.equal(await applied(service.database), 1)
 })
 
-t.test('cut after COMMIT was carried out: the rows come from the key', async t => {
+t.test('if the response to COMMIT is lost, the rows come from the stored key', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
@@ -1112,9 +1112,9 @@ t.test('cut after COMMIT was carried out: the rows come from the key', async t =
   const post = poster(service)
   t.equal((await post('warm', entry())).status, 200)
   const cases: ReadonlyArray<readonly [name: string, deliver: Proxy['deliver']]> = [
-    ['nothing came back', ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length],
+    ['no response', ({ sent, held }) => sent.includes(CLAIMS) ? 0 : held.length],
     [
-      'all but the end',
+      'all but the response to COMMIT',
       ({ held }) => held.includes('COMMIT\0') ? held.indexOf('COMMIT\0') - 5 : held.length
     ]
   ]
@@ -1125,22 +1125,23 @@ t.test('cut after COMMIT was carried out: the rows come from the key', async t =
     await until(async () => (await database.sql`select from entries where n = 5`).length === i + 1)
     proxy.deliver = ({ held }) => held.length
     proxy.cut()
-    const answer = await sent
-    t.match([answer.status, isReplay(answer), answer.body.data?.e?.[0]?.n], [200, false, 5], name)
+    const response = await sent
+    const n: unknown = response.body.data?.e?.[0]?.n
+    t.match([response.status, isReplay(response), n], [200, false, 5], name)
     const again = await post(name.replaceAll(' ', '-'), entry(5))
-    t.match([again.text, isReplay(again)], [answer.text, true], name)
+    t.match([again.text, isReplay(again)], [response.text, true], name)
   }
   t.equal(await applied(database), 3)
   t.equal(await metric(service, /^service_txn_retry_count\{reason="lost"\}/), 0)
 })
 
-t.test('a batch that never reached the server, behind a pooler', async t => {
+t.test('a batch that never reaches the server behind a pooler is retried', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
   const keyData = Buffer.from([0x4b, 0, 0, 0, 12])
   proxy.deliver = ({ held }) => {
-    // Like a pooler: the process id at the start of a session is not that of the backend.
+    // Like a pooler, report a process id that is not the one of the backend.
     const at = held.indexOf(keyData)
     if (at >= 0) held.writeInt32BE(2 ** 30, at + keyData.length)
     return held.length
@@ -1157,13 +1158,13 @@ t.test('a batch that never reached the server, behind a pooler', async t => {
     client.destroy()
     return false
   }
-  const answer = await post('lost', entry(5))
-  t.match([answer.status, isReplay(answer), answer.body.data?.e?.[0]?.n], [200, false, 5])
+  const response = await post('lost', entry(5))
+  t.match([response.status, isReplay(response), response.body.data?.e?.[0]?.n], [200, false, 5])
   t.equal(await applied(database), 1)
   t.equal(await metric(service, /^service_txn_retry_count\{reason="lost"\}/), 1)
 })
 
-t.test('two round trips, with a key as without', async t => {
+t.test('a batch with a key needs two round trips, like one without', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const proxy = await useProxy(t, database.loginUrl)
@@ -1174,8 +1175,8 @@ t.test('two round trips, with a key as without', async t => {
   })
   await untilAlone(proxy)
   await service.post([{ id: 's', op: 'select', table: 'slots' }])
-  // No answer to the flight before its end was sent: who waited for one in between would wait for
-  // ever.
+  // The proxy withholds responses until the pipeline was sent completely. A client that waited for
+  // a response in between would hang.
   holdUntilWritten(proxy)
   const chain = (length: number): object[] =>
     Array.from(
@@ -1196,14 +1197,14 @@ t.test('two round trips, with a key as without', async t => {
       proxy.record()
       t.equal((await poster(service)(`${length}${time}`, chain(length))).status, 200)
       await until(() => proxy.bursts.length > 2 && isIdle(proxy))
-      const [begin, flight, ...more] = proxy.bursts.filter(({ from }) => from === 'client').map((
-        { bytes }
-      ) => bytes) as [Buffer, Buffer]
+      const sent = proxy.bursts.filter(({ from }) => from === 'client').map(({ bytes }) => bytes)
+      const [begin, pipeline, ...more] = sent as [Buffer, Buffer]
       t.same(more, [], `${length} operations, ${time} time`)
       t.match(begin.toString(), /begin isolation level read committed read write/)
-      // The claim, the session, the operations; SET CONSTRAINTS; the release, the storing, the
-      // session anew; COMMIT, the reset and the end.
-      t.match(messageTypes(flight), new RegExp(`^((PD)?BES){${length + 2}}Q(PDBES){3}QQ(PD)?BES$`))
+      // The claim, the session, the operations; SET CONSTRAINTS; release, storage and session
+      // again; COMMIT, reset and end.
+      const pattern = new RegExp(`^((PD)?BES){${length + 2}}Q(PDBES){3}QQ(PD)?BES$`)
+      t.match(messageTypes(pipeline), pattern)
     }
   }
 })
@@ -1211,7 +1212,7 @@ t.test('two round trips, with a key as without', async t => {
 // Hostile triggers
 // ------------------------------------------------------------
 
-t.test('roles of tokens have no right on what is kept', async t => {
+t.test('token roles have no privileges on stored responses', async t => {
   const service = await useService(t, {
     schema,
     keys: true,
@@ -1230,12 +1231,12 @@ t.test('roles of tokens have no right on what is kept', async t => {
   ]
   for (const headers of [{}, { 'idempotency-key': 'l' }]) {
     for (const operation of rows) {
-      const answer = await service.post([...entry(), {
+      const response = await service.post([...entry(), {
         id: 'x',
         table: 'oneflight.idempotency_keys',
         ...operation
       }], { headers })
-      refused(t, answer, 403, 'insufficient_privilege', JSON.stringify(operation))
+      refused(t, response, 403, 'insufficient_privilege', JSON.stringify(operation))
     }
   }
   t.same(await keys(service.database), ['k'])
@@ -1243,9 +1244,8 @@ t.test('roles of tokens have no right on what is kept', async t => {
 })
 
 /**
- * `leave` runs what it is told after each row. `evil` shadows everything that statements about keys
- * use, and writes down as whom it was called; of types, so that it fits better than the original
- * does.
+ * `leave` executes a given command after each row. `evil` shadows everything that statements about
+ * keys use and records who called it. Its types match better than those of the originals.
  */
 const hostile = `${schema}
   create table leave (command text);
@@ -1313,12 +1313,12 @@ const leave = (command: string, id = 'l'): object => ({
 const callers = async ({ sql }: Database): Promise<readonly string[]> =>
   (await sql`select distinct who from seen order by who`).map(({ who }) => who as string)
 
-t.test('a search_path full of traps: no statement of the service falls into one', async t => {
+t.test('no statement of the service uses an object of a hostile search_path', async t => {
   const service = await useService(t, { schema: hostile, keys: true, env: { POOL_SIZE: '1' } })
   const post = poster(service)
   const { sql } = service.database
   const path = "set_config('search_path', 'evil, pg_temp, pg_catalog, public', false)"
-  // The traps are sharp.
+  // Prove that the traps work.
   await sql.begin(async sql => {
     await sql.unsafe('set local search_path = evil, pg_temp, pg_catalog, public')
     await sql.unsafe(
@@ -1331,13 +1331,13 @@ t.test('a search_path full of traps: no statement of the service falls into one'
   const temporary =
     'create temp table idempotency_keys (principal bytea, key text, fingerprint bytea, ' +
     'answer text[], created_at timestamptz, expires_at timestamptz)'
-  for (
-    const [i, commands] of [[`select ${path}`], [`${temporary}; select ${path}`], [
-      `${temporary} on commit drop`
-    ], [
-      `do $do$ begin perform ${path}; perform set_config('role', 'oneflight_user', false); end $do$`
-    ]].entries()
-  ) {
+  const attacks = [
+    [`select ${path}`],
+    [`${temporary}; select ${path}`],
+    [`${temporary} on commit drop`],
+    [`do $do$ begin perform ${path}; perform set_config('role', 'oneflight_user', false); end $do$`]
+  ]
+  for (const [i, commands] of attacks.entries()) {
     const batch = [...entry(), ...commands.map(command => leave(command))]
     const first = await post(`k${i}`, batch)
     t.equal(first.status, 200, first.text)
@@ -1355,7 +1355,7 @@ t.test('a search_path full of traps: no statement of the service falls into one'
 
 t.test('deferred triggers run under the role of the batch', async t => {
   const service = await useService(t, { schema: hostile, keys: true })
-  // The first of three defers the next one again, behind the check of the constraints.
+  // The trigger defers the next of three rows again, past the check of the constraints.
   const batch = [...entry(), { id: 'g', op: 'insert', table: 'guarded', values: [{ id: 3 }] }]
   t.equal((await poster(service)('k', batch)).status, 200)
   t.same(
@@ -1366,7 +1366,7 @@ t.test('deferred triggers run under the role of the batch', async t => {
   t.equal((await service.database.sql`select * from seen`).length, 3)
 })
 
-t.test('settings reset or overwritten: the true answer is kept, or nothing happened', async t => {
+t.test('after settings are overwritten, the response is correct or the batch fails', async t => {
   const service = await useService(t, { schema: hostile, keys: true, env: { POOL_SIZE: '1' } })
   const post = poster(service)
   const everything = (value: string): string =>
@@ -1377,9 +1377,9 @@ t.test('settings reset or overwritten: the true answer is kept, or nothing happe
     end loop; end $do$`
   const rows: ReadonlyArray<readonly [name: string, command: string]> = [
     ['reset all', 'reset all'],
-    ['every setting to what it is by default', everything('r.boot_val')],
+    ['every setting to its default', everything('r.boot_val')],
     ['every setting to 1', everything("'1'")],
-    ['every setting to nothing', everything("''")],
+    ['every setting to an empty text', everything("''")],
     [
       'guessed settings',
       "do $do$ begin perform set_config('oneflight.answer_0', 'x', false); perform " +
@@ -1389,12 +1389,11 @@ t.test('settings reset or overwritten: the true answer is kept, or nothing happe
     ['transaction settings', 'set transaction read only']
   ]
   for (const [i, [name, command]] of rows.entries()) {
-    for (
-      const [place, batch] of [['last', [...entry(), leave(command)]], ['first', [
-        leave(command),
-        ...entry()
-      ]]] as const
-    ) {
+    const placements = [
+      ['last', [...entry(), leave(command)]],
+      ['first', [leave(command), ...entry()]]
+    ] as const
+    for (const [place, batch] of placements) {
       const key = `k${i}${place}`
       const before = await applied(service.database)
       const first = await post(key, batch)
@@ -1413,11 +1412,11 @@ t.test('settings reset or overwritten: the true answer is kept, or nothing happe
       t.equal(next.status, 200, `the batch after ${name}: ${next.text}`)
     }
   }
-  const gone = await post('gone', [leave('reset all')])
-  refused(t, gone, 500, 'internal', 'an answer that is gone is not made up')
+  const lost = await post('lost', [leave('reset all')])
+  refused(t, lost, 500, 'internal', 'a response that was reset is not made up')
 })
 
-t.test('where answers are kept can be found out by nobody', async t => {
+t.test('a role cannot find out where responses are kept', async t => {
   const service = await useService(t, { schema: hostile, keys: true })
   const look =
     `insert into seen select name, 'setting' from pg_settings where name like 'oneflight%'
@@ -1435,16 +1434,16 @@ t.test('where answers are kept can be found out by nobody', async t => {
   )
 })
 
-/** Those of batches: others look after what became of a lost one. */
+/** Backends that run batches, without those that look up lost batches. */
 const backends = async ({ sql, name }: Database): Promise<readonly number[]> =>
   (await sql`select pid from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}
     and query !~ 'pg_terminate_backend|pg_advisory_xact_lock|idempotency_keys|pg_is_in_recovery'`)
     .map(({ pid }) => pid as number)
 
-t.test("its own statements under the service's names: none runs as the login role", async t => {
+t.test("statements prepared under the service's names never run as the login role", async t => {
   const service = await useService(t, { schema: hostile, keys: true, env: { POOL_SIZE: '1' } })
   const post = poster(service)
-  // As many parameters as the original has, so that it would be carried out.
+  // With as many parameters as the original, so that the statement would run.
   const replace = `do $do$ declare r record; begin
     for r in select name, array_to_string(parameter_types, ', ') as types
       from pg_prepared_statements loop
@@ -1456,7 +1455,7 @@ t.test("its own statements under the service's names: none runs as the login rol
           r.name, case r.types when '' then '' else '(' || r.types || ')' end);
     end loop; end $do$`
   for (let i = 0; i < 3; i++) {
-    // So that there are some of each kind.
+    // Prepare statements of every kind.
     for (let j = 0; j < 3; j++) t.equal((await post(`${i}-${j}`, entry())).status, 200)
     const before = await backends(service.database)
     t.match(await post(`${i}-replaced`, [leave(replace), ...entry()]), {
@@ -1464,20 +1463,19 @@ t.test("its own statements under the service's names: none runs as the login rol
       body: { data: { e: [{ n: 1 }] } }
     })
     for (let j = 0; j < 3; j++) t.equal((await post(`${i}-${j}-after`, entry())).status, 200)
-    // What postgres.js makes of an answer of another shape is known when the connection has
-    // rested.
+    // The effect of the changed result on postgres.js shows after the connection was idle.
     const left = async (): Promise<readonly number[]> =>
       (await backends(service.database)).filter(pid => before.includes(pid))
     await until(async () => (await left()).length === 0)
-    t.same(await left(), [], 'the connection was given up for it')
+    t.same(await left(), [], 'the connection was replaced')
   }
-  t.same(await callers(service.database), [], 'not one that was committed')
+  t.same(await callers(service.database), [], 'no such statement was committed')
   t.equal(await applied(service.database), 21)
   const again = await post('0-0', entry())
   t.match([again.status, isReplay(again)], [200, true])
 })
 
-t.test('a right to delete that is missing is told once, and hinders nobody', async t => {
+t.test('a missing DELETE privilege is logged once and does not block requests', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   await database.sql.unsafe(`revoke delete on oneflight.idempotency_keys from ${LOGIN_ROLE}`)

@@ -1,7 +1,7 @@
 /**
- * Thousands of requests of eight roles on three connections, most of which leave behind on theirs
- * whatever a trigger can: every batch finds exactly its own role, claims, request id, settings and
- * rows, and what was acknowledged is there, once.
+ * Sends thousands of requests of eight roles over three connections. Most of them leave behind
+ * whatever a trigger can. Every batch sees exactly its own role, claims, request id, settings and
+ * rows, and every acknowledged batch is stored exactly once.
  */
 import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -17,8 +17,8 @@ const REQUESTS = thorough ? 4000 : 1000
 const CLIENTS = 24
 
 /**
- * `look` tells who and where a batch is, `notes` and `letters` hold rows of their owners alone,
- * `trap` does what it is told.
+ * `look` shows the identity and the settings of a batch. `notes` and `letters` show only the rows
+ * of their owners. `trap` runs the commands it is given.
  */
 const schema = `
   create schema auth;
@@ -55,7 +55,7 @@ const schema = `
     select false $$;
   create operator fake.= (leftarg = anyelement, rightarg = anyelement, function = fake.never);
 
-  -- A statement that the service holds prepared is known by its name: another one takes its place.
+  -- Replaces prepared statements of the service, which are known by their names.
   create function hijack() returns void language plpgsql as $$
     declare held record;
     begin
@@ -85,10 +85,7 @@ const schema = `
   grant all on all tables in schema public, fake to public;
   grant all on s to public;`
 
-/**
- * Every setting that differs from what the connection began with; anything else here was left
- * behind.
- */
+/** All settings that differ from the start of a connection. Any other one was left behind. */
 const settings = {
   DateStyle: 'ISO, YMD',
   IntervalStyle: 'postgres',
@@ -110,7 +107,7 @@ const settings = {
 const left = (name: string, value: string): string =>
   `select pg_catalog.set_config('${name}', '${value}', false)`
 
-/** What triggers do, each to be found by the next batch on the connection if it stayed. */
+/** What triggers do. The next batch on the connection notices every effect that stays. */
 const tricks: readonly string[] = [
   ...Object.entries({
     search_path: 'fake, pg_catalog, public',
@@ -169,7 +166,7 @@ const tricks: readonly string[] = [
   "select nextval('s')"
 ]
 
-/** How a batch ends after its looks; `refused` ones come with a role that nobody may take. */
+/** How a batch ends. `refused` batches come with a role that no token may use. */
 type Kind = 'committed' | 'dry' | 'failing' | 'failing at commit' | 'refused'
 
 interface Request {
@@ -181,7 +178,7 @@ interface Request {
   readonly bearer: string
 }
 
-/** A number from 0 to 1 at each call, the same ones for the same seed (mulberry32). */
+/** Returns a generator of numbers from 0 to 1, the same ones for the same seed (mulberry32). */
 function numbers (seed: number): () => number {
   let state = seed
   return () => {
@@ -245,8 +242,8 @@ function batchOf ({ kind, tricks }: Request): readonly object[] {
   ]
 }
 
-/** What a batch that succeeds sees, to the last setting. */
-function sightOf ({ nonce, role, sub, bearer, kind, tricks }: Request): object {
+/** The exact data of a batch that succeeds, including all settings. */
+function expectedData ({ nonce, role, sub, bearer, kind, tricks }: Request): object {
   const claims = Buffer.from(bearer.split('.')[1] as string, 'base64url').toString()
   return {
     look: [{
@@ -270,14 +267,14 @@ function sightOf ({ nonce, role, sub, bearer, kind, tricks }: Request): object {
   }
 }
 
-/** The codes that a request may be answered with; `undefined` is success. */
+/** The error codes that a request may get. `undefined` is success. */
 function codesOf ({ kind, tricks }: Request): ReadonlyArray<string | undefined> {
-  // Its own transaction feels the timeout that it sets, if what follows takes that long.
+  // A batch may exceed the timeout that its own trigger sets.
   const late = tricks.some(trick => trick.includes('statement_timeout')) ? ['query_canceled'] : []
   switch (kind) {
     case 'refused':
       return ['role_denied']
-    // Its own next operation may meet the loss of the statement that it is.
+    // The next operation of the batch may fail because its own statement was deallocated.
     case 'failing':
       return [
         'division_by_zero',
@@ -291,7 +288,7 @@ function codesOf ({ kind, tricks }: Request): ReadonlyArray<string | undefined> 
   }
 }
 
-t.test('nobody is anybody else, and nothing stays behind', { timeout: 120_000 }, async t => {
+t.test('no batch sees the session of another', { timeout: 120_000 }, async t => {
   await ensureRoles(roles)
   const seed = Number(process.env['SEED']) || randomInt(2 ** 31)
   t.comment(`SEED=${seed}`)
@@ -300,7 +297,7 @@ t.test('nobody is anybody else, and nothing stays behind', { timeout: 120_000 },
     env: { POOL_SIZE: '3', QUEUE_SIZE: '1000', QUEUE_TIMEOUT_MS: '60000', LOG_LEVEL: 'error' }
   })
   const requests = makeRequests(seed)
-  const answers = new Map<Request, Answer>()
+  const responses = new Map<Request, Answer>()
   const deviations: unknown[] = []
 
   const send = async (request: Request): Promise<void> => {
@@ -310,23 +307,25 @@ t.test('nobody is anybody else, and nothing stays behind', { timeout: 120_000 },
       connection: 'keep-alive',
       ...(request.kind === 'dry' ? { prefer: 'tx=rollback' } : {})
     }
-    const answer = await service.post(batchOf(request), { headers })
-    answers.set(request, answer)
-    const { status, body, text } = answer
+    const response = await service.post(batchOf(request), { headers })
+    responses.set(request, response)
+    const { status, body, text } = response
     const fits = codesOf(request).includes(body.error?.code) &&
-      answer.headers.get('x-request-id') === request.nonce &&
-      (status !== 200 || isDeepStrictEqual(body.data, sightOf(request)))
-    if (!fits) deviations.push({ ...request, text, expected: JSON.stringify(sightOf(request)) })
+      response.headers.get('x-request-id') === request.nonce &&
+      (status !== 200 || isDeepStrictEqual(body.data, expectedData(request)))
+    if (!fits) {
+      deviations.push({ ...request, text, expected: JSON.stringify(expectedData(request)) })
+    }
   }
   const rest = requests.values()
   await Promise.all(Array.from({ length: CLIENTS }, async () => {
     for (const request of rest) await send(request)
   }))
 
-  t.equal(answers.size, REQUESTS, 'every request was answered')
+  t.equal(responses.size, REQUESTS, 'every request got a response')
   t.same(deviations.slice(0, 3), [], `${deviations.length} deviations`)
   const committed = requests.filter(request =>
-    request.kind === 'committed' && answers.get(request)?.status === 200
+    request.kind === 'committed' && responses.get(request)?.status === 200
   )
   const written = await service.database
     .sql`select owner, sub, nonce, request, kind from journal where kind <> 'seed'`
@@ -337,15 +336,14 @@ t.test('nobody is anybody else, and nothing stays behind', { timeout: 120_000 },
     committed.map(({ role, sub, nonce, kind }) =>
       line({ owner: role, sub, nonce, request: nonce, kind })
     ).sort(),
-    'what was acknowledged is there once, and nothing else'
+    'every acknowledged batch is stored once, and nothing else'
   )
   t.ok(committed.length > REQUESTS / 2)
 })
 
-t.test("a session is reset for good, even with the last COMMIT's statement forgotten", async t => {
+t.test('a session is reset completely, even if the prepared COMMIT is deallocated', async t => {
   await ensureRoles(roles)
-  // Nothing else is prepared then, so that nothing else fails for it and has the connection
-  // replaced.
+  // With SQL comments nothing else is prepared, so no other failure replaces the connection.
   const service = await useService(t, { schema, env: { POOL_SIZE: '1', SQL_COMMENTS: 'on' } })
   const [role = '', sub = ''] = [roles[0], subjects[0]]
   const ask = async (nonce: string, tricks: readonly string[]): Promise<number> => {
@@ -357,12 +355,12 @@ t.test("a session is reset for good, even with the last COMMIT's statement forgo
       tricks,
       bearer: token({ role, sub, nonce })
     }
-    const answer = await service.post([
+    const response = await service.post([
       { id: 'backend', op: 'select', table: 'backend' },
       ...batchOf(request)
     ], { headers: { authorization: `Bearer ${request.bearer}`, 'x-request-id': nonce } })
-    t.match(answer, { status: 200, body: { data: sightOf(request) } }, nonce)
-    return answer.body.data.backend[0].pid
+    t.match(response, { status: 200, body: { data: expectedData(request) } }, nonce)
+    return response.body.data.backend[0].pid
   }
   const before = await ask('before', [])
   t.equal(await ask('prepared', []), before)
