@@ -298,130 +298,129 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
   await recorder().client.batch(b => {
     foreign = b.select('stock')
   })
-  for (
-    const [build, message] of [
-      [() => undefined, 'The batch has no operations.'],
-      [
-        (b: Batch<Database>) => [b.select('stock'), 1],
-        'The batch function must return operations of this batch (one, an array or an object ' +
-        'of them) or nothing.'
-      ],
-      [
-        async (b: Batch<Database>) => b.select('stock'),
-        'The batch function must return operations'
-      ],
-      [(b: Batch<Database>) => {
-        b.select('stock')
-        return foreign
-      }, 'The batch function must return operations of this batch'],
-      [(b: Batch<Database>) => {
-        b.select('stock')
-        return 'a'
-      }, 'The batch function must return operations'],
-      [
-        (b: Batch<Database>) => b.select('stock').row(),
-        'The batch function must return operations'
-      ],
-      [
-        (b: Batch<Database>) => ({ 'my-op': b.select('stock') }),
-        'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: foreign.row() as never, qty: 1 }),
-        'A reference points to an operation of another batch.'
-      ],
-      [
-        (b: Batch<Database>) => b.select('stock').row(-1),
-        'row() expects a row index (0, 1, 2, …), not -1.'
-      ],
-      [
-        (b: Batch<Database>) => b.select('stock').row(0.5),
-        'row() expects a row index (0, 1, 2, …), not 0.5.'
-      ],
-      [
-        (b: Batch<Database>) =>
-          (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
-        'References do not support the column "a.b" because its name contains a dot.'
-      ],
-      [
-        (b: Batch<Database>) =>
-          b.insert('stock', { sku: `no ${b.select('stock').row().sku}`, qty: 1 }),
-        'An operation, reference or modifier cannot be converted to a string or to JSON'
-      ],
-      [
-        (b: Batch<Database>) =>
-          b.insert('stock', { sku: `no ${String(b.select('stock').row())}`, qty: 1 }),
-        'An operation, reference or modifier cannot be converted to a string or to JSON'
-      ],
-      [
-        (b: Batch<Database>) =>
-          b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
-        'An operation, reference or modifier cannot be converted'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: b.select('stock') }),
-        'insert stock: values.0.note is an operation; use its row(0) or a column of it, ' +
-        'row(0).<column>.'
-      ],
-      [
-        (b: Batch<Database>) =>
-          b.insert('stock', { sku: 'a', qty: 1, note: [b.select('stock').rows] }),
-        'insert stock: values.0.note.0 is the rows of an operation; use a column of them, ' +
-        'rows.<column>.'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: $.inc(1) as never }),
-        'insert stock: values.0.qty is $.inc, which is allowed only as a whole value of set ' +
-        'or as an operand.'
-      ],
-      [
-        (b: Batch<Database>) => b.update('stock', { set: { note: { a: $.now() } }, all: true }),
-        'update stock: set.note.a is $.now, which is allowed only'
-      ],
-      [
-        (b: Batch<Database>) => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
-        'update stock: set.qty.$inc must be a number, not "5 apples".'
-      ],
-      [
-        (b: Batch<Database>) => b.select('stock', { where: undefined as never }),
-        'select stock: where is undefined; omit it.'
-      ],
-      [
-        (b: Batch<Database>) => b.select('stock', { where: { sku: undefined as never } }),
-        'select stock: where.sku is undefined; omit it.'
-      ],
-      [
-        (b: Batch<Database>) =>
-          b.delete('stock', { where: { or: [{ sku: { not: { eq: undefined as never } } }] } }),
-        'delete stock: where.or.0.sku.not.eq is undefined; omit it.'
-      ],
-      [
-        (b: Batch<Database>) =>
-          b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
-        'select stock: where.sku.in.1 is undefined, which JSON cannot represent.'
-      ],
-      [
-        (b: Batch<Database>) => b.select('stock', { limit: b.select('stock').row().qty as never }),
-        'select stock: limit does not accept a reference.'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: NaN }),
-        'insert stock: values.0.qty is NaN, which JSON cannot represent.'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: () => {} }),
-        'insert stock: values.0.note is a function, which JSON cannot represent.'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: new Map() }),
-        'insert stock: values.0.note is a Map, which JSON cannot represent.'
-      ],
-      [
-        (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
-        'nests deeper than 100 arrays and objects.'
-      ]
-    ] as ReadonlyArray<readonly [(b: Batch<Database>) => unknown, string]>
-  ) {
+  const cases: ReadonlyArray<readonly [(b: Batch<Database>) => unknown, string]> = [
+    [() => undefined, 'The batch has no operations.'],
+    [
+      (b: Batch<Database>) => [b.select('stock'), 1],
+      'The batch function must return operations of this batch (one, an array or an object ' +
+      'of them) or nothing.'
+    ],
+    [
+      async (b: Batch<Database>) => b.select('stock'),
+      'The batch function must return operations'
+    ],
+    [(b: Batch<Database>) => {
+      b.select('stock')
+      return foreign
+    }, 'The batch function must return operations of this batch'],
+    [(b: Batch<Database>) => {
+      b.select('stock')
+      return 'a'
+    }, 'The batch function must return operations'],
+    [
+      (b: Batch<Database>) => b.select('stock').row(),
+      'The batch function must return operations'
+    ],
+    [
+      (b: Batch<Database>) => ({ 'my-op': b.select('stock') }),
+      'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: foreign.row() as never, qty: 1 }),
+      'A reference points to an operation of another batch.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock').row(-1),
+      'row() expects a row index (0, 1, 2, …), not -1.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock').row(0.5),
+      'row() expects a row index (0, 1, 2, …), not 0.5.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        (b.select('stock').row() as unknown as Record<string, unknown>)['a.b'],
+      'References do not support the column "a.b" because its name contains a dot.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.insert('stock', { sku: `no ${b.select('stock').row().sku}`, qty: 1 }),
+      'An operation, reference or modifier cannot be converted to a string or to JSON'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.insert('stock', { sku: `no ${String(b.select('stock').row())}`, qty: 1 }),
+      'An operation, reference or modifier cannot be converted to a string or to JSON'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.insert('stock', { sku: JSON.stringify({ a: b.select('stock').row().sku }), qty: 1 }),
+      'An operation, reference or modifier cannot be converted'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: b.select('stock') }),
+      'insert stock: values.0.note is an operation; use its row(0) or a column of it, ' +
+      'row(0).<column>.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.insert('stock', { sku: 'a', qty: 1, note: [b.select('stock').rows] }),
+      'insert stock: values.0.note.0 is the rows of an operation; use a column of them, ' +
+      'rows.<column>.'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: $.inc(1) as never }),
+      'insert stock: values.0.qty is $.inc, which is allowed only as a whole value of set ' +
+      'or as an operand.'
+    ],
+    [
+      (b: Batch<Database>) => b.update('stock', { set: { note: { a: $.now() } }, all: true }),
+      'update stock: set.note.a is $.now, which is allowed only'
+    ],
+    [
+      (b: Batch<Database>) => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),
+      'update stock: set.qty.$inc must be a number, not "5 apples".'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { where: undefined as never }),
+      'select stock: where is undefined; omit it.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { where: { sku: undefined as never } }),
+      'select stock: where.sku is undefined; omit it.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.delete('stock', { where: { or: [{ sku: { not: { eq: undefined as never } } }] } }),
+      'delete stock: where.or.0.sku.not.eq is undefined; omit it.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.select('stock', { where: { sku: { in: ['a', undefined as never] } } }),
+      'select stock: where.sku.in.1 is undefined, which JSON cannot represent.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { limit: b.select('stock').row().qty as never }),
+      'select stock: limit does not accept a reference.'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: NaN }),
+      'insert stock: values.0.qty is NaN, which JSON cannot represent.'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: () => {} }),
+      'insert stock: values.0.note is a function, which JSON cannot represent.'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: new Map() }),
+      'insert stock: values.0.note is a Map, which JSON cannot represent.'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: cyclic }),
+      'nests deeper than 100 arrays and objects.'
+    ]
+  ]
+  for (const [build, message] of cases) {
     const found = await refused(build)
     t.ok(found.includes(message), `${found} contains: ${message}`)
   }
