@@ -13,7 +13,7 @@ import {
   type BatchOptions,
   type ClientOptions
 } from '../../client/src/index.ts'
-import { fakeFetch, refusal, rows, useClient, type MakeAnswer } from '../support/client.ts'
+import { fakeFetch, refusal, rows, useClient, type MakeResponse } from '../support/client.ts'
 import { token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -30,7 +30,7 @@ const fast = { minDelay: 0, maxDelay: 0 }
 
 /** A client that receives the given responses. */
 function fake (
-  answers: readonly MakeAnswer[],
+  answers: readonly MakeResponse[],
   options: Partial<Omit<ClientOptions, 'numbers'>> = {}
 ) {
   const { fetch, asked } = fakeFetch(answers)

@@ -29,7 +29,7 @@ import {
   makeToken,
   publicJwk,
   publicPem,
-  seal,
+  signText,
   signature,
   type Algorithm,
   type KeyKind,
@@ -678,7 +678,7 @@ t.test('one text for each token', async t => {
   /** All that decodes to the same bytes, and is signed as it stands. */
   const loose = (part: 0 | 1 | 2, change: (text: string) => string): string => {
     const [head, body] = parts.with(part, change(parts[part]))
-    const sealed = seal(`${head}.${body}`, 'HS256', SECRET)
+    const sealed = signText(`${head}.${body}`, 'HS256', SECRET)
     return part === 2
       ? `${head}.${body}.${change(sealed.slice(sealed.lastIndexOf('.') + 1))}`
       : sealed
@@ -687,13 +687,13 @@ t.test('one text for each token', async t => {
   const lastPlus = (by: number) => (text: string): string =>
     text.slice(0, -1) + String(alphabet[alphabet.indexOf(text.slice(-1)) + by])
   // {"alg":"HS256"} fills its characters; one letter more and it does not.
-  const unfilled = seal(`${lastPlus(1)(encode('{"alg":"HS256"} '))}.${body}`, 'HS256', SECRET)
-  const unfilledBody = seal(
+  const unfilled = signText(`${lastPlus(1)(encode('{"alg":"HS256"} '))}.${body}`, 'HS256', SECRET)
+  const unfilledBody = signText(
     `${head}.${lastPlus(1)(encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1)))}`,
     'HS256',
     SECRET
   )
-  const filledBody = seal(
+  const filledBody = signText(
     `${head}.${encode(payload.padEnd(Math.ceil(payload.length / 3) * 3 + 1))}`,
     'HS256',
     SECRET
@@ -743,11 +743,11 @@ t.test('one text for each token', async t => {
     ['token=', `token=${token}`],
     ['token="…"', `token="${token}"`],
     ['parts in another order', `${body}.${head}.${signed}`],
-    ['header twice', seal(`${head}.${head}`, 'HS256', SECRET), 'token_claims_invalid'],
-    ['payload twice', seal(`${body}.${body}`, 'HS256', SECRET)],
+    ['header twice', signText(`${head}.${head}`, 'HS256', SECRET), 'token_claims_invalid'],
+    ['payload twice', signText(`${body}.${body}`, 'HS256', SECRET)],
     [
       'hexadecimal',
-      seal(`${Buffer.from('{"alg":"HS256"}').toString('hex')}.${body}`, 'HS256', SECRET)
+      signText(`${Buffer.from('{"alg":"HS256"}').toString('hex')}.${body}`, 'HS256', SECRET)
     ],
     [
       'JSON serialisation, flattened',
@@ -765,7 +765,7 @@ t.test('one text for each token', async t => {
       'JSON serialisation as all parts',
       [1, 2, 3].map(() => encode({ payload: body, protected: head, signature: signed })).join('.')
     ],
-    ['detached payload', seal(`${head}.${body}`, 'HS256', SECRET).replace(body, '')]
+    ['detached payload', signText(`${head}.${body}`, 'HS256', SECRET).replace(body, '')]
   ])
 })
 

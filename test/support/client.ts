@@ -1,9 +1,6 @@
 /**
- * The typed client against a service under test, and the types of the data of
- * docs/reference/language.md.
- *
- * In charge of: clients that close their connections, and a fetch that is made of answers.
- * Refuses to: know what the client does.
+ * Creates the typed client for a service under test, or with a fake fetch. Also contains the types
+ * of the tables of docs/reference/language.md.
  */
 import {
   createClient,
@@ -17,8 +14,8 @@ import {
 import { token, type ServiceUnderTest } from './service.ts'
 
 /**
- * The tables of docs/reference/language.md as kysely-codegen would write them, with columns that
- * are answered as JSON.
+ * The tables of docs/reference/language.md, as kysely-codegen would generate them, with columns as
+ * they arrive in JSON.
  */
 export interface LanguageDatabase {
   customers: { id: Generated<number>, name: string, email: string | null, city: Generated<string> }
@@ -44,10 +41,7 @@ export interface LanguageDatabase {
 
 type Options = Partial<Omit<ClientOptions, 'numbers'>>
 
-/**
- * A client of the service under test, as `oneflight_user`, that waits for no pause longer than it
- * must.
- */
+/** Creates a client for the service, as `oneflight_user`, with short pauses between retries. */
 export function useClient<Database> (
   service: Pick<ServiceUnderTest, 'url'>,
   options: Options = {}
@@ -55,7 +49,7 @@ export function useClient<Database> (
   return createClient<Database>(optionsFor(service, options))
 }
 
-/** The same, with numbers without loss. */
+/** The same, with numbers as bigint, without loss. */
 export function useExactClient<Database> (
   service: Pick<ServiceUnderTest, 'url'>,
   options: Options = {}
@@ -63,7 +57,7 @@ export function useExactClient<Database> (
   return createClient<Database>({ ...optionsFor(service, options), numbers: 'bigint' })
 }
 
-/** A connection that is kept alive would make every stop of the service wait for its grace. */
+/** A kept connection would delay every stop of the service by its grace period. */
 function optionsFor (
   { url }: Pick<ServiceUnderTest, 'url'>,
   options: Options
@@ -77,41 +71,41 @@ function optionsFor (
   }
 }
 
-/** One request of the client. */
-export interface Asked {
+/** A request that the client sent. */
+export interface RecordedRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly signal: AbortSignal
 }
 
-/** Makes the answer to a request. */
-export type MakeAnswer = (asked: Asked) => Response | Promise<Response>
+/** Creates the response to a request. */
+export type MakeResponse = (request: RecordedRequest) => Response | Promise<Response>
 
 /**
- * A fetch that gives these answers, one after the other; the last one again and again. What was
- * asked is kept.
+ * Creates a fetch that returns these responses in order and repeats the last one. It records all
+ * requests.
  */
 export function fakeFetch (
-  answers: readonly MakeAnswer[]
-): { readonly fetch: Fetch, readonly asked: Asked[] } {
-  const asked: Asked[] = []
+  responses: readonly MakeResponse[]
+): { readonly fetch: Fetch, readonly asked: RecordedRequest[] } {
+  const asked: RecordedRequest[] = []
   return {
     asked,
     fetch: async (url, { headers, body, signal }) => {
-      const one = {
+      const request = {
         url,
         headers: headers as Record<string, string>,
         body: body as string,
         signal: signal as AbortSignal
       }
-      const answer = answers[Math.min(asked.push(one), answers.length) - 1] as MakeAnswer
-      return answer(one)
+      const respond = responses[Math.min(asked.push(request), responses.length) - 1] as MakeResponse
+      return respond(request)
     }
   }
 }
 
-/** An answer of the service with these rows, by the ids of the batch. */
+/** Creates a successful response with these rows, by operation id. */
 export function rows (
   data: object,
   headers: Readonly<Record<string, string>> = {}
@@ -122,7 +116,7 @@ export function rows (
     })
 }
 
-/** A refusal of the service. */
+/** Creates an error response of the service. */
 export function refusal (
   status: number,
   error: object,

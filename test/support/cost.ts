@@ -1,9 +1,7 @@
 /**
- * What one batch costs, in numbers that are the same on every machine: messages, bytes and writes
- * between the service and PostgreSQL.
- *
- * In charge of: a service with one connection, led through a proxy, and what one batch put on it.
- * Refuses to: measure time, or judge a number.
+ * Measures what one batch costs on the wire, in numbers that are the same on every machine:
+ * messages, bytes and writes between the service and PostgreSQL. The service has one connection,
+ * through a proxy.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
@@ -20,35 +18,35 @@ import {
 import { useService, type ServiceUnderTest } from './service.ts'
 import { until } from './until.ts'
 
-/** One batch on the wire. */
+/** The cost of one batch. */
 export interface Cost {
-  /** Bursts of the service: after each of them it waits for the database. */
+  /** Bursts of the service. After each burst it waits for the database. */
   readonly roundTrips: number
-  /** System calls by which they were written. */
+  /** System calls that wrote them. */
   readonly writes: number
   /**
-   * Messages of the flight, which follows BEGIN: a statement that is parsed is `PDBES`, one that is
-   * held prepared `BES`, a simple one `Q`; `3 BES` are three of them.
+   * Messages after BEGIN. A parsed statement is `PDBES`, a prepared statement `BES`, a simple query
+   * `Q`. `3 BES` are three of them.
    */
   readonly messages: string
-  /** Bytes of the service, without the names of prepared statements. */
+  /** Bytes that the service sent, without the names of prepared statements. */
   readonly sent: number
-  /** Bytes of the database, without ids of transactions and reports of settings. */
+  /** Bytes that the database sent, without transaction ids and reports of settings. */
   readonly received: number
 }
 
 export interface Meter {
   readonly service: ServiceUnderTest
   /**
-   * From the first time on no other connection is let in. Posts a batch and waits for its end.
-   * Throws when it is not answered 200.
+   * Posts a batch and waits for its end. Throws unless the status is 200. From the first call on,
+   * the proxy accepts no other connection.
    */
   measure(batch: readonly object[], headers?: Readonly<Record<string, string>>): Promise<Cost>
 }
 
 /**
- * A service of one connection, with the table of idempotency keys; it ends with `t`. What every
- * batch shares is prepared already.
+ * Starts a service with one connection and the table of idempotency keys. The end of `t` stops it.
+ * Statements that every batch shares are already prepared.
  */
 export async function useMeter (t: Test, schema: string): Promise<Meter> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
@@ -63,24 +61,22 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
   for (let time = 0; time < 3; time++) {
     for (const batch of shared.batches) await service.post(batch)
   }
-  // Not before the whole flight was written: an answer in the middle of it would cut the burst in
-  // two.
+  // A response in the middle of the pipeline would split the burst, so responses wait for its end.
   holdUntilWritten(proxy)
   return {
     service,
     async measure (batch, headers = {}) {
-      // Nobody else comes in between: who deletes expired keys would, after half a minute.
+      // No other connection may interfere. The deletion of expired keys would, after half a minute.
       proxy.open = false
       await until(() => isIdle(proxy))
       proxy.record()
       const before = countWritten()
-      // A request without an id is given a UUID; one that says who asked is easier to find in a
-      // log.
+      // A fixed request id. Without one the service creates a UUID.
       const { status, text } = await service.post(batch, {
         headers: { 'x-request-id': 'cost', ...headers }
       })
       if (status !== 200) throw new Error(`answered ${status}: ${text}`)
-      // Nobody waits for what comes behind COMMIT.
+      // Responses after COMMIT arrive later than the response of the service.
       await until(() => isIdle(proxy))
       const [client, server] = (['client', 'server'] as const).map(side =>
         proxy.bursts.filter(({ from }) => from === side).map(({ bytes }) => bytes)
@@ -89,35 +85,34 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
         roundTrips: client.length,
         writes: countWritten() - before,
         messages: shorten(messageTypes(client[1] ?? Buffer.alloc(0))),
-        sent: weigh(client, nameIn),
-        received: weigh(server, chanceIn)
+        sent: countBytes(client, nameLength),
+        received: countBytes(server, variableLength)
       }
     }
   }
 }
 
 /**
- * Batches that have nothing in common with others but the session scope: that of batches that
- * write, and that of others.
+ * Batches that share only the session statements with others: the statement for batches that write,
+ * and the one for batches that only read.
  */
 const shared = {
   sql: 'create table nothing (n int); grant all on nothing to oneflight_user',
-  batches: [[{ id: 'a', op: 'delete', table: 'nothing', all: true }], [{
-    id: 'a',
-    op: 'select',
-    table: 'nothing'
-  }]]
+  batches: [
+    [{ id: 'a', op: 'delete', table: 'nothing', all: true }],
+    [{ id: 'a', op: 'select', table: 'nothing' }]
+  ]
 }
 
 /**
- * Counts what Node hands to the kernel on connections to the proxy: a write, or several that were
- * corked and go as one.
+ * Counts the writes of Node to connections to the proxy. Several corked writes count as one system
+ * call.
  */
 function watchWrites (t: Test, proxy: Proxy): () => number {
   const port = Number(new URL(proxy.through(process.env['TEST_DATABASE_URL'] as string)).port)
   let count = 0
   const watch = (message: unknown): void => {
-    // One that is not let in.
+    // A connection that the proxy refuses.
     if (!proxy.open) return
     const { socket } = message as { socket: Socket }
     for (const method of ['_write', '_writev'] as const) {
@@ -145,26 +140,26 @@ function shorten (types: string): string {
   return runs.map(({ types, times }) => times === 1 ? types : `${times} ${types}`).join(' ')
 }
 
-/** Bytes of all messages, less what `leave` says of each. */
-function weigh (bursts: readonly Buffer[], leave: (message: Frame) => number): number {
+/** Sums the bytes of all messages, minus the excluded ones of each. */
+function countBytes (bursts: readonly Buffer[], excluded: (message: Frame) => number): number {
   const bytes = Buffer.concat(bursts)
-  return createFramer().feed(bytes).reduce((sum, message) => sum - leave(message), bytes.length)
+  return createFramer().feed(bytes).reduce((sum, message) => sum - excluded(message), bytes.length)
 }
 
 /**
- * Bind names its statement; postgres.js begins the names of a connection with a random word of no
- * fixed length.
+ * Length of the statement name in a Bind message. postgres.js starts the names of a connection with
+ * a random word of variable length.
  */
-function nameIn ({ type, body }: Frame): number {
+function nameLength ({ type, body }: Frame): number {
   return type === 'B' ? body.indexOf(0, 1) - 1 : 0
 }
 
 /**
- * Reports of settings: their number depends on the version of PostgreSQL and on its configuration.
- * The id of the transaction, the first cell of what the session scope answers (which alone has more
- * than two): it is as long as the cluster is old.
+ * Length of the parts that vary. Reports of settings depend on the version and configuration of
+ * PostgreSQL. The length of a transaction id depends on the age of the cluster; it is the first
+ * cell of the response to the session statement, the only one with more than two cells.
  */
-function chanceIn ({ type, start, end, body }: Frame): number {
+function variableLength ({ type, start, end, body }: Frame): number {
   if (type === 'S') return end - start
   return type === 'D' && body.readInt16BE(0) > 2 ? Math.max(0, body.readInt32BE(2)) : 0
 }

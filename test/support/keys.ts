@@ -1,9 +1,6 @@
 /**
- * Keys and tokens of every kind, also of the wrong ones, made by node:crypto alone: what is under
- * test does not vouch for itself.
- *
- * In charge of: key pairs (each made once in a process), their text forms, and signing exactly the
- * text it is given. Refuses to: check anything.
+ * Creates keys, certificates and tokens of every kind, including invalid ones, with node:crypto and
+ * without the code under test. Each key pair is created once per process.
  */
 import {
   constants,
@@ -24,7 +21,7 @@ export type Algorithm = `${'HS' | 'RS' | 'PS' | 'ES'}${256 | 384 | 512}` | 'EdDS
 const kinds = {
   rsa: () => generateKeyPairSync('rsa', { modulusLength: 2048 }),
   weakRsa: () => generateKeyPairSync('rsa', { modulusLength: 1024 }),
-  /** RSA that its own algorithm identifier binds to PSS. */
+  /** An RSA key whose algorithm identifier restricts it to PSS. */
   pss: () => generateKeyPairSync('rsa-pss', { modulusLength: 2048 }),
   dsa: () => generateKeyPairSync('dsa', { modulusLength: 1024, divisorLength: 160 }),
   p256: () => generateKeyPairSync('ec', { namedCurve: 'P-256' }),
@@ -36,7 +33,7 @@ const kinds = {
   x25519: () => generateKeyPairSync('x25519')
 } as const
 
-/** What each algorithm is signed with. */
+/** The key kind of each algorithm. */
 export const kindOf: Readonly<Record<Exclude<Algorithm, `HS${string}`>, KeyKind>> = {
   RS256: 'rsa',
   RS384: 'rsa',
@@ -52,7 +49,7 @@ export const kindOf: Readonly<Record<Exclude<Algorithm, `HS${string}`>, KeyKind>
 
 const pairs = new Map<string, KeyPair>()
 
-/** The pair of this kind; another `owner` has another pair. */
+/** Returns the key pair of a kind. Each `owner` has a different pair. */
 export function keyPair (kind: KeyKind, owner = 'issuer'): KeyPair {
   const name = `${owner} ${kind}`
   const pair = pairs.get(name) ?? kinds[kind]()
@@ -61,8 +58,8 @@ export function keyPair (kind: KeyKind, owner = 'issuer'): KeyPair {
 }
 
 /**
- * `-----BEGIN PUBLIC KEY-----`, or with `pkcs1` `-----BEGIN RSA PUBLIC KEY-----`; it ends with a
- * line end.
+ * Exports as `-----BEGIN PUBLIC KEY-----`, or with `pkcs1` as `-----BEGIN RSA PUBLIC KEY-----`,
+ * with a final line end.
  */
 export function publicPem ({ publicKey }: KeyPair, type: 'spki' | 'pkcs1' = 'spki'): string {
   return publicKey.export({ type, format: 'pem' }) as string
@@ -75,7 +72,7 @@ export function privatePem (
   return privateKey.export({ type, format: 'pem' }) as string
 }
 
-/** The public half as JWK, with further members (`kid`, `use`, `alg` …) after its own. */
+/** Exports the public key as JWK, followed by the members of `more` (`kid`, `use`, `alg` …). */
 export function publicJwk ({ publicKey }: KeyPair, more: object = {}): JsonWebKey {
   return { ...publicKey.export({ format: 'jwk' }), ...more }
 }
@@ -84,12 +81,15 @@ export function privateJwk ({ privateKey }: KeyPair, more: object = {}): JsonWeb
   return { ...privateKey.export({ format: 'jwk' }), ...more }
 }
 
-/** The JSON text of a set of these keys (RFC 7517 §5). */
+/** Returns a JWK set as JSON text (RFC 7517 §5). */
 export function jwks (...keys: readonly unknown[]): string {
   return JSON.stringify({ keys })
 }
 
-/** A self-signed certificate of an RSA pair, as PEM: version 1, empty names, valid until 2049. */
+/**
+ * Creates a self-signed certificate of an RSA pair as PEM: version 1, empty names, valid until
+ * 2049.
+ */
 export function certificate (pair: KeyPair): string {
   // sha256WithRSAEncryption
   const algorithm = der(0x30, Buffer.from('06092a864886f70d01010b0500', 'hex'))
@@ -104,18 +104,18 @@ export function certificate (pair: KeyPair): string {
     der(0x30),
     spki
   )
-  const whole = der(
+  const signed = der(
     0x30,
     body,
     algorithm,
     der(0x03, Buffer.of(0), sign('sha256', body, pair.privateKey))
   )
   return `-----BEGIN CERTIFICATE-----\n${
-    whole.toString('base64').replaceAll(/.{64}/g, '$&\n').trim()
+    signed.toString('base64').replaceAll(/.{64}/g, '$&\n').trim()
   }\n-----END CERTIFICATE-----\n`
 }
 
-/** Tag, length and content of ASN.1's distinguished encoding; for contents under 64 KiB. */
+/** Encodes a value in ASN.1's DER. The content must be shorter than 64 KiB. */
 function der (tag: number, ...contents: readonly Buffer[]): Buffer {
   const content = Buffer.concat(contents)
   const { length } = content
@@ -127,12 +127,12 @@ function der (tag: number, ...contents: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.of(tag, ...size), content])
 }
 
-/** What a token is signed with: a pair, or the secret of an HMAC. */
+/** The key of a token: a key pair, or the secret of an HMAC. */
 export type SigningKey = KeyPair | string | Buffer
 
 /**
- * The signature of `text` as RFC 7518 §3 wants it: ES is r and s side by side, PS has a salt as
- * long as the digest.
+ * Signs `text` as RFC 7518 §3 specifies: ES is r and s concatenated, PS has a salt as long as the
+ * digest.
  */
 export function signature (alg: Algorithm, key: SigningKey, text: string): Buffer {
   const hash = `sha${alg.slice(2)}`
@@ -156,15 +156,15 @@ export function signature (alg: Algorithm, key: SigningKey, text: string): Buffe
   }
 }
 
-/** One part of a token: text and bytes as they are, anything else as JSON. */
+/** Encodes one part of a token: strings and bytes as they are, other values as JSON. */
 export function encode (part: unknown): string {
   return (Buffer.isBuffer(part)
     ? part
     : Buffer.from(typeof part === 'string' ? part : JSON.stringify(part))).toString('base64url')
 }
 
-/** `text` (header and payload, encoded, whatever they are) with its signature. */
-export function seal (text: string, alg: Algorithm, key: SigningKey): string {
+/** Appends a signature to `text`, the encoded header and payload, which may be invalid. */
+export function signText (text: string, alg: Algorithm, key: SigningKey): string {
   return `${text}.${signature(alg, key, text).toString('base64url')}`
 }
 
@@ -172,14 +172,11 @@ export interface TokenParts {
   readonly alg: Algorithm
   readonly key: SigningKey
   readonly payload: unknown
-  /**
-   * The whole header; `{"alg": …}` unless given. What it names need not be what the token is signed
-   * with.
-   */
+  /** The header, by default `{"alg": …}`. It may name another algorithm than `alg`. */
   readonly header?: unknown
 }
 
-/** A token of exactly this header and payload. */
+/** Creates a token with exactly this header and payload. */
 export function makeToken ({ alg, key, payload, header = { alg } }: TokenParts): string {
-  return seal(`${encode(header)}.${encode(payload)}`, alg, key)
+  return signText(`${encode(header)}.${encode(payload)}`, alg, key)
 }

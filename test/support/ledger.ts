@@ -1,15 +1,12 @@
 /**
- * Clients that write pairs and remember what they were told, and the audit that compares it with
- * what the database holds.
- *
- * In charge of: load without pause from several clients, and the promises that hold whatever dies.
- * Refuses to: cause any fault.
+ * Clients that write pairs of rows without pause and record the responses, and an audit that
+ * compares the responses with the database.
  */
 import type { Sql } from 'postgres'
 import type { Test } from 'tap'
 import type { Answer, ServiceUnderTest } from './service.ts'
 
-/** A batch writes `left` first and `right` last, with a few milliseconds of work between them. */
+/** A batch inserts into `left_side` first and `right_side` last, with about 4 ms in between. */
 export const ledgerSchema = `
   create table left_side (id int primary key);
   create table right_side (id int primary key);
@@ -23,9 +20,9 @@ export const pair = (id: number): object[] => [
 ]
 
 export interface Load {
-  /** Answers so far, by the number of the pair. */
+  /** The responses so far, by the number of the pair. */
   readonly answers: ReadonlyMap<number, Answer>
-  /** Ends the load; resolves when every request was answered. */
+  /** Stops the load. Resolves when all requests are answered. */
   stop(): Promise<void>
 }
 
@@ -51,8 +48,8 @@ export function startLoad (service: ServiceUnderTest, clients: number): Load {
 }
 
 /**
- * No pair is there by half; every 200 is there, every `committed: false` is not; nobody was told
- * anything else. Returns how many got which code.
+ * Asserts that no batch is partially applied, that every batch with status 200 is applied and that
+ * no batch with `committed: false` is. Returns the number of responses by code.
  */
 export async function audit (
   t: Test,
@@ -63,17 +60,17 @@ export async function audit (
     new Set((await sql.unsafe(`select id from ${side}`)).map(({ id }) => id as number))
   const left = await read('left_side')
   const right = await read('right_side')
-  t.same([...left.symmetricDifference(right)], [], 'no batch is there by half')
+  t.same([...left.symmetricDifference(right)], [], 'no batch is partially applied')
   const wrong: unknown[] = []
   const codes: Record<string, number> = {}
   for (const [id, { status, body }] of answers) {
     const code = status === 200 ? 'ok' : String(body?.error?.code)
     codes[code] = (codes[code] ?? 0) + 1
-    const truth = status === 200
+    const isTrue = status === 200
       ? left.has(id)
       : body?.error?.committed === 'unknown' || (body?.error?.committed === false && !left.has(id))
-    if (!truth) wrong.push({ id, status, body, there: left.has(id) })
+    if (!isTrue) wrong.push({ id, status, body, applied: left.has(id) })
   }
-  t.same(wrong, [], 'every answer told the truth')
+  t.same(wrong, [], 'every response reports the true outcome')
   return codes
 }

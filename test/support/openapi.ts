@@ -1,6 +1,6 @@
 /**
- * The description of the API as what it is made for: validators of bodies, by an implementation of
- * JSON Schema that knows nothing of TypeBox.
+ * Validates bodies against the OpenAPI document with Ajv, an implementation of JSON Schema that is
+ * independent of TypeBox.
  */
 import { createRequire } from 'node:module'
 import type { ApiDocument } from '../../src/openapi/document.ts'
@@ -18,20 +18,24 @@ interface Ajv {
   compile(schema: object): Validator
 }
 
-// Of the validator of OpenAPI documents: the Ajv at the top of node_modules is a linter's, and too
-// old.
+// The Ajv of the OpenAPI validator. The Ajv at the top of node_modules belongs to a linter and is
+// too old.
 const { default: Ajv2020 } = createRequire(
   import.meta.resolve('@seriousme/openapi-schema-validator')
 )('ajv/dist/2020.js') as { default: new(options: object) => Ajv }
 
-/** Validators of the schemas at JSON pointers (`/components/schemas/Operation`) of a document. */
+/**
+ * Returns a function that compiles the schema at a JSON pointer (`/components/schemas/Operation`).
+ */
 export function validatorsOf (document: ApiDocument): (pointer: string) => Validator {
   const ajv = new Ajv2020({ strict: false })
   ajv.addSchema(document, 'api')
   return pointer => ajv.compile({ $ref: `api#${pointer}` })
 }
 
-/** Where the schema of an answer is; `default` for a status that is not described. */
+/**
+ * Returns the pointer to the schema of a response; `default` for a status that is not described.
+ */
 export function answerPointer (
   document: ApiDocument,
   path: string,
@@ -47,5 +51,5 @@ export function answerPointer (
   }/${method}/responses/${key}/content/application~1json/schema`
 }
 
-/** Where the schema of a batch is. */
+/** The pointer to the schema of a batch. */
 export const batchPointer = '/paths/~1/post/requestBody/content/application~1json/schema'

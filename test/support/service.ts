@@ -1,8 +1,6 @@
 /**
- * The whole service in the test's own process, on a database of its own, spoken to over HTTP.
- *
- * In charge of: starting and stopping it, tokens, and the log as lines.
- * Refuses to: mock anything.
+ * Runs the whole service in the process of the test, on its own database, and sends requests over
+ * HTTP. Nothing is mocked.
  */
 import { readFile } from 'node:fs/promises'
 import { Writable } from 'node:stream'
@@ -22,22 +20,19 @@ import { until } from './until.ts'
 
 export const SECRET = 'a secret of the test suite, more than 32 bytes'
 
-/** What a service of a test is started with, beside its database. */
+/** The settings of a service under test, except for its database. */
 export const testEnvironment = {
   HTTP_PORT: '0',
   ADMIN_HTTP_PORT: '0',
   JWT_SECRET: SECRET,
   POOL_SIZE: '4',
-  // A test that is not about the queue does not fail where the machine is busy.
+  // A long timeout, so that tests which do not test the queue succeed on a busy machine.
   QUEUE_TIMEOUT_MS: '20000',
-  // Nobody has to look away.
+  // No balancer needs time to notice the stop.
   SHUTDOWN_DELAY_MS: '0'
 } as const
 
-/**
- * An answer over HTTP. `body` is the parsed JSON (numbers rounded by JavaScript), `text` the bytes
- * as text.
- */
+/** An HTTP response. `text` is the body, `body` the parsed JSON (numbers rounded by JavaScript). */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -47,11 +42,11 @@ export interface Answer {
 
 export interface ServiceUnderTest extends Service {
   readonly database: Database
-  /** Log lines so far. */
+  /** The log lines so far. */
   readonly log: ReadonlyArray<Readonly<Record<string, unknown>>>
   /**
-   * Posts a batch: JSON text as it is, anything else stringified. Role `oneflight_user` unless said
-   * otherwise; null sends no token.
+   * Posts a batch. A string is sent as it is, other values as JSON. The role is `oneflight_user` by
+   * default; null sends no token.
    */
   post(
     batch: unknown,
@@ -60,21 +55,21 @@ export interface ServiceUnderTest extends Service {
 }
 
 export interface UseServiceOptions {
-  /** SQL that makes the database, once per file; see useDatabase. */
+  /** SQL that creates the schema, once per file; see useDatabase. */
   readonly schema?: string
-  /** Environment variables beside DATABASE_URL, and in the place of those of `testEnvironment`. */
+  /** Environment variables. They override those of `testEnvironment`. */
   readonly env?: Readonly<Record<string, string>>
-  /** Whether the table of idempotency keys is there. */
+  /** Whether to create the table of idempotency keys. */
   readonly keys?: boolean
-  /** Replaces the login URL, e.g. by one that leads through a proxy. */
+  /** Replaces the login URL, for example by one that leads through a proxy. */
   readonly databaseUrl?: (loginUrl: string) => string
-  /** DATABASE_REPLICA_URL, from the login URL. */
+  /** Returns DATABASE_REPLICA_URL for a login URL. */
   readonly replicaUrl?: (loginUrl: string) => string
-  /** Who makes spans; nobody unless said otherwise. */
+  /** Creates spans; none by default. */
   readonly tracerProvider?: AppOptions['tracerProvider']
 }
 
-/** Starts the service; it is stopped at the end of `t`. */
+/** Starts the service. The end of `t` stops it. */
 export async function useService (
   t: Test,
   { schema, env = {}, keys = false, databaseUrl = url => url, replicaUrl, tracerProvider }:
@@ -132,7 +127,7 @@ export async function makeKeyTable ({ url }: Pick<Database, 'url'>): Promise<voi
   )
 }
 
-/** Until the end of `t` no answer to a batch can be made, as when it is too large for a buffer. */
+/** Makes the encoding of successful responses fail until the end of `t`, as for too large ones. */
 export function forbidAnswers (t: Test): void {
   const { concat } = Buffer
   t.teardown(() => {
@@ -144,9 +139,9 @@ export function forbidAnswers (t: Test): void {
   }
 }
 
-/** One request. */
+/** Sends one request. */
 export async function ask (url: string, init?: RequestInit): Promise<Answer> {
-  // A connection that is kept alive would make every stop wait for its grace.
+  // A kept connection would delay every stop of the service by its grace period.
   const response = await fetch(url, { ...init, headers: { connection: 'close', ...init?.headers } })
   const text = await response.text()
   const json = response.headers.get('content-type')?.startsWith('application/json') === true &&
@@ -159,27 +154,25 @@ export async function ask (url: string, init?: RequestInit): Promise<Answer> {
   }
 }
 
-/**
- * The answer to a batch must have the shape that schemas/ describes, whatever a test looks for in
- * it.
- */
+/** Checks that a response has the shape that schemas/ describes. */
 function checkShape ({ status, body, text }: Answer): void {
   if (!Value.Check(status === 200 ? BatchAnswer : ErrorEnvelope, body)) {
-    throw new Error(`an answer of status ${status} out of shape: ${text.slice(0, 500)}`)
+    const start = text.slice(0, 500)
+    throw new Error(`response with status ${status} does not match its schema: ${start}`)
   }
 }
 
-/** Resolves when a GET of `url` is answered 200. */
+/** Resolves when a GET of `url` returns 200. */
 export async function answering (url: string): Promise<void> {
   await until(async () => (await ask(url)).status === 200)
 }
 
-/** Resolves when the main server takes no connection any more. */
+/** Resolves when the main server accepts no more connections. */
 export async function refusing ({ url }: Pick<ServiceUnderTest, 'url'>): Promise<void> {
   await until(() => ask(`${url}/nothing`).then(() => false, () => true))
 }
 
-/** A gauge of the service as a scrape says it, of the pools that of the primary. */
+/** Returns a gauge from /metrics. Gauges of pools are those of the primary. */
 export async function gauge (
   { adminUrl }: Pick<ServiceUnderTest, 'adminUrl'>,
   name: string
@@ -191,7 +184,7 @@ export async function gauge (
   )
 }
 
-/** An HS256 token that expires in an hour; a claim that is undefined is left out. */
+/** Creates an HS256 token that expires in an hour. Undefined claims are left out. */
 export function token (claims: Readonly<Record<string, unknown>>, secret = SECRET): string {
   return signToken({ exp: Math.floor(Date.now() / 1000) + 3600, ...claims }, secret)
 }

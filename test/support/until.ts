@@ -1,14 +1,17 @@
-/** Waiting for what has no event. In charge of asking again; refuses to wait for a fixed time. */
+/**
+ * Polls a condition that has no event.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * Resolves with the first answer of `ask` that is not undefined, null or false. Never gives up: the
- * test's own timeout does.
+ * Resolves with the first result of `check` that is not undefined, null or false. It has no
+ * timeout; the test has one.
  */
-export async function until<T> (ask: () => Promise<T> | T): Promise<NonNullable<T>> {
+export async function until<T> (check: () => Promise<T> | T): Promise<NonNullable<T>> {
   for (;;) {
-    const answer = await ask()
-    if (answer !== undefined && answer !== null && answer !== false) return answer as NonNullable<T>
+    const result = await check()
+    const isDone = result !== undefined && result !== null && result !== false
+    if (isDone) return result as NonNullable<T>
     await delay(10)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The engine without HTTP: a pool on a test database and flights of plain SQL, for faults that need
- * an exact moment.
+ * Runs batches of plain SQL on a pool without HTTP, for tests that inject a fault at an exact
+ * moment.
  */
 import type { Test } from 'tap'
 import { defaultPreferences } from '../../../schemas/prefer.ts'
@@ -14,16 +14,13 @@ import { sessionStatement } from '../../../src/sql/session.ts'
 
 export interface Engine {
   readonly pool: ConnectionPool
-  /** Why connections could not be opened, so far. */
+  /** The errors of opening connections so far. */
   readonly openFailures: readonly unknown[]
-  /**
-   * Flies statements that answer one column each, as oneflight_user; a deadline of 5 s unless said
-   * otherwise.
-   */
+  /** Runs statements with one column each as oneflight_user. The deadline is 5 s by default. */
   run(texts: readonly string[], deadlineMs?: number): Promise<BatchOutcome>
 }
 
-/** A pool of one connection unless said otherwise; it is closed at the end of `t`. */
+/** Creates a pool, by default with one connection. The end of `t` closes it. */
 export function useEngine (t: Test, url: string, options: Partial<PoolOptions> = {}): Engine {
   const openFailures: unknown[] = []
   const pool = createPool({
@@ -43,16 +40,19 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
   }
 }
 
-/** The same batch with another piece in the text of its session statement. */
+/** Returns the batch with `from` replaced by `to` in its session statement. */
 export function alterSession (batch: CompiledBatch, from: string, to: string): CompiledBatch {
   const change = (session: Statement): Statement => {
-    if (!session.text.includes(from)) throw new Error(`no "${from}" in the session scope`)
+    if (!session.text.includes(from)) throw new Error(`no "${from}" in the session statement`)
     return { ...session, text: session.text.replace(from, to) }
   }
   return { ...batch, session: connection => change(batch.session(connection)) }
 }
 
-/** A batch of statements without parameters, in a session that asks for the transaction's id. */
+/**
+ * Creates a batch of statements without parameters. Its session statement asks for the transaction
+ * id.
+ */
 export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_000): CompiledBatch {
   return {
     role: 'oneflight_user',

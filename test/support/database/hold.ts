@@ -1,18 +1,18 @@
 /**
- * A row that is held, so that batches which want it wait for as long as a test needs.
+ * Locks a row, so batches that need it wait until the test releases it.
  */
 import type { Database } from './database.ts'
 import { until } from '../until.ts'
 
 export interface HeldRow {
-  /** How many of the database's sessions wait for a lock. */
+  /** The number of sessions of the database that wait for a lock. */
   count(): Promise<number>
-  /** Resolves when it is so many. */
+  /** Resolves when this number of sessions waits. */
   awaited(batches?: number): Promise<unknown>
   free(): Promise<void>
 }
 
-/** Locks what `query` finds, until it is freed. */
+/** Locks the rows of `query` until `free` is called. */
 export async function holdRow (
   { sql }: Pick<Database, 'sql'>,
   query = 'select from slots where id = 0'

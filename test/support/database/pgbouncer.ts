@@ -1,9 +1,6 @@
 /**
- * PgBouncer in transaction mode in front of a test database, where it is installed: on PATH or in
+ * Runs PgBouncer in transaction mode in front of a test database, if it is installed on PATH or in
  * /usr/sbin.
- *
- * In charge of: finding, starting, killing and ending it.
- * Refuses to: install it, or to hide that it is not there.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,26 +13,26 @@ import { freePort } from '../../../src/dev/port.ts'
 import { findProgram } from '../process/programs.ts'
 import { until } from '../until.ts'
 
-/** Where the program is; undefined when it is not installed. */
+/** The path of the program; undefined if it is not installed. */
 export const program = findProgram('pgbouncer')
 
 export interface Pooler {
   /** `url` with its host and port replaced by PgBouncer's. */
   through(url: string): string
-  /** PgBouncer's own console: `show pools` and the like. */
+  /** Runs SHOW on PgBouncer's console, for example `show pools`. */
   show(command: string): Promise<ReadonlyArray<Record<string, unknown>>>
-  /** Ends it by SIGKILL and starts it again. */
+  /** Kills PgBouncer with SIGKILL and starts it again. */
   kill(): Promise<void>
 }
 
 export interface PoolerOptions {
-  /** Connections to the server. */
+  /** Maximum number of connections to the server. */
   readonly size: number
-  /** Further settings, as in pgbouncer.ini. */
+  /** More settings, as in pgbouncer.ini. */
   readonly settings?: Readonly<Record<string, string | number>>
 }
 
-/** Starts it in front of the server of `url`, for every database there; it ends with `t`. */
+/** Starts PgBouncer for all databases of the server of `url`. The end of `t` stops it. */
 export async function usePooler (
   t: Pick<Test, 'teardown'>,
   url: string,
@@ -46,7 +43,7 @@ export async function usePooler (
   const directory = await mkdtemp(join(await scratchDirectory(account), 'oneflight-pgbouncer-'))
   const port = await freePort()
   const file = join(directory, 'pgbouncer.ini')
-  const all = {
+  const allSettings = {
     listen_addr: '127.0.0.1',
     listen_port: port,
     unix_socket_dir: '',
@@ -56,14 +53,14 @@ export async function usePooler (
     pool_mode: 'transaction',
     default_pool_size: size,
     max_client_conn: 200,
-    // Nothing is to wait for the next round of a timer.
+    // Retries logins at once instead of after a timer.
     server_login_retry: 0,
     ...settings
   }
   await writeFile(
     file,
     `[databases]\n* = host=${hostname} port=${serverPort}\n[pgbouncer]\n${
-      Object.entries(all).map(([name, value]) => `${name} = ${value}\n`).join('')
+      Object.entries(allSettings).map(([name, value]) => `${name} = ${value}\n`).join('')
     }`
   )
   await writeFile(
@@ -82,24 +79,24 @@ export async function usePooler (
     return child
   }
   let child = await start()
-  const end = async (): Promise<void> => {
+  const stop = async (): Promise<void> => {
     const ended = once(child, 'exit')
     child.kill('SIGKILL')
     await ended
   }
   t.teardown(async () => {
-    await end()
+    await stop()
     await rm(directory, { recursive: true, force: true })
   })
   return {
     through (url) {
-      const led = new URL(url)
-      led.host = `127.0.0.1:${port}`
-      return led.href
+      const target = new URL(url)
+      target.host = `127.0.0.1:${port}`
+      return target.href
     },
     show: command => console(sql => sql.unsafe(`show ${command}`).simple()),
     async kill () {
-      await end()
+      await stop()
       child = await start()
     }
   }

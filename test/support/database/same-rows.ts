@@ -1,20 +1,18 @@
 /**
- * Filters beside SQL conditions of the same meaning, on one table that has nearly every kind of
- * column.
- *
- * In charge of: the table, and that a filter meets the same rows as its condition, in a select, an
- * update and a delete. Refuses to: change the table; what is deleted comes back by a trigger.
+ * Compares filters with SQL conditions of the same meaning, on a table with nearly every kind of
+ * column. Each filter must match the same rows as its condition in a select, an update and a
+ * delete.
  */
 import type { Test } from 'tap'
 import type { ServiceUnderTest } from '../service.ts'
 
 /**
- * `filter` is JSON text where JavaScript would lose digits. It meets some of the rows but not all,
- * or `why` says why not.
+ * `filter` is JSON text if JavaScript would lose digits. It must match some rows but not all,
+ * unless `why` explains why not.
  */
 export type FilterRow = readonly [filter: object | string, condition: string, why?: string]
 
-/** `things` and its copy `doomed`, whose rows come back when they are deleted. */
+/** The table `things` and its copy `doomed`, where a trigger inserts deleted rows again. */
 export const thingsSchema = `
   create type mood as enum ('sad', 'ok', 'happy');
   create domain positive as int check (value > 0);
@@ -74,33 +72,33 @@ export const thingsSchema = `
   grant all on things, doomed to oneflight_user;
 `
 
-/** Each filter as `where` of a select, an update and a delete, against its condition. */
+/** Checks each filter in a select, an update and a delete against its condition. */
 export async function sameRows (
   t: Test,
   service: ServiceUnderTest,
   rows: readonly FilterRow[]
 ): Promise<void> {
-  const everything = await meeting(service, 'true')
+  const allIds = await matchingIds(service, 'true')
   for (const [filter, condition, why] of rows) {
     const where = typeof filter === 'string' ? filter : JSON.stringify(filter)
-    const want = await meeting(service, condition)
+    const expected = await matchingIds(service, condition)
     const { body, text } = await service.post(
       `[{"id":"s","op":"select","table":"things","where":${where}},
       {"id":"u","op":"update","table":"things","set":{"mark":1},"where":${where}},
         {"id":"d","op":"delete","table":"doomed","where":${where}}]`
     )
-    const got = body.error === null ? ['s', 'u', 'd'].map(id => ids(body.data[id])) : text
-    t.strictSame(got, [want, want, want], encodeURI(`${where} ${why ?? ''}`))
+    const actual = body.error === null ? ['s', 'u', 'd'].map(id => ids(body.data[id])) : text
+    t.strictSame(actual, [expected, expected, expected], encodeURI(`${where} ${why ?? ''}`))
     if (why === undefined) {
       t.ok(
-        want.length > 0 && want.length < everything.length,
-        encodeURI(`${condition} meets some rows but not all`)
+        expected.length > 0 && expected.length < allIds.length,
+        encodeURI(`${condition} matches some rows but not all`)
       )
     }
   }
 }
 
-async function meeting (service: ServiceUnderTest, condition: string): Promise<number[]> {
+async function matchingIds (service: ServiceUnderTest, condition: string): Promise<number[]> {
   return ids(
     await service.database.sql.unsafe<Array<{ id: number }>>(
       `select id from things where ${condition}`
@@ -108,7 +106,7 @@ async function meeting (service: ServiceUnderTest, condition: string): Promise<n
   )
 }
 
-/** Ids of rows, ascending. */
+/** Returns the ids of rows in ascending order. */
 export function ids (rows: ReadonlyArray<{ readonly id: number }>): number[] {
   return rows.map(({ id }) => id).sort((a, b) => a - b)
 }

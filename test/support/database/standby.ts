@@ -1,9 +1,7 @@
 /**
- * A primary and a hot standby that follows it, from the embedded binaries, which have no
- * pg_basebackup: the standby begins with a cold copy.
- *
- * In charge of: making the two, losing the primary, promoting the standby, and letting the old
- * primary come back as a standby. Refuses to: decide when; tests do.
+ * Runs a primary and a hot standby. The embedded binaries have no pg_basebackup, so the standby
+ * starts from a cold copy. Tests decide when the primary is lost, the standby promoted and the old
+ * primary restarted as a standby.
  */
 import { randomUUID } from 'node:crypto'
 import { chmod, cp, glob, rm, writeFile } from 'node:fs/promises'
@@ -23,7 +21,7 @@ import { until } from '../until.ts'
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
 
-/** Why tests with a pair cannot be run here; false: they can. */
+/** Why these tests cannot run here, or false. */
 export const skip = major === undefined || !availableMajors().includes(major)
   ? 'no embedded PostgreSQL for this platform'
   : false
@@ -32,23 +30,23 @@ export interface Pair {
   readonly primary: Postgres
   readonly standby: Postgres
   /**
-   * Ends the primary: by a fast shutdown, or its postmaster by SIGKILL; resolves when all of its
-   * processes are gone.
+   * Stops the primary by a fast shutdown, or kills its postmaster with SIGKILL. Resolves when all
+   * its processes have exited.
    */
   losePrimary(how: 'stop' | 'kill'): Promise<void>
-  /** Ends the standby; the primary does not wait for it any more. */
+  /** Stops the standby. The primary no longer waits for it. */
   loseStandby(): Promise<void>
-  /** Makes the standby the primary; resolves when it takes writes. */
+  /** Promotes the standby. Resolves when it accepts writes. */
   promote(): Promise<void>
-  /** Starts what was the primary as a standby of the other one. */
+  /** Starts the old primary as a standby of the new one. */
   comeBack(): Promise<Postgres>
 }
 
 type Settings = Readonly<Record<string, string | number>>
 
 /**
- * A pair of servers that `useService` makes its databases on; which of them that is can be changed
- * by TEST_DATABASE_URL.
+ * Starts a pair of servers for `useService`. TEST_DATABASE_URL determines which of them gets new
+ * databases; initially the primary.
  */
 export async function useServers (
   t: Pick<Test, 'teardown'>,
@@ -63,18 +61,18 @@ export async function useServers (
   return servers
 }
 
-/** Name of the standby in synchronous_standby_names. */
+/** The name of the standby in synchronous_standby_names. */
 const NAME = 'follower'
 
 /**
- * Starts both; they end with `t`. COMMIT is answered when the standby has it on its disk, so that
- * no failover loses what was acknowledged. `settings` are those of the standby.
+ * Starts both. The end of `t` stops them. COMMIT waits until the standby has written it to disk, so
+ * no failover loses an acknowledged batch. `settings` apply to the standby.
  */
 export async function usePair (
   t: Pick<Test, 'teardown'>,
   { major, settings = {} }: { readonly major: number, readonly settings?: Settings }
 ): Promise<Pair> {
-  const [first, second] = [await place(), await place()]
+  const [first, second] = [await createDataDirectory(), await createDataDirectory()]
   const servers = new Set<Postgres>()
   const start = async (dataDir: string, settings: Settings, port?: number): Promise<Postgres> => {
     const server = await startPostgres({
@@ -94,8 +92,8 @@ export async function usePair (
   await seed.stop()
   await copy(first, second)
   const primary = await start(first, {})
-  const standby = await start(second, { ...following(primary), ...settings })
-  // From now on: before there is a standby, no COMMIT would be answered.
+  const standby = await start(second, { ...standbySettings(primary), ...settings })
+  // Set only now. Without a standby COMMIT would wait forever.
   await execute(
     primary,
     `alter system set synchronous_standby_names = '${NAME}'`,
@@ -131,17 +129,17 @@ export async function usePair (
     },
     async comeBack () {
       await writeFile(join(first, 'standby.signal'), '')
-      // It would wait for itself should it be promoted.
+      // This server would wait for itself if it were promoted.
       await rm(join(first, 'postgresql.auto.conf'))
       await writeFile(join(first, 'postgresql.auto.conf'), '')
       await give(join(first, 'standby.signal'), serverAccount())
       await give(join(first, 'postgresql.auto.conf'), serverAccount())
-      return await start(first, following(standby), primary.port)
+      return await start(first, standbySettings(standby), primary.port)
     }
   }
 }
 
-/** A standby must have room for as many connections as its primary. */
+/** A standby needs at least as many connections as its primary. */
 const common: Settings = {
   max_connections: 60,
   max_wal_senders: 4,
@@ -152,7 +150,7 @@ const common: Settings = {
   hot_standby: 'on'
 }
 
-function following ({ port }: Postgres): Settings {
+function standbySettings ({ port }: Postgres): Settings {
   return {
     primary_conninfo: `host=127.0.0.1 port=${port} user=postgres application_name=${NAME}`,
     recovery_target_timeline: 'latest',
@@ -160,18 +158,18 @@ function following ({ port }: Postgres): Settings {
   }
 }
 
-function place (): Promise<string> {
+function createDataDirectory (): Promise<string> {
   return reachableDataDirectory(join(tmpdir(), `oneflight-pair-${randomUUID()}`))
 }
 
-/** Of a server that was shut down. */
+/** Copies the data of a stopped server. */
 async function copy (from: string, to: string): Promise<void> {
   await cp(from, to, { recursive: true, filter: async path => !path.endsWith('postmaster.pid') })
   await writeFile(join(to, 'standby.signal'), '')
-  await own(to)
+  await giveToServer(to)
 }
 
-async function own (directory: string): Promise<void> {
+async function giveToServer (directory: string): Promise<void> {
   await chmod(directory, 0o700)
   await give(directory, serverAccount())
   for await (const path of glob('**/*', { cwd: directory })) {
@@ -179,7 +177,7 @@ async function own (directory: string): Promise<void> {
   }
 }
 
-/** Runs statements one by one as superuser; the rows of the last one. */
+/** Runs statements in order as superuser. Returns the rows of the last one. */
 export async function execute (
   { url }: Pick<Postgres, 'url'>,
   ...texts: readonly string[]

@@ -1,8 +1,8 @@
 /**
- * Triggers that several suites set: parts of a schema.
+ * Parts of schemas with triggers that several tests use.
  */
 
-/** An insert into `trap` runs its commands. */
+/** An insert into `trap` runs the commands of the row. */
 export const trapSchema = `
   create table trap (commands text[]);
   create function trap() returns trigger language plpgsql as $$
@@ -14,8 +14,8 @@ export const trapSchema = `
   create trigger trap after insert on trap for each row execute function trap();`
 
 /**
- * `moody()` fails as a serialization failure does as often as the row of `moody` says; `tries`
- * counts. The trigger is the suite's to create.
+ * `moody()` raises a serialization failure as often as the row says; the sequence `tries` counts
+ * the calls. The test creates the trigger.
  */
 export const moodySchema = `
   create sequence tries;

@@ -1,10 +1,7 @@
 /**
- * Runs the shell blocks of the documentation as somebody who pastes them into one terminal, against
- * a real service.
- *
- * In charge of: the shop as `npm run dev` leaves it, the folder and the variables of the terminal,
- * and what of an output may differ from run to run. Refuses to: know any page. What is printed is
- * compared to the last digit, but for what `settle` names.
+ * Runs the shell blocks of the documentation like a user who pastes them into one terminal, against
+ * a real service with the sample shop. Output is compared exactly, except for the parts that
+ * `settle` replaces.
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -15,11 +12,11 @@ import { readPage, root } from './pages.ts'
 import { token, type ServiceUnderTest, type UseServiceOptions } from '../service.ts'
 import { asCustomer, CUSTOMER, useShopService } from '../database/shop.ts'
 
-/** Longest run of one block. */
-const PATIENCE_MS = 60_000
+/** Timeout of one block. */
+const TIMEOUT_MS = 60_000
 
 export interface Terminal {
-  /** Runs a block; what it exports is there for the next one. */
+  /** Runs a block. Variables that it exports are available to the next one. */
   run(text: string): Promise<Output>
 }
 
@@ -31,8 +28,8 @@ export interface Output {
 }
 
 /**
- * The service on the sample shop, with the table of keys, and with the order that `npm run dev`
- * places.
+ * Starts the service with the sample shop, the table of idempotency keys and the order placed by
+ * `npm run dev`.
  */
 export async function useShop (
   t: Test,
@@ -47,17 +44,17 @@ export async function useShop (
   const { status } = await service.post(first?.text.replace(/^[^[]*/, ''), {
     headers: asCustomer()
   })
-  if (status !== 200) throw new Error(`the first order of the shop was answered ${status}`)
+  if (status !== 200) throw new Error(`the first order of the shop failed with status ${status}`)
   return service
 }
 
 /**
- * A terminal in which the service of `useShop` is the one that `npm run dev` started, and the line
- * `export TOKEN=…` was pasted.
+ * Opens a terminal that uses the service of `useShop` instead of `npm run dev`, with TOKEN
+ * exported.
  */
 export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
   const ports = [['4000', service.url], ['9568', service.adminUrl]] as const
-  const here = (text: string): string =>
+  const replaceAddresses = (text: string): string =>
     ports.reduce(
       (text, [port, url]) =>
         text.replaceAll(
@@ -66,15 +63,17 @@ export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
         ),
       text
     )
-  // The command line goes to port 4000 unless it is told.
+  // The command line uses port 4000 by default.
   const { run } = openShell(t, { TOKEN: token(CUSTOMER), ONEFLIGHT_URL: service.url })
-  return { run: text => run(here(text).replaceAll(/\bnpx oneflight\b/g, 'node src/cli.ts')) }
+  const replaceProgram = (text: string): string =>
+    text.replaceAll(/\bnpx oneflight\b/g, 'node src/cli.ts')
+  return { run: text => run(replaceProgram(replaceAddresses(text))) }
 }
 
 /**
- * A terminal in a folder that has everything of the project by links, so that what a block writes
- * beside it does not stay. Blocks are run by `sh -eu`, one after the other; the exported variables
- * of one are those of the next.
+ * Opens a terminal in a folder of links to the files of the project, so files that a block writes
+ * do not remain in the project. `sh -eu` runs the blocks in order. Exported variables carry over to
+ * the next block.
  */
 export function openShell (t: Test, variables: Readonly<Record<string, string>>): Terminal {
   const folder = t.testdir({})
@@ -92,7 +91,7 @@ export function openShell (t: Test, variables: Readonly<Record<string, string>>)
         const options = {
           cwd: folder,
           env: { PATH: path, HOME: home, PWD: folder, ...variables },
-          timeout: PATIENCE_MS,
+          timeout: TIMEOUT_MS,
           maxBuffer: 2 ** 26
         }
         execFile('sh', ['-euc', script], options, (error, stdout, stderr) =>
@@ -102,8 +101,8 @@ export function openShell (t: Test, variables: Readonly<Record<string, string>>)
 }
 
 /**
- * A text as it is compared: `\r\n` is `\n`, moments in time are `<time>` and UUIDs `<uuid>`.
- * Everything else, the ids of rows and the digits of numbers too, has to be as printed.
+ * Normalizes a text for comparison: `\r\n` becomes `\n`, timestamps become `<time>` and UUIDs
+ * `<uuid>`. Everything else must match exactly, also ids of rows and digits of numbers.
  */
 export function settle (text: string): string {
   return text.replaceAll('\r\n', '\n').trim()
@@ -111,7 +110,7 @@ export function settle (text: string): string {
     .replaceAll(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, '<uuid>')
 }
 
-/** The same of JSON, whose white space does not count. */
+/** The same for JSON, without its white space. */
 export function settleJson (text: string): string {
   return settle(compact(text))
 }

@@ -1,18 +1,18 @@
 /**
- * The fenced blocks of a page of the documentation, for the tests that run them.
+ * Reads the fenced blocks of a documentation page, for the tests that run them.
  */
 
 export interface CodeBlock {
-  /** The word behind the fence: `json`, `sql`, … */
+  /** The word after the fence: `json`, `sql`, … */
   readonly language: string
   readonly text: string
   /** The last heading above the block. */
   readonly heading: string
-  /** The last line of text between the block before and this one, or '' when there is none. */
+  /** The last line of text between the previous block and this one, or ''. */
   readonly lead: string
 }
 
-/** All fenced blocks of `markdown`, in their order. */
+/** Returns all fenced blocks in order. */
 export function codeBlocks (markdown: string): readonly CodeBlock[] {
   let heading = ''
   return markdown.split(/^```$/m).flatMap(part => {
@@ -24,10 +24,7 @@ export function codeBlocks (markdown: string): readonly CodeBlock[] {
   })
 }
 
-/**
- * JSON text without its white space: equal texts are equal to the last digit and in the order of
- * their keys.
- */
+/** Removes the white space of JSON. Digits and the order of keys stay. */
 export function compact (json: string): string {
   return json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1')
 }

@@ -1,9 +1,6 @@
 /**
- * The pages of the documentation as text: which there are, their fenced blocks with what a page
- * says of how they are checked, their links and anchors.
- *
- * In charge of: reading Markdown as far as the tests of the documentation need it.
- * Refuses to: run anything, or judge a page; that is for the tests.
+ * Reads the pages of the documentation: the list of pages, their fenced blocks with the comment
+ * that says how each is checked, their links and anchors.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -11,13 +8,13 @@ import { join, resolve } from 'node:path'
 /** The root of the project. */
 export const root = resolve(import.meta.dirname, '../../..')
 
-/** Folders that hold no page of the project. */
-const FOREIGN = new Set(['node_modules', 'coverage', 'dist'])
+/** Folders without pages of the project. */
+const EXCLUDED = new Set(['node_modules', 'coverage', 'dist'])
 
-/** All Markdown files of the project, by their paths from its root. */
+/** Returns the paths of all Markdown files, relative to the root of the project. */
 export function listPages (folder = ''): readonly string[] {
   return readdirSync(join(root, folder), { withFileTypes: true }).flatMap(entry => {
-    if (entry.name.startsWith('.') || FOREIGN.has(entry.name)) return []
+    if (entry.name.startsWith('.') || EXCLUDED.has(entry.name)) return []
     const path = join(folder, entry.name)
     if (entry.isDirectory()) return listPages(path)
     return entry.name.endsWith('.md') ? [path] : []
@@ -35,12 +32,12 @@ export const languagePages: readonly string[] = [
   'docs/reference/preferences.md'
 ]
 
-/** The language reference as one text. */
+/** Returns the language reference as one text. */
 export function readLanguage (): string {
   return languagePages.map(readPage).join('\n')
 }
 
-/** How a block is checked, as the comment directly above it says. */
+/** How a block is checked, from the comment directly above it. */
 export type Check =
   | { readonly kind: 'run', readonly where: string }
   | { readonly kind: 'run by', readonly file: string }
@@ -48,17 +45,17 @@ export type Check =
   | { readonly kind: 'answer' }
 
 export interface Block {
-  /** The word behind the fence, or '' without one. */
+  /** The word after the fence, or ''. */
   readonly language: string
   readonly text: string
-  /** Number of the line of its fence, from 1. */
+  /** The line number of its fence, from 1. */
   readonly line: number
   readonly check: Check | undefined
 }
 
 const FENCE = /^(\s*)(`{3,}|~{3,})\s*([\w-]*)/
 
-/** All fenced blocks of a page in their order, also indented ones. */
+/** Returns all fenced blocks of a page in order, including indented ones. */
 export function readBlocks (page: string): readonly Block[] {
   const lines = page.split('\n')
   const blocks: Block[] = []
@@ -92,7 +89,7 @@ function readCheck (line: string): Check | undefined {
   }
 }
 
-/** A page without its blocks, comments and code spans: what is left has the links and headings. */
+/** Removes blocks and comments from a page. Links and headings remain. */
 function proseOf (page: string): string {
   const kept: string[] = []
   let open: string | undefined
@@ -105,7 +102,7 @@ function proseOf (page: string): string {
   return kept.join('\n').replaceAll(/<!--[\s\S]*?-->/g, '')
 }
 
-/** Where the links and images of a page lead, as written. */
+/** Returns the targets of all links and images of a page, as written. */
 export function linksOf (page: string): readonly string[] {
   const prose = proseOf(page).replaceAll(/`[^`\n]*`/g, '`')
   return [
@@ -121,9 +118,7 @@ export function linksOf (page: string): readonly string[] {
   ]
 }
 
-/**
- * The anchors of a page, as GitHub makes them of its headings, and those that are written as HTML.
- */
+/** Returns the anchors of a page: those that GitHub derives from headings, and those in HTML. */
 export function anchorsOf (page: string): ReadonlySet<string> {
   const prose = proseOf(page)
   const anchors = new Set(
@@ -131,10 +126,8 @@ export function anchorsOf (page: string): ReadonlySet<string> {
   )
   const seen = new Map<string, number>()
   for (const [, heading = ''] of prose.matchAll(/^#{1,6}\s+(.*?)\s*#*$/gm)) {
-    const slug = heading.replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replaceAll(
-      /[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu,
-      ''
-    ).replaceAll(' ', '-')
+    const title = heading.replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
+    const slug = title.replaceAll(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '').replaceAll(' ', '-')
     const count = seen.get(slug) ?? 0
     seen.set(slug, count + 1)
     anchors.add(count === 0 ? slug : `${slug}-${count}`)

@@ -1,15 +1,14 @@
 /**
- * Random batches over three small tables, for tests that hold the service against a model or send
- * it what is nearly right.
+ * Generates random batches over three small tables, for tests that compare the service with a model
+ * or send it almost valid requests.
  *
- * In charge of: the tables, and batches that the grammar allows and that succeed more often than
- * not. References are drawn as places to be filled in, and become strings when the operations
- * before them are known, so that they name rows and columns that mostly exist. Refuses to: know
- * what a batch should answer.
+ * Batches follow the grammar and succeed more often than not. References are generated as
+ * placeholders and become strings when the preceding operations are known, so most of them name
+ * existing rows and columns.
  */
 import fc, { type Arbitrary } from 'fast-check'
 
-/** Source text access of JSON.parse (ECMA-262 2026), which TypeScript does not know yet. */
+/** Source text access of JSON.parse (ECMA-262 2026), which is missing in TypeScript's types. */
 interface SourceText {
   parse(
     text: string,
@@ -20,12 +19,12 @@ interface SourceText {
 }
 const { parse, rawJSON, isRawJSON } = JSON as unknown as SourceText
 
-/** The digits of a number that readRaw has read; undefined for anything else. */
+/** Returns the digits of a number that readRaw has parsed; undefined for other values. */
 export function digitsOf (value: unknown): string | undefined {
   return isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : undefined
 }
 
-/** JSON with every number as raw JSON, which keeps its digits when it is written again. */
+/** Parses JSON with every number as raw JSON, which keeps its digits when it is encoded again. */
 export function readRaw (text: string): unknown {
   return parse(
     text,
@@ -33,18 +32,15 @@ export function readRaw (text: string): unknown {
   )
 }
 
-/**
- * What a column holds; what fits it, is compared with it and may be referred to for it depends on
- * nothing else.
- */
+/** The kind of a column. It determines the values, the operands and the references that fit. */
 export type Kind = 'int' | 'big' | 'num' | 'float' | 'text' | 'bool' | 'day' | 'at' | 'tags' | 'doc'
 export interface Table {
   readonly columns: Readonly<Record<string, Kind>>
-  /** Columns that an insert should name. */
+  /** Columns that an insert usually needs. */
   readonly needed: readonly string[]
-  /** Columns that make a row unique. */
+  /** The columns of the primary key. */
   readonly key: readonly string[]
-  /** What `on_conflict` may name. */
+  /** Valid targets of `on_conflict`. */
   readonly targets: ReadonlyArray<
     { readonly columns: readonly string[] } | { readonly constraint: string }
   >
@@ -125,7 +121,7 @@ export const modelSchema = `
   grant all on shelves, boxes, links to oneflight_user;
 `
 
-/** Puts the tables into the state that every trial starts from. */
+/** Resets the tables to the initial state of every trial. */
 export const modelReset = `
   truncate shelves, boxes, links restart identity;
   insert into shelves (code, room, weight, price, open, doc, tags, at) values
@@ -141,20 +137,17 @@ export const modelReset = `
   insert into links values (1, 1, 1, 'one'), (2, 7, 2, null);
 `
 
-/**
- * The place of a reference. `row` of a missing row and `column` of a missing column are drawn as
- * well.
- */
-interface Place {
+/** A placeholder for a reference. Some refer to a missing row or column. */
+interface Placeholder {
   readonly back: number
   readonly row: string
   readonly pick: number
   readonly wants: Kind
   readonly instead: unknown
 }
-const place = Symbol('place')
-interface Hole {
-  readonly [place]: Place
+const placeholder = Symbol('placeholder')
+interface ReferenceNode {
+  readonly [placeholder]: Placeholder
 }
 
 const raws = (...texts: readonly string[]): Arbitrary<unknown> =>
@@ -178,7 +171,7 @@ const smallDoc: Arbitrary<unknown> = fc.oneof(
   raws('{"a":1.10}', '{"a":12345678901234567890.10,"b":[1e2]}', '1.50', '{"b":{"c":-0},"a":"1"}')
 )
 
-/** Values by kind, as JSON; some of them PostgreSQL refuses. */
+/** Values by kind, as JSON. PostgreSQL rejects some of them. */
 const literals: Readonly<Record<Kind, Arbitrary<unknown>>> = {
   int: rarely(
     fc.oneof(
@@ -253,7 +246,7 @@ const literals: Readonly<Record<Kind, Arbitrary<unknown>>> = {
   doc: smallDoc
 }
 
-/** Kinds that a reference for each kind may be taken from, so that the value surely fits. */
+/** The kinds of columns whose values always fit a column of each kind. */
 const fits: Readonly<Record<Kind, readonly Kind[]>> = {
   int: ['int'],
   big: ['int', 'big'],
@@ -267,7 +260,7 @@ const fits: Readonly<Record<Kind, readonly Kind[]>> = {
   doc: ['int', 'big', 'num', 'text', 'bool', 'day', 'tags', 'doc']
 }
 
-function hole (
+function referenceTo (
   wants: Kind,
   rows: readonly string[],
   instead: Arbitrary<unknown>
@@ -283,25 +276,29 @@ function hole (
     wants: fc.constant(wants),
     instead
   })
-    .map((drawn): Hole => ({ [place]: drawn }))
+    .map((drawn): ReferenceNode => ({ [placeholder]: drawn }))
 }
 
-const cell = ['0', '0', '0', '', '1']
-const whole = ['whole 0', 'whole']
+const cellRows = ['0', '0', '0', '', '1']
+const wholeRows = ['whole 0', 'whole']
 
-/** Columns of foreign keys, which most numbers would not fit. */
+/** Columns of foreign keys, for which most numbers are invalid. */
 const foreign = new Set(['shelf_id', 'inside', 'a'])
 const known = rarely(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 4, max: 9 }))
 
-/** A value that a column of this kind is given. */
+/** Generates a value for a column of this kind. */
 function value (kind: Kind, nullable = true, plain = literals[kind]): Arbitrary<unknown> {
   return fc.oneof(
     { arbitrary: plain, weight: 12 },
     { arbitrary: fc.constant(null), weight: nullable ? 1 : 0 },
     {
-      arbitrary: hole(
+      arbitrary: referenceTo(
         kind,
-        kind === 'tags' ? [...cell, '*'] : kind === 'doc' ? [...cell, ...whole, '*'] : cell,
+        kind === 'tags'
+          ? [...cellRows, '*']
+          : kind === 'doc'
+            ? [...cellRows, ...wholeRows, '*']
+            : cellRows,
         plain
       ),
       weight: 4
@@ -309,8 +306,8 @@ function value (kind: Kind, nullable = true, plain = literals[kind]): Arbitrary<
     ...(kind === 'doc'
       ? [{
           arbitrary: fc.record({
-            k: hole('doc', [...cell, ...whole, '*'], plain),
-            m: fc.array(hole('doc', cell, plain), { maxLength: 2 })
+            k: referenceTo('doc', [...cellRows, ...wholeRows, '*'], plain),
+            m: fc.array(referenceTo('doc', cellRows, plain), { maxLength: 2 })
           }),
           weight: 1
         }]
@@ -323,11 +320,8 @@ const entries = (table: Table): ReadonlyArray<readonly [string, Kind]> =>
 const columnsOf = (table: Table, kinds: readonly Kind[]): readonly string[] =>
   entries(table).filter(([, kind]) => kinds.includes(kind)).map(([name]) => name)
 
-/**
- * The columns of the record that an arbitrary of `of` gives, a few at a time; those of `needed`
- * mostly.
- */
-function some (
+/** Generates records with a few members of `of`, usually including those of `needed`. */
+function arbitraryMembers (
   of: Readonly<Record<string, Arbitrary<unknown>>>,
   needed: readonly string[],
   most: number
@@ -348,7 +342,7 @@ function some (
 
 function arbitraryRow (table: Table): Arbitrary<object> {
   const isId = (name: string): boolean => name === 'id'
-  return some(
+  return arbitraryMembers(
     Object.fromEntries(
       entries(table).filter(([name]) => !isId(name)).map(([name, kind]) => [
         name,
@@ -372,11 +366,11 @@ const single = (name: Arbitrary<string>, operand: Arbitrary<unknown>): Arbitrary
 function comparison (kind: Kind, table: Table): Arbitrary<object> {
   const plain = literals[kind]
   const one = fc.oneof({ arbitrary: plain, weight: 4 }, {
-    arbitrary: hole(kind, cell, plain),
+    arbitrary: referenceTo(kind, cellRows, plain),
     weight: 2
   })
   const members = fc.array(one, { minLength: 1, maxLength: 3 })
-  const list = fc.oneof(members, hole(kind, ['*'], members))
+  const list = fc.oneof(members, referenceTo(kind, ['*'], members))
   const other = fc.constantFrom(...columnsOf(table, [kind])).map($col => ({ $col }))
   return fc.oneof(
     single(
@@ -415,7 +409,7 @@ const docTests: readonly Arbitrary<object>[] = [
     fc.constant('doc'),
     single(
       fc.constantFrom('cs', 'cd'),
-      fc.oneof(smallDoc, hole('doc', [...cell, ...whole], smallDoc))
+      fc.oneof(smallDoc, referenceTo('doc', [...cellRows, ...wholeRows], smallDoc))
     )
   ),
   single(
@@ -426,7 +420,10 @@ const docTests: readonly Arbitrary<object>[] = [
     fc.constant('doc'),
     single(
       fc.constantFrom('has_key'),
-      fc.oneof(fc.constantFrom('a', 'b', '$$o0.id'), hole('text', cell, fc.constant('a')))
+      fc.oneof(
+        fc.constantFrom('a', 'b', '$$o0.id'),
+        referenceTo('text', cellRows, fc.constant('a'))
+      )
     )
   ),
   single(
@@ -440,14 +437,14 @@ const docTests: readonly Arbitrary<object>[] = [
     fc.constantFrom('doc->a', 'doc->b->c', 'doc->0', 'doc->-1'),
     single(
       fc.constantFrom(...comparing),
-      fc.oneof(literals.num, fc.constantFrom('x', true), hole('doc', cell, literals.num))
+      fc.oneof(literals.num, fc.constantFrom('x', true), referenceTo('doc', cellRows, literals.num))
     )
   ),
   single(
     fc.constantFrom('doc->>a', 'doc->b->>c', 'doc->>0'),
     single(
       fc.constantFrom(...comparing, 'like'),
-      fc.oneof(literals.text, hole('text', cell, literals.text))
+      fc.oneof(literals.text, referenceTo('text', cellRows, literals.text))
     )
   ),
   single(fc.constantFrom('doc->a', 'doc->>b'), fc.constantFrom({ is: null }, { is: 'not_null' }))
@@ -464,7 +461,7 @@ const tagTests: readonly Arbitrary<object>[] = [
   )
 ]
 
-/** Leaves by table; `not` around the tests of a column as well. */
+/** Generates conditions on one column of a table, also negated ones. */
 function leaf (table: Table): Arbitrary<object> {
   const columns = columnsOf(table, comparable)
   const plain = fc.constantFrom(...columns).chain(column => {
@@ -511,8 +508,8 @@ function arbitraryFilter (table: Table): Arbitrary<object> {
 // ------------------------------------------------------------
 
 /**
- * New values: of an update, or (`conflict`) of `on_conflict`. Keys and columns of unique
- * constraints are given plain values alone.
+ * Generates the `set` of an update, or with `conflict` of `on_conflict`. Keys and columns of unique
+ * constraints only get plain values.
  */
 function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
   const fixed = new Set(['id', 'code', 'slot', 'shelf_id', 'a', 'b', 'n', 'inside'])
@@ -521,7 +518,7 @@ function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
   ): readonly [string, Arbitrary<unknown>] => {
     const digits = literals[kind].filter(operand => digitsOf(operand) !== undefined)
     const number = fc.oneof({ arbitrary: digits, weight: 2 }, {
-      arbitrary: hole(kind, cell, digits),
+      arbitrary: referenceTo(kind, cellRows, digits),
       weight: 1
     })
     const same = fc.constantFrom(...columnsOf(table, [kind]))
@@ -540,7 +537,7 @@ function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
         ? [
             fc.oneof(
               fc.subarray(['x', '{}', null]),
-              hole('tags', [...cell, '*'], fc.constant(['y']))
+              referenceTo('tags', [...cellRows, '*'], fc.constant(['y']))
             )
               .map($append => ({ $append }))
           ]
@@ -549,11 +546,10 @@ function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
         ? [
             fc.oneof(
               fc.constantFrom<unknown>({}, { b: 'y' }, { $inc: 2 }, { a: [null] }),
-              fc.record({ r: hole('doc', [...cell, ...whole], smallDoc) })
+              fc.record({ r: referenceTo('doc', [...cellRows, ...wholeRows], smallDoc) })
             ).map($merge => ({ $merge })),
-            fc.array(fc.oneof(smallDoc, hole('doc', cell, smallDoc)), { maxLength: 2 }).map(
-              $append => ({ $append })
-            ),
+            fc.array(fc.oneof(smallDoc, referenceTo('doc', cellRows, smallDoc)), { maxLength: 2 })
+              .map($append => ({ $append })),
             fc.constantFrom('a', 'b', 'zz').map($remove => ({ $remove }))
           ]
         : [])
@@ -570,14 +566,13 @@ function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
     ]
   }
   const columns = (without: readonly string[]): Arbitrary<unknown> =>
-    some(
+    arbitraryMembers(
       Object.fromEntries(entries(table).filter(([name]) => !without.includes(name)).map(assigned)),
       [],
       3
     )
-  return (rarely(columns(['id', 'code', 'a', 'b', 'slot', 'inside']), columns(['id'])) as Arbitrary<
-    object
-  >).filter(set => Object.keys(set).length > 0)
+  const sets = rarely(columns(['id', 'code', 'a', 'b', 'slot', 'inside']), columns(['id']))
+  return (sets as Arbitrary<object>).filter(set => Object.keys(set).length > 0)
 }
 
 function arbitraryConflict (table: Table): Arbitrary<object> {
@@ -593,22 +588,23 @@ function arbitraryConflict (table: Table): Arbitrary<object> {
         set,
         where
       })),
-      fc.tuple(arbitrarySet(table, true), fc.constantFrom(...columnsOf(table, ['int']))).map((
-        [set, column]
-      ) => ({ do: 'update', set, where: { [column]: { isdistinct: { $excluded: column } } } }))
+      fc.tuple(arbitrarySet(table, true), fc.constantFrom(...columnsOf(table, ['int'])))
+        .map(([set, column]) => {
+          const where = { [column]: { isdistinct: { $excluded: column } } }
+          return { do: 'update', set, where }
+        })
     )
   ).map(([target, action]) => ({ ...target, ...action }))
 }
 
-/** Columns to answer, some under other names. */
+/** Generates columns to return, some with another name. */
 function arbitraryColumns (table: Table): Arbitrary<readonly unknown[]> {
   const names = Object.keys(table.columns)
   const extra = 'doc' in table.columns
     ? [{ column: 'doc->a', as: 'inner' }, { column: 'doc->>b', as: 'word' }, 'doc->b->c']
     : [{ column: 'n', as: 'again' }]
-  return fc.tuple(fc.subarray(names, { minLength: 1 }), fc.subarray(extra)).map((
-    [names, extra]
-  ) => [...names, ...extra])
+  return fc.tuple(fc.subarray(names, { minLength: 1 }), fc.subarray(extra))
+    .map(([names, extra]) => [...names, ...extra])
 }
 
 const optional = (arbitrary: Arbitrary<unknown>, weight = 1, of = 4): Arbitrary<unknown> =>
@@ -638,7 +634,7 @@ function arbitraryOrder (names: readonly string[]): Arbitrary<readonly object[]>
     .map(([names, directions]) => names.map((name, i) => ({ [name]: directions[i] })))
 }
 
-/** Rows, with an order that is total when it matters. */
+/** Generates selects of rows, with a total order if the order matters. */
 function plainSelect (table: Table): Arbitrary<object> {
   const total = fc.tuple(arbitraryOrder(columnsOf(table, comparable)), direction)
     .map(([order, last]) => [
@@ -674,9 +670,8 @@ function aggregates (table: Table): Arbitrary<object> {
   const ranged = columnsOf(table, ['int', 'big', 'num', 'float', 'text', 'day', 'at'])
   const one = fc.oneof(
     fc.constant({ fn: 'count' }),
-    fc.tuple(fc.constantFrom('sum', 'avg', 'count'), fc.constantFrom(...summed)).map((
-      [fn, column]
-    ) => ({ fn, column, as: `${fn}_${column}` })),
+    fc.tuple(fc.constantFrom('sum', 'avg', 'count'), fc.constantFrom(...summed))
+      .map(([fn, column]) => ({ fn, column, as: `${fn}_${column}` })),
     fc.tuple(fc.constantFrom('min', 'max'), fc.constantFrom(...ranged)).map(([fn, column]) => ({
       fn,
       column,
@@ -708,10 +703,10 @@ function aggregates (table: Table): Arbitrary<object> {
 
 function operationOn (name: string, table: Table): Arbitrary<object> {
   const base = { table: fc.constantFrom(name, name, `public.${name}`), expect: expectation }
-  const met = fc.oneof({ arbitrary: arbitraryFilter(table).map(where => ({ where })), weight: 9 }, {
-    arbitrary: fc.constant({ all: true }),
-    weight: 1
-  })
+  const filtered = fc.oneof(
+    { arbitrary: arbitraryFilter(table).map(where => ({ where })), weight: 9 },
+    { arbitrary: fc.constant({ all: true }), weight: 1 }
+  )
   const values = fc.oneof({
     arbitrary: fc.array(arbitraryRow(table), { minLength: 1, maxLength: 1 }),
     weight: 2
@@ -730,11 +725,11 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
       set: arbitrarySet(table, false),
       returning: returning(table)
     }),
-    met
+    filtered
   )
   const remove = fc.tuple(
     fc.record({ ...base, op: fc.constant('delete'), returning: returning(table) }),
-    met
+    filtered
   )
   const select = fc.tuple(
     fc.record({ ...base, op: fc.constant('select') }),
@@ -743,15 +738,15 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
       weight: 1
     })
   )
-  const together = (parts: Arbitrary<readonly [object, object]>): Arbitrary<object> =>
+  const merge = (parts: Arbitrary<readonly [object, object]>): Arbitrary<object> =>
     parts.map(([a, b]) => ({ ...a, ...b }))
-  return fc.oneof({ arbitrary: insert, weight: 4 }, { arbitrary: together(select), weight: 4 }, {
-    arbitrary: together(update),
+  return fc.oneof({ arbitrary: insert, weight: 4 }, { arbitrary: merge(select), weight: 4 }, {
+    arbitrary: merge(update),
     weight: 3
-  }, { arbitrary: together(remove), weight: 1 })
+  }, { arbitrary: merge(remove), weight: 1 })
 }
 
-/** Batches of 1 to 8 operations with their preferences. */
+/** Generates batches of 1 to 8 operations with their preferences. */
 export const arbitraryTrial: Arbitrary<Trial> = fc.record({
   drawn: fc.array(
     fc.oneof(...Object.entries(modelTables).map(([name, table]) => operationOn(name, table))),
@@ -764,34 +759,34 @@ export const arbitraryTrial: Arbitrary<Trial> = fc.record({
     access: optional(fc.constantFrom('read-only', 'read-write'), 1, 20)
   }) as Arbitrary<Record<string, string | undefined>>
 }).map(({ drawn, prefer }) => ({
-  operations: settle(drawn),
+  operations: finish(drawn),
   prefer: compact(prefer) as Record<string, string>
 }))
 
 const compact = (members: object): object =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
-/** The columns that an operation answers, and how many rows at least, when all goes well. */
+/** The columns that an operation returns, and its minimum number of rows if it succeeds. */
 interface Output {
   readonly columns: Readonly<Record<string, Kind>>
-  readonly surely: number
+  readonly minRows: number
 }
 
-/** Gives operations their ids, and fills in the places of references. */
-function settle (drawn: readonly object[]): readonly Operation[] {
+/** Assigns ids to operations and replaces the placeholders of references. */
+function finish (drawn: readonly object[]): readonly Operation[] {
   const outputs: Output[] = []
   return drawn.map((one, index) => {
     const operation = repair(
-      { id: `o${index}`, ...fillHoles(compact(one), index, outputs) as object } as Operation
+      { id: `o${index}`, ...fillReferences(compact(one), index, outputs) as object } as Operation
     )
-    outputs.push({ columns: outputOf(operation), surely: rowsOf(operation) })
+    outputs.push({ columns: outputOf(operation), minRows: rowsOf(operation) })
     return operation
   })
 }
 
 /**
- * `on_conflict` without `set` is refused for rows that name different columns, and `set` has to
- * name one.
+ * Removes an `on_conflict` without `set` that would be rejected: for rows with different columns or
+ * without columns.
  */
 function repair (operation: Operation): Operation {
   const conflict = operation['on_conflict'] as { do: string, set?: object } | undefined
@@ -805,27 +800,27 @@ function repair (operation: Operation): Operation {
   return { ...operation, on_conflict: { ...conflict, do: 'nothing' } }
 }
 
-function fillHoles (node: unknown, index: number, outputs: readonly Output[]): unknown {
+function fillReferences (node: unknown, index: number, outputs: readonly Output[]): unknown {
   if (typeof node !== 'object' || node === null || isRawJSON(node)) return node
-  if (place in node) return reference((node as Hole)[place], index, outputs)
-  if (Array.isArray(node)) return node.map(one => fillHoles(one, index, outputs))
+  if (placeholder in node) return reference((node as ReferenceNode)[placeholder], index, outputs)
+  if (Array.isArray(node)) return node.map(one => fillReferences(one, index, outputs))
   return Object.fromEntries(
-    Object.entries(node).map(([key, value]) => [key, fillHoles(value, index, outputs)])
+    Object.entries(node).map(([key, value]) => [key, fillReferences(value, index, outputs)])
   )
 }
 
-/** The text of a reference; what stands `instead` of it where there is nothing to refer to. */
+/** Returns the text of a reference, or `instead` if there is nothing to refer to. */
 function reference (
-  { back, row, pick, wants, instead }: Place,
+  { back, row, pick, wants, instead }: Placeholder,
   index: number,
   outputs: readonly Output[]
 ): unknown {
   const source = index - 1 - back % Math.max(index, 1)
   const output = outputs[source]
-  if (output === undefined) return fillHoles(instead, index, outputs)
-  // Now and then what may well be missing, but not so often that most batches fail.
-  if (row !== '*' && (row === '1' ? 2 : 1) > output.surely && pick % 12 > 0) {
-    return fillHoles(instead, index, outputs)
+  if (output === undefined) return fillReferences(instead, index, outputs)
+  // Occasionally refers to a missing row, but not so often that most batches fail.
+  if (row !== '*' && (row === '1' ? 2 : 1) > output.minRows && pick % 12 > 0) {
+    return fillReferences(instead, index, outputs)
   }
   if (row.startsWith('whole')) return `$o${source}${row === 'whole' ? '' : '.0'}`
   if (pick === 150) return `$o${source}.${row === '' ? '' : `${row}.`}nope`
@@ -833,7 +828,7 @@ function reference (
   const names = Object.keys(output.columns).filter(name =>
     wanted.includes(output.columns[name] as Kind)
   )
-  if (names.length === 0) return fillHoles(instead, index, outputs)
+  if (names.length === 0) return fillReferences(instead, index, outputs)
   return `$o${source}.${row === '' ? '' : `${row}.`}${String(names[pick % names.length])}`
 }
 
@@ -846,7 +841,7 @@ function rowsOf (
     : Math.min(2 - Number(offset), Number(limit ?? 2))
 }
 
-/** Which columns of which kind an operation answers. */
+/** Returns the columns that an operation returns, with their kinds. */
 function outputOf ({ table, columns, returning }: Operation): Readonly<Record<string, Kind>> {
   const all = (modelTables[table.replace('public.', '')] as Table).columns
   const named = (columns ?? returning) as

@@ -1,12 +1,12 @@
 /**
- * What a batch should do, by docs/reference/language.md: an interpreter that runs its operations
- * one after the other, awaiting each, as SQL with literals written by hand; references are looked
- * up in JavaScript, in rows that were fetched before as JSON text, so that no digit is lost.
+ * A reference implementation of batches by docs/reference/language.md. It runs the operations one
+ * after the other as SQL with handwritten literals. References are resolved in JavaScript from
+ * earlier rows, which are JSON text, so no digit is lost.
  *
- * In charge of: rows, failures and what is left in the tables. It shares nothing with the service:
- * no parameter, no published row, no code. Refuses to: check the grammar (batches come from
- * arbitrary-batch.ts), to be fast, and to say more than the contract says: what that leaves open is
- * told as `unordered`, as a set of failures, or as `open`.
+ * It returns the expected rows or failures and changes the tables. It shares no code and no
+ * technique with the service: no parameters and no references in SQL. It does not validate batches,
+ * which come from arbitrary-batch.ts. Where the contract allows several results it returns
+ * `unordered` rows, a set of failures, or `open`.
  */
 import type { Sql } from 'postgres'
 import {
@@ -19,30 +19,30 @@ import {
   type Trial
 } from './arbitrary-batch.ts'
 
-/** The rows of one operation as JSON texts. */
+/** The rows of one operation as JSON texts. `ordered`: their order is defined. */
 export interface Rows {
   readonly texts: readonly string[]
   readonly ordered: boolean
 }
-export interface Refusal {
-  /** SQLSTATE, or code of the service where PostgreSQL has no part in it. */
+export interface Failure {
+  /** The SQLSTATE, or the service's code for errors without PostgreSQL. */
   readonly code: string
-  /** null: at COMMIT. */
+  /** The operation; null for a failure at COMMIT. */
   readonly index: number | null
 }
 export type Outcome =
   | { readonly kind: 'done', readonly results: readonly Rows[] }
-  /** One of these; which one is open when the batch is wrong in several ways. */
-  | { readonly kind: 'refused', readonly refusals: readonly Refusal[] }
+  /** One of these. A batch with several errors may fail with any of them. */
+  | { readonly kind: 'refused', readonly refusals: readonly Failure[] }
   /**
-   * The contract leaves open what happens, e.g. which of several rows `$op.0` means when their
-   * order is not defined.
+   * The contract does not define the result, for example which row `$op.0` is if the rows have no
+   * defined order.
    */
   | { readonly kind: 'open' }
 
-/** A connection of its own for one transaction. */
+/** A connection for one transaction. */
 interface Session {
-  ask(text: string): Promise<readonly string[]>
+  query(text: string): Promise<readonly string[]>
 }
 interface Context {
   readonly session: Session
@@ -51,32 +51,35 @@ interface Context {
   readonly readOnly: boolean
 }
 
-/** Thrown where the batch ends. */
-interface Ending extends Error {
-  readonly ending: Outcome
+/** Thrown to end the batch. */
+interface BatchEnd extends Error {
+  readonly outcome: Outcome
 }
-const ends = (ending: Outcome): Ending => Object.assign(new Error(ending.kind), { ending })
-const refuse = (code: string, index: number | null): Ending =>
-  ends({ kind: 'refused', refusals: [{ code, index }] })
+const endWith = (outcome: Outcome): BatchEnd => Object.assign(new Error(outcome.kind), { outcome })
+const failWith = (code: string, index: number | null): BatchEnd =>
+  endWith({ kind: 'refused', refusals: [{ code, index }] })
 
-const refusedAt = (index: number | null) => (error: unknown): never => {
-  if ('ending' in (error as object)) throw error
+const failAt = (index: number | null) => (error: unknown): never => {
+  if ('outcome' in (error as object)) throw error
   const { code } = error as { code?: unknown }
-  throw refuse(code === 'UNFIT' ? 'value_invalid' : String(code), index)
+  throw failWith(code === 'UNFIT' ? 'value_invalid' : String(code), index)
 }
 
 /**
- * Runs a batch on `sql`, in one transaction that is committed unless the batch says otherwise or
- * fails.
+ * Runs a batch on `sql` in one transaction. It is committed unless the batch fails or requests a
+ * rollback.
  */
 export async function runModel (sql: Sql, { operations, prefer }: Trial): Promise<Outcome> {
   const connection = await sql.reserve()
   const session: Session = {
-    ask: async text => (await connection.unsafe(text).values()).map(([column]) => column as string)
+    async query (text) {
+      const rows = await connection.unsafe(text).values()
+      return rows.map(([column]) => column as string)
+    }
   }
   const isolation = (prefer['isolation'] ?? 'read-committed').replace('-', ' ')
   try {
-    await session.ask(
+    await session.query(
       `begin isolation level ${isolation} ${
         prefer['access'] === 'read-only' ? 'read only' : 'read write'
       }; set local timezone = 'UTC'`
@@ -85,119 +88,120 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
     for (const [index, operation] of operations.entries()) {
       const table = modelTables[operation.table.replace('public.', '')] as Table
       const context = { session, results, table, readOnly: prefer['access'] === 'read-only' }
-      await session.ask('savepoint before')
-      const rows = await runOperation(operation, context).catch(refusedAt(index)).catch(
-        async error => alsoRefused(error, operations, index, context)
+      await session.query('savepoint before')
+      const rows = await runOperation(operation, context).catch(failAt(index)).catch(
+        async error => collectFailures(error, operations, index, context)
       )
       results.push(rows)
-      checkAnswer(operations, index, rows)
+      checkResult(operations, index, rows)
     }
-    await session.ask('set constraints all immediate').catch(refusedAt(null))
-    await session.ask(prefer['tx'] === 'rollback' ? 'rollback' : 'commit')
+    await session.query('set constraints all immediate').catch(failAt(null))
+    await session.query(prefer['tx'] === 'rollback' ? 'rollback' : 'commit')
     return { kind: 'done', results }
   } catch (error) {
-    await session.ask('rollback')
-    const { ending } = error as Partial<Ending>
-    if (ending === undefined) throw error
-    return ending
+    await session.query('rollback')
+    const { outcome } = error as Partial<BatchEnd>
+    if (outcome === undefined) throw error
+    return outcome
   } finally {
     connection.release()
   }
 }
 
-/** Every failure that is as right as `error`, for the operation is wrong in more ways than one. */
-async function alsoRefused (
-  error: Ending,
+/** Throws all failures that are as correct as `error`, because the operation has several errors. */
+async function collectFailures (
+  error: BatchEnd,
   operations: readonly Operation[],
   index: number,
   context: Context
 ): Promise<never> {
-  const { ending } = error
-  if (ending.kind !== 'refused') throw error
-  // Whether a value or the access is looked at first is open.
+  const { outcome } = error
+  if (outcome.kind !== 'refused') throw error
+  // Values and access may be checked in either order.
   const forbidden = context.readOnly && operations[index]?.op !== 'select'
     ? [{ code: '25006', index }]
     : []
-  const others = [
+  const alternatives = [
     ...forbidden,
-    ...await refusedRows(operations[index] as Operation, index, context),
-    ...ending.refusals[0]?.code === '23503' ? await refusedAnswer(operations, index, context) : []
+    ...await failuresOfRows(operations[index] as Operation, index, context),
+    ...outcome.refusals[0]?.code === '23503'
+      ? await failuresOfResult(operations, index, context)
+      : []
   ]
-  throw ends({ kind: 'refused', refusals: [...ending.refusals, ...others] })
+  throw endWith({ kind: 'refused', refusals: [...outcome.refusals, ...alternatives] })
 }
 
 /**
- * Which of several rows of an insert fails first is open, and whether one that fails alone comes
- * before those that fail together.
+ * Any failing row of an insert may be reported. Failures of single rows and failures of several
+ * rows together may be checked in either order.
  */
-async function refusedRows (
+async function failuresOfRows (
   operation: Operation,
   index: number,
   context: Context
-): Promise<readonly Refusal[]> {
+): Promise<readonly Failure[]> {
   const rows = operation.op === 'insert' ? operation['values'] as readonly unknown[] : []
   if (rows.length < 2) return []
-  const tried = async (values: readonly unknown[]): Promise<readonly Refusal[]> =>
-    refusalsOf(() => runOperation({ ...operation, values }, context), index, context)
-  const alone: Array<readonly Refusal[]> = []
-  for (const row of rows) alone.push(await tried([row]))
-  const good = rows.filter((_, i) => alone[i]?.length === 0)
-  return [...alone.flat(), ...good.length === 0 ? [] : await tried(good)]
+  const failuresWith = async (values: readonly unknown[]): Promise<readonly Failure[]> =>
+    failuresOf(() => runOperation({ ...operation, values }, context), index, context)
+  const single: Array<readonly Failure[]> = []
+  for (const row of rows) single.push(await failuresWith([row]))
+  const valid = rows.filter((_, i) => single[i]?.length === 0)
+  return [...single.flat(), ...valid.length === 0 ? [] : await failuresWith(valid)]
 }
 
 /**
- * Foreign keys are looked at when the rows are known already, and these may not be what was to
- * come.
+ * PostgreSQL checks foreign keys after the rows are known. The rows may already violate an
+ * expectation or lack what later operations refer to.
  */
-async function refusedAnswer (
+async function failuresOfResult (
   operations: readonly Operation[],
   index: number,
   context: Context
-): Promise<readonly Refusal[]> {
-  return refusalsOf(
+): Promise<readonly Failure[]> {
+  return failuresOf(
     async () => {
-      await context.session.ask("set local session_replication_role = 'replica'")
-      checkAnswer(operations, index, await runOperation(operations[index] as Operation, context))
+      await context.session.query("set local session_replication_role = 'replica'")
+      checkResult(operations, index, await runOperation(operations[index] as Operation, context))
     },
     index,
     context
   )
 }
 
-async function refusalsOf (
+async function failuresOf (
   work: () => Promise<unknown>,
   index: number,
   { session }: Context
-): Promise<readonly Refusal[]> {
-  await session.ask('rollback to before')
+): Promise<readonly Failure[]> {
+  await session.query('rollback to before')
   try {
-    await work().catch(refusedAt(index))
+    await work().catch(failAt(index))
     return []
   } catch (error) {
-    const { ending } = error as Ending
-    return ending.kind === 'refused' ? ending.refusals : []
+    const { outcome } = error as BatchEnd
+    return outcome.kind === 'refused' ? outcome.refusals : []
   }
 }
 
-// What an operation's answer must be: as many rows as expected, and what later operations refer to
-// ------------------------------------------------
+// Checks of results: the expected number of rows, and what later operations refer to
 
-function checkAnswer (operations: readonly Operation[], index: number, { texts }: Rows): void {
+function checkResult (operations: readonly Operation[], index: number, { texts }: Rows): void {
   const { expect } = operations[index] as Operation
   const { min = 0, max = Infinity } = typeof expect === 'number'
     ? { min: expect, max: expect }
     : expect as { min?: number, max?: number } ?? {}
-  if (texts.length < min || texts.length > max) throw refuse('expectation_failed', index)
+  if (texts.length < min || texts.length > max) throw failWith('expectation_failed', index)
   const missing = operations.flatMap((reader, at) =>
     at <= index ? [] : referencesOf(reader, index).map(needs => ({ at, ...needs }))
   )
   const row = missing.find(({ rows }) => texts.length < rows)
-  if (row !== undefined) throw refuse('reference_row_missing', row.at)
+  if (row !== undefined) throw failWith('reference_row_missing', row.at)
   const columns = Object.keys(texts.length === 0 ? {} : readRaw(texts[0] as string) as object)
   const column = missing.find(({ column }) =>
     texts.length > 0 && column !== undefined && !columns.includes(column)
   )
-  if (column !== undefined) throw refuse('reference_column_missing', column.at)
+  if (column !== undefined) throw failWith('reference_column_missing', column.at)
 }
 
 interface Reference {
@@ -206,7 +210,7 @@ interface Reference {
   readonly column: string | undefined
 }
 
-/** Ids of operations are `o` and their index. */
+/** Parses a reference. The id of an operation is `o` and its index. */
 function readReference (text: unknown): Reference | undefined {
   const [, source, rest = ''] = typeof text === 'string'
     ? /^\$o(\d)(?:\.(.*))?$/.exec(text) ?? []
@@ -223,21 +227,21 @@ function readReference (text: unknown): Reference | undefined {
 }
 
 /**
- * What an operation refers to of the rows of operation `source`, and how many rows there must be
- * for it.
+ * Returns the columns of operation `source` that an operation refers to, and the number of rows
+ * that it needs.
  */
 function referencesOf (
   operation: Operation,
   source: number
 ): ReadonlyArray<{ readonly rows: number, readonly column: string | undefined }> {
   const found: Array<{ rows: number, column: string | undefined }> = []
-  /** `meets`: the empty list in this place would make the condition meet every row. */
-  const visit = (node: unknown, { negated = false, meets = false } = {}): void => {
+  /** `matchesAll`: with an empty list in this place the condition would match every row. */
+  const visit = (node: unknown, { negated = false, matchesAll = false } = {}): void => {
     const reference = readReference(node)
     if (reference?.source === source) {
       found.push({
         column: reference.column,
-        rows: reference.row !== '*' ? reference.row + 1 : meets ? 1 : 0
+        rows: reference.row !== '*' ? reference.row + 1 : matchesAll ? 1 : 0
       })
     }
     if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) return
@@ -245,11 +249,11 @@ function referencesOf (
       const inner = key === 'not' ? !negated : negated
       visit(value, {
         negated: inner,
-        meets: ['in', 'any', 'ov', 'cd'].includes(key)
+        matchesAll: ['in', 'any', 'ov', 'cd'].includes(key)
           ? negated
           : ['nin', 'all', 'cs', 'has_keys_all'].includes(key)
               ? !negated
-              : meets
+              : matchesAll
       })
     }
   }
@@ -261,7 +265,7 @@ function referencesOf (
   return found
 }
 
-/** Every value that holds no other. */
+/** Returns all values without members. */
 function leaves (node: unknown): readonly unknown[] {
   if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) return [node]
   return Object.values(node).flatMap(leaves)
@@ -276,8 +280,8 @@ const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(\.|$)/
 const array = (elements: readonly string[]): string => `array[${elements.join(', ')}]`
 
 /**
- * JSON with its references replaced by what they mean, and without the `$` that makes text of what
- * looks like one.
+ * Replaces the references in JSON by their values and removes the `$` that escapes text which looks
+ * like a reference.
  */
 function resolve (node: unknown, results: readonly Rows[]): unknown {
   const reference = readReference(node)
@@ -294,10 +298,10 @@ function resolve (node: unknown, results: readonly Rows[]): unknown {
  * Returns a value to store. The outcome is open for a document whose reference yields null: the
  * batch may run twice to tell the JSON null from NULL, which advances sequences a second time.
  */
-function given (node: unknown, results: readonly Rows[], kind: Kind): unknown {
+function resolveStored (node: unknown, results: readonly Rows[], kind: Kind): unknown {
   const value = resolve(node, results)
   if (kind === 'doc' && value === null && readReference(node) !== undefined) {
-    throw ends({ kind: 'open' })
+    throw endWith({ kind: 'open' })
   }
   return value
 }
@@ -305,12 +309,12 @@ function given (node: unknown, results: readonly Rows[], kind: Kind): unknown {
 function lookUp ({ source, row, column }: Reference, results: readonly Rows[]): unknown {
   const { texts, ordered } = results[source] as Rows
   const rows = texts.map(text => readRaw(text) as Record<string, unknown>)
-  if (!ordered && rows.length > 1) throw ends({ kind: 'open' })
+  if (!ordered && rows.length > 1) throw endWith({ kind: 'open' })
   if (row === '*') return rows.map(one => one[column as string])
   return column === undefined ? rows[row] : (rows[row] as Record<string, unknown>)[column]
 }
 
-/** A list as an operand, in which the order of rows means nothing. */
+/** Resolves a list operand, for which the order of rows is irrelevant. */
 function resolveList (list: unknown, results: readonly Rows[]): readonly unknown[] {
   const reference = readReference(list)
   if (reference?.row === '*') {
@@ -322,14 +326,14 @@ function resolveList (list: unknown, results: readonly Rows[]): readonly unknown
   return resolve(list, results) as readonly unknown[]
 }
 
-/** A scalar as text, in the spelling of the JSON; undefined for null. */
+/** Returns a scalar as text, spelled as in the JSON; undefined for null. */
 function textOf (value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined
   if (typeof value === 'string') return value
   return digitsOf(value) ?? JSON.stringify(value)
 }
 
-/** A literal for a column of this kind, without a type where PostgreSQL shall find it. */
+/** Returns a literal for a column of this kind, without a type if PostgreSQL can infer it. */
 function literal (value: unknown, kind: Kind): string {
   if (value === null || value === undefined) return 'null'
   if (kind === 'doc') return `${quote(JSON.stringify(value))}::jsonb`
@@ -399,7 +403,7 @@ function test (
   operand: unknown,
   { results, table }: Context
 ): string {
-  const { left, kind } = place(key, table)
+  const { left, kind } = columnOf(key, table)
   const one = (value: unknown): string => literal(resolve(value, results), kind)
   const list = (value: unknown): string =>
     `${array(resolveList(value, results).map(one => literal(one, kind)))}::${types[kind]}[]`
@@ -429,8 +433,8 @@ function test (
   return `${left} ${symbol} ${one(operand)}`
 }
 
-/** A column, or a place in its jsonb, in the brackets that SQL wants. */
-function place (key: string, table: Table): { readonly left: string, readonly kind: Kind } {
+/** Returns a column or a path in its jsonb, with the parentheses that SQL requires. */
+function columnOf (key: string, table: Table): { readonly left: string, readonly kind: Kind } {
   const [column = '', ...steps] = key.split(/(->>?)/)
   if (steps.length === 0) return { left: `t.${name(column)}`, kind: table.columns[column] as Kind }
   const path = steps.map(step =>
@@ -468,26 +472,26 @@ function where ({ where: conditions }: Operation, context: Context): string {
 }
 
 async function change (operation: Operation, context: Context, statement: string): Promise<Rows> {
-  const texts = await answer(operation, `${statement}${where(operation, context)}`, context)
+  const texts = await runReturning(operation, `${statement}${where(operation, context)}`, context)
   if (texts.length === 0 && operation.op === 'update') {
     await checkUnused(operation['set'] as object, context)
   }
   return { texts, ordered: false }
 }
 
-/** Whether values that no row is given are looked at is open. */
+/** Values that no row receives may or may not be checked. */
 async function checkUnused (set: object, { session, table, results }: Context): Promise<void> {
   const values = Object.entries(set).map(([column, value]) =>
     `(${assigned(column, value, { results, kind: table.columns[column] as Kind })})`
   ).filter(value => value.startsWith('((select'))
-  await session.ask('savepoint unused')
-  await session.ask(`select 1${values.map(value => `, ${value}`).join('')}`).catch(() => {
-    throw ends({ kind: 'open' })
+  await session.query('savepoint unused')
+  await session.query(`select 1${values.map(value => `, ${value}`).join('')}`).catch(() => {
+    throw endWith({ kind: 'open' })
   })
 }
 
-/** Runs a change and fetches its rows; with `returning: []` as many empty ones. */
-async function answer (
+/** Runs a change and returns its rows; with `returning: []` the same number of empty rows. */
+async function runReturning (
   { returning }: Operation,
   statement: string,
   { session, table }: Context
@@ -498,20 +502,20 @@ async function answer (
     : columns.length === 0
       ? '1'
       : columns.map(one => output(one, table)).join(', ')
-  const rows = await session.ask(
+  const rows = await session.query(
     `with t as (${statement} returning ${shown}) select to_json(t)::text from t`
   )
   return columns?.length === 0 ? rows.map(() => '{}') : rows
 }
 
-/** One column of `columns` or `returning`. */
+/** Returns the SQL of one element of `columns` or `returning`. */
 function output (one: unknown, table: Table): string {
   const { column, as, fn } = (typeof one === 'string' ? { column: one } : one) as {
     column?: string,
     as?: string,
     fn?: string
   }
-  const value = column === undefined ? '*' : place(column, table).left
+  const value = column === undefined ? '*' : columnOf(column, table).left
   const last = column?.split(/->>?/).at(-1)
   return `${fn === undefined ? value : `${fn}(${value})`} as ${name(as ?? fn ?? last as string)}`
 }
@@ -524,7 +528,7 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
       columns.map(column =>
         Object.hasOwn(row, column)
           ? literal(
-            given(row[column], results, table.columns[column] as Kind),
+            resolveStored(row[column], results, table.columns[column] as Kind),
             table.columns[column] as Kind
           )
           : 'default'
@@ -535,7 +539,7 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
     `insert into public.${bare(operation)} as t (${columns.map(name).join(', ')}) values ${
       rows.join(', ')
     }${conflict(operation, context)}`
-  return { texts: await answer(operation, statement(rows), context), ordered: true }
+  return { texts: await runReturning(operation, statement(rows), context), ordered: true }
 }
 
 interface Conflict {
@@ -582,7 +586,7 @@ function assigned (
     ? members[0]
     : ['$value', value]
   const before = `t.${name(column)}`
-  const resolved = given(operand, results, kind)
+  const resolved = resolveStored(operand, results, kind)
   const text = literal(resolved, kind)
   switch (modifier) {
     case '$inc':
@@ -606,19 +610,19 @@ function assigned (
     case '$merge':
       return merge(before, resolved)
     default:
-      return late(text, kind, column === 'price' ? 'numeric(10, 2)' : types[kind])
+      return deferLiteral(text, kind, column === 'price' ? 'numeric(10, 2)' : types[kind])
   }
 }
 
-/** A literal that is not looked at before a row is given it. */
-function late (given: string, kind: Kind, type: string): string {
-  return given.startsWith("'") && kind !== 'text' && kind !== 'doc'
-    ? `(select ${given}::text)::${type}`
-    : given
+/** Returns a literal that PostgreSQL only evaluates when a row receives it. */
+function deferLiteral (text: string, kind: Kind, type: string): string {
+  return text.startsWith("'") && kind !== 'text' && kind !== 'doc'
+    ? `(select ${text}::text)::${type}`
+    : text
 }
 
 /**
- * NULL counts as empty. JSON that is not an array is refused. An array adds its elements to jsonb,
+ * NULL counts as empty. JSON that is not an array is rejected. An array adds its elements to jsonb,
  * any other value adds itself.
  */
 function append (before: string, value: unknown, kind: Kind): string {
@@ -629,7 +633,7 @@ function append (before: string, value: unknown, kind: Kind): string {
   return value === null || value === undefined ? base : `${base} || ${literal(value, kind)}`
 }
 
-/** NULL counts as empty. Anything but an object is refused, on either side. */
+/** NULL counts as empty. Anything but an object is rejected, on either side. */
 function merge (before: string, value: unknown): string {
   const added = quote(value === null || value === undefined ? '{}' : JSON.stringify(value))
   const base = `coalesce(${before}, '{}')`
@@ -650,7 +654,7 @@ async function select (operation: Operation, context: Context): Promise<Rows> {
     operation['offset'] === undefined ? '' : ` offset ${operation['offset'] as number}`,
     locking(operation['lock'])
   ].join('')
-  const texts = await session.ask(
+  const texts = await session.query(
     `select to_json(r)::text from (select ${shown} from public.${bare(operation)} as t${
       where(operation, context)
     }${tail}) as r`

@@ -1,9 +1,6 @@
 /**
- * haproxy with the shipped configuration in front of instances of the service, each a process of
- * its own on one database.
- *
- * In charge of: starting and ending them. Of deploy/haproxy/haproxy.cfg only addresses are
- * replaced. Refuses to: send requests.
+ * Runs haproxy with the shipped configuration in front of instances of the service, each in its own
+ * process on the same database. Only the addresses of deploy/haproxy/haproxy.cfg are replaced.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +21,7 @@ export interface Instance extends Running {
   readonly adminUrl: string
 }
 
-/** Starts an instance on ports of its own, and waits until it is ready. */
+/** Starts an instance on free ports and waits until it is ready. */
 export async function startInstance (
   t: Test,
   databaseUrl: string,
@@ -42,7 +39,9 @@ export async function startInstance (
     })
   )
   const address = async (name: string): Promise<string> =>
-    await until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(running.output())?.[1])
+    await until(() =>
+      new RegExp(`${name} server listening at (http://[^"]+)`).exec(running.output())?.[1]
+    )
   const [url, adminUrl] = [await address('main'), await address('admin')]
   await answering(`${adminUrl}/ready`)
   return { ...running, url, adminUrl }
@@ -51,13 +50,13 @@ export async function startInstance (
 export interface Balancer extends Running {
   readonly url: string
   readonly statsUrl: string
-  /** The state that haproxy gives each server, by its name: `UP`, `DOWN`, … */
+  /** The state of each server by name: `UP`, `DOWN`, … */
   states(): Promise<Readonly<Record<string, string>>>
 }
 
 /**
- * Starts haproxy in front of `servers`, which take the places of oneflight-1, oneflight-2 and so
- * on; it ends with `t`.
+ * Starts haproxy in front of `servers`, which replace oneflight-1, oneflight-2 and so on. The end
+ * of `t` stops it.
  */
 export async function startBalancer (
   t: Test,
@@ -86,10 +85,9 @@ export async function startBalancer (
     const rows = lines.map(line =>
       Object.fromEntries(line.split(',').map((value, i) => [names[i] as string, value]))
     )
+    const servers = rows.filter(({ svname }) => /^oneflight-/.test(svname ?? ''))
     return Object.fromEntries(
-      rows.filter(({ svname }) => /^oneflight-/.test(svname ?? '')).map((
-        { svname, status }
-      ) => [svname as string, status as string])
+      servers.map(({ svname, status }) => [svname as string, status as string])
     )
   }
   await until(async () => {

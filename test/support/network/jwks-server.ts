@@ -1,8 +1,6 @@
 /**
- * A JWKS endpoint on 127.0.0.1 that rotates, stalls and lies.
- *
- * In charge of: what comes over the wire, counting who asked, and being away.
- * Refuses to: judge keys, and to decide when: tests switch what it does.
+ * A JWKS endpoint on 127.0.0.1 whose behaviour tests switch: it can rotate keys, stall, send
+ * invalid responses and be unavailable. It records all requests.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -19,11 +17,11 @@ import type { Test } from 'tap'
 import { jwks } from '../keys.ts'
 import { certs } from './tls-server.ts'
 
-/** What the server does with a request. */
+/** How the server responds to a request. */
 export type Behaviour = (response: ServerResponse, request: IncomingMessage) => void
 
-/** One request that came. */
-export interface Asked {
+/** A recorded request. */
+export interface RecordedRequest {
   readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
@@ -31,24 +29,24 @@ export interface Asked {
 
 export interface JwksServer {
   readonly url: string
-  /** Every request so far. */
-  readonly asked: readonly Asked[]
-  /** What is done with the next requests; at first an empty set. */
+  /** All requests so far. */
+  readonly asked: readonly RecordedRequest[]
+  /** The response to the next requests; initially an empty set. */
   behave: Behaviour
-  /** Connections that are open now. */
+  /** The open connections. */
   readonly connections: ReadonlySet<Socket>
-  /** Refuses connections from now on and ends those that are open. */
+  /** Stops listening and closes all connections. */
   leave(): Promise<void>
-  /** Listens again, on the same port. */
+  /** Listens again on the same port. */
   comeBack(): Promise<void>
 }
 
-/** Starts the server; it ends with `t`. */
+/** Starts the server. The end of `t` stops it. */
 export async function useJwksServer (
   t: Pick<Test, 'teardown'>,
   { tls = false } = {}
 ): Promise<JwksServer> {
-  const asked: Asked[] = []
+  const asked: RecordedRequest[] = []
   const connections = new Set<Socket>()
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     asked.push({
@@ -57,32 +55,32 @@ export async function useJwksServer (
       headers: request.headers
     })
     response.on('error', () => {})
-    self.behave(response, request)
+    server.behave(response, request)
   }
-  const server = tls
+  const listener = tls
     ? createTlsServer({
       key: readFileSync(`${certs}/server.key`),
       cert: readFileSync(`${certs}/server.crt`)
     }, answer)
     : createServer(answer)
-  server.on('connection', (socket: Socket) => {
+  listener.on('connection', (socket: Socket) => {
     connections.add(socket)
     socket.on('error', () => {}).once('close', () => connections.delete(socket))
   })
   const listen = async (port: number): Promise<void> => {
-    server.listen(port, '127.0.0.1')
-    await once(server, 'listening')
+    listener.listen(port, '127.0.0.1')
+    await once(listener, 'listening')
   }
   const leave = async (): Promise<void> => {
-    if (!server.listening) return
-    const closed = once(server, 'close')
-    server.close()
+    if (!listener.listening) return
+    const closed = once(listener, 'close')
+    listener.close()
     for (const socket of connections) socket.destroy()
     await closed
   }
   await listen(0)
-  const { port } = server.address() as AddressInfo
-  const self: JwksServer = {
+  const { port } = listener.address() as AddressInfo
+  const server: JwksServer = {
     url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}/keys`,
     asked,
     behave: set(),
@@ -91,13 +89,13 @@ export async function useJwksServer (
     comeBack: async () => listen(port)
   }
   t.teardown(leave)
-  return self
+  return server
 }
 
-/** Answers a set of these keys. */
+/** Sends a set of these keys. */
 export const set = (...keys: readonly unknown[]): Behaviour => body(jwks(...keys))
 
-/** Answers these bytes. */
+/** Sends these bytes. */
 export function body (
   bytes: string | Buffer,
   { status = 200, headers = {} }: {
@@ -110,30 +108,30 @@ export function body (
   }
 }
 
-/** Answers these bytes compressed. */
+/** Sends these bytes compressed. */
 export const zipped = (text: string): Behaviour =>
   body(gzipSync(text), { headers: { 'content-encoding': 'gzip' } })
 
-/** Sends the client elsewhere, with a body that would do. */
+/** Sends a redirect with a valid set as its body. */
 export const redirect = (location: string, status: number, text: string): Behaviour =>
   body(text, { status, headers: { location } })
 
-/** Never answers. */
+/** Never responds. */
 export const silence: Behaviour = () => {}
 
-/** Answers the head and half of the body, then nothing more. */
+/** Sends the headers and half of the body, then nothing more. */
 export const stall = (text: string): Behaviour => response => {
   begin(response, text)
 }
 
-/** Answers the head and half of the body, then ends the connection. */
+/** Sends the headers and half of the body, then closes the connection. */
 export const cut = (text: string): Behaviour => response => {
   begin(response, text, () => {
     response.destroy()
   })
 }
 
-/** Answers a byte every few milliseconds that changes nothing, and comes to no end. */
+/** Sends one space every few milliseconds, without an end. */
 export const trickle: Behaviour = response => {
   response.writeHead(200, { 'content-type': 'application/json' })
   const timer = setInterval(() => {
@@ -142,17 +140,17 @@ export const trickle: Behaviour = response => {
   response.once('close', () => clearInterval(timer))
 }
 
-/** Writes these bytes to the socket as they are, and ends it. */
+/** Writes these bytes to the socket and closes it. */
 export const bytes = (text: string): Behaviour => response => {
   response.socket?.end(text)
 }
 
-/** Resets the connection instead of an answer. */
+/** Resets the connection instead of responding. */
 export const reset: Behaviour = response => {
   response.socket?.resetAndDestroy()
 }
 
-/** Keeps requests until `release`, which answers them, and all that come later, with `then`. */
+/** Holds requests until `release`. They and all later requests are then handled by `then`. */
 export function hold (then: Behaviour): { readonly behave: Behaviour, release(): void } {
   const held: Array<() => void> = []
   let open = false

@@ -1,6 +1,6 @@
 /**
- * Opens one socket in a process of its own: `node open-socket.ts <host:port> <query>` prints "open"
- * or the error's message.
+ * Opens a socket in a separate process: `node open-socket.ts <host:port> <query>` prints "open" or
+ * the error message.
  */
 import { open } from './sockets.ts'
 

@@ -1,9 +1,7 @@
 /**
- * A TCP proxy between the service and PostgreSQL: what goes over the wire, burst by burst, and
- * faults of the network.
- *
- * In charge of: delivering, holding back, delaying, slowing, swallowing, cutting.
- * Refuses to: know more of the protocol than how messages of a session are framed.
+ * A TCP proxy between the service and PostgreSQL. It records the traffic and injects network
+ * faults: holding back, delaying, throttling, dropping and cutting. It parses only message
+ * boundaries.
  */
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
@@ -14,12 +12,12 @@ import { until } from '../until.ts'
 export type Side = 'client' | 'server'
 
 /**
- * Stands in the flight of every batch and nowhere else: the claims are sent as a value, whatever is
- * prepared.
+ * A text that occurs in the session statement of every batch and nowhere else. The claims are sent
+ * as a parameter, also with prepared statements.
  */
 export const CLAIMS = '"role":'
 
-/** What one side sent until the other side was heard. */
+/** The bytes that one side sent before the other side sent something. */
 export interface Burst {
   readonly from: Side
   readonly bytes: Buffer
@@ -29,32 +27,32 @@ export interface Burst {
 export interface Link {
   readonly client: Socket
   readonly server: Socket
-  /** What the client has sent since it was last given an answer. */
+  /** The bytes that the client sent since it last received something. */
   sent: Buffer
-  /** Answers that were not delivered yet. */
+  /** Bytes from the server that were not delivered yet. */
   held: Buffer
 }
 
 /**
- * When a fault happens: before so many bytes or messages more of its side, or at the answer to what
- * has this tag, e.g. `COMMIT`.
+ * When a fault happens: after this many bytes or messages of its side, or at the response with this
+ * command tag, for example `COMMIT`.
  */
 export type Moment =
   | { readonly bytes: number }
   | { readonly messages: number }
   | { readonly tag: string, readonly delivered?: 'none' | 'half' | 'all' }
 
-/** One fault of one connection, the first one that `from` is sent on. */
+/** A fault of one connection: the first one on which `from` is sent. */
 export interface Fault {
   /**
-   * `cut` ends the connection on both sides with a FIN, `reset` with a RST; `blackhole` keeps it
-   * open and swallows what comes from either side.
+   * `cut` closes the connection on both sides with a FIN, `reset` with a RST. `blackhole` keeps it
+   * open and drops everything from either side.
    */
   readonly kind: 'cut' | 'reset' | 'blackhole'
-  /** Whose bytes are counted; what came before the moment is delivered. */
+  /** The side whose bytes count. What came before the fault is delivered. */
   readonly side: Side
   readonly after: Moment
-  /** What the client sends when counting begins; at once when it is not given. */
+  /** Counting begins when the client sends this text; by default at once. */
   readonly from?: string
 }
 
@@ -62,48 +60,43 @@ export interface Injected {
   /** Whether counting has begun. */
   readonly begun: boolean
   readonly happened: boolean
-  /**
-   * Whether the transaction on the connection came to its end without it, or the connection itself.
-   */
+  /** Whether the transaction or the connection ended without the fault. */
   readonly missed: boolean
-  /** What was counted so far. */
+  /** The counts so far. */
   readonly seen: Readonly<Record<Side, { readonly bytes: number, readonly messages: number }>>
 }
 
 export interface Proxy {
   /** `url` with its host and port replaced by the proxy's. */
   through(url: string): string
-  /** Everything that was delivered since the last `record`. */
+  /** All bursts since the last `record`. */
   readonly bursts: readonly Burst[]
-  /** Forgets what was recorded. */
+  /** Deletes the recorded bursts. */
   record(): void
-  /** Connections that are open now. */
+  /** The open connections. */
   readonly links: ReadonlySet<Link>
   /**
-   * How many bytes of `link.held` the client may have now; all of them by default. Asked whenever
+   * How many bytes of `link.held` may be delivered to the client; all by default. Called whenever
    * either side sends.
    */
   deliver: (link: Link) => number
-  /** Whether the server may have what the client sends; what it may not have is lost. */
+  /** Whether bytes of the client are forwarded. Other bytes are lost. */
   forward: (link: Link) => boolean
-  /** Whether new connections are taken. */
+  /** Whether new connections are accepted. */
   open: boolean
   /** Delay in each direction. */
   latencyMs: number
-  /** Bytes a second in each direction of each connection. */
+  /** Bytes per second in each direction of each connection. */
   bytesPerSecond: number
-  /**
-   * Whether everything on every connection is swallowed, ends of connections too; what was
-   * swallowed is lost for good.
-   */
+  /** Drops everything on every connection, also its end. Dropped bytes are lost. */
   blackhole: boolean
-  /** Has a fault happen once; takes the place of one that has not happened. */
+  /** Injects a fault once. It replaces a fault that has not happened yet. */
   inject(fault: Fault): Injected
-  /** Ends every connection on both sides: with a FIN, or with a RST. */
+  /** Closes every connection on both sides, with a FIN or a RST. */
   cut(how?: 'end' | 'reset'): void
 }
 
-/** Starts a proxy to the server of `url`; it ends with `t`. */
+/** Starts a proxy to the server of `url`. The end of `t` stops it. */
 export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise<Proxy> {
   const { hostname, port } = new URL(url)
   const links = new Set<Link>()
@@ -116,7 +109,7 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
       bursts[bursts.length - 1] = { from, bytes: Buffer.concat([last.bytes, bytes]) }
     } else bursts.push({ from, bytes })
   }
-  /** What of the bytes goes on; the fault happens behind them. */
+  /** Forwards the bytes up to an injected fault, and triggers the fault. */
   const pass = (link: WatchedLink, side: Side, bytes: Buffer): void => {
     const frames = link.framers[side].feed(bytes)
     if (link.swallowed || proxy.blackhole) return
@@ -186,9 +179,9 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
 
   const proxy: Proxy = {
     through (url) {
-      const led = new URL(url)
-      led.host = `127.0.0.1:${proxyPort}`
-      return led.href
+      const target = new URL(url)
+      target.host = `127.0.0.1:${proxyPort}`
+      return target.href
     },
     get bursts () {
       return bursts
@@ -208,7 +201,7 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
       return pending
     },
     cut (how = 'end') {
-      // Not those of `links` alone: of one that was swallowed the other end may still be open.
+      // Not only those of `links`: one side of a swallowed connection may still be open.
       for (const socket of sockets) how === 'reset' ? socket.resetAndDestroy() : socket.destroy()
     }
   }
@@ -222,22 +215,21 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
 
 interface WatchedLink extends Link {
   readonly framers: Readonly<Record<Side, Framer>>
-  /** From this side to the other. */
+  /** From this side to the other side. */
   readonly lines: Readonly<Record<Side, Line>>
-  /** Whether nothing goes through any more, in either direction. */
+  /** Whether everything is dropped, in both directions. */
   swallowed: boolean
 }
 
-/** A fault that waits for its moment. */
+/** An injected fault and its state. */
 interface Watch extends Injected {
   readonly kind: Fault['kind']
   link: Link | undefined
   begins(sent: Buffer): boolean
-  /** The connection has ended. */
+  /** Called when the connection has ended. */
   lose(): void
   /**
-   * How many of the bytes still go through when the fault happens among them; undefined: it does
-   * not.
+   * How many of the bytes to forward if the fault happens within them; undefined if it does not.
    */
   count(side: Side, bytes: number, frames: readonly Frame[]): number | undefined
 }
@@ -299,15 +291,14 @@ function createWatch ({ kind, side, after, from }: Fault): Watch {
 }
 
 /**
- * One direction of a connection: bytes in their order, late or slow as the network is at the
- * moment, then its end.
+ * One direction of a connection: forwards bytes in order, with delay and throttling, then the end.
  */
 interface Line {
   push(bytes: Buffer): void
   end(reset: boolean): void
 }
 
-/** So often a slow line gives on what it has. */
+/** The interval at which a throttled line forwards bytes. */
 const TICK_MS = 10
 
 function createLine (
@@ -315,8 +306,8 @@ function createLine (
   network: () => Pick<Proxy, 'latencyMs' | 'bytesPerSecond'>
 ): Line {
   const queue: Array<{ readonly due: number, readonly work: () => void }> = []
-  /** When the line has given on everything so far. */
-  let free = 0
+  /** The time at which the line has forwarded everything so far. */
+  let idleAt = 0
   let running = false
   const run = (): void => {
     while ((queue[0]?.due ?? Infinity) <= performance.now()) queue.shift()?.work()
@@ -339,8 +330,8 @@ function createLine (
       for (let at = 0; at < bytes.length; at += piece) {
         const part = bytes.subarray(at, at + piece)
         const now = performance.now()
-        free = Math.max(free, now) + part.length / bytesPerSecond * 1000
-        add(latencyMs + (Number.isFinite(bytesPerSecond) ? free - now : 0), () => {
+        idleAt = Math.max(idleAt, now) + part.length / bytesPerSecond * 1000
+        add(latencyMs + (Number.isFinite(bytesPerSecond) ? idleAt - now : 0), () => {
           if (!target.destroyed) target.write(part)
         })
       }
@@ -348,7 +339,7 @@ function createLine (
     end (reset) {
       add(network().latencyMs, () => {
         if (target.destroyed) return
-        // Behind what was written, which a RST would overtake.
+        // After the written bytes, which a RST would overtake.
         if (reset) target.write('', () => target.resetAndDestroy())
         else target.end()
       })
@@ -357,16 +348,16 @@ function createLine (
 }
 
 /**
- * The types of the messages in `bytes`, which must hold whole ones: `PDBES…` (protocol docs,
- * "Message Formats").
+ * Returns the types of the complete messages in `bytes`: `PDBES…` (protocol docs, "Message
+ * Formats").
  */
 export function messageTypes (bytes: Buffer): string {
   return createFramer().feed(bytes).map(({ type }) => type).join('')
 }
 
 /**
- * Until nobody but the connections of the service is connected: who deletes expired keys looks for
- * them at the start, over a connection of its own.
+ * Waits until only the pool of the service is connected. The deletion of expired keys uses another
+ * connection at the start.
  */
 export async function untilAlone (proxy: Proxy): Promise<void> {
   await until(() =>
@@ -375,8 +366,8 @@ export async function untilAlone (proxy: Proxy): Promise<void> {
 }
 
 /**
- * Whether nothing was said, or the last word was the server's: no transaction is open
- * (ReadyForQuery, status I).
+ * Whether nothing was recorded or the last message was ReadyForQuery with status I: no transaction
+ * is open.
  */
 export function isIdle ({ bursts }: Proxy): boolean {
   const last = bursts.at(-1)
@@ -387,16 +378,16 @@ export function isIdle ({ bursts }: Proxy): boolean {
 const IDLE = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
 
 /**
- * From now on a flight is answered when its end was sent: an engine that waited for any answer
- * within would hang.
+ * Delivers responses only after the complete transaction was sent. An engine that waits for a
+ * response within the pipeline hangs.
  */
 export function holdUntilWritten (proxy: Proxy): void {
   proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
 }
 
 /**
- * Whether a flight was begun, and its end not sent: the COMMIT of `sql.begin`, behind the reset of
- * the session.
+ * Whether a transaction was started and its end not sent: the COMMIT of `sql.begin`, after the
+ * reset of the session.
  */
 function isUnfinished (sent: Buffer): boolean {
   return sent.includes(CLAIMS) &&

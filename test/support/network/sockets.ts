@@ -1,6 +1,6 @@
 /**
- * Sockets as the service opens and uses them. In charge of naming hosts briefly and of names that
- * no DNS server knows; the user is always "app", the password "hunter2" (which no error may tell).
+ * Opens sockets with the code of the service, and defines host names without DNS. The user is
+ * always "app" and the password "hunter2", which no error may contain.
  */
 import dns from 'node:dns'
 import { once } from 'node:events'
@@ -19,7 +19,7 @@ export const open = (
     timeoutMs
   })
 
-/** What a client library does with the socket: write, then listen. Closes it. */
+/** Writes and waits for a response, like a client library. Closes the socket. */
 export async function ping (socket: Socket): Promise<string> {
   socket.write('ping')
   const [answer] = await once(socket, 'data')
@@ -33,7 +33,7 @@ type Lookup = (
   found: (error: null, all: readonly object[]) => void
 ) => void
 
-/** From now on these names have these addresses, in this process. */
+/** Makes these names resolve to these addresses, in this process. */
 export function nameHosts (names: Readonly<Record<string, readonly string[]>>): void {
   const original = dns.lookup as unknown as Lookup
   const lookup: Lookup = (name, options, found) => {

@@ -1,7 +1,6 @@
 /**
- * A server that behaves like PostgreSQL, or badly, until the session begins; then it answers "ping"
- * with "pong". In charge of what happens on the wire before the startup message; knows nothing of
- * the protocol after it.
+ * A server that behaves like PostgreSQL, or violates the protocol, before the startup message.
+ * Afterwards it only answers "ping" with "pong".
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -9,9 +8,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import { until } from '../until.ts'
 
-/**
- * What the server does with an SSLRequest, or, for `direct…`, with a handshake that comes unasked.
- */
+/** How the server responds to an SSLRequest, or, for `direct…`, to a handshake without one. */
 export type Behaviour =
   | 'tls'
   | 'no-tls'
@@ -25,7 +22,7 @@ export type Behaviour =
 
 export interface TestServer {
   readonly port: number
-  /** Common name of the certificate that the last client showed. */
+  /** The common name of the last client certificate. */
   clientName(): string | undefined
   /** Resolves when no connection is open. */
   unused(): Promise<unknown>

@@ -1,16 +1,16 @@
 /**
- * HTTP as bytes on a socket, for what no HTTP client can be made to send. In charge of splitting
- * what comes back into answers; refuses to know what an answer should be.
+ * Sends HTTP as raw bytes on a socket, for requests that no HTTP client can send, and splits the
+ * received bytes into responses.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
 export interface WireAnswer {
   readonly status: number
-  /** Names in lower case; several fields of one name are joined by ", ". */
+  /** Names in lower case. Fields with the same name are joined by ", ". */
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The parsed JSON of `text`; undefined when it is none. */
+  /** The parsed JSON of `text`; undefined if it is not a JSON object. */
   readonly body: any
 }
 
@@ -18,14 +18,15 @@ export interface Line {
   readonly socket: Socket
   send(bytes: string | Buffer): void
   /**
-   * Waits until `n` answers have come; 1xx answers count. Throws when the connection ends before.
+   * Waits until `n` responses have arrived, including 1xx responses. Throws if the connection ends
+   * first.
    */
   answers(n: number): Promise<readonly WireAnswer[]>
-  /** Waits until the server has ended the connection; everything that came. */
+  /** Waits until the server has closed the connection. Returns all responses. */
   end(): Promise<readonly WireAnswer[]>
 }
 
-/** Opens a connection. `head`: answers have no body although they announce one. */
+/** Opens a connection. `head`: responses have no body although they announce one. */
 export async function dial (url: string, { head = false } = {}): Promise<Line> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
@@ -67,16 +68,14 @@ export async function dial (url: string, { head = false } = {}): Promise<Line> {
   }
 }
 
-/** One connection, one burst of bytes, everything that comes until the server ends it. */
+/** Sends bytes on a new connection and returns all responses until the server closes it. */
 export async function speak (url: string, bytes: string | Buffer): Promise<readonly WireAnswer[]> {
   const line = await dial(url)
   line.send(bytes)
   return line.end()
 }
 
-/**
- * A request as text; `Content-Length` is added for a body, a field that is undefined is left out.
- */
+/** Returns a request as text. A body adds `Content-Length`; undefined fields are left out. */
 export function request (
   method: string,
   target: string,
@@ -88,9 +87,8 @@ export function request (
     ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
     ...headers
   }
-  const lines = Object.entries(fields).filter(([, value]) => value !== undefined).map((
-    [name, value]
-  ) => `${name}: ${value}\r\n`)
+  const lines = Object.entries(fields).filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
   return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
 }
 
@@ -118,7 +116,7 @@ function read (bytes: Buffer, head: boolean): readonly WireAnswer[] {
     rest = rest.subarray(split + 4 + length)
   }
   if (rest.length > 0 && !rest.toString('latin1').startsWith('HTTP/1.1 ')) {
-    throw new Error(`bytes that belong to no answer: ${rest.toString('latin1')}`)
+    throw new Error(`bytes that belong to no response: ${rest.toString('latin1')}`)
   }
   return answers
 }

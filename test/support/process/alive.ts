@@ -1,4 +1,6 @@
-/** Whether there is a process with this id. */
+/**
+ * Whether a process with this id exists.
+ */
 export function isAlive (pid: number): boolean {
   try {
     return process.kill(pid, 0)

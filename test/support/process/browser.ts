@@ -1,14 +1,11 @@
 /**
- * A real browser: Chromium, where it is installed.
- *
- * In charge of: finding it, opening pages, and sending the batch that stands on the reference page.
- * Refuses to: install it, to hide that it is not there, or to say what a page should show.
+ * Runs Chromium, if it is installed, and sends the example batch of the API reference page.
  */
 import { chromium, type Browser, type Page, type Response } from 'playwright-core'
 import type { Test } from 'tap'
 import { findProgram } from './programs.ts'
 
-/** Where the program is; undefined when it is not installed. */
+/** The path of the program; undefined if it is not installed. */
 export const browserProgram = findProgram(
   'chromium',
   'chromium-browser',
@@ -16,7 +13,7 @@ export const browserProgram = findProgram(
   'google-chrome-stable'
 )
 
-/** Asks nobody for updates and the like: what it requests, the page requests. */
+/** Starts the browser without background requests, so all requests come from the page. */
 export function openBrowser (): Promise<Browser> {
   const quiet = [
     'background-networking',
@@ -31,18 +28,18 @@ export function openBrowser (): Promise<Browser> {
   })
 }
 
-/** Opens a page at `url`; the browser ends with `t`. */
+/** Opens a page at `url`. The end of `t` closes the browser. */
 export async function usePage (t: Pick<Test, 'teardown'>, url: string): Promise<Page> {
-  const running = await openBrowser()
-  t.teardown(() => running.close())
-  const page = await running.newPage()
+  const browser = await openBrowser()
+  t.teardown(() => browser.close())
+  const page = await browser.newPage()
   await page.goto(url)
   return page
 }
 
 /**
- * Pastes the token, opens the batch that is filled in, and sends it; resolves when the page shows
- * the status of the answer.
+ * Enters the token, opens the prefilled batch and sends it. Resolves when the page shows the status
+ * of the response.
  */
 export async function tryBatch (page: Page, adminUrl: string, token: string): Promise<Response> {
   await page.goto(`${adminUrl}/reference`)

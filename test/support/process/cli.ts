@@ -1,5 +1,5 @@
 /**
- * The command line as the program it is: a process of its own, with its own environment.
+ * Runs the command line as a child process with its own environment.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -17,11 +17,11 @@ export interface Ended {
 }
 
 export interface RunOptions {
-  /** Beside what Node itself needs. */
+  /** Environment variables, in addition to those that Node needs. */
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** What it reads on standard input. */
+  /** Standard input. */
   readonly input?: string | Buffer
-  /** Nobody reads what it prints. */
+  /** Closes standard output, as if its reader had exited. */
   readonly deaf?: boolean
 }
 
@@ -39,7 +39,7 @@ export async function oneflight (
       stdio: ['pipe', 'pipe', 'pipe']
     }
   )
-  // It need not read.
+  // The program may exit without reading its input.
   child.stdin.on('error', () => {}).end(input)
   const ended = new Promise<number | null>(resolve => child.once('close', resolve))
   if (deaf) child.stdout.destroy()
@@ -48,8 +48,8 @@ export async function oneflight (
 }
 
 /**
- * The same in the process of the test, for rows of many: to load the program takes longer than to
- * run it.
+ * The same within the process of the test, for tables of many cases. Loading the program takes
+ * longer than running it.
  */
 export async function runInside (
   args: readonly string[],

@@ -19,11 +19,11 @@ export function childEnvironment (
 
 export interface Group {
   readonly child: ChildProcess
-  /** What it has printed so far. */
+  /** The output so far. */
   output(): string
   /**
-   * Exit code of the first process, or the signal that ended it. Resolves when no process holds its
-   * output any more: those that it started have exited, too.
+   * The exit code of the first process, or the signal that ended it. Resolves when no process holds
+   * its output: the processes that it started have exited too.
    */
   readonly ended: Promise<number | string>
 }

@@ -1,9 +1,6 @@
 /**
- * Programs that a test needs and a machine may not have: found on PATH, or where Debian puts those
- * of administrators.
- *
- * In charge of: finding them, and of starting one that ends with its test.
- * Refuses to: install anything, or to hide that a program is not there: titles say so.
+ * Finds and starts programs that a test needs and that may not be installed. Searches PATH and the
+ * directories for system programs. Titles of skipped tests name what is missing.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,7 +8,7 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
 
-/** Where the program is, which may go by several names; undefined when it is not installed. */
+/** Returns the path of the first program found; undefined if none is installed. */
 export function findProgram (...names: readonly string[]): string | undefined {
   const directories = [
     ...(process.env['PATH'] ?? '').split(delimiter),
@@ -25,8 +22,8 @@ export function findProgram (...names: readonly string[]): string | undefined {
 }
 
 /**
- * What `t.test` needs for a test that runs only where all of `programs` (by name) were found: the
- * reason is part of the title.
+ * Returns the title and options of `t.test` for a test that is skipped unless all `programs` (by
+ * name) are installed. The title includes the reason.
  */
 export function needs (
   title: string,
@@ -43,7 +40,7 @@ export interface Outcome {
   readonly output: string
 }
 
-/** Runs it to its end; `output` is all that it printed. */
+/** Runs a program to its end. `output` contains standard output and standard error. */
 export function runProgram (
   path: string,
   args: readonly string[],
@@ -62,13 +59,13 @@ export function runProgram (
 
 export interface Running {
   readonly child: ChildProcess
-  /** What it has printed so far. */
+  /** The output so far, at most 100 000 characters. */
   output(): string
-  /** Sends a signal and waits for its end. */
+  /** Sends a signal and waits for the exit. */
   end(signal: NodeJS.Signals): Promise<void>
 }
 
-/** Starts it; it is killed at the end of `t`. */
+/** Starts a program. The end of `t` kills it. */
 export function startProgram (
   t: Pick<Test, 'teardown'>,
   path: string,
@@ -87,7 +84,7 @@ export function startProgram (
     child.kill(signal)
     await ended
   }
-  // A test that runs out of time is not torn down.
+  // A test that exceeds its timeout runs no teardown.
   const kill = (): void => {
     child.kill('SIGKILL')
   }

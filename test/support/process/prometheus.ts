@@ -1,9 +1,6 @@
 /**
- * What Prometheus reads: expressions, an exposition as text, and Prometheus itself with the shipped
- * configuration where it is installed.
- *
- * In charge of: taking expressions apart, and of starting Prometheus and the blackbox exporter with
- * other targets and shorter times. Refuses to: judge what an expression says.
+ * Parses PromQL expressions and metrics, and runs Prometheus and the blackbox exporter, if
+ * installed, with the shipped configuration, other targets and shorter intervals.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +21,8 @@ export const blackbox = findProgram('blackbox_exporter') ??
 export const observability = join(import.meta.dirname, '../../../deploy/observability')
 
 /**
- * A database to be watched: `slow` takes so many seconds, and an insert into `moody` is run again.
+ * Returns a schema to be monitored: `slow` takes this many seconds, and an insert into `moody` is
+ * retried.
  */
 export function watchedSchema (seconds: number): string {
   return `
@@ -89,20 +87,20 @@ export async function readDashboard (): Promise<Dashboard> {
   ) as Dashboard
 }
 
-/** An expression of the dashboard as Grafana would send it, for all instances. */
+/** Fills in the variables of a dashboard expression like Grafana, for all instances. */
 export const fillIn = (expr: string, window: string): string =>
   expr.replaceAll('$__rate_interval', window).replaceAll('$instance', '.*')
 
 export interface Expression {
-  /** Where it is no PromQL; empty when it is. */
+  /** The positions of syntax errors; empty for valid PromQL. */
   readonly faults: readonly string[]
-  /** Metrics that are read, each with the labels that its matchers name. */
+  /** The metrics that are read, each with the labels of its matchers. */
   readonly selectors: ReadonlyArray<{ readonly metric: string, readonly labels: readonly string[] }>
-  /** Labels of `by`, `without`, `on`, `ignoring` and `group_left`. */
+  /** The labels of `by`, `without`, `on`, `ignoring` and `group_left`. */
   readonly grouping: readonly string[]
 }
 
-/** Takes an expression apart. */
+/** Parses an expression. */
 export function readExpression (expr: string): Expression {
   const faults: string[] = []
   const selectors: Array<{ metric: string, labels: string[] }> = []
@@ -130,8 +128,8 @@ export interface Family {
 }
 
 /**
- * The metrics of an exposition by name, each with the labels that any of its samples has (`le` and
- * `quantile` apart).
+ * Parses the metrics of an exposition, by name, each with all labels of its samples except `le` and
+ * `quantile`.
  */
 export function readExposition (text: string): ReadonlyMap<string, Family> {
   const families = new Map<
@@ -158,23 +156,23 @@ export interface Target {
 
 export interface PrometheusUnderTest {
   readonly url: string
-  /** The samples of an expression now, each with its labels. */
+  /** Returns the current samples of an expression, each with its labels. */
   query(
     expr: string
   ): Promise<
     ReadonlyArray<{ readonly metric: Readonly<Record<string, string>>, readonly value: number }>
   >
-  /** Names of alerts that fire. */
+  /** Returns the names of the firing alerts. */
   firing(): Promise<ReadonlySet<string>>
 }
 
-/** Times that are short enough to wait for. */
+/** Short enough for a test to wait for. */
 export const RATE_WINDOW = '10s'
 
 /**
- * Prometheus with prometheus.yml and alerts.yml, of which only these are other ones: where targets
- * are, how often they are asked, and, when `hasty`, that an alert fires as soon as it is true. It
- * ends with `t`. Without the blackbox exporter nobody says who is ready.
+ * Starts Prometheus with prometheus.yml and alerts.yml. Only the targets and intervals differ, and
+ * with `hasty` alerts fire without delay. The end of `t` stops it. Without the blackbox exporter
+ * there is no readiness.
  */
 export async function startPrometheus (
   t: Test,

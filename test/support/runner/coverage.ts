@@ -1,10 +1,9 @@
 /**
- * What the suite did not cover, in words: file, lines, branches, functions.
+ * Lists what the suite did not cover: file, lines, branches, functions. Reads the report of tap and
+ * also names source files that no test loads, which tap does not see.
  *
- * In charge of: reading the report tap leaves behind, and naming source files that no test loads
- * (tap does not see those). Refuses to: measure; a child process counts by itself when it is
- * spawned with Node's own child_process and ends by itself (also after SIGTERM with a handler);
- * what SIGKILL ends is lost.
+ * A child process counts if it is spawned with Node's child_process and exits on its own, also
+ * after SIGTERM with a handler. The coverage of a process killed by SIGKILL is lost.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -15,7 +14,7 @@ interface Span {
   readonly end: { readonly line: number }
 }
 
-/** The part of istanbul's file report that is read here. */
+/** The members of istanbul's file report that are read here. */
 interface FileReport {
   readonly statementMap: Readonly<Record<string, Span>>
   readonly s: Readonly<Record<string, number>>
@@ -25,7 +24,7 @@ interface FileReport {
   readonly f: Readonly<Record<string, number>>
 }
 
-/** One line of text for each file that is not wholly covered; paths are relative to `root`. */
+/** Returns one line for each file without full coverage, with paths relative to `root`. */
 export function coverageGaps (
   root: string,
   sources = ['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts', 'client/src/**/*.ts']
@@ -82,7 +81,7 @@ function ranges (lines: readonly number[]): string {
   return spans.map(([from, to]) => from === to ? `${from}` : `${from}-${to}`).join(', ')
 }
 
-/** A file of types alone leaves nothing at run time, so no test can load it. */
+/** A file with only types has no code at run time, so no test can load it. */
 function hasCode (path: string): boolean {
   const code = stripTypeScriptTypes(readFileSync(path, 'utf8')).replace(
     /\/\*[\s\S]*?\*\/|\/\/.*$/gm,

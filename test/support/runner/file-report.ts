@@ -6,9 +6,9 @@
 export interface FileReport {
   /** Takes the next line of TAP. */
   add(line: string): void
-  /** Everything that explains a failure: the output without passed points, plans and timings. */
+  /** Returns the output that explains failures, without passed assertions, plans and timings. */
   failures(): string
-  /** One line for each test that was skipped or is to do: file, test names, reason. */
+  /** Returns one line for each skipped or to-do test: file, test names, reason. */
   omissions(): readonly string[]
 }
 
