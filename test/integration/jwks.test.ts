@@ -1,6 +1,6 @@
 /**
- * Keys at a URL: that they are found, change and die as the endpoint says, that nothing it does or
- * leaves undone spoils them, and that the service lives with an endpoint that is away.
+ * JWT_JWKS_URL: keys are found, replaced and removed as the endpoint serves them. An invalid or
+ * missing response never changes the cached set, and the service runs without the endpoint.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -47,17 +47,17 @@ import {
 import { certs } from '../support/network/tls-server.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than any test: what is to happen at this time does not happen. */
+/** Longer than any test: a timer with this delay never fires. */
 const NEVER_MS = 3_600_000
 const MIB = 1_048_576
 
-/** The public key of this name, and its kind. */
+/** The public key with this `kid` as JWK. */
 const key = (kid: string, kind: KeyKind = 'ed25519', more: object = {}): object =>
   publicJwk(keyPair(kind, kid), { kid, ...more })
 
-interface Watched {
+interface RemoteUnderTest {
   readonly changes: ReadonlyArray<{ readonly failed?: string, readonly keys?: number }>
-  /** The name of the key that a token means, `none`, or the code of the failure. */
+  /** The `kid` of the key found for a token header, `none`, or the code of the failure. */
   look(kid?: string, alg?: Algorithm): Promise<string>
   close(): void
 }
@@ -66,7 +66,7 @@ function useRemote (
   t: Test,
   { url }: Pick<JwksServer, 'url'>,
   options: Partial<RemoteJwksOptions> = {}
-): Watched {
+): RemoteUnderTest {
   const changes: Array<{ readonly failed?: string, readonly keys?: number }> = []
   const remote = createRemoteJwks({
     url: new URL(`${url}?key=canary`),
@@ -90,24 +90,24 @@ function useRemote (
   }
 }
 
-t.test('a new key is found by one fetch, a removed one dies with the next', async t => {
+t.test('a new key is found with one fetch, a removed key is rejected after the next', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('old'), 'old')
   server.behave = set(key('old'), key('new'))
   t.equal(await look('old'), 'old')
-  t.equal(server.asked.length, 1, 'for a key that is there nobody is asked')
+  t.equal(server.asked.length, 1, 'a known key causes no fetch')
   t.equal(await look('new'), 'new')
   t.equal(server.asked.length, 2)
   server.behave = set(key('new'))
   t.equal(await look('other'), 'none')
   t.equal(await look('old'), 'none')
   t.equal(await look('new'), 'new')
-  t.same(changes, [{ keys: 1 }], 'how many there are is told once')
+  t.same(changes, [{ keys: 1 }], 'an unchanged number of keys is reported once')
 })
 
-t.test('a storm of unknown names is one fetch', async t => {
+t.test('concurrent lookups of unknown keys share one fetch', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const { look } = useRemote(t, server)
@@ -120,7 +120,7 @@ t.test('a storm of unknown names is one fetch', async t => {
   server.behave = behave
   const waiting = storm()
   await until(() => server.asked.length === 2)
-  t.equal(await look('old'), 'old', 'who has a key does not wait')
+  t.equal(await look('old'), 'old', 'a lookup of a known key does not wait')
   const later = storm()
   release()
   t.same(await outcome([...waiting, ...later]), new Set(['none', 'new']))
@@ -128,7 +128,7 @@ t.test('a storm of unknown names is one fetch', async t => {
   t.equal(server.asked.length, 2)
 })
 
-t.test('a storm is one fetch also when it fails, and another only after the cooldown', async t => {
+t.test('lookups share a failed fetch, too, until the cooldown ends', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const calm = useRemote(t, server)
@@ -147,14 +147,14 @@ t.test('a storm is one fetch also when it fails, and another only after the cool
   t.equal(server.asked.length, 5)
 })
 
-t.test('it is fetched again by itself', async t => {
+t.test('the set is refreshed periodically', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const { look, changes } = useRemote(t, server, { refreshMs: 5, cooldownMs: NEVER_MS })
   t.equal(await look('old'), 'old')
   server.behave = set(key('new'))
   const before = server.asked.length
-  // The one before the last is over.
+  // When the second fetch has begun, the first one has ended.
   await until(() => server.asked.length > before + 1)
   t.equal(await look('new'), 'new')
   t.equal(await look('old'), 'none')
@@ -162,7 +162,7 @@ t.test('it is fetched again by itself', async t => {
   t.same(changes, [{ keys: 1 }])
 })
 
-t.test('also after a failure', async t => {
+t.test('a failed fetch is repeated after the cooldown', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('old'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 5 })
@@ -175,7 +175,7 @@ t.test('also after a failure', async t => {
   t.same(changes, [{ keys: 1 }, { failed: 'status 503' }, { keys: 2 }])
 })
 
-t.test('without a set it tries again and again; who comes waits for the try under way', async t => {
+t.test('without a set, the fetch is repeated, and lookups wait for the running one', async t => {
   const server = await useJwksServer(t)
   await server.leave()
   const { look, changes } = useRemote(t, server, { retryMs: 5 })
@@ -191,7 +191,7 @@ t.test('without a set it tries again and again; who comes waits for the try unde
   t.same(changes, [{ failed: 'ECONNREFUSED' }, { keys: 1 }])
 })
 
-/** What would be believed, were it not for how it is told. */
+/** A valid set, which only arrives in invalid responses. */
 const evil = jwks(key('evil'))
 const padded = (length: number): string => evil.padEnd(length)
 const raw = (head: string, text: string): Behaviour =>
@@ -202,84 +202,89 @@ const inPieces = (text: string): Behaviour => response => {
   response.end(text.slice(10))
 }
 
-/** What is no good answer, and how it is called. */
+/** Bodies that are not a JSON Web Key Set. */
+const notKeySets: readonly string[] = [
+  '',
+  ' ',
+  '<!doctype html><title>Sign in</title>',
+  '{',
+  '{}',
+  '[]',
+  'null',
+  '1',
+  '"keys"',
+  `[${evil}]`,
+  `${evil}${evil}`,
+  `${evil},`,
+  evil.slice(1),
+  evil.slice(0, -1),
+  JSON.stringify(evil),
+  '{"keys":{}}',
+  '{"keys":null}',
+  '{"keys":"x"}',
+  '{"Keys":[]}',
+  '{"keys":["x"]}',
+  jwks(key('evil'), 'x'),
+  jwks(key('evil'), null),
+  jwks(key('evil'), []),
+  jwks([key('evil')]),
+  `{"jwks":${evil}}`,
+  `\0${evil}`
+]
+
+/** Invalid responses, and the reason that is reported. */
 const failures: ReadonlyArray<readonly [name: string, behave: Behaviour, reason: RegExp]> = [
   ...[201, 203, 206, 300, 400, 401, 404, 410, 429, 500, 503].map(status =>
     [`status ${status}`, body(evil, { status }), RegExp(`^status ${status}$`)] as const
   ),
   ['no content', body('', { status: 204 }), /^status 204$/],
-  ['unchanged, without having been asked', body('', { status: 304 }), /^status 304$/],
-  ...[
-    '',
-    ' ',
-    '<!doctype html><title>Sign in</title>',
-    '{',
-    '{}',
-    '[]',
-    'null',
-    '1',
-    '"keys"',
-    `[${evil}]`,
-    `${evil}${evil}`,
-    `${evil},`,
-    evil.slice(1),
-    evil.slice(0, -1),
-    JSON.stringify(evil),
-    '{"keys":{}}',
-    '{"keys":null}',
-    '{"keys":"x"}',
-    '{"Keys":[]}',
-    '{"keys":["x"]}',
-    jwks(key('evil'), 'x'),
-    jwks(key('evil'), null),
-    jwks(key('evil'), []),
-    jwks([key('evil')]),
-    `{"jwks":${evil}}`,
-    `\0${evil}`
-  ].map(text => [JSON.stringify(text), body(text), /^the response is not a JSON Web Key Set$/] as const),
+  ['not modified, but without a condition', body('', { status: 304 }), /^status 304$/],
+  ...notKeySets.map(text =>
+    [JSON.stringify(text), body(text), /^the response is not a JSON Web Key Set$/] as const
+  ),
   ['in UTF-16', body(Buffer.from(evil, 'utf16le')), /not a JSON Web Key Set/],
-  ['a byte too long', body(padded(MIB + 1)), /^the response is larger than 1048576 bytes$/],
-  ['a byte too long, in pieces', inPieces(padded(MIB + 1)), /larger/],
-  ['a few kB that unfold to more', zipped(padded(MIB + 1)), /larger/],
-  ['a few kB that unfold to very much more', zipped(padded(100 * MIB)), /larger/],
+  ['one byte too long', body(padded(MIB + 1)), /^the response is larger than 1048576 bytes$/],
+  ['one byte too long, in pieces', inPieces(padded(MIB + 1)), /larger/],
+  ['a few kB that decompress to one byte too many', zipped(padded(MIB + 1)), /larger/],
+  ['a few kB that decompress to 100 MiB', zipped(padded(100 * MIB)), /larger/],
   [
-    'not compressed as it says',
+    'not compressed, although the header says so',
     body(evil, { headers: { 'content-encoding': 'gzip' } }),
     /^Z_DATA_ERROR$/
   ],
-  ['shorter than it says', raw(`content-length: ${evil.length + 1}`, evil), /^\w+$/],
-  ['longer than it says', raw(`content-length: ${evil.length - 1}`, evil), /^[\w ]+$/],
-  ['of two lengths', raw(`content-length: ${evil.length}\r\ncontent-length: 1`, evil), /^\w+$/],
-  ['cut', cut(evil), /^\w+$/],
-  ['cut in a chunk', raw('transfer-encoding: chunked', `fff\r\n${evil}`), /^\w+$/],
+  ['shorter than content-length', raw(`content-length: ${evil.length + 1}`, evil), /^\w+$/],
+  ['longer than content-length', raw(`content-length: ${evil.length - 1}`, evil), /^[\w ]+$/],
+  ['with two lengths', raw(`content-length: ${evil.length}\r\ncontent-length: 1`, evil), /^\w+$/],
+  ['cut off', cut(evil), /^\w+$/],
+  ['cut off inside a chunk', raw('transfer-encoding: chunked', `fff\r\n${evil}`), /^\w+$/],
   ['reset', reset, /^(ECONNRESET|UND_ERR_SOCKET)$/],
-  ['no HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/],
-  ['nothing at all', bytes(''), /^\w+$/],
-  ['a long head', body(evil, { headers: { x: 'x'.repeat(100_000) } }), /^\w+$/]
+  ['not HTTP', bytes(`${evil}\r\n\r\n`), /^the request failed$/],
+  ['an empty response', bytes(''), /^\w+$/],
+  ['too large headers', body(evil, { headers: { x: 'x'.repeat(100_000) } }), /^\w+$/]
 ]
 
-t.test('the last good set stays, whatever comes', async t => {
+t.test('invalid responses leave the last valid set in place', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('good'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   t.equal(await look('good'), 'good')
   /**
-   * Three looks while it fails, then until it works; a fetch that began before may be waited for
-   * first.
+   * Three lookups while the endpoint fails, then lookups until it works again. A lookup may first
+   * wait for a fetch that began earlier.
    */
   const check = async (
     name: string,
     reason: RegExp,
-    begin: () => Promise<void> | void,
-    end: () => Promise<void> | void
+    fail: () => Promise<void> | void,
+    recover: () => Promise<void> | void
   ): Promise<void> => {
     const before = changes.length
-    await begin()
+    await fail()
     t.equal(await look('evil'), 'none', name)
     t.equal(await look('good'), 'good', name)
     t.equal(await look('evil'), 'none', name)
     server.behave = set(key('good'))
-    await end()
+    await recover()
     await until(async () => {
       await look('evil')
       return changes.at(-1)?.keys === 1
@@ -292,11 +297,11 @@ t.test('the last good set stays, whatever comes', async t => {
       server.behave = behave
     }, () => {})
   }
-  await check('nobody listens', /^ECONNREFUSED$/, () => server.leave(), () => server.comeBack())
+  await check('connection refused', /^ECONNREFUSED$/, () => server.leave(), () => server.comeBack())
   t.notMatch(JSON.stringify(changes), /canary|127\.0\.0\.1/)
 })
 
-t.test('no answer is as good as an answer that does not end', async t => {
+t.test('a response that is missing or does not end fails at the timeout', async t => {
   const server = await useJwksServer(t)
   server.behave = set(key('good'))
   const { look, changes } = useRemote(t, server, { cooldownMs: 0, retryMs: 0, timeoutMs: 100 })
@@ -320,22 +325,21 @@ t.test('no answer is as good as an answer that does not end', async t => {
   }
 })
 
-t.test('no redirect is followed', async t => {
+t.test('redirects are not followed', async t => {
   const server = await useJwksServer(t)
   const target = await useJwksServer(t)
   target.behave = body(evil)
   const { look, changes } = useRemote(t, server, { retryMs: 0, cooldownMs: 0 })
+  const locations = [
+    target.url,
+    `//${new URL(target.url).host}/`,
+    '/elsewhere',
+    '',
+    'file:///etc/passwd',
+    `data:application/json,${encodeURIComponent(evil)}`
+  ]
   for (const status of [301, 302, 303, 307, 308]) {
-    for (
-      const location of [
-        target.url,
-        `//${new URL(target.url).host}/`,
-        '/elsewhere',
-        '',
-        'file:///etc/passwd',
-        `data:application/json,${encodeURIComponent(evil)}`
-      ]
-    ) {
+    for (const location of locations) {
       server.behave = redirect(location, status, evil)
       const before = server.asked.length
       await until(() => server.asked.length > before)
@@ -347,7 +351,7 @@ t.test('no redirect is followed', async t => {
   t.equal(changes.length, 1)
 })
 
-/** Keys that nobody may be believed by, each under the name `bad`. */
+/** Keys that must not verify a token. Each has the `kid` "bad". */
 const unusable: ReadonlyArray<readonly [name: string, jwk: unknown, alg?: Algorithm]> = [
   ['private', privateJwk(keyPair('ed25519', 'bad'), { kid: 'bad' })],
   ['private EC', privateJwk(keyPair('p256', 'bad'), { kid: 'bad' }), 'ES256'],
@@ -358,46 +362,46 @@ const unusable: ReadonlyArray<readonly [name: string, jwk: unknown, alg?: Algori
   ['a secret', { kty: 'oct', kid: 'bad', k: 'A'.repeat(64), alg: 'HS256' }, 'HS256'],
   ['for encryption', key('bad', 'ed25519', { use: 'enc' })],
   ['for encryption by key_ops', key('bad', 'ed25519', { key_ops: ['deriveKey'] })],
-  ['for signing alone', key('bad', 'ed25519', { key_ops: ['sign'] })],
-  ['for nothing', key('bad', 'ed25519', { key_ops: [] })],
-  ['of alg none', key('bad', 'ed25519', { alg: 'none' })],
-  ['of an alg for encryption', key('bad', 'rsa', { alg: 'RSA-OAEP' }), 'RS256'],
-  ['of another alg of its kind', key('bad', 'rsa', { alg: 'RS512' }), 'RS256'],
-  ['of an alg that does not fit', key('bad', 'p256', { alg: 'ES384' }), 'ES384'],
-  ['of an alg that is not its own', key('bad', 'p256', { alg: 'ES384' }), 'ES256'],
-  ['of an alg of secrets', key('bad', 'rsa', { alg: 'HS256' }), 'HS256'],
-  ['asked for as a secret', key('bad', 'rsa'), 'HS256'],
+  ['for signing only', key('bad', 'ed25519', { key_ops: ['sign'] })],
+  ['with empty key_ops', key('bad', 'ed25519', { key_ops: [] })],
+  ['with alg none', key('bad', 'ed25519', { alg: 'none' })],
+  ['with an alg for encryption', key('bad', 'rsa', { alg: 'RSA-OAEP' }), 'RS256'],
+  ['with another alg of its key type', key('bad', 'rsa', { alg: 'RS512' }), 'RS256'],
+  ['with ES384 on P-256', key('bad', 'p256', { alg: 'ES384' }), 'ES384'],
+  ['with ES384 on P-256, used for ES256', key('bad', 'p256', { alg: 'ES384' }), 'ES256'],
+  ['with an alg of secrets', key('bad', 'rsa', { alg: 'HS256' }), 'HS256'],
+  ['looked up as a secret', key('bad', 'rsa'), 'HS256'],
   ['without kty', { ...key('bad'), kty: undefined }],
   ['without crv', { ...key('bad'), crv: undefined }],
   ['without x', { ...key('bad'), x: undefined }],
-  ['of an x that is short', { ...key('bad'), x: 'AAAA' }],
-  ['of an x that is a number', { ...key('bad'), x: 1 }],
-  ['off the curve', { ...key('bad', 'p256'), x: 'A'.repeat(43) }, 'ES256'],
+  ['with a short x', { ...key('bad'), x: 'AAAA' }],
+  ['with a number as x', { ...key('bad'), x: 1 }],
+  ['with a point off the curve', { ...key('bad', 'p256'), x: 'A'.repeat(43) }, 'ES256'],
   ['without y', { ...key('bad', 'p256'), y: undefined }, 'ES256'],
   ['without n', { ...key('bad', 'rsa'), n: undefined }, 'RS256'],
   ['without e', { ...key('bad', 'rsa'), e: undefined }, 'RS256'],
-  ['that anybody can sign for', { ...key('bad', 'rsa'), e: 'AQ' }, 'RS256'],
+  ['with the exponent 1', { ...key('bad', 'rsa'), e: 'AQ' }, 'RS256'],
   [
-    'of very many bits',
+    'with 24000 bits',
     { ...key('bad', 'rsa'), n: Buffer.alloc(3000, 255).toString('base64url') },
     'RS256'
   ],
-  ['of an unknown kty', { ...key('bad'), kty: 'AKP' }],
-  ['of an unknown crv', { ...key('bad'), crv: 'P-999' }],
-  ['of a kty that is a list', { ...key('bad'), kty: ['OKP'] }],
-  ['of a use that is a list', { ...key('bad'), use: ['sig'] }],
-  ['of key_ops that are text', { ...key('bad'), key_ops: 'verify' }],
-  ['of a kid that is a number', { ...key('bad'), kid: 1 }],
+  ['with an unknown kty', { ...key('bad'), kty: 'AKP' }],
+  ['with an unknown crv', { ...key('bad'), crv: 'P-999' }],
+  ['with a list as kty', { ...key('bad'), kty: ['OKP'] }],
+  ['with a list as use', { ...key('bad'), use: ['sig'] }],
+  ['with text as key_ops', { ...key('bad'), key_ops: 'verify' }],
+  ['with a number as kid', { ...key('bad'), kid: 1 }],
   [
-    'by certificate alone',
+    'with only a certificate',
     { kty: 'RSA', kid: 'bad', x5c: ['AAAA'], x5u: 'http://127.0.0.1:1/' },
     'RS256'
   ],
-  ['by prototype', `{"__proto__":${JSON.stringify(key('bad'))}}`],
+  ['inside __proto__', `{"__proto__":${JSON.stringify(key('bad'))}}`],
   ['empty', {}]
 ]
 
-t.test('keys that cannot be used are left out, one by one', async t => {
+t.test('unusable keys are ignored one by one', async t => {
   const server = await useJwksServer(t)
   const { look, changes } = useRemote(t, server, { cooldownMs: 0 })
   for (const [index, [name, jwk, alg]] of unusable.entries()) {
@@ -406,7 +410,7 @@ t.test('keys that cannot be used are left out, one by one', async t => {
     t.equal(await look(`good ${index}`), `good ${index}`, name)
     t.equal(await look('bad', alg), 'none', name)
   }
-  const all = unusable.filter(([name]) => !/another alg|asked for/.test(name)).map(([, jwk]) =>
+  const all = unusable.filter(([name]) => !/another alg of|looked up/.test(name)).map(([, jwk]) =>
     typeof jwk === 'string' ? jwk : JSON.stringify(jwk)
   )
   server.behave = body(`{"keys":[${all.join()}]}`)
@@ -414,13 +418,13 @@ t.test('keys that cannot be used are left out, one by one', async t => {
   t.equal(
     await look(`good ${unusable.length - 1}`),
     'none',
-    'a set without a usable key is taken for what it is'
+    'a set without a usable key replaces the previous set'
   )
-  t.same(changes.filter(({ failed }) => failed !== undefined), [], 'and no failure')
-  t.ok(changes.some(({ keys }) => keys === 0), 'but told')
+  t.same(changes.filter(({ failed }) => failed !== undefined), [], 'no failure is reported')
+  t.ok(changes.some(({ keys }) => keys === 0), 'the empty set is reported')
 })
 
-t.test('what is good', async t => {
+t.test('valid responses are accepted', async t => {
   const server = await useJwksServer(t)
   const { look } = useRemote(t, server, { cooldownMs: 0 })
   const jwk = (kid: string): string => jwks(key(kid))
@@ -429,10 +433,10 @@ t.test('what is good', async t => {
     ['compressed', zipped],
     ['in pieces', inPieces],
     ['1 MiB', text => body(text.padEnd(MIB))],
-    ['1 MiB, unfolded', text => zipped(text.padEnd(MIB))],
+    ['1 MiB, compressed', text => zipped(text.padEnd(MIB))],
     ['as text', text => body(text, { headers: { 'content-type': 'text/plain; charset=latin1' } })],
     ['with cookies', text => body(text, { headers: { 'set-cookie': 'hush=1; Path=/' } })],
-    ['with a word before', text => response => {
+    ['after early hints', text => response => {
       response.writeEarlyHints({ link: '</x>; rel=preload' })
       body(text)(response, response.req)
     }],
@@ -448,14 +452,14 @@ t.test('what is good', async t => {
   t.equal(await look('key 1000'), 'none')
   server.behave = set(...many, key('one too many'))
   t.equal(await look('one too many'), 'none')
-  t.equal(await look('key 0'), 'key 0', 'the set before')
+  t.equal(await look('key 0'), 'key 0', 'the previous set stays')
   for (const { method, headers } of server.asked) {
     t.equal(method, 'GET')
     t.notMatch(Object.keys(headers).join(), /cookie|authorization|request-id|traceparent|referer/)
   }
 })
 
-t.test('which key a token means', async t => {
+t.test('kid and alg of a token select its key', async t => {
   const server = await useJwksServer(t)
   const names = [
     '__proto__',
@@ -478,7 +482,7 @@ t.test('which key a token means', async t => {
     key('twice', 'ed25519', { use: 'sig' }),
     key('both'),
     key('both', 'p521'),
-    { ...key('nobody'), kid: undefined },
+    { ...key('nameless'), kid: undefined },
     ...names.slice(0, 4).map(name => key(name))
   ))
   const { look } = useRemote(t, server)
@@ -503,21 +507,21 @@ t.test('which key a token means', async t => {
     ['both', 'ES512', 'both'],
     [undefined, 'ES512', 'both'],
     [undefined, 'EdDSA', 'none'],
-    ['nobody', 'EdDSA', 'none'],
+    ['nameless', 'EdDSA', 'none'],
     ['undefined', 'EdDSA', 'none'],
     ...names.map((name, index) => [name, 'EdDSA', index < 4 ? name : 'none'] as const)
   ]
   for (const [kid, alg, found] of rows) t.equal(await look(kid, alg), found, `${kid} ${alg}`)
-  server.behave = set({ ...key('nobody'), kid: undefined }, key('other', 'p256'))
-  const alone = useRemote(t, server)
-  t.equal(await alone.look(), 'unnamed', 'the only one that fits needs no name')
-  t.equal(await alone.look('nobody'), 'none', 'but answers to none')
+  server.behave = set({ ...key('nameless'), kid: undefined }, key('other', 'p256'))
+  const unnamed = useRemote(t, server)
+  t.equal(await unnamed.look(), 'unnamed', 'the only key that fits needs no kid')
+  t.equal(await unnamed.look('nameless'), 'none', 'a key without kid matches no kid')
   const narrow = useRemote(t, server, { algorithms: ['ES256'] })
   t.equal(await narrow.look(), 'none')
   t.equal(await narrow.look('other', 'ES256'), 'other')
 })
 
-t.test('a certificate that nobody vouches for is a failure', async t => {
+t.test('an untrusted certificate is a failure', async t => {
   const server = await useJwksServer(t, { tls: true })
   server.behave = body(evil)
   const { look, changes } = useRemote(t, server, { retryMs: 0 })
@@ -530,8 +534,8 @@ t.test('a certificate that nobody vouches for is a failure', async t => {
   await until(async () => await look('evil') === 'evil')
 })
 
-t.test('that others can name keys of their own is told', async t => {
-  const rows: ReadonlyArray<readonly [url: string, told: boolean]> = [
+t.test('a URL without https causes a warning, except on the local host', async t => {
+  const rows: ReadonlyArray<readonly [url: string, warned: boolean]> = [
     ['http://keys.invalid/jwks?hush', true],
     ['http://127.0.0.1.keys.invalid/', true],
     ['https://keys.invalid/', false],
@@ -539,40 +543,33 @@ t.test('that others can name keys of their own is told', async t => {
     ['http://127.9.9.9:1/', false],
     ['http://[::1]:1/', false]
   ]
-  for (const [url, told] of rows) {
+  for (const [url, warned] of rows) {
     const { log } = await useService(t, { env: { JWT_SECRET: '', JWT_JWKS_URL: url } })
     t.equal(
       log.filter(({ msg }) => String(msg).startsWith('JWT_JWKS_URL does not use https')).length,
-      told ? 1 : 0,
+      warned ? 1 : 0,
       url
     )
     t.notMatch(JSON.stringify(log), /hush/)
   }
 })
 
-t.test('a set that says a thing twice, or with huge numbers, is none of ours', async t => {
+t.test('duplicate members and huge numbers are rejected', async t => {
   const good = JSON.stringify(key('good'))
-  for (
-    const text of [
-      `{"keys":[],"keys":[${good}]}`,
-      `{"keys":[${good}],"k\\u0065ys":[]}`,
-      `{"keys":[{"kid":"x",${good.slice(1)}]}`
-    ]
-  ) t.equal(readJwks(text), undefined, text)
-  t.match(
-    readJwks(
-      JSON.stringify({
-        keys: [{ ...key('big', 'rsa'), e: 'A'.repeat(700_000) }, {
-          ...key('big', 'rsa'),
-          n: 'A'.repeat(900_000)
-        }]
-      })
-    ),
-    [{ kind: 'invalid' }, { kind: 'invalid' }]
-  )
+  const duplicates = [
+    `{"keys":[],"keys":[${good}]}`,
+    `{"keys":[${good}],"k\\u0065ys":[]}`,
+    `{"keys":[{"kid":"x",${good.slice(1)}]}`
+  ]
+  for (const text of duplicates) t.equal(readJwks(text), undefined, text)
+  const huge = [
+    { ...key('big', 'rsa'), e: 'A'.repeat(700_000) },
+    { ...key('big', 'rsa'), n: 'A'.repeat(900_000) }
+  ]
+  t.match(readJwks(jwks(...huge)), [{ kind: 'invalid' }, { kind: 'invalid' }])
 })
 
-t.test('closing ends what is under way', async t => {
+t.test('closing ends a running fetch', async t => {
   const server = await useJwksServer(t)
   server.behave = silence
   const first = useRemote(t, server)
@@ -597,11 +594,11 @@ t.test('closing ends what is under way', async t => {
   t.same(
     [server.asked.length, ...first.changes, ...later.changes],
     [3, { keys: 1 }],
-    'nothing is fetched any more, and to be closed is no failure'
+    'no further fetch, and closing is not reported as a failure'
   )
 })
 
-t.test('a closed one does not hold the process, and leaves it no rejection', async t => {
+t.test('after closing, the process exits without an unhandled rejection', async t => {
   const server = await useJwksServer(t)
   const script = `
     const { createRemoteJwks } = await import(${
@@ -613,12 +610,14 @@ t.test('a closed one does not hold the process, and leaves it no rejection', asy
       refreshMs: 1, cooldownMs: 1, retryMs: 1, onChange () {} })
     if (process.argv[1] === 'looking') keys.find({ alg: 'EdDSA' }).catch(() => {})
     process.stdin.once('data', () => { keys.close(); process.stdin.destroy() })`
-  for (
-    const [behave, word] of [[silence, 'silent'], [silence, 'looking'], [stall(evil), 'stalled'], [
-      set(key('old')),
-      'refreshing'
-    ], [body('', { status: 500 }), 'failing']] as const
-  ) {
+  const rows = [
+    [silence, 'silent'],
+    [silence, 'looking'],
+    [stall(evil), 'stalled'],
+    [set(key('old')), 'refreshing'],
+    [body('', { status: 500 }), 'failing']
+  ] as const
+  for (const [behave, name] of rows) {
     const before = server.asked.length
     server.behave = behave
     const child = spawn(process.execPath, [
@@ -626,13 +625,13 @@ t.test('a closed one does not hold the process, and leaves it no rejection', asy
       '--input-type=module',
       '--eval',
       script,
-      word
+      name
     ], { stdio: ['pipe', 'inherit', 'inherit'] })
     t.teardown(() => child.kill('SIGKILL'))
-    const ended = once(child, 'exit')
+    const exited = once(child, 'exit')
     await until(() => server.asked.length > before || child.exitCode !== null)
     child.stdin.end('close')
-    t.same(await ended, [0, null], word)
+    t.same(await exited, [0, null], name)
   }
 })
 
@@ -641,7 +640,7 @@ const schema = `${readFileSync(new URL('../support/database/shop.sql', import.me
   grant select on me to public; grant usage on schema public to public;`
 const me = '[{"id":"me","op":"select","table":"me"}]'
 
-/** A token of the issuer's key of this name, unless `claims` and `header` say otherwise. */
+/** A token with this `kid`, signed with the key `owner`; `claims` and `header` override. */
 function tokenOf (
   kid: string,
   { claims = {}, header = {}, owner = kid }: {
@@ -683,21 +682,20 @@ const linesOf = ({ log }: ServiceUnderTest): unknown[] =>
     line['request_id'] === undefined && !/main server|admin server/.test(String(line['msg']))
   )
 
-t.test('the service starts without its keys, and serves when they come', async t => {
+t.test('the service starts without keys and accepts tokens once they arrive', async t => {
   const server = await useJwksServer(t)
   await server.leave()
   const service = await useService(t, {
     schema,
     env: envOf(server, { ANON_ROLE: 'oneflight_anon', LOG_LEVEL: 'trace' })
   })
-  for (
-    const token of [
-      tokenOf('new'),
-      tokenOf('', { header: { kid: undefined } }),
-      tokenOf('new', { owner: 'evil' }),
-      tokenOf('new', { claims: { exp: 0 } })
-    ]
-  ) {
+  const signed = [
+    tokenOf('new'),
+    tokenOf('', { header: { kid: undefined } }),
+    tokenOf('new', { owner: 'evil' }),
+    tokenOf('new', { claims: { exp: 0 } })
+  ]
+  for (const token of signed) {
     const answer = await post(service, token, 'no JSON')
     t.match(answer, {
       status: 503,
@@ -714,11 +712,15 @@ t.test('the service starts without its keys, and serves when they come', async t
     t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
     t.equal(answer.headers.get('www-authenticate'), null)
   }
-  for (
-    const header of [{ alg: 'none' }, { alg: 'HS256' }, { alg: 'ES999' }, { kid: 1 }, {
-      crit: ['exp']
-    }, { alg: undefined }]
-  ) {
+  const headers = [
+    { alg: 'none' },
+    { alg: 'HS256' },
+    { alg: 'ES999' },
+    { kid: 1 },
+    { crit: ['exp'] },
+    { alg: undefined }
+  ]
+  for (const header of headers) {
     const answer = await post(service, tokenOf('new', { header }))
     t.same(brief(answer), [401, 'token_invalid'], JSON.stringify(header))
     t.equal(answer.headers.get('www-authenticate'), 'Bearer error="invalid_token"')
@@ -727,52 +729,48 @@ t.test('the service starts without its keys, and serves when they come', async t
     t.same(brief(await post(service, token)), [401, 'token_invalid'], token.slice(-5))
   }
   t.same(brief(await service.post(me, { role: null })), [200, 'oneflight_anon'])
-  for (
-    const url of [
-      `${service.url}/health`,
-      `${service.adminUrl}/ready`,
-      `${service.adminUrl}/live`,
-      `${service.adminUrl}/metrics`
-    ]
-  ) t.equal((await ask(url)).status, 200)
+  const urls = [
+    `${service.url}/health`,
+    `${service.adminUrl}/ready`,
+    `${service.adminUrl}/live`,
+    `${service.adminUrl}/metrics`
+  ]
+  for (const url of urls) t.equal((await ask(url)).status, 200)
 
   server.behave = set(key('new'))
   await server.comeBack()
   await until(async () => (await post(service, tokenOf('new'))).status === 200)
   t.same(brief(await post(service, tokenOf('new'))), [200, 'oneflight_user'])
-  t.same(brief(await post(service, tokenOf('', { owner: 'new', header: { kid: undefined } }))), [
-    200,
-    'oneflight_user'
-  ])
-  for (
-    const token of [
-      tokenOf('new', { owner: 'evil' }),
-      tokenOf('old'),
-      makeToken({
-        alg: 'HS256',
-        key: publicPem(keyPair('ed25519', 'new')),
-        header: { alg: 'HS256', kid: 'new' },
-        payload: { role: 'oneflight_user' }
-      })
-    ]
-  ) {
+  const withoutKid = tokenOf('', { owner: 'new', header: { kid: undefined } })
+  t.same(brief(await post(service, withoutKid)), [200, 'oneflight_user'])
+  const forged = [
+    tokenOf('new', { owner: 'evil' }),
+    tokenOf('old'),
+    makeToken({
+      alg: 'HS256',
+      key: publicPem(keyPair('ed25519', 'new')),
+      header: { alg: 'HS256', kid: 'new' },
+      payload: { role: 'oneflight_user' }
+    })
+  ]
+  for (const token of forged) {
     t.same(brief(await post(service, token)), [401, 'token_invalid'])
   }
   t.same(brief(await post(service, tokenOf('new', { claims: { exp: 0 } }))), [401, 'token_expired'])
 
   t.match(linesOf(service), [{ level: 40, reason: 'ECONNREFUSED' }, { level: 30, keys: 1 }])
-  t.equal(linesOf(service).length, 2, 'once that it fails, once that it works')
+  t.equal(linesOf(service).length, 2, 'one line for the failure, one for the first set')
   t.notMatch(JSON.stringify(service.log), /canary|eyJ/)
   const { body, text } = await ask(`${service.adminUrl}/config`)
   t.equal(body.JWT_JWKS_URL, server.url)
   t.notMatch(text, /canary/)
-  for (const asked of server.asked) {
-    t.match(asked, { method: 'GET', path: '/keys?key=canary' })
-    t.notMatch(JSON.stringify(asked.headers), /hush|eyJ|cookie|authorization/)
+  for (const request of server.asked) {
+    t.match(request, { method: 'GET', path: '/keys?key=canary' })
+    t.notMatch(JSON.stringify(request.headers), /hush|eyJ|cookie|authorization/)
   }
 })
 
-t.test('that keys are missing is told before the database is asked', async t => {
+t.test('missing keys are reported without a database', async t => {
   const server = await useJwksServer(t)
   await server.leave()
   const service = await useService(t, {
@@ -798,7 +796,7 @@ t.test('keys rotate under traffic', async t => {
   t.same(
     brief(await post(service, tokenOf('old'))),
     [200, 'oneflight_user'],
-    'who has a key does not wait for the others'
+    'a token with a known key does not wait'
   )
   await answering(`${service.url}/health`)
   release()
@@ -809,7 +807,7 @@ t.test('keys rotate under traffic', async t => {
   t.equal(server.asked.length, 2)
 })
 
-t.test('an endpoint that says nothing holds no request beyond half of its time', async t => {
+t.test('a silent endpoint delays a request by at most half of its timeout', async t => {
   const server = await useJwksServer(t)
   server.behave = silence
   const service = await useService(t, {
@@ -826,14 +824,14 @@ t.test('an endpoint that says nothing holds no request beyond half of its time',
   t.same(brief(await post(service, tokenOf('old'))), [200, 'oneflight_user'])
 })
 
-t.test('a service that stops does not wait for keys', async t => {
+t.test('stopping does not wait for keys', async t => {
   const server = await useJwksServer(t)
   server.behave = silence
   const idle = await useService(t, { schema, env: envOf(server) })
   await until(() => server.asked.length === 1)
   await idle.stop()
   await until(() => server.connections.size === 0)
-  t.same(linesOf(idle), [], 'the fetch was ended, it did not fail')
+  t.same(linesOf(idle), [], 'the ended fetch is not logged as a failure')
 
   server.behave = set(key('old'))
   const busy = await useService(t, { schema, env: envOf(server) })
@@ -844,5 +842,5 @@ t.test('a service that stops does not wait for keys', async t => {
   await busy.stop()
   t.match(await answer, { status: 503, body: { error: { code: 'shutting_down' } } })
   t.match(linesOf(busy), [{ keys: 1 }])
-  t.equal(linesOf(busy).length, 1, 'nor is its end waited for by a request')
+  t.equal(linesOf(busy).length, 1, 'the ended fetch is not logged as a failure')
 })

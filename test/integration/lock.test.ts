@@ -1,6 +1,6 @@
 /**
- * lock of a select: what it keeps out, what it waits for, which rows it takes. Moments are held by
- * a row that the test has locked.
+ * `lock` of a select: which locks conflict with it, what it waits for, and which rows it locks. A
+ * batch is held at a chosen point by a row that the test has locked.
  */
 import t from 'tap'
 import type { Test } from 'tap'
@@ -16,7 +16,7 @@ const schema = `
   create view open_jobs as select id, state from jobs where state = 'new';
   grant all on jobs, gate, open_jobs to oneflight_user;
 `
-/** Waits at the end of a batch until the test opens the gate. */
+/** An operation that waits until the test opens the gate. */
 const gate = { id: 'gate', op: 'select', table: 'gate', where: { id: { eq: 1 } }, lock: 'update' }
 
 interface Held {
@@ -25,7 +25,7 @@ interface Held {
   open(): Promise<void>
 }
 
-/** Takes a lock in a transaction of the test's own. */
+/** Takes a lock in a separate transaction. */
 async function hold (
   t: Test,
   { database: { sql } }: ServiceUnderTest,
@@ -51,14 +51,13 @@ const waiting = ({ database: { sql, name } }: ServiceUnderTest, count: number): 
       .length === count
   )
 
-/** Ids that a session gets with a lock of `mode` while it skips what it cannot have. */
+/** Ids of the rows that a session can lock with `mode` at once. */
 async function free ({ database: { sql } }: ServiceUnderTest, mode = 'update'): Promise<number[]> {
-  return (await sql.unsafe(`select id from jobs order by id for ${mode} skip locked`)).map((
-    { id }
-  ) => id as number)
+  const rows = await sql.unsafe(`select id from jobs order by id for ${mode} skip locked`)
+  return rows.map(({ id }) => id as number)
 }
 
-t.test('each mode keeps out what it keeps out in PostgreSQL', async t => {
+t.test('each mode conflicts with the same modes as in PostgreSQL', async t => {
   const service = await useService(t, { schema })
   const sqlModes = {
     update: 'update',
@@ -81,13 +80,8 @@ t.test('each mode keeps out what it keeps out in PostgreSQL', async t => {
     ]
   for (const [lock, allowed] of rows) {
     const held = await hold(t, service)
-    const answer = service.post([{
-      id: 's',
-      op: 'select',
-      table: 'jobs',
-      where: { id: { eq: 2 } },
-      lock
-    }, gate])
+    const select = { id: 's', op: 'select', table: 'jobs', where: { id: { eq: 2 } }, lock }
+    const answer = service.post([select, gate])
     await waiting(service, 1)
     const found = []
     for (const [name, mode] of Object.entries(sqlModes)) {
@@ -98,10 +92,10 @@ t.test('each mode keeps out what it keeps out in PostgreSQL', async t => {
     await held.open()
     t.match((await answer).body.data, { s: [{ id: 2, prio: 2, state: 'new', payload: { n: 2 } }] })
   }
-  t.equal((await free(service)).length, 9, 'the end of the batch frees them')
+  t.equal((await free(service)).length, 9, 'the end of the batch releases the locks')
 })
 
-t.test('nothing is locked without lock', async t => {
+t.test('a select without lock locks no row', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service)
   const answer = service.post([{ id: 's', op: 'select', table: 'jobs' }, gate])
@@ -111,7 +105,7 @@ t.test('nothing is locked without lock', async t => {
   t.equal((await answer).status, 200)
 })
 
-t.test('only the rows that are answered are locked', async t => {
+t.test('only the returned rows are locked', async t => {
   const service = await useService(t, { schema, env: { MAX_ROWS: '5' } })
   const rows: ReadonlyArray<readonly [select: Record<string, unknown>, locked: readonly number[]]> =
     [
@@ -126,13 +120,8 @@ t.test('only the rows that are answered are locked', async t => {
     ]
   for (const [select, locked] of rows) {
     const held = await hold(t, service)
-    const answer = service.post([{
-      id: 's',
-      op: 'select',
-      table: 'jobs',
-      ...select,
-      lock: 'update'
-    }, gate])
+    const operation = { id: 's', op: 'select', table: 'jobs', ...select, lock: 'update' }
+    const answer = service.post([operation, gate])
     await waiting(service, 1)
     const rest = await free(service)
     t.same(
@@ -147,7 +136,7 @@ t.test('only the rows that are answered are locked', async t => {
   }
 })
 
-t.test('a lock waits, and answers the row as it is then', async t => {
+t.test('a lock waits and returns the row as it is after the wait', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service, "update jobs set state = 'changed' where id = 2")
   const answer = service.post([{
@@ -164,7 +153,7 @@ t.test('a lock waits, and answers the row as it is then', async t => {
   t.same((await answer).body.data.s, [{ state: 'changed' }])
 })
 
-t.test('a lock that waited checks its condition again', async t => {
+t.test('a lock that waited evaluates its condition again', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service, "update jobs set state = 'taken' where id = 2")
   const answer = service.post([{
@@ -180,19 +169,13 @@ t.test('a lock that waited checks its condition again', async t => {
   t.same((await answer).body.data.s, [])
 })
 
-t.test('nowait fails at once, and may be sent again', async t => {
+t.test('nowait fails immediately with a retryable error', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service, 'select from jobs where id = 2 for share')
-  const select = (
-    lock: unknown,
-    id = 2
-  ): unknown => [{ id: 'first', op: 'insert', table: 'gate', values: [{ id: 50 + id }] }, {
-    id: 's',
-    op: 'select',
-    table: 'jobs',
-    where: { id: { eq: id } },
-    lock
-  }]
+  const select = (lock: unknown, id = 2): unknown => [
+    { id: 'first', op: 'insert', table: 'gate', values: [{ id: 50 + id }] },
+    { id: 's', op: 'select', table: 'jobs', where: { id: { eq: id } }, lock }
+  ]
   const { status, body } = await service.post(select({ wait: 'nowait' }))
   t.match({ status, error: body.error }, {
     status: 409,
@@ -210,7 +193,7 @@ t.test('nowait fails at once, and may be sent again', async t => {
   t.equal(
     (await service.post(select({ mode: 'share', wait: 'nowait' }))).status,
     200,
-    'two may share'
+    'two transactions hold share locks'
   )
   t.equal((await service.post(select({ wait: 'nowait' }, 3))).status, 200)
   await held.open()
@@ -221,7 +204,7 @@ t.test('nowait fails at once, and may be sent again', async t => {
   )
 })
 
-t.test('without nowait the wait ends at LOCK_TIMEOUT_MS with the same failure', async t => {
+t.test('without nowait, the wait ends after LOCK_TIMEOUT_MS with the same error', async t => {
   const service = await useService(t, { schema, env: { LOCK_TIMEOUT_MS: '50' } })
   const held = await hold(t, service, 'select from jobs where id = 2 for update')
   const { status, body } = await service.post([{
@@ -238,7 +221,7 @@ t.test('without nowait the wait ends at LOCK_TIMEOUT_MS with the same failure', 
   await held.open()
 })
 
-t.test('workers that skip what is locked take different jobs', async t => {
+t.test('workers that use skip_locked take different jobs', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '6' } })
   const take = [
     {
@@ -268,12 +251,14 @@ t.test('workers that skip what is locked take different jobs', async t => {
   }
   await held.open()
   const answers = await Promise.all(workers)
-  t.same(answers.map(({ body }) => body.data.done), [[{ id: 2 }], [{ id: 5 }], [{ id: 8 }], [{
-    id: 1
-  }]], 'in their order')
+  t.same(
+    answers.map(({ body }) => body.data.done),
+    [[{ id: 2 }], [{ id: 5 }], [{ id: 8 }], [{ id: 1 }]],
+    'in their order'
+  )
   const rest = await Promise.all(Array.from({ length: 12 }, () => service.post(take)))
   const taken = rest.flatMap(({ body }) => body.data.done).map(({ id }) => id)
-  // Workers that come at the same time may each be passed by the others' uncommitted work, but no
+  // A concurrent worker may find no job, because it skips the rows that others have locked. But no
   // job is taken twice.
   t.equal(new Set(taken).size, taken.length)
   t.ok(taken.length > 0)
@@ -288,7 +273,7 @@ t.test('workers that skip what is locked take different jobs', async t => {
   )
 })
 
-t.test('skip_locked skips locked rows before limit counts; expect counts what is left', async t => {
+t.test('skip_locked applies before limit, and expect counts the remaining rows', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service, 'select from jobs where id in (1, 2, 4) for no key update')
   const select = {
@@ -320,7 +305,7 @@ t.test('skip_locked skips locked rows before limit counts; expect counts what is
   await held.open()
 })
 
-t.test('a locked row that is referred to is still locked at the end of the batch', async t => {
+t.test('a locked row that is referenced stays locked until the batch ends', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service)
   const answer = service.post([
@@ -341,7 +326,7 @@ t.test('a locked row that is referred to is still locked at the end of the batch
   t.match((await answer).body.data, { s: [{ id: 3 }], r: [{ id: 3 }] })
 })
 
-t.test('through a view the rows of its table are locked', async t => {
+t.test('a lock through a view locks the rows of its table', async t => {
   const service = await useService(t, { schema })
   const held = await hold(t, service)
   const answer = service.post([{
@@ -357,7 +342,7 @@ t.test('through a view the rows of its table are locked', async t => {
   t.same((await answer).body.data.s, [{ id: 3, state: 'new' }])
 })
 
-t.test('what PostgreSQL does not lock, and who may', async t => {
+t.test('queries that PostgreSQL cannot lock, and missing privileges, are rejected', async t => {
   const service = await useService(t, {
     schema: `${schema} create table seen (id int); grant select on seen to oneflight_user; ` +
       'create view counted as select state, count(*) from jobs group by state; grant all ' +

@@ -1,6 +1,6 @@
 /**
- * Connections that die, at every moment of a batch: what the caller is told is true, and the next
- * batch works.
+ * Connections that are lost at every stage of a batch: the reported outcome is correct, and the
+ * next batch succeeds.
  */
 import t from 'tap'
 import type { Test } from 'tap'
@@ -27,18 +27,18 @@ const add = (n: number): string =>
   `with r as (insert into t values (${n}) returning n) select n::text from r`
 const touch = "with r as (update t set word = 'mine' where n = 0 returning n) select n::text from r"
 
-interface Scene {
+interface TestSetup {
   readonly database: Database
   readonly proxy: Proxy
   readonly engine: Engine
 }
 
-async function useScene (t: Test, { size = 1 } = {}): Promise<Scene> {
+async function useProxiedEngine (t: Test, { size = 1 } = {}): Promise<TestSetup> {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl), { size })
   t.equal((await engine.run(["select 'warm'"])).kind, 'committed')
-  // Nobody waits for what comes behind COMMIT, and a fault must not meet it.
+  // A batch does not wait for the statements after COMMIT. A fault must not hit those.
   await until(() => engine.pool.count().idle === 1)
   return { database, proxy, engine }
 }
@@ -51,37 +51,37 @@ const connections = async ({ sql, name }: Database): Promise<number> =>
   (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
     .length
 
-/** Whether the link carries a batch whose end was sent. */
+/** True if a batch, COMMIT included, was sent on the link. */
 const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
-t.test('lost inside an operation: known to be rolled back, whoever cut the connection', async t => {
-  const rows: ReadonlyArray<readonly [string, (scene: Scene) => unknown]> = [
+t.test('a connection lost inside an operation is resolved as rolled back', async t => {
+  const rows: ReadonlyArray<readonly [string, (setup: TestSetup) => unknown]> = [
     ['terminated by the server', ({ database }) => terminateConnections(database)],
-    ['FIN on the way', ({ proxy }) => proxy.cut()],
-    ['RST on the way', ({ proxy }) => proxy.cut('reset')]
+    ['closed by the network with FIN', ({ proxy }) => proxy.cut()],
+    ['closed by the network with RST', ({ proxy }) => proxy.cut('reset')]
   ]
   for (const [name, cut] of rows) {
     await t.test(name, async t => {
-      const scene = await useScene(t)
-      const { database, engine } = scene
+      const setup = await useProxiedEngine(t)
+      const { database, engine } = setup
       const lock = await holdRow(database, 'select from t where n = 0')
       const batch = engine.run([add(1), touch, add(2)])
       await lock.awaited()
-      await cut(scene)
+      await cut(setup)
       t.match(await batch, { kind: 'failed', at: 1, error: { code: '08006' } })
       t.same(await database.sql`select n from t order by n`, [{ n: 0 }])
       await lock.free()
       t.equal(
         (await engine.run([touch])).kind,
         'committed',
-        'the next one works at once, and the row is free'
+        'the next batch succeeds at once, and the row is unlocked'
       )
     })
   }
 })
 
-t.test('lost at COMMIT: rolled back when the server says so', async t => {
-  const { database, engine } = await useScene(t)
+t.test('a connection lost at COMMIT is resolved as rolled back if the server says so', async t => {
+  const { database, engine } = await useProxiedEngine(t)
   await database.sql.unsafe(`
     create function wait() returns trigger language plpgsql as $$ begin perform from t where n = 0
       for update; return null; end $$;
@@ -96,23 +96,23 @@ t.test('lost at COMMIT: rolled back when the server says so', async t => {
   t.equal((await database.sql`select from t where n = 1`).length, 0)
 })
 
-t.test('lost after COMMIT was carried out, before anything was answered: unknown', async t => {
-  const { database, proxy, engine } = await useScene(t)
+t.test('a COMMIT that succeeded before any response arrived has an unknown outcome', async t => {
+  const { database, proxy, engine } = await useProxiedEngine(t)
   proxy.deliver = link => inFlight(link) ? 0 : link.held.length
   const batch = engine.run([add(1)])
   await until(async () => (await database.sql`select from t where n = 1`).length === 1)
-  t.comment('the id of the transaction never reached the engine')
+  t.comment('the transaction id never reached the engine')
   proxy.cut()
   t.match(await batch, { kind: 'unknown', committed: false })
 })
 
-t.test('lost after COMMIT was carried out, the id known: the server tells', async t => {
-  const { database, proxy, engine } = await useScene(t)
+t.test('a commit whose response is lost is resolved by asking for its transaction id', async t => {
+  const { database, proxy, engine } = await useProxiedEngine(t)
   /**
-   * Flies an insert of `n`, whose answers are delivered up to `mark`, and cuts the connection when
-   * it is there.
+   * Runs an insert of `n`, delivers its responses up to `before` bytes ahead of `mark`, and cuts
+   * the connection when the row is committed.
    */
-  const lose = async (
+  const loseResponse = async (
     n: number,
     change: (batch: CompiledBatch) => CompiledBatch,
     mark: string,
@@ -132,51 +132,51 @@ t.test('lost after COMMIT was carried out, the id known: the server tells', asyn
   }
   // CommandComplete begins five bytes before its tag.
   const same = (batch: CompiledBatch): CompiledBatch => batch
-  t.match(await lose(1, same, 'COMMIT\0', 5), {
+  t.match(await loseResponse(1, same, 'COMMIT\0', 5), {
     kind: 'committed',
     rows: [Buffer.from('1'), Buffer.from('answer')]
-  }, 'every answer had arrived')
+  }, 'every result had arrived')
   t.match(
-    await lose(2, same, 'answer', 0),
+    await loseResponse(2, same, 'answer', 0),
     { kind: 'unknown', committed: true },
-    'an answer is lost'
+    'a result is lost'
   )
   const restarted = (batch: CompiledBatch): CompiledBatch =>
     alterSession(batch, 'pg_catalog.pg_postmaster_start_time()', "pg_catalog.to_timestamp('1')")
   t.match(
-    await lose(3, restarted, 'COMMIT\0', 5),
+    await loseResponse(3, restarted, 'COMMIT\0', 5),
     { kind: 'unknown', committed: false },
-    "the server was started since: the id may be another transaction's"
+    "the server restarted: the id may be another transaction's"
   )
   const crashed = (batch: CompiledBatch): CompiledBatch =>
     alterSession(batch, 'pg_catalog.clock_timestamp()', "pg_catalog.to_timestamp('1')")
   t.match(
-    await lose(4, crashed, 'COMMIT\0', 5),
+    await loseResponse(4, crashed, 'COMMIT\0', 5),
     { kind: 'unknown', committed: false },
-    'the server crashed since'
+    'the server crashed and recovered'
   )
 })
 
-t.test('lost while every connection is taken: who asks does not wait behind batches', async t => {
-  const { database, proxy, engine } = await useScene(t, { size: 2 })
+t.test('resolving a lost connection does not wait for a free connection of the pool', async t => {
+  const { database, proxy, engine } = await useProxiedEngine(t, { size: 2 })
   const lock = await holdRow(database, 'select from t where n = 0')
   const batch = engine.run([add(1), touch], 30_000)
   await lock.awaited()
   const [link] = [...proxy.links] as [Link]
-  const others = [touch, touch].map(text => engine.run([text], 30_000))
+  const queued = [touch, touch].map(text => engine.run([text], 30_000))
   link.server.destroy()
   link.client.destroy()
   t.match(
     await batch,
     { kind: 'failed', at: 1, error: { code: '08006' } },
-    'known while the others wait for the lock'
+    'resolved while the other batches wait for the lock'
   )
   await lock.free()
-  t.same((await Promise.all(others)).map(({ kind }) => kind), ['committed', 'committed'])
+  t.same((await Promise.all(queued)).map(({ kind }) => kind), ['committed', 'committed'])
 })
 
-t.test('the server says FATAL before the end: known to be rolled back, without asking', async t => {
-  const { database, proxy, engine } = await useScene(t)
+t.test('a FATAL error before the commit is resolved as rolled back without a lookup', async t => {
+  const { database, proxy, engine } = await useProxiedEngine(t)
   const lock = await holdRow(database, 'select from t where n = 0')
   const batch = executeBatch(
     engine.pool,
@@ -190,8 +190,8 @@ t.test('the server says FATAL before the end: known to be rolled back, without a
   await lock.free()
 })
 
-t.test('lost, and nobody to ask before the deadline: unknown', async t => {
-  const { database, proxy, engine } = await useScene(t)
+t.test('an outcome that cannot be looked up before the deadline is unknown', async t => {
+  const { database, proxy, engine } = await useProxiedEngine(t)
   const lock = await holdRow(database, 'select from t where n = 0')
   const batch = engine.run([touch], 3000)
   await lock.awaited()
@@ -201,23 +201,24 @@ t.test('lost, and nobody to ask before the deadline: unknown', async t => {
   await lock.free()
 })
 
-t.test('lost, unknown to the server: it crashed, so nothing of it was durable', async t => {
-  const { database, proxy, engine } = await useScene(t)
+t.test('a transaction id unknown to the server is resolved as rolled back', async t => {
+  // The server does not know the id after a crash in which nothing of the batch became durable.
+  const { database, proxy, engine } = await useProxiedEngine(t)
   const lock = await holdRow(database, 'select from t where n = 0')
-  const strange = alterSession(
+  const unknownId = alterSession(
     plainBatch([touch]),
     'pg_catalog.pg_current_xact_id()::pg_catalog.text',
     "'999999999999'::text"
   )
-  const batch = executeBatch(engine.pool, strange, { deadline: performance.now() + 5000 })
+  const batch = executeBatch(engine.pool, unknownId, { deadline: performance.now() + 5000 })
   await lock.awaited()
   proxy.cut()
   t.match(await batch, { kind: 'failed', at: 0, error: { code: '08006' } })
   await lock.free()
 })
 
-t.test('the deadline passes inside an operation: rolled back at once, its locks free', async t => {
-  const { database, engine } = await useScene(t)
+t.test('a deadline inside an operation rolls back at once and releases the locks', async t => {
+  const { database, engine } = await useProxiedEngine(t)
   const lock = await holdRow(database, 'select from t where n = 0')
   const batch = engine.run([add(1), touch], 5000)
   t.match(await batch, {
@@ -230,13 +231,13 @@ t.test('the deadline passes inside an operation: rolled back at once, its locks 
   t.same(await database.sql`select n from t`, [{ n: 0 }])
 })
 
-t.test('a network that swallows everything: answered before the deadline', async t => {
-  const { proxy, engine } = await useScene(t)
+t.test('a network that drops every byte: the batch fails before the deadline', async t => {
+  const { proxy, engine } = await useProxiedEngine(t)
   proxy.forward = () => false
   await t.rejects(
     engine.run(["select 'never'"], 400),
     { code: 'deadline_exceeded', status: 504 },
-    'BEGIN was not answered'
+    'BEGIN had no response'
   )
   proxy.forward = () => true
   t.equal((await engine.run(["select 'again'"])).kind, 'committed')
@@ -245,8 +246,8 @@ t.test('a network that swallows everything: answered before the deadline', async
   t.match(await engine.run([add(1)], 3000), { kind: 'unknown' }, 'the batch may have arrived')
 })
 
-t.test('connections that died while idle are replaced, and no batch notices', async t => {
-  const { database, engine } = await useScene(t, { size: 3 })
+t.test('connections lost while idle are replaced without a failed batch', async t => {
+  const { database, engine } = await useProxiedEngine(t, { size: 3 })
   for (const moment of ['noticed', 'not noticed']) {
     await Promise.all(Array.from({ length: 3 }, () => engine.run(['select pg_sleep(0.1)::text'])))
     await until(async () => await connections(database) === 3)
@@ -266,8 +267,8 @@ t.test('connections that died while idle are replaced, and no batch notices', as
 })
 
 t.test('a connection on which BEGIN is refused is replaced', async t => {
-  const { database, engine } = await useScene(t)
-  // BEGIN in a transaction that failed is refused; so is everything else there.
+  const { database, engine } = await useProxiedEngine(t)
+  // In a failed transaction, PostgreSQL refuses BEGIN and every other statement.
   const connection = await engine.pool.acquire(performance.now() + 1000)
   await connection.client.unsafe('begin')
   await t.rejects(connection.client.unsafe('select 1 / 0'))
@@ -277,9 +278,9 @@ t.test('a connection on which BEGIN is refused is replaced', async t => {
   await until(async () => await connections(database) === 1)
 })
 
-t.test('no connection that works: unavailable after a bounded number of tries', async t => {
-  const { proxy, engine } = await useScene(t)
-  // Every connection opens, and dies at BEGIN.
+t.test('without a working connection, the number of attempts is limited', async t => {
+  const { proxy, engine } = await useProxiedEngine(t)
+  // Every connection opens, and is lost at BEGIN.
   proxy.forward = link => {
     if (!link.sent.includes('begin isolation')) return true
     link.client.destroy()
@@ -288,12 +289,12 @@ t.test('no connection that works: unavailable after a bounded number of tries', 
   await t.rejects(engine.run(["select 'never'"]), { code: 'database_unavailable' })
 })
 
-t.test('nothing is sent on a connection that is being ended', async t => {
-  const { database, engine } = await useScene(t)
+t.test('no batch is sent on a connection that is being closed', async t => {
+  const { database, engine } = await useProxiedEngine(t)
   const connection = await engine.pool.acquire(performance.now() + 1000)
   const { outcome, released } = startAttempt(connection, plainBatch([add(1)]))
   connection.state.dead = true
-  // BEGIN was answered when the server says so.
+  // In this state the server has executed BEGIN.
   await until(async () =>
     (await database
       .sql`select from pg_stat_activity where datname = ${database.name}
@@ -307,8 +308,8 @@ t.test('nothing is sent on a connection that is being ended', async t => {
   t.equal((await database.sql`select from t where n = 1`).length, 0)
 })
 
-t.test('cut while the batch is being written', async t => {
-  const { engine } = await useScene(t)
+t.test('a connection lost while the batch is being written', async t => {
+  const { engine } = await useProxiedEngine(t)
   const connection: Connection = await engine.pool.acquire(performance.now() + 1000)
   const cork = connection.socket.cork.bind(connection.socket)
   connection.socket.cork = () => {
@@ -322,32 +323,27 @@ t.test('cut while the batch is being written', async t => {
   t.equal((await engine.run([add(1)])).kind, 'committed')
 })
 
-t.test('a connection whose settings could not be reset is replaced', async t => {
-  const { engine } = await useScene(t)
+t.test('a connection whose settings cannot be reset is replaced', async t => {
+  const { engine } = await useProxiedEngine(t)
   const connection: Connection = await engine.pool.acquire(performance.now() + 1000)
   const { begin } = connection.client
-  type Begin = (
-    options: string,
-    work: (transaction: { unsafe(text: string, ...rest: unknown[]): unknown }) => unknown
-  ) => unknown
-  const spoilt: Begin = (options, work) =>
-    (begin as unknown as Begin)(
-      options,
-      transaction =>
-        work({
-          unsafe: (text, ...rest) =>
-            transaction.unsafe(text.includes('reset all') ? 'select 1 / 0' : text, ...rest)
-        })
-    )
-  Object.assign(connection.client, { begin: spoilt })
+  type Transaction = { unsafe(text: string, ...rest: unknown[]): unknown }
+  type Begin = (options: string, work: (transaction: Transaction) => unknown) => unknown
+  const failReset = (transaction: Transaction): Transaction => ({
+    unsafe: (text, ...rest) =>
+      transaction.unsafe(text.includes('reset all') ? 'select 1 / 0' : text, ...rest)
+  })
+  const beginFailing: Begin = (options, work) =>
+    (begin as unknown as Begin)(options, transaction => work(failReset(transaction)))
+  Object.assign(connection.client, { begin: beginFailing })
   engine.pool.release(connection)
-  t.equal((await engine.run([add(1)])).kind, 'committed', 'the batch is not concerned')
+  t.equal((await engine.run([add(1)])).kind, 'committed', 'the batch itself succeeds')
   t.equal((await engine.run([add(2)])).kind, 'committed')
   t.ok(connection.state.retired)
   await until(() => connection.socket.destroyed)
 })
 
-t.test('a storm of terminated connections', async t => {
+t.test('batches under load survive terminated connections', async t => {
   const service = await useService(t, { schema: ledgerSchema })
   const load = startLoad(service, 8)
   await until(() => load.answers.size > 20)
@@ -372,12 +368,12 @@ t.test('a storm of terminated connections', async t => {
     ),
     []
   )
-  t.ok((codes['ok'] ?? 0) > kills, 'the service worked all the while')
+  t.ok((codes['ok'] ?? 0) > kills, 'batches succeeded during the whole run')
   const row = await holdRow(service.database, 'lock table left_side; select')
   const batches = Array.from({ length: 4 }, (_, i) => service.post(pair(1_000_000 + i)))
   await row.awaited(4)
   await row.free()
   t.same((await Promise.all(batches)).map(({ status }) => status), [200, 200, 200, 200])
-  // The pool is full again.
+  // The pool has all of its connections again.
   await until(async () => await gauge(service, 'service_pool_lanes_idle') === 4)
 })

@@ -1,5 +1,5 @@
 /**
- * Metrics: their names, labels, units and exact counts; and that no client can make up labels.
+ * Metrics: their names, labels, units and exact counts. No client can create label values.
  */
 import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
@@ -16,20 +16,19 @@ const schema = `${readFileSync(new URL('../support/database/shop.sql', import.me
   grant all on deferred, slow to oneflight_user;`
 
 /**
- * The samples of our own metrics that are not 0, by name and labels in the order of their names; of
- * histograms only `_count`.
+ * The samples of transactions and operations, by name and sorted labels. Of histograms, only
+ * `_count`.
  */
 async function scrape ({ adminUrl }: ServiceUnderTest): Promise<Record<string, number>> {
   const { text } = await ask(`${adminUrl}/metrics`)
   const samples = text.split('\n').map(line =>
     /^(service_(?:txn|op)_\w+?)\{(.*)\} (\S+)$/.exec(line)
   ).filter(match => match !== null)
+  const sorted = (labels: string): string => labels.split(',').sort().join(',')
   return Object.fromEntries(
     samples
       .filter(([, name]) => !/_(bucket|sum)$/.test(name as string))
-      .map((
-        [, name, labels, value]
-      ) => [`${name}{${(labels as string).split(',').sort().join(',')}}`, Number(value)])
+      .map(([, name, labels, value]) => [`${name}{${sorted(labels as string)}}`, Number(value)])
   )
 }
 
@@ -60,7 +59,7 @@ const negative = {
 }
 const user = 'oneflight_user'
 
-t.test('counts of every outcome', async t => {
+t.test('transactions and operations are counted by outcome', async t => {
   const rows: ReadonlyArray<
     readonly [
       title: string,
@@ -137,7 +136,7 @@ t.test('counts of every outcome', async t => {
       ...exception('select', 'public.stock')
     }],
     [
-      'a row that is missing',
+      'a missing referenced row',
       [select('a'), select('s', 'orders'), {
         id: 'i',
         op: 'insert',
@@ -153,19 +152,19 @@ t.test('counts of every outcome', async t => {
         ...exception('insert', 'other')
       }
     ],
-    ['role that the database refuses', [select('s')], 'made_up', 403, {
+    ['a role that the database rejects', [select('s')], 'made_up', 403, {
       ...txn('other', 'error', 1)
     }],
-    ['role refused by rule', [select('s')], 'pg_monitor', 403, {}],
+    ['a role rejected by its name', [select('s')], 'pg_monitor', 403, {}],
     [
-      'faulty operations',
+      'invalid operations',
       [{ id: 'a', op: 'made_up', table: 'made_up' }, select('s', 'private.secrets')],
       user,
       422,
       {}
     ],
     ['forbidden schema', [select('s', 'private.secrets')], user, 403, {}],
-    ['no batch', [], user, 400, {}],
+    ['empty batch', [], user, 400, {}],
     ['empty body', '', user, 400, {}]
   ]
   for (const [title, batch, role, status, counts] of rows) {
@@ -186,36 +185,35 @@ t.test('without a database there are no transactions', async t => {
   t.same(await scrape(service), {})
 })
 
-t.test('types, units and the label sets as Prometheus sees them', async t => {
+t.test('types, units and labels in the Prometheus format', async t => {
   const service = await useService(t, { schema })
   await service.post([select('s', 'slow')])
   await service.post([negative])
   const { text, headers } = await ask(`${service.adminUrl}/metrics`)
   t.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
-  for (
-    const [name, type] of [
-      ['service_txn_count', 'counter'],
-      ['service_txn_duration_milliseconds', 'histogram'],
-      ['service_op_count', 'counter'],
-      ['service_op_duration_milliseconds', 'histogram'],
-      ['service_op_exceptions', 'counter'],
-      ['service_error_count', 'counter'],
-      ['service_pool_lanes_busy', 'gauge'],
-      ['service_pool_lanes_idle', 'gauge'],
-      ['service_pool_waiting', 'gauge']
-    ] as const
-  ) {
+  const types = {
+    service_txn_count: 'counter',
+    service_txn_duration_milliseconds: 'histogram',
+    service_op_count: 'counter',
+    service_op_duration_milliseconds: 'histogram',
+    service_op_exceptions: 'counter',
+    service_error_count: 'counter',
+    service_pool_lanes_busy: 'gauge',
+    service_pool_lanes_idle: 'gauge',
+    service_pool_waiting: 'gauge'
+  }
+  for (const [name, type] of Object.entries(types)) {
     t.ok(text.includes(`# TYPE ${name} ${type}\n`), name)
   }
-  // Milliseconds: in seconds they could not be more than the whole request took, which is in
-  // seconds.
+  // The duration of the request is in seconds. A larger number for one of its operations shows that
+  // these durations are in milliseconds.
   const sum = (name: string, labels: string): number =>
     Number(new RegExp(`^${name}_sum\\{.*${labels}.*\\} (.*)$`, 'm').exec(text)?.[1])
   const op = sum('service_op_duration_milliseconds', 'outcome="ok"')
   t.ok(op > 10 * sum('http_request_duration_seconds', 'status_code="200"'))
   t.ok(sum('service_txn_duration_milliseconds', 'outcome="ok"') >= op)
   t.match(text, /^service_pool_waiting\{server="primary"\} 0$/m)
-  // A connection is busy a little longer than its batch: the last flight ends after the answer.
+  // A connection stays busy after the response, until the statements after COMMIT have ended.
   await until(async () =>
     /^service_pool_lanes_busy\{server="primary"\} 0$[^]*^service_pool_lanes_idle\{server="primary"\} [1-4]$/m
       .test((await ask(`${service.adminUrl}/metrics`)).text)
@@ -223,7 +221,7 @@ t.test('types, units and the label sets as Prometheus sees them', async t => {
   t.match(text, /^process_cpu_seconds_total /m)
 })
 
-t.test('nobody makes up labels', async t => {
+t.test('clients cannot create label values', async t => {
   const service = await useService(t, { schema })
   for (let i = 0; i < 20; i++) {
     await ask(`${service.url}/made-up-${i}`)
@@ -249,7 +247,7 @@ t.test('nobody makes up labels', async t => {
   })
 })
 
-t.test('answers other than 2xx, by code', async t => {
+t.test('error responses are counted by code', async t => {
   const odd = `${schema}
     create function odd () returns trigger language plpgsql as $$ begin raise sqlstate 'XY123';
       end $$;
@@ -269,12 +267,12 @@ t.test('answers other than 2xx, by code', async t => {
         /^service_error_count\{code="(\w+)"\} (\d+)$/gm
       ).map(([, code, n]) => [code, Number(n)])
     )
-  // It is counted when the client has the answer, and that may be a moment before.
+  // A response is counted after it was sent, so the client may be faster.
   await until(async () => Object.keys(await counts()).length === 4)
   t.same(await counts(), { check_violation: 2, body_empty: 1, other: 1, not_found: 1 })
 })
 
-t.test('two services in one process count for themselves', async t => {
+t.test('two services in one process count separately', async t => {
   const one = await useService(t, { schema })
   const other = await useService(t, { schema })
   await one.post([select('s')])
@@ -282,7 +280,7 @@ t.test('two services in one process count for themselves', async t => {
   t.same(await scrape(other), {})
 })
 
-t.test('names of tables are bounded in number', async t => {
+t.test('the number of table names in labels is limited', async t => {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(requestLog)
@@ -311,5 +309,5 @@ t.test('names of tables are bounded in number', async t => {
   ].map(([, table, count]) => [table, Number(count)] as const)
   t.equal(tables.length, 1001)
   t.same(Object.fromEntries(tables)['other'], 50)
-  t.same(Object.fromEntries(tables)['public.t7'], 2, 'known ones keep their name')
+  t.same(Object.fromEntries(tables)['public.t7'], 2, 'names seen earlier keep their label')
 })

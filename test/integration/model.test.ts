@@ -1,7 +1,7 @@
 /**
- * Random batches against a model: the service must answer the same rows, leave the same tables, or
- * fail the same way as its operations do in plain SQL, one after the other. `PROPERTY_RUNS=5000`
- * runs more of them, `SEED=n` the same ones again.
+ * Random batches against a model, which runs the same operations one by one in plain SQL. Both must
+ * return the same rows and leave the same tables, or fail in the same way. `PROPERTY_RUNS=5000`
+ * sets the number of batches, `SEED=n` repeats a run.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -20,13 +20,13 @@ const runs = propertyRuns(100, 400)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
 /**
- * Both transactions have their own now(); everything that the tables begin with and batches name is
- * older.
+ * Replaces the values of now(), which differ between the two transactions. All other timestamps, in
+ * the tables and in the batches, are before 2025.
  */
 const withoutNow = (text: string): string =>
   text.replaceAll(/20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)/g, 'now')
 
-/** The members of an answer's `data` as texts, each with the texts of its rows. */
+/** The members of `data` in a response: the text of a count, or the texts of the rows. */
 function rowsOf (text: string): ReadonlyMap<string, readonly string[] | string> {
   const data = text.slice('{"error":null,"data":{'.length, -2)
   return new Map(
@@ -41,7 +41,7 @@ function rowsOf (text: string): ReadonlyMap<string, readonly string[] | string> 
   )
 }
 
-/** JSON texts between commas that stand in no brackets and no string. */
+/** Splits JSON text at the commas outside of brackets and strings. */
 function split (text: string): readonly string[] {
   const parts: string[] = []
   let depth = 0
@@ -57,7 +57,7 @@ function split (text: string): readonly string[] {
   return text.trim() === '' ? [] : [...parts, text.slice(start)]
 }
 
-/** How an answer differs from what was to come; undefined when it does not. */
+/** How a response differs from the expected outcome, or undefined if it does not. */
 function difference (
   { status, text, body }: Answer,
   outcome: Exclude<Outcome, { kind: 'open' }>,
@@ -65,16 +65,16 @@ function difference (
 ): object | undefined {
   if (outcome.kind === 'refused') {
     const { code, sqlstate = code, op, index: at } = body.error ?? {}
-    const right = outcome.refusals.some(({ code, index }) =>
+    const matches = outcome.refusals.some(({ code, index }) =>
       code === sqlstate && at === index && op === (index === null ? null : `o${index}`)
     )
-    return right ? undefined : { expected: outcome.refusals, got: `${status} ${text}` }
+    return matches ? undefined : { expected: outcome.refusals, got: `${status} ${text}` }
   }
   if (status !== 200) return { expected: 'success', got: `${status} ${text}` }
-  const answered = rowsOf(text)
+  const results = rowsOf(text)
   for (const [index, { texts, ordered }] of outcome.results.entries()) {
     const { id, returning } = operations[index] as Trial['operations'][number]
-    const got = answered.get(id)
+    const got = results.get(id)
     const want = prefer['return'] === 'minimal'
       ? String(texts.length)
       : (returning as unknown[] | undefined)?.length === 0
@@ -85,14 +85,14 @@ function difference (
     )
     if (a !== b) return { id, ordered, expected: want, got }
   }
-  return answered.size === outcome.results.length
+  return results.size === outcome.results.length
     ? undefined
-    : { expected: outcome.results.length, got: [...answered.keys()] }
+    : { expected: outcome.results.length, got: [...results.keys()] }
 }
 
 t.setTimeout(30_000 + runs * 100)
 
-t.test('property: a batch does what its operations do one after the other in plain SQL', {
+t.test('property: a batch equals its operations run one by one in plain SQL', {
   timeout: 30_000 + runs * 100
 }, async t => {
   const service = await useService(t, { schema: modelSchema })
@@ -104,8 +104,8 @@ t.test('property: a batch does what its operations do one after the other in pla
     union all select 'boxes ' || to_json(b) from boxes as b union all select 'links ' || to_json(l)
       from links as l) as all_rows`
   const seen: Record<string, number> = {}
-  const count = (what: string): void => {
-    seen[what] = (seen[what] ?? 0) + 1
+  const count = (name: string): void => {
+    seen[name] = (seen[name] ?? 0) + 1
   }
   await fc.assert(
     fc.asyncProperty(arbitraryTrial, async trial => {
@@ -130,7 +130,7 @@ t.test('property: a batch does what its operations do one after the other in pla
       )
       if (a !== b) {
         throw new Error(
-          `the tables differ: ${a} and not ${b}\nPrefer: ${prefer}\n${
+          `the tables differ: got ${a}, expected ${b}\nPrefer: ${prefer}\n${
             JSON.stringify(trial.operations)
           }`
         )
@@ -142,6 +142,6 @@ t.test('property: a batch does what its operations do one after the other in pla
   )
   t.comment(JSON.stringify(seen))
   t.ok((seen['done'] ?? 0) > runs / 4, `${seen['done']} of ${runs} batches succeeded`)
-  t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were refused`)
-  t.ok((seen['open'] ?? 0) < runs / 4, `${seen['open'] ?? 0} had no answer of their own`)
+  t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were rejected`)
+  t.ok((seen['open'] ?? 0) < runs / 4, `${seen['open'] ?? 0} had no defined outcome`)
 })

@@ -1,7 +1,7 @@
 /**
- * Alerts, dashboard and documentation against a real scrape: every expression is PromQL, every
- * metric and label in them exists, every alert has its section in docs/operations/monitoring.md,
- * and the table of metrics there is true.
+ * Checks alerts, dashboard and documentation against a real scrape. Every expression is valid
+ * PromQL, and its metrics and labels exist. Every alert has a section in
+ * docs/operations/monitoring.md, and the table of metrics there is correct.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ const alerts = await readAlerts()
 const dashboard = await readDashboard()
 const page = readFileSync(join(observability, '../../docs/operations/monitoring.md'), 'utf8')
 
-/** What Prometheus and its prober add by themselves: to every sample, and as metrics. */
+/** The labels that Prometheus adds to every sample, and the metrics that it creates itself. */
 const TARGET_LABELS = ['job', 'instance']
 const SYNTHETIC: Readonly<Record<string, readonly string[]>> = {
   up: [],
@@ -44,33 +44,34 @@ const expressions = [
 ]
 
 /**
- * The text of `/metrics` behind batches that were committed, failed, were refused, and were run
- * again. The first test fetches it.
+ * The text of `/metrics` after batches that were committed, failed, rejected and retried. The first
+ * test fetches it.
  */
 let text = ''
 let families: ReturnType<typeof readExposition> = new Map()
 const familyOf = (metric: string) =>
   families.get(metric) ?? families.get(metric.replace(/_(bucket|sum|count)$/, ''))
 
-t.test('a scrape', async t => {
+t.test('a service is scraped after batches of every outcome', async t => {
   const service = await useService(t, {
     schema,
     env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '5000' }
   })
   const insert = (table: string, row: object) =>
     service.post([{ id: 'n', op: 'insert', table, values: [row] }])
-  for (
-    const [table, row, status] of [['notes', { id: 1 }, 200], ['notes', { id: 1 }, 409], ['moody', {
-      times: 1
-    }, 200]] as const
-  ) t.match(await insert(table, row), { status }, table)
+  const inserts = [
+    ['notes', { id: 1 }, 200],
+    ['notes', { id: 1 }, 409],
+    ['moody', { times: 1 }, 200]
+  ] as const
+  for (const [table, row, status] of inserts) t.match(await insert(table, row), { status }, table)
   const slow = Array.from(
     { length: 5 },
     () => service.post([{ id: 's', op: 'select', table: 'slow' }])
   )
-  t.ok((await Promise.all(slow)).some(({ status }) => status === 503), 'some were refused')
-  // A request is counted a moment after it was answered; collections of garbage have a label as
-  // soon as there was one.
+  t.ok((await Promise.all(slow)).some(({ status }) => status === 503), 'some were rejected')
+  // A request is counted shortly after its response, and the metric of garbage collections has
+  // labels only after the first collection.
   await until(async () => {
     Array.from({ length: 100_000 }, () => ({}))
     text = (await ask(`${service.adminUrl}/metrics`)).text
@@ -79,11 +80,11 @@ t.test('a scrape', async t => {
   families = readExposition(text)
 })
 
-t.test('expressions', async t => {
+t.test('expressions are valid and use existing metrics and labels', async t => {
   for (const [title, expr] of expressions) {
     const { faults, selectors, grouping } = readExpression(expr)
-    t.same(faults, [], `${title} is PromQL`)
-    t.ok(selectors.length > 0, `${title} reads something`)
+    t.same(faults, [], `${title} is valid PromQL`)
+    t.ok(selectors.length > 0, `${title} reads a metric`)
     const known = new Set(TARGET_LABELS)
     for (const { metric, labels } of selectors) {
       const own = SYNTHETIC[metric] ??
@@ -102,7 +103,7 @@ t.test('expressions', async t => {
   }
 })
 
-t.test('an expression that is none, and a missing metric or label, are found out', async t => {
+t.test('the checks detect an invalid expression and a missing metric', async t => {
   t.not(readExpression('sum by (rate(x[5m])').faults.length, 0)
   t.same(readExpression('sum by (a) (rate(service_txn_count{b="1", c=~"2"}[5m])) / on (d) up'), {
     faults: [],
@@ -119,7 +120,7 @@ t.test('an expression that is none, and a missing metric or label, are found out
   ])
 })
 
-t.test('values of labels that are matched are those that are sent', async t => {
+t.test('label values in expressions exist in the scrape or the configuration', async t => {
   const sent = (label: string): Set<string> =>
     new Set(
       [...text.matchAll(new RegExp(`${label}="([^"]*)"`, 'g'))].map(([, value]) => value as string)
@@ -142,7 +143,7 @@ t.test('values of labels that are matched are those that are sent', async t => {
   t.same(
     used('job'),
     new Set(jobs.map(({ job_name: name }) => name)),
-    'jobs are those of prometheus.yml'
+    'the jobs of prometheus.yml'
   )
   const reasons = /export type RetryReason =(.*?)\n(?:\n|$)/s.exec(
     readFileSync(new URL('../../src/transaction/outcome.ts', import.meta.url), 'utf8')
@@ -153,10 +154,10 @@ t.test('values of labels that are matched are those that are sent', async t => {
   t.same([...new Set(matched)].filter(reason => !reasons.includes(`'${reason}'`)), [])
 })
 
-t.test('alerts', async t => {
+t.test('alerts have a unique name, a severity and a documented runbook', async t => {
   t.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length)
   const sections = [...page.matchAll(/^### (Oneflight\w+)$/gm)].map(([, name]) => name as string)
-  t.same(sections, alerts.map(({ alert }) => alert), 'each has its section, in the same order')
+  t.same(sections, alerts.map(({ alert }) => alert), 'each alert has a section, in the same order')
   for (const { alert, labels, annotations } of alerts) {
     t.match(labels['severity'], /^(critical|warning)$/, alert)
     t.same(Object.keys(annotations), ['summary', 'description', 'runbook_url'], alert)
@@ -168,29 +169,21 @@ t.test('alerts', async t => {
   }
 })
 
-t.test('the dashboard', async t => {
+t.test('the dashboard is complete, its panels do not overlap, and Grafana loads it', async t => {
   const { panels } = dashboard
-  t.equal(new Set(panels.map(({ id }) => id)).size, panels.length, 'no id twice')
+  t.equal(new Set(panels.map(({ id }) => id)).size, panels.length, 'ids are unique')
   const { datasources } = parse(
     readFileSync(join(observability, 'grafana/datasources/datasources.yml'), 'utf8')
   ) as { datasources: ReadonlyArray<{ uid: string }> }
   const uids = datasources.map(({ uid }) => uid)
-  for (
-    const {
-      title,
-      type,
-      description = '',
-      datasource,
-      fieldConfig,
-      targets = [],
-      gridPos: { x, w }
-    } of panels
-  ) {
-    t.ok(x >= 0 && x + w <= 24, `${title} is on the page`)
+  for (const panel of panels) {
+    const { title, type, description = '', datasource, fieldConfig, targets = [] } = panel
+    const { x, w } = panel.gridPos
+    t.ok(x >= 0 && x + w <= 24, `${title} is within the page`)
     if (type === 'row') continue
     t.ok(
       targets.length > 0 && description !== '' && fieldConfig?.defaults.unit !== undefined,
-      `${title} says what it is, in a unit`
+      `${title} has targets, a description and a unit`
     )
     for (const uid of [datasource?.uid, ...targets.map(({ datasource: { uid } }) => uid)]) {
       t.ok(uids.includes(String(uid)), `${title}: ${uid} is provisioned`)
@@ -220,25 +213,24 @@ t.test('the dashboard', async t => {
   )
 })
 
-t.test('the table of metrics is that of a scrape', async t => {
-  const rows = [...page.matchAll(/^\| `([a-z0-9_]+)` \| (\w+) \| (.*?) \| (.+) \|$/gm)].map((
-    [, name, type, labels]
-  ) => ({
+t.test('the documented table of metrics equals the scrape', async t => {
+  const lines = page.matchAll(/^\| `([a-z0-9_]+)` \| (\w+) \| (.*?) \| (.+) \|$/gm)
+  const rows = [...lines].map(([, name, type, labels]) => ({
     name,
     type,
     labels: [...(labels as string).matchAll(/`(\w+)`/g)].map(([, label]) => label)
   }))
-  const true_ = (name: string) => ({
+  const scraped = (name: string) => ({
     name,
     type: families.get(name)?.type,
     labels: [...families.get(name)?.labels ?? []]
   })
-  t.same(rows, rows.map(({ name }) => true_(name as string)))
+  t.same(rows, rows.map(({ name }) => scraped(name as string)))
   const documented = new Set(rows.map(({ name }) => name))
   t.same(
     [...families.keys()].filter(name => /^(service|http)_/.test(name) && !documented.has(name)),
     [],
-    'none of the service itself is missing'
+    'every metric of the service is documented'
   )
   t.same(
     [
@@ -249,7 +241,7 @@ t.test('the table of metrics is that of a scrape', async t => {
       )
     ].filter(name => name !== undefined && !documented.has(name)),
     [],
-    'none that is looked at is missing'
+    'every metric in an expression is documented'
   )
 })
 
@@ -265,13 +257,12 @@ t.test('the queries of the documentation run', async t => {
 t.test(
   ...needs('promtool accepts configuration and rules, and their tests pass', { promtool }),
   async t => {
-    for (
-      const args of [['check', 'config', 'prometheus.yml'], ['check', 'rules', 'alerts.yml'], [
-        'test',
-        'rules',
-        'alerts.test.yml'
-      ]]
-    ) {
+    const commands = [
+      ['check', 'config', 'prometheus.yml'],
+      ['check', 'rules', 'alerts.yml'],
+      ['test', 'rules', 'alerts.test.yml']
+    ]
+    for (const args of commands) {
       const { code, output } = await runProgram(promtool as string, args, { cwd: observability })
       t.equal(code, 0, `promtool ${args.join(' ')}: ${output}`)
     }

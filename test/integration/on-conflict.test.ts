@@ -1,6 +1,6 @@
 /**
- * on_conflict in all its forms: each insert against the same one written in SQL, on a twin of the
- * table.
+ * `on_conflict` in all its forms. Each insert is compared with the same insert written in SQL, on a
+ * copy of the table.
  */
 import t from 'tap'
 import { gauge, useService, type Answer, type ServiceUnderTest } from '../support/service.ts'
@@ -98,7 +98,7 @@ const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: 
     '{"columns":["k"],"do":"update"}',
     '(k, n) values (1, 1), (2, 2) on conflict (k) do update set n = excluded.n'
   ],
-  // an own set
+  // an explicit set
   [
     '[{"k":1,"n":5},{"k":9,"n":6}]',
     '{"columns":["k"],"do":"update","set":{"note":"seen"}}',
@@ -146,7 +146,7 @@ const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: 
     '(k) values (1) on conflict (k) do update set excluded = x.t, t = excluded.excluded, x ' +
     '= x.x + 1, "we""ird" = excluded.k'
   ],
-  // where: rows that do not meet it are neither changed nor returned
+  // where: rows that do not match are neither changed nor returned
   [
     '[{"k":1,"n":15},{"k":2,"n":15},{"k":3,"n":15},{"k":9,"n":15}]',
     '{"columns":["k"],"do":"update","where":{"n":{"lt":{"$excluded":"n"}}}}',
@@ -184,7 +184,7 @@ const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: 
     '(k, j) values (1, $$ {"v":1}$$), (3, $$ {"v":4}$$) on conflict (k) do update set j = ' +
     'excluded.j where x.j->$$v$$ = excluded.j->$$v$$'
   ],
-  // references, everywhere
+  // references in every position
   [
     '[{"k":1,"note":"$src.0.word"},{"k":9,"note":"$src.1.word"}]',
     '{"columns":["k"],"do":"update"}',
@@ -226,7 +226,7 @@ const inserts: ReadonlyArray<readonly [values: string, onConflict: string, sql: 
   ]
 ]
 
-t.test('each insert equals the one written in SQL, answer and table', async t => {
+t.test('each insert returns and stores the same rows as the insert in SQL', async t => {
   const service = await useService(t, { schema })
   for (const [values, onConflict, sql] of inserts) {
     for (const returning of ['', ',"returning":["n",{"column":"k","as":"key"},"j->v"]']) {
@@ -241,11 +241,11 @@ t.test('each insert equals the one written in SQL, answer and table', async t =>
         encodeURI(`${values} ${onConflict} ${answer.status === 200 ? '' : answer.text}`)
       )
       if (answer.status !== 200) continue
-      const wanted = returning === '' ? 'x.*' : "x.n, x.k as key, x.j->'v' as v"
+      const list = returning === '' ? 'x.*' : "x.n, x.k as key, x.j->'v' as v"
       const rows = await rendered(
         service,
         'select * from r',
-        `with r as (insert into twin as x ${sql} returning ${wanted})`
+        `with r as (insert into twin as x ${sql} returning ${list})`
       )
       t.equal(
         answer.text.slice(answer.text.lastIndexOf('"o":[') + 4, -2),
@@ -257,7 +257,7 @@ t.test('each insert equals the one written in SQL, answer and table', async t =>
   }
 })
 
-t.test('a partial index is meant by index_where, whatever the type of its constants', async t => {
+t.test('index_where selects a partial index with constants of any type', async t => {
   const hard = 'it$$s "so" \\ \\$$ $1 \\n e\\\\ $$ ä😀'
   const quoted = `'${hard.replaceAll("'", "''")}'`
   const rows: ReadonlyArray<
@@ -297,7 +297,7 @@ t.test('a partial index is meant by index_where, whatever the type of its consta
       `alter database ${name} set standard_conforming_strings = ${standard}; alter ` +
         `database ${name} set escape_string_warning = off`
     )
-    // Connections that are open already do not hear of it.
+    // The settings apply only to new connections.
     await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
       and usename = 'oneflight_login'`
     await sql.unsafe(
@@ -308,7 +308,7 @@ t.test('a partial index is meant by index_where, whatever the type of its consta
     )
     t.same((await service.post([{ id: 's', op: 'select', table: 'shown' }])).body.data?.s, [{
       s: standard
-    }], 'the setting is in force')
+    }], 'the setting is in effect')
     for (const [i, [predicate, indexWhere, row]] of rows.entries()) {
       await sql.begin(sql =>
         sql.unsafe(`set local standard_conforming_strings = on;
@@ -348,7 +348,7 @@ t.test('a partial index is meant by index_where, whatever the type of its consta
         ], [1, 2, [], 1])
       }
     }
-    // An index with another predicate is not meant, and the constant stays a constant.
+    // An index with another predicate is not used, and text in the constant does not become SQL.
     const { status, body } = await service.post([{
       id: 'o',
       op: 'insert',
@@ -383,7 +383,7 @@ t.test('numbers of index_where keep every digit', async t => {
   t.equal(body.data?.b.length, 0)
 })
 
-t.test('errors of PostgreSQL are those of the insert, and nothing is written', async t => {
+t.test('an error of PostgreSQL names the insert, and nothing is written', async t => {
   const service = await useService(t, { schema })
   await service.database.sql.unsafe(seeds)
   const before = await contents(service, 't')
@@ -562,7 +562,7 @@ t.test('row level security and privileges apply', async t => {
   t.same(await sql`select * from narrow`, [{ k: 1, n: 8 }])
 })
 
-t.test('tables and columns of any name', async t => {
+t.test('tables and columns can have any name', async t => {
   const rows = [
     'excluded',
     't',
@@ -606,7 +606,7 @@ t.test('tables and columns of any name', async t => {
   }
 })
 
-t.test('through a view, into partitions, and past what a trigger changes', async t => {
+t.test('on_conflict works with views, partitions and triggers that change rows', async t => {
   const service = await useService(t, {
     schema: `
       create table base (k int primary key, n int);
@@ -656,7 +656,7 @@ t.test('through a view, into partitions, and past what a trigger changes', async
   }, text)
 })
 
-t.test('as data that later operations refer to', async t => {
+t.test('later operations can refer to the returned rows', async t => {
   const service = await useService(t, { schema })
   await service.database.sql.unsafe(seeds)
   const { body, text } = await service.post([
@@ -716,7 +716,7 @@ t.test('concurrent upserts of one row all count', async t => {
 const contents = (service: ServiceUnderTest, table: string): Promise<string> =>
   rendered(service, `select ${names} from ${table} order by k`)
 
-/** The rows of a query (or of `with …` before one) as PostgreSQL writes them for the service. */
+/** The rows of a query as JSON text. `before` is a `with` clause for it. */
 async function rendered (
   { database: { sql } }: ServiceUnderTest,
   query: string,
@@ -728,7 +728,7 @@ async function rendered (
   return row?.j ?? ''
 }
 
-/** A row that is sent. What it does not name is the default of `mixed`. */
+/** A row of a request. Missing columns take the defaults of table `mixed`. */
 interface Mixed {
   readonly id: number
   readonly a?: number
@@ -744,32 +744,32 @@ const mixed = `
 const suppressing =
   'create trigger suppress before insert on mixed for each row execute function suppress()'
 
-/** Rows that alternate between two sets of columns, with keys in no order, none of them twice. */
+/** Rows that alternate between two sets of columns, with unique, unordered keys. */
 const alternating = (count: number): Mixed[] =>
   Array.from({ length: count }, (_, i) => {
     const id = i * 7 % count
     return i % 2 === 0 ? { id, a: i } : { b: i, id }
   })
 
-/** The rows of `mixed` that are there before: of every third key. */
-const isThere = (id: number): boolean => id % 3 === 0
-const there = (id: number): object => ({ id, a: 1000, b: 2000, times: 5 })
+/** True for the rows that `mixed` holds before the insert: every third key. */
+const isStored = (id: number): boolean => id % 3 === 0
+const storedRow = (id: number): object => ({ id, a: 1000, b: 2000, times: 5 })
 
-/** What becomes of a row whose key is there; undefined when it is suppressed. */
+/** The returned row for a key that is stored already; undefined if no row is returned. */
 type Change = (row: Mixed) => object | undefined
 
 const nothing = { columns: ['id'], do: 'nothing' }
 const update = { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' }, times: { $inc: 1 } } }
-const met: Change = ({ id, a = -1 }) => ({ id, a, b: 2000, times: 6 })
+const updated: Change = ({ id, a = -1 }) => ({ id, a, b: 2000, times: 6 })
 
 const conflicts: ReadonlyArray<readonly [conflict: object, change: Change]> = [
   [nothing, () => undefined],
-  [update, met],
-  [{ ...update, where: { id: { lt: 500 } } }, row => row.id < 500 ? met(row) : undefined],
+  [update, updated],
+  [{ ...update, where: { id: { lt: 500 } } }, row => row.id < 500 ? updated(row) : undefined],
   [{ ...update, where: { id: { lt: 0 } } }, () => undefined]
 ]
 
-t.test('1000 rows that alternate between two sets of columns', async t => {
+t.test('1000 rows that alternate between two sets of columns are inserted in order', async t => {
   const service = await useService(t, { schema: mixed })
   const { sql } = service.database
   const values = alternating(1000)
@@ -782,15 +782,15 @@ t.test('1000 rows that alternate between two sets of columns', async t => {
       await sql`alter table mixed enable trigger user`
       const expected = values.flatMap(row => {
         if (trigger && row.id % 5 === 0) return []
-        return (isThere(row.id) ? change(row) : { ...defaults, ...row }) ?? []
+        return (isStored(row.id) ? change(row) : { ...defaults, ...row }) ?? []
       })
       const text = `${JSON.stringify(conflict)} ${trigger ? 'with' : 'without'} a trigger`
       const insert = { op: 'insert', table: 'mixed', values, on_conflict: conflict }
       const { status, body } = await service.post([{ id: 'o', ...insert }])
       t.equal(status, 200, text)
       t.same(body.data?.o, expected, text)
-      const before = values.filter(({ id }) => isThere(id))
-      const stored = new Map(before.map(({ id }) => [id, there(id)]))
+      const before = values.filter(({ id }) => isStored(id))
+      const stored = new Map(before.map(({ id }) => [id, storedRow(id)]))
       for (const row of expected as Mixed[]) stored.set(row.id, row)
       const rows = [...stored].toSorted(([a], [b]) => a - b).map(([, row]) => row)
       t.same(await sql`select * from mixed order by id`, rows, text)
@@ -798,7 +798,7 @@ t.test('1000 rows that alternate between two sets of columns', async t => {
   }
 })
 
-t.test('columns, counts and references of rows that alternate', async t => {
+t.test('alternating rows support returning, counts, references and idempotency keys', async t => {
   const service = await useService(t, { schema: mixed, keys: true })
   const { sql } = service.database
   await sql.unsafe(suppressing)
@@ -809,7 +809,7 @@ t.test('columns, counts and references of rows that alternate', async t => {
     await sql`truncate mixed`
     return await service.post(batch, { headers })
   }
-  // Names that the statement itself uses.
+  // Names that the generated statement uses itself.
   const returning = ['b', { column: 'id', as: 'n0' }, { column: 'a', as: 'position' }]
   const columns = await post([{ id: 'o', ...insert, returning }])
   t.same(columns.body.data?.o, kept.map(({ id, a = -1, b = -2 }) => ({ b, n0: id, position: a })))
@@ -827,7 +827,7 @@ t.test('columns, counts and references of rows that alternate', async t => {
   t.equal((await post(batch, key)).text, first.text)
 })
 
-t.test('three sets of columns in any order, with keys that come twice', async t => {
+t.test('three sets of columns in any order, with duplicate keys', async t => {
   const service = await useService(t, { schema: mixed })
   let seed = 7
   const random = (below: number): number => {
@@ -838,7 +838,8 @@ t.test('three sets of columns in any order, with keys that come twice', async t 
     const id = random(400)
     return { 0: { id }, 1: { id, a: i }, 2: { b: i, id, a: i } }[random(3)] as Mixed
   })
-  // Groups are inserted in the order of their first rows; of the rows with one key, the first is.
+  // Groups are inserted in the order of their first rows. Of rows with the same key, only the
+  // first is inserted.
   const groups = Map.groupBy(values, row => Object.keys(row).length)
   const inserted = new Map<number, Mixed>()
   for (const row of [...groups.values()].flat()) {
@@ -853,7 +854,7 @@ t.test('three sets of columns in any order, with keys that come twice', async t 
   t.match(twice.body.error, { code: 'cardinality_violation', op: 'o' })
 })
 
-t.test('as many mixed rows as one operation may have', async t => {
+t.test('the maximum number of rows, alternating between sets of columns', async t => {
   const service = await useService(t, { schema: mixed })
   const values = alternating(10_000)
   const insert = { op: 'insert', table: 'mixed', values, on_conflict: update }
@@ -863,12 +864,12 @@ t.test('as many mixed rows as one operation may have', async t => {
   t.same(body.data?.u, values.map(({ id }) => ({ id, times: 1 })))
 })
 
-t.test('runs of rows are inserted in the order of values, as long as there are few', async t => {
+t.test('up to 200 runs of rows are inserted in the order of values', async t => {
   const service = await useService(t, { schema: mixed })
-  // The second row and the last one have the same key; merged, the last one is in the first group.
-  const values = (
-    runs: number
-  ): Mixed[] => [{ id: -1 }, { id: 0, a: 1 }, ...alternating(runs - 2).slice(1), { id: 0 }]
+  // The second and the last row have the same key. If runs with the same columns are merged, the
+  // last row is in the first group.
+  const values = (runs: number): Mixed[] =>
+    [{ id: -1 }, { id: 0, a: 1 }, ...alternating(runs - 2).slice(1), { id: 0 }]
   const inserted = async (runs: number): Promise<unknown> => {
     const insert = { op: 'insert', table: 'mixed', values: values(runs), on_conflict: nothing }
     const found = { op: 'select', table: 'mixed', columns: ['a'], where: { id: { eq: 0 } } }
@@ -879,10 +880,10 @@ t.test('runs of rows are inserted in the order of values, as long as there are f
   t.same(await inserted(201), [{ a: -1 }])
 })
 
-t.test('sets of columns that are too many', async t => {
+t.test('too many different sets of columns are rejected', async t => {
   const service = await useService(t, { schema: mixed })
   const insert = { id: 'i', op: 'insert', table: 'mixed' }
-  const refused = async (members: object, limit: string): Promise<void> => {
+  const rejects = async (members: object, limit: string): Promise<void> => {
     const { status, body } = await service.post([{ ...insert, ...members }])
     const message = `${limit}. Name the same columns in more rows, ` +
       'or divide the rows among several operations.'
@@ -892,25 +893,25 @@ t.test('sets of columns that are too many', async t => {
   }
   const shapes = (count: number): object[] =>
     Array.from({ length: count }, (_, i) => ({ id: i, [`c${i}`]: i }))
-  await refused(
+  await rejects(
     { values: shapes(201), on_conflict: nothing },
     'The rows name 201 different sets of columns; at most 200 are allowed'
   )
-  // What is beside the rows is written once for each group of them.
+  // The other members of the operation are repeated in the SQL for each group of rows.
   const set = (count: number): object => ({
     columns: ['id'],
     do: 'update',
     set: Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, i])),
     where: { not: { or: [{ a: { eq: 1 } }, { b: { eq: 1 } }] } }
   })
-  await refused(
+  await rejects(
     { values: shapes(100), on_conflict: set(49) },
     'The rows name 100 different sets of columns; at most 98 are allowed ' +
       'with 51 values, conditions and columns in "on_conflict" and "returning"'
   )
   const { body } = await service.post([{ ...insert, values: shapes(100), on_conflict: set(48) }])
   t.match(body.error, { code: 'undefined_column' })
-  // The same 100 groups, but of two sets of columns.
+  // 100 runs of rows again, but with only two different sets of columns.
   const values = alternating(100)
   const returning = Array.from({ length: 51 }, (_, i) => ({ column: 'id', as: `c${i}` }))
   const answer = await service.post([{ ...insert, values, returning }])

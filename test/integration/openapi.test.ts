@@ -1,7 +1,7 @@
 /**
- * `GET /openapi.json`: a valid document of the API as it is. Its example works, its schemas take
- * the batches that the planner takes and the answers that the service gives, and nothing of how it
- * is made shows.
+ * `GET /openapi.json` returns a valid document of the API. Its example works. Its schemas accept
+ * the batches that the planner accepts and the responses that the service sends. It contains no
+ * keywords of TypeBox.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -36,48 +36,37 @@ const config =
   readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
 const document = await describeApi(config, '/')
 
+type Examples = Readonly<Record<string, { readonly value: unknown }>>
+
+interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required: boolean
+  readonly description: string
+}
+
+interface RequestContent {
+  readonly schema: Readonly<Record<string, unknown>>
+  readonly examples: Examples
+}
+
+interface ResponseObject {
+  readonly description: string
+  readonly headers: object
+  readonly content: Readonly<Record<string, { readonly examples?: Examples }>>
+}
+
 interface Operation {
   readonly operationId: string
   readonly security: readonly object[]
-  readonly parameters: ReadonlyArray<
-    {
-      readonly name: string,
-      readonly in: string,
-      readonly required: boolean,
-      readonly description: string
-    }
-  >
-  readonly requestBody: {
-    readonly content: Readonly<
-      Record<
-        string,
-        {
-          readonly schema: Readonly<Record<string, unknown>>,
-          readonly examples: Readonly<Record<string, { readonly value: unknown }>>
-        }
-      >
-    >
-  }
-  readonly responses: Readonly<
-    Record<
-      string,
-      {
-        readonly description: string,
-        readonly headers: object,
-        readonly content: Readonly<
-          Record<
-            string,
-            { readonly examples?: Readonly<Record<string, { readonly value: unknown }>> }
-          >
-        >
-      }
-    >
-  >
+  readonly parameters: readonly Parameter[]
+  readonly requestBody: { readonly content: Readonly<Record<string, RequestContent>> }
+  readonly responses: Readonly<Record<string, ResponseObject>>
 }
 const operationOf = (document: ApiDocument, path = '/', method = 'post') =>
   document.paths[path]?.[method] as Operation
 
-t.test('is served by both servers, to everybody', async t => {
+t.test('both servers serve the document without a token', async t => {
   const { url, adminUrl } = await useService(t, {
     env: { MAX_OPS: '7', MAX_ROWS: '21', MAX_BODY_BYTES: '4242', ANON_ROLE: 'oneflight_anon' }
   })
@@ -96,14 +85,14 @@ t.test('is served by both servers, to everybody', async t => {
   })
   t.match(components.schemas['Insert'], { properties: { values: { maxItems: 21 } } })
   t.match(batch, { description: /\b7 operations, 21 rows per operation, 4242 bytes/ })
-  t.same(security, [{ bearer: [] }, {}], 'a token, or none')
+  t.same(security, [{ bearer: [] }, {}], 'a token is optional')
   t.same(Object.keys(paths), ['/', '/health'])
 
   const admin = await ask(`${adminUrl}/openapi.json`)
   t.same(
     admin.body,
     { ...answer.body, servers: [{ url: '/reference/try' }] },
-    'the same, with a server of its own'
+    'the same document with another server URL'
   )
 
   const etag = answer.headers.get('etag') as string
@@ -126,13 +115,13 @@ t.test('is served by both servers, to everybody', async t => {
   t.match(refused.body.error, { code: 'method_not_allowed' })
 })
 
-t.test('is valid, and has nothing that is not of OpenAPI or JSON Schema', async t => {
+t.test('the document is valid and uses only keywords of OpenAPI and JSON Schema', async t => {
   const result = await new Validator().validate(
     JSON.parse(JSON.stringify(document)) as Record<string, unknown>
   )
   t.same(result, { valid: true })
 
-  const words = new Set([
+  const keywords = new Set([
     '$ref',
     'description',
     'type',
@@ -164,15 +153,15 @@ t.test('is valid, and has nothing that is not of OpenAPI or JSON Schema', async 
   ])
   const names = new Set(['properties', 'dependentSchemas'])
   const data = new Set(['const', 'enum', 'required', 'discriminator', 'dependentRequired'])
-  const strange = new Set<string>()
+  const unknown = new Set<string>()
   const visit = (schema: unknown): void => {
     if (Array.isArray(schema)) return schema.forEach(visit)
     if (typeof schema !== 'object' || schema === null) return
-    for (const [word, value] of Object.entries(schema)) {
-      if (!words.has(word)) strange.add(word)
-      if (names.has(word)) Object.values(value as object).forEach(visit)
-      else if (!data.has(word)) visit(value)
-      if (word === '$ref') {
+    for (const [keyword, value] of Object.entries(schema)) {
+      if (!keywords.has(keyword)) unknown.add(keyword)
+      if (names.has(keyword)) Object.values(value as object).forEach(visit)
+      else if (!data.has(keyword)) visit(value)
+      if (keyword === '$ref') {
         t.ok(
           Object.hasOwn(
             document.components.schemas,
@@ -184,14 +173,14 @@ t.test('is valid, and has nothing that is not of OpenAPI or JSON Schema', async 
     }
   }
   visit(Object.values(document.components.schemas))
-  t.same([...strange], [])
+  t.same([...unknown], [])
   const text = JSON.stringify(document.components)
   for (const name of Object.keys(document.components.schemas)) {
     if (name !== 'Operation') {
       t.ok(
         text.split(`"#/components/schemas/${name}"`).length > 1 ||
           /^(?:BatchAnswer|ErrorEnvelope|Healthy|Unhealthy)$/.test(name),
-        `${name} is referred to`
+        `${name} is referenced`
       )
     }
   }
@@ -201,20 +190,22 @@ t.test('is valid, and has nothing that is not of OpenAPI or JSON Schema', async 
   t.same(ids, ['runBatch', 'checkHealth'])
 })
 
-t.test('describes every route that there is, with the words of the language', async t => {
+t.test('the document describes every route, preference, operator and error code', async t => {
   const app = await buildApp({
     ...readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }),
     logger: pino({ level: 'silent' })
   })
   await app.ready()
   const routes = [...app.printRoutes({ commonPrefix: false }).matchAll(/\/?(\S*) \(([^)]+)\)/g)]
-    .map((
-      [, path, methods]
-    ) => [`/${path}`, methods?.split(', ').filter(method => method !== 'HEAD')])
+    .map(([, path, list]) => {
+      const methods = list?.split(', ').filter(method => method !== 'HEAD')
+      return [`/${path}`, methods]
+    })
   await app.close()
-  const described = Object.entries(document.paths).map((
-    [path, methods]
-  ) => [path, Object.keys(methods).map(method => method.toUpperCase())])
+  const described = Object.entries(document.paths).map(([path, item]) => {
+    const methods = Object.keys(item).map(method => method.toUpperCase())
+    return [path, methods]
+  })
   t.same(new Set(routes), new Set([...described, ['/openapi.json', ['GET']]]))
 
   const { parameters, responses } = operationOf(document)
@@ -225,12 +216,8 @@ t.test('describes every route that there is, with the words of the language', as
     )
   )
   for (const [name, { anyOf }] of preferenceItems) {
-    for (
-      const word of [
-        `\`${name}\``,
-        ...anyOf.map(({ const: value }) => describeValue(value))
-      ]
-    ) t.match(parameters[0]?.description, word)
+    const values = anyOf.map(({ const: value }) => describeValue(value))
+    for (const text of [`\`${name}\``, ...values]) t.match(parameters[0]?.description, text)
   }
   t.same(Object.keys(document.components.schemas['FilterTests']?.['properties'] as object), [
     ...Object.keys(operators),
@@ -241,9 +228,9 @@ t.test('describes every route that there is, with the words of the language', as
     Object.keys(modifiers).length + 1
   )
   for (const [code, { status }] of Object.entries(catalogue)) {
-    const told = responses[status]?.description.includes(`\`${code}\`: `) === true
+    const listed = responses[status]?.description.includes(`\`${code}\`: `) === true
     t.equal(
-      told,
+      listed,
       !['not_found', 'method_not_allowed', 'client_closed_request'].includes(code),
       code
     )
@@ -252,38 +239,37 @@ t.test('describes every route that there is, with the words of the language', as
   for (const code of ['serialization_failure', 'unique_violation', 'lock_not_available']) {
     t.match(responses[409]?.description, `\`${code}\``)
   }
-  for (
-    const [status, headers] of [
-      [200, [
-        'X-Request-Id',
-        'Preference-Applied',
-        'Idempotent-Replayed',
-        'Server-Timing',
-        'traceparent'
-      ]],
-      [400, ['X-Request-Id']],
-      [401, ['X-Request-Id', 'WWW-Authenticate']],
-      [503, ['X-Request-Id', 'Retry-After']]
-    ] as const
-  ) {
-    t.same(Object.keys(responses[status]?.headers ?? {}), headers, String(status))
+  const success = [
+    'X-Request-Id',
+    'Preference-Applied',
+    'Idempotent-Replayed',
+    'Server-Timing',
+    'traceparent'
+  ]
+  const headersByStatus = {
+    200: success,
+    400: ['X-Request-Id'],
+    401: ['X-Request-Id', 'WWW-Authenticate'],
+    503: ['X-Request-Id', 'Retry-After']
+  }
+  for (const [status, headers] of Object.entries(headersByStatus)) {
+    t.same(Object.keys(responses[status]?.headers ?? {}), headers, status)
   }
 })
 
-t.test('says who may ask', async t => {
-  for (
-    const [env, security, schemes] of [
-      [{ JWT_SECRET: SECRET }, [{ bearer: [] }], ['bearer']],
-      [{ JWT_SECRET: SECRET, ANON_ROLE: 'anon' }, [{ bearer: [] }, {}], ['bearer']],
-      [{ ANON_ROLE: 'anon' }, [{}], []]
-    ] as const
-  ) {
+t.test('the security requirements follow the configuration', async t => {
+  const rows = [
+    [{ JWT_SECRET: SECRET }, [{ bearer: [] }], ['bearer']],
+    [{ JWT_SECRET: SECRET, ANON_ROLE: 'anon' }, [{ bearer: [] }, {}], ['bearer']],
+    [{ ANON_ROLE: 'anon' }, [{}], []]
+  ] as const
+  for (const [env, security, schemes] of rows) {
     const document = await describeApi(
       readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', ...env }).config,
       '/'
     )
     t.same(operationOf(document).security, security)
-    t.same(operationOf(document, '/health', 'get').security, [], 'nobody is asked for the health')
+    t.same(operationOf(document, '/health', 'get').security, [], '/health needs no token')
     t.same(
       Object.keys((document.components as { securitySchemes?: object }).securitySchemes ?? {}),
       schemes
@@ -291,29 +277,28 @@ t.test('says who may ask', async t => {
   }
 })
 
-t.test('what has one title says one thing', async t => {
+t.test('schemas with the same title are equal', async t => {
   const seen = new Map<string, number>()
   const visit = (schema: TSchema): void => {
     const { title } = schema
     if (title !== undefined && schema[Kind] !== 'This') {
       const { describe, schemas } = collectComponents()
       describe(schema)
-      // Operations are closed by the document.
+      // The document adds `additionalProperties: false` to operations.
       if (!Object.values<TSchema>(operations).includes(schema)) {
         t.same(schemas[title], document.components.schemas[title], title)
       }
       seen.set(title, (seen.get(title) ?? 0) + 1)
     }
     if (schema['described'] !== undefined) visit(schema['described'] as TSchema)
-    for (
-      const part of [
-        schema['items'],
-        schema['additionalProperties'],
-        ...(schema['anyOf'] as readonly unknown[] | undefined) ?? [],
-        ...Object.values(schema['properties'] ?? {}),
-        ...Object.values(schema['patternProperties'] ?? {})
-      ]
-    ) {
+    const parts = [
+      schema['items'],
+      schema['additionalProperties'],
+      ...(schema['anyOf'] as readonly unknown[] | undefined) ?? [],
+      ...Object.values(schema['properties'] ?? {}),
+      ...Object.values(schema['patternProperties'] ?? {})
+    ]
+    for (const part of parts) {
       if (typeof part === 'object') visit(part as TSchema)
     }
   }
@@ -340,7 +325,7 @@ function withoutTimes (body: unknown): unknown {
   return JSON.parse(JSON.stringify(body).replaceAll(/"created_at":"[^"]*"/g, '"created_at":""'))
 }
 
-t.test('its schemas take the answers that the service gives', async t => {
+t.test('the schemas accept the responses of the service', async t => {
   const service = await useService(t, {
     schema: read('test/support/database/shop.sql'),
     keys: true,
@@ -404,7 +389,7 @@ t.test('its schemas take the answers that the service gives', async t => {
   t.notOk(validate(answerPointer(document, '/health', 'get', 503))(health.body))
   t.notOk(
     validate(answerPointer(document, '/', 'post', 400))({ error: { code: 'x' }, data: null }),
-    'not just anything'
+    'an incomplete error is rejected'
   )
 
   const examples = Object.entries(responses).flatMap(([status, { content }]) =>
@@ -420,7 +405,7 @@ t.test('its schemas take the answers that the service gives', async t => {
 
 const limits = { schemas: ['public', 'shop'] as const, maxRows: 10_000, maxConditions: 1000 }
 
-function faultsOf (batch: unknown): readonly Issue[] {
+function issuesOf (batch: unknown): readonly Issue[] {
   try {
     planBatch(batch as never, limits)
     return []
@@ -430,7 +415,7 @@ function faultsOf (batch: unknown): readonly Issue[] {
   }
 }
 
-t.test('its schemas and the planner judge alike', async t => {
+t.test('the schemas and the planner agree on which batches are valid', async t => {
   const isBatch = validatorsOf(document)(batchPointer)
   const update = (set: object) => ({ id: 'o', op: 'update', table: 't', set, all: true })
   const select = (members: object) => ({ id: 'o', op: 'select', table: 't', ...members })
@@ -443,19 +428,17 @@ t.test('its schemas and the planner judge alike', async t => {
   })
   const first = { id: 'a', op: 'select', table: 't' }
 
-  const pages = [...languagePages, 'docs/guides/row-level-security.md'].flatMap(page =>
-    codeBlocks(read(page))
-  )
-    .filter(({ language, text }) => language === 'json' && text.startsWith('[')).map(({ text }) =>
-      text
-    )
-  const files = readdirSync(new URL('../../examples', import.meta.url)).filter(name =>
-    name.endsWith('.json')
-  ).map(name => read(`examples/${name}`))
+  const pages = [...languagePages, 'docs/guides/row-level-security.md']
+    .flatMap(page => codeBlocks(read(page)))
+    .filter(({ language, text }) => language === 'json' && text.startsWith('['))
+    .map(({ text }) => text)
+  const files = readdirSync(new URL('../../examples', import.meta.url))
+    .filter(name => name.endsWith('.json'))
+    .map(name => read(`examples/${name}`))
   const written = [...pages, ...files].map(text => JSON.parse(text) as readonly object[])
   t.ok(pages.length > 50 && files.length > 5)
   const accepted = [
-    ...written.filter(batch => faultsOf(batch).length === 0),
+    ...written.filter(batch => issuesOf(batch).length === 0),
     [
       first,
       select({
@@ -483,10 +466,10 @@ t.test('its schemas and the planner judge alike', async t => {
     })]
   ]
   for (const batch of accepted) {
-    t.same(faultsOf(batch), [], JSON.stringify(batch))
+    t.same(issuesOf(batch), [], JSON.stringify(batch))
     t.ok(isBatch(batch), `${JSON.stringify(batch)}: ${JSON.stringify(isBatch.errors)}`)
   }
-  const refused = [
+  const rejected = [
     [{ op: 'select', table: 't' }],
     [{ id: '1', op: 'select', table: 't' }],
     [{ id: 'o', op: 'upsert', table: 't' }],
@@ -554,9 +537,9 @@ t.test('its schemas and the planner judge alike', async t => {
     [select({ limit: 1.5 })],
     [select({ lock: 'all' })]
   ]
-  for (const batch of refused) {
+  for (const batch of rejected) {
     t.ok(
-      faultsOf(batch.map((operation, i) => ({ id: `x${i}`, ...operation }))).length > 0 ||
+      issuesOf(batch.map((operation, i) => ({ id: `x${i}`, ...operation }))).length > 0 ||
         !('id' in (batch[0] as object)),
       JSON.stringify(batch)
     )
@@ -564,12 +547,12 @@ t.test('its schemas and the planner judge alike', async t => {
   }
   fc.assert(
     fc.property(arbitraryTrial, ({ operations }) => {
-      // A number beyond a double is none for JavaScript.
+      // JavaScript parses a number beyond the range of a double as Infinity.
       const batch = JSON.parse(
         JSON.stringify(operations),
         (_key, value: unknown) => Math.abs(value as number) === Infinity ? 0 : value
       ) as readonly object[]
-      return faultsOf(batch).length > 0 || isBatch(batch)
+      return issuesOf(batch).length > 0 || isBatch(batch)
     }),
     { numRuns: 500 }
   )

@@ -1,6 +1,6 @@
 /**
- * Connections and their pool: bounded in number, queue and wait; refusals come fast; nothing that
- * died is handed out.
+ * The connection pool: connections, queue and waits are limited, excess requests fail fast, and a
+ * lost connection is never handed out.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
@@ -30,8 +30,8 @@ const sessions = async ({ sql, name }: Database): Promise<number> =>
   (await sql`select from pg_stat_activity where datname = ${name} and usename = 'oneflight_login'`)
     .length
 
-/** A port on which connections are taken and nothing is ever said. */
-async function useSilence (t: Parameters<typeof useDatabase>[0]): Promise<string> {
+/** The URL of a server that accepts connections and never sends a byte. */
+async function useSilentServer (t: Parameters<typeof useDatabase>[0]): Promise<string> {
   const server = createServer(socket => {
     socket.on('error', () => {})
   })
@@ -41,33 +41,33 @@ async function useSilence (t: Parameters<typeof useDatabase>[0]): Promise<string
   return `postgres://u@127.0.0.1:${(server.address() as AddressInfo).port}/d`
 }
 
-t.test('one connection, one that waits, and the rest is refused at once', async t => {
+t.test('requests beyond pool size and queue size fail at once', async t => {
   const database = await useDatabase(t)
   const { pool, run } = useEngine(t, database.loginUrl, { queueSize: 1 })
   const first = run([NAP])
   const second = run([NAP])
-  t.equal(pool.count().waiting, 2, 'the first one waits for its connection to be opened')
+  t.equal(pool.count().waiting, 2, 'the first request waits for its connection to open')
   await t.rejects(run([NAP]), { code: 'overloaded', status: 503 })
   t.match(
     await Promise.all([first, second]),
     [{ kind: 'committed' }, { kind: 'committed' }],
-    'the refusal came before these'
+    'the third request was rejected before these ended'
   )
   t.equal(await sessions(database), 1)
 })
 
-t.test('no queue at all', async t => {
+t.test('without a queue, a request fails while the connection is busy', async t => {
   const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueSize: 0 })
   t.match(await run(['select 1::text']), { kind: 'committed' })
   await until(() => pool.count().busy === 0)
-  const flight = run([NAP])
+  const running = run([NAP])
   await t.rejects(run([NAP]), { code: 'overloaded' })
-  t.match(await flight, { kind: 'committed' })
+  t.match(await running, { kind: 'committed' })
 })
 
-t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
+t.test('a wait ends after QUEUE_TIMEOUT_MS or at the deadline', async t => {
   const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueTimeoutMs: 100 })
-  // Its time holds for a connection that is opened as well.
+  // The timeout also applies to opening a connection, which may take longer than 100 ms.
   const connection = await until(() => pool.acquire(soon()).catch(() => undefined))
   await t.rejects(run([NAP]), { code: 'overloaded' })
   await t.rejects(run([NAP], 50), { code: 'deadline_exceeded' })
@@ -75,13 +75,13 @@ t.test('a wait is over after QUEUE_TIMEOUT_MS, or at the deadline', async t => {
   t.match(await run([NAP]), { kind: 'committed' })
 })
 
-t.test('gauges', async t => {
+t.test('gauges count busy, idle and waiting', async t => {
   const service = await useService(t, { schema: slots, env })
   const gauges = async (): Promise<string> =>
     [...(await ask(`${service.adminUrl}/metrics`)).text.matchAll(
       /^service_pool_\w+\{server="primary"\} (\d+)$/gm
     )].map(([, n]) => n).join(' ')
-  // Busy, idle, waiting: a first connection is opened before it is asked for.
+  // Busy, idle, waiting. The first connection opens before the first request.
   await until(async () => await gauges() === '0 1 0')
   const slot = await holdRow(service.database)
   const batches = Array.from({ length: 3 }, () => service.post(touch))
@@ -95,7 +95,7 @@ t.test('gauges', async t => {
   await until(async () => await gauges() === '0 0 0')
 })
 
-t.test('a first connection is opened ahead and takes no place from a batch', async t => {
+t.test('opening the first connection early does not occupy the queue', async t => {
   const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl, { queueSize: 0 })
   const warmed = pool.warm()
   t.equal(pool.count().waiting, 0)
@@ -103,17 +103,12 @@ t.test('a first connection is opened ahead and takes no place from a batch', asy
   await warmed
 })
 
-t.test('a login role that no policy holds back is warned of, once', async t => {
+t.test('a login role that bypasses row level security causes one warning', async t => {
   const url = new URL(process.env['TEST_DATABASE_URL'] as string)
-  for (
-    const [privileged, databaseUrl] of [[
-      true,
-      (login: string) => Object.assign(new URL(url), { pathname: new URL(login).pathname }).href
-    ], [
-      false,
-      (login: string) => login
-    ]] as const
-  ) {
+  const asSuperuser = (login: string): string =>
+    Object.assign(new URL(url), { pathname: new URL(login).pathname }).href
+  const rows = [[true, asSuperuser], [false, (login: string) => login]] as const
+  for (const [privileged, databaseUrl] of rows) {
     const service = await useService(t, { schema: slots, env, databaseUrl })
     const idle = async (n: number): Promise<boolean> =>
       await gauge(service, 'service_pool_lanes_idle') === n
@@ -134,16 +129,15 @@ t.test('a login role that no policy holds back is warned of, once', async t => {
   }
 })
 
-t.test('closing does not wait for a server that is silent', async t => {
-  const silence = await useSilence(t)
-  const hosts = new URL(silence).host
-  for (
-    const url of [
-      silence,
-      `${silence}?sslmode=require`,
-      `postgres://u@${hosts},${hosts}/d?sslmode=require`
-    ]
-  ) {
+t.test('closing does not wait for a silent server', async t => {
+  const silent = await useSilentServer(t)
+  const { host } = new URL(silent)
+  const urls = [
+    silent,
+    `${silent}?sslmode=require`,
+    `postgres://u@${host},${host}/d?sslmode=require`
+  ]
+  for (const url of urls) {
     const target = { ...parseDatabaseUrl(url), connectTimeoutMs: 600_000 }
     const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
     await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
@@ -151,11 +145,11 @@ t.test('closing does not wait for a server that is silent', async t => {
     const answer = probe.reachable()
     await Promise.all([pool.close(), probe.close()])
     t.equal(await answer, false)
-    t.same(openFailures, [], 'nothing failed')
+    t.same(openFailures, [], 'closing is not reported as a failure')
   }
 })
 
-t.test('closing refuses those who wait and lets those finish who run', async t => {
+t.test('closing rejects waiting batches and completes running ones', async t => {
   const database = await useDatabase(t)
   const { pool, run } = useEngine(t, database.loginUrl)
   const gate = 'select pg_advisory_xact_lock(1)::text'
@@ -172,7 +166,7 @@ t.test('closing refuses those who wait and lets those finish who run', async t =
   await until(async () => await sessions(database) === 0)
 })
 
-t.test('a connection is replaced when it is old', async t => {
+t.test('a connection is replaced after its lifetime', async t => {
   const database = await useDatabase(t)
   const { pool } = useEngine(t, database.loginUrl, { lifetimeMs: 1 })
   const first = await pool.acquire(soon())
@@ -184,32 +178,32 @@ t.test('a connection is replaced when it is old', async t => {
   await until(async () => await sessions(database) === 1)
 })
 
-t.test('a thousand shapes: prepared statements stay bounded on each connection', async t => {
+t.test('prepared statements are limited on each connection, with 1000 different texts', async t => {
   const database = await useDatabase(t)
   const { pool, run } = useEngine(t, database.loginUrl)
   const held = 'select count(*)::text from pg_prepared_statements'
   const rows = async (): Promise<number> => {
-    const landed = await run([held])
-    return landed.kind === 'committed' ? Number(landed.rows[0]) : Infinity
+    const outcome = await run([held])
+    return outcome.kind === 'committed' ? Number(outcome.rows[0]) : Infinity
   }
   const connections = new Set<unknown>()
   let most = 0
   for (let shape = 0; shape < 1000; shape += 50) {
     const texts = Array.from({ length: 50 }, (_, i) => `select '${shape + i}'`)
-    for (const flight of [texts, texts, [...texts, ...texts]]) {
-      t.equal((await run(flight)).kind, 'committed')
+    for (const batch of [texts, texts, [...texts, ...texts]]) {
+      t.equal((await run(batch)).kind, 'committed')
     }
     most = Math.max(most, await rows())
     const connection = await pool.acquire(soon())
     connections.add(connection)
     pool.release(connection)
   }
-  // 250 of ours and the COMMIT of postgres.js.
+  // 250 of the service and the COMMIT of postgres.js.
   t.ok(most > 100 && most <= 251, `at most ${most}`)
   t.ok(connections.size >= 4, `${connections.size} connections`)
 })
 
-t.test('the same text many times in one flight is prepared once', async t => {
+t.test('a text that occurs many times in a batch is prepared once', async t => {
   const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
   const fails = "select case when current_setting('request.id') = 'test' then (1 / (random() * " +
     '0)::int)::text end'
@@ -217,18 +211,18 @@ t.test('the same text many times in one flight is prepared once', async t => {
     t.match(await run([fails, ...Array(50).fill("select 'same'")]), { kind: 'failed', at: 0 })
     t.match(await run(Array(100).fill("select 'same'")), { kind: 'committed' })
   }
-  const landed = await run([
+  const outcome = await run([
     "select count(*)::text from pg_prepared_statements where statement = $$select 'same'$$"
   ])
-  t.match(landed, { kind: 'committed', rows: [Buffer.from('1')] })
+  t.match(outcome, { kind: 'committed', rows: [Buffer.from('1')] })
 })
 
-t.test('a statement that failed counts as prepared only when the server holds it', async t => {
+t.test('a failed statement counts as prepared only if the server holds it', async t => {
   const { pool, run } = useEngine(t, (await useDatabase(t)).loginUrl)
   const first = await pool.acquire(soon())
   pool.release(first)
   for (let shape = 0; shape < 300; shape += 50) {
-    // The first is no SQL, so the others are not even looked at.
+    // The first statement is invalid, so the server does not parse the others.
     const texts = [
       'select nowhere',
       ...Array.from({ length: 50 }, (_, i) => `select '${shape + i}' as never`)
@@ -247,7 +241,7 @@ t.test('a statement that failed counts as prepared only when the server holds it
   t.match(await run([held]), { rows: [Buffer.from(fails)] })
   const connection = await pool.acquire(soon())
   pool.release(connection)
-  t.equal(connection, first, 'the connection is not full')
+  t.equal(connection, first, 'the connection was not replaced')
   t.ok(connection.prepared.has(fails))
   t.notOk(connection.prepared.has('select nowhere'))
 })
@@ -262,7 +256,7 @@ t.test('long texts are not prepared', async t => {
   )
 })
 
-t.test('texts that were seen long ago are forgotten', async t => {
+t.test('texts that were not used for a long time are forgotten', async t => {
   const { run } = useEngine(t, (await useDatabase(t)).loginUrl)
   await run(["select 'old'"])
   for (let i = 0; i < 2100; i += 100) {
@@ -277,31 +271,31 @@ t.test('texts that were seen long ago are forgotten', async t => {
   )
 })
 
-t.test('no database: refused fast, and every reason is heard of', async t => {
-  const silence = await useSilence(t)
+t.test('without a database, batches fail fast and the reason is reported', async t => {
+  const silent = await useSilentServer(t)
   const rows: ReadonlyArray<readonly [string, string, RegExp | undefined]> = [
-    ['nobody listens', 'postgres://u@127.0.0.1:1/d', /ECONNREFUSED/],
+    ['no server', 'postgres://u@127.0.0.1:1/d', /ECONNREFUSED/],
     ['no such database', `${(await useDatabase(t)).loginUrl}_not`, /does not exist/],
-    ['nothing is answered', silence, undefined]
+    ['no response', silent, undefined]
   ]
   for (const [name, url, reason] of rows) {
     const { run, openFailures } = useEngine(t, `${url}?connect_timeout=600`, {
       queueTimeoutMs: 200,
       size: 2
     })
-    const refusals = await Promise.all(
+    const errors = await Promise.all(
       Array.from({ length: 8 }, () => run(['select 1::text']).catch((error: unknown) => error))
     )
-    t.match(refusals, Array(8).fill({ code: 'database_unavailable', status: 503 }), name)
+    t.match(errors, Array(8).fill({ code: 'database_unavailable', status: 503 }), name)
     if (reason !== undefined) {
       t.match((await until(() => openFailures[0] as Error | undefined)).message, reason)
     }
   }
 })
 
-t.test('which server a connection takes', async t => {
+t.test('a connection opens on the first host that fits the URL', async t => {
   const { loginUrl } = await useDatabase(t)
-  const silence = new URL(await useSilence(t)).host
+  const silent = new URL(await useSilentServer(t)).host
   const { host, pathname } = new URL(loginUrl)
   const on = (hosts: string, query: string): string =>
     `postgres://oneflight_login:login@${hosts}${pathname}?${query}`
@@ -323,13 +317,13 @@ t.test('which server a connection takes', async t => {
       /^no host matches target_session_attrs=read-write$/
     ],
     [`127.0.0.1:1,${host}`, '', undefined],
-    [`${silence},${host}`, 'connect_timeout=5', undefined],
-    [silence, 'connect_timeout=1', /^127\.0\.0\.1:\d+: no session within 1000 ms$/]
+    [`${silent},${host}`, 'connect_timeout=5', undefined],
+    [silent, 'connect_timeout=1', /^127\.0\.0\.1:\d+: no session within 1000 ms$/]
   ]
-  for (const [hosts, query, refusal] of rows) {
+  for (const [hosts, query, reason] of rows) {
     const target = parseDatabaseUrl(on(hosts, query))
-    if (refusal !== undefined) {
-      await t.rejects(openConnection(target), { message: refusal }, `${hosts} ${query}`)
+    if (reason !== undefined) {
+      await t.rejects(openConnection(target), { message: reason }, `${hosts} ${query}`)
       continue
     }
     const connection = await openConnection(target)
@@ -339,7 +333,7 @@ t.test('which server a connection takes', async t => {
   }
 })
 
-t.test('each host is asked once', async t => {
+t.test('each listed host gets at most one login', async t => {
   const { loginUrl } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
   const { host, pathname } = new URL(proxy.through(loginUrl))
@@ -374,10 +368,10 @@ t.test('each host is asked once', async t => {
   }
 })
 
-t.test('a password is sent where there is one, and values of every type stay text', async t => {
+t.test('a connection opens with or without a password, and values stay text', async t => {
   const { url, loginUrl } = await useDatabase(t)
-  for (const one of [url, loginUrl]) {
-    const connection = await openConnection(parseDatabaseUrl(one))
+  for (const databaseUrl of [url, loginUrl]) {
+    const connection = await openConnection(parseDatabaseUrl(databaseUrl))
     t.same(
       await connection.client.unsafe(
         "select true as b, 9007199254740993 as n, '{}'::json as j, now() is not null as t"
@@ -388,7 +382,7 @@ t.test('a password is sent where there is one, and values of every type stay tex
   }
 })
 
-t.test('a connection that does not answer is closed all the same', async t => {
+t.test('a connection that does not respond is closed', async t => {
   const { loginUrl } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
   const connection = await openConnection(parseDatabaseUrl(proxy.through(loginUrl)))
@@ -398,7 +392,7 @@ t.test('a connection that does not answer is closed all the same', async t => {
   t.ok(connection.socket.destroyed)
 })
 
-t.test('the probe', async t => {
+t.test('the health check follows the state of the database', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
   const probe = createHealthCheck(parseDatabaseUrl(proxy.through(loginUrl)))
@@ -407,7 +401,7 @@ t.test('the probe', async t => {
   await until(async () =>
     (await Promise.all([probe.reachable(), probe.reachable()])).every(answer => answer)
   )
-  // Many askers, one connection.
+  // Concurrent checks share one connection.
   await until(() => proxy.links.size === 1)
 
   proxy.open = false
@@ -434,7 +428,7 @@ t.test('the probe', async t => {
   await never.close()
 })
 
-t.test('the probe asks anew when its connection has ended', async t => {
+t.test('the health check connects again after its connection was closed', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
   const probe = createHealthCheck(parseDatabaseUrl(loginUrl))
   t.teardown(() => probe.close())
@@ -446,13 +440,13 @@ t.test('the probe asks anew when its connection has ended', async t => {
   t.equal(await probe.reachable(), true)
   const [first] = await backends()
   t.equal(await probe.reachable(), true)
-  t.same(await backends(), [first], 'remembered')
+  t.same(await backends(), [first], 'the connection is reused')
   await sql`select pg_terminate_backend(${first as number})`
   const [second] = await until(async () => {
-    if (!await probe.reachable()) throw new Error('the server is there')
+    if (!await probe.reachable()) throw new Error('the server is reachable')
     const found = await backends()
     return found.length === 1 && found[0] !== first ? found : undefined
   })
   t.equal(await probe.reachable(), true)
-  t.same(await backends(), [second], 'remembered')
+  t.same(await backends(), [second], 'the connection is reused')
 })

@@ -1,18 +1,18 @@
 /**
- * What the package gives to programs, src/index.ts: these names and no more. That it can be
- * imported by them is in package.test.ts.
+ * The exports of the package, src/index.ts: exactly these names. package.test.ts checks that an
+ * installed package can be imported.
  */
 import { pino } from 'pino'
 import t from 'tap'
-import * as door from '../../src/index.ts'
+import * as api from '../../src/index.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { answering, SECRET } from '../support/service.ts'
 
-t.test('the door', async t => {
-  t.same(Object.keys(door).sort(), ['buildApp', 'readConfig', 'startService'])
+t.test('the package exports its documented names, which start a service', async t => {
+  t.same(Object.keys(api).sort(), ['buildApp', 'readConfig', 'startService'])
   const { loginUrl } = await useDatabase(t)
-  const service = await door.startService({
-    ...door.readConfig({
+  const service = await api.startService({
+    ...api.readConfig({
       DATABASE_URL: loginUrl,
       JWT_SECRET: SECRET,
       HTTP_PORT: '0',

@@ -1,6 +1,6 @@
 /**
- * `Prefer: explain`: PostgreSQL's plan of each operation, as the role would have it; nothing is
- * run, and nothing of the service's own is shown.
+ * `Prefer: explain` returns PostgreSQL's plan of each operation, planned for the role of the token.
+ * Nothing is executed, and the plans do not show internals of the service.
  */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
@@ -51,7 +51,7 @@ const batch = [
 ]
 const prefer = 'explain'
 
-/** Every node of a plan, from the outside in. */
+/** Every node of a plan, outer nodes first. */
 function nodesOf (plan: Record<string, unknown>): ReadonlyArray<Record<string, unknown>> {
   return [
     plan,
@@ -59,7 +59,7 @@ function nodesOf (plan: Record<string, unknown>): ReadonlyArray<Record<string, u
   ]
 }
 
-t.test('the plan of each operation, and nothing is run', async t => {
+t.test('explain returns the plan of each operation and executes nothing', async t => {
   const service = await useService(t, { schema, env: { EXPLAIN: 'on' }, keys: true })
   const { sql } = service.database
   const state = async (): Promise<unknown> =>
@@ -68,8 +68,8 @@ t.test('the plan of each operation, and nothing is run', async t => {
       from oneflight.idempotency_keys) as keys`
   const before = await state()
   const plansOf = async (headers: Readonly<Record<string, string>>) => {
-    const { status, body, headers: answered } = await service.post(batch, { headers })
-    t.same({ status, applied: answered.get('preference-applied') }, {
+    const { status, body, headers: received } = await service.post(batch, { headers })
+    t.same({ status, applied: received.get('preference-applied') }, {
       status: 200,
       applied: headers['prefer']
     })
@@ -93,24 +93,20 @@ t.test('the plan of each operation, and nothing is run', async t => {
   })
   t.match(paid.find(node => String(node['Node Type']).startsWith('Index')), {
     'Index Name': 'orders_pkey'
-  }, 'a reference is looked up by the index')
+  }, 'a reference uses the index')
   t.match(old.find(node => node['Relation Name'] === 'orders' && node['Operation'] === 'Delete'), {
     'Node Type': 'ModifyTable'
   })
-  for (
-    const more of [
-      ', access=read-only',
-      ', return=minimal',
-      ', isolation=serializable',
-      ', tx=commit'
-    ]
-  ) await plansOf({ prefer: prefer + more, 'idempotency-key': 'k' })
-  t.same(await state(), before, 'no row, no trigger, no value of a sequence, no key')
+  const preferences = ['access=read-only', 'return=minimal', 'isolation=serializable', 'tx=commit']
+  for (const more of preferences) {
+    await plansOf({ prefer: `${prefer}, ${more}`, 'idempotency-key': 'k' })
+  }
+  t.same(await state(), before, 'no rows, triggers, sequence values or idempotency keys')
   const { text } = await ask(`${service.adminUrl}/metrics`)
-  t.notMatch(text, /^service_(txn|op)_count\{/m, 'what is not run is not counted')
+  t.notMatch(text, /^service_(txn|op)_count\{/m, 'a plan is not counted as a transaction')
 })
 
-t.test('a path finds the index on its expression, in conditions and for the order', async t => {
+t.test('a JSON path uses the index on its expression, in conditions and in order', async t => {
   const { post } = await useService(t, {
     schema: `
       create table many (id int primary key, data jsonb);
@@ -137,22 +133,22 @@ t.test('a path finds the index on its expression, in conditions and for the orde
   }
 })
 
-t.test('what would be refused is refused', async t => {
+t.test('explain rejects what execution would reject', async t => {
   const service = await useService(t, { schema, env: { EXPLAIN: 'on', MAX_ROWS: '10' } })
   const rows: ReadonlyArray<readonly [string, object, object]> = [
-    ['for the grammar', { id: 's', op: 'select', table: 'orders', where: { id: { eq: null } } }, {
+    ['validation', { id: 's', op: 'select', table: 'orders', where: { id: { eq: null } } }, {
       code: 'validation_failed'
     }],
-    ['for a privilege', { id: 's', op: 'select', table: 'customers' }, {
+    ['missing privilege', { id: 's', op: 'select', table: 'customers' }, {
       code: 'insufficient_privilege',
       op: 's',
       index: 0
     }],
-    ['for a column', { id: 's', op: 'select', table: 'orders', where: { nothing: { eq: 1 } } }, {
+    ['missing column', { id: 's', op: 'select', table: 'orders', where: { nothing: { eq: 1 } } }, {
       code: 'undefined_column',
       op: 's'
     }],
-    ['for a table', { id: 's', op: 'select', table: 'nothing' }, {
+    ['missing table', { id: 's', op: 'select', table: 'nothing' }, {
       code: 'undefined_table',
       op: 's'
     }]
@@ -164,7 +160,7 @@ t.test('what would be refused is refused', async t => {
     })
     t.match(body.error, { ...error, committed: false }, name)
   }
-  // The plans are asked for once more, because a trigger could have changed search_path.
+  // The failed batch is retried, because a trigger could have changed search_path.
   const later = [
     { id: 's', op: 'select', table: 'orders' },
     { id: 'l', op: 'select', table: 'orders', where: { id: { like: 'a' } } }
@@ -174,7 +170,7 @@ t.test('what would be refused is refused', async t => {
   })
 })
 
-t.test('off, it is refused and never run instead', async t => {
+t.test('with EXPLAIN=off, explain is rejected and the batch is not executed', async t => {
   const service = await useService(t, { schema })
   for (const header of [prefer, 'explain=""', 'handling=strict, explain', 'EXPLAIN']) {
     const { status, body } = await service.post(batch, { headers: { prefer: header } })
@@ -190,16 +186,16 @@ t.test('off, it is refused and never run instead', async t => {
   t.equal(status, 200)
 })
 
-t.test("every example of the language has a plan with nothing of the service's own", async t => {
+t.test('every documented example has a plan without internals of the service', async t => {
   const blocks = codeBlocks(readLanguage())
-  const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map((
-    { text }
-  ) => text)
+  const [tables = '', rows = ''] = blocks
+    .filter(({ language }) => language === 'sql')
+    .map(({ text }) => text)
   const examples = blocks.filter(({ language, text }) =>
     language === 'json' && text.startsWith('[')
   ).map(({ text }) => text)
   t.ok(examples.length > 30)
-  // Groups that are merged are inserted in another way.
+  // More than 200 runs of rows with the same columns use another statement.
   const values = Array.from(
     { length: 201 },
     (_, i) => i % 2 === 0 ? { sku: `s${i}`, qty: i } : { sku: `s${i}` }

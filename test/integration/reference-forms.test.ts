@@ -1,6 +1,6 @@
 /**
- * Every form of reference in every place: as value, inside JSON and as operand it means what the
- * literal would; what is missing or would meet every row fails.
+ * Every form of reference in every position: as a value, inside JSON and as an operand, it equals
+ * the literal. A missing row or column, or an empty list that would match every row, is an error.
  */
 import t, { type Test } from 'tap'
 import { ids, thingsSchema } from '../support/database/same-rows.ts'
@@ -29,7 +29,7 @@ const sourceSchema = `
     jb jsonb, doc json, span int4range, rec src, other text);
   grant all on src, many, dst to oneflight_user;
 `
-/** `s` returns three rows, `none` none, `one` one and `many` a thousand. */
+/** `s` returns 3 rows, `none` no row, `one` one row and `many` 1000 rows. */
 const sources = [
   { id: 's', op: 'select', table: 'src' },
   { id: 'none', op: 'select', table: 'many', where: { n: { eq: -1 } } },
@@ -37,7 +37,7 @@ const sources = [
   { id: 'many', op: 'select', table: 'many' }
 ]
 
-t.test('as values they are what the earlier row holds', async t => {
+t.test('references as values equal the values of the earlier row', async t => {
   const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   const of = (row: number, expression: string): string =>
     `(select ${expression} from src where id = ${row + 1})`
@@ -58,13 +58,11 @@ t.test('as values they are what the earlier row holds', async t => {
     ['jb', '$s.2.num', `to_jsonb(${of(2, 'num')})`],
     ['doc', '$s.2.num', `to_json(${of(2, 'num')})`],
     // a row
-    ...['$s', '$s.0'].flatMap(sent =>
-      [['jb', sent, of(0, 'to_jsonb(src)')], ['doc', sent, of(0, 'to_json(src)')], [
-        'rec',
-        sent,
-        of(0, 'src')
-      ]] as const
-    ),
+    ...['$s', '$s.0'].flatMap(sent => [
+      ['jb', sent, of(0, 'to_jsonb(src)')] as const,
+      ['doc', sent, of(0, 'to_json(src)')] as const,
+      ['rec', sent, of(0, 'src')] as const
+    ]),
     ['jb', '$s.2', of(2, 'to_jsonb(src)')],
     ['rec', '$s.1', of(1, 'src')],
     ['jb', '$one', '\'{"n": 7}\'::jsonb'],
@@ -162,7 +160,7 @@ t.test('as values they are what the earlier row holds', async t => {
   }
 })
 
-t.test('as operands they mean what the literal means, in every place of a filter', async t => {
+t.test('references as operands equal literals in every position of a filter', async t => {
   const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   const columns: ReadonlyArray<readonly [column: string, reference: string, literal: string]> = [
     ['n', '$s.n', '2'],
@@ -344,7 +342,7 @@ t.test('as operands they mean what the literal means, in every place of a filter
   }
 })
 
-t.test('whatever kind of operation returned the rows', async t => {
+t.test('references read rows of every kind of operation', async t => {
   const service = await useService(t, {
     schema: `${thingsSchema} ${sourceSchema} create table kinds (id int, big bigint, txt text); ` +
       'grant all on kinds to oneflight_user'
@@ -440,46 +438,44 @@ const positions: Readonly<Record<string, (reference: string) => object>> = {
   )
 }
 
-/** The batch with `reader` in it must fail as a whole and name the reader. */
-async function fails (
+/** Asserts that a batch with `reader` fails and that the error names the reader. */
+async function assertFails (
   t: Test,
   service: ServiceUnderTest,
   reader: object,
   code: string,
   name: string
 ): Promise<void> {
-  const { status, body } = await service.post([...sources.slice(0, 3), {
-    id: 'before',
-    op: 'insert',
-    table: 'dst',
-    values: [{ txt: 'x' }]
-  }, { id: 'reader', ...reader }])
+  const { status, body } = await service.post([
+    ...sources.slice(0, 3),
+    { id: 'before', op: 'insert', table: 'dst', values: [{ txt: 'x' }] },
+    { id: 'reader', ...reader }
+  ])
   t.match({ status, error: body.error }, {
     status: 422,
     error: { type: 'execution_error', code, committed: false, op: 'reader', index: 4 }
   }, encodeURI(name))
 }
 
-t.test('a row or column not returned fails the batch anywhere, even if none needs it', async t => {
+t.test('a missing row or column fails the batch in every position, even if unused', async t => {
   const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   for (const [name, reader] of Object.entries(positions)) {
     for (const text of ['$s.3.txt', '$none.n', '$none.0.n', '$none', '$s.3', '$s.4294967296']) {
-      await fails(t, service, reader(text), 'reference_row_missing', `${name} ${text}`)
+      await assertFails(t, service, reader(text), 'reference_row_missing', `${name} ${text}`)
     }
     for (const text of ['$s.nope', '$s.2.nope', '$s.TXT', '$one.*x']) {
-      await fails(t, service, reader(text), 'reference_column_missing', `${name} ${text}`)
+      await assertFails(t, service, reader(text), 'reference_column_missing', `${name} ${text}`)
     }
   }
-  for (
-    const where of [
-      { txt: { in: '$s.*.nope' } },
-      { txt: { nin: '$one.*.txt' } },
-      { ints: { ov: '$s.*.nope' } },
-      { txt: { eq: { any: '$s.*.TXT' } } },
-      { jb: { has_keys_any: '$s.*.nope' } }
-    ]
-  ) {
-    await fails(
+  const filters = [
+    { txt: { in: '$s.*.nope' } },
+    { txt: { nin: '$one.*.txt' } },
+    { ints: { ov: '$s.*.nope' } },
+    { txt: { eq: { any: '$s.*.TXT' } } },
+    { jb: { has_keys_any: '$s.*.nope' } }
+  ]
+  for (const where of filters) {
+    await assertFails(
       t,
       service,
       { op: 'select', table: 'dst', where: { id: { eq: -1 }, ...where } },
@@ -488,7 +484,7 @@ t.test('a row or column not returned fails the batch anywhere, even if none need
     )
   }
   for (const jb of ['$s.*.nope', { a: ['$one.*.txt'] }]) {
-    await fails(
+    await assertFails(
       t,
       service,
       { op: 'insert', table: 'dst', values: [{ jb }] },
@@ -499,7 +495,7 @@ t.test('a row or column not returned fails the batch anywhere, even if none need
   t.same(await service.database.sql`select * from dst`, [])
 })
 
-t.test('a list of no rows never widens a query', async t => {
+t.test('an empty list never makes a condition match more rows', async t => {
   const service = await useService(t, { schema: `${thingsSchema} ${sourceSchema}` })
   const widening: readonly object[] = [
     { n: { nin: '$none.*.n' } },
@@ -532,15 +528,13 @@ t.test('a list of no rows never widens a query', async t => {
     { ints: { not: { ov: { $value: '$none.*.n' } } } }
   ]
   for (const where of widening) {
-    for (
-      const reader of [{ op: 'select', table: 'things', where }, {
-        op: 'update',
-        table: 'things',
-        set: { mark: 1 },
-        where
-      }, { op: 'delete', table: 'doomed', where }]
-    ) {
-      await fails(
+    const readers = [
+      { op: 'select', table: 'things', where },
+      { op: 'update', table: 'things', set: { mark: 1 }, where },
+      { op: 'delete', table: 'doomed', where }
+    ]
+    for (const reader of readers) {
+      await assertFails(
         t,
         service,
         reader,
@@ -559,12 +553,11 @@ t.test('a list of no rows never widens a query', async t => {
     { not: { not: { ints: { ov: '$none.*.n' } } } }
   ]
   for (const where of narrowing) {
-    const { body, text } = await service.post([...sources, {
-      id: 'found',
-      op: 'select',
-      table: 'things',
-      where
-    }, { id: 'deleted', op: 'delete', table: 'doomed', where }])
+    const { body, text } = await service.post([
+      ...sources,
+      { id: 'found', op: 'select', table: 'things', where },
+      { id: 'deleted', op: 'delete', table: 'doomed', where }
+    ])
     t.same(
       [body.data?.found, body.data?.deleted],
       [[], []],
@@ -573,7 +566,7 @@ t.test('a list of no rows never widens a query', async t => {
   }
 })
 
-t.test('references cost about what literals cost', async t => {
+t.test('references take less than ten times as long as literals', async t => {
   const service = await useService(t, {
     schema: `${thingsSchema} ${sourceSchema} create table wide (n int, txt text, jb jsonb); ` +
       "insert into wide select i, 'text ' || i, jsonb_build_object('n', i) from " +
@@ -625,7 +618,7 @@ t.test('references cost about what literals cost', async t => {
   }
   for (const [name, [references, literals]] of Object.entries(pairs)) {
     let [slow, fast] = [Infinity, Infinity]
-    // In turns: what else the machine does is met by both.
+    // The runs alternate, so that other load of the machine affects both.
     for (let i = 0; i < 4; i++) {
       slow = Math.min(slow, await time(references))
       fast = Math.min(fast, await time(literals))
@@ -634,7 +627,7 @@ t.test('references cost about what literals cost', async t => {
   }
 })
 
-t.test('long lists are read a hundred times, short ones more often', async t => {
+t.test('the number of references to a list is limited by its length', async t => {
   const service = await useService(t, {
     schema: 'create table few (n int); insert into few select generate_series(1, 9); create ' +
       'table t (j jsonb); insert into t values (null); grant all on few, t to ' +
@@ -642,18 +635,18 @@ t.test('long lists are read a hundred times, short ones more often', async t => 
     env: { MAX_ROWS: '10' }
   })
   const batch = (lists: number) =>
-    service.post([{ id: 's', op: 'select', table: 'few' }, {
-      id: 'between',
-      op: 'select',
-      table: 't'
-    }, {
-      id: 'u',
-      op: 'update',
-      table: 't',
-      set: { j: Array.from({ length: lists }, () => '$s.*.n') },
-      all: true,
-      returning: []
-    }])
+    service.post([
+      { id: 's', op: 'select', table: 'few' },
+      { id: 'between', op: 'select', table: 't' },
+      {
+        id: 'u',
+        op: 'update',
+        table: 't',
+        set: { j: Array.from({ length: lists }, () => '$s.*.n') },
+        all: true,
+        returning: []
+      }
+    ])
   for (const lists of [100, 111]) t.equal((await batch(lists)).status, 200)
   const { status, body } = await batch(112)
   t.match({ status, error: body.error }, {
@@ -668,9 +661,9 @@ t.test('long lists are read a hundred times, short ones more often', async t => 
   })
 })
 
-t.test('however many of them an operation reads, of however many columns', async t => {
+t.test('an operation reads any number of references to any number of columns', async t => {
   const service = await useService(t, { schema: sourceSchema })
-  // From some number on they are put together in another way: none of that may be seen.
+  // The generated SQL depends on the number of references. The result must not.
   const columns = ['n', 'big', 'num', 'txt', 'flag', 'nil', 'doc', 'mood', 'texts', 'day']
   for (let count = 1; count <= 10; count++) {
     const values = columns.slice(0, count)
@@ -696,17 +689,17 @@ t.test('however many of them an operation reads, of however many columns', async
     ]
     t.strictSame(body.data.i, JSON.parse(want), `${count} references`)
     for (let missing = 0; missing < count; missing++) {
-      const asked = values.map((column, i) => i === missing ? 'nowhere' : column)
-      const refused = await service.post([
+      const requested = values.map((column, i) => i === missing ? 'nowhere' : column)
+      const failed = await service.post([
         ...sources,
-        ...asked.map(column => ({
+        ...requested.map(column => ({
           id: `of_${column}`,
           op: 'insert',
           table: 'dst',
           values: [{ txt: `$s.0.${column}` }]
         }))
       ])
-      t.match(refused.body, {
+      t.match(failed.body, {
         error: {
           code: 'reference_column_missing',
           op: 'of_nowhere',

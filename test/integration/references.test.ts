@@ -40,7 +40,7 @@ const source = {
   values: [full, { txt: 'second', num: 2 }, {}]
 }
 
-t.test('forms, and what only looks like one', async t => {
+t.test('every form of reference is resolved, and similar text stays text', async t => {
   const service = await useService(t, { schema })
   const data = (text: string): readonly [string, unknown] => [text, text]
   const rows: ReadonlyArray<readonly [sent: string, txt: unknown]> = [
@@ -100,7 +100,7 @@ t.test('forms, and what only looks like one', async t => {
   }
 })
 
-t.test('malformed and unknown ones are refused before the transaction', async t => {
+t.test('malformed and unknown references are rejected before the transaction', async t => {
   const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [sent: string, code: string]> = [
     ...[
@@ -123,8 +123,7 @@ t.test('malformed and unknown ones are refused before the transaction', async t 
       '$src. 0.txt',
       '$src.0x0.txt',
       '$src.٣.txt'
-    ]
-      .map(sent => [sent, 'reference_malformed'] as const),
+    ].map(sent => [sent, 'reference_malformed'] as const),
     ...[
       '$nope',
       '$nope.id',
@@ -140,7 +139,7 @@ t.test('malformed and unknown ones are refused before the transaction', async t 
     ].map(sent => [sent, 'reference_unknown'] as const)
   ]
   for (const [sent, code] of rows) {
-    const places: ReadonlyArray<
+    const positions: ReadonlyArray<
       readonly [Record<string, unknown>, ReadonlyArray<string | number>]
     > = [
       [{ op: 'insert', table: 'b', values: [{ id: 1 }, { j: { 'a.b': [0, { $x: sent }] } }] }, [
@@ -155,22 +154,12 @@ t.test('malformed and unknown ones are refused before the transaction', async t 
       [{ op: 'delete', table: 'b', where: { id: { eq: 1, lt: sent } } }, ['where', 'id', 'lt']],
       [{ op: 'select', table: 'b', where: { txt: { like: sent } } }, ['where', 'txt', 'like']]
     ]
-    for (const [operation, path] of places) {
-      const { status, body } = await service.post([source, { id: 'me', ...operation }, {
-        id: 'later',
-        op: 'select',
-        table: 'b'
-      }])
+    for (const [operation, path] of positions) {
+      const later = { id: 'later', op: 'select', table: 'b' }
+      const { status, body } = await service.post([source, { id: 'me', ...operation }, later])
+      const issues: ReadonlyArray<Record<string, unknown>> = body.error.errors ?? []
       t.strictSame(
-        [
-          status,
-          body.error.errors?.map(({ op, index, code, path }: Record<string, unknown>) => ({
-            op,
-            index,
-            code,
-            path
-          }))
-        ],
+        [status, issues.map(({ op, index, code, path }) => ({ op, index, code, path }))],
         [422, [{ op: 'me', index: 1, code, path }]],
         encodeURI(sent)
       )
@@ -179,7 +168,7 @@ t.test('malformed and unknown ones are refused before the transaction', async t 
   t.same(await service.database.sql`select * from a`, [])
 })
 
-t.test('a row or column that was not returned fails the batch, needed or not', async t => {
+t.test('a row or column that was not returned fails the batch, even if unused', async t => {
   const service = await useService(t, {
     schema: `${schema} insert into b (txt) values ('kept'); create view two as select * from a ` +
       'limit 2; grant all on two to oneflight_user'
@@ -237,7 +226,7 @@ t.test('a row or column that was not returned fails the batch, needed or not', a
   t.same((await service.database.sql`select txt from b`).map(({ txt }) => txt as string), ['kept'])
 })
 
-t.test('as operands they have the type of the column they meet', async t => {
+t.test('references as operands have the type of the compared column', async t => {
   const service = await useService(t, { schema })
   const { status, body, text } = await service.post([
     source,
@@ -307,7 +296,7 @@ t.test('as operands they have the type of the column they meet', async t => {
   )
 })
 
-t.test("what does not fit the column is PostgreSQL's error in the reading operation", async t => {
+t.test('a value that does not fit the column is an error of the reading operation', async t => {
   const service = await useService(t, { schema: `${schema} insert into b default values` })
   const rows: ReadonlyArray<readonly [Record<string, unknown>, string]> = [
     [{ op: 'insert', table: 'b', values: [{ a_id: '$src.txt' }] }, 'invalid_text_representation'],
@@ -324,7 +313,7 @@ t.test("what does not fit the column is PostgreSQL's error in the reading operat
   }
 })
 
-t.test('as operands they compare like literals, for any length, precision or domain', async t => {
+t.test('references compare like literals for any length, precision or domain', async t => {
   const service = await useService(t, {
     schema: `
       create domain amount as numeric(4, 2) not null check (value < 50);
@@ -387,16 +376,14 @@ t.test('as operands they compare like literals, for any length, precision or dom
       )
     }
   }
-  const { body } = await service.post([{
-    id: 'src',
-    op: 'insert',
-    table: 'exact',
-    values: [values]
-  }, { id: 'ref', op: 'select', table: 'rounded', where: { d: { neq: '$src.nothing' } } }])
-  t.same(body.data.ref, [], 'NULL meets no row of a NOT NULL domain')
+  const { body } = await service.post([
+    { id: 'src', op: 'insert', table: 'exact', values: [values] },
+    { id: 'ref', op: 'select', table: 'rounded', where: { d: { neq: '$src.nothing' } } }
+  ])
+  t.same(body.data.ref, [], 'NULL matches no row of a NOT NULL domain')
 })
 
-t.test('a computed column and a system column take a reference', async t => {
+t.test('a computed column and a system column compare with a reference', async t => {
   const service = await useService(t, { schema })
   const { body } = await service.post([source, {
     id: 's',
@@ -423,16 +410,14 @@ t.test('a computed column and a system column take a reference', async t => {
     }])
     t.strictSame(data.s.map(({ id }: { id: number }) => id), [data.l[0].id], column)
   }
-  const literal = await service.post([{ id: 'n', op: 'insert', table: 'a', values: [{}] }, {
-    id: 's',
-    op: 'select',
-    table: 'a',
-    where: { ctid: { eq: '(0,1)' } }
-  }])
-  t.equal(literal.body.data.s.length, 1, 'a literal may meet one')
+  const literal = await service.post([
+    { id: 'n', op: 'insert', table: 'a', values: [{}] },
+    { id: 's', op: 'select', table: 'a', where: { ctid: { eq: '(0,1)' } } }
+  ])
+  t.equal(literal.body.data.s.length, 1, 'a system column compares with a literal')
 })
 
-t.test('a thousand references to several operations, in rows of one and many shapes', async t => {
+t.test('1000 references to several operations, in rows of one and many shapes', async t => {
   const service = await useService(t, { schema })
   const count = 1000
   const sources = [{
@@ -473,7 +458,7 @@ t.test('a thousand references to several operations, in rows of one and many sha
   t.same(body.data.deep[0].j, want.map((text, i) => ({ [`k${i}`]: [text] })))
 })
 
-t.test('as many references as a body holds', async t => {
+t.test('a body full of references', async t => {
   const service = await useService(t, { schema })
   const { status, body } = await service.post([source, {
     id: 'o',
@@ -484,7 +469,7 @@ t.test('as many references as a body holds', async t => {
   t.match({ status, message: body.error.message }, {
     status: 422,
     message: /^The batch has 100000 issues; the first \d+ are listed\.$/
-  }, 'malformed ones')
+  }, 'malformed references')
   const good = await service.post([{ id: 's', op: 'insert', table: 'b', values: [{ j: 1 }] }, {
     id: 'o',
     op: 'insert',
@@ -495,7 +480,7 @@ t.test('as many references as a body holds', async t => {
   t.equal(good.body.data.o?.[0].j.length, 140_000)
 })
 
-t.test("a chain of a hundred, and ids that differ in case alone or are JavaScript's", async t => {
+t.test('a chain of 100 operations, and ids such as "x", "X" and "__proto__"', async t => {
   const service = await useService(t, { schema })
   const chain = Array.from(
     { length: 99 },

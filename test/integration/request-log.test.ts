@@ -1,6 +1,6 @@
 /**
- * The log: one line for each request, with its id, and nothing in it that a client or the database
- * said.
+ * The access log: one line for each request, with its request id, and without any text from the
+ * client or the database.
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
@@ -17,7 +17,7 @@ const schema = `${readFileSync(new URL('../support/database/shop.sql', import.me
 const linesOf = ({ log }: ServiceUnderTest, id: string): ServiceUnderTest['log'] =>
   log.filter(line => line['request_id'] === id)
 
-t.test('one line for each request', async t => {
+t.test('each request is logged as one line without text of the client', async t => {
   const service = await useService(t, { schema })
   const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
   const post = (body: string, headers: Readonly<Record<string, string>> = {}) =>
@@ -138,7 +138,7 @@ t.test('one line for each request', async t => {
   t.notOk(text.includes(SECRET))
 })
 
-t.test('at the most talkative level nothing more is told', async t => {
+t.test('the log level trace adds no text of client or database', async t => {
   const service = await useService(t, {
     schema,
     env: { LOG_LEVEL: 'trace', ERROR_VERBOSITY: 'verbose' }
@@ -147,7 +147,7 @@ t.test('at the most talkative level nothing more is told', async t => {
   t.match(
     verbose.body.error,
     { message: 'hush-message', detail: 'hush-detail', hint: 'hush-hint' },
-    'it is the client who asked for it'
+    'ERROR_VERBOSITY=verbose sends it to the client'
   )
   await until(() => linesOf(service, verbose.headers.get('x-request-id') ?? '').length > 0)
   t.notMatch(JSON.stringify(service.log), /hush/)
@@ -156,7 +156,7 @@ t.test('at the most talkative level nothing more is told', async t => {
   t.same(silent.log, [])
 })
 
-t.test('failures of the service are errors, those of clients are not', async t => {
+t.test('failures of the service are logged at level error', async t => {
   const service = await useService(t, {
     schema,
     databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')

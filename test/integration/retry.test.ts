@@ -1,6 +1,6 @@
 /**
- * What is flown again: failures that belong to the moment or to the connection. Always bounded,
- * never after a COMMIT that may have counted.
+ * Retries: temporary failures and failures of one connection are retried a limited number of times,
+ * but never after a COMMIT that may have succeeded.
  */
 import t from 'tap'
 import type { Test } from 'tap'
@@ -43,7 +43,7 @@ const move = (from: number, to: number): object[] =>
     where: { id: { eq: id } }
   }))
 
-t.test('deadlocks are flown again until everybody got through', async t => {
+t.test('deadlocks are retried until every batch succeeds', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '6' } })
   await service.database.sql.unsafe(`
     alter database ${service.database.name} set deadlock_timeout = '10ms';
@@ -59,7 +59,7 @@ t.test('deadlocks are flown again until everybody got through', async t => {
   await rows.free()
   const answers = await Promise.all(posts)
   t.same(answers.map(({ status }) => status), Array(6).fill(200))
-  // Backends report what they counted when they end.
+  // Backends report their statistics when they exit.
   await service.stop()
   await until(async () =>
     (await service.database
@@ -74,7 +74,7 @@ t.test('a deadlock that an extension reports is retried', async t => {
   const databaseUrl = proxy.through(database.loginUrl)
   const { post, adminUrl } = await useService(t, { databaseUrl: () => databaseUrl })
   const row = await holdRow(database, 'select from hot where id = 1')
-  // As in Citus: its deadlock detection cancels a transaction, and its log hook changes the code.
+  // As in Citus: deadlock detection cancels a transaction, and a log hook changes the error code.
   proxy.deliver = ({ held }) => {
     const at = held.indexOf('C57014\0')
     if (at !== -1) held.write('C40P01', at, 'latin1')
@@ -93,7 +93,7 @@ t.test('a deadlock that an extension reports is retried', async t => {
   t.ok(await isRetried())
 })
 
-t.test('which deadlocks and serialization failures are retried', async t => {
+t.test('deadlocks and serialization failures of a recovery conflict are not retried', async t => {
   type Row = readonly [code: string, routine: string | undefined, retried: boolean]
   const rows: readonly Row[] = [
     ['40P01', 'DeadLockReport', true],
@@ -112,12 +112,10 @@ t.test('which deadlocks and serialization failures are retried', async t => {
   }
 })
 
-t.test('serialization failures are flown again, fifteen times at most', async t => {
+t.test('serialization failures are retried, with at most 15 attempts', async t => {
   const { database: { sql }, post } = await useService(t, { schema })
-  const insert = (
-    code: string,
-    times: number
-  ): object[] => [{ id: 'a', op: 'insert', table: 'moody', values: [{ code, times }] }]
+  const insert = (code: string, times: number): object[] =>
+    [{ id: 'a', op: 'insert', table: 'moody', values: [{ code, times }] }]
   t.equal((await post(insert('40001', 3))).status, 200)
   t.same(await sql`select last_value::int from tries`, [{ last_value: 4 }])
   t.same(await sql`select count(*)::int from moody`, [{ count: 1 }])
@@ -144,15 +142,15 @@ t.test('serialization failures are flown again, fifteen times at most', async t 
     t.same(
       await sql`select last_value::int from tries`,
       [{ last_value: 1 }],
-      `${code} of a function is the batch's own`
+      `${code} raised by a function is not retried`
     )
   }
 })
 
-t.test('not flown again when the deadline would pass meanwhile', async t => {
+t.test('a failure is not retried if the deadline would pass during the pause', async t => {
   const database = await useDatabase(t, { schema })
   const { run } = useEngine(t, database.loginUrl)
-  // A pause beyond the deadline.
+  // Makes the pause before the retry longer than the time left.
   const { random } = Math
   t.teardown(() => {
     Math.random = random
@@ -168,7 +166,7 @@ t.test('not flown again when the deadline would pass meanwhile', async t => {
   t.equal(tries?.['n'], 1)
 })
 
-t.test('DDL under traffic is invisible', async t => {
+t.test('DDL under load causes no failed batch', async t => {
   const { database: { sql }, post } = await useService(t, { schema })
   const batch = [
     { id: 'w', op: 'insert', table: 'parent', values: [{ id: 1 }] },
@@ -212,7 +210,7 @@ t.test('a connection whose prepared statements were dropped is replaced', async 
   t.equal((await run(texts)).kind, 'committed')
 })
 
-t.test('a failure that every connection repeats is given up', async t => {
+t.test('a failure that repeats on every connection is returned', async t => {
   const database = await useDatabase(t, { schema })
   const { pool } = useEngine(t, database.loginUrl, { size: 2 })
   const slow = alterSession(
@@ -235,7 +233,7 @@ t.test('a failure that every connection repeats is given up', async t => {
   })
 })
 
-t.test('as many parameters as the protocol carries', async t => {
+t.test('a statement can have 65533 parameters', async t => {
   const database = await useDatabase(t, { schema })
   const { pool, run } = useEngine(t, database.loginUrl)
   const many: string[] = Array(65_533).fill('1')
@@ -255,7 +253,7 @@ t.test('as many parameters as the protocol carries', async t => {
   t.equal((await run(["select 'next'"])).kind, 'committed')
 })
 
-t.test('failures, their codes and places', async t => {
+t.test('timeouts and deferred constraints report code and operation', async t => {
   const service = await useService(t, {
     schema,
     env: { LOCK_TIMEOUT_MS: '100', STATEMENT_TIMEOUT_MS: '2000' }
@@ -314,14 +312,14 @@ t.test('failures, their codes and places', async t => {
     const answer = await service.post([first, operation])
     t.match(answer, expected, name)
     t.equal(answer.body.error.committed, false)
-    t.same(await sql`select * from parent`, [], 'nothing is left of the batch')
+    t.same(await sql`select * from parent`, [], 'nothing was committed')
   }
   await connection.unsafe('rollback')
   connection.release()
   t.equal((await service.post(move(1, 2))).status, 200)
 })
 
-t.test('more rows than MAX_ROWS are a failure of their operation', async t => {
+t.test('more rows than MAX_ROWS fail the operation', async t => {
   const { database: { sql }, post } = await useService(t, { schema, env: { MAX_ROWS: '1' } })
   const answer = await post([move(1, 2)[0], {
     id: 'all',
@@ -339,7 +337,7 @@ t.test('more rows than MAX_ROWS are a failure of their operation', async t => {
   t.same(await sql`select n from hot order by id`, [{ n: 0 }, { n: 0 }])
 })
 
-t.test('failures of the engine itself in words and numbers', async (t: Test) => {
+t.test('failures are mapped to errors, operations and durations', async (t: Test) => {
   const options = { anonymous: false, verbose: false, maxRows: 1 }
   const plan = {
     operations: [{

@@ -1,7 +1,7 @@
 /**
- * What is answered: returning of insert, update and delete, columns, aggregates, group_by, order,
- * limit and offset of a select. Each against a query written by hand, byte for byte, and columns
- * and aliases of any name.
+ * The returned rows: `returning` of insert, update and delete; columns, aggregates, group_by,
+ * order, limit and offset of a select. Each is compared byte for byte with a query in SQL. Columns
+ * and aliases can have any name.
  */
 import t from 'tap'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
@@ -223,16 +223,16 @@ t.test('each select equals the query written in SQL', async t => {
     const { status, text } = await service.post(`[{"id":"o","op":"select","table":"s",${members}}]`)
     t.equal(status, 200, encodeURI(`${members} ${status === 200 ? '' : text}`))
     if (status === 200) t.equal(text, `{"error":null,"data":{"o":${await rendered(service, sql)}}}`)
-    // Published for others, it is the same.
+    // The same select is valid if a later operation refers to it.
     const twice = await service.post(
       `[{"id":"o","op":"select","table":"s",${members}},{"id":"r","op":"select",` +
-        '"table":"s","limit":0,"where":{"id":{"in":"$o.*.nothing_of_it"}}}]'
+        '"table":"s","limit":0,"where":{"id":{"in":"$o.*.missing_column"}}}]'
     )
     t.notOk(twice.status >= 500, encodeURI(twice.text))
   }
 })
 
-/** Each writing operation, with the same in SQL up to its returning. */
+/** Writing operations, and the same statement in SQL without its `returning`. */
 const writes: ReadonlyArray<readonly [operation: string, sql: string]> = [
   [
     '"op":"insert","values":[{"id":10,"total":1.10,"data":{"city":"c",' +
@@ -276,7 +276,7 @@ const returnings: ReadonlyArray<readonly [returning: string, sql: string]> = [
   ['["id","status","total","n","data","at","big","count","order","tags","doc"]', '*']
 ]
 
-t.test('each returning equals that of the SQL, and changes nothing about the write', async t => {
+t.test('returning equals the SQL and does not change what is written', async t => {
   const service = await useService(t, {
     schema: `${schema} create table twin (like s including all); create table origin (like s); ` +
       'insert into origin select * from s; grant all on twin to oneflight_user'
@@ -354,7 +354,7 @@ const names = [
 ]
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-t.test('columns of any name', async t => {
+t.test('columns can have any name', async t => {
   const service = await useService(t, {
     schema: `create table names (${
       names.map(name => `${quote(name)} int`).join()
@@ -388,7 +388,7 @@ t.test('columns of any name', async t => {
   }
 })
 
-t.test('aliases of any name, to order by and to refer to', async t => {
+t.test('aliases can have any name, also in order and references', async t => {
   const service = await useService(t, {
     schema: 'create table v (id int, o int); insert into v values (1, 10), (2, 20), (3, null); ' +
       'create table w (n int); grant all on v, w to oneflight_user'
@@ -424,7 +424,7 @@ t.test('aliases of any name, to order by and to refer to', async t => {
   }
 })
 
-t.test('keys of any name in a path, also where a backslash escapes in strings', async t => {
+t.test('keys in a path can have any name, with standard_conforming_strings on and off', async t => {
   const keys = [
     ...names.filter(name => !['a.b', '1', '0'].includes(name)),
     "\\'",
@@ -448,7 +448,7 @@ t.test('keys of any name in a path, also where a backslash escapes in strings', 
       `alter database ${name} set standard_conforming_strings = ${standard}; alter ` +
         `database ${name} set escape_string_warning = off`
     )
-    // Connections that are open already do not hear of it.
+    // The settings apply only to new connections.
     await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
       and usename = 'oneflight_login'`
     const { status, text } = await service.post(
@@ -478,7 +478,7 @@ t.test('keys of any name in a path, also where a backslash escapes in strings', 
   }
 })
 
-t.test('only what is returned can be referred to', async t => {
+t.test('references can read only returned columns', async t => {
   const service = await useService(t, {
     schema: 'create table a (id int generated always as identity primary key, word text, secret ' +
       'int default 7, j jsonb); create table b (n int, t text, j jsonb, l int[]); grant ' +
@@ -608,13 +608,12 @@ t.test('only what is returned can be referred to', async t => {
     ]
   ]
   for (const [source, reference, code] of bad) {
-    for (
-      const reader of [{ op: 'insert', table: 'b', values: [{ j: reference }] }, {
-        op: 'select',
-        table: 'b',
-        where: { n: { eq: -1 }, j: { eq: reference.replace('.*', '.0') } }
-      }]
-    ) {
+    const operand = reference.replace('.*', '.0')
+    const readers = [
+      { op: 'insert', table: 'b', values: [{ j: reference }] },
+      { op: 'select', table: 'b', where: { n: { eq: -1 }, j: { eq: operand } } }
+    ]
+    for (const reader of readers) {
       await service.database.sql`truncate a, b restart identity`
       const { status, body, text } = await service.post([before, source, { id: 'r', ...reader }])
       t.match({ status, error: body.error }, {
@@ -623,14 +622,11 @@ t.test('only what is returned can be referred to', async t => {
       }, encodeURI(`${JSON.stringify(source)} ${reference} ${text}`))
     }
   }
-  // With nothing returned there is nothing to refer to, not even an empty list.
+  // If an operation returns no columns, no reference to it is valid, not even to an empty list.
   for (const operand of [['$i.0.id'], '$i.*.id']) {
-    const { status, body, text } = await service.post([before, { ...insert, returning: [] }, {
-      id: 'r',
-      op: 'select',
-      table: 'b',
-      where: { n: { in: operand } }
-    }])
+    const reader = { id: 'r', op: 'select', table: 'b', where: { n: { in: operand } } }
+    const batch = [before, { ...insert, returning: [] }, reader]
+    const { status, body, text } = await service.post(batch)
     t.match({ status, error: body.error }, {
       status: 422,
       error: { code: 'reference_column_missing', op: 'r', index: 2 }
@@ -639,7 +635,7 @@ t.test('only what is returned can be referred to', async t => {
   t.same(await service.database.sql`select * from b`, [])
 })
 
-t.test('privileges: what is not returned need not be readable', async t => {
+t.test('columns that are not returned need no privilege to read', async t => {
   const service = await useService(t, {
     schema: `create table p (id int generated always as identity primary key, open text default 'o',
         secret text default 's'); insert into p (secret) values ('top');
@@ -739,7 +735,7 @@ t.test('privileges: what is not returned need not be readable', async t => {
   }
 })
 
-t.test('PostgreSQL refuses missing columns, whatever else may have such a name', async t => {
+t.test('a missing column is an error, even if a type, table or function has its name', async t => {
   const service = await useService(t, {
     schema: `${schema} create function label(s) returns text language sql immutable as 'select ` +
       "$1.status'"
@@ -747,7 +743,7 @@ t.test('PostgreSQL refuses missing columns, whatever else may have such a name',
   const rows: ReadonlyArray<
     readonly [operation: Record<string, unknown>, status: number, code: string]
   > = [
-    // PostgreSQL would take the column "text" or "name" of a row as a cast of the whole row.
+    // PostgreSQL would read column "text" or "name" of a row as a cast of the whole row.
     ...[
       'nope',
       'name',
@@ -799,7 +795,7 @@ t.test('PostgreSQL refuses missing columns, whatever else may have such a name',
   }
 })
 
-t.test('1600 columns', async t => {
+t.test('a table can have 1600 columns', async t => {
   const wide = Array.from({ length: 1600 }, (_, i) => `c${i}`)
   const service = await useService(t, {
     schema: `create table wide (${
@@ -842,7 +838,7 @@ t.test('1600 columns', async t => {
   )
 })
 
-t.test('MAX_ROWS bounds what is answered, not what is read', async t => {
+t.test('MAX_ROWS limits the returned rows, not the rows that are read', async t => {
   const service = await useService(t, {
     schema: 'create table m (id int); insert into m select generate_series(1, 9); grant all on m ' +
       'to oneflight_user',
@@ -873,7 +869,7 @@ t.test('MAX_ROWS bounds what is answered, not what is read', async t => {
   }
 })
 
-t.test('views, generated columns, what triggers change: returned as in the table', async t => {
+t.test('returned rows contain generated columns and the changes of triggers', async t => {
   const service = await useService(t, {
     schema: `create table g (id int, twice int generated always as (id * 2) stored, word text);
       create function shout() returns trigger language plpgsql as $$
@@ -906,7 +902,7 @@ t.test('views, generated columns, what triggers change: returned as in the table
   }, text)
 })
 
-/** The rows of a query (or of `with …` before one) as PostgreSQL writes them for the service. */
+/** The rows of a query as JSON text. `before` is a `with` clause for it. */
 async function rendered (
   { database: { sql } }: ServiceUnderTest,
   query: string,
@@ -924,7 +920,7 @@ async function rendered (
   })
 }
 
-t.test('the name of an aggregate is no column', async t => {
+t.test('the name of an aggregate is not accepted as a column', async t => {
   const service = await useService(t, {
     schema: 'create table plain (id int primary key, k int); insert into plain select i, i % 2 ' +
       'from generate_series(1, 4) i; create table named (count int, max text); insert into ' +
@@ -977,7 +973,7 @@ t.test('the name of an aggregate is no column', async t => {
   )
 })
 
-t.test('names and order of places in jsonb', async t => {
+t.test('JSON paths have names and can be ordered by', async t => {
   const long = 'k'.repeat(64)
   const service = await useService(t, {
     schema: 'create table docs (id int, j json, b jsonb); insert into docs values (1, ' +
@@ -985,7 +981,7 @@ t.test('names and order of places in jsonb', async t => {
       'oneflight_user'
   })
   const select = { id: 's', op: 'select', table: 'docs' }
-  // PostgreSQL would cut the name, and two of them could then be one.
+  // PostgreSQL truncates names to 63 bytes, so two of them could become equal.
   t.match(
     (await service.post([{ ...select, columns: [`b->${long}`, `b->${long}x`] }])).body.error.errors,
     [{ code: 'member_invalid', path: ['columns', 0] }, {

@@ -1,7 +1,7 @@
 /**
- * What `ALTER ROLE … SET` gives to a role holds for its batches, and for its batches alone:
- * settings that everybody may make, and none that the service itself relies on. PostgreSQL applies
- * them at login alone, and a batch only takes its role.
+ * Settings of `ALTER ROLE … SET` apply to the batches of that role and to no others. PostgreSQL
+ * applies them only at login, but a batch only switches to its role, so the service applies them.
+ * It leaves out settings that the login role may not change, and those that it relies on itself.
  */
 import postgres from 'postgres'
 import t, { type Test } from 'tap'
@@ -14,13 +14,13 @@ import { useProxy } from '../support/network/proxy.ts'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-// Settings belong to the cluster, which other files use at the same time.
+// Roles belong to the whole cluster, which other test files use at the same time.
 const prefix = `oneflight_set_${process.pid}`
 const plain = 'oneflight_user'
 
 /**
- * `look` tells a batch its settings. Granted to everybody, so that nothing holds the roles of this
- * file.
+ * View `look` shows the settings of a batch. Privileges are granted to public, so that the roles of
+ * this file can be dropped.
  */
 const schema = `
   create function setting(name text) returns text language sql stable as $$
@@ -45,20 +45,17 @@ const schema = `
 type Settings = Readonly<Record<string, string>>
 
 /**
- * What a batch of the role sees. A custom setting that nobody made reads as null or, once somebody
- * did on its connection, as ''.
+ * The settings that a batch of the role sees. An unset custom setting reads as null or, if it was
+ * set on the connection before, as ''.
  */
 async function look ({ post }: ServiceUnderTest, role: string): Promise<Settings> {
   const { status, body, text } = await post([{ id: 'l', op: 'select', table: 'look' }], { role })
   t.equal(status, 200, text)
-  return Object.fromEntries(
-    (body.data?.l ?? []).map((
-      { name, value }: { name: string, value: string | null }
-    ) => [name, value ?? ''])
-  )
+  const settings: ReadonlyArray<{ name: string, value: string | null }> = body.data?.l ?? []
+  return Object.fromEntries(settings.map(({ name, value }) => [name, value ?? '']))
 }
 
-/** Roles of the test's own; they are dropped at its end. */
+/** Creates roles, which are dropped at the end of the test. */
 async function makeRoles (t: Test, names: readonly string[], attributes?: string): Promise<void> {
   await ensureRoles(names, attributes)
   t.teardown(() =>
@@ -69,15 +66,15 @@ async function makeRoles (t: Test, names: readonly string[], attributes?: string
 }
 
 /**
- * Runs SQL as superuser, in which `here` stands for the service's database; what follows is flown
- * on new connections.
+ * Runs SQL as superuser, with `here` replaced by the service's database, and closes the service's
+ * connections. Later batches use new ones.
  */
 async function alter (
   { database: { sql, name }, post }: ServiceUnderTest,
   ...texts: readonly string[]
 ): Promise<void> {
-  // By then the connection that a service opens when it starts is there, and no other is on its
-  // way.
+  // After this batch, the connection that the service opens at its start is open, and no other is
+  // being opened.
   await post([{ id: 'l', op: 'select', table: 'me' }])
   for (const text of texts) await sql.unsafe(text.replaceAll(' here ', ` ${name} `))
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
@@ -104,7 +101,7 @@ const odd = [
 ]
 const quoted = (text: string): string => `'${text.replaceAll("'", "''").replaceAll('\\', '\\\\')}'`
 
-/** Clauses of ALTER ROLE, and what differs from a role without settings. */
+/** Clauses of ALTER ROLE, and the differences from a role without settings. */
 const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Settings]> = [
   [["set statement_timeout = '7s'", "set lock_timeout = '300ms'"], {
     statement_timeout: '7s',
@@ -124,7 +121,7 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
     'app.other.Name': 'x'
   }],
   ...odd.map(text => [[`set app.tenant = E${quoted(text)}`], { 'app.tenant': text }] as const),
-  // Both count, and the nearer one wins.
+  // Settings for one database override settings for all.
   [[
     "set app.tenant = 'everywhere'",
     "in database here set app.tenant = 'here'",
@@ -134,7 +131,7 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
   [["in database here set app.tenant = ''", "set app.tenant = 'everywhere'"], { 'app.tenant': '' }],
   [["in database postgres set app.tenant = 'elsewhere'"], {}],
   [["set app.tenant = 'x'", 'reset app.tenant'], {}],
-  // The service's own.
+  // Settings that the service relies on.
   [[
     "set TimeZone = 'Asia/Tokyo'",
     "set DateStyle = 'German'",
@@ -160,14 +157,14 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
   ], {}],
   [['set role = oneflight_other'], {}],
   [['set role = none'], {}],
-  // What a superuser alone may set.
+  // Settings that only a superuser may change.
   [[
     'set log_min_duration_statement = 0',
     'set session_replication_role = replica',
     "set session_preload_libraries = 'nothing'",
     "set app.tenant = 'x'"
   ], { 'app.tenant': 'x' }],
-  // Known only when PL/pgSQL was loaded, and then a superuser's.
+  // Settings that PostgreSQL knows only after PL/pgSQL is loaded. They then need a superuser.
   [[
     "set plpgsql.variable_conflict = 'use_column'",
     "set plpgsql.extra_warnings = 'all'",
@@ -175,7 +172,7 @@ const rows: ReadonlyArray<readonly [clauses: readonly string[], differs: Setting
   ], { 'app.tenant': 'x' }]
 ]
 
-t.test('settings of a role hold for its batches alone', async t => {
+t.test('settings of a role apply only to its batches', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const roles = rows.map((_, i) => `${prefix}_${i}`)
   await makeRoles(t, roles)
@@ -211,7 +208,7 @@ t.test('settings of a role hold for its batches alone', async t => {
           values: [{ n: i }]
         }], { role: roles[i] as string })).body,
         { error: null, data: { m: [{ role: roles[i], login: LOGIN_ROLE }] } },
-        'and it may write'
+        'the role can write'
       )
     }
   }
@@ -220,7 +217,7 @@ t.test('settings of a role hold for its batches alone', async t => {
   await check()
 })
 
-t.test('timeouts of a role are kept, also for roles without a token', async t => {
+t.test('timeouts of a role apply, also to the anonymous role', async t => {
   const service = await useService(t, {
     schema,
     env: { POOL_SIZE: '1', ANON_ROLE: `${prefix}_anon` }
@@ -250,7 +247,7 @@ t.test('timeouts of a role are kept, also for roles without a token', async t =>
   t.match(await look(service, plain), { statement_timeout: '15s', lock_timeout: '5s' })
 })
 
-t.test('a change is in force on new connections', async t => {
+t.test('a change takes effect on new connections', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const role = `${prefix}_changing`
   await makeRoles(t, [role])
@@ -260,7 +257,7 @@ t.test('a change is in force on new connections', async t => {
   t.match(
     await look(service, role),
     { 'app.tenant': '' },
-    'PostgreSQL looks at them when a connection is opened'
+    'settings are read when a connection opens'
   )
   await alter(service, `alter role ${role} set app.tenant = 'two'`)
   t.match(await look(service, role), { 'app.tenant': 'two' })
@@ -272,7 +269,7 @@ t.test('a change is in force on new connections', async t => {
   t.match(await look(service, role), { 'app.tenant': '' })
 })
 
-t.test('a setting that cannot be made does not keep a role from its work', async t => {
+t.test('a setting that cannot be applied is skipped', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const role = `${prefix}_wrong`
   await makeRoles(t, [role])
@@ -285,7 +282,7 @@ t.test('a setting that cannot be made does not keep a role from its work', async
   t.match(await look(service, role), { 'app.tenant': 'x' })
 })
 
-t.test('a setting that a connection can make no more: another connection is opened', async t => {
+t.test('a setting that can no longer be applied leads to a new connection', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '2' } })
   const role = `${prefix}_later`
   await makeRoles(t, [role])
@@ -313,7 +310,7 @@ t.test('a setting that a connection can make no more: another connection is open
   )
 })
 
-t.test('settings that are too large or too many are left out', async t => {
+t.test('settings beyond 100 per role or 1024 bytes are left out', async t => {
   const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_many`
   await makeRoles(t, [role])
@@ -330,7 +327,7 @@ t.test('settings that are too large or too many are left out', async t => {
   t.same(names, Array.from({ length: 100 }, (_, i) => `many.s${100 + i}`))
 })
 
-t.test('a server that knows no privileges on parameters is not asked for them', async t => {
+t.test('a server without privileges on parameters is not asked for them', async t => {
   const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_old`
   await makeRoles(t, [role])
@@ -343,40 +340,40 @@ t.test('a server that knows no privileges on parameters is not asked for them', 
   t.same((await readRoleSettings(client, 140_000)).get(role), [['work_mem', '64kB']])
 })
 
-t.test('a connection that is lost while settings are read', async t => {
+t.test('a connection lost while settings are read fails to open', async t => {
   const { loginUrl, sql } = await useDatabase(t)
   const role = `${prefix}_lost`
   await makeRoles(t, [role])
   await sql.unsafe(`alter role ${role} set work_mem = '64kB'`)
   const proxy = await useProxy(t, loginUrl)
   const target = parseDatabaseUrl(proxy.through(loginUrl))
-  for (
-    const [sign, end] of [['pg_db_role_setting', 'closed'], ['set_config', 'closed'], [
-      'pg_db_role_setting',
-      'no session within'
-    ]] as const
-  ) {
+  const rows = [
+    ['pg_db_role_setting', 'closed'],
+    ['set_config', 'closed'],
+    ['pg_db_role_setting', 'no session within']
+  ] as const
+  for (const [text, end] of rows) {
     proxy.deliver = ({ sent, held }) => {
-      if (!sent.includes(sign)) return held.length
+      if (!sent.includes(text)) return held.length
       if (end === 'closed') setImmediate(proxy.cut)
       return 0
     }
     await t.rejects(
       openConnection({ ...target, connectTimeoutMs: end === 'closed' ? 30_000 : 300 }),
       new RegExp(end),
-      `${sign} ${end}`
+      `${text} ${end}`
     )
   }
   proxy.deliver = ({ held }) => held.length
   const connection = await openConnection(target)
   t.same(connection.roleSettings.get(role), [['work_mem', '64kB']])
   await closeConnection(connection)
-  const unasked = await openConnection(target, { roleSettings: false })
-  t.same([...unasked.roleSettings], [])
-  await closeConnection(unasked)
+  const without = await openConnection(target, { roleSettings: false })
+  t.same([...without.roleSettings], [])
+  await closeConnection(without)
 })
 
-t.test('settings that the login role was granted', async t => {
+t.test('settings apply that the login role was granted with SET ON PARAMETER', async t => {
   const service = await useService(t, {
     schema,
     env: { POOL_SIZE: '1' },
@@ -389,13 +386,9 @@ t.test('settings that the login role was granted', async t => {
   const grants = (await sql`select from pg_settings
       where name = 'server_version_num' and setting::int >= 150000`)
     .length > 0
-  const usual = grants
-    ? await sql.unsafe(
-      `grant ${role}, ${plain} to ${login}; grant set on parameter ` +
-        `log_min_duration_statement to ${login}`
-    )
-    : await sql.unsafe(`grant ${role}, ${plain} to ${login}`)
-  t.ok(usual)
+  const grantRoles = `grant ${role}, ${plain} to ${login}`
+  const grantSet = `grant set on parameter log_min_duration_statement to ${login}`
+  t.ok(await sql.unsafe(grants ? `${grantRoles}; ${grantSet}` : grantRoles))
   await alter(
     service,
     `alter role ${role} set log_min_duration_statement = '9s'; alter role ${role} set ` +
@@ -413,7 +406,7 @@ t.test('settings that the login role was granted', async t => {
       table: 'forbidden'
     }], { role }),
     { status: 403, body: { error: { code: 'insufficient_privilege', op: 'f' } } },
-    'also where the session is set anew'
+    'also if the session is set again'
   )
   t.match(await look(service, plain), {
     log_min_duration_statement: '-1',

@@ -1,8 +1,7 @@
 /**
- * What goes over the network between the service and PostgreSQL, counted by a proxy: two round
- * trips a batch, whatever its size, and COMMIT in the same burst as the operations. The proxy gives
- * no answer to the flight before it has seen its end: an engine that waited for any of them would
- * hang.
+ * A proxy counts the traffic between the service and PostgreSQL. A batch of any size takes two
+ * round trips, and COMMIT is in the same burst as the operations. The proxy holds every response
+ * until the whole batch was sent, so a client that waits for one earlier hangs.
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -21,14 +20,14 @@ import { until } from '../support/until.ts'
 
 const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 
-/** Each operation reads the one before it. */
+/** Operations that each read the result of the previous one. */
 const chain = (length: number, name: string): object[] =>
   Array.from({ length }, (_, i) =>
     i === 0
       ? { id: 'o0', op: 'insert', table: 'customers', values: [{ name }] }
       : { id: `o${i}`, op: 'select', table: 'customers', where: { id: { eq: `$o${i - 1}.0.id` } } })
 
-async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Proxy }> {
+async function useProxiedService (t: Test): Promise<{ service: ServiceUnderTest, proxy: Proxy }> {
   const proxy = await useProxy(t, process.env['TEST_DATABASE_URL'] as string)
   const service = await useService(t, {
     schema,
@@ -40,15 +39,15 @@ async function useWire (t: Test): Promise<{ service: ServiceUnderTest, proxy: Pr
   return { service, proxy }
 }
 
-/** The bursts of the client in one batch, from idle to idle. */
-async function flights (
+/** The bursts that the service sends for one batch, from idle to idle. */
+async function countBursts (
   proxy: Proxy,
   batch: () => Promise<{ status: number }>
 ): Promise<{ status: number, bursts: readonly Buffer[] }> {
   await until(() => isIdle(proxy))
   proxy.record()
   const { status } = await batch()
-  // Nobody waits for what comes behind COMMIT.
+  // The response does not wait for the statements after COMMIT.
   await until(() => isIdle(proxy))
   return {
     status,
@@ -57,36 +56,35 @@ async function flights (
 }
 
 t.test('two round trips for any number of operations and references, prepared or not', async t => {
-  const { service, proxy } = await useWire(t)
+  const { service, proxy } = await useProxiedService(t)
   await service.post([{ id: 'a', op: 'select', table: 'stock' }])
   for (const length of [1, 10, 100]) {
-    // The first time a text is unknown, the second time it is prepared, the third time it is
-    // held.
+    // The first time, a text is unknown. The second time it is prepared, the third time reused.
     for (const time of ['first', 'second', 'third']) {
-      const { status, bursts } = await flights(
+      const { status, bursts } = await countBursts(
         proxy,
         () => service.post(chain(length, `${length} ${time}`))
       )
       t.equal(status, 200)
       t.equal(bursts.length, 2, `${length} operations, ${time} time`)
-      const [begin, flight] = bursts as [Buffer, Buffer]
+      const [begin, operations] = bursts as [Buffer, Buffer]
       t.match(begin.toString(), /begin isolation level read committed read write/)
       t.match(
-        flight.toString('latin1'),
+        operations.toString('latin1'),
         /commit and chain\0Q....set session authorization default; [^\0]+\0[PB]/s,
         'COMMIT is in the burst of the operations'
       )
       t.match(
-        messageTypes(flight),
+        messageTypes(operations),
         new RegExp(`^((PD)?BES){${length + 1}}QQ(PD)?BES$`),
-        'nothing is asked for in between'
+        'no other message in between'
       )
     }
   }
 })
 
-t.test('large parameters and large answers change nothing', async t => {
-  const { service, proxy } = await useWire(t)
+t.test('large parameters and results take two round trips', async t => {
+  const { service, proxy } = await useProxiedService(t)
   await service.post([{ id: 'a', op: 'select', table: 'stock' }])
   const rows = Array.from(
     { length: 900 },
@@ -96,33 +94,29 @@ t.test('large parameters and large answers change nothing', async t => {
     { id: 'in', op: 'insert', table: 'customers', values: rows },
     { id: 'out', op: 'select', table: 'customers', where: { name: { eq: '$in.7.name' } } },
     { id: 'all', op: 'select', table: 'customers' },
-    { id: 'gone', op: 'delete', table: 'customers', all: true }
+    { id: 'deleted', op: 'delete', table: 'customers', all: true }
   ]
   t.ok(JSON.stringify(batch).length > 1_030_000, 'the body is nearly 1 MiB')
   for (const time of ['first', 'second', 'third']) {
-    const { status, bursts } = await flights(proxy, () => service.post(batch))
+    const { status, bursts } = await countBursts(proxy, () => service.post(batch))
     t.equal(status, 200)
     t.equal(bursts.length, 2, time)
   }
 })
 
 t.test('a failed batch takes two round trips too', async t => {
-  const { service, proxy } = await useWire(t)
+  const { service, proxy } = await useProxiedService(t)
   await service.post([{ id: 'a', op: 'select', table: 'stock' }])
-  const { status, bursts } = await flights(
-    proxy,
-    () =>
-      service.post([{ id: 'a', op: 'select', table: 'nowhere' }, {
-        id: 'b',
-        op: 'select',
-        table: 'stock'
-      }])
-  )
+  const batch = [
+    { id: 'a', op: 'select', table: 'nowhere' },
+    { id: 'b', op: 'select', table: 'stock' }
+  ]
+  const { status, bursts } = await countBursts(proxy, () => service.post(batch))
   t.equal(status, 404)
   t.equal(bursts.length, 2)
 })
 
-t.test('a prepared statement that DDL made stale is not sent again on its connection', async t => {
+t.test('a batch with a statement made stale by DDL is retried on a new connection', async t => {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   const engine = useEngine(t, proxy.through(database.loginUrl))
@@ -133,9 +127,9 @@ t.test('a prepared statement that DDL made stale is not sent again on its connec
   proxy.record()
   t.equal((await engine.run(texts)).kind, 'committed')
   await until(() => isIdle(proxy))
-  const bursts = proxy.bursts.filter(({ from }) => from === 'client').map(({ bytes }) =>
-    bytes.toString('latin1')
-  )
+  const bursts = proxy.bursts
+    .filter(({ from }) => from === 'client')
+    .map(({ bytes }) => bytes.toString('latin1'))
   const kinds = bursts.map(bytes =>
     ['begin isolation', 'commit and chain', 'pg_is_in_recovery'].find(word => bytes.includes(word))
   )
@@ -145,5 +139,5 @@ t.test('a prepared statement that DDL made stale is not sent again on its connec
     'pg_is_in_recovery',
     'begin isolation',
     'commit and chain'
-  ], 'one try on the old connection, one on a new connection')
+  ], 'one attempt on the old connection, one on a new connection')
 })

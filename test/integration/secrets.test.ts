@@ -1,7 +1,7 @@
 /**
- * No secret and no data in what the service says of itself: every secret and every value of these
- * tests holds a word of its own, which is then looked for, also encoded, in the log, on the admin
- * server, in what the process prints, and in answers that are failures.
+ * The service never prints secrets or data. Every secret and value of these tests contains a unique
+ * word. The tests search for it, also encoded, in the log, the responses of the admin server, the
+ * output of the process, and error responses.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -63,7 +63,7 @@ const names = [
   'media',
   'requestId',
   'query',
-  'garbage',
+  'malformed',
   'inserted',
   'filtered',
   'referred',
@@ -76,14 +76,14 @@ const names = [
 ] as const
 type Name = typeof names[number]
 
-/** Letters and digits, so that quoting and percent-encoding leave them as they are. */
+/** Words of letters and digits only, so that quoting and percent-encoding do not change them. */
 const words = Object.fromEntries(
   names.map(name => [name, `c4n4ry${name}${randomBytes(12).toString('hex')}`])
 ) as Readonly<Record<Name, string>>
 
 /**
- * What stands for `text` in base64 wherever in a longer text it begins; the characters that its
- * neighbours change are left out.
+ * The base64 forms of `text` at each of the three possible offsets in a longer text, without the
+ * characters that depend on its neighbours.
  */
 function encoded (text: string): readonly string[] {
   return [0, 1, 2].map(shift =>
@@ -104,12 +104,12 @@ function formsOf (text: string): readonly string[] {
 
 const forms = new Map<string, readonly string[]>(names.map(name => [name, formsOf(words[name])]))
 
-/** Looks for pieces of a key or token, too. */
+/** Adds part of a key or token to the searched words. */
 function watch (name: string, text: string): void {
   forms.set(name, formsOf(text))
 }
 
-/** Which of the words are in a text. */
+/** The names of the words that a text contains. */
 function leaks (text: string, allowed: readonly string[] = []): readonly string[] {
   const searched = text.toLowerCase()
   return [...forms].filter(([name, each]) =>
@@ -119,15 +119,14 @@ function leaks (text: string, allowed: readonly string[] = []): readonly string[
 
 const headersOf = ({ headers }: Answer): string => JSON.stringify([...headers])
 
-t.test('a word is found in every form', async t => {
-  for (
-    const form of [
-      words.secret,
-      `x${words.secret}`,
-      encodeURIComponent(words.secret),
-      words.secret.toUpperCase()
-    ]
-  ) {
+t.test('the search finds a word in every encoding', async t => {
+  const variants = [
+    words.secret,
+    `x${words.secret}`,
+    encodeURIComponent(words.secret),
+    words.secret.toUpperCase()
+  ]
+  for (const form of variants) {
     t.same(leaks(`… ${form} …`), ['secret'])
     for (const encoding of ['base64', 'base64url', 'hex'] as const) {
       for (const before of ['', 'a', 'bc']) {
@@ -178,15 +177,15 @@ const insert = (column: string, value: unknown): readonly object[] =>
 const select = (where: object, more: object = {}): readonly object[] =>
   op({ op: 'select', where, ...more })
 
-/**
- * Requests with the code of their answer (`undefined`: success), and words that its body may hold.
- */
+/** A request and the pattern of its error code. */
 interface Row {
   readonly batch?: unknown
+  /** `undefined` means success. */
   readonly code: string | undefined
   readonly headers?: Readonly<Record<string, string>>
   readonly path?: string
   readonly method?: string
+  /** Words that the response body may contain. */
   readonly allowed?: readonly Name[]
 }
 
@@ -200,7 +199,7 @@ const rows: readonly Row[] = [
     }, { id: 'c', op: 'select', table: 'kinds', where: { word: { eq: words.filtered } } }],
     code: undefined
   },
-  // Data that a type refuses.
+  // Values that a type rejects.
   ...[
     'n',
     'small',
@@ -227,7 +226,7 @@ const rows: readonly Row[] = [
   { batch: insert('found', `'${words.inserted}`), code: '.' },
   { batch: insert('at', `2026-01-01 00:00 Asia/${words.inserted}`), code: '.' },
   { batch: insert('at', `2026-01-01 00:00 ${words.inserted}`), code: '.' },
-  // … and names of tables, roles and types that there are not.
+  // Names of missing tables, roles and types.
   ...['thing', 'who', 'kind'].map(column => ({
     batch: insert(column, words.inserted),
     code: 'undefined_(table|object)',
@@ -268,7 +267,7 @@ const rows: readonly Row[] = [
     batch: [{ id: 'a', op: 'update', table: 'kinds', set: { n: words.inserted }, all: true }],
     code: 'invalid_text_representation'
   },
-  // Rows that the role may not see, and columns that it did not ask for.
+  // Rows that the role may not see, and columns that the request does not name.
   {
     batch: [{
       id: 'a',
@@ -315,7 +314,7 @@ const rows: readonly Row[] = [
     allowed: ['raised']
   },
   { batch: [{ id: 'a', op: 'select', table: 'choosing' }], code: 'PT422', allowed: ['raised'] },
-  // Other ends of a batch.
+  // Other errors of a batch.
   { batch: [{ id: 'a', op: 'select', table: 'napping' }], code: 'query_canceled' },
   {
     batch: [{
@@ -350,7 +349,7 @@ const rows: readonly Row[] = [
     batch: op({ values: Array(4).fill({ word: words.inserted }) }),
     code: 'rows_limit|validation_failed'
   },
-  // Batches that are none.
+  // Invalid batches.
   { batch: select({ word: { is: words.filtered } }), code: 'validation_failed' },
   { batch: select({ word: { between: [words.filtered] } }), code: 'validation_failed' },
   { batch: select({ word: { eq: { $value: words.json, x: 1 } } }), code: 'validation_failed' },
@@ -363,19 +362,19 @@ const rows: readonly Row[] = [
   },
   {
     batch: select({}, {
-      limit: words.garbage,
-      offset: words.garbage,
-      order: words.garbage,
-      columns: words.garbage,
-      lock: words.garbage,
-      expect: words.garbage
+      limit: words.malformed,
+      offset: words.malformed,
+      order: words.malformed,
+      columns: words.malformed,
+      lock: words.malformed,
+      expect: words.malformed
     }),
     code: 'validation_failed'
   },
   {
-    batch: [{ id: 'a', op: words.garbage, table: 'kinds' }],
+    batch: [{ id: 'a', op: words.malformed, table: 'kinds' }],
     code: 'validation_failed',
-    allowed: ['garbage']
+    allowed: ['malformed']
   },
   {
     batch: [{ id: 'a', op: 'insert', table: 'kinds', values: words.inserted }],
@@ -386,23 +385,23 @@ const rows: readonly Row[] = [
     code: 'validation_failed'
   },
   {
-    batch: [{ id: words.garbage }, { id: words.garbage }],
+    batch: [{ id: words.malformed }, { id: words.malformed }],
     code: 'id_duplicate',
-    allowed: ['garbage']
+    allowed: ['malformed']
   },
-  { batch: words.garbage, code: 'body_invalid' },
-  { batch: `["${words.garbage}`, code: 'body_invalid' },
+  { batch: words.malformed, code: 'body_invalid' },
+  { batch: `["${words.malformed}`, code: 'body_invalid' },
   {
-    batch: `[{"${words.garbage}":1,"${words.garbage}":2}]`,
+    batch: `[{"${words.malformed}":1,"${words.malformed}":2}]`,
     code: 'body_invalid',
-    allowed: ['garbage']
+    allowed: ['malformed']
   },
-  { batch: `["${words.garbage}\\u0000"]`, code: 'body_invalid' },
-  { batch: `["${words.garbage}\\ud800"]`, code: 'body_invalid' },
-  { batch: `{"${words.garbage}":1}`, code: 'body_invalid' },
-  { batch: `["${words.garbage}"]`, code: 'id_missing' },
-  { batch: JSON.stringify([words.garbage.repeat(100)]), code: 'body_too_large' },
-  // Headers and addresses.
+  { batch: `["${words.malformed}\\u0000"]`, code: 'body_invalid' },
+  { batch: `["${words.malformed}\\ud800"]`, code: 'body_invalid' },
+  { batch: `{"${words.malformed}":1}`, code: 'body_invalid' },
+  { batch: `["${words.malformed}"]`, code: 'id_missing' },
+  { batch: JSON.stringify([words.malformed.repeat(100)]), code: 'body_too_large' },
+  // Headers and URLs.
   {
     batch: select({}),
     code: undefined,
@@ -508,8 +507,7 @@ const role = 'oneflight_user'
 const login = `oneflight_secrets_${process.pid}`
 
 /**
- * A service whose log, configuration and database URL are full of secrets. The database is reached
- * as it is.
+ * Starts a service with secrets in its configuration and database URL, and with log level trace.
  */
 async function useSecretService (
   t: Test,
@@ -526,7 +524,7 @@ async function useSecretService (
   })
 }
 
-/** The login URL with a password, percent-encoded to the last letter, and secrets in its query. */
+/** The login URL with a fully percent-encoded password and with secrets in its query. */
 function withSecrets (url: string): string {
   const password = Buffer.from(`${words.password}é`).toString('hex').replaceAll(/../g, '%$&')
   return `${
@@ -534,20 +532,14 @@ function withSecrets (url: string): string {
   }?application_name=${words.application}&options=-c%20app.x%3D${words.option}`
 }
 
-/** Nothing anywhere on the admin server, in the log and on the health page. */
-async function checkVoice (
+/** Asserts that the admin server, the log and /health contain no secret. */
+async function assertNoLeaks (
   t: Test,
   { url, adminUrl, log }: ServiceUnderTest,
   label: string
 ): Promise<void> {
-  for (
-    const address of [
-      ...['/metrics', '/config', '/live', '/ready', `/nothing?${words.query}`].map(path =>
-        adminUrl + path
-      ),
-      `${url}/health`
-    ]
-  ) {
+  const adminPaths = ['/metrics', '/config', '/live', '/ready', `/nothing?${words.query}`]
+  for (const address of [...adminPaths.map(path => adminUrl + path), `${url}/health`]) {
     const answer = await ask(address, {
       headers: { cookie: words.cookie, authorization: `Bearer ${words.badToken}` }
     })
@@ -566,7 +558,7 @@ t.teardown(() =>
   })
 )
 
-t.test('whatever is asked and however it fails', async t => {
+t.test('no request, valid or invalid, reveals secrets or data', async t => {
   for (const verbosity of ['terse', 'verbose']) {
     const service = await useSecretService(t, {
       env: {
@@ -601,11 +593,11 @@ t.test('whatever is asked and however it fails', async t => {
       }
     }
     await until(() => service.log.length >= rows.length)
-    await checkVoice(t, service, verbosity)
+    await assertNoLeaks(t, service, verbosity)
   }
 })
 
-t.test('a database that is full, gone, slow or breaks off', async t => {
+t.test('overload, lost connections and failed responses reveal nothing', async t => {
   const service = await useSecretService(t, {
     env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '60000' }
   })
@@ -620,7 +612,7 @@ t.test('a database that is full, gone, slow or breaks off', async t => {
     })
   const { sql } = service.database
   const seen = new Set<string>()
-  const take = ({ status, text, body }: Answer): void => {
+  const check = ({ status, text, body }: Answer): void => {
     seen.add(status === 200 ? 'ok' : String(body.error.code))
     if (status !== 200) t.same(leaks(text), [], text)
   }
@@ -635,20 +627,20 @@ t.test('a database that is full, gone, slow or breaks off', async t => {
       and wait_event = 'PgSleep'`)
       .length > 0
   )
-  // One of them waits, which is as many as may.
-  const more = [1, 2].map(() => post(insert('word', words.inserted)).then(take))
+  // One of them waits, which fills the queue.
+  const more = [1, 2].map(() => post(insert('word', words.inserted)).then(check))
   await Promise.race(more)
   await sql`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and usename = ${login} and wait_event = 'PgSleep'`
-  take(await napping)
+  check(await napping)
   await Promise.all(more)
   forbidAnswers(t)
-  take(await post(insert('word', words.inserted)))
+  check(await post(insert('word', words.inserted)))
   t.same([...seen].sort(), ['commit_unknown', 'database_unavailable', 'ok', 'overloaded'])
-  await checkVoice(t, service, 'faults')
+  await assertNoLeaks(t, service, 'faults')
 })
 
-t.test('a connection that is reset in the middle', async t => {
+t.test('a connection reset during a batch reveals nothing', async t => {
   const database = await useDatabase(t, { schema })
   const proxy = await useProxy(t, database.loginUrl)
   const service = await useSecretService(t, {
@@ -665,7 +657,7 @@ t.test('a connection that is reset in the middle', async t => {
     'content-type': 'application/json',
     authorization: `Bearer ${token({ role, email: words.claim }, words.secret)}`
   }
-  const flying = ask(service.url, { method: 'POST', headers, body: JSON.stringify(batch) })
+  const running = ask(service.url, { method: 'POST', headers, body: JSON.stringify(batch) })
   await until(async () =>
     (await database
       .sql`select from pg_stat_activity where datname = current_database()
@@ -674,15 +666,15 @@ t.test('a connection that is reset in the middle', async t => {
   )
   proxy.open = false
   proxy.cut('reset')
-  const answer = await flying
+  const answer = await running
   t.match(answer.body.error?.code, /database_unavailable|commit_unknown/)
   t.same(leaks(answer.text + headersOf(answer)), [])
   await until(() => service.log.some(({ msg }) => msg === 'could not connect to the database'))
-  await checkVoice(t, service, 'reset')
+  await assertNoLeaks(t, service, 'reset')
 })
 
-/** A server that asks for the password and refuses it. */
-async function useStrictServer (t: Test): Promise<number> {
+/** A PostgreSQL server that requests the password and rejects it. Returns its port. */
+async function useRejectingServer (t: Test): Promise<number> {
   const message = (type: string, content: string): Buffer => {
     const bytes = Buffer.from(`${type}xxxx${content}`)
     bytes.writeUInt32BE(bytes.length - 1, 1)
@@ -691,19 +683,12 @@ async function useStrictServer (t: Test): Promise<number> {
   const server = createServer(socket => {
     socket.on('error', () => {}).once('data', () => {
       socket.write(message('R', '\0\0\0\x03'))
-      // It is as indiscreet as no server should be, but a proxy may.
-      socket.once(
-        'data',
-        sent =>
-          socket.end(
-            message(
-              'E',
-              `SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user "app"\0D${
-                sent.toString('latin1').replaceAll('\0', '')
-              }\0\0`
-            )
-          )
-      )
+      // The error repeats the password. PostgreSQL never does this, but a proxy may.
+      socket.once('data', sent => {
+        const detail = sent.toString('latin1').replaceAll('\0', '')
+        const text = 'password authentication failed for user "app"'
+        socket.end(message('E', `SFATAL\0VFATAL\0C28P01\0M${text}\0D${detail}\0\0`))
+      })
     })
   })
   server.listen(0, '127.0.0.1')
@@ -714,11 +699,11 @@ async function useStrictServer (t: Test): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-t.test('a database that cannot be had', async t => {
-  const strict = await useStrictServer(t)
+t.test('an unreachable database reveals nothing', async t => {
+  const strict = await useRejectingServer(t)
   const file = join(
     t.testdir({
-      'bad.pem': `-----BEGIN CERTIFICATE-----\n${words.garbage}\n-----END CERTIFICATE-----\n`
+      'bad.pem': `-----BEGIN CERTIFICATE-----\n${words.malformed}\n-----END CERTIFICATE-----\n`
     }),
     'bad.pem'
   )
@@ -756,11 +741,11 @@ t.test('a database that cannot be had', async t => {
       service.log.find(({ msg }) => msg === 'could not connect to the database')
     )
     t.match(line['reason'], reason, String(change))
-    await checkVoice(t, service, String(change))
+    await assertNoLeaks(t, service, String(change))
   }
 })
 
-t.test('keys of tokens, wherever they come from', async t => {
+t.test('keys of tokens from any source are not revealed', async t => {
   const pair = keyPair('rsa')
   const pem = publicPem(pair)
   const jwk = publicJwk(pair, { kid: words.keyId, x5u: `http://x/${words.keyBody}` })
@@ -773,6 +758,12 @@ t.test('keys of tokens, wherever they come from', async t => {
     key: pair,
     payload: { role, exp: 9_999_999_999, email: words.claim },
     header: { alg: 'RS256', kid: words.keyId }
+  })
+  const unknownKey = makeToken({
+    alg: 'RS256',
+    key: pair,
+    payload: { role, email: words.badClaim },
+    header: { alg: 'RS256', kid: words.badToken }
   })
   watch('token', bearer.slice(-40))
   const rows: ReadonlyArray<
@@ -812,20 +803,12 @@ t.test('keys of tokens, wherever they come from', async t => {
     server.behave = behave
     const service = await useSecretService(t, { env: { JWT_SECRET: '', ...env } })
     const label = `${Object.keys(env)} ${code}`
-    for (
-      const [authorization, expected] of [[bearer, code], [
-        `${bearer.slice(0, -8)}AAAAAAAA`,
-        code ?? 'token_invalid'
-      ], [
-        makeToken({
-          alg: 'RS256',
-          key: pair,
-          payload: { role, email: words.badClaim },
-          header: { alg: 'RS256', kid: words.badToken }
-        }),
-        '.'
-      ]] as const
-    ) {
+    const tokens = [
+      [bearer, code],
+      [`${bearer.slice(0, -8)}AAAAAAAA`, code ?? 'token_invalid'],
+      [unknownKey, '.']
+    ] as const
+    for (const [authorization, expected] of tokens) {
       const answer = await ask(service.url, {
         method: 'POST',
         headers: { 'content-type': 'application/json', authorization: `Bearer ${authorization}` },
@@ -838,13 +821,13 @@ t.test('keys of tokens, wherever they come from', async t => {
       )
       t.same(leaks((answer.status === 200 ? '' : answer.text) + headersOf(answer)), [], label)
     }
-    await checkVoice(t, service, label)
+    await assertNoLeaks(t, service, label)
   }
 })
 
 /**
- * Runs the process in an environment of its own; what it printed and how it ended. With `use` it is
- * told to stop after that.
+ * Runs the service as a process and returns its output and exit code. With `use`, it is stopped
+ * after `use` has ended.
  */
 async function runMain (
   t: Test,
@@ -870,7 +853,7 @@ async function runMain (
       output += bytes.toString()
     })
   }
-  const ended = once(child, 'close')
+  const closed = once(child, 'close')
   t.teardown(() => {
     child.kill('SIGKILL')
   })
@@ -880,11 +863,11 @@ async function runMain (
     await use(await address('main'), await address('admin'))
     child.kill('SIGTERM')
   }
-  const [code] = await ended
+  const [code] = await closed
   return { output, code }
 }
 
-t.test('the process, from its start to its end', async t => {
+t.test('the output of the process reveals nothing from start to exit', async t => {
   const { loginUrl } = await useSecretService(t).then(({ database }) => database)
   const { output, code } = await runMain(t, {
     DATABASE_URL: withSecrets(loginUrl),
@@ -913,7 +896,7 @@ t.test('the process, from its start to its end', async t => {
   t.same(leaks(output), [], output)
 })
 
-t.test('a start that is refused says why, and shows nothing', async t => {
+t.test('a rejected configuration is explained without secrets', async t => {
   const pair = keyPair('rsa')
   const secretPem = privatePem(pair)
   watch('private pem', (secretPem.split('\n')[2] as string).slice(0, 40))
@@ -984,8 +967,8 @@ t.test('a start that is refused says why, and shows nothing', async t => {
     ].map(DATABASE_URL => ({ JWT_SECRET: words.secret, DATABASE_URL }))
   ]
   for (const env of environments) {
-    // What is thrown is what is printed; the process is asked for a few of them, for each takes it
-    // a second.
+    // The process prints the message of the thrown error. It runs only for two of the
+    // environments, because each run takes a second.
     const printed = [messageOf(env)]
     if (env === environments[0] || env === environments.at(-1)) {
       const { output, code } = await runMain(t, env)
@@ -997,17 +980,17 @@ t.test('a start that is refused says why, and shows nothing', async t => {
   }
 })
 
-/** Why the service would not start. */
+/** The error message for an invalid configuration. */
 function messageOf (env: Readonly<Record<string, string>>): string {
   try {
     readConfig(env)
   } catch (error) {
     return (error as Error).message
   }
-  throw new Error(`this configuration is good: ${JSON.stringify(env)}`)
+  throw new Error(`this configuration is valid: ${JSON.stringify(env)}`)
 }
 
-t.test('a start that fails, and an end by force', async t => {
+t.test('a failed start and a forced shutdown reveal nothing', async t => {
   const { database } = await useSecretService(t)
   const taken = createServer()
   taken.listen(0, '127.0.0.1')

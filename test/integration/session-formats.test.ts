@@ -1,6 +1,6 @@
 /**
- * Values are read and written in the formats that the batch set for its session, even if a trigger
- * sets others: in the operation that fires it, in later operations and at the end of the batch.
+ * Values are read and written in the formats that the batch sets for its session, even if a trigger
+ * changes them: in the operation with the trigger, in later operations and at the end of the batch.
  */
 import t from 'tap'
 import { useService, type ServiceUnderTest } from '../support/service.ts'
@@ -81,8 +81,8 @@ const row = {
 }
 let id = 0
 
-/** How often batches were run again. */
-async function again ({ adminUrl }: ServiceUnderTest): Promise<number> {
+/** The number of retries because of a changed session. */
+async function countRetries ({ adminUrl }: ServiceUnderTest): Promise<number> {
   return Number(
     /service_txn_retry_count\{reason="session"\} (\d+)/.exec(
       await (await fetch(`${adminUrl}/metrics`)).text()
@@ -90,10 +90,10 @@ async function again ({ adminUrl }: ServiceUnderTest): Promise<number> {
   )
 }
 
-t.test('what a trigger sets does not change what later operations read and answer', async t => {
+t.test('settings changed by a trigger do not affect later operations', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   for (const command of commands) {
-    const before = await again(service)
+    const before = await countRetries(service)
     const { body, text } = await service.post([
       { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
       {
@@ -132,7 +132,7 @@ t.test('what a trigger sets does not change what later operations read and answe
       none: [],
       list: [{ id }]
     }, `${command} ${body.error === null ? '' : text}`)
-    t.equal(await again(service) - before, 1, 'the batch was run once more')
+    t.equal(await countRetries(service) - before, 1, 'the batch was retried once')
     const [stored] = await service.database.sql`
       select at = '2024-01-01T00:00:00Z' as at, day = '2024-02-03' as day, text
       from plain where id = ${id}`
@@ -140,12 +140,12 @@ t.test('what a trigger sets does not change what later operations read and answe
   }
 })
 
-t.test('nor does an encoding in which the texts of later operations are none', async t => {
+t.test('an encoding that cannot represent later texts does not affect them', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const text = 'é€ü日本語'
   for (const encoding of ['SJIS', 'EUC_KR', 'BIG5', 'GBK']) {
     const values = [{ command: `set local client_encoding = '${encoding}'` }]
-    // From the third time on its statements are prepared.
+    // From the third run on, its statements are prepared.
     for (let i = 0; i < 4; i++) {
       const answer = await service.post([
         { id: 'spoil', op: 'insert', table: 'after_row', values, returning: [] },
@@ -157,7 +157,7 @@ t.test('nor does an encoding in which the texts of later operations are none', a
   }
 })
 
-t.test('nor what the operation itself answers', async t => {
+t.test('settings changed by a trigger do not affect the rows of its own operation', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   for (const command of commands) {
     const insert = {
@@ -166,13 +166,8 @@ t.test('nor what the operation itself answers', async t => {
       table: 'before_row',
       values: [{ command }, { command }]
     }
-    for (
-      const batch of [
-        [insert],
-        [{ id: 'f', op: 'select', table: 'plain' }, insert],
-        [insert, { id: 'f', op: 'select', table: 'plain' }]
-      ]
-    ) {
+    const select = { id: 'f', op: 'select', table: 'plain' }
+    for (const batch of [[insert], [select, insert], [insert, select]]) {
       for (const headers of [{}, { prefer: 'tx=rollback' }]) {
         const { body, text } = await service.post(batch, { headers })
         t.strictSame(
@@ -194,11 +189,11 @@ t.test('nor what the operation itself answers', async t => {
   t.strictSame(
     (await service.post([{ id: 's', op: 'select', table: 'tokyo', columns: ['at'] }])).body.data.s,
     Array(3).fill({ at: row.at }),
-    'a function of a view'
+    'a function in a view'
   )
 })
 
-t.test('nor what the operation itself reads, after its own triggers and policies', async t => {
+t.test('settings changed by triggers and policies do not affect values', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const { sql } = service.database
   const [at, instant] = ['2024-01-01 00:00', row.at]
@@ -270,7 +265,7 @@ t.test('nor what the operation itself reads, after its own triggers and policies
   }
 })
 
-t.test('nor which tables values name, while triggers keep their search_path', async t => {
+t.test('table names in values are resolved without the search_path of a trigger', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const values = [{ id: 1, class: 'plain' }, { id: 2, class: 'plain' }]
   t.strictSame(
@@ -286,7 +281,7 @@ t.test('nor which tables values name, while triggers keep their search_path', as
   )
 })
 
-t.test('nor what is stored beside values that have to be looked at', async t => {
+t.test('a changed format does not affect rows with composite values', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const command = "set local datestyle = 'ISO, DMY'"
   const price = { amount: 5, currency: 'EUR' }
@@ -294,16 +289,16 @@ t.test('nor what is stored beside values that have to be looked at', async t => 
     { id: 'spoil', op: 'insert', table: 'after_row', values: [{ command }], returning: [] },
     { id: 'i', op: 'insert', table: 'priced', values: [{ id, day: '02/03/04', price }] }
   ]
-  // From the second time on it is known that a composite is among them.
+  // From the second run on, the service knows that the table has a composite column.
   for (const id of [1, 2, 3]) {
     const { body, text } = await service.post(batch(id))
     t.strictSame(body.data?.i, [{ id, day: '2002-03-04', price }], text)
-    t.equal(await again(service), id)
+    t.equal(await countRetries(service), id)
   }
   t.same(await service.database.sql`select distinct day::text from priced`, [{ day: '2002-03-04' }])
 })
 
-t.test('a batch whose triggers leave the session alone is run once', async t => {
+t.test('a batch whose triggers do not change the session runs once', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const command = "set local work_mem = '8MB'"
   for (const table of ['after_row', 'before_row']) {
@@ -325,5 +320,5 @@ t.test('a batch whose triggers leave the session alone is run once', async t => 
       200
     )
   }
-  t.equal(await again(service), 0)
+  t.equal(await countRetries(service), 0)
 })

@@ -1,6 +1,6 @@
 /**
- * The session of a batch: exactly the token's role, and nothing that an earlier batch left on the
- * connection.
+ * The session of a batch: it has exactly the role of the token, and nothing that an earlier batch
+ * changed on the connection.
  */
 import t from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
@@ -15,7 +15,7 @@ import { gauge, token, useService, type ServiceUnderTest } from '../support/serv
 import { ensureRoles, LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
 import { until } from '../support/until.ts'
 
-/** `leave` runs what a trigger is told; `seen` tells what a batch sees. */
+/** A trigger on `leave` runs the inserted command. View `seen` shows the settings of a batch. */
 const schema = `
   create table leave (command text);
   create function leave() returns trigger language plpgsql as $$ begin execute new.command;
@@ -46,7 +46,7 @@ const schema = `
   grant all on s, kept to oneflight_user;
   grant all on leave, seen, t to oneflight_user, oneflight_other;`
 
-/** What a batch sees, by name; ids of requests differ and are left out. */
+/** The settings of a batch by name, without the request id, which differs. */
 async function look ({ post }: ServiceUnderTest, role: string): Promise<Record<string, string>> {
   const { status, body, text } = await post([{ id: 's', op: 'select', table: 'seen' }], { role })
   t.equal(status, 200, text)
@@ -57,7 +57,7 @@ async function look ({ post }: ServiceUnderTest, role: string): Promise<Record<s
   )
 }
 
-t.test('nothing that a trigger left behind reaches the next batch', async t => {
+t.test('settings changed by a trigger do not reach the next batch', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const leave = async (command: string): Promise<void> => {
     t.equal(
@@ -81,7 +81,7 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
     transaction_isolation: 'read committed',
     'request.jwt.claims': /"role":"oneflight_other"/
   })
-  // Timeouts are so long that they never fire: what is left of the batch runs under them.
+  // The timeouts are so long that they never fire, because the rest of the batch runs under them.
   const rows: ReadonlyArray<readonly [string, string]> = [
     ['statement_timeout', '59min'],
     ['lock_timeout', '59min'],
@@ -105,7 +105,7 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
   ]
   for (const [name, value] of rows) {
     await leave(`select set_config('${name}', '${value}', false)`)
-    // A custom setting reads as '' once it was used on a connection.
+    // A custom setting reads as '' after it was set on the connection.
     const { 'app.setting': setting, 'request.jwt.claims': claims, ...rest } = await look(
       service,
       'oneflight_other'
@@ -121,7 +121,7 @@ t.test('nothing that a trigger left behind reaches the next batch', async t => {
   )
 })
 
-t.test('what a trigger made for the session does not outlive its batch', async t => {
+t.test('locks, tables, cursors and statements of a trigger do not outlive the batch', async t => {
   const { post } = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const leave = (id: string, command: string): object => ({
     id,
@@ -135,7 +135,7 @@ t.test('what a trigger made for the session does not outlive its batch', async t
     ['lock', 'select pg_advisory_lock_shared(7)'],
     ['table', 'create temp table t as select 99 as id'],
     ['cursor', 'declare c cursor with hold for select 1'],
-    // Under a name that the service uses it would be run in the place of the service's own.
+    // With a name that the service uses, it would run instead of the service's statement.
     ['statement', 'prepare p as select 1']
   ]
   for (const [what, command] of rows) {
@@ -143,7 +143,7 @@ t.test('what a trigger made for the session does not outlive its batch', async t
     t.match(answer.body.data?.k, [{ what }], `${command} ${answer.text}`)
     t.same((await post([look])).body.data.k, [], command)
   }
-  // LISTEN counts from the COMMIT on.
+  // LISTEN takes effect at COMMIT.
   t.equal((await post([leave('l', 'listen gossip')])).status, 200)
   t.same((await post([look])).body.data.k, [], 'listen')
   t.equal(
@@ -154,7 +154,7 @@ t.test('what a trigger made for the session does not outlive its batch', async t
     (await post([leave('b', "select currval('s')")])).text,
     /object_not_in_prerequisite_state|55000/
   )
-  // A lock of the session outlives a ROLLBACK too.
+  // A session lock also survives ROLLBACK.
   t.not(
     (await post([leave('l', 'select pg_advisory_lock(7)'), leave('x', 'select 1 / 0')])).status,
     200
@@ -162,11 +162,11 @@ t.test('what a trigger made for the session does not outlive its batch', async t
   t.same((await post([look])).body.data.k, [], 'after a failure')
 })
 
-t.test('a role that is unknown and one that is not granted get the same answer', async t => {
+t.test('an unknown role and a role that is not granted get the same error', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const answers = []
-  // The superuser's role exists everywhere and is granted to nobody.
-  for (const role of ['nobody_knows_this_role', 'postgres', 'x"y', 'ünknown']) {
+  // The superuser's role exists on every server and is not granted to the login role.
+  for (const role of ['unknown_role', 'postgres', 'x"y', 'ünknown']) {
     const { status, body: { error: { request_id: _, ...error } } } = await service.post([{
       id: 's',
       op: 'select',
@@ -182,7 +182,7 @@ t.test('a role that is unknown and one that is not granted get the same answer',
   t.equal((await service.post([{ id: 's', op: 'select', table: 't' }])).status, 200)
 })
 
-t.test('roles whose names need quotes', async t => {
+t.test('names of roles are quoted', async t => {
   const service = await useService(t, { schema, env: { POOL_SIZE: '1' } })
   const names = ['Oneflight "Quoted" Röle', "oneflight'; drop table t; --"]
   await ensureRoles(['oneflight_user'])
@@ -196,7 +196,7 @@ t.test('roles whose names need quotes', async t => {
   }
 })
 
-t.test('a transaction has its id before it begins to write, and only then', async t => {
+t.test('a transaction has an id before its first write, and none without writes', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
   const { run } = useEngine(t, loginUrl)
   t.match(await run(['select (pg_current_xact_id_if_assigned() is not null)::text']), {
@@ -212,11 +212,11 @@ t.test('a transaction has its id before it begins to write, and only then', asyn
   })
 })
 
-t.test("the connection is its login role's between two batches", async t => {
+t.test('between two batches, the connection has its login role and default settings', async t => {
   const { loginUrl } = await useDatabase(t, { schema: `${schema} create table granted (n int)` })
   const { pool, run } = useEngine(t, loginUrl)
-  /** What an inquiry about a lost transaction would find: it trusts the connection as it is. */
-  const inquire = async (): Promise<unknown> => {
+  /** The session that the lookup of a lost commit gets: it uses a connection without a reset. */
+  const readSession = async (): Promise<unknown> => {
     const connection = await pool.acquire(performance.now() + 5000)
     try {
       return (await query(
@@ -232,7 +232,7 @@ t.test("the connection is its login role's between two batches", async t => {
       pool.release(connection)
     }
   }
-  const clean = await inquire()
+  const clean = await readSession()
   t.match(clean, {
     user: LOGIN_ROLE,
     login: LOGIN_ROLE,
@@ -254,12 +254,12 @@ t.test("the connection is its login role's between two batches", async t => {
   ]
   for (const command of commands) {
     await run([command])
-    t.same(await inquire(), clean, command)
+    t.same(await readSession(), clean, command)
   }
 })
 
-/** Takes another role, in the ways that there are. */
-const takings: readonly string[] = [
+/** All ways to change the role. */
+const roleChanges: readonly string[] = [
   'set role oneflight_other',
   'set local role oneflight_other',
   "select set_config(''role'', ''oneflight_anon'', false)",
@@ -277,10 +277,10 @@ const timings: readonly string[] = [
 ]
 
 /**
- * `take_<timing>_<taking>` is a table whose trigger does it, `me` tells who one is; all is of
- * oneflight_user alone.
+ * Table `take_<timing>_<change>` has a trigger that changes the role. View `me` shows the role of
+ * the session. Only oneflight_user has privileges on both.
  */
-const takingSchema = `
+const roleChangeSchema = `
   create function act() returns trigger language plpgsql as $$ begin execute tg_argv[0];
     if tg_argv[1] is not null then execute tg_argv[1]; end if; return new; end $$;
   create view me as select current_user::text as role, current_setting('request.jwt.claims')
@@ -291,9 +291,9 @@ const takingSchema = `
     tried int default nextval('tries'));
   ${
   timings.map((timing, i) =>
-    takings.map((taking, j) => `
+    roleChanges.map((change, j) => `
     create table take_${i}_${j} (n int);
-    create trigger act ${timing.replace('#', `take_${i}_${j}`)} execute function act('${taking}');`)
+    create trigger act ${timing.replace('#', `take_${i}_${j}`)} execute function act('${change}');`)
       .join('')
   ).join('')
 }
@@ -321,32 +321,32 @@ const takingSchema = `
   grant all on tries to oneflight_user;
   create table forbidden (n int);`
 
-t.test('what a trigger does to the session concerns no other operation', async t => {
+t.test('a trigger that changes the session does not affect other operations', async t => {
   const service = await useService(t, {
-    schema: takingSchema,
+    schema: roleChangeSchema,
     env: { POOL_SIZE: '1', ANON_ROLE: 'oneflight_anon' }
   })
   const { post, database: { sql } } = service
   const me = (id: string): object => ({ id, op: 'select', table: 'me' })
   let n = 0
   const check = async (
-    taking: object,
+    operation: object,
     headers: Readonly<Record<string, string>> = {}
   ): Promise<void> => {
     const bearer = token({ role: 'oneflight_user', nonce: ++n, sub: 'sübject' })
     const claims = Buffer.from(bearer.split('.')[1] as string, 'base64url').toString()
     const batch = [
       me('a'),
-      taking,
+      operation,
       me('b'),
       { id: 'i', op: 'insert', table: 'closed', values: [{ n, text: 'é' }] },
-      { ...taking, id: 'again' },
+      { ...operation, id: 'again' },
       me('c')
     ]
     const { status, text, body: { data } } = await post(batch, {
       headers: { authorization: `Bearer ${bearer}`, 'x-request-id': `n${n}`, ...headers }
     })
-    t.equal(status, 200, `${JSON.stringify(taking)} ${text}`)
+    t.equal(status, 200, `${JSON.stringify(operation)} ${text}`)
     for (const seen of ['a', 'b', 'c']) {
       t.same(data[seen], [{
         role: 'oneflight_user',
@@ -354,7 +354,7 @@ t.test('what a trigger does to the session concerns no other operation', async t
         id: `n${n}`,
         text: 'é',
         float: 0.30000000000000004
-      }], JSON.stringify(taking))
+      }], JSON.stringify(operation))
     }
     t.match(data.i, [{ n, owner: 'oneflight_user', text: 'é' }])
   }
@@ -366,7 +366,7 @@ t.test('what a trigger does to the session concerns no other operation', async t
     returning: []
   })
   for (const i of timings.keys()) {
-    for (const j of takings.keys()) await check(insert(`take_${i}_${j}`))
+    for (const j of roleChanges.keys()) await check(insert(`take_${i}_${j}`))
   }
   for (const table of ['taking', 'guarded', 'borrowing']) {
     await check({ id: 'o', op: 'select', table })
@@ -394,25 +394,25 @@ t.test('what a trigger does to the session concerns no other operation', async t
     `select (select count(*)::int from closed where owner = 'oneflight_user') as closed,
       (select count(*)::int from spoil) as spoilt,
     ${
-      timings.flatMap((_, i) => takings.map((_, j) => `(select count(*) from take_${i}_${j})`))
+      timings.flatMap((_, i) => roleChanges.map((_, j) => `(select count(*) from take_${i}_${j})`))
         .join(' + ')
     } as taken`
   )
   t.same(counts, [{
     closed: n - 1,
     spoilt: 2 * commands.length,
-    taken: String(2 * (timings.length * takings.length + 1))
-  }], 'each once, but for the dry run')
+    taken: String(2 * (timings.length * roleChanges.length + 1))
+  }], 'each operation took effect once, except in the dry run')
   t.match(
     await (await fetch(`${service.adminUrl}/metrics`)).text(),
     new RegExp(`service_txn_count\\{role="oneflight_user",outcome="ok"\\} ${n}\\n`),
-    'each batch is one transaction'
+    'each batch counts as one transaction'
   )
 })
 
-t.test("what is not a trigger's doing stays a refusal", async t => {
+t.test('an error that is not caused by a trigger is returned', async t => {
   const { post, database: { sql } } = await useService(t, {
-    schema: takingSchema,
+    schema: roleChangeSchema,
     env: { POOL_SIZE: '1' }
   })
   const count = { id: 'c', op: 'insert', table: 'closed', values: [{ n: 1 }] }
@@ -423,12 +423,12 @@ t.test("what is not a trigger's doing stays a refusal", async t => {
     status: 403,
     body: { error: { code: 'insufficient_privilege', op: 'f', index: 1, committed: false } }
   })
-  t.equal(await tried() - before, 3, 'it might have been: the batch was run twice')
+  t.equal(await tried() - before, 3, 'a trigger may be the cause, so the batch ran twice')
   t.match(await post([{ id: 'f', op: 'select', table: 'forbidden' }]), {
     status: 403,
     body: { error: { code: 'insufficient_privilege', op: 'f', index: 0 } }
   })
-  // A setting that somebody made for later operations is theirs.
+  // A trigger may change the time zone for later operations.
   t.match(
     (await post([{
       id: 's',
@@ -448,14 +448,14 @@ t.test("what is not a trigger's doing stays a refusal", async t => {
   )
 })
 
-t.test('a role that is given back, or taken when nobody needs it any more', async t => {
+t.test('a role that is restored, or changed after the last operation, causes no error', async t => {
   const { post, database: { sql } } = await useService(t, {
-    schema: takingSchema,
+    schema: roleChangeSchema,
     env: { POOL_SIZE: '1' }
   })
   const select = { id: 's', op: 'select', table: 'me', columns: ['role'] }
   const last = [
-    ...timings.flatMap((_, i) => takings.map((_, j) => `take_${i}_${j}`)),
+    ...timings.flatMap((_, i) => roleChanges.map((_, j) => `take_${i}_${j}`)),
     'deferred',
     'back'
   ]
@@ -467,7 +467,7 @@ t.test('a role that is given back, or taken when nobody needs it any more', asyn
     )
     t.match(await sql.unsafe(`select count(*)::int from ${table}`), [{ count: 1 }])
   }
-  // It is taken when the batch ends, after all of its operations.
+  // This trigger runs at the end of the batch, after all of its operations.
   for (const headers of [{}, { prefer: 'tx=rollback' }]) {
     t.match(
       await post([{ id: 'd', op: 'insert', table: 'deferred', values: [{ n: 1 }] }, select], {
@@ -478,12 +478,12 @@ t.test('a role that is given back, or taken when nobody needs it any more', asyn
   }
 })
 
-t.test('a second run is on the same connection, where it can be', async t => {
+t.test('a retry uses the same connection if possible', async t => {
   const { post: send, adminUrl } = await useService(t, {
-    schema: takingSchema,
+    schema: roleChangeSchema,
     env: { POOL_SIZE: '1', QUEUE_SIZE: '0' }
   })
-  /** Nobody may wait, and a connection is free only some time after its batch was answered. */
+  /** Waits for a free connection: there is no queue, and it is busy shortly after a response. */
   const post: typeof send = async batch => {
     await until(async () => await gauge({ adminUrl }, 'service_pool_lanes_busy') === 0)
     return send(batch)
@@ -507,7 +507,7 @@ t.test('a second run is on the same connection, where it can be', async t => {
       { status: 403, body: { error: { op: 'f' } } }
     )
   }
-  // Where the connection cannot be used again, it is another one.
+  // A connection that cannot be used again is replaced.
   t.match(
     await post([{
       id: 'o',
@@ -518,7 +518,7 @@ t.test('a second run is on the same connection, where it can be', async t => {
     { status: 200, body: { data: { m: [{ role: 'oneflight_user' }] } } }
   )
   const hasty = await useService(t, {
-    schema: takingSchema,
+    schema: roleChangeSchema,
     env: { POOL_SIZE: '1', REQUEST_TIMEOUT_MS: '500' }
   })
   const slow = {
@@ -527,17 +527,17 @@ t.test('a second run is on the same connection, where it can be', async t => {
     table: 'spoil',
     values: [{ command: 'set role none; select pg_sleep(0.3)' }]
   }
-  // What becomes of a dry run is known without asking.
+  // The outcome of a dry run is known without a lookup.
   t.match(
     await hasty.post([slow, { id: 'm', op: 'select', table: 'me' }], {
       headers: { prefer: 'tx=rollback' }
     }),
     { status: 504, body: { error: { code: 'deadline_exceeded', committed: false } } },
-    'nor more time than there is'
+    'a retry does not exceed the deadline'
   )
 })
 
-t.test('a session that cannot be put back', async t => {
+t.test('a session that cannot be restored is an internal error', async t => {
   const plan = planBatch([{ id: 's', op: 'select', table: 't' }] as unknown as Batch, {
     schemas: ['public'],
     maxRows: 1,
@@ -559,10 +559,10 @@ t.test('a session that cannot be put back', async t => {
   )
 })
 
-t.test('the role that the connection logged in with is refused, whatever the URL says', async t => {
+t.test('the login role of the connection is rejected, even if the URL names another', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
   const { pool } = useEngine(t, loginUrl)
-  const flight = plainBatch(['select 1'])
+  const batch = plainBatch(['select 1'])
   const session = (): Statement =>
     sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, {
       schemas: ['public'],
@@ -571,7 +571,7 @@ t.test('the role that the connection logged in with is refused, whatever the URL
       idleTimeoutMs: 1000
     })
   t.match(
-    await executeBatch(pool, { ...flight, role: LOGIN_ROLE, session }, {
+    await executeBatch(pool, { ...batch, role: LOGIN_ROLE, session }, {
       deadline: performance.now() + 5000
     }),
     { kind: 'failed', at: 'session', error: { code: '22023' } }

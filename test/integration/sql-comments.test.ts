@@ -1,7 +1,7 @@
 /**
- * `SQL_COMMENTS=on`: every statement that a batch sends, COMMIT included, names its request and its
- * trace, as PostgreSQL's own log shows it; off, none does. Held against the bytes on the wire, and
- * against the log of a server of this file's own.
+ * With `SQL_COMMENTS=on`, every statement of a batch, including COMMIT, has a comment with its
+ * request id and trace. By default, no statement has one. Checked in the log of a separate
+ * PostgreSQL server.
  */
 import { randomUUID } from 'node:crypto'
 import { readFile, rm } from 'node:fs/promises'
@@ -36,20 +36,20 @@ const insert = (id: number, other?: number): object => ({
   values: [{ id, ...other === undefined ? {} : { other } }]
 })
 
-tap.test("the comment is sqlcommenter's, and nothing can end it", async t => {
+tap.test('the comment has the format of sqlcommenter and escapes every id', async t => {
   t.equal(commentOn('a', undefined), " /*request_id='a'*/")
   t.equal(
     commentOn('a/b:c+d=e@f', trace),
     ` /*request_id='a%2Fb%3Ac%2Bd%3De%40f',traceparent='${traceparent}'*/`
   )
-  // No request id may hold these; should one ever, it would harm nobody.
+  // Request ids cannot contain these characters. They are escaped as a second defence.
   t.equal(
     commentOn("*/ ' -- \n é", undefined),
     " /*request_id='%2A%2F%20%27%20--%20%0A%20%C3%A9'*/"
   )
 })
 
-tap.test(title('the log of the server leads to the request'), { skip }, async t => {
+tap.test(title('the log of the server names the request of each statement'), { skip }, async t => {
   const before = process.env['TEST_DATABASE_URL']
   const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-log-${randomUUID()}`))
   const settings = {
@@ -66,8 +66,8 @@ tap.test(title('the log of the server leads to the request'), { skip }, async t 
     await rm(dataDir, { recursive: true, force: true })
   })
   /**
-   * Entries of the log about a request, once `last` is among them; a text of several lines goes on
-   * behind a tab.
+   * The log entries of a request, once one of them matches `last`. Continuation lines begin with a
+   * tab and are joined.
    */
   const linesOf = async (id: string, last: RegExp): Promise<readonly string[]> =>
     await until(async () => {
@@ -97,7 +97,7 @@ tap.test(title('the log of the server leads to the request'), { skip }, async t 
     t.ok(lines.every(line => line.endsWith(comment(id))))
     t.notOk(
       lines.some(line => /execute s\d/.test(line)),
-      'nothing is prepared, or every request would leave a statement behind'
+      'no statement is prepared, because every request would leave one behind'
     )
   }
   t.equal(

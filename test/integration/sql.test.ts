@@ -17,7 +17,7 @@ const limits = {
   maxConditions: 1000
 }
 
-/** The statements of a batch: text in one line, markers without their secret. */
+/** The statements of a batch, with text in one line and markers without their secret. */
 function statements (
   batch: string,
   minimal = false
@@ -37,7 +37,7 @@ interface Case {
   readonly name: string
   /** JSON text of the operations without the brackets around them. */
   readonly batch: string
-  /** `data` of the answer, as text. */
+  /** `data` of the response, as text. */
   readonly data: string
 }
 
@@ -56,21 +56,20 @@ const cases: readonly Case[] = [
     data: '{"s":[]}'
   },
   {
-    name: 'insert of rows that name the same columns, in whatever order',
+    name: 'insert of rows that name the same columns in any order',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"n":2.50,"name":"x"},{"name":"y",' +
       '"n":9007199254740993}]}',
     data: '{"i":[{"id":3,"name":"x","n":2.50,"data":null}, \n ' +
       '{"id":4,"name":"y","n":9007199254740993,"data":null}]}'
   },
   {
-    name: 'insert of defaults alone',
+    name: 'insert of defaults only',
     batch: '{"id":"i","op":"insert","table":"items","values":[{},{}]}',
     data: '{"i":[{"id":3,"name":"none","n":null,"data":null}, \n ' +
       '{"id":4,"name":"none","n":null,"data":null}]}'
   },
   {
-    name: 'insert of rows that name different columns: one insert for rows in a row, answered ' +
-      'in their order',
+    name: 'insert of rows that name different columns, returned in their order',
     batch: '{"id":"i","op":"insert","table":"items","values":[{},{"name":"a"},{"name":null},' +
       '{"n":1},{}]}',
     data: '{"i":[{"id":3,"name":"none","n":null,"data":null}, \n ' +
@@ -86,7 +85,7 @@ const cases: readonly Case[] = [
     data: '{"u":[{"id":2,"name":"two","n":0.0,"data":{"b": 1.0}}]}'
   },
   {
-    name: 'delete answers the rows as they were; all of them when that is said',
+    name: 'delete returns the deleted rows, all of them with "all"',
     batch: '{"id":"d","op":"delete","table":"items","where":{"id":{"gt":1}}},{"id":"e",' +
       '"op":"delete","table":"items","all":true}',
     data: '{"d":[{"id":2,"name":"two","n":5,"data":{"a": ' +
@@ -119,7 +118,7 @@ const cases: readonly Case[] = [
       '[1]}}],"b":[{"id":1,"name":"one","n":1.10,"data":null}]}'
   },
   {
-    name: 'references to a row further down, and many: the rows taken apart',
+    name: 'references to a later row, and many references to one row',
     batch: '{"id":"a","op":"insert","table":"items","values":[{"name":"1"},{"name":"2"},' +
       '{"name":"3"},{"name":"4"},{"name":"5"}],"returning":["name"]},{"id":"b",' +
       '"op":"select","table":"items","columns":["name"],' +
@@ -137,7 +136,7 @@ const cases: readonly Case[] = [
     data: '{"s":[]}'
   },
   {
-    name: 'combinators, not, and a place in jsonb',
+    name: 'combinators, not, and a JSON path',
     batch: '{"id":"s","op":"select","table":"items","where":{"or":[{"id":{"eq":1},' +
       '"name":{"not":{"eq":"x"}}},{"not":{"and":[{"data->a->0":{"eq":1}},' +
       '{"data->>b":{"like":"x%"}}]}}]}}',
@@ -195,13 +194,13 @@ const cases: readonly Case[] = [
     data: '{"i":[{"id":2,"name":"two","n":7,"data":{"x": 1}}]}'
   },
   {
-    name: 'a conflict on a constraint, left alone',
+    name: 'a conflict on a constraint, with do nothing',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"id":1},{"id":7}],' +
       '"on_conflict":{"constraint":"items_pkey","do":"nothing"}}',
     data: '{"i":[{"id":7,"name":"none","n":null,"data":null}]}'
   },
   {
-    name: 'a conflict that takes over every column',
+    name: 'a conflict that updates every inserted column',
     batch: '{"id":"i","op":"insert","table":"items","values":[{"id":1,"n":9}],' +
       '"on_conflict":{"columns":["id"],"do":"update"}}',
     data: '{"i":[{"id":1,"name":"one","n":9,"data":null}]}'
@@ -215,7 +214,7 @@ const cases: readonly Case[] = [
       '{"n": 5, "id": 2}, [1, 2]]}]}'
   },
   {
-    name: 'names are quoted, whatever they are',
+    name: 'names are quoted',
     batch: '{"id":"i","op":"insert","table":"Other Schema.Weird \\"Name\\" ; ' +
       '--","values":[{"a\\"b":1,"select":2,"$1":3}]},{"id":"s","op":"select","table":"Other ' +
       'Schema.Weird \\"Name\\" ; --","where":{"a\\"b":{"eq":1}}}',
@@ -235,7 +234,7 @@ const schema = `
 `
 const env = { DB_SCHEMAS: 'public,Other Schema', MAX_ROWS: String(MAX_ROWS) }
 
-t.test('rows', async t => {
+t.test('each operation returns the expected rows', async t => {
   for (const { name, batch, data } of cases) {
     t.test(name, async t => {
       const service = await useService(t, { schema, env })
@@ -244,7 +243,7 @@ t.test('rows', async t => {
   }
 })
 
-t.test('the text of a statement does not depend on the amount of data', async t => {
+t.test('the text of a statement does not depend on the number of rows', async t => {
   const insert = (rows: number): string =>
     statements(
       JSON.stringify([{
@@ -261,10 +260,10 @@ t.test('the text of a statement does not depend on the amount of data', async t 
       { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS }
     )[0]?.prepare
   t.equal(prepared([{ n: 1 }, { n: 2 }]), true)
-  t.equal(prepared([{ n: 1 }, {}]), false, 'rows of several shapes do not recur')
+  t.equal(prepared([{ n: 1 }, {}]), false, 'rows with different columns are not prepared')
 })
 
-t.test('only our own marker is read as one', async t => {
+t.test('only the markers of the service are read as markers', async t => {
   t.equal(
     readMarker({
       code: '22P02',
@@ -276,7 +275,7 @@ t.test('only our own marker is read as one', async t => {
   t.equal(readMarker({ code: '42883', message: 'x', position: '1' }), undefined)
 })
 
-t.test('hostile names', async t => {
+t.test('hostile names of tables and columns work', async t => {
   const names = [
     '__proto__',
     'constructor',
@@ -389,7 +388,7 @@ t.test('hostile names', async t => {
   }
 })
 
-t.test('nothing of a request becomes SQL', async t => {
+t.test('no text of a request becomes SQL', async t => {
   const service = await useService(t, { schema, env })
   const attacks = [
     "'; drop table items; --",
@@ -447,7 +446,7 @@ t.test('nothing of a request becomes SQL', async t => {
   t.equal(body.data.s.length, 2)
 })
 
-t.test('a condition on a function of the row is a computed column; a type is none', async t => {
+t.test('a function of the row is a computed column, a type is not', async t => {
   const service = await useService(t, {
     schema: `${schema} create function label(items) returns text language sql stable as 'select ` +
       "$1.id || $1.name'",
@@ -462,22 +461,21 @@ t.test('a condition on a function of the row is a computed column; a type is non
     }])).body.data,
     { s: [{ id: 2 }] }
   )
-  for (
-    const column of [
-      'text',
-      'json',
-      'int4',
-      'varchar',
-      'record',
-      'public',
-      'items',
-      't',
-      'count',
-      'json_agg',
-      'pg_sleep',
-      'current_user'
-    ]
-  ) {
+  const columns = [
+    'text',
+    'json',
+    'int4',
+    'varchar',
+    'record',
+    'public',
+    'items',
+    't',
+    'count',
+    'json_agg',
+    'pg_sleep',
+    'current_user'
+  ]
+  for (const column of columns) {
     const { status, body } = await service.post([{
       id: 's',
       op: 'select',
@@ -488,7 +486,7 @@ t.test('a condition on a function of the row is a computed column; a type is non
   }
 })
 
-t.test('kinds of tables', async t => {
+t.test('every kind of table and view can be read and written', async t => {
   const service = await useService(t, {
     schema: `
       create table parts (id int, day date not null) partition by range (day);
@@ -555,7 +553,7 @@ t.test('kinds of tables', async t => {
       [{ id: 2, day: '2024-06-06' }],
       [{ id: 1, day: '2024-05-05' }, { id: 2, day: '2024-06-06' }]
     ]],
-    ['a row without a partition', [{
+    ['a row that fits no partition', [{
       op: 'insert',
       table: 'parts',
       values: [{ id: 1, day: '2030-01-01' }]
@@ -656,14 +654,20 @@ t.test('kinds of tables', async t => {
       'reference_row_missing'
     ],
     ['a rule', [{ op: 'delete', table: 'ruled', all: true }], 'feature_not_supported'],
-    ['a dropped column', [{ op: 'insert', table: 'dropped', values: [{ c: 3 }, { a: 1, c: 2 }] }, {
-      op: 'update',
-      table: 'dropped',
-      set: { a: '$op0.0.c' },
-      where: { a: { eq: '$op0.1.a' } }
-    }], [[{ a: null, c: 3 }, { a: 1, c: 2 }], [{ a: 3, c: 2 }]]],
+    ['a table with a dropped column', [
+      { op: 'insert', table: 'dropped', values: [{ c: 3 }, { a: 1, c: 2 }] },
+      {
+        op: 'update',
+        table: 'dropped',
+        set: { a: '$op0.0.c' },
+        where: { a: { eq: '$op0.1.a' } }
+      }
+    ], [
+      [{ a: null, c: 3 }, { a: 1, c: 2 }],
+      [{ a: 3, c: 2 }]
+    ]],
     [
-      'a dropped column named',
+      'a dropped column that is named',
       [{ op: 'insert', table: 'dropped', values: [{ b: 3 }] }],
       'undefined_column'
     ],
@@ -674,7 +678,7 @@ t.test('kinds of tables', async t => {
       [{ op: 'insert', table: 'partly', values: [{ id: 1 }] }],
       'insufficient_privilege'
     ],
-    ['an update of no row', [{
+    ['an update and a delete of no row', [{
       op: 'update',
       table: 'base',
       set: { name: 'x' },
@@ -700,7 +704,7 @@ t.test('kinds of tables', async t => {
   }
 })
 
-t.test('row level security', async t => {
+t.test('row level security applies to every operation', async t => {
   const service = await useService(t, {
     schema: `
       create table notes (id int generated always as identity,
@@ -740,7 +744,7 @@ t.test('row level security', async t => {
   })
 })
 
-t.test('rows of many shapes keep their order', async t => {
+t.test('rows with different columns keep their order', async t => {
   const service = await useService(t, {
     schema: 'create table wide (id int generated always as identity, a int default -1, b int ' +
       'default -1, c int default -1, d int default -1); grant all on wide to oneflight_user'
@@ -768,7 +772,7 @@ t.test('rows of many shapes keep their order', async t => {
     if (count === 200) {
       t.ok(
         got.every(({ id }, i) => i === 0 || (id ?? 0) > (got[i - 1]?.['id'] ?? 0)),
-        'inserted in that order as well'
+        'inserted in that order, too'
       )
     }
   }
@@ -783,7 +787,7 @@ t.test('rows of many shapes keep their order', async t => {
   t.match({ status, errors: body.error.errors }, { status: 422, errors })
 })
 
-t.test('MAX_ROWS, in and out', async t => {
+t.test('MAX_ROWS limits the rows of requests and responses', async t => {
   const service = await useService(t, {
     schema: 'create table few (id int); insert into few select generate_series(1, 3); create ' +
       'table more (id int); insert into more select generate_series(1, 4); grant all on ' +
@@ -810,19 +814,16 @@ t.test('MAX_ROWS, in and out', async t => {
     status: 422,
     error: { type: 'validation_error', errors: [{ code: 'rows_limit', path: ['values'] }] }
   })
-  for (
-    const operation of [{ op: 'select' }, { op: 'delete', all: true }, {
-      op: 'update',
-      set: { id: 0 },
-      all: true
-    }]
-  ) {
-    const { status, body } = await service.post([{
-      id: 'few',
-      op: 'insert',
-      table: 'few',
-      values: rows(1)
-    }, { id: 'o', table: 'more', ...operation }])
+  const operations = [
+    { op: 'select' },
+    { op: 'delete', all: true },
+    { op: 'update', set: { id: 0 }, all: true }
+  ]
+  for (const operation of operations) {
+    const { status, body } = await service.post([
+      { id: 'few', op: 'insert', table: 'few', values: rows(1) },
+      { id: 'o', table: 'more', ...operation }
+    ])
     t.match({ status, error: body.error }, {
       status: 422,
       error: { type: 'execution_error', code: 'rows_limit', committed: false, op: 'o', index: 1 }
@@ -832,25 +833,14 @@ t.test('MAX_ROWS, in and out', async t => {
   t.same(await service.database.sql`select count(*)::int as n from few`, [{ n: 6 }])
 })
 
-t.test('an operation the protocol cannot carry is refused before anything is sent', async t => {
-  const where = {
-    or: Array.from(
-      { length: 6600 },
-      () => ({
-        c: Object.fromEntries(
-          ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch'].map(
-            name => [name, 1]
-          )
-        )
-      })
-    )
-  }
-  const batch = [{ id: 'fine', op: 'select', table: 'items' }, {
-    id: 'large',
-    op: 'select',
-    table: 'items',
-    where
-  }]
+t.test('an operation with too many parameters for the protocol is rejected', async t => {
+  const names = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'match', 'imatch']
+  const tests = Object.fromEntries(names.map(name => [name, 1]))
+  const where = { or: Array.from({ length: 6600 }, () => ({ c: tests })) }
+  const batch = [
+    { id: 'fine', op: 'select', table: 'items' },
+    { id: 'large', op: 'select', table: 'items', where }
+  ]
   const plan = planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, {
     ...limits,
     maxConditions: 100_000

@@ -1,5 +1,5 @@
 /**
- * Every row of the table SQLSTATE → status, raised by triggers: inside an operation and at COMMIT.
+ * The HTTP status of every SQLSTATE. Triggers raise each one inside an operation and at COMMIT.
  */
 import t from 'tap'
 import { statusOf, withoutValues } from '../../src/errors/postgres.ts'
@@ -35,7 +35,7 @@ const schema = `
   create table forbidden (id int);
 `
 
-/** SQLSTATE, status, code (the SQLSTATE itself when PostgreSQL has no name for it). */
+/** SQLSTATE, status, code. The code is the SQLSTATE itself if PostgreSQL has no name for it. */
 type Row = readonly [state: string, status: number, code: string]
 const unavailable = [
   '08000',
@@ -126,7 +126,7 @@ const rows: readonly Row[] = [
 
 function envelope (
   [state, status, code]: Row,
-  place: { op: string | null, index: number | null }
+  position: { op: string | null, index: number | null }
 ): unknown {
   const service = unavailable.includes(state)
   return {
@@ -141,7 +141,7 @@ function envelope (
         committed: false,
         sqlstate: state,
         constraint: 'a_rule',
-        ...place,
+        ...position,
         ...service && status !== 503
           ? {}
           : { retryable: service || ['40001', '40P01', '55P03'].includes(state) }
@@ -150,28 +150,26 @@ function envelope (
   }
 }
 
-for (
-  const [verbosity, more] of [['terse', {}], ['verbose', {
-    detail: 'a detail',
-    hint: 'a hint'
-  }]] as const
-) {
-  t.test(`every SQLSTATE, ${verbosity}`, async t => {
+const verbosities = [
+  ['terse', {}],
+  ['verbose', { detail: 'a detail', hint: 'a hint' }]
+] as const
+const tables = [
+  ['at_once', { op: 'o', index: 1 }],
+  ['at_commit', { op: null, index: null }]
+] as const
+for (const [verbosity, more] of verbosities) {
+  t.test(`every SQLSTATE has a status and a code, ${verbosity}`, async t => {
     const service = await useService(t, { schema, env: { ERROR_VERBOSITY: verbosity } })
     for (const row of verbosity === 'terse' ? rows : rows.slice(0, 30)) {
-      for (
-        const [table, place] of [['at_once', { op: 'o', index: 1 }], ['at_commit', {
-          op: null,
-          index: null
-        }]] as const
-      ) {
+      for (const [table, position] of tables) {
         const { status, headers, body } = await service.post([
           { id: 'fine', op: 'insert', table, values: [{ k: 1 }] },
           { id: 'o', op: 'insert', table, values: [{ k: 2, state: row[0], rule: 'a_rule' }] },
           { id: 'after', op: 'select', table }
         ])
         const { request_id: requestId, message, ...error } = body.error
-        const want = envelope(row, place) as { body: { error: Record<string, unknown> } }
+        const want = envelope(row, position) as { body: { error: Record<string, unknown> } }
         const { message: wanted = message, ...rest } = want.body.error
         t.strictSame({ status, retryAfter: headers.get('retry-after'), body: { ...body, error } }, {
           ...want,
@@ -189,7 +187,7 @@ for (
   })
 }
 
-t.test('what PostgreSQL itself raises', async t => {
+t.test('errors that PostgreSQL raises itself have a status and a code', async t => {
   const service = await useService(t, {
     schema,
     env: { ANON_ROLE: 'oneflight_anon', LOCK_TIMEOUT_MS: '50' }
@@ -273,7 +271,7 @@ t.test('what PostgreSQL itself raises', async t => {
   })
 })
 
-t.test('what a type does not have is 400, a missing function 404', async t => {
+t.test('a missing operator of a type is 400, a missing function 404', async t => {
   const { post } = await useService(t, {
     schema: `
       create type pair as (n int, doc json);
@@ -340,7 +338,7 @@ t.test('what a type does not have is 400, a missing function 404', async t => {
     [{ columns: [{ fn: 'sum', column: 'txt' }] }, 400],
     [{ columns: [{ fn: 'avg', column: 'doc->a' }] }, 400],
     [{ columns: [{ fn: 'max', column: 'doc' }] }, 400],
-    // These name no operator or aggregate: the database itself fails in a function.
+    // These use no missing operator or aggregate. A function of the database fails.
     ...['gone', 'said', 'run'].map(name => [{ columns: [name] }, 404] as const),
     [where('gone', { is: true }), 404],
     ...['broken', 'calling', 'inlined', 'hidden'].map(table => [{ table }, 404] as const),
@@ -365,7 +363,7 @@ t.test('what a type does not have is 400, a missing function 404', async t => {
   }
 })
 
-t.test('a request that exceeds temp_file_limit is refused for good', async t => {
+t.test('a request that exceeds temp_file_limit is not retryable', async t => {
   const database = await useDatabase(t, {
     schema: `
       create table big (id int primary key, word text);
@@ -390,16 +388,16 @@ t.test('a request that exceeds temp_file_limit is refused for good', async t => 
     retryable: false
   })
   const small = await post([{ ...select, limit: 10, order: [{ word: 'asc' }] }])
-  t.equal(small.status, 200, 'a sort that fits into memory')
+  t.equal(small.status, 200, 'a sort that fits into memory succeeds')
 })
 
-t.test('lack of privilege is 401 for nobody but the anonymous', async t => {
+t.test('a missing privilege is 401 for the anonymous role and 403 for others', async t => {
   t.equal(statusOf({ code: '42501' }, true), 401)
   t.equal(statusOf({ code: '42501' }, false), 403)
   t.equal(statusOf({ code: '28000' }, true), 403)
 })
 
-t.test('messages do not repeat values unless they were asked for', async t => {
+t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
   const types = `create type mood as enum ('glad');
     create table typed (i int, b bool, n numeric(3,1), t timestamptz, u uuid, m mood, a int[],
       r int4range, v varchar(3), j jsonb, x text, y inet, z interval, c bytea, bits bit(3));
@@ -459,7 +457,11 @@ t.test('messages do not repeat values unless they were asked for', async t => {
       'syntaxe en entrée invalide pour le type integer : « x »',
       'syntaxe en entrée invalide pour le type integer : «…»'
     ],
-    ['22P02', '型integerの入力構文が不正です: "x"', '型integerの入力構文が不正です: "…"'],
+    [
+      '22P02',
+      '型integerの入力構文が不正です: "x"',
+      '型integerの入力構文が不正です: "…"'
+    ],
     [
       '23505',
       'duplicate key value violates unique constraint "k"',
@@ -467,7 +469,7 @@ t.test('messages do not repeat values unless they were asked for', async t => {
     ]
   ]
   for (const [code, message, shown] of rows) t.equal(withoutValues({ code, message }), shown)
-  // What looks for its other quote must not look again from each of them.
+  // The search for a closing quote must not take quadratic time.
   t.equal(
     withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}` }),
     `unknown code ${'‘'.repeat(1_000_000)}`
