@@ -1,6 +1,6 @@
 /**
- * `Prefer: timing`: the answer says what took how long, whether it succeeded or not; nobody else is
- * told.
+ * `Prefer: timing`: success and error responses carry a `Server-Timing` header with the duration of
+ * each stage. Responses to other requests do not.
  */
 import t from 'tap'
 import { useService, type Answer } from '../support/service.ts'
@@ -19,7 +19,7 @@ interface Entry {
 const select = (id: string, table = 't'): object => ({ id, op: 'select', table })
 const headers = { prefer: 'timing' }
 
-/** By the grammar of Server-Timing, of which only `dur` and `desc` are used. */
+/** Parses a Server-Timing header that contains only the parameters `dur` and `desc`. */
 function entriesOf ({ headers }: Answer): readonly Entry[] {
   return (headers.get('server-timing') ?? '').split(', ').map(text => {
     const [, name = '', ms, , id] =
@@ -28,11 +28,11 @@ function entriesOf ({ headers }: Answer): readonly Entry[] {
   })
 }
 
-t.test('what took how long', async t => {
+t.test('Server-Timing lists the duration of every stage and operation', async t => {
   const { post } = await useService(t, { schema })
-  const answer = await post([select('a'), select('sleepy', 'nap'), select('b')], { headers })
-  t.equal(answer.headers.get('preference-applied'), 'timing')
-  const entries = entriesOf(answer)
+  const response = await post([select('a'), select('sleepy', 'nap'), select('b')], { headers })
+  t.equal(response.headers.get('preference-applied'), 'timing')
+  const entries = entriesOf(response)
   t.same(entries.map(({ name }) => name), [
     'request',
     'plan',
@@ -46,12 +46,12 @@ t.test('what took how long', async t => {
   ])
   t.same(entries.map(({ id }) => id).slice(4, 7), ['a', 'sleepy', 'b'])
   const ms = Object.fromEntries(entries.map(({ name, ms }) => [name, ms]))
-  t.ok((ms['op1'] ?? 0) > 250, 'it slept 500 ms, and each time is when its answer was taken')
+  t.ok((ms['op1'] ?? 0) > 250, 'the slow view takes 500 ms')
   const sum = entries.slice(0, -1).reduce((sum, { ms }) => sum + ms, 0)
-  t.ok(Math.abs(sum - (ms['total'] ?? 0)) < 0.1, 'the parts are the whole')
+  t.ok(Math.abs(sum - (ms['total'] ?? 0)) < 0.1, 'the durations add up to the total')
 })
 
-t.test('nobody is told who did not ask', async t => {
+t.test('without Prefer: timing there is no Server-Timing header', async t => {
   const { post } = await useService(t, { schema })
   for (const prefer of ['', 'return=minimal', 'timing=off']) {
     t.equal(
@@ -62,7 +62,7 @@ t.test('nobody is told who did not ask', async t => {
   }
 })
 
-t.test('a batch that failed says it too', async t => {
+t.test('a failed batch has the header too', async t => {
   const { post } = await useService(t, { schema })
   const insert = { id: 'i', op: 'insert', table: 't', values: [{ id: 1 }, { id: 1 }] }
   const failed = await post([select('a'), insert, select('b')], { headers })
@@ -90,11 +90,11 @@ t.test('a batch that failed says it too', async t => {
   t.equal(
     (await post([{ id: 'x' }], { headers })).headers.has('server-timing'),
     false,
-    'one that was not sent has none'
+    'a batch that fails validation has no header'
   )
 })
 
-t.test('of many operations the slowest, in their order', async t => {
+t.test('only the 20 slowest operations are listed, in the order of the batch', async t => {
   const { post } = await useService(t, { schema })
   const long = 'x'.repeat(64)
   const operations = Array.from(
@@ -112,14 +112,14 @@ t.test('of many operations the slowest, in their order', async t => {
   t.equal(entries.find(({ name }) => name === 'op39')?.id, undefined, 'a long id is left out')
 })
 
-t.test('an answer by the key', async t => {
+t.test('a replayed response has the time of the key lookup', async t => {
   const { post } = await useService(t, { schema, keys: true })
   const repeat = () =>
     post([{ id: 'i', op: 'insert', table: 't', values: [{ id: 1 }] }], {
       headers: { ...headers, 'idempotency-key': 'k' }
     })
   await repeat()
-  const again = await repeat()
-  t.equal(again.headers.get('idempotent-replayed'), 'true')
-  t.same(entriesOf(again).map(({ name }) => name), ['request', 'plan', 'key', 'total'])
+  const replayed = await repeat()
+  t.equal(replayed.headers.get('idempotent-replayed'), 'true')
+  t.same(entriesOf(replayed).map(({ name }) => name), ['request', 'plan', 'key', 'total'])
 })

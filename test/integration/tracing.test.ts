@@ -1,7 +1,7 @@
 /**
- * Traces: what a span says, to whom it belongs, what log and answer say of it, and that none is
- * made or sent unless it is asked for. Spans are looked at where they end, and once as bytes that
- * arrive at a collector.
+ * Tests traces: names, parents and attributes of spans, trace ids in the log and the response, and
+ * that no span is created or exported unless tracing is configured. Most tests read finished spans
+ * in memory; one reads the bytes that a collector receives.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -69,14 +69,13 @@ async function useTracing (t: Test, options: UseServiceOptions = {}): Promise<Tr
 const milliseconds = ([seconds, nanoseconds]: ReadableSpan['startTime']): number =>
   seconds * 1000 + nanoseconds / 1e6
 
-t.test("a batch is a span in its request's, its operations are spans in it", async t => {
+t.test('a request span contains a batch span, which contains a span per operation', async t => {
   const { service, ended } = await useTracing(t)
   const before = Date.now()
-  const { status, headers } = await service.post([insert('hush', 't', { word: 'a' }), {
-    id: 's',
-    op: 'select',
-    table: 'public.t'
-  }], { headers: { traceparent: CLIENT, 'x-request-id': 'one' } })
+  const { status, headers } = await service.post(
+    [insert('hush', 't', { word: 'a' }), { id: 's', op: 'select', table: 'public.t' }],
+    { headers: { traceparent: CLIENT, 'x-request-id': 'one' } }
+  )
   t.equal(status, 200)
   await until(() => ended().length === 4)
   const [first, second, batch, request] = ended() as readonly [
@@ -118,7 +117,7 @@ t.test("a batch is a span in its request's, its operations are spans in it", asy
     'oneflight.operation.index': 1
   })
   t.ok(ended().every(({ status }) => status.code === SpanStatusCode.UNSET))
-  // Nested in time as they are in name, by the clock of everybody else.
+  // A child span lies within the time of its parent; the timestamps are those of the system clock.
   const around = ([outer, inner]: readonly [ReadableSpan, ReadableSpan]): boolean =>
     milliseconds(outer.startTime) <= milliseconds(inner.startTime) + 1 &&
     milliseconds(inner.endTime) <= milliseconds(outer.endTime) + 1
@@ -131,7 +130,7 @@ t.test("a batch is a span in its request's, its operations are spans in it", asy
   t.match(line, { trace_id: TRACE, span_id: request.spanContext().spanId })
 })
 
-t.test('what failed, by its code and without a word of client or database', async t => {
+t.test('a failed span has the error code, but no text of the client or the database', async t => {
   const { service, ended } = await useTracing(t)
   const rows: ReadonlyArray<readonly [string, unknown, string, number]> = [
     [
@@ -140,15 +139,15 @@ t.test('what failed, by its code and without a word of client or database', asyn
       'raise_exception',
       4
     ],
-    ['no such table', [insert('a', 'hush-table', {})], 'undefined_table', 3],
+    ['an unknown table', [insert('a', 'hush-table', {})], 'undefined_table', 3],
     [
-      'another number of rows',
+      'a violated expectation',
       [{ id: 'a', op: 'select', table: 't', expect: 7 }],
       'expectation_failed',
       3
     ],
-    ['before it was sent', [{ id: 'hush-id' }], 'validation_failed', 1],
-    ['no JSON', '["hush', 'body_invalid', 1]
+    ['a batch that fails validation', [{ id: 'hush-id' }], 'validation_failed', 1],
+    ['a body that is not JSON', '["hush', 'body_invalid', 1]
   ]
   let seen = 0
   for (const [name, batch, code, spans] of rows) {
@@ -171,23 +170,18 @@ t.test('what failed, by its code and without a word of client or database', asyn
     name: 'batch',
     status: { message: 'role_denied' },
     attributes: { 'oneflight.operations': 0, 'oneflight.role': undefined }
-  }, "a role that was not taken is the client's word")
+  }, 'a denied role is not recorded, because the client chose its name')
   t.equal(
     ended().filter(({ name }) => name === 'insert').length,
     1,
-    'a table that is not there is no name'
+    'the name of an unknown table is not recorded'
   )
   t.match(ended().find(({ name }) => name === 'insert public.failing')?.attributes, {
     'error.type': 'raise_exception',
     'db.response.status_code': 'P0001'
   })
-  for (
-    const [path, status, name] of [['/health?hush', 200, 'GET /health'], [
-      '/hush',
-      404,
-      'GET'
-    ]] as const
-  ) {
+  const paths = [['/health?hush', 200, 'GET /health'], ['/hush', 404, 'GET']] as const
+  for (const [path, status, name] of paths) {
     const before = ended().length
     t.equal((await ask(service.url + path)).status, status)
     await until(() => ended().length > before)
@@ -195,7 +189,7 @@ t.test('what failed, by its code and without a word of client or database', asyn
   }
 })
 
-t.test('a batch that is run again says so', async t => {
+t.test('a retry is an event of the request span', async t => {
   const { service, ended } = await useTracing(t)
   const add = () =>
     service.post(
@@ -213,7 +207,7 @@ t.test('a batch that is run again says so', async t => {
   })
 })
 
-t.test('who is not sampled leaves no span, and is named all the same', async t => {
+t.test('an unsampled request has no span, but a trace id in the response and the log', async t => {
   const { service, ended } = await useTracing(t)
   const { headers } = await service.post([insert('a', 't', {})], {
     headers: { traceparent: CLIENT.replace(/01$/, '00'), 'x-request-id': 'two' }
@@ -224,10 +218,10 @@ t.test('who is not sampled leaves no span, and is named all the same', async t =
   })
   await service.post([insert('a', 't', {})])
   await until(() => ended().length === 3)
-  t.not(ended()[0]?.spanContext().traceId, TRACE, 'without a traceparent a trace of its own')
+  t.not(ended()[0]?.spanContext().traceId, TRACE, 'without traceparent a new trace starts')
 })
 
-t.test("without tracing the client's trace stands in the log, and nothing is answered", async t => {
+t.test("without tracing the client's trace id is logged, but not returned", async t => {
   const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [string, string | undefined]> = [
     [CLIENT, TRACE],
@@ -250,23 +244,23 @@ t.test("without tracing the client's trace stands in the log, and nothing is ans
   }
 })
 
-t.test('spans go to what OTEL_EXPORTER_OTLP_ENDPOINT names, the last ones at the end', async t => {
+t.test('spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT, and flushed at shutdown', async t => {
   const { database: { loginUrl } } = await useService(t, { schema })
   const received: Array<
     { readonly url: string | undefined, readonly type: string | undefined, readonly body: string }
   > = []
-  let mood: 'takes' | 'refuses' | 'is silent' = 'takes'
+  let mode: 'accepts' | 'rejects' | 'hangs' = 'accepts'
   const collector = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
-      if (mood === 'takes') {
+      if (mode === 'accepts') {
         received.push({
           url: request.url,
           type: request.headers['content-type'],
           body: Buffer.concat(chunks).toString('latin1')
         })
       }
-      if (mood !== 'is silent') response.writeHead(mood === 'takes' ? 200 : 400).end()
+      if (mode !== 'hangs') response.writeHead(mode === 'accepts' ? 200 : 400).end()
     })
   }).listen(0, '127.0.0.1')
   t.teardown(() => {
@@ -321,32 +315,32 @@ t.test('spans go to what OTEL_EXPORTER_OTLP_ENDPOINT names, the last ones at the
     OTEL_BSP_SCHEDULE_DELAY: '600000'
   })
   await post(service.url)
-  t.equal(received.length, 0, 'they wait for others')
+  t.equal(received.length, 0, 'spans are sent in bundles')
   t.equal(await service.stop(), 0)
   t.same(received.map(({ url, type }) => [url, type]), [['/v1/traces', 'application/x-protobuf']])
   for (const word of ['POST /', 'batch', 'insert public.t', 'corner-shop']) {
     t.ok(received[0]?.body.includes(word), word)
   }
 
-  mood = 'refuses'
+  mode = 'rejects'
   const problems = ({ output }: { output: () => string }): readonly unknown[] =>
     output().split('\n').filter(line => line.includes('OpenTelemetry')).map(line =>
       (JSON.parse(line) as { reason: unknown }).reason
     )
-  const refused = await start({ OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_TRACES_SAMPLER: 'nonsense' })
-  for (let i = 0; i < 3; i++) await post(refused.url)
-  await until(() => problems(refused).length === 2)
-  t.equal(await refused.stop(), 0)
+  const rejected = await start({ OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_TRACES_SAMPLER: 'nonsense' })
+  for (let i = 0; i < 3; i++) await post(rejected.url)
+  await until(() => problems(rejected).length === 2)
+  t.equal(await rejected.stop(), 0)
   t.match(
-    problems(refused),
+    problems(rejected),
     [/^OTEL_TRACES_SAMPLER value "nonsense" invalid/, /Bad Request/],
-    'each is told once'
+    'each problem is logged once'
   )
 
-  mood = 'is silent'
+  mode = 'hangs'
   const waiting = await start({ OTEL_BSP_SCHEDULE_DELAY: '600000', SHUTDOWN_TIMEOUT_MS: '20000' })
   await post(waiting.url)
-  t.equal(await waiting.stop(), 0, 'a collector that is silent holds nobody')
+  t.equal(await waiting.stop(), 0, 'a collector that does not respond does not block shutdown')
 
   const off = await start({ OTEL_TRACES_EXPORTER: 'none' })
   t.same(await fetch(off.url).then(({ headers }) => headers.get('traceparent')), null)

@@ -1,6 +1,6 @@
 /**
- * Faults of operations that show before the transaction: code, path, all of them at once; and the
- * checks of the body before them.
+ * Tests validation: the code and path of every issue that is found before the transaction starts,
+ * and the checks of the body that precede it.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -17,21 +17,22 @@ const schema = `
 `
 const env = { DB_SCHEMAS: 'public,other', MAX_ROWS: '5', MAX_CONDITIONS: '3', MAX_OPS: '12' }
 
-type FaultRow = readonly [code: string, path: ReadonlyArray<string | number>]
+type ExpectedIssue = readonly [code: string, path: ReadonlyArray<string | number>]
 const insert = { op: 'insert', table: 'things', values: [{ name: 'x' }] }
 const update = { op: 'update', table: 'things', set: { name: 'x' }, where: { id: { eq: 1 } } }
 const remove = { op: 'delete', table: 'things', where: { id: { eq: 1 } } }
 const select = { op: 'select', table: 'things' }
 /**
- * An array in an array …: its innermost brackets are level `depth` of the body when the value is
- * that of a member.
+ * Returns nested arrays. As the value of a member, the innermost array is at level `depth` of the
+ * body.
  */
 const nested = (depth: number): unknown => JSON.parse('['.repeat(depth - 2) + ']'.repeat(depth - 2))
 const levels = (count: number): number[] => Array.from({ length: count }, () => 0)
 
-t.test('faults of one operation', async t => {
+t.test('every issue of one operation is reported with its code and path', async t => {
   const service = await useService(t, { schema, env })
-  const rows: ReadonlyArray<readonly [operation: Record<string, unknown>, ...faults: FaultRow[]]> =
+  type Row = readonly [operation: Record<string, unknown>, ...issues: ExpectedIssue[]]
+  const rows: readonly Row[] =
     [
       // id
       [{ ...select, id: '' }, ['id_invalid', ['id']]],
@@ -77,17 +78,21 @@ t.test('faults of one operation', async t => {
         ['member_invalid', ['columns']],
         ['member_invalid', ['lock']]
       ],
-      [{ ...select, returning: [], on_conflict: {} }, ['member_invalid', ['returning']], [
-        'member_invalid',
-        ['on_conflict']
-      ]],
-      [{ ...insert, limit: null, group_by: [] }, ['member_invalid', ['limit']], ['member_invalid', [
-        'group_by'
-      ]]],
-      [{ ...select, toString: 1, constructor: 1 }, ['member_unknown', ['toString']], [
-        'member_unknown',
-        ['constructor']
-      ]],
+      [
+        { ...select, returning: [], on_conflict: {} },
+        ['member_invalid', ['returning']],
+        ['member_invalid', ['on_conflict']]
+      ],
+      [
+        { ...insert, limit: null, group_by: [] },
+        ['member_invalid', ['limit']],
+        ['member_invalid', ['group_by']]
+      ],
+      [
+        { ...select, toString: 1, constructor: 1 },
+        ['member_unknown', ['toString']],
+        ['member_unknown', ['constructor']]
+      ],
       [{ ...select, '': 1 }, ['member_unknown', ['']]],
       // values
       [{ op: 'insert', table: 'things' }, ['member_missing', ['values']]],
@@ -104,26 +109,27 @@ t.test('faults of one operation', async t => {
       ],
       [{ ...insert, values: levels(6).map(() => ({})) }, ['rows_limit', ['values']]],
       [{ ...insert, values: [{ name: 1 }, { '': 1 }] }, ['member_invalid', ['values', 1, '']]],
-      [{ ...insert, values: [{ ['x'.repeat(64)]: 1, ['ä'.repeat(32)]: 2 }] }, ['member_invalid', [
-        'values',
-        0,
-        'x'.repeat(64)
-      ]], ['member_invalid', ['values', 0, 'ä'.repeat(32)]]],
+      [
+        { ...insert, values: [{ ['x'.repeat(64)]: 1, ['ä'.repeat(32)]: 2 }] },
+        ['member_invalid', ['values', 0, 'x'.repeat(64)]],
+        ['member_invalid', ['values', 0, 'ä'.repeat(32)]]
+      ],
       // set
       [{ op: 'update', table: 'things', where: { id: { eq: 1 } } }, ['member_missing', ['set']]],
       [{ ...update, set: null }, ['member_invalid', ['set']]],
       [{ ...update, set: [] }, ['member_invalid', ['set']]],
       [{ ...update, set: [{ name: 1 }] }, ['member_invalid', ['set']]],
       [{ ...update, set: {} }, ['set_empty', ['set']]],
-      [{ ...update, set: { '': 1, ['x'.repeat(64)]: 1 } }, ['member_invalid', ['set', '']], [
-        'member_invalid',
-        ['set', 'x'.repeat(64)]
-      ]],
-      [{ ...update, set: { data: { $inc: '1' }, name: { $nope: [] } } }, ['member_invalid', [
-        'set',
-        'data',
-        '$inc'
-      ]], ['member_invalid', ['set', 'name', '$nope']]],
+      [
+        { ...update, set: { '': 1, ['x'.repeat(64)]: 1 } },
+        ['member_invalid', ['set', '']],
+        ['member_invalid', ['set', 'x'.repeat(64)]]
+      ],
+      [
+        { ...update, set: { data: { $inc: '1' }, name: { $nope: [] } } },
+        ['member_invalid', ['set', 'data', '$inc']],
+        ['member_invalid', ['set', 'name', '$nope']]
+      ],
       // where
       [{ op: 'update', table: 'things', set: { name: 'x' } }, ['member_missing', ['where']]],
       [{ op: 'delete', table: 'things' }, ['member_missing', ['where']]],
@@ -185,13 +191,16 @@ t.test('faults of one operation', async t => {
       [{ ...update, all: true }, ['member_invalid', ['all']]],
       [{ ...remove, all: true }, ['member_invalid', ['all']]],
       [{ ...remove, all: false }, ['member_invalid', ['all']]],
-      [{ op: 'delete', table: 'things', all: 1 }, ['member_invalid', ['all']], ['member_missing', [
-        'where'
-      ]]],
-      [{ op: 'delete', table: 'things', all: null, where: {} }, ['member_invalid', ['all']], [
-        'where_empty',
-        ['where']
-      ]],
+      [
+        { op: 'delete', table: 'things', all: 1 },
+        ['member_invalid', ['all']],
+        ['member_missing', ['where']]
+      ],
+      [
+        { op: 'delete', table: 'things', all: null, where: {} },
+        ['member_invalid', ['all']],
+        ['where_empty', ['where']]
+      ],
       [{ ...remove, all: true, where: null }, ['member_invalid', ['where']]],
       [{ ...insert, all: true }, ['member_invalid', ['all']]],
       [{ ...select, all: true }, ['member_invalid', ['all']]],
@@ -202,18 +211,21 @@ t.test('faults of one operation', async t => {
         ['reference_unknown', ['values', 0, 'data', 0]],
         ['reference_unknown', ['values', 0, 'data', 1, 'x']]
       ],
-      [{ ...insert, values: [{ name: 'a' }, { data: '$nope.id' }, { name: '$nope.id' }] }, [
-        'reference_unknown',
-        ['values', 1, 'data']
-      ], ['reference_unknown', ['values', 2, 'name']]],
-      [{ ...insert, values: [{ name: '$nope.id' }, 5] }, ['member_invalid', ['values', 1]], [
-        'reference_unknown',
-        ['values', 0, 'name']
-      ]],
-      [{ ...update, set: { name: '$nope' }, where: { id: { eq: '$o.0.id' } } }, [
-        'reference_unknown',
-        ['set', 'name']
-      ], ['reference_unknown', ['where', 'id', 'eq']]],
+      [
+        { ...insert, values: [{ name: 'a' }, { data: '$nope.id' }, { name: '$nope.id' }] },
+        ['reference_unknown', ['values', 1, 'data']],
+        ['reference_unknown', ['values', 2, 'name']]
+      ],
+      [
+        { ...insert, values: [{ name: '$nope.id' }, 5] },
+        ['member_invalid', ['values', 1]],
+        ['reference_unknown', ['values', 0, 'name']]
+      ],
+      [
+        { ...update, set: { name: '$nope' }, where: { id: { eq: '$o.0.id' } } },
+        ['reference_unknown', ['set', 'name']],
+        ['reference_unknown', ['where', 'id', 'eq']]
+      ],
       // depth: the batch is level 1, the operation 2, its member 3
       [{ ...insert, values: nested(101) }, ['depth_exceeded', ['values', ...levels(98)]]],
       [{ ...select, where: JSON.parse('{"a":'.repeat(200) + '1' + '}'.repeat(200)) }, [
@@ -237,11 +249,11 @@ t.test('faults of one operation', async t => {
         ['where_empty', ['where']]
       ]
     ]
-  for (const [operation, ...faults] of rows) {
+  for (const [operation, ...issues] of rows) {
     const { id = 'o' } = operation as { id?: string }
     const text = JSON.stringify([{ ...operation, id }])
     const { status, body } = await service.post(text)
-    const forbidden = faults.every(([code]) => code === 'schema_forbidden')
+    const forbidden = issues.every(([code]) => code === 'schema_forbidden')
     t.equal(status, forbidden ? 403 : 422, encodeURI(text.slice(0, 150)))
     const { request_id: requestId, message, errors, ...error } = body.error
     t.same({ ...error, data: body.data }, {
@@ -255,14 +267,14 @@ t.test('faults of one operation', async t => {
       message,
       errors.length === 1 ? errors[0].message : `The batch has ${errors.length} issues.`
     )
-    const byPath = (a: FaultRow, b: FaultRow): number =>
+    const byPath = (a: ExpectedIssue, b: ExpectedIssue): number =>
       JSON.stringify(a) < JSON.stringify(b) ? -1 : 1
     t.strictSame(
       errors.map(({ code, path }: { code: string, path: Array<string | number> }) => [code, path])
         .sort(byPath),
-      [...faults].sort(byPath)
+      [...issues].sort(byPath)
     )
-    for (const fault of errors) t.match(fault, { op: id, index: 0, message: /^.+\.$|^".+/s })
+    for (const issue of errors) t.match(issue, { op: id, index: 0, message: /^.+\.$|^".+/s })
   }
   t.equal(
     (await service.post([{ id: 'o', ...select }])).body.data.o.length,
@@ -271,7 +283,7 @@ t.test('faults of one operation', async t => {
   )
 })
 
-t.test('what is accepted', async t => {
+t.test('unusual but valid operations are accepted', async t => {
   const service = await useService(t, { schema, env })
   const rows: ReadonlyArray<Record<string, unknown>> = [
     { ...select, values: 5, set: null },
@@ -295,7 +307,7 @@ t.test('what is accepted', async t => {
   }
 })
 
-t.test('faults of several operations come together, each with its id and index', async t => {
+t.test('the issues of all operations are reported together, with id and index', async t => {
   const service = await useService(t, { schema, env })
   const { status, body } = await service.post([
     { id: 'a', ...insert, values: [{ name: '$b.0.id' }] },
@@ -305,10 +317,9 @@ t.test('faults of several operations come together, each with its id and index',
     { id: 'c', ...select }
   ])
   t.equal(status, 422)
+  const errors = body.error.errors as ReadonlyArray<Record<string, unknown>>
   t.strictSame(
-    body.error.errors.map((
-      { op, index, code, path }: Record<string, unknown>
-    ) => [op, index, code, path]),
+    errors.map(({ op, index, code, path }) => [op, index, code, path]),
     [
       ['a', 0, 'reference_unknown', ['values', 0, 'name']],
       ['__proto__', 1, 'op_unknown', ['op']],
@@ -319,14 +330,15 @@ t.test('faults of several operations come together, each with its id and index',
   )
 })
 
-t.test('403 only when every fault is a forbidden schema', async t => {
+t.test('the status is 403 only if every issue is a forbidden schema', async t => {
   const service = await useService(t, { schema, env })
   const forbidden = { ...select, table: 'hidden.things' }
   t.equal(
-    (await service.post([{ id: 'a', ...forbidden }, { id: 'b', ...select }, {
-      id: 'c',
-      ...forbidden
-    }])).status,
+    (await service.post([
+      { id: 'a', ...forbidden },
+      { id: 'b', ...select },
+      { id: 'c', ...forbidden }
+    ])).status,
     403
   )
   t.equal(
@@ -336,7 +348,7 @@ t.test('403 only when every fault is a forbidden schema', async t => {
   t.equal((await service.post([{ id: 'a', ...forbidden, x: 1 }])).status, 422)
 })
 
-t.test('the body as a whole is judged before any operation', async t => {
+t.test('the body is checked before its operations', async t => {
   const service = await useService(t, { schema, env })
   const rows: ReadonlyArray<readonly [body: string, status: number, code: string]> = [
     ['', 400, 'body_invalid'],
@@ -400,8 +412,8 @@ t.test('the body as a whole is judged before any operation', async t => {
     ]
   ]
   for (const [text, status, code] of rows) {
-    const { body, ...answer } = await service.post(text)
-    t.match({ status: answer.status, ...body }, {
+    const { body, status: actual } = await service.post(text)
+    t.match({ status: actual, ...body }, {
       status,
       data: null,
       error: {
@@ -419,7 +431,7 @@ t.test('the body as a whole is judged before any operation', async t => {
   )
 })
 
-t.test('property: no operation makes the service fail', async t => {
+t.test('property: no operation causes a 5xx', async t => {
   const service = await useService(t, { schema, env })
   const rarely = <T>(usual: fc.Arbitrary<T>, odd: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
     fc.oneof({ arbitrary: usual, weight: 19 }, { arbitrary: odd, weight: 1 })
@@ -486,40 +498,48 @@ t.test('property: no operation makes the service fail', async t => {
     }),
     { numRuns: 300 }
   )
-  t.ok(codes.size > 5, `among them ${[...codes].join(', ')}`)
+  t.ok(codes.size > 5, `several error codes occur: ${[...codes].join(', ')}`)
 })
 
-t.test('an answer does not grow without bound with the faults', async t => {
+t.test('the size of an error response is bounded', async t => {
   const service = await useService(t)
   const id = 'x'.repeat(500_000)
-  const rows: ReadonlyArray<readonly [what: string, operation: object, faults: number]> = [
-    ['many faults', {
-      id: 'a',
-      op: 'insert',
-      table: 't',
-      values: Array.from({ length: 5000 }, () => 1)
-    }, 5000],
-    ['a long id', {
-      id,
-      op: 'select',
-      table: 't',
-      ...Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`member${i}`, 1]))
-    }, 1000]
+  const rows: ReadonlyArray<readonly [what: string, operation: object, issues: number]> = [
+    [
+      'many issues',
+      {
+        id: 'a',
+        op: 'insert',
+        table: 't',
+        values: Array.from({ length: 5000 }, () => 1)
+      },
+      5000
+    ],
+    [
+      'a long id',
+      {
+        id,
+        op: 'select',
+        table: 't',
+        ...Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`member${i}`, 1]))
+      },
+      1000
+    ]
   ]
-  for (const [what, operation, faults] of rows) {
+  for (const [what, operation, issues] of rows) {
     const { status, body, text } = await service.post([operation])
     const listed = body.error.errors.length
     t.equal(status, 422, what)
-    t.ok(listed >= 1 && listed < faults, `${listed} of ${faults} listed`)
+    t.ok(listed >= 1 && listed < issues, `${listed} of ${issues} listed`)
     t.equal(
       body.error.message,
-      `The batch has ${faults} issues; the first ${listed} are listed.`
+      `The batch has ${issues} issues; the first ${listed} are listed.`
     )
     t.ok(text.length < 262_144 + 2 * id.length)
   }
 })
 
-t.test('no more columns than a table can have', async t => {
+t.test('an operation may name at most 1600 columns, as many as a table can have', async t => {
   const service = await useService(t, {
     schema: 'create table t (c0 int); grant all on t to oneflight_user'
   })

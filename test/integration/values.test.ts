@@ -1,7 +1,7 @@
 /**
- * Values are lossless: what is written arrives as PostgreSQL itself would read it, and what is read
- * is what its to_json renders, byte for byte. Every value goes in by insert and by `set`, comes
- * back by returning and by select, is found by `eq` and carried by a reference.
+ * Tests that values are lossless: a written value is stored as PostgreSQL parses it, and a read
+ * value is the output of to_json, byte for byte. Every value is written by insert and `set`, read
+ * by returning and select, matched by `eq` and copied by a reference.
  */
 import t from 'tap'
 import { useService } from '../support/service.ts'
@@ -18,16 +18,16 @@ const schema = `
 `
 
 interface Value {
-  /** JSON as it is sent. */
+  /** The JSON of the request. */
   readonly json: string
   /**
-   * PostgreSQL's own text for the value; the JSON string's content, or the JSON itself, unless it
-   * differs.
+   * PostgreSQL's text of the value. The default is the content of the JSON string, or the JSON
+   * itself.
    */
   readonly text?: string
-  /** No `eq`: the type has no equality, or NaN-like rules of its own. */
+  /** False if `eq` does not find the value, for example because the type has no equality. */
   readonly eq?: false
-  /** No reference: JSON renders the type as something that its own input does not read. */
+  /** False if a reference cannot copy the value: the type cannot parse its own JSON form. */
   readonly ref?: false
 }
 
@@ -224,7 +224,7 @@ const values: Readonly<Record<string, readonly Value[]>> = {
   jsonpath: [unequal('"$.\\"a\\"[*]?(@ > 1)"')]
 }
 
-t.test('every built-in type', async t => {
+t.test('values of every built-in type are stored and returned exactly', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '16000000' } })
   const { sql } = service.database
   const expected = (type: string, text: string): Promise<string> =>
@@ -246,7 +246,7 @@ t.test('every built-in type', async t => {
     for (const { json, eq = true, ref = true, ...value } of list) {
       const text = value.text ?? (json.startsWith('"') ? JSON.parse(json) as string : json)
       const row = (k: number): string => `[{"k":${k},"v":${rendered}}]`
-      // A domain that is NOT NULL takes no NULL first.
+      // The domain `email` is NOT NULL.
       const before = type === 'email' ? '"x@y"' : 'null'
       const operations = [
         ['ins', `"op":"insert","values":[{"k":1,"v":${json}}]`],
@@ -256,61 +256,54 @@ t.test('every built-in type', async t => {
         ['ref', `"op":"insert","values":[{"k":3,"v":${ref ? '"$sel.0.v"' : json}}]`],
         ['del', '"op":"delete","where":{"k":{"gt":1}}'],
         ...eq
-          ? [['lit', `"op":"select","where":{"v":{"eq":${JSON.stringify(text)}}}`], [
-              'by',
-            `"op":"select","where":{"v":{"eq":${ref ? '"$ref.0.v"' : json}}}`
-            ]]
+          ? [
+              ['lit', `"op":"select","where":{"v":{"eq":${JSON.stringify(text)}}}`],
+              ['by', `"op":"select","where":{"v":{"eq":${ref ? '"$ref.0.v"' : json}}}`]
+            ]
           : [],
-        ['gone', '"op":"delete","all":true']
+        ['rest', '"op":"delete","all":true']
       ]
       const body = `[${
         operations.map(([id, rest]) => `{"id":"${id}","table":"t${i}",${rest}}`).join()
       }]`
       const rendered = await expected(type, text)
-      const answer = await service.post(body)
-      t.equal(
-        answer.status,
-        200,
-        encodeURI(
-          `${type} ${json.slice(0, 60)} ${answer.status === 200 ? '' : answer.text.slice(0, 400)}`
-        )
-      )
-      if (answer.status !== 200) continue
+      const { status, text: actual } = await service.post(body)
+      const problem = status === 200 ? '' : actual.slice(0, 400)
+      t.equal(status, 200, encodeURI(`${type} ${json.slice(0, 60)} ${problem}`))
+      if (status !== 200) continue
       const found = eq ? `"lit":${row(1)},"by":${row(1)},` : ''
       const first = type === 'email' ? rendered.replace(/.*/s, '"x@y"') : 'null'
       const want = `{"error":null,"data":{"ins":${row(1)},"bare":[{"k":2,"v":${first}}],"upd":${
         row(2)
       },"sel":${row(2)},"ref":${
         row(3)
-      },"del":[{"k":2,"v":${rendered}}, \n {"k":3,"v":${rendered}}],${found}"gone":${row(1)}}}`
+      },"del":[{"k":2,"v":${rendered}}, \n {"k":3,"v":${rendered}}],${found}"rest":${row(1)}}}`
       t.ok(
-        answer.text === want,
+        actual === want,
         encodeURI(
-          answer.text === want
+          actual === want
             ? 'byte for byte'
-            : `${answer.text.slice(0, 600)} is not ${want.slice(0, 600)}`
+            : `${actual.slice(0, 600)} is not ${want.slice(0, 600)}`
         )
       )
     }
   }
 })
 
-t.test('what is in a json column comes back as it stands there', async t => {
+t.test('a json column is returned unchanged, byte for byte', async t => {
   const service = await useService(t, {
     schema: 'create table j (k int, v json); grant all on j to oneflight_user'
   })
   const stored = '{ "a" : 1,\t"a":\n 2.0, "b":"\\u00e4\\/" }'
   await service.database.sql.unsafe('insert into j values (1, $1::text::json)', [stored])
-  const { text } = await service.post([{ id: 's', op: 'select', table: 'j' }, {
-    id: 'i',
-    op: 'insert',
-    table: 'j',
-    values: [{ k: 2, v: '$s.v' }]
-  }])
+  const { text } = await service.post([
+    { id: 's', op: 'select', table: 'j' },
+    { id: 'i', op: 'insert', table: 'j', values: [{ k: 2, v: '$s.v' }] }
+  ])
   t.equal(text, `{"error":null,"data":{"s":[{"k":1,"v":${stored}}],"i":[{"k":2,"v":${stored}}]}}`)
 })
 
-t.test('null is NULL, whatever the type', async t => {
+t.test('null is stored as NULL in columns of every type', async t => {
   const service = await useService(t, {
     schema: "create table n (k int, v jsonb default '1', a int[] default '{1}', s text default " +
       "'x'); grant all on n to oneflight_user"
@@ -333,7 +326,7 @@ t.test('null is NULL, whatever the type', async t => {
   })
 })
 
-t.test('what a column cannot hold is refused by PostgreSQL, and nothing is written', async t => {
+t.test('PostgreSQL rejects a value that does not fit its column; nothing is written', async t => {
   const service = await useService(t, {
     schema: `${schema} create table x (i2 int2, i4 int4, b bool, f float4, n numeric(4, 2), c ` +
       "varchar(2), bits bit(2), d date, u uuid, m mood, p positive, e email default 'a@b', " +
@@ -365,15 +358,12 @@ t.test('what a column cannot hold is refused by PostgreSQL, and nothing is writt
     ['{"j":{"x":"y"}}', 'invalid_text_representation']
   ]
   for (const [row, code] of rows) {
-    for (
-      const body of [
-        `{"id":"o","op":"insert","table":"x","values":[${row}]}`,
-        '{"id":"i","op":"insert","table":"x","values":[{}]},{"id":"o","op":"update",' +
-        `"table":"x","set":${row},"all":true}`
-      ]
-    ) {
-      const answer = await service.post(`[${body}]`)
-      t.match({ status: answer.status, ...answer.body }, {
+    const insert = `{"id":"o","op":"insert","table":"x","values":[${row}]}`
+    const update = '{"id":"i","op":"insert","table":"x","values":[{}]},' +
+      `{"id":"o","op":"update","table":"x","set":${row},"all":true}`
+    for (const operations of [insert, update]) {
+      const { status, body } = await service.post(`[${operations}]`)
+      t.match({ status, ...body }, {
         status: 400,
         error: { type: 'execution_error', code, op: 'o', committed: false }
       }, encodeURI(row))
@@ -382,7 +372,7 @@ t.test('what a column cannot hold is refused by PostgreSQL, and nothing is writt
   t.same((await service.database.sql`select * from x`).length, 0)
 })
 
-t.test('a NOT NULL domain takes its default when a row does not name it', async t => {
+t.test('a column of a NOT NULL domain gets its default if a row omits it', async t => {
   const service = await useService(t, {
     schema:
       `${schema} create table x (k int, e email default 'a@b'); grant all on x to oneflight_user`

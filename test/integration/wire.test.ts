@@ -1,7 +1,7 @@
 /**
- * What no HTTP client sends: bytes that are no HTTP, come late or never end, several requests in
- * one burst. The connection afterwards matters as much as the answer: the body of a refused request
- * must never be read as the next request.
+ * Tests the service on raw sockets: invalid, late and endless input, pipelined requests,
+ * disconnects and shutdown. They also check the connection after each response, because the body of
+ * a rejected request must never be parsed as the next request.
  */
 import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
@@ -42,30 +42,29 @@ const batch = (body: string, more: Readonly<Record<string, string>> = {}): strin
   request('POST', '/', headers(more), body)
 const chunk = (data: string): string => `${Buffer.byteLength(data).toString(16)}\r\n${data}\r\n`
 
-function refused (
+function expectError (
   t: Test,
-  answer: WireAnswer | undefined,
+  response: WireAnswer | undefined,
   status: number,
   code: string,
   id: string | RegExp = uuid
 ): void {
-  t.match(answer, {
+  t.match(response, {
     status,
     headers: { 'content-type': 'application/json; charset=utf-8', 'x-request-id': id },
     body: { error: { type: 'request_error', code, committed: false, request_id: id }, data: null }
   }, code)
-  t.equal(answer?.body.error.request_id, answer?.headers['x-request-id'])
+  t.equal(response?.body.error.request_id, response?.headers['x-request-id'])
 }
 
 /**
- * Asks for an answer of 40 MB, far more than sockets buffer, and reads no more of it than its
- * headers.
+ * Requests a response of 40 MB, far more than sockets buffer, and reads only its headers.
  */
-async function askBig (url: string, agent: Agent): Promise<IncomingMessage> {
-  const asked = httpRequest(url, { method: 'POST', agent, headers: headers() })
-  asked.end('[{"id":"b","op":"select","table":"big"}]')
-  const [answer] = await once(asked, 'response') as [IncomingMessage]
-  return answer
+async function requestBig (url: string, agent: Agent): Promise<IncomingMessage> {
+  const outgoing = httpRequest(url, { method: 'POST', agent, headers: headers() })
+  outgoing.end('[{"id":"b","op":"select","table":"big"}]')
+  const [response] = await once(outgoing, 'response') as [IncomingMessage]
+  return response
 }
 
 function useAgent (t: Test): Agent {
@@ -75,8 +74,8 @@ function useAgent (t: Test): Agent {
 }
 
 /**
- * Runs `work` while a batch waits for a row that somebody else has locked; what it answers is
- * `answers` of the line.
+ * Runs `work` while a transaction holds the lock of a row. `bytes` is a request whose batch updates
+ * that row and therefore waits until `work` has finished.
  */
 async function whileBatchRuns (
   service: Pick<ServiceUnderTest, 'database'>,
@@ -94,7 +93,8 @@ async function whileBatchRuns (
   })
 }
 
-async function waiting (
+/** Waits until `batches` batches wait for a lock. */
+async function untilBlocked (
   { database }: Pick<ServiceUnderTest, 'database'>,
   batches = 1
 ): Promise<void> {
@@ -106,7 +106,7 @@ async function waiting (
   )
 }
 
-t.test('bytes that are no HTTP', async t => {
+t.test('input that is not HTTP gets one 400 and a closed connection', async t => {
   const service = await useService(t, { schema })
   const rows: ReadonlyArray<readonly [bytes: string | Buffer, id?: string]> = [
     ['nonsense\r\n\r\n'],
@@ -140,64 +140,59 @@ t.test('bytes that are no HTTP', async t => {
     ]
   ]
   for (const [bytes, id] of rows) {
-    const answers = await speak(service.url, bytes)
-    t.equal(answers.length, 1, String(bytes))
-    refused(t, answers[0], 400, 'http_malformed', id)
-    t.equal(answers[0]?.headers['connection'], 'close')
+    const responses = await speak(service.url, bytes)
+    t.equal(responses.length, 1, String(bytes))
+    expectError(t, responses[0], 400, 'http_malformed', id)
+    t.equal(responses[0]?.headers['connection'], 'close')
   }
   const logged = (): number => service.log.filter(({ code }) => code === 'http_malformed').length
   await until(() => logged() === rows.length)
-  t.same(
-    service.log.filter(({ request_id: id }) => id === 'mine').map((
-      { status, path }
-    ) => [status, path]),
-    Array(3).fill([400, '/'])
-  )
+  const lines = service.log.filter(({ request_id: id }) => id === 'mine')
+  t.same(lines.map(({ status, path }) => [status, path]), Array(3).fill([400, '/']))
 })
 
-t.test('headers: their size is bounded, their number is not', async t => {
+t.test('the size of the headers is limited, their number is not', async t => {
   const service = await useService(t, { schema })
-  for (
-    const field of [
-      `X-Big: ${'x'.repeat(20_000)}`,
-      `X-Big: ${'x'.repeat(2_000_000)}`,
-      `Authorization: Bearer ${'e'.repeat(17_000)}`,
-      `Cookie: ${'x'.repeat(20_000)}\r\nX-Request-Id: mine`
-    ]
-  ) {
-    const [answer, ...more] = await speak(service.url, `POST / HTTP/1.1\r\n${field}\r\n\r\n`)
-    refused(t, answer, 431, 'headers_too_large')
+  const fields = [
+    `X-Big: ${'x'.repeat(20_000)}`,
+    `X-Big: ${'x'.repeat(2_000_000)}`,
+    `Authorization: Bearer ${'e'.repeat(17_000)}`,
+    `Cookie: ${'x'.repeat(20_000)}\r\nX-Request-Id: mine`
+  ]
+  for (const field of fields) {
+    const [response, ...more] = await speak(service.url, `POST / HTTP/1.1\r\n${field}\r\n\r\n`)
+    expectError(t, response, 431, 'headers_too_large')
     t.same(more, [])
   }
   const clean = await ask(`${service.url}/health`, { headers: { 'x-big': 'x'.repeat(100_000) } })
   t.equal(clean.status, 431)
   t.equal((await speak(service.url, `GET /${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`))[0]?.status, 431)
 
-  // Fields past Node's usual limit of 1000 would be dropped; here the last one still counts.
+  // Node drops fields above its default limit of 1000; here the last one still counts.
   const many = 'a:\r\n'.repeat(1500)
   const line = await dial(service.url)
   line.send(
     `POST / HTTP/1.1\r\n${many}Content-Length: 2\r\nContent-Type: ` +
       'application/json\r\nX-Request-Id: last\r\nAuthorization: Basic eA==\r\n\r\n[]'
   )
-  refused(t, (await line.answers(1))[0], 401, 'token_invalid', 'last')
+  expectError(t, (await line.answers(1))[0], 401, 'token_invalid', 'last')
   line.send(
     `POST / HTTP/1.1\r\nContent-Type: application/json\r\n${many}Content-Type: ` +
       'text/plain\r\nContent-Length: 2\r\n\r\n[]'
   )
-  refused(t, (await line.answers(2))[1], 415, 'content_type_unsupported')
+  expectError(t, (await line.answers(2))[1], 415, 'content_type_unsupported')
   line.socket.destroy()
 })
 
-t.test('Expect', async t => {
+t.test('Expect: 100-continue is supported, other expectations are rejected', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
   const announced = { 'content-length': String(stock.length) }
   for (const expect of ['something', '200-ok', '']) {
-    const [answer] = await speak(
+    const [response] = await speak(
       service.url,
       batch(stock, { expect, 'x-request-id': 'mine', connection: 'close' })
     )
-    refused(t, answer, 417, 'expectation_unsupported', 'mine')
+    expectError(t, response, 417, 'expectation_unsupported', 'mine')
   }
   const line = await dial(service.url)
   line.send(batch(stock, { expect: 'something' }) + batch(stock))
@@ -210,25 +205,24 @@ t.test('Expect', async t => {
     t.equal((await line.answers(expect === '100-continue' ? 4 : 6)).at(-1)?.status, 200)
   }
   line.socket.destroy()
-  // Nobody is asked for a body that would not be looked at.
-  for (
-    const [more, status] of [
-      [{ authorization: 'Bearer x' }, 401],
-      [{ 'content-type': 'text/plain' }, 415],
-      [{ prefer: 'handling=strict, tx=now' }, 400],
-      [{ 'content-length': '1001' }, 413]
-    ] as const
-  ) {
+  // A request that is rejected by its headers gets no 100 Continue.
+  const rejected = [
+    [{ authorization: 'Bearer x' }, 401],
+    [{ 'content-type': 'text/plain' }, 415],
+    [{ prefer: 'handling=strict, tx=now' }, 400],
+    [{ 'content-length': '1001' }, 413]
+  ] as const
+  for (const [more, status] of rejected) {
     const line = await dial(service.url)
     line.send(request('POST', '/', headers({ expect: '100-continue', ...announced, ...more })))
-    const [answer] = await line.answers(1)
-    t.match(answer, { status, headers: { connection: 'close' } })
+    const [response] = await line.answers(1)
+    t.match(response, { status, headers: { connection: 'close' } })
     line.socket.end()
     t.equal((await line.end()).length, 1)
   }
 })
 
-t.test('late requests', async t => {
+t.test('a request that does not arrive in time gets a 408', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '1000' } })
   const announced = headers({ 'content-length': '100', 'x-request-id': 'mine' })
   const chunked = headers({ 'transfer-encoding': 'chunked', 'x-request-id': 'mine' })
@@ -238,23 +232,23 @@ t.test('late requests', async t => {
     [`${request('POST', '/', announced)}[`, 'mine'],
     [request('POST', '/', chunked) + chunk('['), 'mine']
   ].map(async ([bytes, id]) => {
-    const answers = await speak(service.url, bytes as string)
-    t.equal(answers.length, 1)
-    refused(t, answers[0], 408, 'request_timeout', id)
+    const responses = await speak(service.url, bytes as string)
+    t.equal(responses.length, 1)
+    expectError(t, responses[0], 408, 'request_timeout', id)
   }))
   const logged = (): ServiceUnderTest['log'] =>
     service.log.filter(({ request_id: id }) => id === 'mine')
   await until(() => logged().length === 2)
   t.match(logged(), Array(2).fill({ status: 408, code: 'request_timeout' }))
-  // An answered request whose body never comes is no reason for a second answer.
-  const answers = await speak(
+  // If the response was sent before the body arrived, there is no second response.
+  const responses = await speak(
     service.url,
     `${request('POST', '/', { ...json, 'content-length': '100' })}[`
   )
-  t.match(answers.map(({ status }) => status), [401])
+  t.match(responses.map(({ status }) => status), [401])
 })
 
-t.test('a second answer is never given for a body that is late or broken', async t => {
+t.test('a malformed body after the response gets no second response', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
   const chunked = { 'transfer-encoding': 'chunked', 'x-request-id': 'mine' }
   const line = await dial(service.url)
@@ -265,28 +259,27 @@ t.test('a second answer is never given for a body that is late or broken', async
   t.equal(service.log.filter(({ request_id: id }) => id === 'mine').length, 1)
 })
 
-t.test('an unread body is never the next request', async t => {
+t.test('an unread body is never parsed as the next request', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '2000' } })
   const smuggled = batch(add('smuggled'))
-  for (
-    const [more, status] of [
-      [{ 'content-type': 'text/plain' }, 415],
-      [{ authorization: 'Bearer x' }, 401],
-      [{ prefer: 'handling=strict, tx=now' }, 400],
-      [{ expect: 'x' }, 417]
-    ] as const
-  ) {
-    const whole = request('POST', '/', headers(more), smuggled)
+  const rejected = [
+    [{ 'content-type': 'text/plain' }, 415],
+    [{ authorization: 'Bearer x' }, 401],
+    [{ prefer: 'handling=strict, tx=now' }, 400],
+    [{ expect: 'x' }, 417]
+  ] as const
+  for (const [more, status] of rejected) {
+    const complete = request('POST', '/', headers(more), smuggled)
     const line = await dial(service.url)
-    line.send(whole + batch(stock))
-    t.match((await line.answers(2)).map(answer => answer.status), [status, 200])
-    // Again, in pieces: the answer is there before the body is.
-    line.send(whole.slice(0, -smuggled.length))
+    line.send(complete + batch(stock))
+    t.match((await line.answers(2)).map(({ status }) => status), [status, 200])
+    // Again in two parts: the response is sent before the body arrives.
+    line.send(complete.slice(0, -smuggled.length))
     t.equal((await line.answers(3)).at(-1)?.status, status)
     line.send(smuggled + batch(stock))
-    t.match((await line.answers(4)).map(answer => answer.status), [status, 200, status, 200])
+    t.match((await line.answers(4)).map(({ status }) => status), [status, 200, status, 200])
     line.socket.destroy()
-    // Nobody knows how long this one is, so nothing comes after it.
+    // The length of a chunked body is unknown, so the connection is closed after the response.
     const chunked = await dial(service.url)
     chunked.send(request('POST', '/', headers({ ...more, 'transfer-encoding': 'chunked' })))
     t.match(await chunked.answers(1), [{ status, headers: { connection: 'close' } }])
@@ -296,32 +289,32 @@ t.test('an unread body is never the next request', async t => {
   t.same(await service.database.sql`select from stock where sku = 'smuggled'`, [])
 })
 
-t.test('bodies over the limit', async t => {
+t.test('a body over the limit gets a 413, and the client can read it', async t => {
   const service = await useService(t, { schema, env: { MAX_BODY_BYTES: '1000' } })
   const line = await dial(service.url)
   line.send(request('POST', '/', headers({ 'content-length': '1001' })))
-  refused(t, (await line.answers(1))[0], 413, 'body_too_large')
+  expectError(t, (await line.answers(1))[0], 413, 'body_too_large')
   line.send(' '.repeat(1001))
   t.equal((await line.end()).length, 1)
-  // Without a length: refused as soon as there is too much of it.
+  // Without Content-Length the body is rejected as soon as it exceeds the limit.
   const stream = await dial(service.url)
   stream.send(
     request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + chunk(' '.repeat(900)) +
       chunk(' '.repeat(200))
   )
-  refused(t, (await stream.answers(1))[0], 413, 'body_too_large')
+  expectError(t, (await stream.answers(1))[0], 413, 'body_too_large')
   stream.send('0\r\n\r\n')
   t.equal((await stream.end()).length, 1)
-  // Clients that write all before they read get the answer, and not a reset connection.
+  // A client that writes the entire body before it reads gets the response, not a reset connection.
   for (const size of [1001, 10_000, 100_000, 1_000_000, 20_000_000]) {
     for (const more of [{}, { authorization: 'Bearer x' }, { 'content-type': 'text/plain' }]) {
-      const answer = await service.post(' '.repeat(size), { headers: more })
+      const response = await service.post(' '.repeat(size), { headers: more })
       t.match(
-        answer.status,
+        response.status,
         'authorization' in more ? 401 : 'content-type' in more ? 415 : 413,
         `${size} bytes`
       )
-      t.equal(answer.body.error.request_id, answer.headers.get('x-request-id'))
+      t.equal(response.body.error.request_id, response.headers.get('x-request-id'))
     }
   }
   const closing = await speak(
@@ -336,7 +329,7 @@ t.test('bodies over the limit', async t => {
   t.match(closing, [{ status: 401, headers: { connection: 'close' } }])
 })
 
-t.test('an endless body is not read for ever', async t => {
+t.test('the connection of an endless body is closed', async t => {
   const service = await useService(t, {
     schema,
     env: { MAX_BODY_BYTES: '1000', REQUEST_TIMEOUT_MS: '2000' }
@@ -371,7 +364,7 @@ t.test('pipelined requests are answered in order', async t => {
       bytes + request('GET', '/health', { 'x-request-id': 'b' }) +
         request('GET', '/nothing', { 'x-request-id': 'c' })
     )
-    await waiting(service)
+    await untilBlocked(service)
   })
   t.match((await line.answers(3)).map(({ status, headers }) => [status, headers['x-request-id']]), [
     [200, 'slow'],
@@ -381,29 +374,28 @@ t.test('pipelined requests are answered in order', async t => {
   line.socket.destroy()
 })
 
-t.test('garbage after a running batch does not deny it', async t => {
+t.test('invalid input after a request does not change the response to its batch', async t => {
   const service = await useService(t, { schema })
-  for (
-    const [garbage, statuses] of [
-      ['nonsense\r\n\r\n', [200]],
-      ['\u0000'.repeat(200_000), [200]],
-      [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
-      [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
-      ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
-      [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
-      [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }) + 'zz\r\n', [200, 401]]
-    ] as const
-  ) {
+  const rows = [
+    ['nonsense\r\n\r\n', [200]],
+    ['\u0000'.repeat(200_000), [200]],
+    [request('GET', '/health') + 'nonsense\r\n\r\n', [200, 200]],
+    [`GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, [200]],
+    ['CONNECT a:1 HTTP/1.1\r\n\r\n', [200]],
+    [request('POST', '/', headers({ 'transfer-encoding': 'chunked' })) + 'zz\r\n', [200]],
+    [request('POST', '/', { ...json, 'transfer-encoding': 'chunked' }) + 'zz\r\n', [200, 401]]
+  ] as const
+  for (const [invalid, statuses] of rows) {
     const line = await dial(service.url)
     await whileBatchRuns(service, async bytes => {
-      line.send(bytes + garbage)
-      await waiting(service)
-      for (let i = 0; i < 20; i++) line.send(garbage)
+      line.send(bytes + invalid)
+      await untilBlocked(service)
+      for (let i = 0; i < 20; i++) line.send(invalid)
     })
-    t.same((await line.end()).map(({ status }) => status), statuses, garbage.slice(0, 20))
+    t.same((await line.end()).map(({ status }) => status), statuses, invalid.slice(0, 20))
   }
   t.same(await service.database.sql`select qty from stock where sku = 'apple'`, [{ qty: 7 }])
-  // Between requests nothing is owed: there it is answered.
+  // Without a running batch the invalid input gets a response.
   const line = await dial(service.url)
   line.send(request('GET', '/health'))
   await line.answers(1)
@@ -411,10 +403,10 @@ t.test('garbage after a running batch does not deny it', async t => {
   t.same((await line.end()).map(({ status }) => status), [200, 400])
 })
 
-t.test('clients that go away', async t => {
+t.test('disconnects are logged and do not disturb the service', async t => {
   const service = await useService(t, { schema })
   const logged = (id: string) => service.log.filter(line => line['request_id'] === id)
-  const gone = (bytes: string): Promise<void> =>
+  const sendAndReset = (bytes: string): Promise<void> =>
     new Promise(resolve => {
       const { hostname, port } = new URL(service.url)
       const socket = connect(Number(port), hostname, () =>
@@ -424,8 +416,8 @@ t.test('clients that go away', async t => {
         }))
       socket.on('error', () => {})
     })
-  // In the middle of the body.
-  await gone(
+  // The client disconnects in the middle of the body.
+  await sendAndReset(
     request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'half' })) + '['
   )
   await until(() => logged('half').length > 0)
@@ -433,24 +425,24 @@ t.test('clients that go away', async t => {
   const half = await dial(service.url)
   half.send(request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'fin' })) + '[')
   half.socket.end()
-  refused(t, (await half.end())[0], 400, 'http_malformed', 'fin')
-  // While the batch runs: it commits, and the log says so.
+  expectError(t, (await half.end())[0], 400, 'http_malformed', 'fin')
+  // The client disconnects while the batch runs: the batch commits, and the log shows the 200.
   const line = await dial(service.url)
   await whileBatchRuns(service, async bytes => {
     line.send(bytes)
-    await waiting(service)
+    await untilBlocked(service)
     line.socket.resetAndDestroy()
   })
   await until(() => logged('slow').length > 0)
   t.match(logged('slow'), [{ status: 200, operations: 1 }])
-  // After a CONNECT.
-  await gone('CONNECT a:1 HTTP/1.1\r\n\r\n')
-  await gone('nonsense\r\n\r\n')
+  // The client disconnects after a CONNECT.
+  await sendAndReset('CONNECT a:1 HTTP/1.1\r\n\r\n')
+  await sendAndReset('nonsense\r\n\r\n')
   t.equal((await ask(`${service.url}/openapi.json`)).status, 200)
   t.equal(service.log.filter(({ level }) => Number(level) > 30).length, 0)
 })
 
-t.test('stopping: what was accepted is answered, what was not does not delay it', async t => {
+t.test('shutdown: accepted requests get a response, idle connections are closed', async t => {
   const service = await useService(t, { schema })
   const silent = await dial(service.url)
   const idle = await dial(service.url)
@@ -464,33 +456,34 @@ t.test('stopping: what was accepted is answered, what was not does not delay it'
     pipelined.send(request('GET', '/health'))
     await pipelined.answers(1)
     pipelined.send(bytes)
-    await waiting(service, 2)
+    await untilBlocked(service, 2)
     stopped = service.stop()
     await refusing(service)
-    // Served, but only one more: its answer says that it is the last.
+    // One more request is served. Its response closes the connection.
     pipelined.send(bytes + batch(add('unanswered')))
-    await waiting(service, 3)
+    await untilBlocked(service, 3)
   })
   t.equal((await silent.end()).length, 0)
   t.equal((await idle.end()).length, 1)
   t.match(await running.end(), [{ status: 200, headers: { connection: 'close' } }])
-  t.match(await pipelined.end(), [{ status: 200 }, {
-    status: 200,
-    headers: { connection: 'keep-alive' }
-  }, { status: 200, headers: { connection: 'close' } }])
+  t.match(await pipelined.end(), [
+    { status: 200 },
+    { status: 200, headers: { connection: 'keep-alive' } },
+    { status: 200, headers: { connection: 'close' } }
+  ])
   t.same(await service.database.sql`select from stock where sku = 'unanswered'`, [])
   await stopped
 })
 
-t.test('stopping, still taking connections: an answer ends its own, in whatever order', async t => {
+t.test('shutdown delay: the last pipelined response closes the connection', async t => {
   const service = await useService(t, { schema, env: { SHUTDOWN_DELAY_MS: '1000' } })
   const pipelined = await dial(service.url)
   let stopped: Promise<void> | undefined
   await whileBatchRuns(service, async bytes => {
     pipelined.send(bytes)
-    await waiting(service)
+    await untilBlocked(service)
     stopped = service.stop()
-    // Ready before the batch is.
+    // This response is ready before that of the batch.
     pipelined.send(batch(add('second')) + batch(add('unanswered')))
     await until(async () =>
       (await service.database.sql`select from stock where sku = 'second'`).length === 1
@@ -504,58 +497,57 @@ t.test('stopping, still taking connections: an answer ends its own, in whatever 
   await stopped
 })
 
-t.test('stopping: a body that is late is waited for no longer than ever', async t => {
+t.test('shutdown: a late body gets a 408 after the usual timeout', async t => {
   const service = await useService(t, { schema, env: { REQUEST_TIMEOUT_MS: '1000' } })
   const stalled = await dial(service.url)
   stalled.send(
     request('POST', '/', headers({ 'content-length': '100', 'x-request-id': 'late' })) + '['
   )
-  // Its head was read when this is answered.
+  // This response shows that the headers of the stalled request have been read.
   t.equal((await ask(`${service.url}/openapi.json`)).status, 200)
   const stopped = service.stop()
-  refused(t, (await stalled.end())[0], 408, 'request_timeout', 'late')
+  expectError(t, (await stalled.end())[0], 408, 'request_timeout', 'late')
   await stopped
 })
 
-t.test('stopping: an answer that is read slowly is read to its end', async t => {
+t.test('shutdown: a slow reader receives the complete response', async t => {
   const service = await useService(t, { schema })
-  const answer = await askBig(service.url, useAgent(t))
-  t.match(answer, { statusCode: 200, headers: { connection: 'keep-alive' } })
+  const response = await requestBig(service.url, useAgent(t))
+  t.match(response, { statusCode: 200, headers: { connection: 'keep-alive' } })
   const stopped = service.stop()
   await refusing(service)
-  t.equal((await buffer(answer)).length, Number(answer.headers['content-length']))
+  t.equal((await buffer(response)).length, Number(response.headers['content-length']))
   await stopped
 })
 
-t.test('stopping: connections kept alive are answered until told which is the last', async t => {
+t.test('shutdown: the last response on a keep-alive connection has Connection: close', async t => {
   const service = await useService(t, { schema })
-  const answered = Array<number>(20).fill(0)
-  const clients = answered.map(async (_, i) => {
+  const responses = Array<number>(20).fill(0)
+  const clients = responses.map(async (_, i) => {
     const agent = useAgent(t)
     for (;;) {
-      const [answer] = await once(get(`${service.url}/openapi.json`, { agent }), 'response') as [
-        IncomingMessage
-      ]
-      await buffer(answer)
-      answered[i]! += 1
-      if (answer.statusCode !== 200 || answer.headers.connection === 'close') {
-        return [answer.statusCode, answer.headers.connection]
+      const outgoing = get(`${service.url}/openapi.json`, { agent })
+      const [response] = await once(outgoing, 'response') as [IncomingMessage]
+      await buffer(response)
+      responses[i]! += 1
+      if (response.statusCode !== 200 || response.headers.connection === 'close') {
+        return [response.statusCode, response.headers.connection]
       }
     }
   })
-  await until(() => answered.every(count => count > 1))
+  await until(() => responses.every(count => count > 1))
   const stopped = service.stop()
   t.same(await Promise.all(clients), Array(20).fill([200, 'close']))
   await stopped
 })
 
-t.test('connections on which nothing moves are given up, batches that run on are not', async t => {
+t.test('an idle connection is closed unless it waits for a batch', async t => {
   const database = await useDatabase(t, { schema })
   const settings = readConfig({ DATABASE_URL: database.loginUrl, JWT_SECRET: SECRET })
   const app = await buildApp({ ...settings, logger: pino({ level: 'silent' }) })
   t.teardown(() => app.close())
   t.ok(app.server.timeout > app.server.keepAliveTimeout)
-  t.ok(app.server.timeout > app.server.requestTimeout, 'a late request has its answer first')
+  t.ok(app.server.timeout > app.server.requestTimeout, 'a late request gets its 408 first')
   app.server.timeout = 500
   const quiet = new Set<Socket>()
   app.server.on('timeout', (socket: Socket) => quiet.add(socket))
@@ -572,7 +564,7 @@ t.test('connections on which nothing moves are given up, batches that run on are
   })
   t.match(await running?.answers(1), [{ status: 200 }])
   running?.socket.destroy()
-  const unread = await askBig(url, useAgent(t))
+  const unread = await requestBig(url, useAgent(t))
   const connections = (): Promise<number> =>
     new Promise((resolve, reject) =>
       app.server.getConnections((error, count) => error === null ? resolve(count) : reject(error))
@@ -581,7 +573,7 @@ t.test('connections on which nothing moves are given up, batches that run on are
   await t.rejects(buffer(unread), { code: 'ECONNRESET' })
 })
 
-t.test('the name localhost has one server, guarded like any other', async t => {
+t.test('a service on localhost rejects input that is not HTTP too', async t => {
   const service = await useService(t, { schema, env: { HTTP_HOST: 'localhost' } })
-  refused(t, (await speak(service.url, 'nonsense\r\n\r\n'))[0], 400, 'http_malformed')
+  expectError(t, (await speak(service.url, 'nonsense\r\n\r\n'))[0], 400, 'http_malformed')
 })
