@@ -1,6 +1,6 @@
 /**
- * The import direction of CONTRIBUTING.md, and who may do what. Reads the sources as text; needs no
- * database.
+ * Tests the import directions of CONTRIBUTING.md, and which files may use the process, the database
+ * driver and transactions. Reads the sources as text.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -9,11 +9,10 @@ import t from 'tap'
 const root = resolve(import.meta.dirname, '../..')
 
 /**
- * Rooms by path, the more special path first, and the rooms that each may import from (beside
- * itself).
+ * The modules by path, and the other modules that each may import from.
  */
-const rooms: ReadonlyArray<
-  readonly [room: string, path: RegExp, imports: readonly string[]]
+const modules: ReadonlyArray<
+  readonly [module: string, path: RegExp, imports: readonly string[]]
 > = [
   ['schemas', /^schemas\//, []],
   ['errors', /^src\/errors\//, ['schemas']],
@@ -49,16 +48,11 @@ const rooms: ReadonlyArray<
     'schemas'
   ]],
   ['cli', /^src\/cli\//, ['config', 'auth', 'plan', 'json', 'errors', 'schemas']],
-  ['process', /^src\/(main|process|dev|migrate|cli|index)\.ts$/, [
-    'server',
-    'cluster',
-    'cli',
-    'config',
-    'auth',
-    'dev',
-    'postgres',
-    'schemas'
-  ]]
+  [
+    'process',
+    /^src\/(main|process|dev|migrate|cli|index)\.ts$/,
+    ['server', 'cluster', 'cli', 'config', 'auth', 'dev', 'postgres', 'schemas']
+  ]
 ]
 
 interface Source {
@@ -82,24 +76,24 @@ const sources: readonly Source[] = ['schemas', 'src', 'plugins']
     return { file, text, imports }
   })
 
-function roomOf (file: string): string {
-  return rooms.find(([, path]) => path.test(file))?.[0] ?? `no room for ${file}`
+function moduleOf (file: string): string {
+  return modules.find(([, path]) => path.test(file))?.[0] ?? `${file} belongs to no module`
 }
 
-t.test('every import runs in the allowed direction', async t => {
+t.test('every import follows the allowed directions', async t => {
   for (const { file, imports } of sources) {
-    const room = roomOf(file)
-    const allowed = rooms.find(([name]) => name === room)?.[2] ?? []
-    const wrong = imports.filter(path => roomOf(path) !== room && !allowed.includes(roomOf(path)))
-    t.same(wrong, [], `${file} (${room})`)
+    const module = moduleOf(file)
+    const allowed = modules.find(([name]) => name === module)?.[2] ?? []
+    const wrong = imports.filter(path => ![module, ...allowed].includes(moduleOf(path)))
+    t.same(wrong, [], `${file} (${module})`)
   }
 })
 
-t.test('no file imports itself through others', async t => {
+t.test('there are no import cycles', async t => {
   const importsOf = new Map(sources.map(({ file, imports }) => [file, imports]))
   const clean = new Set<string>()
   const visit = (file: string, trail: readonly string[]): void => {
-    if (trail.includes(file)) t.fail(`cycle: ${[...trail, file].join(' → ')}`)
+    if (trail.includes(file)) t.fail(`cycle: ${[...trail, file].join(' -> ')}`)
     if (trail.includes(file) || clean.has(file)) return
     for (const next of importsOf.get(file) ?? []) visit(next, [...trail, file])
     clean.add(file)
@@ -108,34 +102,34 @@ t.test('no file imports itself through others', async t => {
   t.equal(clean.size, sources.length)
 })
 
-t.test('plugins meet by decorators, not by imports', async t => {
-  const wrong = sources.filter(({ file }) => roomOf(file) === 'plugins').flatMap((
-    { file, imports }
-  ) => imports.filter(path => roomOf(path) === 'plugins').map(path => `${file} → ${path}`))
-  t.same(wrong, [])
+t.test('plugins do not import each other', async t => {
+  const plugins = sources.filter(({ file }) => moduleOf(file) === 'plugins')
+  for (const { file, imports } of plugins) {
+    t.same(imports.filter(path => moduleOf(path) === 'plugins'), [], file)
+  }
 })
 
-const privileges: ReadonlyArray<readonly [what: string, sign: RegExp, who: RegExp]> = [
-  // The queue of the next tick is the event loop's, wherever it is called from.
+const restrictions: ReadonlyArray<readonly [what: string, code: RegExp, files: RegExp]> = [
+  // process.nextTick belongs to the event loop and may be called anywhere.
   [
-    'touches the process',
+    'use the process',
     /\bprocess\b\.(?!nextTick\()/,
     /^src\/(main|process|dev|migrate|cli)\.ts$|^src\/dev\//
   ],
-  ['begins a transaction', /\.begin\(/, /^src\/transaction\/attempt\.ts$/],
+  ['begin a transaction', /\.begin\(/, /^src\/transaction\/attempt\.ts$/],
   [
-    'imports the database driver',
+    'import the database driver',
     /from 'postgres'/,
     /^src\/(postgres|transaction)\/|^src\/dev(\.ts$|\/)/
   ],
-  ['re-exports everything (a barrel)', /export \*/, /^$/]
+  ['re-export everything (a barrel)', /export \*/, /^$/]
 ]
 
-for (const [what, sign, who] of privileges) {
-  t.test(`who ${what}`, async t => {
+for (const [what, code, files] of restrictions) {
+  t.test(`only the permitted files ${what}`, async t => {
     const found = sources.filter(({ text }) =>
-      sign.test(text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, ''))
+      code.test(text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, ''))
     ).map(({ file }) => file)
-    t.same(found.filter(file => !who.test(file)), [])
+    t.same(found.filter(file => !files.test(file)), [])
   })
 }

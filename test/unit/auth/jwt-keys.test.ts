@@ -1,6 +1,6 @@
 /**
- * Which keys the service takes and which it refuses to start with, never showing a piece of one;
- * and which key of a set a token means.
+ * Tests which configured keys are accepted and which are rejected, that no part of a key is shown,
+ * and which key of a set is selected for a token.
  */
 import { createPublicKey } from 'node:crypto'
 import t from 'tap'
@@ -38,8 +38,7 @@ const sharedAlgorithms = ['HS256', 'HS384', 'HS512'] as const
 const secret = 'x9Kq2mV7tLw4zB8nR3yP6sD1fG5hJ0aC-_'
 
 /**
- * Pieces of the texts that look like key material: what is left of them when the armour of PEM is
- * off.
+ * Returns the substrings that look like key material, without the BEGIN and END lines of PEM.
  */
 function piecesOf (env: Environment): readonly string[] {
   return Object.values(env).flatMap(text =>
@@ -57,18 +56,18 @@ function problemsOf (env: Environment): readonly string[] {
     t.same(
       piecesOf(env).filter(piece => `${message}${stack}${JSON.stringify(error)}`.includes(piece)),
       [],
-      'no piece of a key is shown'
+      'no part of a key is shown'
     )
     return problems
   }
 }
 
-t.test('keys that are taken', async t => {
+t.test('valid keys are accepted', async t => {
   const rows: ReadonlyArray<readonly [env: Environment, algorithms: readonly string[]]> = [
     [{ JWT_SECRET: secret }, sharedAlgorithms],
     [{ JWT_SECRET: secret, JWT_ALGORITHMS: 'HS512' }, ['HS512']],
     [{ JWT_SECRET: secret, JWT_ALGORITHMS: ' HS512 , HS256' }, ['HS512', 'HS256']],
-    // 32 bytes of any kind: also those that only begin like something else.
+    // Any 32 bytes are a secret, even if they begin like JSON or PEM.
     [{ JWT_SECRET: `{${secret}` }, sharedAlgorithms],
     [{ JWT_SECRET: `[${secret}]` }, sharedAlgorithms],
     [{ JWT_SECRET: `-----${secret}-----` }, sharedAlgorithms],
@@ -98,16 +97,19 @@ t.test('keys that are taken', async t => {
       'ES256'
     ]],
     [{ JWT_JWKS: jwks(publicJwk(rsa), publicJwk(p256)), JWT_ALGORITHMS: 'ES256' }, ['ES256']],
-    [{
-      JWT_JWKS: jwks(
-        publicJwk(rsa, { use: 'enc' }),
-        { kty: 'oct', k: encode(secret) },
-        publicJwk(rsa, { key_ops: ['encrypt'] }),
-        publicJwk(p256, { alg: 'ECDH-ES' }),
-        publicJwk(weak, { use: 'enc' }),
-        publicJwk(p256)
-      )
-    }, ['ES256']],
+    [
+      {
+        JWT_JWKS: jwks(
+          publicJwk(rsa, { use: 'enc' }),
+          { kty: 'oct', k: encode(secret) },
+          publicJwk(rsa, { key_ops: ['encrypt'] }),
+          publicJwk(p256, { alg: 'ECDH-ES' }),
+          publicJwk(weak, { use: 'enc' }),
+          publicJwk(p256)
+        )
+      },
+      ['ES256']
+    ],
     [
       { JWT_JWKS: JSON.stringify({ keys: [publicJwk(p256, { x5t: 'x', unknown: {} })], more: 1 }) },
       ['ES256']
@@ -131,7 +133,7 @@ t.test('keys that are taken', async t => {
     t.same(config.JWT_ALGORITHMS, algorithms, what)
     t.same(keys?.algorithms ?? [], algorithms, what)
     const shown = printableConfig(config)
-    t.same(shown['JWT_ALGORITHMS'], algorithms, 'the algorithms in force are shown')
+    t.same(shown['JWT_ALGORITHMS'], algorithms, 'the enabled algorithms are shown')
     for (const name of ['JWT_SECRET', 'JWT_PUBLIC_KEY', 'JWT_JWKS']) {
       t.equal(shown[name], name in env ? '[redacted]' : null, name)
     }
@@ -142,7 +144,7 @@ t.test('keys that are taken', async t => {
   }
 })
 
-t.test('keys that are refused', async t => {
+t.test('invalid keys are rejected', async t => {
   const pem = publicPem(rsa)
   const body = pem.replaceAll(/-----.*-----|\n/g, '')
   const block = (label: string, text = body, end = label): string =>
@@ -160,12 +162,11 @@ t.test('keys that are refused', async t => {
   const { n: _n, ...withoutModulus } = publicJwk(rsa)
   const { y: _y, ...withoutY } = publicJwk(p256)
   const rows: ReadonlyArray<readonly [problem: string, name: string, texts: readonly string[]]> = [
-    ['JWT_SECRET: expected at least 32 bytes (the value is not shown)', 'JWT_SECRET', [
-      secret.slice(0, 31),
-      'é'.repeat(15),
-      ' ',
-      'none'
-    ]],
+    [
+      'JWT_SECRET: expected at least 32 bytes (the value is not shown)',
+      'JWT_SECRET',
+      [secret.slice(0, 31), 'é'.repeat(15), ' ', 'none']
+    ],
     [looksLike, 'JWT_SECRET', [
       pem,
       pem.trim(),
@@ -235,20 +236,24 @@ t.test('keys that are refused', async t => {
       '-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----',
       'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDF shop@example'
     ]],
-    ['JWT_PUBLIC_KEY: cannot be read', 'JWT_PUBLIC_KEY', [
-      block('PUBLIC KEY', ' '),
-      block('PUBLIC KEY', '!!!!'),
-      block('PUBLIC KEY', 'AAAA'),
-      block('PUBLIC KEY', body.slice(0, 100)),
-      block('CERTIFICATE'),
-      block('RSA PUBLIC KEY', certificate(rsa).replaceAll(/-----.*-----|\n/g, '')),
-      block('CERTIFICATE', encode(secret))
-    ]],
-    ['JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits', 'JWT_PUBLIC_KEY', [
-      publicPem(weak),
-      publicPem(weak, 'pkcs1'),
-      certificate(weak)
-    ]],
+    [
+      'JWT_PUBLIC_KEY: cannot be read',
+      'JWT_PUBLIC_KEY',
+      [
+        block('PUBLIC KEY', ' '),
+        block('PUBLIC KEY', '!!!!'),
+        block('PUBLIC KEY', 'AAAA'),
+        block('PUBLIC KEY', body.slice(0, 100)),
+        block('CERTIFICATE'),
+        block('RSA PUBLIC KEY', certificate(rsa).replaceAll(/-----.*-----|\n/g, '')),
+        block('CERTIFICATE', encode(secret))
+      ]
+    ],
+    [
+      'JWT_PUBLIC_KEY: is an RSA key of fewer than 2048 bits',
+      'JWT_PUBLIC_KEY',
+      [publicPem(weak), publicPem(weak, 'pkcs1'), certificate(weak)]
+    ],
     [
       'JWT_PUBLIC_KEY: has a type that no algorithm supports',
       'JWT_PUBLIC_KEY',
@@ -279,77 +284,99 @@ t.test('keys that are refused', async t => {
       'https://id.example/keys',
       `${jwks(publicJwk(rsa))},`
     ]],
-    [useless, 'JWT_JWKS', [
-      jwks(),
-      jwks({ kty: 'oct', k: encode(secret) }),
-      jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
-      jwks(publicJwk(rsa, { use: 'enc' })),
-      jwks(publicJwk(rsa, { use: '' })),
-      jwks(publicJwk(rsa, { key_ops: [] })),
-      jwks(publicJwk(rsa, { key_ops: ['sign'] })),
-      jwks(publicJwk(rsa, { key_ops: ['encrypt', 'wrapKey'] })),
-      jwks(publicJwk(rsa, { alg: 'RSA-OAEP' })),
-      jwks(publicJwk(p256, { alg: 'none' })),
-      jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' })),
-      jwks(publicJwk(p256, { alg: '' })),
-      jwks(publicJwk(p256, { alg: 'es256' }))
-    ]],
-    ['JWT_JWKS: key 1 is malformed', 'JWT_JWKS', [
-      jwks({}),
-      jwks({ ...publicJwk(p256), kty: undefined }),
-      jwks({ ...publicJwk(p256), kty: 1 }),
-      jwks({ ...publicJwk(p256), kty: ['EC'] }),
-      ...[1, null, [], {}, true].map(kid => jwks({ ...publicJwk(p256), kid })),
-      jwks(publicJwk(p256, { alg: ['ES256'] })),
-      jwks(publicJwk(p256, { alg: null })),
-      jwks(publicJwk(p256, { use: 1 })),
-      jwks(publicJwk(p256, { key_ops: 'verify' })),
-      jwks(publicJwk(p256, { key_ops: [1] }))
-    ]],
+    [
+      useless,
+      'JWT_JWKS',
+      [
+        jwks(),
+        jwks({ kty: 'oct', k: encode(secret) }),
+        jwks({ kty: 'oct', k: encode(secret), use: 'sig', alg: 'HS256' }),
+        jwks(publicJwk(rsa, { use: 'enc' })),
+        jwks(publicJwk(rsa, { use: '' })),
+        jwks(publicJwk(rsa, { key_ops: [] })),
+        jwks(publicJwk(rsa, { key_ops: ['sign'] })),
+        jwks(publicJwk(rsa, { key_ops: ['encrypt', 'wrapKey'] })),
+        jwks(publicJwk(rsa, { alg: 'RSA-OAEP' })),
+        jwks(publicJwk(p256, { alg: 'none' })),
+        jwks(publicJwk(keyPair('secp256k1'), { alg: 'ES256K' })),
+        jwks(publicJwk(p256, { alg: '' })),
+        jwks(publicJwk(p256, { alg: 'es256' }))
+      ]
+    ],
+    [
+      'JWT_JWKS: key 1 is malformed',
+      'JWT_JWKS',
+      [
+        jwks({}),
+        jwks({ ...publicJwk(p256), kty: undefined }),
+        jwks({ ...publicJwk(p256), kty: 1 }),
+        jwks({ ...publicJwk(p256), kty: ['EC'] }),
+        ...[1, null, [], {}, true].map(kid => jwks({ ...publicJwk(p256), kid })),
+        jwks(publicJwk(p256, { alg: ['ES256'] })),
+        jwks(publicJwk(p256, { alg: null })),
+        jwks(publicJwk(p256, { use: 1 })),
+        jwks(publicJwk(p256, { key_ops: 'verify' })),
+        jwks(publicJwk(p256, { key_ops: [1] }))
+      ]
+    ],
     ['JWT_JWKS: key 2 is a private key', 'JWT_JWKS', [
       ...kinds('rsa', 'p256', 'ed25519').map(pair => jwks(publicJwk(rsa), privateJwk(pair))),
-      // Wherever it is: also where it would not be used.
+      // A private key is rejected even if it would not be used.
       jwks(publicJwk(rsa), privateJwk(p256, { use: 'enc' })),
       jwks(publicJwk(rsa), privateJwk(rsa, { alg: 'RSA-OAEP' })),
       jwks(publicJwk(rsa), privateJwk(rsa, { key_ops: ['sign'] })),
       jwks(publicJwk(rsa), privateJwk(keyPair('x25519'), { use: 'enc' }))
     ]],
-    ['JWT_JWKS: key 1 is an RSA key of fewer than 2048 bits', 'JWT_JWKS', [
-      jwks(publicJwk(weak), publicJwk(rsa)),
-      jwks({ ...publicJwk(rsa), n: '' }),
-      jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
-    ]],
-    ['JWT_JWKS: key 1 is an RSA key of more than 16384 bits', 'JWT_JWKS', [
-      jwks({ ...publicJwk(rsa), n: Buffer.alloc(2049, 255).toString('base64url') })
-    ]],
+    [
+      'JWT_JWKS: key 1 is an RSA key of fewer than 2048 bits',
+      'JWT_JWKS',
+      [
+        jwks(publicJwk(weak), publicJwk(rsa)),
+        jwks({ ...publicJwk(rsa), n: '' }),
+        jwks({ ...publicJwk(weak), n: `AAAA${'AAAA'.repeat(60)}${publicJwk(weak).n}` })
+      ]
+    ],
+    [
+      'JWT_JWKS: key 1 is an RSA key of more than 16384 bits',
+      'JWT_JWKS',
+      [jwks({ ...publicJwk(rsa), n: Buffer.alloc(2049, 255).toString('base64url') })]
+    ],
     [
       'JWT_JWKS: key 1 has a type that no algorithm supports',
       'JWT_JWKS',
       kinds('secp256k1', 'x25519').map(pair => jwks(publicJwk(pair)))
     ],
-    ['JWT_JWKS: key 1 cannot be read', 'JWT_JWKS', [
-      jwks(withoutModulus),
-      jwks(withoutY),
-      jwks(offCurve),
-      jwks({ ...publicJwk(p256), crv: 'P-999' }),
-      jwks({ ...publicJwk(p256), crv: 'P-384' }),
-      jwks({ ...publicJwk(p256), x: 1 }),
-      jwks({ ...publicJwk(p256), x: '' }),
-      jwks({ kty: 'RSA' }),
-      jwks({ kty: 'EC' }),
-      jwks({ kty: 'OKP' }),
-      jwks({ kty: 'XYZ' }),
-      jwks({ kty: 'rsa', n: publicJwk(rsa).n, e: 'AQAB' }),
-      jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
-      jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
-    ]],
-    ['JWT_JWKS: key 1 has an alg that does not match its type', 'JWT_JWKS', [
-      jwks(publicJwk(rsa, { alg: 'ES256' })),
-      jwks(publicJwk(p256, { alg: 'ES384' })),
-      jwks(publicJwk(p256, { alg: 'RS256' })),
-      jwks(publicJwk(rsa, { alg: 'HS256' })),
-      jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
-    ]],
+    [
+      'JWT_JWKS: key 1 cannot be read',
+      'JWT_JWKS',
+      [
+        jwks(withoutModulus),
+        jwks(withoutY),
+        jwks(offCurve),
+        jwks({ ...publicJwk(p256), crv: 'P-999' }),
+        jwks({ ...publicJwk(p256), crv: 'P-384' }),
+        jwks({ ...publicJwk(p256), x: 1 }),
+        jwks({ ...publicJwk(p256), x: '' }),
+        jwks({ kty: 'RSA' }),
+        jwks({ kty: 'EC' }),
+        jwks({ kty: 'OKP' }),
+        jwks({ kty: 'XYZ' }),
+        jwks({ kty: 'rsa', n: publicJwk(rsa).n, e: 'AQAB' }),
+        jwks({ kty: 'RSA', x5c: [certificate(rsa).replaceAll(/-----.*-----|\n/g, '')] }),
+        jwks({ ...publicJwk(keyPair('ed25519')), x: 'AAAA' })
+      ]
+    ],
+    [
+      'JWT_JWKS: key 1 has an alg that does not match its type',
+      'JWT_JWKS',
+      [
+        jwks(publicJwk(rsa, { alg: 'ES256' })),
+        jwks(publicJwk(p256, { alg: 'ES384' })),
+        jwks(publicJwk(p256, { alg: 'RS256' })),
+        jwks(publicJwk(rsa, { alg: 'HS256' })),
+        jwks(publicJwk(keyPair('ed25519'), { alg: 'ES256' }))
+      ]
+    ],
     [
       'JWT_JWKS_URL: expected an http:// or https:// URL without user, password or fragment ' +
       '(the value is not shown)',
@@ -377,9 +404,9 @@ t.test('keys that are refused', async t => {
       t.strictSame(problemsOf({ [name]: text }), [problem], `${name} ${text.slice(0, 100)}`)
     }
   }
-  // DSA of 2048 bits takes seconds to make, so this one is refused for two reasons.
+  // Generating DSA keys of 2048 bits takes seconds. This shorter one is invalid for two reasons.
   t.match(problemsOf({ JWT_PUBLIC_KEY: publicPem(keyPair('dsa')) }), [/^JWT_PUBLIC_KEY: is /])
-  // With the exponent 1 a signature is the padded digest itself: anybody could sign.
+  // With exponent 1 a signature equals the padded digest, so anyone could sign.
   for (const e of ['', 'AA', 'AQ', 'AAAB', 'Ag']) {
     const jwk = { ...publicJwk(rsa), e }
     t.match(problemsOf({ JWT_JWKS: jwks(jwk) }), [/^JWT_JWKS: key 1 /], `exponent ${e}`)
@@ -396,7 +423,7 @@ t.test('keys that are refused', async t => {
   }
 })
 
-t.test('keys and algorithms that do not go together', async t => {
+t.test('incompatible keys and algorithms are rejected', async t => {
   const pem = publicPem(rsa)
   const set = jwks(publicJwk(p256), publicJwk(rsa, { alg: 'PS256' }))
   const known =
@@ -421,13 +448,16 @@ t.test('keys and algorithms that do not go together', async t => {
       { JWT_JWKS_URL: 'https://id.example/', JWT_JWKS: set },
       'JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'
     ],
-    [{
-      JWT_SECRET: secret,
-      JWT_PUBLIC_KEY: pem,
-      JWT_JWKS_URL: 'https://id.example/',
-      JWT_JWKS: set,
-      ANON_ROLE: 'anon'
-    }, 'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'],
+    [
+      {
+        JWT_SECRET: secret,
+        JWT_PUBLIC_KEY: pem,
+        JWT_JWKS_URL: 'https://id.example/',
+        JWT_JWKS: set,
+        ANON_ROLE: 'anon'
+      },
+      'JWT_SECRET, JWT_PUBLIC_KEY, JWT_JWKS_URL, JWT_JWKS: mutually exclusive, set only one'
+    ],
     [{ JWT_ALGORITHMS: 'HS256', ANON_ROLE: 'anon' }, 'JWT_ALGORITHMS: requires a key'],
     ...[
       'none',
@@ -484,15 +514,18 @@ t.test('keys and algorithms that do not go together', async t => {
         unfit(text, 'JWT_JWKS', ['PS256', 'ES256'])
       ] as const
     ),
-    [{
-      JWT_JWKS: jwks({ kty: 'oct', k: encode(secret) }, publicJwk(p256)),
-      JWT_ALGORITHMS: 'HS256'
-    }, unfit('HS256', 'JWT_JWKS', ['ES256'])],
+    [
+      {
+        JWT_JWKS: jwks({ kty: 'oct', k: encode(secret) }, publicJwk(p256)),
+        JWT_ALGORITHMS: 'HS256'
+      },
+      unfit('HS256', 'JWT_JWKS', ['ES256'])
+    ],
     [
       { JWT_JWKS_URL: 'https://id.example/', JWT_ALGORITHMS: 'RS256,HS256' },
       unfit('HS256', 'JWT_JWKS_URL', [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA'])
     ],
-    // Every problem at once.
+    // All problems are reported at once.
     [
       { JWT_PUBLIC_KEY: publicPem(weak), JWT_ALGORITHMS: 'x', JWT_LEEWAY_S: '-1' },
       `JWT_ALGORITHMS: expected a comma-separated list of any of ${known}, got "x"`,
@@ -507,7 +540,7 @@ t.test('keys and algorithms that do not go together', async t => {
   for (const [env, ...problems] of rows) {
     t.strictSame(problemsOf(env), problems, JSON.stringify(env).slice(0, 80))
   }
-  // A key put into the variable beside it is not shown either.
+  // A key in a misspelt variable is not shown either.
   for (const name of ['JWT_KEY', 'JWT_PUBLICKEY', 'JWT_JWK', 'JWT_PRIVATE_KEY']) {
     t.match(problemsOf({ ANON_ROLE: 'anon', [name]: privatePem(rsa) }), [
       new RegExp(`^${name}: unknown variable; did you mean JWT_`)
@@ -515,7 +548,7 @@ t.test('keys and algorithms that do not go together', async t => {
   }
 })
 
-t.test('one key, whatever form it comes in', async t => {
+t.test('all forms of a key give the same verification key', async t => {
   const forms = [
     publicPem(rsa),
     publicPem(rsa, 'pkcs1'),
@@ -534,10 +567,10 @@ t.test('one key, whatever form it comes in', async t => {
     kid: undefined,
     algorithms: sharedAlgorithms,
     material: ` ${secret}\n`
-  }, 'a secret is taken as it is')
+  }, 'a secret is not trimmed')
 })
 
-t.test('a set, key by key', async t => {
+t.test('each key of a set is checked separately', async t => {
   const found = readJwks(jwks(
     publicJwk(rsa, { kid: 'a' }),
     publicJwk(weak),
@@ -564,7 +597,7 @@ t.test('a set, key by key', async t => {
   t.same(
     usable.map(({ kid }) => kid),
     ['a', 'c', undefined],
-    'what is wrong with one key does not spoil the others'
+    'an invalid key does not affect the others'
   )
   t.same(
     narrowKeys(usable, ['PS512', 'RS256', 'EdDSA']).map(({ kid, algorithms }) => [kid, algorithms]),
@@ -578,12 +611,12 @@ t.test('a set, key by key', async t => {
   }
 })
 
-t.test('the key that a token means', async t => {
+t.test('kid and alg select the key of a token', async t => {
   const key = (
     kid: string | undefined,
     ...algorithms: VerificationKey['algorithms']
   ): VerificationKey => ({ kid, algorithms, material: `${kid}` })
-  const [a, b, twin, other, nameless, proto] = [
+  const [a, b, twin1, twin2, withoutKid, proto] = [
     key('a', 'RS256', 'PS256'),
     key('b', 'ES256'),
     key('twin', 'ES384'),
@@ -591,15 +624,15 @@ t.test('the key that a token means', async t => {
     key(undefined, 'EdDSA'),
     key('__proto__', 'ES512')
   ]
-  const keys = [a, b, twin, other, nameless, proto]
+  const keys = [a, b, twin1, twin2, withoutKid, proto]
   const rows: ReadonlyArray<
-    readonly [alg: string, kid: string | undefined, meant: VerificationKey | undefined]
+    readonly [alg: string, kid: string | undefined, expected: VerificationKey | undefined]
   > = [
     ['RS256', 'a', a],
     ['PS256', 'a', a],
     ['RS256', undefined, a],
     ['ES256', undefined, b],
-    ['EdDSA', undefined, nameless],
+    ['EdDSA', undefined, withoutKid],
     ['ES512', '__proto__', proto],
     ['RS512', 'a', undefined],
     ['ES256', 'a', undefined],
@@ -617,8 +650,8 @@ t.test('the key that a token means', async t => {
     ['', undefined, undefined],
     ['__proto__', 'a', undefined]
   ]
-  for (const [alg, kid, meant] of rows) {
-    t.equal(findKey(keys, kid === undefined ? { alg } : { alg, kid }), meant, `${alg} ${kid}`)
+  for (const [alg, kid, expected] of rows) {
+    t.equal(findKey(keys, kid === undefined ? { alg } : { alg, kid }), expected, `${alg} ${kid}`)
   }
   t.equal(findKey([], { alg: 'RS256' }), undefined)
 })

@@ -1,35 +1,35 @@
 /**
- * Whose an idempotency key is: the same from one token of a user to the next, and never that of two
- * users.
+ * Tests the owner of an idempotency key: all tokens of one user have the same owner, tokens of
+ * different users never do.
  */
 import t from 'tap'
 import { principalOf } from '../../../src/auth/principal.ts'
 
-const of = (claims: string, role = 'user', anonymous = false): string =>
+const ownerOf = (claims: string, role = 'user', anonymous = false): string =>
   principalOf({ role, claims, anonymous })
 
-t.test('one and the same', async t => {
-  const rows: ReadonlyArray<readonly [name: string, one: string, other: string]> = [
+t.test('tokens of one user have the same owner', async t => {
+  const rows: ReadonlyArray<readonly [name: string, first: string, second: string]> = [
     [
       'another token',
       '{"sub":"a","exp":1,"iat":1,"jti":"x"}',
       '{"sub":"a","exp":2,"iat":2,"nbf":2,"jti":"y"}'
     ],
     [
-      'other claims beside a subject',
+      'other claims besides the subject',
       '{"sub":"a","iss":"i","session":1}',
       '{"session":2,"iss":"i","sub":"a"}'
     ],
     [
-      'without a subject: another token, in another order',
+      'another token without subject, with the claims in another order',
       '{"user":1.10,"exp":1,"org":{"b":1,"a":2}}',
       '{"exp":2,"org":{"b":1,"a":2},"user":1.10}'
     ]
   ]
-  for (const [name, one, other] of rows) t.equal(of(one), of(other), name)
+  for (const [name, a, b] of rows) t.equal(ownerOf(a), ownerOf(b), name)
 })
 
-t.test('never one and the same', async t => {
+t.test('different users, roles and anonymous requests have different owners', async t => {
   const claims = [
     '{}',
     '{"sub":"a"}',
@@ -52,10 +52,10 @@ t.test('never one and the same', async t => {
     '{"role":"user"}'
   ]
   const all = [
-    ...claims.map(text => of(text)),
-    ...claims.map(text => of(text, 'other')),
-    of('{"role":"user"}', 'user', true),
-    of('{"role":"other"}', 'other', true)
+    ...claims.map(text => ownerOf(text)),
+    ...claims.map(text => ownerOf(text, 'other')),
+    ownerOf('{"role":"user"}', 'user', true),
+    ownerOf('{"role":"other"}', 'other', true)
   ]
   t.equal(new Set(all).size, all.length)
 })

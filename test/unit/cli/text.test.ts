@@ -1,5 +1,5 @@
 /**
- * The pure parts of the command line: positions in JSON text, tables, and escapes for terminals.
+ * Tests the pure parts of the command line: positions in JSON text, tables, terminal escapes.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -35,7 +35,7 @@ const json = fc.tuple(fc.json(), fc.array(space)).map(([text, spaces]) =>
   )
 )
 
-t.test('a text is valid when JSON.parse accepts it', async t => {
+t.test('a text is valid if and only if JSON.parse accepts it', async t => {
   const bits = fc.array(
     fc.constantFrom(
       '{',
@@ -77,18 +77,18 @@ t.test('a text is valid when JSON.parse accepts it', async t => {
     return text.slice(0, from) + put + text.slice(from + length)
   })
   const runs = propertyRuns(4000, 20_000)
-  let good = 0
+  let valid = 0
   fc.assert(
     fc.property(fc.oneof(json, bits, cut), text => {
-      const { error: fault } = parseJsonText(text)
-      if (fault === undefined) good++
-      return (fault === undefined) === isJson(text) &&
-        (fault === undefined || (fault >= 0 && fault <= text.length))
+      const { error: position } = parseJsonText(text)
+      if (position === undefined) valid++
+      return (position === undefined) === isJson(text) &&
+        (position === undefined || (position >= 0 && position <= text.length))
     }),
     { numRuns: runs }
   )
-  t.ok(good > runs / 20 && good < runs * 0.95, `${good} of ${runs} are JSON`)
-  const rows: ReadonlyArray<readonly [text: string, fault: number]> = [
+  t.ok(valid > runs / 20 && valid < runs * 0.95, `${valid} of ${runs} are JSON`)
+  const rows: ReadonlyArray<readonly [text: string, position: number]> = [
     ['', 0],
     ['  ', 2],
     ['[1,]', 3],
@@ -110,10 +110,10 @@ t.test('a text is valid when JSON.parse accepts it', async t => {
     ['{"a":{', 6],
     ['"a" {', 4]
   ]
-  for (const [text, fault] of rows) t.equal(parseJsonText(text).error, fault, text)
+  for (const [text, position] of rows) t.equal(parseJsonText(text).error, position, text)
 })
 
-t.test('members and elements are those of JSON.parse, with their source', async t => {
+t.test('members and elements match JSON.parse and keep their source text', async t => {
   const read = (text: string, node: JsonNode): unknown => {
     if (node.type === 'array') return childrenOf(node).map(child => read(text, child))
     if (node.type !== 'object') return JSON.parse(sourceOf(text, node))
@@ -140,7 +140,7 @@ t.test('members and elements are those of JSON.parse, with their source', async 
   t.equal(indentJson('{"a":[ ],"b" : {"c":1.0}}'), '{\n  "a": [],\n  "b": {\n    "c": 1.0\n  }\n}')
 })
 
-t.test('positions: lines and characters from 1', async t => {
+t.test('lines and characters of a position count from 1', async t => {
   const text = '\n[{"😀": 1,\r\n  "a": [true, {"b": 2}]}]'
   const root = parseJsonText(text).root as JsonNode
   const rows: ReadonlyArray<
@@ -162,13 +162,13 @@ t.test('positions: lines and characters from 1', async t => {
   t.same(positionOf(text, 9), { line: 2, column: 8 }, 'an emoji is one character')
 })
 
-t.test('text that nests too deep for the parser has no positions', async t => {
+t.test('text nested too deeply for the parser has no positions', async t => {
   const deep = '['.repeat(100_000)
   t.same(parseJsonText(deep), { root: undefined, error: undefined })
   t.same(parseJsonText(deep + ']'.repeat(100_000)), { root: undefined, error: undefined })
 })
 
-t.test('a list of words', async t => {
+t.test('a list of words ends with "or"', async t => {
   t.equal(listOf(['a', 'b', 'c']), 'a, b or c')
 })
 
@@ -180,7 +180,7 @@ t.test('characters that a terminal interprets are escaped', async t => {
   t.equal(visible('a\nb\r', { lines: true }), 'a\nb\\r')
 })
 
-t.test('tables: no rows, and rows with different columns', async t => {
+t.test('a table may have no rows, or rows with different columns', async t => {
   const row = (value: Readonly<Record<string, string>>): ReadonlyMap<string, string> =>
     new Map(Object.entries(value))
   t.equal(renderTable([]), '')

@@ -1,8 +1,8 @@
 /**
- * The types of the client: what is answered for each form of a database, what may be written, and
- * what compilers refuse. The checks are made by `npm run check` (tsc), where a line without a fault
- * under `@ts-expect-error` is one; what is said of faults, and how much there is to do, by the
- * suite.
+ * Tests the types of the client: result types for each form of database type, accepted input and
+ * rejected input. `npm run check` (tsc) checks the functions below; it reports an
+ * `@ts-expect-error` above a line that compiles. The test suite checks compiler messages and the
+ * cost of compiling.
  */
 import { join } from 'node:path'
 import t from 'tap'
@@ -37,9 +37,9 @@ import type { FailureCode } from '../../../src/errors/catalogue.ts'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true
   : false
-/** Compiles when both types are the same, to the last modifier. */
+/** Compiles if both types are identical, including modifiers. */
 function same<A, B> (..._: Equal<A, B> extends true ? [true] : [never, A]): void {}
-/** The same of a value. */
+/** Compiles if the value has exactly the type `Expected`. */
 function exactly<Expected> () {
   return {
     of<Actual> (
@@ -50,7 +50,7 @@ function exactly<Expected> () {
 }
 type KeysOf<T> = T extends unknown ? keyof T : never
 
-/** As `supabase gen types typescript` writes it. */
+/** Has the form that `supabase gen types typescript` generates. */
 interface Supabase {
   __InternalSupabase: { PostgrestVersion: '13.0.5' }
   public: {
@@ -122,7 +122,7 @@ interface Supabase {
 
 type Customer = Supabase['public']['Tables']['customers']['Row']
 
-// As kysely-codegen writes it; Kysely's own ColumnType has the same shape.
+// Has the form that kysely-codegen generates. Kysely's ColumnType has the same shape.
 type Int8 = ColumnType<string, bigint | number | string, bigint | number | string>
 type Numeric = ColumnType<string, number | string, number | string>
 type Timestamp = ColumnType<Date, Date | string, Date | string>
@@ -155,8 +155,8 @@ declare const exact: Client<KyselyDatabase, 'public', 'bigint'>
 declare const plain: Client<{ stock: { sku: string, qty: number, id: bigint } }>
 declare const untyped: Client<AnyDatabase>
 
-/** Never called: tsc alone reads what follows. */
-export async function answers (): Promise<void> {
+/** Never called: the following functions are only compiled. */
+export async function results (): Promise<void> {
   const { data } = await supabase.batch(b => ({
     customer: b.insert('customers', { name: 'Corner Shop' }, { expect: 1 }),
     some: b.insert('customers', [{ name: 'a' }, { name: 'b', email: null }], {
@@ -171,10 +171,14 @@ export async function answers (): Promise<void> {
       returning: ['id', { column: 'total', as: 'amount' }, { column: 'status' }]
     }),
     paths: b.select('orders', {
-      columns: ['data->>note', 'data->items', 'data->items->0', 'data->0', 'data->a->>0', {
-        column: 'data->x',
-        as: 'y'
-      }]
+      columns: [
+        'data->>note',
+        'data->items',
+        'data->items->0',
+        'data->0',
+        'data->a->>0',
+        { column: 'data->x', as: 'y' }
+      ]
     }),
     groups: b.select('orders', {
       columns: [
@@ -227,7 +231,7 @@ export async function answers (): Promise<void> {
     qualified: Array<{ id: number, name: string, email: string | null }>
   }>().of(data)
 
-  // The other shapes, and what options make of them.
+  // Other shapes of batches, and options that change the result type.
   const one = await supabase.batch(b => b.select('customers', { columns: ['id'] }))
   exactly<BatchResult<Array<{ id: number }>>>().of(one)
   const list = await supabase.batch(
@@ -250,7 +254,7 @@ export async function answers (): Promise<void> {
   const plans = await supabase.batch(b => b.select('orders'), { explain: true })
   exactly<QueryPlan[]>().of(plans.data)
 
-  // Kysely's types are those of a driver; JSON has numbers and no dates.
+  // Kysely's types describe values of a driver; JSON has numbers, but no dates.
   const typed = await kysely.batch(b => ({
     c: b.select('customers'),
     o: b.select('orders'),
@@ -361,49 +365,49 @@ export async function inputs (): Promise<void> {
     // @ts-expect-error a reference to a column that can be NULL
     b.insert('customers', { name: customer.row().email })
     const named = b.insert('customers', { name: 'a' }, { returning: ['name'] })
-    // @ts-expect-error a column that was not answered
+    // @ts-expect-error a column that is not returned
     b.insert('orders', { customer_id: named.row().id })
-    // @ts-expect-error a column is missing
+    // @ts-expect-error a required column is missing
     b.insert('orders', { total: 1 })
-    // @ts-expect-error there is no such column
+    // @ts-expect-error an unknown column
     b.insert('customers', { name: 'a', nam: 'b' })
-    // @ts-expect-error no value can be given
+    // @ts-expect-error a column that cannot be written
     b.insert('customers', { id: 1, name: 'a' })
-    // @ts-expect-error a view that takes no insert
+    // @ts-expect-error a view that is not insertable
     b.insert('order_totals', { total: 1 })
     // @ts-expect-error neither where nor all
     b.update('customers', { set: { name: 'a' } })
-    // @ts-expect-error both
+    // @ts-expect-error both where and all
     b.delete('customers', { where: { id: { eq: 1 } }, all: true })
-    // @ts-expect-error a number has no patterns
+    // @ts-expect-error a number cannot match a pattern
     b.delete('customers', { where: { id: { like: '1%' } } })
-    // @ts-expect-error null equals nothing
+    // @ts-expect-error null does not equal anything
     b.delete('customers', { where: { email: { eq: null } } })
-    // @ts-expect-error a word that the column does not have
+    // @ts-expect-error a value that is not in the enum
     b.select('orders', { where: { status: { eq: 'shut' } } })
-    // @ts-expect-error a text is not multiplied
+    // @ts-expect-error a text cannot be multiplied
     b.update('customers', { set: { name: $.mul(2) }, all: true })
-    // @ts-expect-error there is nothing that was to be inserted
+    // @ts-expect-error $.excluded is valid only in on_conflict
     b.update('orders', { set: { total: $.excluded('total') }, all: true })
-    // @ts-expect-error a bare string would be read as the text of a JSON value
+    // @ts-expect-error a bare string would be parsed as JSON text
     b.select('orders', { where: { data: { eq: 'text' } } })
-    // @ts-expect-error there is no such column to compare with
+    // @ts-expect-error a comparison with an unknown column
     b.select('orders', { where: { total: { lt: $.col('totl') } } })
-    // @ts-expect-error there is no such column, and no such name in the answer
+    // @ts-expect-error an order by an unknown column or alias
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
-    // @ts-expect-error only count counts rows
+    // @ts-expect-error functions other than count need a column
     b.select('orders', { columns: [{ fn: 'sum' }] })
-    // @ts-expect-error a path leads into jsonb alone
+    // @ts-expect-error a path into a column that is not jsonb
     b.select('orders', { columns: ['total->a'] })
     b.insert('customers', { name: 'a' }, {
-      // @ts-expect-error one of columns and constraint
+      // @ts-expect-error both columns and constraint
       on_conflict: { columns: ['id'], constraint: 'x', do: 'nothing' }
     })
     b.insert('customers', { name: 'a' }, {
-      // @ts-expect-error with nothing to do there is nothing to set
+      // @ts-expect-error set with do: 'nothing'
       on_conflict: { columns: ['id'], do: 'nothing', set: { name: 'b' } }
     })
-    // @ts-expect-error there is no such table
+    // @ts-expect-error an unknown table
     b.select('costumers')
     return {}
   })
@@ -416,9 +420,9 @@ export async function inputs (): Promise<void> {
       data: { note: 'a' },
       lasts: '1 day'
     })
-    // @ts-expect-error a column that is always generated
+    // @ts-expect-error a column that is GENERATED ALWAYS
     b.update('orders', { set: { id: 'a' }, all: true })
-    // @ts-expect-error the client writes JSON itself
+    // @ts-expect-error serialized JSON; the client serializes values itself
     b.update('orders', { set: { data: '{"note": "a"}' }, all: true })
   })
   await exact.batch(b =>
@@ -427,15 +431,15 @@ export async function inputs (): Promise<void> {
       where: { qty: { gt: '4' }, total: { eq: 1.5 } }
     })
   )
-  // @ts-expect-error functions of a batch are not async
+  // @ts-expect-error the function of a batch must not be async
   await supabase.batch(async b => b.select('customers'))
-  // @ts-expect-error something that is no operation
+  // @ts-expect-error a value that is not an operation
   await supabase.batch(b => ({ a: b.select('customers'), b: 1 }))
 }
 
 declare function b2 (build: (b: Batch<Supabase>) => unknown): void
 
-/** Parts of a batch are functions of their own, and a client can be handed on. */
+/** Helper functions may take a batch or a client as parameter. */
 export function parts (): void {
   const take = (b: Batch<Supabase>, id: number) =>
     b.update('orders', {
@@ -455,7 +459,7 @@ export function parts (): void {
     .of(billing)
 }
 
-/** The words of the client are those of the service. */
+/** The names in the client's types equal those of the service. */
 export function words (): void {
   same<ServiceErrorCode, FailureCode>(true)
   same<Exclude<ErrorType, 'client_error'>, ServiceErrorType>(true)
@@ -478,10 +482,10 @@ export function words (): void {
 
 const root = join(import.meta.dirname, '../../..')
 
-/** Parsed and bound files, which the programs share. */
+/** Parsed and bound files, shared by all programs. */
 const parsed = new Map<string, ts.SourceFile | undefined>()
 
-/** Messages of tsc on `text` by line, and how many types it had to make. */
+/** Compiles `text`. Returns the messages of tsc by line, and the number of type instantiations. */
 function compile (
   text: string
 ): { readonly messages: ReadonlyMap<number, string>, readonly instantiations: number } {
@@ -530,10 +534,10 @@ interface Database { public: { Tables: {
 declare const client: Client<Database>
 `
 
-t.test('what compilers say of a fault names the fault', async t => {
+t.test('compiler messages name the mistake', async t => {
   const names = (...tables: readonly string[]) =>
     tables.flatMap(name => [`"${name}"`, `"public.${name}"`])
-  const faults: ReadonlyArray<readonly [operation: string, ...message: readonly string[]]> = [
+  const mistakes: ReadonlyArray<readonly [operation: string, ...message: readonly string[]]> = [
     [
       "b.select('ordrs')",
       'Argument of type \'"ordrs"\' is not assignable to parameter of type \'"',
@@ -568,17 +572,17 @@ t.test('what compilers say of a fault names the fault', async t => {
     ]
   ]
   const { messages } = compile(
-    `${faults.map(([operation]) => `client.batch(b => { ${operation} })`).join('\n')}\n${prelude}`
+    `${mistakes.map(([operation]) => `client.batch(b => { ${operation} })`).join('\n')}\n${prelude}`
   )
-  t.equal(messages.size, faults.length)
-  for (const [i, [operation, ...parts]] of faults.entries()) {
+  t.equal(messages.size, mistakes.length)
+  for (const [i, [operation, ...parts]] of mistakes.entries()) {
     for (const part of parts) {
       t.ok(messages.get(i + 1)?.includes(part), `${operation}: ${messages.get(i + 1)} has ${part}`)
     }
   }
 })
 
-t.test('a batch of twenty operations asks little of a compiler', async t => {
+t.test('a batch of twenty operations compiles quickly', async t => {
   const operations = (count: number): string =>
     Array.from({ length: count }, (_, i) => `
     const c${i} = b.insert('customers', { name: 'Corner Shop' }, { expect: 1 })
@@ -600,7 +604,7 @@ t.test('a batch of twenty operations asks little of a compiler', async t => {
   t.ok(twenty.instantiations < 100_000, `${twenty.instantiations} types`)
   t.ok(
     twenty.instantiations < 2 * few.instantiations,
-    `four times as many operations are not twice the work: ${few.instantiations}, ` +
+    `five times as many operations are less than twice the work: ${few.instantiations}, ` +
       `${twenty.instantiations}`
   )
 })

@@ -1,6 +1,6 @@
 /**
- * The client is published alone, so it has words of the language of its own: they are those of the
- * service's schemas, and it imports nothing.
+ * Tests the vocabulary of the client. The client is a separate package without imports and repeats
+ * names and limits of the service; they must equal those of the schemas.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,23 +17,23 @@ import { ErrorObject } from '../../../schemas/error.ts'
 
 const client = join(import.meta.dirname, '../../../client')
 
-t.test('operators and what they take', async t => {
+t.test('operators and their operands equal those of the service', async t => {
   t.same(
     words.operators,
     Object.fromEntries(Object.entries(operators).map(([name, { takes }]) => [name, takes]))
   )
 })
 
-t.test('modifiers, and the two quantifiers of operands', async t => {
+t.test('$ has every modifier and both quantifiers', async t => {
   t.same(
     Object.keys($).sort(),
     [...Object.keys(modifiers).map(name => name.slice(1)), 'any', 'all'].sort()
   )
 })
 
-t.test('every preference can be said, and no other value of one', async t => {
+t.test('every preference can be expressed, and only valid values are sent', async t => {
   const all = { dryRun: true, readOnly: true, explain: true, timing: true } as const
-  const said = [
+  const sent = [
     ...(['read-committed', 'repeatable-read', 'serializable'] as const).map(isolation =>
       preferHeader({ ...all, isolation })
     ),
@@ -42,32 +42,31 @@ t.test('every preference can be said, and no other value of one', async t => {
   const known = [...preferenceItems].flatMap(([name, { anyOf }]) =>
     anyOf.map(({ const: value }) => renderPreference(name, value))
   )
-  // What a batch does anyhow needs no words, and the client never asks to be misunderstood.
-  const unsaid = ['tx=commit', 'access=read-write', 'explain=off', 'timing=off', 'handling=lenient']
-  t.same(known.filter(word => !unsaid.includes(word) && !said.includes(word)), [])
-  t.same([...new Set(said)].filter(word => !known.includes(word)), [])
+  // The client sends neither defaults nor handling=lenient.
+  const unused = ['tx=commit', 'access=read-write', 'explain=off', 'timing=off', 'handling=lenient']
+  t.same(known.filter(word => !unused.includes(word) && !sent.includes(word)), [])
+  t.same([...new Set(sent)].filter(word => !known.includes(word)), [])
 })
 
-t.test('limits and forms', async t => {
+t.test('limits and patterns equal those of the service', async t => {
   t.equal(words.maxDepth, maxDepth)
   t.equal(words.operationId.source, operationId.source)
-  for (
-    const key of [
-      'a',
-      '!',
-      '~',
-      'a'.repeat(maxKeyLength),
-      'a'.repeat(maxKeyLength + 1),
-      '',
-      '"',
-      '"a"',
-      'a"',
-      ' a',
-      'a b',
-      'é',
-      '\u007f'
-    ]
-  ) {
+  const keys = [
+    'a',
+    '!',
+    '~',
+    'a'.repeat(maxKeyLength),
+    'a'.repeat(maxKeyLength + 1),
+    '',
+    '"',
+    '"a"',
+    'a"',
+    ' a',
+    'a b',
+    'é',
+    '\u007f'
+  ]
+  for (const key of keys) {
     t.equal(
       words.idempotencyKey.test(key),
       bareKey.test(key) && key.length <= maxKeyLength,
@@ -76,7 +75,7 @@ t.test('limits and forms', async t => {
   }
 })
 
-t.test('an error has all that the envelope has', async t => {
+t.test('OneflightError has every member of the error object', async t => {
   const error = new OneflightError({ code: 'x', message: 'y' })
   const names = Object.keys(ErrorObject.properties).map(name =>
     name === 'request_id' ? 'requestId' : name
@@ -84,7 +83,7 @@ t.test('an error has all that the envelope has', async t => {
   t.same(names.filter(name => !(name in error)), [])
 })
 
-t.test('the client imports only itself, and touches nothing that a browser lacks', async t => {
+t.test('the client imports only its own files and uses no Node globals', async t => {
   for (const file of readdirSync(join(client, 'src'))) {
     const text = readFileSync(join(client, 'src', file), 'utf8')
     t.same(

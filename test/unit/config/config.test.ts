@@ -1,4 +1,4 @@
-/** What the environment may say, and that every mistake in it is told at once, without a secret. */
+/** Tests the configuration: valid values, and that all problems are reported without secrets. */
 import t from 'tap'
 import {
   printableConfig,
@@ -26,7 +26,7 @@ const problemsOf = (env: Environment): readonly string[] => {
   }
 }
 
-t.test('defaults', async t => {
+t.test('unset variables have their defaults', async t => {
   const { config, database, replica, tracing } = readConfig(base)
   t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
@@ -71,7 +71,7 @@ t.test('defaults', async t => {
   })
 })
 
-t.test('what is read', async t => {
+t.test('valid values are read', async t => {
   const rows: ReadonlyArray<readonly [Environment, Partial<Config>]> = [
     [{ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }, { HTTP_PORT: 0, ADMIN_HTTP_PORT: 0 }],
     [{ HTTP_PORT: '80', ADMIN_HTTP_PORT: '80', ADMIN_HTTP_HOST: '127.0.0.2' }, {
@@ -80,7 +80,7 @@ t.test('what is read', async t => {
     }],
     [{ POOL_SIZE: '3' }, { POOL_SIZE: 3, QUEUE_SIZE: 12 }],
     [{ WORKERS: '64', POOL_SIZE: '3' }, { WORKERS: 64, POOL_SIZE: 3, QUEUE_SIZE: 12 }],
-    // One word has no family of near misses.
+    // Names that share one word with a variable are not reported as typos of it.
     [{ WORK: 'x', WORKERS_MAX: 'x', W: 'x' }, { WORKERS: 1 }],
     [{ POOL_SIZE: '3', QUEUE_SIZE: '0' }, { POOL_SIZE: 3, QUEUE_SIZE: 0 }],
     [{ POOL_SIZE: '', ANON_ROLE: '', HTTP_HOST: undefined }, {
@@ -107,28 +107,30 @@ t.test('what is read', async t => {
       LOG_LEVEL: 'silent',
       ERROR_VERBOSITY: 'verbose'
     }],
-    // Foreign variables, also those of families that others use and those that Kubernetes makes of
-    // Services' names.
-    [{
-      PATH: '/bin',
-      HTTP_PROXY: 'x',
-      DB_HOST: 'x',
-      DATABASE_NAME: 'x',
-      LOG_FORMAT: 'x',
-      QUEUE_SERVICE_HOST: 'x',
-      QUEUE_PORT_80_TCP: 'x',
-      MAX: 'x',
-      DB: 'x',
-      MAXIMUM_X: 'x'
-    }, {}]
+    // Unrelated variables are ignored, including those that Kubernetes derives from Services.
+    [
+      {
+        PATH: '/bin',
+        HTTP_PROXY: 'x',
+        DB_HOST: 'x',
+        DATABASE_NAME: 'x',
+        LOG_FORMAT: 'x',
+        QUEUE_SERVICE_HOST: 'x',
+        QUEUE_PORT_80_TCP: 'x',
+        MAX: 'x',
+        DB: 'x',
+        MAXIMUM_X: 'x'
+      },
+      {}
+    ]
   ]
   for (const [env, expected] of rows) {
     t.match(readConfig({ ...base, ...env }).config, expected, JSON.stringify(env))
   }
-  t.notOk('ANON_ROLE' in readConfig({ ...base, ANON_ROLE: '' }).config, 'empty is unset')
+  t.notOk('ANON_ROLE' in readConfig({ ...base, ANON_ROLE: '' }).config, 'empty counts as unset')
 })
 
-t.test('what is refused', async t => {
+t.test('invalid values are reported', async t => {
   const rows: ReadonlyArray<readonly [Environment, ...string[]]> = [
     [{ DATABASE_URL: '' }, 'DATABASE_URL: required'],
     [
@@ -312,11 +314,14 @@ t.test('what is refused', async t => {
       'OTEL_TRACES_EXPORTER: expected otlp',
       'OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf'
     ],
-    [{
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
-      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
-      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
-    }, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: expected http/protobuf'],
+    [
+      {
+        OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
+      },
+      'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: expected http/protobuf'
+    ],
     [
       { DB_SCHEMAS: ',' },
       'DB_SCHEMAS: expected a comma-separated list without empty elements, got ","'
@@ -327,23 +332,29 @@ t.test('what is refused', async t => {
   }
 })
 
-t.test('whether traces are sent', async t => {
+t.test('tracing is on if an endpoint is set and the SDK is not disabled', async t => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }
   const rows: ReadonlyArray<readonly [Environment, boolean]> = [
     [endpoint, true],
     [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector/v1/traces' }, true],
-    [{
-      ...endpoint,
-      OTEL_TRACES_EXPORTER: 'otlp',
-      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
-      OTEL_SDK_DISABLED: 'false',
-      OTEL_SERVICE_NAME: 'shop'
-    }, true],
-    [{
-      ...endpoint,
-      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf',
-      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
-    }, true],
+    [
+      {
+        ...endpoint,
+        OTEL_TRACES_EXPORTER: 'otlp',
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+        OTEL_SDK_DISABLED: 'false',
+        OTEL_SERVICE_NAME: 'shop'
+      },
+      true
+    ],
+    [
+      {
+        ...endpoint,
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf',
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc'
+      },
+      true
+    ],
     [{ ...endpoint, OTEL_SDK_DISABLED: 'TRUE' }, false],
     [{ ...endpoint, OTEL_TRACES_EXPORTER: 'none' }, false],
     [{ OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_EXPORTER: 'zipkin' }, false]
@@ -353,7 +364,7 @@ t.test('whether traces are sent', async t => {
   }
 })
 
-t.test('/config shows an allow-list, and no secret', async t => {
+t.test('the printed configuration contains no secret', async t => {
   const shown = printableConfig(readConfig({ ...base, JWT_AUD: 'a,b' }).config)
   t.strictSame(
     Object.keys(shown),

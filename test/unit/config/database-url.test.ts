@@ -1,11 +1,11 @@
-/** Database URLs as libpq reads them, and that no error tells a password. */
+/** Tests that database URLs are parsed as libpq does, and that no error contains a password. */
 import fc from 'fast-check'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../../src/config/database-url.ts'
 
 const local = { host: 'localhost', port: 5432 }
 
-t.test('a short URL and its defaults', async t => {
+t.test('a short URL gets the defaults', async t => {
   t.strictSame(parseDatabaseUrl('postgres://app@db'), {
     hosts: [{ host: 'db', port: 5432 }],
     user: 'app',
@@ -25,7 +25,7 @@ t.test('a short URL and its defaults', async t => {
   })
 })
 
-const read: ReadonlyArray<readonly [url: string, expected: object]> = [
+const valid: ReadonlyArray<readonly [url: string, expected: object]> = [
   ['postgresql://app:pw@db:6432/shop', {
     hosts: [{ host: 'db', port: 6432 }],
     user: 'app',
@@ -122,11 +122,11 @@ const read: ReadonlyArray<readonly [url: string, expected: object]> = [
     tls: { mode: 'verify-ca', negotiation: 'direct' }
   }]
 ]
-t.test('what is read', async t => {
-  for (const [url, expected] of read) t.match(parseDatabaseUrl(url), expected, url)
+t.test('valid URLs are parsed', async t => {
+  for (const [url, expected] of valid) t.match(parseDatabaseUrl(url), expected, url)
 })
 
-const refused: ReadonlyArray<readonly [url: string, message: string | RegExp]> = [
+const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> = [
   ['', 'expected postgres://user:password@host:port/database'],
   ['mysql://app:hunter2@db', 'expected postgres://user:password@host:port/database'],
   ['host=db password=hunter2', 'expected postgres://user:password@host:port/database'],
@@ -189,15 +189,15 @@ const refused: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
     'sslnegotiation=direct requires sslmode=require or stronger'
   ]
 ]
-t.test('what is refused', async t => {
-  for (const [url, message] of refused) {
+t.test('invalid URLs are rejected without revealing the password', async t => {
+  for (const [url, message] of invalid) {
     const error = t.throws(() => parseDatabaseUrl(url), { message }, url) as Error
     t.notMatch(error.message, /hunter2/)
     t.equal(error.cause, undefined)
   }
 })
 
-t.test('every user, password and database survives percent encoding', async t => {
+t.test('property: percent-encoded users, passwords and databases are decoded', async t => {
   const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter(one => !one.includes('\0'))
   fc.assert(fc.property(text, text, text, (user, password, database) => {
     const [u, p, d] = [user, password, database].map(encodeURIComponent)

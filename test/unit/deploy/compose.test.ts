@@ -1,7 +1,7 @@
 /**
- * compose.yaml: what it mounts is there, nothing is published to the world, images are of one
- * version, no two services that are started together want the same port, and traces are sent only
- * where somebody takes them. No engine is needed.
+ * Tests compose.yaml: mounted files exist, ports are published only on 127.0.0.1, image versions
+ * are pinned, services started together do not publish the same port, and traces are sent only if
+ * Jaeger runs. Only the test with `docker compose` needs a container engine.
  */
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -41,8 +41,8 @@ const needed = (
     : Object.entries(needs).map(([name, { required = true }]) => [name, required] as const)
 
 /**
- * What `docker compose --profile … up [target]` starts: the target or all of these profiles, and
- * what they need.
+ * The services that `docker compose --profile ... up [targets]` starts: the targets, or all
+ * services of the profiles, and their dependencies.
  */
 function started (profiles: readonly string[], targets?: readonly string[]): ReadonlySet<string> {
   const enabled = (name: string): boolean =>
@@ -59,10 +59,10 @@ function started (profiles: readonly string[], targets?: readonly string[]): Rea
   return found
 }
 
-t.test('every service', async t => {
+t.test('every service has a pinned image, local ports and read-only mounts', async t => {
   for (const [name, service] of all) {
     for (const port of service.ports ?? []) {
-      t.match(port, /^127\.0\.0\.1:\d+:\d+$/, `${name} publishes ${port} to this machine alone`)
+      t.match(port, /^127\.0\.0\.1:\d+:\d+$/, `${name} publishes ${port} only on 127.0.0.1`)
     }
     t.ok(
       (service.image === undefined) !== (service.build === undefined),
@@ -72,14 +72,14 @@ t.test('every service', async t => {
       t.match(
         service.image,
         /:v?\d+\.\d+(\.\d+)?(-[a-z0-9]+)?$/,
-        `${name}: the version of ${service.image}`
+        `${name}: ${service.image} has a version`
       )
     }
     for (const volume of service.volumes ?? []) {
       const [source = '', , mode] = volume.split(':')
       if (Object.hasOwn(volumes, source)) continue
       t.ok(existsSync(join(root, source)), `${name} mounts ${source}`)
-      t.equal(mode, 'ro', `${name} cannot change ${source}`)
+      t.equal(mode, 'ro', `${name} mounts ${source} read-only`)
     }
     for (const [need, required] of needed(service)) {
       const other = services[need]
@@ -87,7 +87,7 @@ t.test('every service', async t => {
       t.ok(
         other !== undefined &&
           (!required || its.length === 0 || own.some(profile => its.includes(profile))),
-        `${name} can have ${need}`
+        `${need} is available to ${name}`
       )
     }
   }
@@ -97,46 +97,43 @@ t.test('every service', async t => {
   )
 })
 
-t.test('what is started together', async t => {
+t.test('the documented commands start the expected services', async t => {
   const watched = ['prometheus', 'blackbox', 'grafana', 'jaeger']
   const basis = ['database', 'migrate']
-  for (
-    const [title, actual, wanted] of [
-      ['docker compose up', started([]), [...basis, 'oneflight']],
-      ['--profile observability up', started(['observability']), [
-        ...basis,
-        'oneflight',
-        ...watched
-      ]],
-      ['--profile replicas up haproxy', started(['replicas'], ['haproxy']), [
-        ...basis,
-        'haproxy',
-        'oneflight-1',
-        'oneflight-2',
-        'oneflight-3'
-      ]],
-      [
-        '--profile replicas --profile observability up haproxy grafana blackbox',
-        started(['replicas', 'observability'], ['haproxy', 'grafana', 'blackbox']),
-        [...basis, 'haproxy', 'oneflight-1', 'oneflight-2', 'oneflight-3', ...watched]
-      ],
-      ['--profile pgbouncer up pooled', started(['pgbouncer'], ['pooled']), [
-        ...basis,
-        'pgbouncer',
-        'pooled'
-      ]]
-    ] as const
-  ) {
-    t.same([...actual].toSorted(), [...wanted].toSorted(), title)
+  const commands = [
+    ['docker compose up', started([]), [...basis, 'oneflight']],
+    [
+      '--profile observability up',
+      started(['observability']),
+      [...basis, 'oneflight', ...watched]
+    ],
+    [
+      '--profile replicas up haproxy',
+      started(['replicas'], ['haproxy']),
+      [...basis, 'haproxy', 'oneflight-1', 'oneflight-2', 'oneflight-3']
+    ],
+    [
+      '--profile replicas --profile observability up haproxy grafana blackbox',
+      started(['replicas', 'observability'], ['haproxy', 'grafana', 'blackbox']),
+      [...basis, 'haproxy', 'oneflight-1', 'oneflight-2', 'oneflight-3', ...watched]
+    ],
+    [
+      '--profile pgbouncer up pooled',
+      started(['pgbouncer'], ['pooled']),
+      [...basis, 'pgbouncer', 'pooled']
+    ]
+  ] as const
+  for (const [title, actual, expected] of commands) {
+    t.same([...actual].toSorted(), [...expected].toSorted(), title)
     const ports = [...actual].flatMap(name => services[name]?.ports ?? []).map(port =>
       port.split(':')[1]
     )
-    t.equal(new Set(ports).size, ports.length, `${title}: no port twice`)
-    t.ok(ports.includes('4000'), `${title}: on port 4000`)
+    t.equal(new Set(ports).size, ports.length, `${title}: each port is published once`)
+    t.ok(ports.includes('4000'), `${title}: port 4000 is published`)
   }
 })
 
-t.test('the commands above and in the documentation are these', async t => {
+t.test('the commands in compose.yaml and monitoring.md publish each port once', async t => {
   for (const file of ['compose.yaml', 'docs/operations/monitoring.md']) {
     const content = readFileSync(join(root, file), 'utf8')
     const commands = [
@@ -160,7 +157,7 @@ t.test('the commands above and in the documentation are these', async t => {
   }
 })
 
-t.test('Prometheus finds all instances by one name', async t => {
+t.test('Prometheus finds all instances under one DNS name', async t => {
   const config = parse(readFileSync(join(root, 'deploy/observability/prometheus.yml'), 'utf8')) as {
     scrape_configs: ReadonlyArray<
       { dns_sd_configs: ReadonlyArray<{ names: string[], port: number }> }
@@ -189,7 +186,7 @@ t.test('Prometheus finds all instances by one name', async t => {
   }
 })
 
-t.test('traces are sent only where Jaeger is', async t => {
+t.test('traces are sent only if the host jaeger exists', async t => {
   const [, option = '', script = ''] = services['oneflight']?.command ?? []
   for (const known of [true, false]) {
     const directory = t.testdir({
@@ -197,7 +194,7 @@ t.test('traces are sent only where Jaeger is', async t => {
       node: '#!/bin/sh\necho "$OTEL_EXPORTER_OTLP_ENDPOINT $* $$"\n'
     })
     for (const name of ['getent', 'node']) chmodSync(join(directory, name), 0o755)
-    // The process of the shell is that of the service in the end: it gets the signals.
+    // The shell must exec the service, so that the service receives the signals.
     writeFileSync(join(directory, 'start'), `#!/bin/sh\necho $$; exec sh ${option} '${script}'`)
     const { output } = await runProgram('/bin/sh', [join(directory, 'start')], {
       env: { PATH: `${directory}:/usr/bin:/bin` }
@@ -208,11 +205,11 @@ t.test('traces are sent only where Jaeger is', async t => {
 })
 
 const docker = findProgram('docker')
-const answers = docker !== undefined &&
+const available = docker !== undefined &&
   (await runProgram(docker, ['compose', 'version'])).code === 0
 
 t.test(
-  ...needs('docker compose accepts it', { 'docker compose': answers ? docker : undefined }),
+  ...needs('docker compose accepts the file', { 'docker compose': available ? docker : undefined }),
   async t => {
     for (const profiles of [[], ['observability'], ['replicas'], ['pgbouncer']]) {
       const { code, output } = await runProgram(docker as string, [

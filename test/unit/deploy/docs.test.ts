@@ -1,6 +1,6 @@
 /**
- * The pages of the operator: every link leads somewhere, every heading that is linked to is there,
- * and every command says how it is checked.
+ * Tests the pages for operators: links lead to existing files and headings, and the line above each
+ * `sh` block says how it is tested.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -9,7 +9,7 @@ import t from 'tap'
 const root = resolve(import.meta.dirname, '../../..')
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
-/** Anchors as GitHub makes them. */
+/** The anchors that GitHub generates for the headings. */
 const anchors = (markdown: string): Set<string> =>
   new Set(
     [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
@@ -41,14 +41,13 @@ for (const file of ['docs/operations/monitoring.md', 'deploy/kubernetes/README.m
   })
 }
 
-t.test('files that name sections of a page', async t => {
-  for (
-    const file of [
-      'deploy/pgbouncer/pgbouncer.ini',
-      'deploy/observability/alerts.yml',
-      'deploy/observability/prometheus.yml'
-    ]
-  ) {
+t.test('the sections named in deploy/ exist', async t => {
+  const files = [
+    'deploy/pgbouncer/pgbouncer.ini',
+    'deploy/observability/alerts.yml',
+    'deploy/observability/prometheus.yml'
+  ]
+  for (const file of files) {
     const named = [...read(file).matchAll(/(docs\/[a-z/-]+\.md)#([a-z-]+)/g)]
     for (const [link, page = '', anchor = ''] of named) {
       t.ok(anchors(read(page)).has(anchor), `${file}: ${link}`)

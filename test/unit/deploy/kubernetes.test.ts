@@ -1,7 +1,8 @@
 /**
- * deploy/kubernetes and deploy/pgbouncer: selectors meet labels, ports have names that are there,
- * time to end is enough for the defaults of the service, nobody is root, and the database bears the
- * most instances. Read as text everywhere; built by kustomize where kubectl is installed.
+ * Tests deploy/kubernetes and deploy/pgbouncer: selectors match labels, named ports exist, the
+ * grace period suffices, no container runs as root, and the database has connections for the
+ * maximum number of instances. Reads the manifests as text. If kubectl is installed, kustomize
+ * builds them.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -13,7 +14,7 @@ import { findProgram, needs, runProgram } from '../../support/process/programs.t
 const root = resolve(import.meta.dirname, '../../../deploy')
 const kubectl = findProgram('kubectl')
 
-/** An object of Kubernetes, or a part of one, as it was read. */
+/** A Kubernetes object or a part of one. */
 type Manifest = any
 
 const read = (directory: string): Manifest[] =>
@@ -37,18 +38,20 @@ const find = (kind: string, name = 'oneflight'): Manifest =>
   everything.find(one => one.kind === kind && one.metadata.name === name)
 const pods: ReadonlyArray<
   { readonly name: string, readonly labels: Record<string, string>, readonly spec: Manifest }
-> = everything.filter(({ kind }) => kind === 'Deployment' || kind === 'Job').map((
-  { metadata, spec }
-) => ({ name: metadata.name, labels: spec.template.metadata.labels, spec: spec.template.spec }))
-const fallback = (name: keyof Config): number =>
+> = everything.filter(({ kind }) => kind === 'Deployment' || kind === 'Job').map(object => ({
+  name: object.metadata.name,
+  labels: object.spec.template.metadata.labels,
+  spec: object.spec.template.spec
+}))
+const defaultOf = (name: keyof Config): number =>
   Number(configItems.find(([key]) => key === name)?.[1].default)
 const literalsOf = (directory: string): string[] =>
   (parse(readFileSync(join(root, directory, 'kustomization.yaml'), 'utf8')) as Manifest)
     .configMapGenerator.flatMap(({ literals = [] }: Manifest) => literals)
-/** As the kustomization sets it. */
+/** The value that the kustomization sets. */
 const setting = (name: keyof Config): number =>
   Number(literalsOf('kubernetes').find(literal => literal.startsWith(`${name}=`))?.split('=')[1])
-const chosen = (selector: Record<string, string>): string[] =>
+const podsOf = (selector: Record<string, string>): string[] =>
   pods.filter(({ labels }) =>
     Object.entries(selector).every(([key, value]) => labels[key] === value)
   ).map(({ name }) => name)
@@ -59,16 +62,15 @@ const portNames = (name: string): string[] =>
     )
   )
 
-t.test('selectors choose these pods and no others, and ports are there', async t => {
-  for (
-    const [kind, name, pod] of [['Service', 'oneflight', 'oneflight'], [
-      'Service',
-      'oneflight-admin',
-      'oneflight'
-    ], ['Service', 'oneflight-pgbouncer', 'oneflight-pgbouncer']] as const
-  ) {
+t.test('selectors match only their pods, and named ports exist', async t => {
+  const services = [
+    ['Service', 'oneflight', 'oneflight'],
+    ['Service', 'oneflight-admin', 'oneflight'],
+    ['Service', 'oneflight-pgbouncer', 'oneflight-pgbouncer']
+  ] as const
+  for (const [kind, name, pod] of services) {
     const { spec } = find(kind, name)
-    t.same(chosen(spec.selector), [pod], name)
+    t.same(podsOf(spec.selector), [pod], name)
     for (const { targetPort } of spec.ports) {
       t.ok(portNames(pod).includes(targetPort), `${name}: ${targetPort}`)
     }
@@ -79,7 +81,7 @@ t.test('selectors choose these pods and no others, and ports are there', async t
       : ['Deployment', 'PodDisruptionBudget', 'PodMonitor'].includes(kind)
           ? spec.selector
           : undefined
-    if (selector !== undefined) t.same(chosen(selector.matchLabels), [name], `${kind} ${name}`)
+    if (selector !== undefined) t.same(podsOf(selector.matchLabels), [name], `${kind} ${name}`)
     if (kind === 'NetworkPolicy') {
       for (const { ports } of spec.ingress) {
         for (const { port } of ports) {
@@ -98,23 +100,23 @@ t.test('selectors choose these pods and no others, and ports are there', async t
   }
   const { containers: [{ ports }] } = find('Deployment').spec.template.spec
   t.same(ports.map(({ containerPort }: Manifest) => containerPort), [
-    fallback('HTTP_PORT'),
-    fallback('ADMIN_HTTP_PORT')
+    defaultOf('HTTP_PORT'),
+    defaultOf('ADMIN_HTTP_PORT')
   ])
-  t.match(find('Service').spec.ports, [{ name: 'http' }], 'the admin port is not with the main one')
+  t.match(find('Service').spec.ports, [{ name: 'http' }], 'the admin port is not exposed')
 })
 
-t.test('the admin port is for monitoring alone', async t => {
+t.test('only monitoring may reach the admin port', async t => {
   const rules = find('NetworkPolicy').spec.ingress
-  t.same(rules.map((rule: Manifest) => [rule.ports, rule.from !== undefined]), [[
-    [{ port: 'http' }],
-    false
-  ], [[{ port: 'admin' }], true]])
-  t.equal(rules[1].from.length, 1, 'namespace and pod, not one of them')
+  t.same(rules.map((rule: Manifest) => [rule.ports, rule.from !== undefined]), [
+    [[{ port: 'http' }], false],
+    [[{ port: 'admin' }], true]
+  ])
+  t.equal(rules[1].from.length, 1, 'one rule requires both namespace and pod')
   t.same(Object.keys(rules[1].from[0]), ['namespaceSelector', 'podSelector'])
 })
 
-t.test('probes and the time to end', async t => {
+t.test('probes and grace period fit the timeouts of the service', async t => {
   const {
     terminationGracePeriodSeconds: grace,
     topologySpreadConstraints: spread,
@@ -125,19 +127,21 @@ t.test('probes and the time to end', async t => {
     livenessProbe: { httpGet: { path: '/live', port: 'admin' } },
     readinessProbe: { httpGet: { path: '/ready', port: 'admin' } }
   })
-  // The service looks for a second, and connects for a second before.
+  // The readiness check of the service takes up to one second to connect and one to query.
   t.ok(container.readinessProbe.timeoutSeconds > 2)
   t.ok(grace * 1000 > setting('SHUTDOWN_TIMEOUT_MS'), `${grace} s`)
-  // Out of the balance before connections are refused.
+  // The pod leaves the Service before it refuses connections.
   const { periodSeconds, failureThreshold } = container.readinessProbe
   t.ok(setting('SHUTDOWN_DELAY_MS') >= periodSeconds * failureThreshold * 1000)
-  for (const { labelSelector } of spread) t.same(chosen(labelSelector.matchLabels), ['oneflight'])
+  for (const { labelSelector } of spread) {
+    t.same(podsOf(labelSelector.matchLabels), ['oneflight'])
+  }
   t.same(find('Deployment').spec.strategy.rollingUpdate, { maxSurge: 1, maxUnavailable: 0 })
   t.equal(find('HorizontalPodAutoscaler').spec.minReplicas, 3)
   t.equal(find('PodDisruptionBudget').spec.maxUnavailable, 1)
 })
 
-t.test('nobody is root, nothing is writable', async t => {
+t.test('containers do not run as root and cannot write to their file system', async t => {
   for (const { name, spec } of pods) {
     t.match(spec, {
       automountServiceAccountToken: false,
@@ -154,18 +158,18 @@ t.test('nobody is root, nothing is writable', async t => {
         readOnlyRootFilesystem: true,
         capabilities: { drop: ['ALL'] }
       }, name)
-      t.same([Object.keys(resources.requests), Object.keys(resources.limits)], [['cpu', 'memory'], [
-        'memory'
-      ]], name)
+      t.same(Object.keys(resources.requests), ['cpu', 'memory'], name)
+      t.same(Object.keys(resources.limits), ['memory'], name)
     }
   }
 })
 
-t.test('what is secret comes from secrets, and the migration has its own', async t => {
+t.test('secrets come from Secret objects, and the migration has its own', async t => {
   const { envFrom, env } = find('Deployment').spec.template.spec.containers[0]
-  t.same([envFrom, env], [[{ configMapRef: { name: 'oneflight' } }, {
-    secretRef: { name: 'oneflight' }
-  }], undefined])
+  t.same([envFrom, env], [
+    [{ configMapRef: { name: 'oneflight' } }, { secretRef: { name: 'oneflight' } }],
+    undefined
+  ])
   const job = find('Job', 'oneflight-migrate').spec.template.spec.containers[0]
   t.same(job.command, ['node', 'src/migrate.ts'])
   t.same(
@@ -178,10 +182,10 @@ t.test('what is secret comes from secrets, and the migration has its own', async
   }
 })
 
-t.test('the database bears the most instances', async t => {
+t.test('the database has connections for the maximum number of instances', async t => {
   const { maxReplicas } = find('HorizontalPodAutoscaler').spec
   const surge = find('Deployment').spec.strategy.rollingUpdate.maxSurge
-  const connections = (maxReplicas + surge) * (fallback('POOL_SIZE') + 4)
+  const connections = (maxReplicas + surge) * (defaultOf('POOL_SIZE') + 4)
   t.ok(
     connections <= 97,
     `${connections} of the 100 connections of an unchanged PostgreSQL, 3 of which are for ` +
@@ -194,11 +198,11 @@ t.test('the database bears the most instances', async t => {
   const ini = readFileSync(join(root, 'pgbouncer/pgbouncer.ini'), 'utf8')
   const limit = (name: string): number =>
     Number(new RegExp(`^${name} = (\\d+)$`, 'm').exec(ini)?.[1])
-  t.ok(limit('default_pool_size') >= maxReplicas * fallback('POOL_SIZE'))
+  t.ok(limit('default_pool_size') >= maxReplicas * defaultOf('POOL_SIZE'))
   t.ok(limit('max_client_conn') >= connections)
 })
 
-t.test('the alert of memory knows the limit', async t => {
+t.test('the memory alert uses the memory limit', async t => {
   const { limits: { memory } } = find('Deployment').spec.template.spec.containers[0].resources
   t.equal(memory, '1Gi')
   t.match(
@@ -207,35 +211,34 @@ t.test('the alert of memory knows the limit', async t => {
   )
 })
 
-t.test(...needs('kustomize builds them', { kubectl }), async t => {
-  for (
-    const [directory, kinds] of [
-      ['kubernetes', [
-        'ConfigMap',
-        'Deployment',
-        'HorizontalPodAutoscaler',
-        'NetworkPolicy',
-        'PodDisruptionBudget',
-        'Service',
-        'Service'
-      ]],
-      ['kubernetes/migrate', ['Job']],
-      ['kubernetes/monitoring', ['PodMonitor']],
-      ['pgbouncer', [
-        'ConfigMap',
-        'ConfigMap',
-        'Deployment',
-        'Deployment',
-        'HorizontalPodAutoscaler',
-        'NetworkPolicy',
-        'NetworkPolicy',
-        'PodDisruptionBudget',
-        'Service',
-        'Service',
-        'Service'
-      ]]
-    ] as const
-  ) {
+t.test(...needs('kustomize builds the manifests', { kubectl }), async t => {
+  const overlays = [
+    ['kubernetes', [
+      'ConfigMap',
+      'Deployment',
+      'HorizontalPodAutoscaler',
+      'NetworkPolicy',
+      'PodDisruptionBudget',
+      'Service',
+      'Service'
+    ]],
+    ['kubernetes/migrate', ['Job']],
+    ['kubernetes/monitoring', ['PodMonitor']],
+    ['pgbouncer', [
+      'ConfigMap',
+      'ConfigMap',
+      'Deployment',
+      'Deployment',
+      'HorizontalPodAutoscaler',
+      'NetworkPolicy',
+      'NetworkPolicy',
+      'PodDisruptionBudget',
+      'Service',
+      'Service',
+      'Service'
+    ]]
+  ] as const
+  for (const [directory, kinds] of overlays) {
     const { code, output } = await runProgram(kubectl as string, [
       'kustomize',
       join(root, directory)
@@ -248,7 +251,7 @@ t.test(...needs('kustomize builds them', { kubectl }), async t => {
       spec?.template?.spec.containers.map(({ image }: Manifest) => image) ?? []
     )
     for (const image of images) t.match(image, /:v?\d+\.\d+\.\d+/, image)
-    // A reference that the generator did not rename would lead nowhere.
+    // kustomize renames ConfigMaps; a reference with the old name would not resolve.
     const maps = new Set(
       built.filter(({ kind }) => kind === 'ConfigMap').map(({ metadata }) =>
         metadata.name as string

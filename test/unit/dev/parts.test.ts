@@ -1,3 +1,4 @@
+/** Tests the parts of `npm run dev`: server account, directories, programs and port. */
 import { chmod, mkdir, mkdtemp, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,7 +11,7 @@ import { accepts, freePort } from '../../../src/dev/port.ts'
 
 const account = serverAccount()
 
-async function place (t: Test): Promise<string> {
+async function makeDirectory (t: Test): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'oneflight-test-'))
   await chmod(directory, 0o755)
   t.teardown(() => rm(directory, { recursive: true, force: true }))
@@ -18,7 +19,8 @@ async function place (t: Test): Promise<string> {
 }
 
 /**
- * A package whose programs are one-line scripts; mode 0600 makes them unfit to run where they are.
+ * Writes a PostgreSQL package whose programs are one-line scripts. With mode 0600 they are not
+ * executable.
  */
 async function fakePackage (
   base: string,
@@ -28,13 +30,12 @@ async function fakePackage (
   for (const directory of ['bin', 'lib', 'share/postgresql/timezonesets']) {
     await mkdir(join(native, directory), { recursive: true })
   }
-  for (
-    const file of [
-      'share/postgresql/postgres.bki',
-      'share/postgresql/timezonesets/Default',
-      'lib/libpq.so.5.18'
-    ]
-  ) await writeFile(join(native, file), '')
+  const files = [
+    'share/postgresql/postgres.bki',
+    'share/postgresql/timezonesets/Default',
+    'lib/libpq.so.5.18'
+  ]
+  for (const file of files) await writeFile(join(native, file), '')
   for (const program of ['initdb', 'postgres']) {
     await writeFile(join(native, 'bin', program), `#!/bin/sh\n${script}\n`, { mode })
   }
@@ -47,20 +48,20 @@ async function fakePackage (
   return { native, version: '18.0.0-test' }
 }
 
-t.test('root lends the server an account, others run it themselves', async t => {
-  const passwd = join(await place(t), 'passwd')
+t.test('root runs the server as another user, other users run it themselves', async t => {
+  const passwd = join(await makeDirectory(t), 'passwd')
   const cases = [
     [1000, 'postgres:x:101:104:,,,:/:/bin/sh\n', undefined],
-    [0, 'nobody:x:65534:65533::/:/bin/sh\npostgres:x:101:104:,,,:/:/bin/sh\n', {
-      name: 'postgres',
-      uid: 101,
-      gid: 104
-    }],
-    [0, 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n', {
-      name: 'nobody',
-      uid: 65534,
-      gid: 65533
-    }]
+    [
+      0,
+      'nobody:x:65534:65533::/:/bin/sh\npostgres:x:101:104:,,,:/:/bin/sh\n',
+      { name: 'postgres', uid: 101, gid: 104 }
+    ],
+    [
+      0,
+      'root:x:0:0::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n',
+      { name: 'nobody', uid: 65534, gid: 65533 }
+    ]
   ] as const
   for (const [uid, text, expected] of cases) {
     await writeFile(passwd, text)
@@ -72,11 +73,11 @@ t.test('root lends the server an account, others run it themselves', async t => 
   t.notHas(as(undefined), { uid: Number })
   await give(passwd, undefined)
   await give(passwd, { name: 'self', uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 })
-  t.equal((await stat(passwd)).uid, process.getuid?.(), 'a file given to nobody else stays ours')
+  t.equal((await stat(passwd)).uid, process.getuid?.(), 'the owner is unchanged')
 })
 
-t.test('places that the server cannot use are passed over', async t => {
-  const base = await place(t)
+t.test('directories that the server cannot use are skipped', async t => {
+  const base = await makeDirectory(t)
   const closed = join(base, 'closed')
   await mkdir(closed)
   await chmod(closed, 0o600)
@@ -88,24 +89,24 @@ t.test('places that the server cannot use are passed over', async t => {
     await reachableDataDirectory(join(base, 'deep', 'data'), account),
     join(base, 'deep', 'data')
   )
-  const elsewhere = await reachableDataDirectory(join(closed, 'data'), account, base)
-  t.match(elsewhere, /oneflight-[0-9a-f]{12}$/)
+  const substitute = await reachableDataDirectory(join(closed, 'data'), account, base)
+  t.match(substitute, /oneflight-[0-9a-f]{12}$/)
   t.equal(
     await reachableDataDirectory(join(closed, 'data'), account, base),
-    elsewhere,
-    'the same place every time'
+    substitute,
+    'the directory is the same every time'
   )
 })
 
-t.test('programs that run where they are stay there, with their links restored', async t => {
-  const base = await place(t)
+t.test('runnable programs are used in place, with their links restored', async t => {
+  const base = await makeDirectory(t)
   const installed = await fakePackage(base)
   t.equal(await runnableBinaries(installed, account, base), installed.native)
   t.equal(await readlink(join(installed.native, 'lib', 'libpq.so.5')), 'libpq.so.5.18')
   t.equal(
     await runnableBinaries(installed, account, base),
     installed.native,
-    'links that exist are no fault'
+    'existing links are accepted'
   )
   await writeFile(
     join(installed.native, 'pg-symlinks.json'),
@@ -114,39 +115,39 @@ t.test('programs that run where they are stay there, with their links restored',
   t.equal(
     await runnableBinaries(installed, account, base),
     installed.native,
-    'links that cannot be made here may not be needed'
+    'links that cannot be created are ignored'
   )
 })
 
-t.test('other programs are copied once, whole, and again when the copy is broken', async t => {
-  const base = await place(t)
+t.test('other programs are copied once, and again if the copy is damaged', async t => {
+  const base = await makeDirectory(t)
   const installed = await fakePackage(join(base, 'package'), { mode: 0o600 })
   const [copy, same] = await Promise.all([
     runnableBinaries(installed, account, base),
     runnableBinaries(installed, account, base)
   ])
   t.equal(copy, join(base, `oneflight-postgres-18.0.0-test-${process.getuid?.()}`))
-  t.equal(same, copy, 'parallel starts share it')
+  t.equal(same, copy, 'parallel starts share the copy')
   const { ino } = await stat(copy)
   t.equal(await runnableBinaries(installed, account, base), copy)
-  t.equal((await stat(copy)).ino, ino, 'a good copy is kept')
+  t.equal((await stat(copy)).ino, ino, 'an intact copy is kept')
   await rm(join(copy, 'bin'), { recursive: true })
   t.equal(await runnableBinaries(installed, account, base), copy)
   t.match(await readFile(join(copy, 'bin', 'postgres'), 'utf8'), 'exit 0')
   await chmod(copy, 0o777)
   await runnableBinaries(installed, account, base)
-  t.equal((await stat(copy)).mode & 0o022, 0, 'a copy that others could change is not trusted')
+  t.equal((await stat(copy)).mode & 0o022, 0, 'a copy that others can write is replaced')
 })
 
-t.test('programs that do not run at all name the way out', async t => {
-  const base = await place(t)
+t.test('the error for programs that do not run suggests TEST_DATABASE_URL', async t => {
+  const base = await makeDirectory(t)
   const installed = await fakePackage(base, { script: 'exit 127', links: false })
   await t.rejects(runnableBinaries(installed, account, base), {
     message: /does not run on this system.*TEST_DATABASE_URL/
   })
 })
 
-t.test('a port that is taken is not free', async t => {
+t.test('freePort skips a port in use', async t => {
   const { random } = Math
   t.teardown(() => {
     Math.random = random
@@ -155,7 +156,7 @@ t.test('a port that is taken is not free', async t => {
   Math.random = () => first
   const taken = await freePort()
   t.notOk(await accepts(taken))
-  t.ok(taken >= 12_000 && taken < 30_000, 'below those of outgoing connections')
+  t.ok(taken >= 12_000 && taken < 30_000, 'below the ephemeral ports')
   const server = createServer()
   t.teardown(() => server.close())
   await new Promise<void>(resolve => server.listen(taken, '127.0.0.1', resolve))
@@ -163,7 +164,7 @@ t.test('a port that is taken is not free', async t => {
   const numbers = [first, (first + 0.5) % 1]
   Math.random = () => numbers.shift() ?? random()
   t.not(await freePort(), taken)
-  t.same(numbers, [], 'it was tried, and then another one')
+  t.same(numbers, [], 'the second port is used')
   Math.random = () => first
-  await t.rejects(freePort(), { code: 'EADDRINUSE' }, 'where there is none')
+  await t.rejects(freePort(), { code: 'EADDRINUSE' }, 'no port is free')
 })

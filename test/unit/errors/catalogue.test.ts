@@ -1,5 +1,5 @@
 /**
- * Every failure of the catalogue as an answer: type, status and headers as the contract has them.
+ * Tests the error response of every code of the catalogue: type, status and headers.
  */
 import t from 'tap'
 import { catalogue, failure, type FailureCode } from '../../../src/errors/catalogue.ts'
@@ -48,7 +48,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   }
 }
 
-t.test('types and statuses', async t => {
+t.test('every code has the type, status and headers of the contract', async t => {
   const rows = Object.entries(contract).flatMap(([type, statuses]) =>
     Object.entries(statuses).flatMap(([status, codes = []]) =>
       codes.map(code => [code, type, Number(status)] as const)
@@ -57,13 +57,13 @@ t.test('types and statuses', async t => {
   t.same(
     rows.map(([code]) => code).sort(),
     Object.keys(catalogue).sort(),
-    'neither more nor less than the contract'
+    'the catalogue has exactly the codes of the contract'
   )
   for (const [code, type, status] of rows) {
-    const answer = answerFailure(failure(code as FailureCode), 'id')
+    const response = answerFailure(failure(code as FailureCode), 'id')
     const committed = code === 'commit_unknown' ? 'unknown' : false
-    t.equal(answer.status, status, code)
-    t.same(JSON.parse(answer.body), {
+    t.equal(response.status, status, code)
+    t.same(JSON.parse(response.body), {
       error: {
         type,
         code,
@@ -74,7 +74,7 @@ t.test('types and statuses', async t => {
       },
       data: null
     })
-    t.same(Object.keys(answer.headers).sort(), [
+    t.same(Object.keys(response.headers).sort(), [
       'content-type',
       ...status === 503 ? ['retry-after'] : [],
       ...status === 401 ? ['www-authenticate'] : [],
@@ -83,12 +83,12 @@ t.test('types and statuses', async t => {
   }
 })
 
-t.test('what is special about a case', async t => {
+t.test('details of a failure are in the response, its cause is not', async t => {
   const cause = new Error('why')
-  const refused = failure('id_duplicate', 'twice', { op: 'a', index: 1 }, cause)
-  t.ok(refused instanceof Error)
-  t.match(refused, { name: 'Failure', message: 'twice', cause })
-  t.same(JSON.parse(answerFailure(refused, 'id').body).error, {
+  const duplicate = failure('id_duplicate', 'twice', { op: 'a', index: 1 }, cause)
+  t.ok(duplicate instanceof Error)
+  t.match(duplicate, { name: 'Failure', message: 'twice', cause })
+  t.same(JSON.parse(answerFailure(duplicate, 'id').body).error, {
     type: 'request_error',
     code: 'id_duplicate',
     message: 'twice',

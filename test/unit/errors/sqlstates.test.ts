@@ -1,5 +1,5 @@
 /**
- * The named SQLSTATEs agree with PostgreSQL's own table.
+ * Tests that the named SQLSTATEs agree with the table of PostgreSQL.
  */
 import t from 'tap'
 import { conditions } from '../../../src/errors/conditions.ts'
@@ -10,7 +10,7 @@ import {
   SqlStateClass
 } from '../../../src/errors/sqlstates.ts'
 
-t.test('every name is the one PostgreSQL gives to the code', async t => {
+t.test('every SQLSTATE has the name of PostgreSQL', async t => {
   for (const [name, code] of Object.entries(SqlState)) t.equal(conditions.get(code), name)
 })
 
@@ -24,6 +24,6 @@ t.test('a missing schema counts as a missing table', async t => {
   t.same(['42P01', '3F000', '42703', '42501'].map(isUndefinedTable), [true, true, false, false])
 })
 
-t.test('class 22 and the syntax error of a text query are about a value', async t => {
+t.test('class 22 and the syntax error of a text query are value errors', async t => {
   t.same(['22P02', '42601', '42P01', '23505'].map(isValueError), [true, true, false, false])
 })

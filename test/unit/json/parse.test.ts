@@ -1,4 +1,4 @@
-/** Body bytes → JSON value: nothing is lost, and what would be is refused. */
+/** Tests the JSON parser: every value is kept exactly; a body that would lose data is rejected. */
 import fc from 'fast-check'
 import t from 'tap'
 import { Failure } from '../../../src/errors/catalogue.ts'
@@ -7,7 +7,7 @@ import { isNumber, isObject, parseJson, type Json } from '../../../src/json/pars
 
 const parse = (text: string | Buffer): Json => parseJson(Buffer.from(text as string))
 
-function refusal (body: string | Buffer): string {
+function resultOf (body: string | Buffer): string {
   try {
     parse(body)
     return 'accepted'
@@ -23,14 +23,13 @@ function compact (text: string): string {
 }
 
 /**
- * A text as the name of a test point: TAP is read by lines, and JavaScript's U+2028 is the end of
- * one.
+ * Escapes a text for use as an assertion message. TAP is parsed by lines, and U+2028 would end one.
  */
 function name (body: string | Buffer): string {
   return encodeURI(body.toString().toWellFormed())
 }
 
-t.test('written again it is what was read, white space and spelling of escapes aside', async t => {
+t.test('a parsed value serialises to the same text, apart from spaces and escapes', async t => {
   const rows = [
     'null',
     'true',
@@ -61,7 +60,7 @@ t.test('written again it is what was read, white space and spelling of escapes a
     '1234567890123456789012345678901234567890',
     '0.1234567890123456789012345678901234567890',
     '[-0,[-0,{"a":-0}]]',
-    // at the edges of what is told by a look at the bytes
+    // numbers near the limits of isPlain in src/json/scan.ts
     '0.5',
     '-0.5',
     '-5',
@@ -76,7 +75,7 @@ t.test('written again it is what was read, white space and spelling of escapes a
     '999999999999999',
     '9999999999999999',
     '{"a":[1.10,{"b":9007199254740993}]}',
-    // keys that are something else to JavaScript
+    // keys with a special meaning in JavaScript
     '{"__proto__":1}',
     '{"__proto__":{"__proto__":1.10}}',
     '{"constructor":1,"toString":2,"hasOwnProperty":3,"rawJSON":"1"}',
@@ -100,7 +99,7 @@ t.test('written again it is what was read, white space and spelling of escapes a
   t.same(parse('{"1":"a","0":"b"}'), { 0: 'b', 1: 'a' })
 })
 
-t.test('what cannot be kept is refused', async t => {
+t.test('a body that cannot be stored exactly is rejected', async t => {
   const zero =
     'body_invalid: The body contains the character U+0000, which PostgreSQL cannot store.'
   const lone = 'body_invalid: The body contains a lone surrogate, which is not a valid character.'
@@ -110,7 +109,7 @@ t.test('what cannot be kept is refused', async t => {
     `body_invalid: The body has an object with the duplicate key ${key}.`
   const at = (position: number): string =>
     `body_invalid: The body is not valid JSON: unexpected character at position ${position}.`
-  const rows: ReadonlyArray<readonly [body: string | Buffer, refused: string]> = [
+  const rows: ReadonlyArray<readonly [body: string | Buffer, expected: string]> = [
     ['\ufeff[]', bom],
     [Buffer.from([0xff, 0xfe, 0x5b, 0, 0x5d, 0]), utf8],
     [Buffer.from([0x22, 0xc0, 0x80, 0x22]), utf8],
@@ -146,25 +145,25 @@ t.test('what cannot be kept is refused', async t => {
     ['x in JSON at position 42', 'body_invalid: The body is not valid JSON.'],
     ['\0', 'body_invalid: The body is not valid JSON.']
   ]
-  for (const [body, refused] of rows) t.equal(refusal(body), refused, name(body))
+  for (const [body, expected] of rows) t.equal(resultOf(body), expected, name(body))
 })
 
-t.test('a secret in a body that is not JSON is not repeated', async t => {
-  t.notMatch(refusal('[{"password": hunter2}]'), 'hunter2')
+t.test('an error message does not repeat the body', async t => {
+  t.notMatch(resultOf('[{"password": hunter2}]'), 'hunter2')
 })
 
-t.test('depth is no matter of the stack', async t => {
+t.test('deep nesting does not overflow the stack', async t => {
   for (const depth of [99, 100, 101, 500_000]) {
     t.ok(Array.isArray(parse('['.repeat(depth) + ']'.repeat(depth))), `${depth} arrays`)
     t.ok(isObject(parse('{"a":'.repeat(depth) + '1.10' + '}'.repeat(depth))), `${depth} objects`)
   }
   t.match(
-    refusal('{"a":'.repeat(500_000) + '{"b":1,"b":2}' + '}'.repeat(500_000)),
+    resultOf('{"a":'.repeat(500_000) + '{"b":1,"b":2}' + '}'.repeat(500_000)),
     'the duplicate key "b"'
   )
 })
 
-t.test('kinds of values', async t => {
+t.test('isNumber and isObject recognise numbers and objects', async t => {
   t.equal(isNumber(parse('1.10')), true)
   t.equal(isNumber(parse('1')), true)
   t.equal(isNumber(parse('{"rawJSON":"1"}')), false)
@@ -175,11 +174,11 @@ t.test('kinds of values', async t => {
   t.equal(isObject(undefined), false)
 })
 
-t.test('a text without duplicate keys has none to name', async t => {
+t.test('a text without duplicate keys yields undefined', async t => {
   t.equal(findDuplicate('{"a":{"a":1},"b":"a"}'), undefined)
 })
 
-/** JSON texts with numbers, keys and white space that JSON.parse alone would not give back. */
+/** JSON texts with numbers, keys and white space that JSON.parse does not preserve. */
 const jsonText = fc.letrec<{ value: string }>(tie => ({
   value: fc.oneof(
     { depthSize: 'small' },
@@ -209,26 +208,26 @@ const jsonText = fc.letrec<{ value: string }>(tie => ({
   )
 })).value
 
-t.test('property: every JSON text is kept', async t => {
+t.test('property: every JSON text is preserved', async t => {
   fc.assert(fc.property(jsonText, text => JSON.stringify(parse(text)) === compact(text)), {
     numRuns: 1000
   })
   t.pass()
 })
 
-t.test('property: any bytes are JSON or body_invalid, as JSON.parse has it', async t => {
+t.test('property: bytes that JSON.parse rejects are rejected as body_invalid', async t => {
   const almost = fc.tuple(
     jsonText,
     fc.nat(),
     fc.constantFrom('', ',', '"', '\\', '}', '0', '-', 'e')
   ).map(([text, at, junk]) => {
-    const place = at % (text.length + 1)
-    return Buffer.from(text.slice(0, place) + junk + text.slice(place + (junk === '' ? 1 : 0)))
+    const index = at % (text.length + 1)
+    return Buffer.from(text.slice(0, index) + junk + text.slice(index + (junk === '' ? 1 : 0)))
   })
   fc.assert(
     fc.property(fc.oneof(fc.uint8Array().map(bytes => Buffer.from(bytes)), almost), bytes => {
-      const refused = refusal(bytes)
-      if (refused !== 'accepted') return refused.startsWith('body_invalid: ')
+      const result = resultOf(bytes)
+      if (result !== 'accepted') return result.startsWith('body_invalid: ')
       JSON.parse(bytes.toString())
       return true
     }),
@@ -237,7 +236,7 @@ t.test('property: any bytes are JSON or body_invalid, as JSON.parse has it', asy
   t.pass()
 })
 
-t.test('a duplicate key behind a long string is found', async t => {
+t.test('a duplicate key after a long string is found', async t => {
   const long = 'x'.repeat(20_000_000)
   t.throws(() => parseJson(Buffer.from(`{"a":"${long}\\n","b":1,"b":2}`)), {
     code: 'body_invalid',

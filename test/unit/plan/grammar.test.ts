@@ -1,6 +1,6 @@
 /**
- * The grammar is written once: what the planner accepts and refuses is what TypeBox's own check of
- * the same schemas accepts and refuses.
+ * Tests that the planner accepts and rejects the same operations as TypeBox does with the same
+ * schemas.
  */
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
@@ -16,8 +16,8 @@ import { compile } from '../../../src/sql/compile.ts'
 
 const limits = { schemas: ['public'] as const, maxRows: 100, maxConditions: 100 }
 
-/** The faults of an operation `o` that follows an operation `a`. */
-function faultsOf (operation: object): readonly Issue[] {
+/** The issues of an operation `o` that follows an operation `a`. */
+function issuesOf (operation: object): readonly Issue[] {
   try {
     planBatch([{ id: 'a', op: 'select', table: 't' }, { id: 'o', ...operation }] as never, limits)
     return []
@@ -28,10 +28,15 @@ function faultsOf (operation: object): readonly Issue[] {
 }
 
 /**
- * What a schema cannot say, and therefore is no part of the grammar: what a name or a reference
- * means, and how members agree.
+ * Codes of rules that a schema cannot express, such as the target of a reference or the total
+ * depth.
  */
-const beyond = new Set(['reference_unknown', 'reference_malformed', 'depth_exceeded', 'rows_limit'])
+const beyondSchema = new Set([
+  'reference_unknown',
+  'reference_malformed',
+  'depth_exceeded',
+  'rows_limit'
+])
 
 const filler = fc.constantFrom<unknown>(
   'x',
@@ -123,33 +128,40 @@ const operation = fc.constantFrom<OperationKind>('insert', 'update', 'delete', '
   }
 )
 
-t.test('property: both judge alike', async t => {
-  const seen = { good: 0, bad: 0 }
+t.test('property: the planner and TypeBox agree', async t => {
+  const counts = { valid: 0, invalid: 0 }
   fc.assert(
     fc.property(operation, operation => {
-      const faults = faultsOf(operation)
-      const fits = Value.Check(operations[operation.op], operation)
-      if (fits) seen.good++
-      else seen.bad++
-      // What fits the schemas may still be refused for what schemas cannot say; what does not fit
-      // is refused always.
-      return fits
-        ? faults.every(({ code }) =>
-          beyond.has(code) || code === 'member_invalid' || code === 'member_missing' ||
+      const issues = issuesOf(operation)
+      const valid = Value.Check(operations[operation.op], operation)
+      if (valid) counts.valid++
+      else counts.invalid++
+      // A valid operation may break a rule that schemas cannot express. An invalid one is always
+      // rejected.
+      return valid
+        ? issues.every(({ code }) =>
+          beyondSchema.has(code) || code === 'member_invalid' || code === 'member_missing' ||
           code === 'operand_invalid' || code === 'where_empty'
         )
-        : faults.length > 0
+        : issues.length > 0
     }),
     { numRuns: 5000 }
   )
-  t.ok(seen.good > 200 && seen.bad > 200, JSON.stringify(seen))
+  t.ok(counts.valid > 200 && counts.invalid > 200, JSON.stringify(counts))
 })
 
-t.test('each operator and each modifier takes what its schema says', async t => {
+t.test('each operator and modifier accepts the operands of its schema, and no others', async t => {
   const samples: Readonly<Record<keyof typeof operands, readonly unknown[]>> = {
-    comparand: ['x', 1, true, '$a.0.id', { $col: 'b' }, { any: [1, '$a.id'] }, { all: '$a.*.id' }, {
-      $value: {}
-    }],
+    comparand: [
+      'x',
+      1,
+      true,
+      '$a.0.id',
+      { $col: 'b' },
+      { any: [1, '$a.id'] },
+      { all: '$a.*.id' },
+      { $value: {} }
+    ],
     distinct: [null, 'x', { $col: 'b' }],
     list: [[1], '$a.*.id'],
     bounds: [[1, 2], ['$a.id', { $col: 'b' }]],
@@ -170,7 +182,7 @@ t.test('each operator and each modifier takes what its schema says', async t => 
     key: ['x', '$a.name'],
     keys: [['x'], '$a.*.name']
   }
-  const refused: Readonly<Record<keyof typeof operands, readonly unknown[]>> = {
+  const rejected: Readonly<Record<keyof typeof operands, readonly unknown[]>> = {
     comparand: [
       null,
       [],
@@ -197,29 +209,31 @@ t.test('each operator and each modifier takes what its schema says', async t => 
   for (const [name, { takes }] of Object.entries(operators)) {
     for (const operand of samples[takes]) {
       t.same(
-        faultsOf({ op: 'select', table: 't', where: { c: { [name]: operand } } }),
+        issuesOf({ op: 'select', table: 't', where: { c: { [name]: operand } } }),
         [],
-        `${name} takes ${JSON.stringify(operand)}`
+        `${name} accepts ${JSON.stringify(operand)}`
       )
       t.ok(Value.Check(operands[takes].schema(ColumnOperand), operand))
     }
-    for (const operand of refused[takes]) {
-      t.match(faultsOf({ op: 'select', table: 't', where: { c: { [name]: operand } } }), [{
-        code: 'operand_invalid'
-      }], `${name} refuses ${JSON.stringify(operand)}`)
+    for (const operand of rejected[takes]) {
+      t.match(
+        issuesOf({ op: 'select', table: 't', where: { c: { [name]: operand } } }),
+        [{ code: 'operand_invalid' }],
+        `${name} rejects ${JSON.stringify(operand)}`
+      )
     }
   }
   for (const name of Object.keys(modifiers)) {
-    const faults = faultsOf({ op: 'update', table: 't', all: true, set: { c: { [name]: null } } })
+    const issues = issuesOf({ op: 'update', table: 't', all: true, set: { c: { [name]: null } } })
     t.same(
-      faults.map(({ code, path }) => [code, path]),
+      issues.map(({ code, path }) => [code, path]),
       name === '$value' ? [] : [['member_invalid', ['set', 'c', name]]],
       name
     )
   }
 })
 
-t.test('every operator and modifier of the tables becomes SQL', async t => {
+t.test('every operator is compiled to the SQL of its table row', async t => {
   for (const [name, { sql, takes }] of Object.entries(operators)) {
     const operand = ({
       comparand: 1,

@@ -1,6 +1,6 @@
 /**
- * Connecting to PostgreSQL: hosts, deadlines and what is left on the socket, against servers that
- * behave and servers that do not.
+ * Tests connecting to PostgreSQL: order of hosts, timeouts and clean-up of sockets, with responsive
+ * and silent servers.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
@@ -12,7 +12,7 @@ import { startServer } from '../../support/network/tls-server.ts'
 
 nameHosts({ 'twice.test': ['::1', '127.0.0.1'] })
 
-t.test('a Unix socket is never encrypted', async t => {
+t.test('a connection over a Unix socket is never encrypted', async t => {
   const directory = await mkdtemp(`${tmpdir()}/oneflight-`)
   t.teardown(() => rm(directory, { recursive: true }))
   const server = await startServer('no-tls', `${directory}/.s.PGSQL.5432`)
@@ -23,29 +23,28 @@ t.test('a Unix socket is never encrypted', async t => {
   t.equal(await ping(socket), 'pong')
 })
 
-t.test('hosts take turns', async t => {
+t.test('hosts are tried in order from the given start', async t => {
   const [one, two] = [await startServer('no-tls'), await startServer('no-tls')]
   t.teardown(one.stop)
   t.teardown(two.stop)
   const [a, b] = [`127.0.0.1:${one.port}`, `127.0.0.1:${two.port}`]
-  for (
-    const [hosts, start, address, nextHost] of [
-      [`${a},${b}`, 0, a, 1],
-      [`${a},${b}`, 1, b, 2],
-      [`127.0.0.1:1,${b}`, 0, b, 2],
-      [`127.0.0.1:1,${a},${b}`, 1, a, 2]
-    ] as const
-  ) {
+  const rows = [
+    [`${a},${b}`, 0, a, 1],
+    [`${a},${b}`, 1, b, 2],
+    [`127.0.0.1:1,${b}`, 0, b, 2],
+    [`127.0.0.1:1,${a},${b}`, 1, a, 2]
+  ] as const
+  for (const [hosts, start, address, nextHost] of rows) {
     const opened = await open(hosts, '', start)
     opened.socket.destroy()
     t.match(opened, { address, nextHost }, `${hosts} from ${start}`)
   }
   await t.rejects(open(`${a},127.0.0.1:1`, '', 1), {
     message: /^no connection to the database: 127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1$/
-  }, 'what was tried is not tried again')
+  }, 'hosts before the start are not tried')
 })
 
-t.test('every failure of every address is named', async t => {
+t.test('the error lists the failure of every address', async t => {
   const error = await t.rejects(
     open('[::1]:1,127.0.0.1:1,twice.test:1', 'sslmode=require')
   ) as unknown as AggregateError
@@ -56,7 +55,7 @@ t.test('every failure of every address is named', async t => {
   t.equal(error.errors.length, 3)
 })
 
-t.test('the deadline holds, shared among the hosts', async t => {
+t.test('the connect timeout is shared among the hosts', async t => {
   const [silent, good] = [await startServer('silent'), await startServer('tls')]
   t.teardown(silent.stop)
   t.teardown(good.stop)
@@ -64,13 +63,13 @@ t.test('the deadline holds, shared among the hosts', async t => {
   await t.rejects(open(`${mute},${mute}`, 'sslmode=require', 0, 300), {
     message: /no answer within \d+ ms; .*no answer within \d+ ms$/
   })
-  // What did not answer is closed.
+  // Connections to silent servers are closed.
   await silent.unused()
   const { socket } = await open(`${mute},127.0.0.1:${good.port}`, 'sslmode=require', 0, 4000)
-  t.equal(await ping(socket), 'pong', 'one that never answers leaves time for the next')
+  t.equal(await ping(socket), 'pong', 'a silent host leaves time for the next one')
 })
 
-t.test('a handshake that never ends is cut off', async t => {
+t.test('a TLS handshake that never ends times out', async t => {
   const silent = await startServer('silent')
   t.teardown(silent.stop)
   await t.rejects(
@@ -80,7 +79,7 @@ t.test('a handshake that never ends is cut off', async t => {
   await silent.unused()
 })
 
-t.test('a socket that dies right behind its event is not handed over', async t => {
+t.test('a socket that closes right after its event is rejected', async t => {
   const socket = new Socket()
   const waiting = waitForEvent(socket, 'connect')
   socket.emit('connect')

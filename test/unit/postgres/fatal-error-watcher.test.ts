@@ -1,6 +1,6 @@
 /**
- * The last word of a server, as it may come: in pieces, behind rows of any size, and not where only
- * a row says so.
+ * Tests that a FATAL error message of the server is detected in chunks of any size and after other
+ * messages, but not inside the data of a row.
  */
 import { PassThrough } from 'node:stream'
 import type { Socket } from 'node:net'
@@ -18,29 +18,29 @@ const row = (size: number): Buffer =>
   message('D', Buffer.concat([error('FATAL'), Buffer.alloc(size, 'x')]))
 const ready = message('Z', Buffer.from('T'))
 
-const hear = (...chunks: readonly Buffer[]): boolean => {
+const detects = (...chunks: readonly Buffer[]): boolean => {
   const socket = new PassThrough()
-  const farewell = watchFatalErrors(socket as unknown as Socket)
+  const watcher = watchFatalErrors(socket as unknown as Socket)
   for (const chunk of chunks) socket.emit('data', chunk)
-  return farewell.fatal
+  return watcher.fatal
 }
 
-const bytes = (whole: Buffer): readonly Buffer[] => Array.from(whole, byte => Buffer.from([byte]))
+const split = (data: Buffer): readonly Buffer[] => Array.from(data, byte => Buffer.from([byte]))
 
-t.test('what is FATAL', async t => {
+t.test('FATAL errors are detected, other messages are not', async t => {
   const rows: ReadonlyArray<readonly [name: string, bytes: Buffer, fatal: boolean]> = [
-    ['a FATAL', error('FATAL'), true],
-    ['behind others', Buffer.concat([row(0), ready, error('FATAL')]), true],
-    ['behind a large row', Buffer.concat([row(100_000), error('FATAL')]), true],
-    ['behind an error', Buffer.concat([error('ERROR'), ready, error('FATAL')]), true],
+    ['a FATAL error', error('FATAL'), true],
+    ['after other messages', Buffer.concat([row(0), ready, error('FATAL')]), true],
+    ['after a large row', Buffer.concat([row(100_000), error('FATAL')]), true],
+    ['after an ERROR', Buffer.concat([error('ERROR'), ready, error('FATAL')]), true],
     ['an ERROR', error('ERROR'), false],
-    ['a FATAL that is not whole', error('FATAL').subarray(0, -1), false],
+    ['an incomplete FATAL error', error('FATAL').subarray(0, -1), false],
     ['a notice', message('N', error('FATAL').subarray(5)), false],
-    ['a row that holds one', row(10), false],
-    ['a row that holds one, cut', row(100_000).subarray(0, 300), false],
+    ['a row that contains one', row(10), false],
+    ['an incomplete row that contains one', row(100_000).subarray(0, 300), false],
     ['an error without a severity', message('E', Buffer.from('C57P01\0\0')), false],
-    ['for a transaction that was idle', error('FATAL', '25P03'), true],
-    ['of a pooler that lost its server', error('FATAL', '08P01'), false],
+    ['the idle-in-transaction timeout', error('FATAL', '25P03'), true],
+    ['an error of a pooler that lost its server', error('FATAL', '08P01'), false],
     ['an error without a code', message('E', Buffer.from('VFATAL')), false],
     [
       'an error of a megabyte',
@@ -50,15 +50,15 @@ t.test('what is FATAL', async t => {
       ),
       false
     ],
-    ['a length that is none', Buffer.concat([Buffer.from([69, 0, 0, 0, 0]), error('FATAL')]), true]
+    ['an invalid length', Buffer.concat([Buffer.from([69, 0, 0, 0, 0]), error('FATAL')]), true]
   ]
-  for (const [name, whole, fatal] of rows) {
-    t.equal(hear(whole), fatal, name)
+  for (const [name, data, fatal] of rows) {
+    t.equal(detects(data), fatal, name)
     t.equal(
-      hear(whole.subarray(0, 3), whole.subarray(3, 9), whole.subarray(9)),
+      detects(data.subarray(0, 3), data.subarray(3, 9), data.subarray(9)),
       fatal,
-      `${name}, in three pieces`
+      `${name}, in three chunks`
     )
-    if (whole.length < 1000) t.equal(hear(...bytes(whole)), fatal, `${name}, byte by byte`)
+    if (data.length < 1000) t.equal(detects(...split(data)), fatal, `${name}, byte by byte`)
   }
 })

@@ -1,4 +1,4 @@
-/** What `sslmode` promises, against servers that behave and servers that do not. */
+/** Tests every `sslmode` against servers with TLS, without TLS and with faulty TLS. */
 import { execFile } from 'node:child_process'
 import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -87,7 +87,7 @@ for (const [behaviour, host, query, expected] of modes) {
       const error = await t.rejects(opening, { message: expected }) as unknown as Error
       t.match(error.message, `${host}:${server.port}: `)
       t.notMatch(error.message, /hunter2/)
-      // Nothing stays open.
+      // No connection stays open.
       await server.unused()
       return
     }
@@ -102,13 +102,13 @@ for (const [behaviour, host, query, expected] of modes) {
     t.equal(
       socket.listeners('error').filter(listener => !/tls/i.test(listener.name)).length,
       0,
-      'none of ours'
+      'our error listeners are removed'
     )
     t.equal(await ping(socket), 'pong')
   })
 }
 
-t.test("the client's certificate is shown", async t => {
+t.test('the client certificate is presented to the server', async t => {
   const server = await startServer('tls')
   t.teardown(server.stop)
   const { socket } = await open(
@@ -119,21 +119,20 @@ t.test("the client's certificate is shown", async t => {
   t.equal(server.clientName(), 'oneflight_client')
 })
 
-t.test('unusable certificate files', async t => {
+t.test('unusable certificate files are reported', async t => {
   const empty = `${t.testdir({ 'empty.crt': '' })}/empty.crt`
-  for (
-    const [query, message] of [
-      [`sslmode=verify-full&sslrootcert=${certs}/missing.crt`, /ENOENT.*missing\.crt/],
-      [`sslmode=verify-full&sslrootcert=${empty}`, /sslrootcert contains no certificate/],
-      [
-        `sslmode=require&sslcert=${certs}/server.crt&sslkey=${certs}/client.key`,
-        /cannot be used: .*mismatch/
-      ]
-    ] as const
-  ) await t.rejects(open('127.0.0.1:1', query), { message })
+  const files = [
+    [`sslmode=verify-full&sslrootcert=${certs}/missing.crt`, /ENOENT.*missing\.crt/],
+    [`sslmode=verify-full&sslrootcert=${empty}`, /sslrootcert contains no certificate/],
+    [
+      `sslmode=require&sslcert=${certs}/server.crt&sslkey=${certs}/client.key`,
+      /cannot be used: .*mismatch/
+    ]
+  ] as const
+  for (const [query, message] of files) await t.rejects(open('127.0.0.1:1', query), { message })
 })
 
-t.test('a renewed certificate counts without a restart', async t => {
+t.test('a renewed root certificate is used without a restart', async t => {
   const server = await startServer('tls')
   t.teardown(server.stop)
   const directory = await mkdtemp(`${tmpdir()}/oneflight-`)
@@ -150,8 +149,8 @@ t.test('a renewed certificate counts without a restart', async t => {
   t.equal(await ping(socket), 'pong')
 })
 
-t.test('the trust store of the system', {
-  skip: process.platform !== 'linux' && 'the store is no file here'
+t.test('sslrootcert=system uses the trust store of the system', {
+  skip: process.platform !== 'linux' && 'the trust store is not a file on this platform'
 }, async t => {
   const server = await startServer('tls')
   t.teardown(server.stop)
@@ -165,5 +164,5 @@ t.test('the trust store of the system', {
     return (await promisify(execFile)(process.execPath, args, { env })).stdout
   }
   t.equal(await attempt(`${certs}/ca.crt`), 'open\n')
-  t.match(await attempt('/dev/null'), /certificate/, "without a store, Node's own is used")
+  t.match(await attempt('/dev/null'), /certificate/, "an empty store is replaced by Node's own")
 })

@@ -1,11 +1,11 @@
 /**
- * The log's form: JSON lines, or for a terminal lines that a person can read. What is told is the
- * business of log.test.ts.
+ * Tests the format of the log: JSON lines, or readable lines on a terminal. request-log.test.ts
+ * tests the contents.
  */
 import t from 'tap'
 import { createLogger, loadPretty } from '../../../src/server/logger.ts'
 
-/** What the logger wrote about a request, a warning and an error. */
+/** Logs a request, a warning and other messages. Returns the written lines. */
 async function write (isTTY: boolean | undefined): Promise<readonly string[]> {
   let text = ''
   const logger = createLogger('info', {
@@ -23,21 +23,22 @@ async function write (isTTY: boolean | undefined): Promise<readonly string[]> {
   }, 'request completed')
   logger.warn({ reason: 'no route' }, 'could not connect to the database')
   logger.info({ status: 1 }, 'not a request')
-  logger.debug('not told')
+  logger.debug('below the log level')
   return text.trimEnd().split('\n')
 }
 
-t.test('to a file or a pipe, JSON', async t => {
+t.test('a file or a pipe gets JSON lines', async t => {
   for (const isTTY of [undefined, false]) {
     const lines = (await write(isTTY)).map(line => JSON.parse(line) as object)
-    t.match(lines, [{ level: 30, request_id: 'r', status: 409, msg: 'request completed' }, {
-      level: 40,
-      reason: 'no route'
-    }, { status: 1, msg: 'not a request' }])
+    t.match(lines, [
+      { level: 30, request_id: 'r', status: 409, msg: 'request completed' },
+      { level: 40, reason: 'no route' },
+      { status: 1, msg: 'not a request' }
+    ])
   }
 })
 
-t.test('to a terminal, one line that begins with what is looked for', async t => {
+t.test('a terminal gets readable lines that begin with time, level and message', async t => {
   const lines = await write(true)
   t.match(lines, [
     /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: POST \/ 409 in 2\.5 ms \{"request_id":"r","code":"unique_violation","index":1\}$/,

@@ -1,6 +1,6 @@
 /**
- * The text of a statement by its shape, whatever was asked for before: shapes that begin alike,
- * that differ in numbers alone, that are too long or too many to be remembered.
+ * Tests that rendered SQL does not depend on earlier statements in the text cache: shapes with a
+ * common prefix, shapes that differ only in parameter numbers, shapes too long or too many for it.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -16,14 +16,14 @@ import {
   type Fragment
 } from '../../../src/sql/fragment.ts'
 
-/** A fragment with the text and the parameters that it has to come to, written the plain way. */
-interface Made {
+/** A fragment and a simple reference implementation of its text and parameters. */
+interface Sample {
   readonly fragment: Fragment
   write(parameters: string[], shared: Map<string, number>): string
 }
 
 const shared = ['x', 'y'].map(value => ({ value, fragment: sharedParameter(value) }))
-const leaves: ReadonlyArray<fc.Arbitrary<Made>> = [
+const leaves: ReadonlyArray<fc.Arbitrary<Sample>> = [
   fc.constant({ fragment: empty, write: () => '' }),
   fc.constant({ fragment: sql`a`, write: () => 'a' }),
   fc.constantFrom('a', 'b', 'a"b').map(name => ({
@@ -47,38 +47,38 @@ const leaves: ReadonlyArray<fc.Arbitrary<Made>> = [
     }
   }))
 ]
-const { made } = fc.letrec<{ made: Made }>(tie => ({
-  made: fc.oneof(
+const { sample } = fc.letrec<{ sample: Sample }>(tie => ({
+  sample: fc.oneof(
     { depthSize: 'medium' },
     ...leaves,
-    tie('made').map(({ fragment, write }): Made => ({
+    tie('sample').map(({ fragment, write }): Sample => ({
       fragment: sql`(${fragment})`,
-      write: (...known) => `(${write(...known)})`
+      write: (...args) => `(${write(...args)})`
     })),
-    fc.tuple(tie('made'), tie('made')).map(([a, b]): Made => ({
+    fc.tuple(tie('sample'), tie('sample')).map(([a, b]): Sample => ({
       fragment: sql`${a.fragment} + ${b.fragment}`,
-      write: (...known) => `${a.write(...known)} + ${b.write(...known)}`
+      write: (...args) => `${a.write(...args)} + ${b.write(...args)}`
     })),
-    fc.array(tie('made'), { maxLength: 4 }).map((items): Made => ({
+    fc.array(tie('sample'), { maxLength: 4 }).map((items): Sample => ({
       fragment: join(items.map(({ fragment }) => fragment), sql`, `),
-      write: (...known) => items.map(({ write }) => write(...known)).join(', ')
+      write: (...args) => items.map(({ write }) => write(...args)).join(', ')
     }))
   )
 }))
 
-t.test('it is what it is put together of', async t => {
+t.test('property: a fragment renders as the concatenation of its parts', async t => {
   fc.assert(
-    fc.property(made, ({ fragment, write }) => {
+    fc.property(sample, ({ fragment, write }) => {
       const parameters: string[] = []
       const text = write(parameters, new Map())
       t.strictSame(render(fragment), { text, parameters })
-      t.strictSame(render(fragment), { text, parameters }, 'and again')
+      t.strictSame(render(fragment), { text, parameters }, 'from the cache')
     }),
     { numRuns: 500 }
   )
 })
 
-t.test('long ones, and more of them than are remembered', async t => {
+t.test('texts too long or too many for the cache are rendered correctly', async t => {
   const items = Array.from({ length: 60_000 }, (_, i) => `c${i}`)
   t.equal(
     render(join(items.map(identifier), sql`,`)).text,

@@ -1,4 +1,4 @@
-/** What the test runner shows of a file: its failures, and which tests were skipped, and why. */
+/** Tests the test runner's report of a file: failures, and skipped tests with their reasons. */
 import t from 'tap'
 import { createFileReport, type FileReport } from '../../support/runner/file-report.ts'
 
@@ -8,7 +8,7 @@ function read (file: string, output: string): FileReport {
   return report
 }
 
-t.test('each test that is skipped or to do is named with its reason', async t => {
+t.test('each skipped or pending test is listed with its reason', async t => {
   const report = read(
     'test/a.test.ts',
     String.raw`
@@ -43,13 +43,13 @@ ok 6 - left out by the caller # SKIP filter: /outer/
   ])
 })
 
-t.test('a file that is skipped as a whole is named with its reason', async t => {
+t.test('a skipped file is listed with its reason', async t => {
   t.same(read('test/b.test.ts', 'TAP version 14\n1..0 # not here\n# time=12.1ms').omissions(), [
     'skipped: test/b.test.ts: not here'
   ])
 })
 
-t.test('failures are shown without passed points, plans and timings', async t => {
+t.test('failures are shown without passed assertions, plans and timings', async t => {
   const report = read(
     'test/c.test.ts',
     `
