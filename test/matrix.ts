@@ -19,7 +19,7 @@ const installed = availableMajors()
 
 const rows = majors.map(major => {
   if (installed.includes(major)) return { major, ...runMajor(major) }
-  // npm has binaries of 14 for this platform only.
+  // npm offers binaries of PostgreSQL 14 only for linux-x64.
   if (major === 14 && platform !== 'linux-x64') {
     return { major, ok: true, text: `skipped: no binaries of PostgreSQL 14 exist for ${platform}` }
   }

@@ -1,12 +1,11 @@
 /**
- * The promises of the service, each with the test files behind it, and the reader for the figures
- * that the fault harness measures for them. docs/internals/promises.md and the table of
- * docs/operations/reliability.md are generated from this list (`npm run docs`).
- * test/chaos/scenario.ts describes a figure.
+ * Lists the promises of the service with the test files that prove them, and reads the figures that
+ * the fault harness measures for them. `npm run docs` generates docs/internals/promises.md and the
+ * table of docs/operations/reliability.md from this list. test/chaos/scenario.ts describes figures.
  */
 import type { Figure } from './chaos/scenario.ts'
 
-/** A file under test/ without `.test.ts`, and what it does where its name does not tell. */
+/** A file under test/ without `.test.ts`, and a description if its name does not suffice. */
 export type Evidence = readonly [file: string, what?: string]
 
 /** The groups of the page, in its order. */
@@ -95,8 +94,8 @@ export const promises: readonly Promised[] = [
   {
     number: 6,
     group: 'Access',
-    text: 'Every operation runs with exactly the role and claims of the token, whatever a ' +
-      'trigger does, and an invalid token is never anonymous.',
+    text: 'Every operation runs with exactly the role and claims of the token, even if a ' +
+      'trigger tries to change them, and an invalid token is never anonymous.',
     tests: [
       ['integration/auth'],
       ['integration/tokens'],

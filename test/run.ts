@@ -1,11 +1,11 @@
 /**
- * Runs the tests with tap on a PostgreSQL server of their own; the last line is `N passed, N
- * failed`, which .tap/summary keeps.
+ * Runs the tests with tap on a separate PostgreSQL server. The last line is `N passed, N failed`;
+ * it is also written to .tap/summary.
  *
- * `--suite=unit` needs no database; `--suite=all` also demands full coverage. Without it the suite
- * is unit, integration and docs. Other arguments go to tap: `npm test --
- * test/integration/batch.test.ts`, `npm test -- --grep=insert`. `npx tap replay --reporter=base`
- * shows the last run in another form.
+ * `--suite=unit` needs no database; `--suite=all` also requires full coverage. The default suite is
+ * unit, integration and docs. Other arguments are passed to tap, for example `npm test --
+ * test/integration/batch.test.ts` or `npm test -- --grep=insert`. `npx tap replay --reporter=base`
+ * shows the last run in another format.
  */
 import { existsSync, globSync, mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -53,7 +53,7 @@ async function run (): Promise<Totals> {
 
 async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
   const { code, totals } = await runTap(root, [
-    // Files wait for the database as well: one more than there are cores keeps these busy.
+    // Test files also wait for the database, so one job more than cores keeps the cores busy.
     `--jobs=${availableParallelism() + 1}`,
     ...withCoverage ? [] : ['--disable-coverage'],
     ...args,
@@ -76,18 +76,18 @@ function filesOf (suite: keyof typeof SUITES): readonly string[] {
 function environment (): NodeJS.ProcessEnv {
   return {
     TEST_SUITE: suite,
-    // Saves half of the start of a service (0.5 s of processor time); makes coverage less precise.
+    // Saves half of the start of a service (0.5 s of CPU time), but makes coverage less precise.
     ...withCoverage ? {} : { NODE_COMPILE_CACHE: join(root, '.tap/compile-cache') }
   }
 }
 
-function readArguments (given: readonly string[]) {
-  const option = given.find(arg => arg.startsWith('--suite='))
+function readArguments (argv: readonly string[]) {
+  const option = argv.find(arg => arg.startsWith('--suite='))
   const suite = option?.slice('--suite='.length) ?? 'default'
   if (!(suite in SUITES)) {
     throw new Error(`unknown suite "${suite}" (expected ${Object.keys(SUITES).join(', ')})`)
   }
-  return { suite: suite as keyof typeof SUITES, args: given.filter(arg => arg !== option) }
+  return { suite: suite as keyof typeof SUITES, args: argv.filter(arg => arg !== option) }
 }
 
 function withoutSecrets (url: string): string {

@@ -1,4 +1,4 @@
-/** The commands of docs/reference/cli.md print the documented output on the sample shop. */
+/** Tests that the commands of docs/reference/cli.md print the documented output. */
 import { spawn } from 'node:child_process'
 import { chmodSync, readFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
@@ -13,9 +13,9 @@ import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 const root = resolve(import.meta.dirname, '../..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 
-t.test('every command line, in its order', async t => {
+t.test('the commands print the documented output', async t => {
   const service = await useShopService(t, { keys: true })
-  // By its name, as where it is installed.
+  // The program is on the PATH under its name, as after an installation.
   const directory = t.testdir({
     oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning ` +
       `'${program}' "$@"\n`
@@ -28,9 +28,10 @@ t.test('every command line, in its order', async t => {
   })
   const page = read('docs/reference/cli.md')
   const blocks = codeBlocks(page)
-  const own = blocks.map((block, i) => [block, blocks[i + 1]?.text] as const).filter((
-    [{ language, lead }]
-  ) => language === 'sh' && lead === '<!-- run by: test/docs/cli.test.ts -->')
+  const own = blocks
+    .map((block, i) => [block, blocks[i + 1]?.text] as const)
+    .filter(([{ lead }]) => lead === '<!-- run by: test/docs/cli.test.ts -->')
+    .filter(([{ language }]) => language === 'sh')
   t.equal(own.length, page.match(/run by: test\/docs\/cli\.test/g)?.length)
   for (const [{ text: line }, expected] of own) {
     const child = spawn('sh', ['-c', `exec 2>&1\n${line}`], {

@@ -1,7 +1,7 @@
 /**
- * Every example of the language reference, written with the client: the client sends the printed
- * batch and returns the printed answer. Every member, operator and modifier has an example. Where
- * the service rejects a batch, the types reject it too, if they can.
+ * Tests every example of the language reference, written with the client: the client sends the
+ * printed batch and returns the printed response. Every member, operator and modifier has an
+ * example. Where possible, the types reject a batch that the service rejects.
  */
 import t from 'tap'
 import { $, OneflightError, type Batch, type BatchOptions } from '../../client/src/index.ts'
@@ -15,15 +15,14 @@ import { useService } from '../support/service.ts'
 
 type Build = (b: Batch<LanguageDatabase>) => object
 
-/** By heading, in the order of the page. Ids are the names of the members. */
+/** The examples by heading, in the order of the page. The member names are the operation ids. */
 const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, BatchOptions]>>> = {
   Insert: [
     b => ({
-      new: b.insert('customers', [{ name: 'Night Kiosk', email: 'kiosk@example.com' }, {
-        name: 'Market Stall',
-        email: null,
-        city: 'Genoa'
-      }])
+      new: b.insert('customers', [
+        { name: 'Night Kiosk', email: 'kiosk@example.com' },
+        { name: 'Market Stall', email: null, city: 'Genoa' }
+      ])
     })
   ],
   Update: [
@@ -42,9 +41,9 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   ],
   'All issues at once': [
     b => ({
-      // @ts-expect-error there is no such member
+      // @ts-expect-error an unknown member
       a: b.select('stock', { wheer: { sku: { eq: 'apple' } } }),
-      // @ts-expect-error there is no such operator, and null equals nothing
+      // @ts-expect-error an unknown operator; null does not equal anything
       b: b.delete('stock', { where: { qty: { equals: 0 }, sku: { eq: null } } })
     })
   ],
@@ -105,9 +104,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         columns: ['id', 'status', 'total'],
         where: {
           status: { not: { in: ['shipped'] } },
-          or: [{ total: { gt: 10 } }, {
-            and: [{ customer_id: { eq: 3 } }, { not: { tags: { cs: ['express'] } } }]
-          }]
+          or: [
+            { total: { gt: 10 } },
+            { and: [{ customer_id: { eq: 3 } }, { not: { tags: { cs: ['express'] } } }] }
+          ]
         },
         order: [{ id: 'asc' }]
       })
@@ -464,15 +464,15 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   ]
 }
 
-/** The client cannot send an unknown preference. */
-const notOfTheClient = 'Strict handling'
+/** The heading of an example that the client cannot send: an unknown preference. */
+const notInClient = 'Strict handling'
 
 const page = codeBlocks(readLanguage())
-const [tables = '', data = ''] = page.filter(({ language }) => language === 'sql').map(({ text }) =>
-  text
-)
+const [tables = '', data = ''] = page
+  .filter(({ language }) => language === 'sql')
+  .map(({ text }) => text)
 const printed = page.filter(({ language, heading, text }) =>
-  language === 'json' && heading !== notOfTheClient && /^[[{]/.test(text)
+  language === 'json' && heading !== notInClient && /^[[{]/.test(text)
 )
 const examples = printed.filter(({ text }) => text.startsWith('[')).map(batch => ({
   ...batch,
@@ -482,7 +482,7 @@ const examples = printed.filter(({ text }) => text.startsWith('[')).map(batch =>
   }
 }))
 
-/** References in the one form that the client has; `$$` stays. */
+/** Adds the row index 0 to references without one, as the client does. Leaves `$$` unchanged. */
 const longForm = (batch: string): string =>
   batch.replace(
     /"\$(\w+)(\.\w+)?"(?!:)/g,
@@ -490,7 +490,7 @@ const longForm = (batch: string): string =>
       /\.\d/.test(rest as string) ? text : `"$${op}.0${String(rest)}"`
   )
 
-t.test('the examples', async t => {
+t.test('the client sends the printed batches and returns the printed responses', async t => {
   const service = await useService(t, {
     schema: `${tables}; grant all on all tables in schema public to oneflight_user`
   })
@@ -524,31 +524,30 @@ t.test('the examples', async t => {
       requestId: 'docs'
     }).catch((error: unknown) => error)
     const name = `${heading}, example ${position}`
-    t.same(JSON.parse(body), JSON.parse(longForm(text)), `${name} is sent`)
+    t.same(JSON.parse(body), JSON.parse(longForm(text)), `${name}: the batch`)
     if (answer.error === null) {
-      t.same((outcome as { data: unknown }).data, answer.data, `${name} is answered`)
+      t.same((outcome as { data: unknown }).data, answer.data, `${name}: the response`)
     } else {
       t.ok(outcome instanceof OneflightError, name)
       const { request_id: requestId, ...expected } = answer.error as Record<string, unknown>
-      t.match(outcome, { ...expected, requestId }, `${name} is refused`)
+      t.match(outcome, { ...expected, requestId }, `${name}: the error`)
     }
   }
   t.same(
     Object.fromEntries(used),
     Object.fromEntries(Object.entries(batches).map(([heading, list]) => [heading, list.length])),
-    'as many as there are'
+    'every example is used'
   )
 })
 
 t.test('every member, operator and modifier has an example', async t => {
   const sent = JSON.stringify(examples.map(({ text }) => JSON.parse(text) as unknown))
-  for (
-    const word of [
-      ...Object.keys(operators),
-      ...Object.keys(modifiers),
-      ...memberKinds.keys(),
-      'any',
-      'all'
-    ]
-  ) t.ok(sent.includes(`"${word}":`), word)
+  const words = [
+    ...Object.keys(operators),
+    ...Object.keys(modifiers),
+    ...memberKinds.keys(),
+    'any',
+    'all'
+  ]
+  for (const word of words) t.ok(sent.includes(`"${word}":`), word)
 })

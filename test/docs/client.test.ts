@@ -1,8 +1,8 @@
 /**
- * The TypeScript examples of README.md, docs/reference/client.md and client/README.md: they
- * compile, run on the shop of `npm run dev` one after another, and print what their comments say.
- * A block that begins with the name of a file is that file. Every other block is a program; it has
- * `client`, `$` and `OneflightError` as the page describes.
+ * Tests the TypeScript examples of README.md, docs/reference/client.md and client/README.md: they
+ * compile, run in order on the sample shop, and print what their comments say. A block that begins
+ * with a file name is that file. Every other block is a program that may use `client`, `$` and
+ * `OneflightError` without importing them.
  */
 import { execFile } from 'node:child_process'
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
@@ -31,8 +31,8 @@ const compilerOptions = {
 
 const pages = ['README.md', 'docs/reference/client.md', 'client/README.md']
 
-t.test('the examples compile and print what the page says', async t => {
-  // One directory for each page, all of them compiled at once: the compiler takes seconds to start.
+t.test('the examples compile and print the documented output', async t => {
+  // All pages are compiled in one run because the compiler takes seconds to start.
   const home = t.testdir({
     'package.json': '{"type":"module"}',
     'tsconfig.json': JSON.stringify({ compilerOptions }),
@@ -71,11 +71,11 @@ t.test('the examples compile and print what the page says', async t => {
       [...text.matchAll(/^ *console\.log\(.*\) \/\/ (.*)$/gm)].map(([, output]) => output)
     )
     t.ok(expected.length > 0, `${page} prints something`)
-    t.same(stdout.trimEnd().split('\n'), expected, `${page}: prints what is printed`)
+    t.same(stdout.trimEnd().split('\n'), expected, `${page}: the output is as documented`)
   }
 })
 
-/** Writes the blocks of a page, and `all.ts`, which runs them in order; returns the programs. */
+/** Writes the blocks of a page and `all.ts`, which runs them in order. Returns the programs. */
 async function writePrograms (
   page: string,
   directory: string,
@@ -103,11 +103,12 @@ function directoryOf (page: string): string {
   return page.replace(/\W/g, '-')
 }
 
-/** Names that the page describes as imported, and their modules. */
-const known = [['client', './shop.ts'], ['$', 'oneflight-client'], [
-  'OneflightError',
-  'oneflight-client'
-]] as const
+/** Names that programs may use without an import, and their modules. */
+const known = [
+  ['client', './shop.ts'],
+  ['$', 'oneflight-client'],
+  ['OneflightError', 'oneflight-client']
+] as const
 
 /** Adds the imports of the known names that a block uses and neither imports nor declares. */
 function withImports (text: string): string {

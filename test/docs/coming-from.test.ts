@@ -1,7 +1,7 @@
 /**
- * docs/guides/coming-from.md: its batches are answered as printed on the sample shop, the endpoint
- * written by hand does what the first of them does, and no word of Oneflight in its table is one
- * that the language does not have.
+ * Tests docs/guides/coming-from.md: the batches return the printed responses on the sample shop,
+ * the handwritten endpoint does the same as the first batch, and the operators and modifiers in
+ * the table exist.
  */
 import { STATUS_CODES } from 'node:http'
 import { pathToFileURL } from 'node:url'
@@ -24,7 +24,7 @@ interface Example {
 const page = readPage('docs/guides/coming-from.md')
 const blocks = readBlocks(page)
 
-/** A batch, or `HTTP/1.1 …` when the batch before is sent once more; then the answer. */
+/** Reads a batch, or a status line if the previous batch is repeated, and then the response. */
 function readExamples (): readonly Example[] {
   const found: Example[] = []
   for (const [i, { language, text, line }] of blocks.entries()) {
@@ -39,7 +39,7 @@ function readExamples (): readonly Example[] {
   return found
 }
 
-t.test('the batches', async t => {
+t.test('the batches return the printed responses', async t => {
   const service = await useShop(t)
   const examples = readExamples()
   t.equal(examples.length, 5)
@@ -50,9 +50,9 @@ t.test('the batches', async t => {
     t.equal(`HTTP/1.1 ${sent.status} ${STATUS_CODES[sent.status]}`, status, `line ${line}, status`)
     t.equal(settleJson(sent.text), settleJson(answer), `line ${line}`)
   }
-  t.same(await service.database.sql`select count(*)::int as n from jobs where task ? 'changed'`, [{
-    n: 1
-  }], 'what failed left no job')
+  const [jobs] = await service.database
+    .sql`select count(*)::int as n from jobs where task ? 'changed'`
+  t.same(jobs, { n: 1 }, 'the failed batch leaves no job')
 })
 
 type PlaceOrder = (
@@ -62,7 +62,7 @@ type PlaceOrder = (
   lines: readonly object[]
 ) => Promise<Record<string, unknown>>
 
-t.test('the endpoint by hand', async t => {
+t.test('the handwritten endpoint does the same as the first batch', async t => {
   const { database: { sql } } = await useShop(t)
   const text =
     blocks.find(({ check }) =>
@@ -71,16 +71,16 @@ t.test('the endpoint by hand', async t => {
   const { placeOrder } = await import(
     pathToFileURL(`${t.testdir({ 'endpoint.mjs': text })}/endpoint.mjs`).href
   ) as { placeOrder: PlaceOrder }
-  const done = await placeOrder(sql, CUSTOMER, 'Bakery', [{ sku: 'apple', qty: 4 }, {
-    sku: 'pear',
-    qty: 1
-  }])
+  const placed = await placeOrder(sql, CUSTOMER, 'Bakery', [
+    { sku: 'apple', qty: 4 },
+    { sku: 'pear', qty: 1 }
+  ])
   const first = JSON.parse(readExamples()[0]?.answer ?? '{}') as {
     data: { order: Array<{ id: number }>, items: Array<{ order_id: number }> }
   }
   const [order] = first.data.order
-  // postgres.js answers a bigint as a string.
-  t.same(done, {
+  // postgres.js returns a bigint as a string.
+  t.same(placed, {
     order: { ...order, id: String(order?.id) },
     items: first.data.items.map(item => ({ ...item, order_id: String(item.order_id) }))
   })
@@ -90,7 +90,7 @@ t.test('the endpoint by hand', async t => {
   t.same(await sql`select count(*)::int as n from orders`, [{ n: 2 }])
 })
 
-t.test('the function of PostgREST is one that PostgreSQL takes', async t => {
+t.test('the SQL function for PostgREST places an order', async t => {
   const { database: { sql } } = await useShop(t)
   await sql.unsafe(blocks.find(({ language }) => language === 'sql')?.text ?? '')
   const [placed] = await sql.begin(async sql => {

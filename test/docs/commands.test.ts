@@ -1,13 +1,13 @@
 /**
- * The commands of the documentation. Every shell block says in the comment directly above it how it
- * is checked:
+ * Tests the commands of the documentation. The comment directly above a shell block says how the
+ * block is tested:
  *
- *     <!-- run: shop --> run here, by `sh -eu`, against the service on the sample shop, block after
- *     block of its page <!-- run by: test/x.test.ts --> by a test that runs just that <!-- not run:
- *     <reason> --> with a reason of at least three words
+ *     <!-- run: shop -->                 this test runs it with `sh -eu` against the sample shop
+ *     <!-- run by: test/x.test.ts -->    another test runs it
+ *     <!-- not run: <reason> -->         nothing runs it; the reason has at least three words
  *
- * An output is held against the next block when that is marked `<!-- answer -->`: `json` without
- * regard to white space, `text` as it stands, times and UUIDs aside (see `settle`).
+ * Blocks of a page run in order. If the next block is marked `<!-- answer -->`, the output must
+ * equal it: `json` apart from white space, `text` exactly; times and UUIDs may differ.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,88 +18,85 @@ import { listPages, readBlocks, readPage, root, type Block } from '../support/do
 const SHELLS = new Set(['sh', 'bash', 'shell', 'console'])
 
 /**
- * What blocks are run against; `sh` and `bash` alone, for a `console` mixes commands with what they
- * print.
+ * Targets of `run`, and the languages that can run: a `console` block mixes commands and output.
  */
-const PLACES = new Set(['shop'])
+const TARGETS = new Set(['shop'])
 const RUNNABLE = new Set(['sh', 'bash'])
 
-/** What is wrong with what a page says of its blocks, each with its line. */
-function faultsOf (blocks: readonly Block[]): readonly string[] {
+/** Returns the problems of the comments above the blocks of a page, each with its line. */
+function problemsOf (blocks: readonly Block[]): readonly string[] {
   return blocks.flatMap(({ language, check, line }, i) => {
-    const fault = check?.kind === 'answer'
-      ? faultOfAnswer(language, blocks[i - 1])
+    const problem = check?.kind === 'answer'
+      ? problemOfAnswer(language, blocks[i - 1])
       : SHELLS.has(language)
-        ? faultOfCommand(language, check)
+        ? problemOfCommand(language, check)
         : undefined
-    return fault === undefined ? [] : [`line ${line}: ${fault}`]
+    return problem === undefined ? [] : [`line ${line}: ${problem}`]
   })
 }
 
-function faultOfCommand (language: string, check: Block['check']): string | undefined {
+function problemOfCommand (language: string, check: Block['check']): string | undefined {
   switch (check?.kind) {
     case 'run':
-      if (!PLACES.has(check.where)) return `there is no "${check.where}" to run it against`
-      return RUNNABLE.has(language) ? undefined : `a block of ${language} is not run`
+      if (!TARGETS.has(check.where)) return `unknown target "${check.where}"`
+      return RUNNABLE.has(language) ? undefined : `cannot run a ${language} block`
     case 'run by':
       return existsSync(join(root, check.file)) && check.file.endsWith('.test.ts')
         ? undefined
-        : `there is no test ${check.file}`
+        : `no such test: ${check.file}`
     case 'not run':
-      return check.reason.split(/\s+/).length >= 3 ? undefined : 'its reason is no reason'
+      return check.reason.split(/\s+/).length >= 3 ? undefined : 'the reason is too short'
     default:
-      return 'nothing above it says how it is checked'
+      return 'no comment above it says how it is tested'
   }
 }
 
-function faultOfAnswer (language: string, command: Block | undefined): string | undefined {
-  if (language !== 'json' && language !== 'text') return `an answer in ${language} is not compared`
-  return command?.check?.kind === 'run' ? undefined : 'the answer to nothing that is run'
+function problemOfAnswer (language: string, command: Block | undefined): string | undefined {
+  if (language !== 'json' && language !== 'text') return `cannot compare an answer in ${language}`
+  return command?.check?.kind === 'run' ? undefined : 'the block above the answer is not run'
 }
 
-t.test('faults are seen', async t => {
-  const faults = (text: string): readonly string[] => faultsOf(readBlocks(text))
+t.test('problems are reported', async t => {
+  const problems = (text: string): readonly string[] => problemsOf(readBlocks(text))
   const block = (above: string, language = 'sh'): string =>
     `${above}\n\`\`\`${language}\ntrue\n\`\`\`\n`
   const run = block('<!-- run: shop -->')
   t.same(
-    faults(
+    problems(
       `${run}${block('<!-- answer -->', 'json')}${
         block('<!-- run by: test/docs/commands.test.ts -->')
       }${block('<!-- not run: it needs Docker -->', 'console')}`
     ),
     []
   )
-  t.same(faults(block('')), ['line 2: nothing above it says how it is checked'])
+  t.same(problems(block('')), ['line 2: no comment above it says how it is tested'])
   t.same(
-    faults(block('<!-- run: shop -->\n')),
-    ['line 3: nothing above it says how it is checked'],
+    problems(block('<!-- run: shop -->\n')),
+    ['line 3: no comment above it says how it is tested'],
     'not directly above'
   )
-  t.same(faults(block('<!-- run: elsewhere -->')), [
-    'line 2: there is no "elsewhere" to run it against'
+  t.same(problems(block('<!-- run: elsewhere -->')), ['line 2: unknown target "elsewhere"'])
+  t.same(problems(block('<!-- run: shop -->', 'console')), ['line 2: cannot run a console block'])
+  t.same(problems(block('<!-- run by: test/none.test.ts -->')), [
+    'line 2: no such test: test/none.test.ts'
   ])
-  t.same(faults(block('<!-- run: shop -->', 'console')), ['line 2: a block of console is not run'])
-  t.same(faults(block('<!-- run by: test/none.test.ts -->')), [
-    'line 2: there is no test test/none.test.ts'
-  ])
-  t.same(faults(block('<!-- run by: README.md -->')), ['line 2: there is no test README.md'])
-  t.same(faults(block('<!-- not run: why not -->')), ['line 2: its reason is no reason'])
+  t.same(problems(block('<!-- run by: README.md -->')), ['line 2: no such test: README.md'])
+  t.same(problems(block('<!-- not run: why not -->')), ['line 2: the reason is too short'])
   t.same(
-    faults(`1. A list\n\n   \`\`\`bash\n   true\n   \`\`\`\n${block('<!-- answer -->', 'json')}`),
+    problems(`1. A list\n\n   \`\`\`bash\n   true\n   \`\`\`\n${block('<!-- answer -->', 'json')}`),
     [
-      'line 3: nothing above it says how it is checked',
-      'line 7: the answer to nothing that is run'
+      'line 3: no comment above it says how it is tested',
+      'line 7: the block above the answer is not run'
     ],
-    'indented, too'
+    'indented blocks too'
   )
-  t.same(faults(`${run}${block('<!-- answer -->', 'http')}`), [
-    'line 6: an answer in http is not compared'
+  t.same(problems(`${run}${block('<!-- answer -->', 'http')}`), [
+    'line 6: cannot compare an answer in http'
   ])
-  t.same(faults(`~~~md\n${block('')}~~~\n`), [], 'a block in a block is text')
+  t.same(problems(`~~~md\n${block('')}~~~\n`), [], 'a nested block is text')
 })
 
-t.test('what may differ from run to run, and nothing else', async t => {
+t.test('times, UUIDs and white space are ignored in comparisons', async t => {
   t.equal(settle('a 2026-11-20T09:30:00.123456+00:00 b\r\n'), 'a <time> b')
   t.equal(settle('5856fecf-0c36-4a9b-bb2d-68428cc8a070 2026-11-20'), '<uuid> 2026-11-20')
   t.equal(settleJson('{"a b": [1.10, 2]}'), '{"a b":[1.10,2]}')
@@ -107,8 +104,8 @@ t.test('what may differ from run to run, and nothing else', async t => {
 
 const pages = listPages().map(path => ({ path, blocks: readBlocks(readPage(path)) }))
 
-t.test('every shell block says how it is checked', async t => {
-  for (const { path, blocks } of pages) t.same(faultsOf(blocks), [], path)
+t.test('the comment above every shell block says how it is tested', async t => {
+  for (const { path, blocks } of pages) t.same(problemsOf(blocks), [], path)
   t.ok(pages.some(({ path }) => path === 'README.md'))
   t.ok(pages.some(({ path }) => path.startsWith('docs/')))
 })

@@ -1,6 +1,6 @@
 /**
- * The batches of examples/ keep the guarantees that examples/README.md states, on the shop of `npm
- * run dev`. test/docs/commands.test.ts compares their responses.
+ * Tests that the batches of examples/ keep the guarantees of examples/README.md on the sample shop.
+ * test/docs/commands.test.ts compares their responses.
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -11,7 +11,7 @@ import { until } from '../support/until.ts'
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-/** Sends a file of examples/, after `change`. */
+/** Sends a file of examples/, modified by `change`. */
 type Send = (name: string, change?: (batch: string) => string) => Promise<Answer>
 
 async function useShop (t: Test): Promise<{ service: ServiceUnderTest, send: Send }> {
@@ -27,10 +27,10 @@ const balances = ({ database: { sql } }: ServiceUnderTest) =>
   sql`select name, balance::int, (select count(*)::int from transfers) as transfers from accounts
     order by name`
 
-t.test('two transfers at once both happen', async t => {
+t.test('two concurrent transfers are both applied', async t => {
   const { service, send } = await useShop(t)
-  const answers = await Promise.all([send('transfer'), send('transfer')])
-  t.same(answers.map(({ status }) => status), [200, 200])
+  const responses = await Promise.all([send('transfer'), send('transfer')])
+  t.same(responses.map(({ status }) => status), [200, 200])
   t.same(await balances(service), [{ name: 'bank', balance: 50, transfers: 2 }, {
     name: 'till',
     balance: 50,
@@ -38,7 +38,7 @@ t.test('two transfers at once both happen', async t => {
   }])
 })
 
-t.test('two transfers that block each other both happen', async t => {
+t.test('two transfers that deadlock are both applied', async t => {
   const { service, send } = await useShop(t)
   const { name, sql } = service.database
   await sql.unsafe(
@@ -46,21 +46,21 @@ t.test('two transfers that block each other both happen', async t => {
   )
   const back = (batch: string): string =>
     batch.replace(/till|bank/g, account => account === 'till' ? 'bank' : 'till')
-  const waiting = (batches: number) =>
+  const untilBlocked = (batches: number) =>
     until(async () =>
       (await sql`select from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`)
         .length === batches
     )
-  const answers = await sql.begin(async other => {
-    await other`select from accounts where name = 'till' for update`
-    const there = send('transfer')
-    await waiting(1)
-    // holds the bank by now, and is the second to wait for the till
-    const andBack = send('transfer', back)
-    await waiting(2)
-    return [there, andBack] as const
+  const responses = await sql.begin(async blocker => {
+    await blocker`select from accounts where name = 'till' for update`
+    const forth = send('transfer')
+    await untilBlocked(1)
+    // This batch locks the bank and is the second to wait for the till.
+    const reverse = send('transfer', back)
+    await untilBlocked(2)
+    return [forth, reverse] as const
   })
-  t.same((await Promise.all(answers)).map(({ status }) => status), [200, 200])
+  t.same((await Promise.all(responses)).map(({ status }) => status), [200, 200])
   t.same(await balances(service), [{ name: 'bank', balance: 50, transfers: 2 }, {
     name: 'till',
     balance: 50,
@@ -68,12 +68,12 @@ t.test('two transfers that block each other both happen', async t => {
   }])
 })
 
-t.test('of two transfers at once with money for one, one happens', async t => {
+t.test('two concurrent transfers with money for one: exactly one is applied', async t => {
   const { service, send } = await useShop(t)
   await service.database.sql`update accounts set balance = 30 where name = 'till'`
-  const answers = await Promise.all([send('transfer'), send('transfer')])
-  t.same(answers.map(({ status }) => status).sort(), [200, 412])
-  t.match(answers.find(({ status }) => status === 412)?.body.error, {
+  const responses = await Promise.all([send('transfer'), send('transfer')])
+  t.same(responses.map(({ status }) => status).sort(), [200, 412])
+  t.match(responses.find(({ status }) => status === 412)?.body.error, {
     code: 'expectation_failed',
     op: 'from'
   })
@@ -84,7 +84,7 @@ t.test('of two transfers at once with money for one, one happens', async t => {
   }])
 })
 
-t.test('an order without its customer or its articles is not there', async t => {
+t.test('an order without its customer or articles is not stored', async t => {
   const { service, send } = await useShop(t)
   const { sql } = service.database
   const absent = await send('order')
@@ -93,9 +93,9 @@ t.test('an order without its customer or its articles is not there', async t => 
 
   await sql`insert into customers (name, owner) values ('Corner Shop', 'corner-shop')`
   t.equal((await send('order')).status, 200)
-  const short = await send('order')
-  t.equal(short.status, 400)
-  t.match(short.body.error, { code: 'check_violation', op: 'items' })
+  const outOfStock = await send('order')
+  t.equal(outOfStock.status, 400)
+  t.match(outOfStock.body.error, { code: 'check_violation', op: 'items' })
   t.same(
     await sql`select count(*)::int as orders, (select count(*)::int from order_items)
       as items, (select qty from stock where sku = 'apple') as apples from orders`,
@@ -103,22 +103,24 @@ t.test('an order without its customer or its articles is not there', async t => 
   )
 })
 
-t.test('many that find or create at once are answered the same row', async t => {
+t.test('concurrent find-or-create requests return the same row', async t => {
   const { service, send } = await useShop(t)
-  const answers = await Promise.all(Array.from({ length: 8 }, () => send('find-or-create')))
+  const responses = await Promise.all(Array.from({ length: 8 }, () => send('find-or-create')))
+  const id = responses[0]?.body.data.tag[0].id as number
   t.same(
-    answers.map(({ body }) => body.data.tag),
-    Array(8).fill([{ id: answers[0]?.body.data.tag[0].id, name: 'fragile', owner: 'corner-shop' }])
+    responses.map(({ body }) => body.data.tag),
+    Array(8).fill([{ id, name: 'fragile', owner: 'corner-shop' }])
   )
-  t.equal(answers.filter(({ body }) => body.data.created.length === 1).length, 1, 'one made it')
+  const creators = responses.filter(({ body }) => body.data.created.length === 1)
+  t.equal(creators.length, 1, 'one request creates the tag')
   t.same(await service.database.sql`select count(*)::int as n from tags`, [{ n: 1 }])
 })
 
-t.test('a change of a version that is gone does not happen', async t => {
+t.test('an update of an outdated version is rejected', async t => {
   const { service, send } = await useShop(t)
-  const answers = await Promise.all([send('new-version'), send('new-version')])
-  t.same(answers.map(({ status }) => status).sort(), [200, 412])
-  t.match(answers.find(({ status }) => status === 412)?.body.error, {
+  const responses = await Promise.all([send('new-version'), send('new-version')])
+  t.same(responses.map(({ status }) => status).sort(), [200, 412])
+  t.match(responses.find(({ status }) => status === 412)?.body.error, {
     code: 'expectation_failed',
     op: 'offer'
   })
@@ -128,12 +130,12 @@ t.test('a change of a version that is gone does not happen', async t => {
   }])
 })
 
-t.test('a worker passes over the job that another is taking', async t => {
+t.test('a worker skips a job that another worker has locked', async t => {
   const { service, send } = await useShop(t)
   const { sql } = service.database
-  const taken = await sql.begin(async other => {
-    await other`select from jobs where id = 1 for update`
-    return send('take-job') // answered while the other still holds its lock
+  const taken = await sql.begin(async blocker => {
+    await blocker`select from jobs where id = 1 for update`
+    return send('take-job') // returns while the other transaction holds its lock
   })
   t.equal(taken.body.data.job[0].id, 2)
   const both = await Promise.all([send('take-job'), send('take-job')])
@@ -143,7 +145,7 @@ t.test('a worker passes over the job that another is taking', async t => {
   t.same(idle.body.data, { next: [], job: [] })
 })
 
-t.test('a price list that is sent twice changes nothing the second time', async t => {
+t.test('the same price list changes nothing the second time', async t => {
   const { service, send } = await useShop(t)
   t.equal((await send('upsert')).body.data.changed.length, 3)
   t.same((await send('upsert')).body.data, { changed: [] })

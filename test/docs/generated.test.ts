@@ -1,11 +1,12 @@
-/** The generator of the documentation writes and checks its parts, and changes nothing else. */
+/** Tests that scripts/docs.ts writes and checks the generated parts, and changes nothing else. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { emptyPages, emptyProject } from '../support/docs/generated.ts'
 
 const script = `${import.meta.dirname}/../../scripts/docs.ts`
-t.test('the generated tables', async t => {
+
+t.test('the generated tables are written between their markers', async t => {
   const directory = t.testdir(emptyProject())
   const read = (file: string) => readFileSync(`${directory}/${file}`, 'utf8')
   const run = (...args: string[]) =>
@@ -25,38 +26,31 @@ t.test('the generated tables', async t => {
     t.equal(tables, before, `${file} changed only between its markers`)
   }
 
-  for (
-    const row of [
+  const rowsOf = {
+    'docs/reference/configuration.md': [
       '| `DATABASE_URL` | **required** |',
       '| `ANON_ROLE` | – |',
       '| `LOCK_TIMEOUT_MS` | `5000` ms | Maximum wait for a lock (from 1 to 3600000 ms) |',
       '| `QUEUE_SIZE` | 4 × `POOL_SIZE` |'
-    ]
-  ) t.ok(read('docs/reference/configuration.md').includes(`\n${row}`), row)
-  t.match(read('docs/reference/errors.md'), '\n| `request_error` | `id_missing` | 400 | ')
-  for (
-    const row of [
+    ],
+    'docs/reference/errors.md': ['| `request_error` | `id_missing` | 400 | '],
+    'docs/reference/language.md': [
       '| `id` | all; required | ',
       '| `op` | all; required | `insert`, `update`, `delete`, `select` |',
       '| `values` | insert; required | ',
       '| `where` | update, delete, select | ',
       '| `$inc` | a number or a reference | adds a number'
-    ]
-  ) t.ok(read('docs/reference/language.md').includes(`\n${row}`), row)
-  for (
-    const row of [
+    ],
+    'docs/reference/filters.md': [
       '| `gte` | `column >= operand` | comparand | greater or equal |',
       '| keyword | `null`, '
-    ]
-  ) t.ok(read('docs/reference/filters.md').includes(`\n${row}`), row)
-  t.ok(read('docs/reference/preferences.md').includes('\n| `tx` | `commit`, `rollback` | '))
-
-  for (
-    const row of [
-      '| `oneflight run <file|->` |'.replaceAll('|-', '\\|-'),
-      '| `--isolation <level>` | '
-    ]
-  ) t.ok(read('docs/reference/cli.md').includes(`\n${row}`), row)
+    ],
+    'docs/reference/preferences.md': ['| `tx` | `commit`, `rollback` | '],
+    'docs/reference/cli.md': ['| `oneflight run <file\\|->` |', '| `--isolation <level>` | ']
+  }
+  for (const [file, rows] of Object.entries(rowsOf)) {
+    for (const row of rows) t.ok(read(file).includes(`\n${row}`), row)
+  }
 
   t.equal(run('--check').status, 0, 'the check passes afterwards')
   writeFileSync(`${directory}/README.md`, '# No markers\n')

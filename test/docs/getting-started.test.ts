@@ -1,8 +1,8 @@
 /**
- * docs/guides/getting-started.md, "Your own database" and "From TypeScript": the SQL makes the
- * database, the commands start the service, make a token and send a batch, which is answered as
- * printed, and the program does what it is said to. The other commands of the page are run by
- * commands.test.ts.
+ * Tests "Your own database" and "From TypeScript" of docs/guides/getting-started.md: the SQL
+ * creates the database, the commands start the service, sign a token and send a batch with the
+ * printed response, and the program prints the documented output. commands.test.ts runs the other
+ * commands.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,8 +17,8 @@ import { ask } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 /**
- * Roles belong to the cluster, which other runs of the suite may share: every name gets a suffix of
- * this run.
+ * A suffix for role names. Roles belong to the cluster, which concurrent runs of the suite may
+ * share.
  */
 const suffix = `${process.pid}_${Date.now().toString(36)}`
 const rename = (text: string): string =>
@@ -38,8 +38,8 @@ const [start = '', sign = '', send = '', migrate = ''] = textOf('sh')
 t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
 
 /**
- * Runs the service by the block that starts it, in the place of npm by what npm runs; it is stopped
- * at the end of `t`.
+ * Starts the service with the commands of a block, but runs the script of `npm start` directly.
+ * Stops it at the end of `t`.
  */
 function run (t: Test, script: string, env: Readonly<Record<string, string>>): void {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -63,49 +63,44 @@ function run (t: Test, script: string, env: Readonly<Record<string, string>>): v
   })
 }
 
-t.test('your own database', async t => {
-  t.same([textOf('sql').length, textOf('json').length, textOf('ts').length, textOf('sh').length], [
-    1,
-    1,
-    1,
-    4
-  ])
+t.test('the service runs on your own database as described', async t => {
+  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [1, 1, 1, 4])
   const database = await useDatabase(t)
   await database.sql.unsafe(rename(schema))
 
   const [port, adminPort] = [await freePort(), await freePort()]
   const { host, pathname } = new URL(database.url)
-  const here = (text: string): string =>
+  const localize = (text: string): string =>
     rename(text)
       .replace(/postgres:\/\/postgres@127\.0\.0\.1:5432\/app/g, () => database.url)
       .replace('127.0.0.1:5432/app', () => `${host}${pathname}`)
       .replaceAll('127.0.0.1:4000', `127.0.0.1:${port}`)
 
-  const started = here(start)
+  const started = localize(start)
   run(t, started, { HTTP_PORT: String(port), ADMIN_HTTP_PORT: String(adminPort) })
   await until(() =>
     ask(`http://127.0.0.1:${port}/health`).then(({ status }) => status === 200, () => false)
   )
 
   const terminal = openShell(t, { DATABASE_URL: /DATABASE_URL=(\S+)/.exec(started)?.[1] as string })
-  const signed = await terminal.run(here(sign))
+  const signed = await terminal.run(localize(sign))
   t.equal(signed.code, 0, signed.stderr)
-  const sent = await terminal.run(here(send))
+  const sent = await terminal.run(localize(send))
   t.equal(sent.code, 0, sent.stderr)
   t.equal(settleJson(sent.stdout), settleJson(answer))
 
   const other = await terminal.run(
-    `${here(sign).replace('"corner-shop"', '"bakery"')}\n${here(send)}`
+    `${localize(sign).replace('"corner-shop"', '"bakery"')}\n${localize(send)}`
   )
   t.match(JSON.parse(other.stdout), {
     data: { note: [{ id: 2, owner: 'bakery' }], mine: [{ count: 1 }] }
-  }, 'another user has notes of their own')
+  }, 'another user sees only their own notes')
 
-  const migrated = await terminal.run(here(migrate))
+  const migrated = await terminal.run(localize(migrate))
   t.equal(migrated.code, 0, migrated.stderr)
   t.same(await database.sql`select count(*)::int as n from oneflight.idempotency_keys`, [{ n: 0 }])
 
-  const typescript = here(program).replace(
+  const typescript = localize(program).replace(
     "'oneflight-client'",
     () => `'${join(root, 'client/src/index.ts')}'`
   )

@@ -1,6 +1,6 @@
 /**
- * docs/internals/how-it-works.md: the script draws its diagram with the measured round trips, and
- * its SQL does on the sample shop what the page describes.
+ * Tests docs/internals/how-it-works.md: scripts/timeline.ts draws the diagram with the measured
+ * round trips, and the SQL has the described effect on the sample shop.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { readBlocks, readPage, root } from '../support/docs/pages.ts'
 
 const page = readPage('docs/internals/how-it-works.md')
 
-t.test('the diagram', async t => {
+t.test('the diagram is up to date and shows the measured round trips', async t => {
   const directory = t.testdir()
   t.equal(
     spawnSync(process.execPath, [join(root, 'scripts/timeline.ts')], { cwd: directory }).status,
@@ -30,18 +30,15 @@ t.test('the diagram', async t => {
   t.ok(page.includes(file.replace('docs/internals/', '')))
 })
 
-t.test('the SQL', async t => {
+t.test('the SQL has the described effect', async t => {
   const { database: { sql } } = await useShop(t)
-  const [text = ''] = readBlocks(page).filter(({ language }) => language === 'sql').map((
-    { text }
-  ) => text)
+  const text = readBlocks(page).find(({ language }) => language === 'sql')?.text ?? ''
   const connection = await sql.reserve()
   await connection.unsafe(text)
-  const [left] =
-    await connection`select current_setting('oneflight.r0', true) as rows, current_setting('role')
-      as role`
+  const [settings] = await connection`select current_setting('oneflight.r0', true) as rows,
+    current_setting('role') as role`
   connection.release()
-  t.same(left, { rows: '', role: 'none' }, 'settings do not outlive the transaction')
+  t.same(settings, { rows: '', role: 'none' }, 'settings end with the transaction')
   t.same(
     await sql`select c.name, c.owner, o.status from orders as o join customers as c
       on c.id = o.customer_id order by o.id`,

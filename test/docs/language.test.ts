@@ -1,6 +1,6 @@
 /**
- * Runs every example of the language reference on its sample data and compares the answer with the
- * printed one. Every member, operator, modifier and preference has an example.
+ * Runs every example of the language reference on its sample data and compares the response with
+ * the printed one. Checks that every member, operator, modifier and preference has an example.
  */
 import { STATUS_CODES } from 'node:http'
 import t from 'tap'
@@ -21,19 +21,19 @@ interface Example {
   readonly sameData: boolean
   readonly prefer?: string
   readonly batch: string
-  /** Status line and headers, as printed. */
+  /** The printed status line and headers. */
   head: readonly string[]
   answer?: string
 }
 
 const page = readLanguage()
 const blocks = codeBlocks(page)
-const [tables = '', rows = ''] = blocks.filter(({ language }) => language === 'sql').map((
-  { text }
-) => text)
+const [tables = '', rows = ''] = blocks
+  .filter(({ language }) => language === 'sql')
+  .map(({ text }) => text)
 const examples = readExamples()
 
-/** An optional `Prefer` header, the batch, an optional head of the answer, the answer. */
+/** Reads an optional `Prefer` header, the batch, optional response headers and the response. */
 function readExamples (): readonly Example[] {
   const found: Example[] = []
   let prefer: string | undefined
@@ -55,7 +55,7 @@ function readExamples (): readonly Example[] {
   return found
 }
 
-t.test('the examples', async t => {
+t.test('the examples return the printed responses', async t => {
   const service = await useService(t, {
     schema: `${tables}; grant all on all tables in schema public to oneflight_user`
   })

@@ -1,6 +1,6 @@
 /**
- * Every link inside the project leads to an existing file and heading. Lines of Markdown have at
- * most 100 columns.
+ * Tests that links inside the project lead to existing files and headings, and that lines of
+ * Markdown have at most 100 columns.
  */
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
@@ -10,25 +10,24 @@ import { anchorsOf, linksOf, listPages, readPage, root } from '../support/docs/p
 const anchors = new Map<string, ReadonlySet<string>>()
 
 /**
- * Why a link of the page `path` leads nowhere; undefined when it leads somewhere, or out of the
- * project.
+ * Says why a link of the page `path` is broken. Returns undefined if it is valid or external.
  */
-function faultOf (path: string, link: string): string | undefined {
+function problemOf (path: string, link: string): string | undefined {
   if (/^[a-z][a-z+.-]*:|^\/\//i.test(link)) return undefined
   const [file = '', anchor] = link.split('#')
   const target = file === '' ? path : normalize(join(dirname(path), decodeURIComponent(file)))
   if (target.startsWith('..')) return 'leaves the project'
-  if (!existsSync(join(root, target))) return 'there is no such file'
+  if (!existsSync(join(root, target))) return 'no such file'
   if (anchor === undefined) return undefined
   if (!target.endsWith('.md') || statSync(join(root, target)).isDirectory()) {
-    return 'only a page has headings'
+    return 'headings exist only in Markdown'
   }
   const known = anchors.get(target) ?? anchorsOf(readPage(target))
   anchors.set(target, known)
-  return known.has(decodeURIComponent(anchor)) ? undefined : 'there is no such heading'
+  return known.has(decodeURIComponent(anchor)) ? undefined : 'no such heading'
 }
 
-t.test('links are found, but not in blocks and code', async t => {
+t.test('links in code are ignored', async t => {
   t.same(
     linksOf(
       '[a](b.md) ![c](d.svg) [`e`](f.md#g "title") `[h](i)`\n```md\n[j](k)\n```\n[l]: ' +
@@ -38,7 +37,7 @@ t.test('links are found, but not in blocks and code', async t => {
   )
 })
 
-t.test('anchors are those of GitHub', async t => {
+t.test('anchors are generated as GitHub does', async t => {
   const page = '# One `two_three`\n## [Four](x.md), five & six!\n### One two_three\n# One ' +
     'two_three\n```sh\n# no heading\n```\n<a id="seven"></a>\n#### Über 0.5 ms'
   t.same([...anchorsOf(page)], [
@@ -51,24 +50,24 @@ t.test('anchors are those of GitHub', async t => {
   ])
 })
 
-t.test('faults are seen', async t => {
-  t.equal(faultOf('docs/reference/language.md', '../../README.md#quick-start'), undefined)
-  t.equal(faultOf('docs/reference/language.md', 'https://www.postgresql.org/'), undefined)
-  t.equal(faultOf('docs/reference/language.md', '#limits'), undefined)
-  t.equal(faultOf('docs/reference/language.md', '../../examples/'), undefined)
-  t.equal(faultOf('docs/reference/language.md', 'README.md'), 'there is no such file')
-  t.equal(faultOf('docs/reference/language.md', '#limitts'), 'there is no such heading')
+t.test('broken links are reported', async t => {
+  t.equal(problemOf('docs/reference/language.md', '../../README.md#quick-start'), undefined)
+  t.equal(problemOf('docs/reference/language.md', 'https://www.postgresql.org/'), undefined)
+  t.equal(problemOf('docs/reference/language.md', '#limits'), undefined)
+  t.equal(problemOf('docs/reference/language.md', '../../examples/'), undefined)
+  t.equal(problemOf('docs/reference/language.md', 'README.md'), 'no such file')
+  t.equal(problemOf('docs/reference/language.md', '#limitts'), 'no such heading')
   t.equal(
-    faultOf('docs/reference/language.md', '../../package.json#scripts'),
-    'only a page has headings'
+    problemOf('docs/reference/language.md', '../../package.json#scripts'),
+    'headings exist only in Markdown'
   )
-  t.equal(faultOf('README.md', '../README.md'), 'leaves the project')
+  t.equal(problemOf('README.md', '../README.md'), 'leaves the project')
 })
 
-/** A table row, a string of JSON or a URL: what makes a line that cannot be broken. */
+/** Lines that cannot be broken: a table row, a long JSON string or a URL. */
 const UNBREAKABLE = /^\||"(?:[^"\\]|\\.){60}|\S{60}/
 
-/** Lines with more than 100 columns that can be broken. Printed output is exempt. */
+/** Returns the lines of more than 100 columns that can be broken. Printed output is exempt. */
 function findWideLines (page: string): readonly string[] {
   let language = ''
   return page.split('\n').filter(line => {
@@ -86,10 +85,8 @@ t.test('wide lines are found', async t => {
 
 for (const path of listPages()) {
   t.test(path, async t => {
-    const faults = linksOf(readPage(path)).map(link => [link, faultOf(path, link)]).filter((
-      [, fault]
-    ) => fault !== undefined)
-    t.same(faults, [])
+    const problems = linksOf(readPage(path)).map(link => [link, problemOf(path, link)] as const)
+    t.same(problems.filter(([, problem]) => problem !== undefined), [])
     t.same(findWideLines(readPage(path)), [])
   })
 }

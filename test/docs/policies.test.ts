@@ -1,7 +1,7 @@
 /**
- * docs/guides/row-level-security.md: its SQL makes the database, its login role is the one the
- * service uses, and its batches answer as printed. Of docs/operations/security.md: the tests that
- * it names exist.
+ * Tests docs/guides/row-level-security.md: its SQL creates the database, the service uses its login
+ * role, and its batches return the printed responses. Tests that the tests named in
+ * docs/operations/security.md exist.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
@@ -12,10 +12,10 @@ import { token, useService } from '../support/service.ts'
 
 interface Example {
   readonly heading: string
-  /** Whose token it is sent with; undefined: none. */
+  /** The name of the payload for the token; undefined for a request without token. */
   readonly bearer: string | undefined
   readonly batch: string
-  /** Status line and headers, as printed. */
+  /** The printed status line and headers. */
   head: readonly string[]
   answer: string
 }
@@ -24,21 +24,21 @@ const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 /**
- * Roles belong to the cluster, which other runs of the suite may share: every name gets a suffix of
- * this run.
+ * A suffix for role names. Roles belong to the cluster, which concurrent runs of the suite may
+ * share.
  */
 const suffix = `${process.pid}_${Date.now().toString(36)}`
-const ours = (text: string): string =>
+const rename = (text: string): string =>
   text.replace(/\b(oneflight|shop_(?:guest|member|auditor))\b/g, `$1_${suffix}`)
 
 const major = await withAdmin(async sql =>
   Math.floor(Number((await sql`show server_version_num`)[0]?.['server_version_num']) / 10_000)
 )
-/** Views with `security_invoker` exist from PostgreSQL 15 on. */
+/** The blocks of the page; `security_invoker` views need PostgreSQL 15. */
 const blocks = codeBlocks(read('docs/guides/row-level-security.md')).filter(({ heading }) =>
   major >= 15 || heading !== 'Views'
 )
-const schema = ours(
+const schema = rename(
   blocks.filter(({ language }) => language === 'sql').map(({ text }) => text).join('\n')
 )
 const roles = Array.from(schema.matchAll(/^create role (\w+)/gm), ([, name]) => name as string)
@@ -51,7 +51,7 @@ function isPayloads ({ language, text }: CodeBlock): boolean {
   return language === 'json' && text.startsWith('{\n  "corner-shop"')
 }
 
-/** The head of a request, the batch, an optional head of the answer, the answer. */
+/** Reads the headers of the request, the batch, optional response headers and the response. */
 function readExamples (): readonly Example[] {
   const found: Example[] = []
   let request: string | undefined
@@ -62,7 +62,7 @@ function readExamples (): readonly Example[] {
       last.head = text.split('\n')
     } else if (language === 'http') request = text
     else if (language === 'json' && text.startsWith('[')) {
-      if (request === undefined) throw new Error(`who sends this? ${text}`)
+      if (request === undefined) throw new Error(`no request headers above ${text}`)
       found.push({
         heading,
         bearer: /^Authorization: Bearer <(.+)>$/.exec(request)?.[1],
@@ -76,25 +76,25 @@ function readExamples (): readonly Example[] {
   return found
 }
 
-// Handlers run from the last to the first: the databases, in which the roles have privileges, are
-// dropped by then.
+// Teardown handlers run in reverse order, so the databases that refer to the roles are already
+// dropped.
 t.teardown(() => withAdmin(sql => sql.unsafe(`drop role if exists ${roles.join()}`)))
 
-t.test('the examples', async t => {
+t.test('the examples return the printed responses', async t => {
   const login = (url: string): string =>
-    Object.assign(new URL(url), { username: ours('oneflight'), password: 'change-me' }).href
+    Object.assign(new URL(url), { username: rename('oneflight'), password: 'change-me' }).href
   const service = await useService(t, {
     schema,
-    env: { ANON_ROLE: ours('shop_guest') },
+    env: { ANON_ROLE: rename('shop_guest') },
     databaseUrl: login
   })
   t.not(examples.length, 0)
   for (const { heading, bearer, batch, head, answer } of examples) {
-    const name = `${heading}: ${bearer ?? 'nobody'} ${compact(batch).slice(0, 60)}`
+    const name = `${heading}: ${bearer ?? 'no token'} ${compact(batch).slice(0, 60)}`
     if (bearer !== undefined) t.hasProp(payloads, bearer)
     const authorization = bearer === undefined
       ? {}
-      : { authorization: `Bearer ${token(JSON.parse(ours(JSON.stringify(payloads[bearer]))))}` }
+      : { authorization: `Bearer ${token(JSON.parse(rename(JSON.stringify(payloads[bearer]))))}` }
     const { status, headers, text } = await service.post(batch, {
       role: null,
       headers: { 'x-request-id': 'docs', ...authorization }
@@ -107,21 +107,18 @@ t.test('the examples', async t => {
   }
 })
 
-t.test('in a subquery the claims are read once a statement', async t => {
+t.test('claims in a subquery are read once per statement', async t => {
   const { database: { sql } } = await useService(t, { schema })
   const plan = await sql.begin(async sql => {
-    await sql.unsafe(`set local role ${ours('shop_member')}`)
+    await sql.unsafe(`set local role ${rename('shop_member')}`)
     return sql.unsafe('explain (verbose, costs off) select * from lines')
   })
   t.match(plan.map(row => row['QUERY PLAN']).join('\n'), /InitPlan[^]*claims/)
 })
 
-t.test('every test that the page on security names is there', async t => {
-  const named = [
-    ...new Set(read('docs/operations/security.md').match(/`test\/[\w/-]+\.test\.ts`/g))
-  ].map(
-    name => name.slice(1, -1)
-  )
-  t.not(named.length, 0)
+t.test('the tests named in security.md exist', async t => {
+  const page = read('docs/operations/security.md')
+  const named = new Set(page.match(/(?<=`)test\/[\w/-]+\.test\.ts(?=`)/g))
+  t.not(named.size, 0)
   for (const name of named) t.ok(existsSync(new URL(`../../${name}`, import.meta.url)), name)
 })

@@ -1,6 +1,6 @@
 /**
- * Every promise has tests that exist, and every figure refers to an existing promise. The generated
- * tables show the figures of the last run. Needs no database.
+ * Tests that the tests of every promise exist, that every figure refers to an existing promise, and
+ * that the generated tables show the figures of the last run. Needs no database.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ const record: FaultRecord = {
   figures: [figure]
 }
 
-t.test('every promise has tests that exist', async t => {
+t.test('the tests of every promise exist', async t => {
   t.same(
     promises.map(({ number }) => number),
     promises.map((_, i) => i + 1),
@@ -53,11 +53,11 @@ t.test('figures refer to existing promises', async t => {
   for (const number of [0, promises.length + 1]) {
     const foreign = {
       ...record,
-      figures: [figure, { ...figure, name: 'rows eaten', promises: [1, number] }]
+      figures: [figure, { ...figure, name: 'rows lost', promises: [1, number] }]
     }
     t.throws(() => readFigures(JSON.stringify(foreign)), {
       message:
-        `${figuresFile}: "rows eaten" of storm refers to unknown promise ${number}`
+        `${figuresFile}: "rows lost" of storm refers to unknown promise ${number}`
     })
   }
   const last = new URL(figuresFile, root)
@@ -66,7 +66,7 @@ t.test('figures refer to existing promises', async t => {
   }
 })
 
-t.test('the generated pages', async t => {
+t.test('the generated pages show promises and figures', async t => {
   const write = (files: object): (file: string) => string => {
     const directory = t.testdir({ ...emptyProject(), ...files })
     const { status, stderr } = spawnSync(process.execPath, [script], {
@@ -107,15 +107,14 @@ t.test('the generated pages', async t => {
       promises: [9]
     }
   )('docs/operations/reliability.md')
-  for (
-    const row of [
-      '| storm | batches lost | 0 | = 0 | 1, 2 |',
-      '| storm | batches | 100 000 | ≥ 100 000 | 1, 2 |',
-      '| storm | answers unknown | 3 |  | 1, 2 |',
-      '| overload | goodput | 92.37 % | ≥ 85 % | 9 |',
-      '| overload | refusal p99 | **61 ms, goal missed** | ≤ 50 ms | 9 |'
-    ]
-  ) t.ok(after.includes(`\n${row}\n`), row)
+  const rows = [
+    '| storm | batches lost | 0 | = 0 | 1, 2 |',
+    '| storm | batches | 100 000 | ≥ 100 000 | 1, 2 |',
+    '| storm | answers unknown | 3 |  | 1, 2 |',
+    '| overload | goodput | 92.37 % | ≥ 85 % | 9 |',
+    '| overload | refusal p99 | **61 ms, goal missed** | ≤ 50 ms | 9 |'
+  ]
+  for (const row of rows) t.ok(after.includes(`\n${row}\n`), row)
   t.match(
     after,
     /^Measured by `npm run test:chaos` on 2026-11-20 at commit 0123456: seed 4711, Node 24\.21\.0,\sPostgreSQL 18\.4, 2 cores\.$/m

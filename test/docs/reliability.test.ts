@@ -1,6 +1,6 @@
 /**
- * docs/operations/reliability.md: its curl lines answer as printed, its client repeats as it says,
- * and its tables name codes, variables and defaults as they are.
+ * Tests docs/operations/reliability.md: the curl commands return the printed responses, the client
+ * retries as described, and the tables have the codes, variables and defaults of the service.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ const read = (path: string): string =>
 const page = read('docs/operations/reliability.md')
 const blocks = codeBlocks(page)
 
-/** The token that `npm run dev` prints is of this customer. */
+/** A token for the customer of the token that `npm run dev` prints. */
 const bearer = (): string => token(CUSTOMER)
 
 const useShop = (t: Test): Promise<ServiceUnderTest> => useShopService(t, { keys: true })
@@ -29,19 +29,20 @@ const useShop = (t: Test): Promise<ServiceUnderTest> => useShopService(t, { keys
 const CURL =
   /^curl -i http:\/\/127\.0\.0\.1:4000 ((?:-H (?:'[^']*'|"[^"]*") )+)-d @(examples\/[a-z-]+\.json)$/
 
-/** What a curl line sends. */
+/** Reads headers and file from a curl command. Throws an Error for any other command. */
 function readCurl (
   line: string
 ): { readonly headers: Record<string, string>, readonly file: string } {
   const [, sent = '', file = ''] = CURL.exec(line.replace(/\s*\\\n\s*/g, ' ')) ?? []
-  if (file === '') throw new Error(`not understood: ${line}`)
-  const pairs = [...sent.matchAll(/-H ['"](.*?): (.*?)['"] /g)].map((
-    [, name = '', value = '']
-  ) => [name.toLowerCase(), value.replace('$TOKEN', bearer())])
-  return { headers: Object.fromEntries(pairs) as Record<string, string>, file }
+  if (file === '') throw new Error(`unexpected curl command: ${line}`)
+  const headers: Record<string, string> = {}
+  for (const [, name = '', value = ''] of sent.matchAll(/-H ['"](.*?): (.*?)['"] /g)) {
+    headers[name.toLowerCase()] = value.replace('$TOKEN', bearer())
+  }
+  return { headers, file }
 }
 
-t.test('the curl lines', async t => {
+t.test('the curl commands return the printed responses', async t => {
   const service = await useShop(t)
   const lines = blocks.flatMap((block, i) =>
     block.language === 'sh' ? [[block, blocks[i + 1], blocks[i + 2]] as const] : []
@@ -59,35 +60,34 @@ t.test('the curl lines', async t => {
     t.equal(
       sent.has('idempotent-replayed'),
       printed.some(line => line.startsWith('Idempotent-Replayed')),
-      `${name}, whether it is a replay`
+      `${name}, replayed or not`
     )
     t.equal(compact(text), compact((answer as CodeBlock).text), name)
   }
-  t.same(await service.database.sql`select count(*)::int as transfers from transfers`, [{
-    transfers: 1
-  }], 'one of them moved money')
+  const [counted] = await service.database.sql`select count(*)::int as transfers from transfers`
+  t.same(counted, { transfers: 1 }, 'one of them transfers money')
 })
 
-interface Seen {
+interface Received {
   readonly key: string
   readonly body: string
 }
 /**
- * What stands between client and service does with one try. `lost`: the batch is carried out, and
- * its answer does not come. `unknown`: another one does.
+ * How the gateway handles one attempt. `lost`: it forwards the request and drops the response.
+ * `unknown`: it forwards the request and returns commit_unknown.
  */
-type Fate = 'lost' | 'unknown' | 'refused' | 'garbled' | 'busy' | 'through'
+type Behaviour = 'lost' | 'unknown' | 'refused' | 'garbled' | 'busy' | 'forwarded'
 
 /**
- * Something between client and service that meets each try with its fate; after these all go
- * through.
+ * Starts a gateway between client and service that treats each attempt as `behaviours` says and
+ * forwards all later ones.
  */
 async function useGateway (
   t: Test,
   service: ServiceUnderTest,
-  fates: readonly Fate[]
-): Promise<{ readonly url: string, readonly seen: readonly Seen[] }> {
-  const seen: Seen[] = []
+  behaviours: readonly Behaviour[]
+): Promise<{ readonly url: string, readonly received: readonly Received[] }> {
+  const received: Received[] = []
   const forward = async (request: IncomingMessage, body: string) => {
     const { authorization = '', 'idempotency-key': key = '' } = request.headers
     return service.post(body, {
@@ -99,31 +99,31 @@ async function useGateway (
     JSON.stringify({ error: { code, committed: false, ...more }, data: null })
   const server = createServer(async (request, response) => {
     const body = await text(request)
-    const fate = fates[seen.length] ?? 'through'
-    seen.push({ key: String(request.headers['idempotency-key']), body })
+    const behaviour = behaviours[received.length] ?? 'forwarded'
+    received.push({ key: String(request.headers['idempotency-key']), body })
     response.setHeader('connection', 'close')
-    if (fate === 'lost') {
+    if (behaviour === 'lost') {
       await forward(request, body)
       response.destroy()
-    } else if (fate === 'refused') {
+    } else if (behaviour === 'refused') {
       response.writeHead(503, { 'retry-after': '1' }).end(error('overloaded'))
-    } else if (fate === 'unknown') {
+    } else if (behaviour === 'unknown') {
       await forward(request, body)
       response.writeHead(500).end(error('commit_unknown', { committed: 'unknown' }))
-    } else if (fate === 'garbled') response.writeHead(502).end('<html>Bad Gateway</html>')
-    else if (fate === 'busy') {
+    } else if (behaviour === 'garbled') response.writeHead(502).end('<html>Bad Gateway</html>')
+    else if (behaviour === 'busy') {
       response.writeHead(409).end(error('idempotency_key_in_progress', { retryable: true }))
     } else {
-      const answer = await forward(request, body)
-      response.writeHead(answer.status).end(answer.text)
+      const { status, text } = await forward(request, body)
+      response.writeHead(status).end(text)
     }
   }).listen(0, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
 }
 
-t.test('the client', async t => {
+t.test('the example client retries safely', async t => {
   const service = await useShop(t)
   const file = `${
     t.testdir({ 'send.mjs': blocks.find(({ language }) => language === 'js')?.text ?? '' })
@@ -135,37 +135,37 @@ t.test('the client', async t => {
   const transfers = async (): Promise<unknown> =>
     (await service.database.sql`select count(*)::int as n from transfers`)[0]?.['n']
 
-  await t.test('repeats the same until it is answered, and it happens once', async t => {
-    const fates: readonly Fate[] = ['refused', 'unknown', 'lost', 'garbled', 'busy', 'lost']
-    const { url, seen } = await useGateway(t, service, fates)
+  await t.test('it repeats the request until the outcome is known; it is applied once', async t => {
+    const behaviours = ['refused', 'unknown', 'lost', 'garbled', 'busy', 'lost'] as const
+    const { url, received } = await useGateway(t, service, behaviours)
     const answer = await send(url, bearer(), transfer)
     t.match(JSON.parse(answer), { error: null, data: { transfer: [{ amount: 25 }] } })
-    t.equal(seen.length, fates.length + 1)
-    t.equal(new Set(seen.map(({ key, body }) => `${key} ${body}`)).size, 1)
+    t.equal(received.length, behaviours.length + 1)
+    t.equal(new Set(received.map(({ key, body }) => `${key} ${body}`)).size, 1)
     t.equal(await transfers(), 1)
   })
 
-  await t.test('gives up at once when the answer is final', async t => {
-    const { url, seen } = await useGateway(t, service, [])
+  await t.test('it does not repeat a request after a final error', async t => {
+    const { url, received } = await useGateway(t, service, [])
     await t.rejects(send(url, bearer(), transfer.replaceAll('25', '1000')), {
       code: 'expectation_failed',
       op: 'from',
       committed: false
     })
-    t.equal(seen.length, 1)
+    t.equal(received.length, 1)
     t.equal(await transfers(), 1)
   })
 
-  await t.test('takes another key for another intent', async t => {
-    const { url, seen } = await useGateway(t, service, [])
+  await t.test('it uses a new key for each call', async t => {
+    const { url, received } = await useGateway(t, service, [])
     await send(url, bearer(), transfer)
     await send(url, bearer(), transfer)
-    t.equal(new Set(seen.map(({ key }) => key)).size, 2)
+    t.equal(new Set(received.map(({ key }) => key)).size, 2)
     t.equal(await transfers(), 3)
   })
 })
 
-/** The rows of the table whose head begins with `head`, cell by cell. */
+/** Returns the cells of the table whose header begins with `head`, by row. */
 function tableOf (head: string): ReadonlyArray<readonly string[]> {
   const [, , ...rows] =
     page.slice(page.indexOf(`\n| ${head} |`) + 1).split('\n\n')[0]?.split('\n') ?? []
@@ -176,7 +176,7 @@ function tableOf (head: string): ReadonlyArray<readonly string[]> {
 const quoted = (text: string): readonly string[] =>
   Array.from(text.matchAll(/`([^`]+)`/g), ([, word]) => word as string)
 
-t.test('the table of retries names each code that may be worth one, and its status', async t => {
+t.test('the table of retries lists every code that may be retried, with its status', async t => {
   const rows = tableOf('Status and code')
   const known = new Map<string, number | undefined>([
     ...Array.from(conditions.values(), name => [name, undefined] as const),
@@ -190,13 +190,13 @@ t.test('the table of retries names each code that may be worth one, and its stat
     t.ok(known.has(code), code)
     const status = known.get(code)
     if (status !== undefined) {
-      t.match(cell, new RegExp(`\\b${status}\\b`), `${code} is answered ${status}`)
+      t.match(cell, new RegExp(`\\b${status}\\b`), `${code} has status ${status}`)
     }
   }
-  const wanted = Object.entries(catalogue).filter(([, { status }]) =>
+  const expected = Object.entries(catalogue).filter(([, { status }]) =>
     status >= 500 || status === 409 || status === 408
   )
-  for (const [code] of wanted) t.ok(named.has(code), `${code} is in the table`)
+  for (const [code] of expected) t.ok(named.has(code), `${code} is in the table`)
   const statuses = new Set(
     rows.flatMap(([first = '']) => first.match(/\b[45]\d\d\b/g) ?? []).map(Number)
   )
@@ -205,43 +205,41 @@ t.test('the table of retries names each code that may be worth one, and its stat
   }
 })
 
-t.test('deadlines and other variables are as they are', async t => {
+t.test('the named variables exist and have the printed defaults', async t => {
   const items = new Map<string, unknown>(configItems.map(([name, item]) => [name, item.default]))
   for (const [wait = '', variable = '', shown = ''] of tableOf('Wait')) {
     const [name = ''] = quoted(variable)
     if (name.toUpperCase() === name) t.equal(quoted(shown)[0], String(items.get(name)), wait)
   }
-  const elsewhere = ['DATABASE_URL', 'MIGRATE_DATABASE_URL']
+  const otherVariables = ['DATABASE_URL', 'MIGRATE_DATABASE_URL']
   const named = new Set(page.match(/\b[A-Z]+(?:_[A-Z]+)+\b/g))
   const ours = [...named].filter(name =>
     /^(?:MAX|POOL|QUEUE|STATEMENT|LOCK|IDLE|REQUEST|SHUTDOWN|PREPARED|IDEMPOTENCY|DATABASE|MIGRATE)_/
       .test(name)
   )
   t.not(ours.length, 0)
-  for (const name of ours) t.ok(items.has(name) || elsewhere.includes(name), name)
+  for (const name of ours) t.ok(items.has(name) || otherVariables.includes(name), name)
 })
 
-t.test('what the page points to is there, and what the README points to on it', async t => {
+t.test('links to sections of the page and named files are valid', async t => {
   const anchors = new Set(
     Array.from(
       page.matchAll(/^#+ (.*)$/gm),
       ([, heading = '']) => heading.toLowerCase().replace(/[^\w\- ]/g, '').replaceAll(' ', '-')
     )
   )
-  const targets = [/\]\(#([^)]+)\)/g, /\]\(docs\/operations\/reliability\.md#([^)]+)\)/g].flatMap((link, i) =>
-    Array.from(
-      (i === 0 ? page : read('README.md')).matchAll(link),
-      ([, anchor]) => anchor as string
-    )
-  )
+  const targets = [
+    ...page.matchAll(/\]\(#([^)]+)\)/g),
+    ...read('README.md').matchAll(/\]\(docs\/operations\/reliability\.md#([^)]+)\)/g)
+  ].map(([, anchor]) => anchor as string)
   t.not(targets.length, 0)
   for (const anchor of targets) t.ok(anchors.has(anchor), anchor)
-  const known = new Set([
+  const files = [
     'README.md',
     'deploy/migrate.sql',
     'deploy/shop.sql',
     'examples/transfer.json',
     'examples/order.json'
-  ])
-  for (const path of known) t.doesNotThrow(() => read(path), path)
+  ]
+  for (const path of files) t.doesNotThrow(() => read(path), path)
 })

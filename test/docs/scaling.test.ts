@@ -1,6 +1,6 @@
 /**
- * docs/operations/scaling.md: its list of what the service sends lacks no function and no command
- * that is in the sources, and its metrics are those of the service.
+ * Tests docs/operations/scaling.md: it lists every server function, command and setting that the
+ * service sends, and the metrics that it names exist.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,18 +9,15 @@ import { readPage, root } from '../support/docs/pages.ts'
 
 const page = readPage('docs/operations/scaling.md')
 const read = (...patterns: readonly string[]): string =>
-  globSync([...patterns], { cwd: root }).map(file => readFileSync(join(root, file), 'utf8')).join(
-    '\n'
-  )
+  globSync([...patterns], { cwd: root })
+    .map(file => readFileSync(join(root, file), 'utf8'))
+    .join('\n')
 
-/** The SQL in the sources: without comments, and with texts joined that are broken over lines. */
+/** The sources that contain SQL, without comments and with strings of several lines joined. */
 const sent = read('src/sql/*.ts', 'src/postgres/*.ts', 'src/transaction/*.ts', 'deploy/migrate.sql')
-  .replaceAll(
-    /\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^--.*$|' \+\n *'/gm,
-    ''
-  )
+  .replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^--.*$|' \+\n *'/gm, '')
 
-t.test('functions of the server', async t => {
+t.test('every server function is listed', async t => {
   const named = new Set(
     Array.from(
       sent.matchAll(
@@ -29,13 +26,13 @@ t.test('functions of the server', async t => {
       ([name]) => name
     )
   )
-  // What every SQL has of text and of its catalog, and the parts of one expression.
+  // Catalog tables that match the pattern, and JSON functions listed as parts of one expression.
   const covered = new Set(['pg_database', 'pg_extension', 'json_build_array', 'json_agg'])
   t.ok(named.size > 20)
   for (const name of named) t.ok(covered.has(name) || page.includes(name), name)
 })
 
-t.test('commands', async t => {
+t.test('every command is listed', async t => {
   const commands = [
     'commit and chain',
     'rollback and chain',
@@ -57,7 +54,7 @@ t.test('commands', async t => {
   }
 })
 
-t.test('settings of a transaction', async t => {
+t.test('every setting of a transaction is listed', async t => {
   const settings = Array.from(
     read('src/sql/session.ts').matchAll(
       /\['(\w+)', '[^']*'\]|sql`'([\w.]+)'`|set_config\('(\w+)'/g
@@ -68,14 +65,14 @@ t.test('settings of a transaction', async t => {
   for (const name of settings) t.ok(page.includes(name), name)
 })
 
-t.test('metrics', async t => {
+t.test('the named metrics exist', async t => {
   const known = read('plugins/metrics.ts')
   const named = new Set(Array.from(page.matchAll(/\bservice_[a-z_]+[a-z]\b/g), ([name]) => name))
   t.ok(named.size > 4)
   for (const name of named) t.ok(known.includes(`'${name}'`), name)
 })
 
-t.test('every source has its link, and every link is used', async t => {
+t.test('every reference link is defined and used', async t => {
   const defined = Array.from(page.matchAll(/^\[([\w-]+)\]: https:/gm), ([, name]) => name as string)
   const used = new Set(Array.from(page.matchAll(/\]\[([\w-]+)\]/g), ([, name]) => name as string))
   t.same([...used].filter(name => !defined.includes(name)), [])
