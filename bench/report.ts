@@ -108,7 +108,7 @@ function renderBulk ({ bulk, memory }: BenchRecord): string {
 
 ${table(['Work', 'Rows', 'As JSON', 'Oneflight, ms', 'Contender, ms', 'Contender'], rows)}
 
-Resident memory of the service for one response, in a new process that has answered small batches
+Resident memory of the service for one response, in a new process that has run small batches
 before:
 
 ${table(['Response', 'Before', 'Peak'], usage)}`
@@ -247,7 +247,7 @@ function describeMethod ({ connections, slices, comparisons, bulk }: BenchRecord
   [autocannon](../../bench/load.ts) in its own process. Each contender is warmed up with
   ${show(slices.warmUpBatches)} batches, or fewer if these take too long. Then the contenders take
   ${slices.count} slices of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a
-  fixed number of batches, so all of them are answered at its end.
+  fixed number of batches, so all of them have a response at its end.
 - The contenders send and return many rows ${bulk[0]?.oneflight.length ?? 0} times each, in turns,
   after the same number of repetitions as a warm-up.
 - Before the measurement, the run compares the responses of all contenders. After every slice, it

@@ -1,8 +1,8 @@
 /**
- * The grammar of `where`: column → { operator: operand, … }. All conditions must hold; `and`, `or`
- * and `not` combine filters.
+ * The grammar of `where`: column → { operator: operand, … }. All conditions must hold; `and`,
+ * `or` and `not` combine filters.
  *
- * Schemas have these keywords beside TypeBox's own:
+ * Schemas have these keywords in addition to TypeBox's own:
  * - `issueCode`: the code of a value that does not match, also for what is inside;
  *   `emptyCode`: of too few items or members; `unknownCode`: of an unknown member
  * - `exact`: an object with a missing or additional member is wrong as a whole
@@ -62,11 +62,9 @@ const constants: Partial<Record<OperandKind, TSchema>> = {
   list: Type.Array(constant, { minItems: 1 }),
   keyword: Keyword
 }
-const constantOperands = allOperators.flatMap((
-  [name, { takes, constant, meaning }]
-): OperandSchemas =>
-  constant === true ? [[name, { ...constants[takes] as TSchema, meaning }]] : []
-)
+const constantOperands: OperandSchemas = allOperators
+  .filter(([, { constant }]) => constant === true)
+  .map(([name, { takes, meaning }]) => [name, { ...constants[takes] as TSchema, meaning }])
 
 interface FilterOptions {
   /** The issue code of an empty filter. */

@@ -1,7 +1,7 @@
 /**
  * The modifiers of `set`, which compute a value: objects with exactly one key, which begins with
- * `$`. One row of `modifiers` is all that a modifier needs. The keywords that schemas have beside
- * TypeBox's own are listed in filter.ts.
+ * `$`. One row of `modifiers` defines a modifier. filter.ts lists the keywords that schemas have in
+ * addition to TypeBox's own.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
 import { referenceAttempt, dollarObject, type ReferenceKind } from './operand.ts'

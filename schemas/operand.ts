@@ -1,6 +1,6 @@
 /**
- * The operands of filters: what each kind of operator takes. The keywords that schemas have beside
- * TypeBox's own are listed in filter.ts.
+ * The operands of filters: what each kind of operator takes. filter.ts lists the keywords that
+ * schemas have in addition to TypeBox's own.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
 
@@ -106,8 +106,8 @@ interface OperandGrammar {
 export const operands = {
   comparand: {
     schema: columns => Type.Union([scalar, columns, value, any, all]),
-    description: 'a string, number or boolean, a reference, `{"$col": column}`, `{"any": […]}`, ' +
-      '`{"all": […]}` or `{"$value": json}`'
+    description: 'a string, number or boolean, a reference, `{"$col": column}`, ' +
+      '`{"any": […]}`, `{"all": […]}` or `{"$value": json}`'
   },
   distinct: {
     schema: columns => Type.Union([scalar, Type.Null(), columns, value]),

@@ -1,6 +1,6 @@
 /**
- * The grammar of one operation: the members of each kind. The keywords that schemas have beside
- * TypeBox's own are listed in filter.ts.
+ * The grammar of one operation: the members of each kind. filter.ts lists the keywords that schemas
+ * have in addition to TypeBox's own.
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'

@@ -1,6 +1,6 @@
 /**
- * The operators of filters. One row of `operators` is all that an operator needs: its SQL, what it
- * takes and what it means.
+ * The operators of filters. One row of `operators` defines an operator: its SQL, its operand and
+ * its meaning.
  */
 import type { OperandKind } from './operand.ts'
 

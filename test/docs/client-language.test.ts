@@ -254,7 +254,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       return { express, customers, first, note }
     },
     b => {
-      const customer = b.select('customers', { where: { name: { eq: 'Nobody' } } })
+      const customer = b.select('customers', { where: { name: { eq: 'Unknown' } } })
       return { customer, order: b.insert('orders', { customer_id: customer.row().id }) }
     },
     b => {
