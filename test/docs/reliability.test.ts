@@ -65,7 +65,7 @@ t.test('the curl commands return the printed responses', async t => {
     t.equal(compact(text), compact((answer as CodeBlock).text), name)
   }
   const [counted] = await service.database.sql`select count(*)::int as transfers from transfers`
-  t.same(counted, { transfers: 1 }, 'one of them transfers money')
+  t.same(counted, { transfers: 1 }, 'exactly one command transfers money')
 })
 
 interface Received {

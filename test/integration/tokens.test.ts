@@ -247,10 +247,8 @@ t.test('a public key is rejected as an HMAC secret', async t => {
       t.equal(await gate(make(alg, pair, { kid: 'k' })), 'passes', kind)
       for (const [what, secret] of forms) {
         for (const hs of ['HS256', 'HS384', 'HS512'] as const) {
-          await check(t, gate, [[
-            `${kind} by ${Object.keys(env)[0]}: ${hs} with ${what}`,
-            make(hs, secret, { kid: 'k' })
-          ]])
+          const row = `${kind} by ${Object.keys(env)[0]}: ${hs} with ${what}`
+          await check(t, gate, [[row, make(hs, secret, { kid: 'k' })]])
         }
       }
     }
@@ -663,10 +661,8 @@ t.test('a token with one flipped bit is rejected', async t => {
         for (const bit of [1, 32, 128]) {
           const flipped = Buffer.from(bytes)
           flipped[index] = (flipped[index] as number) ^ bit
-          await check(t, gate, [[
-            `${alg}: part ${part}, byte ${index}, bit ${bit}`,
-            token.split('.').with(part, flipped.toString('base64url')).join('.')
-          ]])
+          const changed = token.split('.').with(part, flipped.toString('base64url')).join('.')
+          await check(t, gate, [[`${alg}: part ${part}, byte ${index}, bit ${bit}`, changed]])
         }
       }
     }
@@ -775,7 +771,7 @@ t.test('only the canonical encoding of a token is accepted', async t => {
   ])
 })
 
-t.test('a header is accepted only if every member is understood and well formed', async t => {
+t.test('unsupported and malformed headers are rejected, unknown members are ignored', async t => {
   const gate = await useGate(t, { JWT_SECRET: SECRET })
   const under = (header: unknown): string =>
     makeToken({ alg: 'HS256', key: SECRET, payload, header })
@@ -1562,25 +1558,23 @@ t.test('a token may have 16 384 characters', async t => {
   for (const length of [max + 1, 2 * max, 1_000_000]) {
     t.same(await send(padded(length)), { status: 401, code: 'token_invalid' }, String(length))
   }
-  for (
-    const [what, token] of [
-      ['a line end in it', make('HS256', SECRET).replace('.', '\n.')],
-      ['a line end after it', `${make('HS256', SECRET)}\n`],
-      ['spaces after it', `${make('HS256', SECRET)}  `],
-      ['a NUL after it', `${make('HS256', SECRET)}\0`]
-    ] as const
-  ) {
+  const malformed = [
+    ['a line end in it', make('HS256', SECRET).replace('.', '\n.')],
+    ['a line end after it', `${make('HS256', SECRET)}\n`],
+    ['spaces after it', `${make('HS256', SECRET)}  `],
+    ['a NUL after it', `${make('HS256', SECRET)}\0`]
+  ] as const
+  for (const [what, token] of malformed) {
     t.same(await send(token), { status: 401, code: 'token_invalid' }, what)
   }
   const service = await useService(t)
-  for (
-    const [token, status, code] of [
-      [padded(max + 1), 431, 'headers_too_large'],
-      [padded(15_000), 200, undefined],
-      ['x'.repeat(100_000), 431, 'headers_too_large'],
-      [make('HS256', SECRET).replace('.', '\r\n .'), 400, 'http_malformed']
-    ] as const
-  ) {
+  const rows = [
+    [padded(max + 1), 431, 'headers_too_large'],
+    [padded(15_000), 200, undefined],
+    ['x'.repeat(100_000), 431, 'headers_too_large'],
+    [make('HS256', SECRET).replace('.', '\r\n .'), 400, 'http_malformed']
+  ] as const
+  for (const [token, status, code] of rows) {
     const [response] = await speak(
       service.url,
       request('POST', '/', {

@@ -183,10 +183,10 @@ t.test('every issue of one operation is reported with its code and path', async 
         ['operand_invalid', ['where', 'not']],
         ['operand_invalid', ['where', 'or', 0]]
       ],
-      [{ ...select, where: { id: { gt: 1, lt: 5 }, name: { eq: 'x', neq: 'y' } } }, [
-        'member_invalid',
-        ['where']
-      ]],
+      [
+        { ...select, where: { id: { gt: 1, lt: 5 }, name: { eq: 'x', neq: 'y' } } },
+        ['member_invalid', ['where']]
+      ],
       // all
       [{ ...update, all: true }, ['member_invalid', ['all']]],
       [{ ...remove, all: true }, ['member_invalid', ['all']]],
@@ -228,10 +228,10 @@ t.test('every issue of one operation is reported with its code and path', async 
       ],
       // depth: the batch is level 1, the operation 2, its member 3
       [{ ...insert, values: nested(101) }, ['depth_exceeded', ['values', ...levels(98)]]],
-      [{ ...select, where: JSON.parse('{"a":'.repeat(200) + '1' + '}'.repeat(200)) }, [
-        'depth_exceeded',
-        ['where', ...levels(98).map(() => 'a')]
-      ]],
+      [
+        { ...select, where: JSON.parse('{"a":'.repeat(200) + '1' + '}'.repeat(200)) },
+        ['depth_exceeded', ['where', ...levels(98).map(() => 'a')]]
+      ],
       [
         { op: 'nope', table: 1, x: nested(101) },
         ['member_invalid', ['table']],

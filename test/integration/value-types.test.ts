@@ -151,18 +151,17 @@ t.test('an array or an object is rejected for a scalar column', async t => {
     words: 'tsvector'
   }
   for (const [column, type] of Object.entries(scalars)) {
-    for (
-      const value of [
-        [],
-        ['a'],
-        [1, [2]],
-        { a: 1 },
-        '$src.*.id',
-        '$src.0',
-        '$src.0.ints',
-        '$src.0.data'
-      ]
-    ) {
+    const values = [
+      [],
+      ['a'],
+      [1, [2]],
+      { a: 1 },
+      '$src.*.id',
+      '$src.0',
+      '$src.0.ints',
+      '$src.0.data'
+    ]
+    for (const value of values) {
       for (const { way, op } of writesOf(column, value)) {
         if (way === 'rows') continue
         expectRejection(
@@ -523,8 +522,8 @@ t.test('$append is rejected unless the value is an array; $inc adds days to a da
     where: { id: { eq: id } },
     returning: Object.keys(set)
   })
-  const noArrays = [[1, 'data'], [3, 'data'], [1, 'document'], [3, 'document']] as const
-  for (const [id, column] of noArrays) {
+  const notArrays = [[1, 'data'], [3, 'data'], [1, 'document'], [3, 'document']] as const
+  for (const [id, column] of notArrays) {
     for (const value of [[1], [], '$src.*.id', '$src.0.id']) {
       expectRejection(
         t,
@@ -534,8 +533,8 @@ t.test('$append is rejected unless the value is an array; $inc adds days to a da
       )
     }
   }
-  const noArray = await service.post([change({ kind: { $append: [] } })])
-  expectRejection(t, noArray, /^Column "kind": /, 'text')
+  const notArray = await service.post([change({ kind: { $append: [] } })])
+  expectRejection(t, notArray, /^Column "kind": /, 'text')
   t.same(await stored(service), before)
   const works: ReadonlyArray<readonly [set: object, id: number, row: object]> = [
     [{ data: { $append: [{ a: 1 }, null] } }, 2, { data: [1, { a: 1 }, null] }],

@@ -87,15 +87,14 @@ t.test('valid keys are accepted', async t => {
     [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed25519')) }, ['EdDSA']],
     [{ JWT_PUBLIC_KEY: publicPem(keyPair('ed448')) }, ['EdDSA']],
     [{ JWT_JWKS: jwks(publicJwk(p256)) }, ['ES256']],
-    [{ JWT_JWKS: ` ${jwks(publicJwk(p256), publicJwk(keyPair('ed25519')), publicJwk(rsa))}\n` }, [
-      ...rsaAlgorithms,
-      'ES256',
-      'EdDSA'
-    ]],
-    [{ JWT_JWKS: jwks(publicJwk(rsa, { alg: 'PS256' }), publicJwk(p256, { alg: 'ES256' })) }, [
-      'PS256',
-      'ES256'
-    ]],
+    [
+      { JWT_JWKS: ` ${jwks(publicJwk(p256), publicJwk(keyPair('ed25519')), publicJwk(rsa))}\n` },
+      [...rsaAlgorithms, 'ES256', 'EdDSA']
+    ],
+    [
+      { JWT_JWKS: jwks(publicJwk(rsa, { alg: 'PS256' }), publicJwk(p256, { alg: 'ES256' })) },
+      ['PS256', 'ES256']
+    ],
     [{ JWT_JWKS: jwks(publicJwk(rsa), publicJwk(p256)), JWT_ALGORITHMS: 'ES256' }, ['ES256']],
     [
       {
@@ -114,13 +113,10 @@ t.test('valid keys are accepted', async t => {
       { JWT_JWKS: JSON.stringify({ keys: [publicJwk(p256, { x5t: 'x', unknown: {} })], more: 1 }) },
       ['ES256']
     ],
-    [{ JWT_JWKS_URL: 'https://id.example/keys?key=x' }, [
-      ...rsaAlgorithms,
-      'ES256',
-      'ES384',
-      'ES512',
-      'EdDSA'
-    ]],
+    [
+      { JWT_JWKS_URL: 'https://id.example/keys?key=x' },
+      [...rsaAlgorithms, 'ES256', 'ES384', 'ES512', 'EdDSA']
+    ],
     [{ JWT_JWKS_URL: 'http://127.0.0.1:9/', JWT_ALGORITHMS: 'EdDSA,RS256' }, ['EdDSA', 'RS256']],
     [{ ANON_ROLE: 'anon' }, []]
   ]

@@ -74,40 +74,41 @@ t.test('unset variables have their defaults', async t => {
 t.test('valid values are read', async t => {
   const rows: ReadonlyArray<readonly [Environment, Partial<Config>]> = [
     [{ HTTP_PORT: '0', ADMIN_HTTP_PORT: '0' }, { HTTP_PORT: 0, ADMIN_HTTP_PORT: 0 }],
-    [{ HTTP_PORT: '80', ADMIN_HTTP_PORT: '80', ADMIN_HTTP_HOST: '127.0.0.2' }, {
-      HTTP_PORT: 80,
-      ADMIN_HTTP_PORT: 80
-    }],
+    [
+      { HTTP_PORT: '80', ADMIN_HTTP_PORT: '80', ADMIN_HTTP_HOST: '127.0.0.2' },
+      { HTTP_PORT: 80, ADMIN_HTTP_PORT: 80 }
+    ],
     [{ POOL_SIZE: '3' }, { POOL_SIZE: 3, QUEUE_SIZE: 12 }],
     [{ WORKERS: '64', POOL_SIZE: '3' }, { WORKERS: 64, POOL_SIZE: 3, QUEUE_SIZE: 12 }],
-    // Names that share one word with a variable are not reported as typos of it.
+    // WORKERS has no prefix in common with other variables, so similar names are not reported.
     [{ WORK: 'x', WORKERS_MAX: 'x', W: 'x' }, { WORKERS: 1 }],
     [{ POOL_SIZE: '3', QUEUE_SIZE: '0' }, { POOL_SIZE: 3, QUEUE_SIZE: 0 }],
-    [{ POOL_SIZE: '', ANON_ROLE: '', HTTP_HOST: undefined }, {
-      POOL_SIZE: 10,
-      HTTP_HOST: '127.0.0.1'
-    }],
-    [{ IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' }, {
-      IDEMPOTENCY_TTL: '7d',
-      PREPARED_STATEMENTS: 'off'
-    }],
+    [
+      { POOL_SIZE: '', ANON_ROLE: '', HTTP_HOST: undefined },
+      { POOL_SIZE: 10, HTTP_HOST: '127.0.0.1' }
+    ],
+    [
+      { IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' },
+      { IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' }
+    ],
     [{ JWT_REQUIRE_EXP: 'false' }, { JWT_REQUIRE_EXP: false }],
     [{ JWT_REQUIRE_EXP: 'true' }, { JWT_REQUIRE_EXP: true }],
     [{ JWT_ROLE_CLAIM: 'app_metadata.role' }, { JWT_ROLE_CLAIM: 'app_metadata.role' }],
-    [{ JWT_AUD: 'a, b', JWT_ISS: 'https://id.example' }, {
-      JWT_AUD: ['a', 'b'],
-      JWT_ISS: 'https://id.example'
-    }],
+    [
+      { JWT_AUD: 'a, b', JWT_ISS: 'https://id.example' },
+      { JWT_AUD: ['a', 'b'], JWT_ISS: 'https://id.example' }
+    ],
     [{ DB_SCHEMAS: 'api,Private Stuff' }, { DB_SCHEMAS: ['api', 'Private Stuff'] }],
     [{ DB_EXTRA_SEARCH_PATH: 'ext, v1.2' }, { DB_EXTRA_SEARCH_PATH: ['ext', 'v1.2'] }],
     [{ ANON_ROLE: 'anon', JWT_SECRET: '' }, { ANON_ROLE: 'anon' }],
     [{ ANON_ROLE: 'é'.repeat(31) }, { ANON_ROLE: 'é'.repeat(31) }],
     [{ JWT_SECRET: 'é'.repeat(16) }, { JWT_SECRET: 'é'.repeat(16) }],
-    [{ LOG_LEVEL: 'silent', ERROR_VERBOSITY: 'verbose' }, {
-      LOG_LEVEL: 'silent',
-      ERROR_VERBOSITY: 'verbose'
-    }],
-    // Unrelated variables are ignored, including those that Kubernetes derives from Services.
+    [
+      { LOG_LEVEL: 'silent', ERROR_VERBOSITY: 'verbose' },
+      { LOG_LEVEL: 'silent', ERROR_VERBOSITY: 'verbose' }
+    ],
+    // Unrelated variables are ignored, even if they share a prefix with a setting or if Kubernetes
+    // derives them from the name of a Service.
     [
       {
         PATH: '/bin',

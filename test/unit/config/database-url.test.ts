@@ -163,8 +163,14 @@ const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
     'sslmode must be one of disable, allow, prefer, require, verify-ca, verify-full'
   ],
   ['postgres://app:hunter2@db?gssencmode=require', 'gssencmode must be one of disable, prefer'],
-  ['postgres://app:hunter2@db?channel_binding=require', 'channel_binding must be one of disable, prefer'],
-  ['postgres://app:hunter2@db?connect_timeout=0', 'connect_timeout must be an integer from 1 to 600'],
+  [
+    'postgres://app:hunter2@db?channel_binding=require',
+    'channel_binding must be one of disable, prefer'
+  ],
+  [
+    'postgres://app:hunter2@db?connect_timeout=0',
+    'connect_timeout must be an integer from 1 to 600'
+  ],
   [
     'postgres://app:hunter2@db?sslrootcert=/r',
     'has certificates but no sslmode; add sslmode=verify-full'
@@ -178,7 +184,10 @@ const invalid: ReadonlyArray<readonly [url: string, message: string | RegExp]> =
     'sslrootcert=system requires sslmode=verify-full'
   ],
   ['postgres://app:hunter2@db?sslmode=verify-ca', 'sslmode=verify-ca requires sslrootcert'],
-  ['postgres://app:hunter2@db?sslmode=require&sslcert=/c', 'sslcert and sslkey must be set together'],
+  [
+    'postgres://app:hunter2@db?sslmode=require&sslcert=/c',
+    'sslcert and sslkey must be set together'
+  ],
   ['postgres://app:hunter2@db?sslkey=/k', 'sslcert and sslkey must be set together'],
   [
     'postgres://app:hunter2@db?sslnegotiation=direct',
