@@ -15,6 +15,7 @@ import { createTokenCache } from '../src/auth/token-cache.ts'
 import { openKeySource, type TokenKeys } from '../src/auth/key-source.ts'
 import { openToken } from '../src/auth/token.ts'
 import { failure } from '../src/errors/catalogue.ts'
+import { quote, refuse } from '../src/errors/refusal.ts'
 
 export interface AuthOptions {
   readonly config: Config
@@ -50,9 +51,17 @@ async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> 
 function readToken ({ raw }: FastifyRequest): string | undefined {
   const [sent, ...more] = raw.headersDistinct['authorization'] ?? []
   if (sent === undefined) return undefined
-  if (more.length > 0 || sent.length > maxTokenBytes) throw failure('token_invalid')
-  const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(sent)?.[1]
-  if (token === undefined) throw failure('token_invalid')
+  if (more.length > 0) throw refuse('token_invalid', 'several Authorization headers were sent')
+  if (sent.length > maxTokenBytes) {
+    throw refuse('token_invalid', `the token is longer than ${maxTokenBytes} bytes`)
+  }
+  const token = /^Bearer +(.*)$/i.exec(sent)?.[1]
+  if (token === undefined) {
+    throw refuse('token_invalid', 'the Authorization header has another scheme than Bearer')
+  }
+  if (!/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(token)) {
+    throw refuse('token_invalid', 'the token is not three parts of base64url, separated by dots')
+  }
   return token
 }
 
@@ -90,7 +99,7 @@ type Verify = (
 ) => Promise<VerificationKey>
 
 const refuseToken: Verify = async () => {
-  throw failure('token_invalid', 'This service does not accept tokens.')
+  throw refuse('token_invalid', 'no key for tokens is configured')
 }
 
 /** @fastify/jwt checks algorithm and signature; each of its errors becomes `token_invalid`. */
@@ -115,17 +124,26 @@ async function createVerify (
   })
   return async (request, header, verifiedBy) => {
     // Checked before the key lookup, which may have to wait for a fetch.
-    if (!(keys.algorithms as readonly string[]).includes(header.alg)) throw failure('token_invalid')
+    if (!(keys.algorithms as readonly string[]).includes(header.alg)) {
+      const allowed = keys.algorithms.join(', ')
+      throw refuse('token_invalid', `alg ${quote(header.alg)} is not one of ${allowed}`)
+    }
     const key = await source.find(header)
-    if (key === undefined) throw failure('token_invalid')
+    if (key === undefined) throw refuse('token_invalid', describeUnknownKey(header))
     if (key !== verifiedBy) {
       keyOf.set(request, key)
       await request.jwtVerify().catch(() => {
-        throw failure('token_invalid')
+        throw refuse('token_invalid', 'the signature does not match the key')
       })
     }
     return key
   }
+}
+
+function describeUnknownKey ({ alg, kid }: TokenHeader): string {
+  return kid === undefined
+    ? `there is no kid, and no key for ${alg}, or several`
+    : `there is no key with kid ${quote(kid)} for ${alg}, or several`
 }
 
 function openKeys (

@@ -44,14 +44,19 @@ function writeLine (request: FastifyRequest, reply: FastifyReply): void {
     ms: Math.round(reply.elapsedTime * 1000) / 1000,
     ...(role === undefined ? {} : { role }),
     ...(operations === undefined ? {} : { operations }),
-    ...(failure === undefined ? {} : { code: failure.code, ...position(failure) })
+    ...(failure === undefined ? {} : describe(failure))
   }
   request.log[reply.statusCode >= 500 ? 'error' : 'info'](line, 'request completed')
 }
 
 /** Logs the index of the failed operation. Its id is the client's text and is not logged. */
-function position ({ details: { index, sqlstate } }: Failure): object {
-  return { ...(index == null ? {} : { index }), ...(sqlstate === undefined ? {} : { sqlstate }) }
+function describe ({ code, reason, details: { index, sqlstate } }: Failure): object {
+  return {
+    code,
+    ...(reason === undefined ? {} : { reason }),
+    ...(index == null ? {} : { index }),
+    ...(sqlstate === undefined ? {} : { sqlstate })
+  }
 }
 
 export default fp(requestLog, { name: 'request-log', fastify: '5.x' })

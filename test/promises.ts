@@ -205,6 +205,7 @@ export const promises: readonly Promised[] = [
     tests: [
       ['integration/secrets'],
       ['integration/request-log'],
+      ['integration/refused-tokens'],
       ['integration/admin'],
       ['unit/config/config'],
       ['e2e/migrate']

@@ -2,7 +2,7 @@
  * Checks the claims of a verified token (RFC 7519 §4.1) and reads the role.
  */
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { failure } from '../errors/catalogue.ts'
+import { quote, refuse } from '../errors/refusal.ts'
 import { isReservedRole, TimeClaims } from '../../schemas/claims.ts'
 import type { Config } from '../../schemas/config.ts'
 import { maxIdentifierBytes } from '../../schemas/operation.ts'
@@ -18,14 +18,25 @@ export function checkTimes (
   now: number
 ): void {
   if (!timesCheck.Check(payload)) {
-    throw failure('token_claims_invalid', 'Claims exp, nbf and iat must be finite numbers.')
+    throw refuse('token_claims_invalid', 'exp, nbf and iat must be finite numbers')
   }
   const { exp, nbf = -Infinity, iat = -Infinity } = payload
   if (exp === undefined && required) {
-    throw failure('token_claims_invalid', 'Token has no exp claim.')
+    throw refuse('token_claims_invalid', 'there is no exp, and JWT_REQUIRE_EXP is true')
   }
-  if (exp !== undefined && now >= exp + leeway) throw failure('token_expired')
-  if (now < Math.max(nbf, iat) - leeway) throw failure('token_not_active')
+  if (exp !== undefined && now >= exp + leeway) {
+    throw refuse(
+      'token_expired',
+      `exp ${exp} was ${Math.round(now - exp)} s ago, JWT_LEEWAY_S is ${leeway}`
+    )
+  }
+  const [name, start] = nbf < iat ? ['iat', iat] : ['nbf', nbf]
+  if (now < start - leeway) {
+    throw refuse(
+      'token_not_active',
+      `${name} ${start} is in ${Math.round(start - now)} s, JWT_LEEWAY_S is ${leeway}`
+    )
+  }
 }
 
 const timesCheck = TypeCompiler.Compile(TimeClaims)
@@ -36,15 +47,22 @@ export function checkParties (
   { JWT_AUD: audiences, JWT_ISS: issuer }: Config
 ): void {
   if (issuer !== undefined && iss !== issuer) {
-    throw failure('token_claims_invalid', 'Token issuer does not match JWT_ISS.')
+    throw refuse('token_claims_invalid', `iss is ${show(iss)}, JWT_ISS is ${quote(issuer)}`)
   }
   const named: unknown[] = Array.isArray(aud) ? aud : [aud]
   if (
     audiences !== undefined &&
     !named.some(name => typeof name === 'string' && audiences.includes(name))
   ) {
-    throw failure('token_claims_invalid', 'Token audience does not match JWT_AUD.')
+    throw refuse(
+      'token_claims_invalid',
+      `aud is ${show(aud)}, JWT_AUD is ${quote(audiences.join(','))}`
+    )
   }
+}
+
+function show (claim: unknown): string {
+  return claim === undefined ? 'missing' : quote(claim)
 }
 
 /**
@@ -58,11 +76,12 @@ export function readRole (payload: Payload, path: string, loginRole: string): st
       ? (found as Payload)[name]
       : undefined
   }
-  if (found === undefined) throw failure('role_missing')
+  if (found === undefined) throw refuse('role_missing', `there is no ${path} (JWT_ROLE_CLAIM)`)
   if (typeof found !== 'string' || found === '') {
-    throw failure('token_claims_invalid', 'The role claim must be a non-empty string.')
+    throw refuse('token_claims_invalid', `${path} (JWT_ROLE_CLAIM) must be a non-empty string`)
   }
-  if (isForbidden(found, loginRole)) throw failure('role_denied')
+  const problem = problemOf(found, loginRole)
+  if (problem !== undefined) throw refuse('role_denied', `role ${quote(found)} ${problem}`)
   return found
 }
 
@@ -70,7 +89,10 @@ export function readRole (payload: Payload, path: string, loginRole: string): st
  * Roles that are rejected before any SQL, like unknown roles: reserved roles, the login role, and
  * names that PostgreSQL would change because they are too long or not well-formed.
  */
-function isForbidden (role: string, loginRole: string): boolean {
-  return isReservedRole(role) || role === loginRole || role.includes('\0') ||
-    !role.isWellFormed() || Buffer.byteLength(role) > maxIdentifierBytes
+function problemOf (role: string, loginRole: string): string | undefined {
+  if (isReservedRole(role)) return 'is reserved'
+  if (role === loginRole) return 'is the login role of the service'
+  const invalid = role.includes('\0') || !role.isWellFormed() ||
+    Buffer.byteLength(role) > maxIdentifierBytes
+  return invalid ? 'is not a possible name of a role' : undefined
 }

@@ -3,8 +3,8 @@
  * Accepts only the canonical encoding, and nothing that two parsers could read differently.
  */
 import { isUtf8 } from 'node:buffer'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { failure } from '../errors/catalogue.ts'
+import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
+import { refuse } from '../errors/refusal.ts'
 import { findDuplicate } from '../json/duplicate-key.ts'
 import { tryParse } from '../json/try-parse.ts'
 import { TokenHeader } from '../../schemas/token.ts'
@@ -21,36 +21,45 @@ export interface OpenedToken {
 /** Decodes a compact token of three parts. Throws `token_invalid`. */
 export function openToken (token: string): OpenedToken {
   const [head = '', body = '', signature = ''] = token.split('.')
-  decode(signature)
-  const [, header] = readObject(head)
-  const [claims, payload] = readObject(body)
-  if (!headerCheck.Check(header)) throw failure('token_invalid')
+  decode('signature', signature)
+  const [, header] = readObject('header', head)
+  const [claims, payload] = readObject('payload', body)
+  if (!headerCheck.Check(header)) throw refuse('token_invalid', describeHeader(header))
   return { header, payload, claims }
 }
 
 const headerCheck = TypeCompiler.Compile(TokenHeader)
 
+/** Names the first invalid member: always one of the schema, never text of the token. */
+function describeHeader (header: Payload): string {
+  const { path } = headerCheck.Errors(header).First() as ValueError
+  return `the header member ${path.slice(1)} is missing or not supported`
+}
+
+type Part = 'header' | 'payload' | 'signature'
+
 /**
  * Rejects unused bits in the last character (RFC 4648 §3.5): otherwise several texts would be the
  * same token.
  */
-function decode (part: string): Buffer {
+function decode (name: Part, part: string): Buffer {
   const bytes = Buffer.from(part, 'base64url')
-  if (bytes.toString('base64url') !== part) throw failure('token_invalid')
+  if (bytes.toString('base64url') !== part) {
+    throw refuse('token_invalid', `the ${name} is not canonical base64url`)
+  }
   return bytes
 }
 
-function readObject (part: string): readonly [text: string, object: Payload] {
-  const bytes = decode(part)
-  if (!isUtf8(bytes)) throw failure('token_invalid')
+function readObject (name: Part, part: string): readonly [text: string, object: Payload] {
+  const bytes = decode(name, part)
   const text = bytes.toString()
-  const value = tryParse(text)
+  const value = isUtf8(bytes) ? tryParse(text) : undefined
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw failure('token_invalid')
+    throw refuse('token_invalid', `the ${name} is not a JSON object in UTF-8`)
   }
   // The issuer and we must read the same claim.
   if (findDuplicate(text) !== undefined) {
-    throw failure('token_invalid', 'The token contains a duplicate member.')
+    throw refuse('token_invalid', `the ${name} has a duplicate member`)
   }
   return [text, value as Payload]
 }

@@ -242,6 +242,8 @@ export class Failure extends Error {
   readonly code: string
   readonly status: number
   readonly details: FailureDetails
+  /** Why, for the log. Never sent. See refusal.ts. */
+  readonly reason?: string
 
   constructor (init: FailureInit) {
     super(init.message, init.cause === undefined ? undefined : { cause: init.cause })

@@ -111,7 +111,7 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
     status: statusOf(error, place.anonymous),
-    message: messageOf(error, place.verbose),
+    message: messageOf(error, place),
     details: { ...details, retryable: retryable.has(error.code) },
     cause: error
   })
@@ -137,10 +137,13 @@ export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
   return statuses.get(code) ?? classStatuses.get(classOf(code)) ?? 500
 }
 
-function messageOf (error: DatabaseError, verbose: boolean): string {
+function messageOf (error: DatabaseError, { anonymous, verbose }: ErrorPlace): string {
   // PostgreSQL's message names the wrong kind of statement: operations run inside of a SELECT.
   if (error.routine === 'PreventCommandIfReadOnly') return 'The transaction is read-only.'
-  return verbose ? error.message : withoutValues(error)
+  const message = verbose ? error.message : withoutValues(error)
+  return anonymous && error.code === SqlState.insufficient_privilege
+    ? `${message} (no token was sent)`
+    : message
 }
 
 /**

@@ -3,6 +3,7 @@
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
+import { refuse } from '../errors/refusal.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
@@ -29,11 +30,12 @@ export function toFailure (
   const operation = typeof at === 'number' ? at : undefined
   if (error instanceof Failure) return { failure: error, operation }
   if (operation === undefined) {
-    // One answer for both, or it would tell which roles exist.
-    const denied = at === 'session' && ROLE_DENIED.has(error.code)
+    const denied = at === 'session' ? ROLE_DENIED.get(error.code) : undefined
     const place = { op: null, index: null }
     return {
-      failure: denied ? failure('role_denied') : fromDatabase(error, { ...place, ...options }),
+      failure: denied === undefined
+        ? fromDatabase(error, { ...place, ...options })
+        : refuse('role_denied', denied),
       operation
     }
   }
@@ -43,10 +45,10 @@ export function toFailure (
   return { failure: fromDatabase(error, { ...place, ...options }), operation }
 }
 
-/** There is no such role, or the login role may not take it. */
-const ROLE_DENIED: ReadonlySet<string> = new Set([
-  SqlState.invalid_parameter_value,
-  SqlState.insufficient_privilege
+/** Reasons for the log. The response is the same: otherwise it would tell which roles exist. */
+const ROLE_DENIED: ReadonlyMap<string, string> = new Map([
+  [SqlState.invalid_parameter_value, 'the role does not exist'],
+  [SqlState.insufficient_privilege, 'the role is not granted to the login role']
 ])
 
 interface MarkerContext {

@@ -549,7 +549,13 @@ async function assertNoLeaks (
       `${label}: ${address}`
     )
   }
-  t.same(log.filter(line => leaks(JSON.stringify(line)).length > 0), [], `${label}: the log`)
+  // A key id is not a secret: the log names the one that no key has.
+  const allowed = ['keyId']
+  t.same(
+    log.filter(line => leaks(JSON.stringify(line), allowed).length > 0),
+    [],
+    `${label}: the log`
+  )
 }
 
 t.teardown(() =>
@@ -763,7 +769,7 @@ t.test('keys of tokens from any source are not revealed', async t => {
     alg: 'RS256',
     key: pair,
     payload: { role, email: words.badClaim },
-    header: { alg: 'RS256', kid: words.badToken }
+    header: { alg: 'RS256', kid: `unknown-${words.keyId}`, jku: words.badToken }
   })
   watch('token', bearer.slice(-40))
   const rows: ReadonlyArray<
