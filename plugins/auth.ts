@@ -163,7 +163,7 @@ function openKeys (
       } else app.log.info({ keys: change.keys }, 'fetched keys from JWT_JWKS_URL')
     }
   })
-  // Not onClose, which waits for requests: one of them may be waiting for keys.
+  // Not onClose, which waits for requests that may themselves be waiting for keys.
   app.addHook('preClose', async () => source.close())
   return source
 }

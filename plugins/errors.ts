@@ -1,6 +1,7 @@
 /**
  * Error responses of the main server: every failure has the same JSON form, whether a handler
- * throws it or Fastify does. The client-errors plugin answers what Node refuses before Fastify.
+ * throws it or Fastify does. The client-errors plugin responds to requests that Node refuses before
+ * Fastify.
  */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -26,8 +27,8 @@ async function errors (app: FastifyInstance): Promise<void> {
 }
 
 /**
- * Fastify's `frameworkErrors`: answers a path that cannot be decoded. Hooks and the error handler
- * do not run for it.
+ * Fastify's `frameworkErrors`: responds to a path that cannot be decoded. Hooks and the error
+ * handler do not run for it.
  */
 export function sendFrameworkError (
   _error: FastifyError,

@@ -111,8 +111,7 @@ function readElement (text: string): Element {
 }
 
 /**
- * Keeps the first element of each name, whatever its value (RFC 7240 §2), and all that are
- * malformed.
+ * Keeps the first element of each name, with any value (RFC 7240 §2), and all malformed elements.
  */
 function withoutRepetitions (elements: readonly Element[]): readonly Element[] {
   const seen = new Set<string>()

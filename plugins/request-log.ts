@@ -26,7 +26,7 @@ async function requestLog (app: FastifyInstance): Promise<void> {
     // Fastify does not call onResponse when the client has disconnected, and its batch may still
     // commit.
     reply.raw.once('close', () => {
-      // A large response sets reply.sent only with its last chunk, hence headersSent.
+      // Not reply.sent, which is set only with the last chunk of a large response.
       if (reply.raw.headersSent) writeLine(request, reply)
     })
   })

@@ -43,7 +43,7 @@ export async function run (): Promise<void> {
   delete process.env['PGTARGETSESSIONATTRS']
   const role = config.WORKERS === 1 ? 'single' : cluster.isPrimary ? 'primary' : 'worker'
   const { logger, output } = openLog(config.LOG_LEVEL, role)
-  // The primary answers no requests and has no spans.
+  // The primary serves no requests and has no spans.
   const telemetry = settings.tracing && role !== 'primary'
     ? import('./server/open-telemetry.ts').then(({ startOpenTelemetry }) =>
       startOpenTelemetry(logger)

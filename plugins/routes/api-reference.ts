@@ -34,7 +34,7 @@ async function apiReference (
   { config, main }: ApiReferenceOptions
 ): Promise<void> {
   servePage(app)
-  // Bodies are forwarded as streams, whatever their type.
+  // Bodies of any type are forwarded as streams.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, body, done) => done(null, body))
   const timeout = config.REQUEST_TIMEOUT_MS + TIMEOUT_MARGIN_MS

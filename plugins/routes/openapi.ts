@@ -18,7 +18,7 @@ async function openapi (app: FastifyInstance, { config, server }: OpenApiOptions
   let created: ReturnType<typeof createDocument> | undefined
   app.get('/openapi.json', async (request, reply) => {
     const { bytes, etag } = await (created ??= createDocument(config, server))
-    // A new version or configuration changes the document at once, hence no-cache.
+    // A new version or configuration changes the document at once, so caches must revalidate.
     reply.header('etag', etag).header('cache-control', 'no-cache')
     if (request.headers['if-none-match'] === etag) return reply.code(304).send()
     return reply.type('application/json; charset=utf-8').send(bytes)

@@ -27,7 +27,7 @@ const CURVES: Readonly<Record<string, Algorithm>> = {
 
 /**
  * Reads a shared secret; config.ts checks its length. Throws an Error for a public key, because
- * everybody who knows it could sign tokens. The message is one line without secrets.
+ * anyone who knows it could sign tokens. The message is one line without secrets.
  */
 export function readSecret (text: string): VerificationKey {
   if (text.includes('-----BEGIN ') || isJwk(text)) {

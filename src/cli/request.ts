@@ -10,7 +10,7 @@ import type { HttpRequest } from './send.ts'
 
 const MAX_SECONDS = 86_400
 
-/** Everything but the body. Throws a UsageError for an invalid option. */
+/** Builds the request without its body. Throws a UsageError for an invalid option. */
 export async function buildRequest (
   options: RunOptions,
   env: CliContext['env']

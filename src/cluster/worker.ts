@@ -9,7 +9,7 @@ import type { Database } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
 import { startMain, type Service } from '../server/service.ts'
 
-/** Starts the main server and answers the primary's questions. Throws when it cannot listen. */
+/** Starts the main server and replies to the primary. Throws when it cannot listen. */
 export async function startWorker (options: AppOptions): Promise<Pick<Service, 'stop'>> {
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
@@ -33,7 +33,7 @@ export async function startWorker (options: AppOptions): Promise<Pick<Service, '
   }
 }
 
-/** Calls `stop` when the primary process is gone. */
+/** Calls `stop` when the primary process has ended. */
 export function onOrphaned (stop: () => void): void {
   const worker = self()
   worker.once('disconnect', () => {
@@ -43,7 +43,7 @@ export function onOrphaned (stop: () => void): void {
   })
 }
 
-/** Resolves when the message is sent, or cannot be sent because the primary is gone. */
+/** Resolves when the message is sent, or cannot be sent because the primary has ended. */
 async function send (message: ToPrimary): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   self().send(message, () => resolve())

@@ -155,7 +155,7 @@ export function withoutValues (
   { code, message }: Pick<DatabaseError, 'message'> & { readonly code?: string }
 ): string {
   if (code === undefined || !isValueError(code)) return message
-  // Not one expression: its time would grow with the square of the number of quotes.
+  // A single regular expression would take time quadratic in the number of quotes.
   const start = message.search(/["«»„“‘「]/)
   const end = Math.max(...[...'"»«“”’」'].map(quote => message.lastIndexOf(quote)))
   return start < 0 || end <= start

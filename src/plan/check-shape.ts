@@ -95,7 +95,7 @@ function matchesType (schema: TSchema, value: Json): boolean {
       return value === null
     case 'Literal':
       return value === schema['const']
-    // checkArray refuses an empty array that has an issue code of its own.
+    // checkArray refuses an empty array that has its own issue code.
     case 'Array':
       return Array.isArray(value) && value.length <= limitOf(schema, 'maxItems') &&
         (schema['emptyCode'] !== undefined || value.length >= limitOf(schema, 'minItems'))

@@ -43,7 +43,7 @@ export interface ConnectedSocket {
 /**
  * Connects to the first host that accepts, in order from `firstHost`. The remaining time is divided
  * evenly among the remaining hosts, so an unresponsive one leaves time for the next. The caller
- * must attach an `error` listener before it awaits anything else. Throws an AggregateError after
+ * must attach an `error` listener before its next await. Throws an AggregateError after
  * `timeoutMs`, or when `signal` is aborted. Its message names each address with its error, and no
  * secret.
  */

@@ -73,7 +73,7 @@ export async function closeConnection (connection: Connection): Promise<void> {
   connection.socket.destroy()
 }
 
-/** Closes the connection at once: whatever waits for a result on it fails. */
+/** Closes the connection at once. Everything that waits for a result on it fails. */
 export function destroyConnection (connection: Connection): void {
   connection.state.dead = true
   connection.socket.destroy()

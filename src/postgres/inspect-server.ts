@@ -38,7 +38,7 @@ export async function inspectServer (
   const version = Number(server.version)
   const roleSettings = complete ? await readRoleSettings(client, version) : new Map()
   const schemas = await readExtraSchemas(client, complete ? names : [])
-  // A pooler reports a process id of its own at start-up.
+  // A pooler reports its own process id at start-up.
   const { pid, started } = server
   const backend = String(rows.state.pid) === pid ? { pid, started } : undefined
   return { matches, backend, privileged: server.privileged === 't', roleSettings, ...schemas }

@@ -1,5 +1,5 @@
 /**
- * Answers a batch: its rows as the body, or its failure.
+ * Sends the response of a batch: its rows, or its failure.
  */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'

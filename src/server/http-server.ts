@@ -12,7 +12,7 @@ const KEEP_ALIVE_MS = 72_000
 /** Creates the server. A request has to arrive completely within `timeoutMs`. */
 export function createHttpServer (handler: RequestListener, timeoutMs: number): Server {
   const server = createServer({
-    // Node would answer a missing Host without a request id.
+    // The response of Node to a missing Host would have no request id.
     requireHostHeader: false,
     headersTimeout: timeoutMs,
     requestTimeout: timeoutMs,

@@ -57,8 +57,9 @@ export interface SessionDefaults {
 }
 
 /**
- * Makes PostgreSQL cancel the statement of a client that is gone. Without it, a service killed with
- * SIGKILL would hold its locks until the statement ends. PostgreSQL on Windows accepts only 0.
+ * Makes PostgreSQL cancel the statement of a client that has disconnected. Without it, a service
+ * killed with SIGKILL would hold its locks until the statement ends. PostgreSQL on Windows accepts
+ * only 0.
  */
 export const checkConnection: Fragment =
   sql`pg_catalog.set_config('client_connection_check_interval', case
@@ -66,10 +67,10 @@ export const checkConnection: Fragment =
     end, true)`
 
 /**
- * Builds `select <transaction id or null>, <start of the server>, <its clock>, set_config(…, true),
- * …`. All batches that write have one text, and so have all other batches, so the statement is
- * prepared on each connection. Roles with their own settings have one text per number of settings.
- * All names include their schema, because the search_path may have been changed.
+ * Builds `select <transaction id or null>, <start of the server>, <its clock>`, with one
+ * `set_config(…, true)` per setting. All batches that write share one text, and all others share
+ * another, so the statement can be prepared. Roles with their own settings have one text per number
+ * of settings. All names include their schema, because the search_path may have been changed.
  */
 export function sessionStatement (
   session: Session,

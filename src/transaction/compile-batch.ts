@@ -12,7 +12,7 @@ import { emptyPublications } from '../sql/publication.ts'
 import { sessionStatement, type SessionDefaults } from '../sql/session.ts'
 import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
 
-/** What a batch needs to know of its request; the request itself is one. */
+/** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
   readonly id: string
   readonly identity: Identity

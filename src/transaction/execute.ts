@@ -36,16 +36,16 @@ import {
 export interface ExecuteOptions {
   /** The outcome is known by then, if possible: a time of performance.now(). */
   readonly deadline: number
-  /** Aborted when the client is gone: what was not sent until then is not sent. */
+  /** Aborted when the client has disconnected. Nothing is sent to the database after that. */
   readonly abandoned?: AbortSignal | undefined
   /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
 
 /**
- * Attempts that may lose their connection, if nothing of them can be committed twice: a batch that
- * commits nothing, or one with a key. Not more, because the batch itself may be the reason: a
- * statement that takes all memory restarts the server.
+ * Attempts that may lose their connection, if the batch cannot be committed twice: it commits
+ * nothing, or it has a key. Not more, because the batch itself may be the reason: a statement that
+ * takes all memory restarts the server.
  */
 const MAX_LOSSES = 2
 

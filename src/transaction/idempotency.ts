@@ -1,6 +1,6 @@
 /**
- * Interprets failures of the statements about an idempotency key: the key is in use, it has an
- * answer already, or keys cannot be stored.
+ * Interprets failures of the statements about an idempotency key: the key is in use, it has a
+ * stored response, or keys cannot be stored.
  */
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { SqlState, isUndefinedTable } from '../errors/sqlstates.ts'
@@ -11,9 +11,9 @@ import { readAnswer } from './lost-commit.ts'
 import type { Committed, Failed } from './outcome.ts'
 
 /**
- * Resolves such a failure. Where the key has an answer, it is read on the same connection and
- * becomes the outcome. Where the key is in use, an answer may be stored by now. Without an answer
- * the client may try again.
+ * Resolves a failure of these statements. If the key has a stored response, it is read on the same
+ * connection and becomes the outcome. If the key is in use, a response may be stored by now. If
+ * none is stored, the client may retry.
  */
 export async function resolveKeyFailure (
   connection: Connection,

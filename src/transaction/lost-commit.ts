@@ -22,7 +22,7 @@ import type { Lost, TransactionId } from './outcome.ts'
 /**
  * `rows lost`: the transaction is committed, but its rows were lost. `rolled back`: it is not in
  * the database and never will be. `absent`: it is not in the database yet, but the server may still
- * receive it; a batch with a key can be run again all the same.
+ * receive it. A batch with a key can be run again anyway.
  */
 export type Verdict =
   | { readonly kind: 'committed', readonly rows: readonly Buffer[] }
@@ -98,7 +98,7 @@ const FAIL_ON_STANDBY =
 
 /** What is stored under a key. */
 export interface StoredAnswer {
-  /** It answers the same request. */
+  /** It belongs to the same request. */
   readonly same: boolean
   /** It had not expired at the given time. */
   readonly live: boolean

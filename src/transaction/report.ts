@@ -1,5 +1,5 @@
 /**
- * What logs, metrics and traces can know of a batch that reached BEGIN.
+ * The report on a batch that reached BEGIN, for logs, metrics and traces.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'

@@ -38,7 +38,7 @@ export interface Retry {
 export interface AttemptResult {
   readonly batch: AttemptBatch
   readonly outcome: AttemptOutcome
-  /** The role has settings of its own (ALTER ROLE … SET). */
+  /** The role has its own settings (ALTER ROLE … SET). */
   readonly hasRoleSettings: boolean
 }
 
@@ -164,10 +164,10 @@ export function markerKind ({ error }: Pick<Failed, 'error'>): MarkerKind | unde
 }
 
 /**
- * Routines that report a conflict with recovery on a standby, by SQLSTATE. The batch would meet the
- * same conflict again, so it is not retried. 40001 comes from ProcessInterrupts until PostgreSQL
- * 16. Some routines also report 40P01 when an extension turns a cancel request into a deadlock
- * (Citus, multi_log_hook). That is retried.
+ * Routines that report a conflict with recovery on a standby, by SQLSTATE. A retry would run into
+ * the same conflict, so the batch is not retried. 40001 comes from ProcessInterrupts until
+ * PostgreSQL 16. Some routines also report 40P01 when an extension turns a cancel request into a
+ * deadlock (Citus, multi_log_hook). That is retried.
  */
 const RECOVERY_ROUTINES: Readonly<Record<string, ReadonlySet<string | undefined>>> = {
   [SqlState.serialization_failure]: new Set([

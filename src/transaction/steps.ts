@@ -18,7 +18,7 @@ export interface Step {
   readonly statement: Statement
   readonly place: Place
   /**
-   * The command tag that PostgreSQL answers on success. Such a statement is sent by the simple
+   * The command tag that PostgreSQL returns on success. Such a statement is sent by the simple
    * protocol: with the extended one, 79 of 282 batches that failed while backends were terminated
    * had in fact committed.
    */
@@ -29,7 +29,7 @@ export interface Step {
 
 /**
  * The end of a transaction: statements with the command tag of success. A COMMIT of a failed
- * transaction answers the tag ROLLBACK and no error. The tag of ROLLBACK shows nothing, but SET
+ * transaction returns the tag ROLLBACK and no error. The tag of ROLLBACK shows nothing, but SET
  * CONSTRAINTS before it is refused in a failed transaction.
  */
 const END = {
@@ -91,7 +91,7 @@ function restoreSteps (session: Statement): readonly Step[] {
 }
 
 /**
- * Stores the answers as the login role. Deferred constraints are checked before: until PostgreSQL
+ * Stores the results as the login role. Deferred constraints are checked before: until PostgreSQL
  * 17 their triggers run under the current role. The session is set again for triggers that are
  * deferred a second time, to COMMIT.
  */
