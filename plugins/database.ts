@@ -42,7 +42,12 @@ async function database (
     ['primary', pool],
     ...replica === undefined ? [] : [['replica', replica] as const]
   ])
-  const probe = createHealthCheck(target)
+  const probe = createHealthCheck(target, change => {
+    if ('failed' in change) {
+      const reason = withoutValues(change.failed as DatabaseError)
+      app.log.warn({ reason }, 'health check of the database failed')
+    } else app.log.info('health check of the database succeeded again')
+  })
   let pruner: KeyPruner | undefined
   app.getDecorator<Observer>('observer').pools(pools)
   app.decorate('database', { pool, replica, probe } satisfies Database)

@@ -11,6 +11,8 @@ export interface AccessLogFields {
   failure?: Failure
   role?: string
   operations?: number
+  /** A health probe: its line has the level debug. A change of health is logged elsewhere. */
+  probe?: true
 }
 
 declare module 'fastify' {
@@ -36,7 +38,7 @@ async function requestLog (app: FastifyInstance): Promise<void> {
 }
 
 function writeLine (request: FastifyRequest, reply: FastifyReply): void {
-  const { failure, role, operations } = request.access
+  const { failure, role, operations, probe } = request.access
   const line = {
     method: request.method,
     path: request.url.split('?', 1)[0],
@@ -46,7 +48,8 @@ function writeLine (request: FastifyRequest, reply: FastifyReply): void {
     ...(operations === undefined ? {} : { operations }),
     ...(failure === undefined ? {} : describe(failure))
   }
-  request.log[reply.statusCode >= 500 ? 'error' : 'info'](line, 'request completed')
+  const level = probe ? 'debug' : reply.statusCode >= 500 ? 'error' : 'info'
+  request.log[level](line, 'request completed')
 }
 
 /** Logs the index of the failed operation. Its id is the client's text and is not logged. */

@@ -15,7 +15,8 @@ async function health (app: FastifyInstance): Promise<void> {
     return await probe.reachable() ? undefined : 'database'
   }
   app.decorate('notReadyReason', notReadyReason)
-  app.get('/health', async (_request, reply) => {
+  app.get('/health', async (request, reply) => {
+    request.access.probe = true
     const error = await notReadyReason()
     if (error === undefined) return { ok: true }
     return reply.code(503).header('retry-after', '1').send({ ok: false, error })
@@ -25,5 +26,5 @@ async function health (app: FastifyInstance): Promise<void> {
 export default fp(health, {
   name: 'health',
   fastify: '5.x',
-  dependencies: ['connections', 'database']
+  dependencies: ['request-log', 'connections', 'database']
 })

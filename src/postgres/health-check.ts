@@ -23,6 +23,9 @@ export interface HealthCheck {
   close(): Promise<void>
 }
 
+/** Called when checks start to fail, with the error, and when they succeed again. */
+type OnChange = (change: { readonly failed?: unknown }) => void
+
 const CACHE_MS = 1000
 const TIMEOUT_MS = 1000
 
@@ -30,12 +33,13 @@ const TIMEOUT_MS = 1000
  * Creates a health check. It opens its connection on the first call, with the connect timeout of
  * `target` reduced to a second.
  */
-export function createHealthCheck (target: DatabaseTarget): HealthCheck {
-  return new CachedHealthCheck(target)
+export function createHealthCheck (target: DatabaseTarget, onChange: OnChange): HealthCheck {
+  return new CachedHealthCheck(target, onChange)
 }
 
 class CachedHealthCheck implements HealthCheck {
   readonly #target: DatabaseTarget
+  readonly #onChange: OnChange
   readonly #closed = new AbortController()
   #connection: Connection | undefined
   /** The connection of the last success. */
@@ -43,8 +47,10 @@ class CachedHealthCheck implements HealthCheck {
   #result = Promise.resolve(false)
   /** Time of the last result; Infinity during a check, which allows one check at a time. */
   #checkedAt = -Infinity
+  #failing = false
 
-  constructor (target: DatabaseTarget) {
+  constructor (target: DatabaseTarget, onChange: OnChange) {
+    this.#onChange = onChange
     const connectTimeoutMs = Math.min(target.connectTimeoutMs, TIMEOUT_MS)
     this.#target = { ...target, connectTimeoutMs }
   }
@@ -54,9 +60,11 @@ class CachedHealthCheck implements HealthCheck {
     if (expired || this.#verified?.state.dead === true) {
       this.#checkedAt = Infinity
       this.#verified = undefined
-      this.#result = this.#check().catch(() => false).finally(() => {
-        this.#checkedAt = performance.now()
-      })
+      this.#result = this.#check().then(() => this.#succeed(), error => this.#fail(error)).finally(
+        () => {
+          this.#checkedAt = performance.now()
+        }
+      )
     }
     return this.#result
   }
@@ -70,11 +78,22 @@ class CachedHealthCheck implements HealthCheck {
     if (this.#connection !== undefined) await closeConnection(this.#connection)
   }
 
-  async #check (): Promise<boolean> {
+  async #check (): Promise<void> {
     const connection = await this.#connect()
     await withTimeout(TIMEOUT_MS, connection, connection => query(connection, 'select 1'))
     this.#verified = connection
+  }
+
+  #succeed (): boolean {
+    if (this.#failing) this.#onChange({})
+    this.#failing = false
     return true
+  }
+
+  #fail (error: unknown): boolean {
+    if (!this.#failing && !this.#closed.signal.aborted) this.#onChange({ failed: error })
+    this.#failing = true
+    return false
   }
 
   async #connect (): Promise<Connection> {

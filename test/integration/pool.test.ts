@@ -141,11 +141,12 @@ t.test('closing does not wait for a silent server', async t => {
     const target = { ...parseDatabaseUrl(url), connectTimeoutMs: 600_000 }
     const { pool, run, openFailures } = useEngine(t, url, { target, queueTimeoutMs: 100 })
     await t.rejects(run([NAP]), { code: 'database_unavailable' }, url)
-    const probe = createHealthCheck(target)
+    const changes: object[] = []
+    const probe = createHealthCheck(target, change => changes.push(change))
     const answer = probe.reachable()
     await Promise.all([pool.close(), probe.close()])
     t.equal(await answer, false)
-    t.same(openFailures, [], 'closing is not reported as a failure')
+    t.same([openFailures, changes], [[], []], 'closing is not reported as a failure')
   }
 })
 
@@ -395,12 +396,17 @@ t.test('a connection that does not respond is closed', async t => {
 t.test('the health check follows the state of the database', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
   const proxy = await useProxy(t, loginUrl)
-  const probe = createHealthCheck(parseDatabaseUrl(proxy.through(loginUrl)))
+  const reported: object[] = []
+  const probe = createHealthCheck(
+    parseDatabaseUrl(proxy.through(loginUrl)),
+    change => reported.push(change)
+  )
   const changes = (answer: boolean): Promise<unknown> =>
     until(async () => await probe.reachable() === answer)
   await until(async () =>
     (await Promise.all([probe.reachable(), probe.reachable()])).every(answer => answer)
   )
+  t.same(reported, [])
   // Concurrent checks share one connection.
   await until(() => proxy.links.size === 1)
 
@@ -414,6 +420,7 @@ t.test('the health check follows the state of the database', async t => {
   await changes(false)
   proxy.forward = () => true
   await changes(true)
+  t.match(reported, [{ failed: Error }, {}, { failed: Error }, {}], 'each change once')
 
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}
     and usename = 'oneflight_login'`
@@ -423,14 +430,14 @@ t.test('the health check follows the state of the database', async t => {
   t.equal(await probe.reachable(), false)
   await until(() => proxy.links.size === 0)
 
-  const never = createHealthCheck(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'))
+  const never = createHealthCheck(parseDatabaseUrl('postgres://u@127.0.0.1:1/d'), () => {})
   t.equal(await never.reachable(), false)
   await never.close()
 })
 
 t.test('the health check connects again after its connection was closed', async t => {
   const { loginUrl, sql, name } = await useDatabase(t)
-  const probe = createHealthCheck(parseDatabaseUrl(loginUrl))
+  const probe = createHealthCheck(parseDatabaseUrl(loginUrl), () => {})
   t.teardown(() => probe.close())
   const backends = async (): Promise<readonly number[]> =>
     (await sql<Array<{ pid: number }>>`

@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { ask, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
+import { useDatabase } from '../support/database/database.ts'
+import { useProxy } from '../support/network/proxy.ts'
 import { request, speak } from '../support/network/wire.ts'
 
 const schema = `${readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')}
@@ -35,12 +37,6 @@ t.test('each request is logged as one line without text of the client', async t 
       status: 200,
       role: 'oneflight_user',
       operations: 2
-    }],
-    [request('GET', '/health?hush', { connection: 'close' }), {
-      level: 30,
-      method: 'GET',
-      path: '/health',
-      status: 200
     }],
     [request('GET', '/nothing?hush', { connection: 'close' }), {
       level: 30,
@@ -176,9 +172,39 @@ t.test('failures of the service are logged at level error', async t => {
     msg: 'could not connect to the database',
     reason: /ECONNREFUSED/
   }])
-  const health = await ask(`${service.url}/health`, { headers: { 'x-request-id': 'probe' } })
-  t.equal(health.status, 503)
-  await until(() => linesOf(service, 'probe').length > 0)
-  t.match(linesOf(service, 'probe'), [{ level: 50, status: 503 }])
   t.notMatch(JSON.stringify(service.log), /:login@/)
+})
+
+t.test('health probes are logged at level debug, changes of health at warn and info', async t => {
+  for (const LOG_LEVEL of ['info', 'debug']) {
+    const { loginUrl } = await useDatabase(t, { schema })
+    const proxy = await useProxy(t, loginUrl)
+    const service = await useService(t, {
+      schema,
+      env: { LOG_LEVEL },
+      databaseUrl: proxy.through
+    })
+    const probe = async (id: string): Promise<number> =>
+      (await ask(`${service.url}/health`, { headers: { 'x-request-id': id } })).status
+    await until(async () => await probe('up') === 200)
+    proxy.open = false
+    proxy.cut()
+    await until(async () => await probe('down') === 503)
+    t.equal(await probe('down'), 503)
+    proxy.open = true
+    await until(async () => await probe('up again') === 200)
+    const changes = service.log.filter(({ msg }) => String(msg).startsWith('health check'))
+    t.match(changes, [
+      { level: 40, msg: 'health check of the database failed', reason: String },
+      { level: 30, msg: 'health check of the database succeeded again' }
+    ])
+    t.notMatch(JSON.stringify(changes), /:login@/)
+    await service.stop()
+    const lines = service.log.filter(({ path }) => path === '/health')
+    if (LOG_LEVEL === 'info') t.same(lines, [])
+    else {
+      t.same([...new Set(lines.map(({ level }) => level))], [20])
+      t.same([...new Set(lines.map(({ status }) => status))], [200, 503])
+    }
+  }
 })
