@@ -1,7 +1,7 @@
 /**
- * `/reference` of the admin server: a page with everything it needs, from which a batch can be
- * sent; in Chromium, where it is installed. What is handed on to the main server, what is not, and
- * what is answered when nobody is there.
+ * Tests `/reference` of the admin server: the page, the requests that it forwards to the main
+ * server, the requests that it does not forward, the errors without a main server, and, if Chromium
+ * is installed, sending a batch in a browser.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ import { ask, SECRET, testEnvironment, token, useService, type Answer } from '..
 import { CUSTOMER, useShopService } from '../support/database/shop.ts'
 import { until } from '../support/until.ts'
 
-// A browser, and processes that are loaded.
+// The browser and the processes take time to start.
 t.setTimeout(120_000)
 
 const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
@@ -42,7 +42,7 @@ const send = (
     }
   })
 
-t.test('the page comes with all it needs', async t => {
+t.test('the page is self-contained', async t => {
   const { adminUrl } = await useService(t)
   const short = await ask(`${adminUrl}/reference`, { redirect: 'manual' })
   t.same([short.status, short.headers.get('location')], [301, '/reference/'])
@@ -53,16 +53,15 @@ t.test('the page comes with all it needs', async t => {
     page.text,
     /<title>Oneflight<\/title>[^]*src="js\/scalar\.js"[^]*"url": "\/openapi\.json"/
   )
-  t.notMatch(page.text, /https?:|src="\/\//, 'nothing of elsewhere')
+  t.notMatch(page.text, /https?:|src="\/\//, 'no external resources')
   const policy = page.headers.get('content-security-policy')?.split('; ') ?? []
-  for (
-    const rule of [
-      "default-src 'none'",
-      "connect-src 'self'",
-      "form-action 'none'",
-      "frame-ancestors 'none'"
-    ]
-  ) t.ok(policy.includes(rule), rule)
+  const rules = [
+    "default-src 'none'",
+    "connect-src 'self'",
+    "form-action 'none'",
+    "frame-ancestors 'none'"
+  ]
+  for (const rule of rules) t.ok(policy.includes(rule), rule)
   t.match(policy.at(-1), /^script-src 'self' 'sha256-[A-Za-z0-9+/]{43}='$/)
   const script = await ask(`${adminUrl}/reference/js/scalar.js`)
   t.same([script.status, script.headers.get('content-type')], [
@@ -72,7 +71,7 @@ t.test('the page comes with all it needs', async t => {
   t.ok(script.text.length > 1_000_000 && script.text.includes('createApiReference'))
 })
 
-t.test('a batch is handed on, as it came, and its answer as it is', async t => {
+t.test('batches and responses are forwarded unchanged', async t => {
   const { adminUrl, url, post } = await useService(t, {
     schema,
     keys: true,
@@ -93,51 +92,50 @@ t.test('a batch is handed on, as it came, and its answer as it is', async t => {
   t.same(
     [...answer.headers.keys()].filter(name => name.startsWith('access-control-')),
     [],
-    'a foreign page reads nothing here'
+    'no other origin can read the response'
   )
   t.equal((await send(adminUrl, select)).text, direct.text)
 
   const insert = '[{"id":"o","op":"insert","table":"stock","values":[{"sku":"fig","qty":1}]}]'
   for (const replayed of [null, 'true']) {
-    const kept = await send(adminUrl, insert, { 'idempotency-key': 'once' })
-    t.same([kept.status, kept.headers.get('idempotent-replayed')], [200, replayed])
+    const stored = await send(adminUrl, insert, { 'idempotency-key': 'once' })
+    t.same([stored.status, stored.headers.get('idempotent-replayed')], [200, replayed])
   }
-  for (
-    const [status, code, body, headers] of [
-      [401, 'token_invalid', select, { authorization: 'Basic eDp5' }],
-      [415, 'content_type_unsupported', select, { 'content-type': 'text/plain' }],
-      [415, 'content_type_unsupported', select, {
-        'content-type': 'application/x-www-form-urlencoded'
-      }],
-      [400, 'body_invalid', '[1', {}],
-      [413, 'body_too_large', `"${'x'.repeat(200_000)}"`, {}]
-    ] as const
-  ) {
+  const rejected = [
+    [401, 'token_invalid', select, { authorization: 'Basic eDp5' }],
+    [415, 'content_type_unsupported', select, { 'content-type': 'text/plain' }],
+    [415, 'content_type_unsupported', select, {
+      'content-type': 'application/x-www-form-urlencoded'
+    }],
+    [400, 'body_invalid', '[1', {}],
+    [413, 'body_too_large', `"${'x'.repeat(200_000)}"`, {}]
+  ] as const
+  for (const [status, code, body, headers] of rejected) {
     const refused = await send(adminUrl, body, headers)
     t.same([refused.status, refused.body.error.code], [status, code])
   }
-  t.equal((await ask(`${adminUrl}/reference/try/`, { method: 'POST' })).status, 415, 'no body')
+  const withoutBody = await ask(`${adminUrl}/reference/try/`, { method: 'POST' })
+  t.equal(withoutBody.status, 415, 'a request without a body is rejected')
   const health = await ask(`${adminUrl}/reference/try/health`)
   t.same([health.status, health.text], [200, '{"ok":true}'])
 
-  for (
-    const [method, path] of [
-      ['POST', '/reference/try'],
-      ['POST', '/reference/try/other'],
-      ['POST', '/reference/try//'],
-      ['GET', '/reference/try/'],
-      ['GET', '/reference/try/openapi.json'],
-      ['OPTIONS', '/reference/try/'],
-      ['POST', '/reference/try/health']
-    ] as const
-  ) {
+  const unknown = [
+    ['POST', '/reference/try'],
+    ['POST', '/reference/try/other'],
+    ['POST', '/reference/try//'],
+    ['GET', '/reference/try/'],
+    ['GET', '/reference/try/openapi.json'],
+    ['OPTIONS', '/reference/try/'],
+    ['POST', '/reference/try/health']
+  ] as const
+  for (const [method, path] of unknown) {
     t.equal((await ask(adminUrl + path, { method })).status, 404, `${method} ${path}`)
   }
   t.equal((await ask(`${adminUrl}/openapi.json`)).headers.get('access-control-allow-origin'), null)
-  t.equal((await ask(`${url}/reference/`)).status, 404, 'not on the main server')
+  t.equal((await ask(`${url}/reference/`)).status, 404, 'the main server does not serve the page')
 })
 
-t.test('a large answer comes through whole', async t => {
+t.test('a large response is forwarded completely', async t => {
   const { adminUrl, post, database } = await useService(t, { schema, env: { MAX_ROWS: '100000' } })
   await database
     .sql`insert into stock (sku, qty) select 'sku-' || n, n from generate_series(1, 20000) n`
@@ -147,24 +145,23 @@ t.test('a large answer comes through whole', async t => {
   t.equal(answer.text, (await post(select)).text)
 })
 
-t.test('a main server that cannot be reached, or does not answer', async t => {
+t.test('an unreachable or unresponsive main server yields 502', async t => {
   const config =
     readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
-  const rude = createServer(socket => {
+  const unresponsive = createServer(socket => {
     socket.once('data', () => socket.destroy())
   })
-  rude.listen(0, '127.0.0.1')
-  await once(rude, 'listening')
-  t.teardown(() => rude.close())
+  unresponsive.listen(0, '127.0.0.1')
+  await once(unresponsive, 'listening')
+  t.teardown(() => unresponsive.close())
   const scrape = async () => ({ text: '', type: 'text/plain' })
-  for (
-    const [main, message] of [
-      [() => undefined, /request was not sent/],
-      [() => ({ address: '127.0.0.1', port: closed }), /request was not sent/],
-      [() => ({ address: '::1', port: closed }), /request was not sent/],
-      [() => rude.address() as AddressInfo, /It is unknown whether/]
-    ] as ReadonlyArray<readonly [AdminOptions['main'], RegExp]>
-  ) {
+  const servers: ReadonlyArray<readonly [main: AdminOptions['main'], message: RegExp]> = [
+    [() => undefined, /request was not sent/],
+    [() => ({ address: '127.0.0.1', port: closed }), /request was not sent/],
+    [() => ({ address: '::1', port: closed }), /request was not sent/],
+    [() => unresponsive.address() as AddressInfo, /It is unknown whether/]
+  ]
+  for (const [main, message] of servers) {
     const admin = buildAdmin({
       config,
       logger: pino({ level: 'silent' }),
@@ -180,10 +177,10 @@ t.test('a main server that cannot be reached, or does not answer', async t => {
   }
 })
 
-/** Nobody listens there. */
+/** A port without a listener. */
 const closed = await freePort()
 
-t.test('with several processes', async t => {
+t.test('the page works with several processes', async t => {
   const database = await useDatabase(t, { schema })
   const child = spawn(process.execPath, [
     '--disable-warning=ExperimentalWarning',
@@ -207,9 +204,10 @@ t.test('with several processes', async t => {
     output += bytes.toString()
   })
   await until(() => output.includes('limits apply to each worker') || child.exitCode !== null)
-  const [, adminUrl] = /admin server listening at (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
+  const address = (name: string): string =>
+    new RegExp(`${name} server listening at (http://[^"]+)`).exec(output)?.[1] as string
+  const [adminUrl, url] = [address('admin'), address('main')]
   t.equal((await send(adminUrl, select)).status, 200)
-  const [, url] = /main server listening at (http:\/\/[^"]+)/.exec(output) as unknown as [string, string]
   const [own, main] = await Promise.all(
     [adminUrl, url].map(async base => (await ask(`${base}/openapi.json`)).body as object)
   )
@@ -220,8 +218,8 @@ t.test('with several processes', async t => {
 const skip = browserProgram === undefined ? 'Chromium is not installed' : false
 
 /**
- * Everything that the page has left in the browser, as text of JavaScript: the types of a browser
- * are not there.
+ * Reads all data that the page stored in the browser. It is JavaScript text, because the types of
+ * browsers are not available here.
  */
 const readStores = `(async () => {
   const stores = [JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie]
@@ -240,23 +238,25 @@ const readStores = `(async () => {
   return stores
 })()`
 
-t.test(`in a browser${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, async t => {
+const suffix = skip === false ? '' : ` (skipped: ${skip})`
+
+t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
   const { adminUrl, database: { sql } } = await useShopService(t)
   const browser = await openBrowser()
   t.teardown(() => browser.close())
   const page = await browser.newPage()
   const requests: string[] = []
-  const complaints: string[] = []
+  const messages: string[] = []
   page.on('request', request => requests.push(request.url()))
   page.on('console', message => {
-    if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+    if (['error', 'warning'].includes(message.type())) messages.push(message.text())
   })
-  page.on('pageerror', error => complaints.push(error.message))
+  page.on('pageerror', error => messages.push(error.message))
 
-  const pasted = token(CUSTOMER)
-  const answer = await tryBatch(page, adminUrl, pasted)
+  const bearer = token(CUSTOMER)
+  const answer = await tryBatch(page, adminUrl, bearer)
   t.equal(answer.status(), 200)
-  t.same(JSON.parse(answer.request().postData() ?? ''), exampleBatch, 'what was filled in')
+  t.same(JSON.parse(answer.request().postData() ?? ''), exampleBatch, 'the example batch is sent')
   t.match(await answer.json(), {
     error: null,
     data: { order: [{ id: 1, status: 'open' }], paid: [{ id: 1, status: 'paid' }] }
@@ -267,13 +267,13 @@ t.test(`in a browser${skip === false ? '' : ` (skipped: ${skip})`}`, { skip }, a
     status: 'paid',
     owner: 'corner-shop'
   }])
-  t.same(complaints, [])
+  t.same(messages, [])
   t.same(
     requests.filter(url => !url.startsWith(`${adminUrl}/`) && !/^(?:data|blob):/.test(url)),
     [],
-    'nothing leaves this machine'
+    'no request leaves the machine'
   )
   t.match(await page.locator('body').innerText(), /Corner Shop/)
-  const kept = await page.evaluate(readStores)
-  t.notOk(JSON.stringify(kept).includes(pasted), 'the token is not kept')
+  const stored = await page.evaluate(readStores)
+  t.notOk(JSON.stringify(stored).includes(bearer), 'the browser does not store the token')
 })

@@ -1,7 +1,7 @@
 /**
- * The bench in its smallest form: every contender for a moment, with real processes; that it
- * notices who does less than it was asked for; and that the page is what the results in the tree
- * come to. Figures are not judged here: others use this machine as well.
+ * Runs the benchmark in its smallest form with real processes. Tests that it detects contenders
+ * that do less work, and that the report matches the recorded results. Figures are not judged,
+ * because the machine is shared.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
@@ -18,21 +18,20 @@ import { countAll } from '../../bench/rows/wire.ts'
 import { onStage } from '../../src/dev/stage.ts'
 import { countRoundTrips, readBursts } from '../../bench/wire.ts'
 
-// Some forty seconds on a machine that does nothing else; a dozen of servers are started.
+// About 40 s on an idle machine. It starts a dozen servers.
 t.setTimeout(300_000)
 
 const short = { slices: 1, seconds: 0.2, warmUp: { batches: 20, seconds: 0.1 } }
 const root = `${import.meta.dirname}/../..`
 const { oneflight, awaits, 'function in begin': inBegin, 'bare function': bare } = contenders
 
-t.test('every part, for a moment', async t => {
+t.test('every part of the benchmark runs', async t => {
   await onStage(async stage => {
     const database = await useDatabase(stage, process.env['TEST_DATABASE_URL'])
 
-    // Both sides' work is compared in the harness itself, which throws when it differs.
-    for (
-      const match of [...hotMatches.filter(({ roundTripMs }) => roundTripMs === 2), ...orderMatches]
-    ) {
+    // The harness compares the work of both sides and throws if it differs.
+    const someHot = hotMatches.filter(({ roundTripMs }) => roundTripMs === 2)
+    for (const match of [...someHot, ...orderMatches]) {
       const { work, roundTripMs, measuredRoundTripMs, contenders: taken } = await play(
         match,
         database,
@@ -48,13 +47,12 @@ t.test('every part, for a moment', async t => {
           slices.every(({ batches, seconds }) => batches >= CONNECTIONS && seconds > 0)
         )
       )
-      t.ok(measuredRoundTripMs >= roundTripMs, 'no round trip is shorter than it is called')
+      t.ok(measuredRoundTripMs >= roundTripMs, 'the proxy adds at least the requested round trip')
     }
 
-    const counted = new Map(
-      (await countAll(database, [oneflight.name, awaits.name, inBegin.name, bare.name])).map((
-        { name, work, roundTrips, underLock }
-      ) => [`${name}, ${work}`, [roundTrips, underLock]])
+    const names = [oneflight.name, awaits.name, inBegin.name, bare.name]
+    const counted = (await countAll(database, names)).map(
+      ({ name, work, roundTrips, underLock }) => [`${name}, ${work}`, [roundTrips, underLock]]
     )
     t.match(Object.fromEntries(counted), {
       [`${oneflight.name}, 100 operations, each with references`]: [2, 0],
@@ -64,15 +62,13 @@ t.test('every part, for a moment', async t => {
       [`${bare.name}, invoice`]: [1, 0]
     })
 
-    t.match(await compareBulk(database, 1), [{
-      what: 'insert',
-      oneflight: [Number],
-      other: [Number]
-    }, { what: 'select', oneflight: [Number], other: [Number] }])
+    t.match(await compareBulk(database, 1), [
+      { what: 'insert', oneflight: [Number], other: [Number] },
+      { what: 'select', oneflight: [Number], other: [Number] }
+    ])
+    const memory = await measureMemory(database, 1)
     t.strictSame(
-      (await measureMemory(database, 1)).map((
-        { answerBytes, peak }
-      ) => [answerBytes > 50e6, peak.length]),
+      memory.map(({ answerBytes, peak }) => [answerBytes > 50e6, peak.length]),
       [[false, 1], [true, 1]]
     )
     const costs = await measureCost(database, { ...scales.perOperation, sizes: [1, 100] }, {
@@ -86,7 +82,7 @@ t.test('every part, for a moment', async t => {
     await t.rejects(takeTurns([slow], workload, short), {
       message:
         /^honest did not do the work of \d+ batches \(invoice\): counted: 0 instead of \d+, invoices: 0 instead of \d+, lines: 0/
-    }, 'one who did nothing')
+    }, 'a contender that does no work is rejected')
     const half: Side = {
       name: 'half',
       gist: undefined,
@@ -97,16 +93,16 @@ t.test('every part, for a moment', async t => {
     }
     await t.rejects(takeTurns([half], workload, short), {
       message: /^half did not do the work of \d+ batches \(invoice\): invoices: 0 instead of/
-    }, 'one who left something out')
+    }, 'a contender that does part of the work is rejected')
     await t.rejects(
       warmUp([slow, { ...slow, name: 'other', gist: 2 }], workload, short),
       { message: 'different responses: honest 1, other 2' },
-      'one who answers something else'
+      'a contender with another response is rejected'
     )
   })
 })
 
-t.test('bursts are read as PostgreSQL reads them', async t => {
+t.test('statements are read from recorded bursts', async t => {
   const message = (type: string, ...texts: readonly string[]): Buffer => {
     const body = Buffer.from(texts.map(text => `${text}\0`).join(''))
     const size = Buffer.alloc(4)
@@ -125,7 +121,7 @@ t.test('bursts are read as PostgreSQL reads them', async t => {
   t.strictSame(countRoundTrips(bursts, /^delete/), { roundTrips: 5, underLock: 0 })
 })
 
-t.test('the page is what the results come to', async t => {
+t.test('the report matches the recorded results', async t => {
   const record = readRecord()
   const report = renderReport(record)
   t.strictSame([...report.keys()], [
@@ -135,16 +131,16 @@ t.test('the page is what the results come to', async t => {
   for (const [path, text] of report) {
     t.ok(
       existsSync(`${root}/${path}`) && readFileSync(`${root}/${path}`, 'utf8') === text,
-      `${path} is what bench/report.ts makes of bench/results.json`
+      `${path} matches bench/results.json`
     )
   }
   t.notOk(
     report.get('docs/internals/benchmarks.md')?.includes('**not measured**'),
-    'the run was complete'
+    'everything was measured'
   )
 })
 
-t.test('what was missed is shown as missed', async t => {
+t.test('missed goals are shown as missed', async t => {
   const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: null, postgresCpuMs: null }
   const record: BenchRecord = {
     ...readRecord(),

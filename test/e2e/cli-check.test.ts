@@ -1,6 +1,6 @@
 /**
- * `oneflight check`: every fault with its place, the limits of the environment, and that it says
- * what the service would say.
+ * Tests `oneflight check`: the position of every issue, the limits from the environment, and the
+ * same messages as the service.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,9 +13,9 @@ const check = (
   input: string | Buffer,
   env: Readonly<Record<string, string>> = {}
 ): Promise<Ended> => runInside(['check', '-'], { input, env })
-const fault = (line: string): Ended => ({ code: 1, out: `<stdin>${line}\n`, err: '' })
+const failed = (line: string): Ended => ({ code: 1, out: `<stdin>${line}\n`, err: '' })
 
-t.test('no fault: the number of operations', async t => {
+t.test('a valid batch prints its number of operations', async t => {
   const files = readdirSync(join(import.meta.dirname, '../../examples')).filter(file =>
     file.endsWith('.json')
   ).map(file => `examples/${file}`)
@@ -26,7 +26,7 @@ t.test('no fault: the number of operations', async t => {
   t.same(out.match(/^.*(?=: ok)/gm), files)
 })
 
-t.test('every fault of every file', async t => {
+t.test('all issues of all files are printed', async t => {
   const directory = t.testdir({
     'a.json':
       '[\n  {"id": "a", "op": "select", "table": "t",\n   "where": {"data->é": {"eqq": 1, ' +
@@ -66,7 +66,7 @@ t.test('every fault of every file', async t => {
   })
 })
 
-t.test('an issue in a text that is nested too deep has no line and column', async t => {
+t.test('an issue in text with too deep nesting has no line and column', async t => {
   const deep = `${'['.repeat(5000)}${']'.repeat(5000)}`
   const { code, out } = await check(
     `[{"id":"a","op":"insert","table":"t","values":[{"j":${deep}}]}]`
@@ -75,7 +75,7 @@ t.test('an issue in a text that is nested too deep has no line and column', asyn
   t.match(out, /^<stdin>: operation 0 \(a\): depth_exceeded at values\[0\]\.j/)
 })
 
-t.test('a body that is none', async t => {
+t.test('an invalid body is reported', async t => {
   const rows: ReadonlyArray<readonly [input: string | Buffer, line: string]> = [
     ['', ':1:1: body_invalid: The body is not valid JSON.'],
     [
@@ -105,7 +105,7 @@ t.test('a body that is none', async t => {
       ':2:2: operation 1 (a): id_duplicate: Operations 0 and 1 have the same id.'
     ]
   ]
-  for (const [input, line] of rows) t.same(await check(input), fault(line), line)
+  for (const [input, line] of rows) t.same(await check(input), failed(line), line)
   const deep = `[{"id":"a","op":"insert","table":"t","values":[{"a":${'['.repeat(200)}${
     ']'.repeat(200)
   }}]}]`
@@ -115,7 +115,7 @@ t.test('a body that is none', async t => {
   })
 })
 
-t.test('the limits of the environment, without which those of the service count', async t => {
+t.test('limits come from the environment and default to those of the service', async t => {
   const many = (count: number): string =>
     JSON.stringify(
       Array.from(
@@ -167,7 +167,7 @@ t.test('the limits of the environment, without which those of the service count'
   )
 })
 
-t.test('it says what the service says', async t => {
+t.test('the messages equal those of the service', async t => {
   const service = await useService(t, {
     schema: 'create table t (a int); grant all on t to oneflight_user'
   })

@@ -1,7 +1,6 @@
 /**
- * `oneflight run` when there is no answer of the service, half of one, or that of somebody else:
- * what it says became of the batch, which decides the exit code. With servers that misbehave on
- * purpose, in the place of the service.
+ * Tests `oneflight run` with no response, a partial response or a response of another server: the
+ * reported outcome and the exit code. Uses fake servers instead of the service.
  */
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
@@ -29,7 +28,7 @@ async function run (
   return await oneflight(['run', '--url', url, ...args, '-'], { input, env })
 }
 
-/** What three ways of sending come to: one that commits, and two that never do. */
+/** Checks the outcome of a batch that commits and of three that never commit. */
 async function compare (
   t: Test,
   url: string,
@@ -56,14 +55,14 @@ async function compare (
 const serve = async (t: Test, listener: RequestListener): Promise<string> =>
   `http://${await listen(t, createServer(listener))}`
 
-t.test('no server: nothing was committed', async t => {
+t.test('no server: nothing is committed', async t => {
   const address = `127.0.0.1:${await freePort()}`
   await compare(t, `http://${address}`, /ECONNREFUSED/, 'nothing was committed', 1)
-  // A name of two addresses: Node has one error for both, without a message.
-  const twice = "import dns from 'node:dns'; dns.lookup = (name, options, done) => done(null, [{ " +
+  // A name with two addresses. Node then reports an AggregateError without a message.
+  const hook = "import dns from 'node:dns'; dns.lookup = (name, options, done) => done(null, [{ " +
     "address: '127.0.0.1', family: 4 }, { address: '127.0.0.2', family: 4 }])"
   const NODE_OPTIONS = `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
-    encodeURIComponent(twice).replaceAll("'", '%27')
+    encodeURIComponent(hook).replaceAll("'", '%27')
   }`
   const url = `http://oneflight.example:${address.split(':')[1]}`
   t.match(await run(url, [], { NODE_OPTIONS }), {
@@ -72,14 +71,14 @@ t.test('no server: nothing was committed', async t => {
   })
 })
 
-t.test('the connection is lost before the answer', async t => {
+t.test('the connection is lost before the response', async t => {
   const url = await serve(t, request => {
     request.on('end', () => request.socket.destroy()).resume()
   })
   await compare(t, url, /socket hang up/)
 })
 
-t.test('no answer in time', async t => {
+t.test('no response before the timeout', async t => {
   const url = await serve(t, () => {})
   const { code, err } = await run(url, ['--timeout', '0.2'])
   t.same([code, err], [
@@ -88,7 +87,7 @@ t.test('no answer in time', async t => {
   ])
 })
 
-t.test('the answer is cut: 200 means committed all the same', async t => {
+t.test('a truncated response with status 200 means committed', async t => {
   const cut = (status: number): Promise<string> =>
     serve(t, (_request, response) => {
       response.writeHead(status, { 'content-type': 'application/json', 'content-length': 100 })
@@ -98,7 +97,7 @@ t.test('the answer is cut: 200 means committed all the same', async t => {
   await compare(t, await cut(400), /aborted/)
 })
 
-t.test('somebody else answers', async t => {
+t.test('a response of another server', async t => {
   const answers: ReadonlyArray<readonly [status: number, body: string]> = [
     [502, '<h1>Bad Gateway</h1>'],
     [200, '<h1>Welcome</h1>'],
@@ -114,7 +113,7 @@ t.test('somebody else answers', async t => {
   }
 })
 
-t.test('the service itself does not know', async t => {
+t.test('the service reports commit_unknown', async t => {
   const error = {
     type: 'error_of_a_later_version',
     code: 'commit_unknown',
@@ -132,7 +131,7 @@ t.test('the service itself does not know', async t => {
   })
 })
 
-t.test('what is sent, and what is said of the time and the plan', async t => {
+t.test('options become headers; timings and plans are printed', async t => {
   const requests: Array<readonly [string | undefined, unknown, string]> = []
   const plan = '{"error":null,"data":{"a":[{"Plan":{"Node Type":"Seq Scan","Total ' +
     'Cost":10.00,"Filter":"(a = \'x, y: [\'::text)","Plans":[ ],"Workers":{}}}]}}'
@@ -209,7 +208,7 @@ t.test('results that nest too deep for a table are printed as JSON', async t => 
   })
 })
 
-t.test('over TLS: nothing is sent to a server whose certificate nobody vouches for', async t => {
+t.test('over TLS nothing is sent to a server with an untrusted certificate', async t => {
   const answer = '{"error":null,"data":{"a":[]}}'
   const [key, cert] = ['server.key', 'server.crt'].map(name =>
     readFileSync(`${certs}/${name}`)

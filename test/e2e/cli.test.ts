@@ -1,7 +1,7 @@
 /**
- * `oneflight` as the process it is, against a real service: what it prints, to the letter, and its
- * exit codes. `oneflight run` and the program as a whole; `check` is in cli-check.test.ts, what
- * only a broken network brings in cli-lost.test.ts.
+ * Tests `oneflight run` and the program as a whole as a child process against a real service: exact
+ * output and exit codes. `check` is tested in cli-check.test.ts, network failures in
+ * cli-lost.test.ts.
  */
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
@@ -17,7 +17,7 @@ import { childEnvironment } from '../support/process/process.ts'
 import { answering, SECRET, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-// Many processes, each of which loads the program.
+// Starts many processes, each of which loads the program.
 t.setTimeout(300_000)
 
 const role = 'oneflight_user'
@@ -90,11 +90,11 @@ async function useClient (
   options: Parameters<typeof useService>[1] = {}
 ): Promise<{ service: ServiceUnderTest, run: Client }> {
   const service = await useService(t, { schema, ...options })
-  const known = { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) }
+  const environment = { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) }
   return {
     service,
     run: (args, { input = all, env = {} } = {}) =>
-      oneflight(['run', ...args], { env: { ...known, ...env }, input })
+      oneflight(['run', ...args], { env: { ...environment, ...env }, input })
   }
 }
 
@@ -104,20 +104,19 @@ const insert = (id: string): string =>
 const inserted = async ({ database: { sql } }: ServiceUnderTest, id: number): Promise<boolean> =>
   (await sql`select from things where id = ${id}`).length === 1
 
-t.test('tables, to the letter', async t => {
+t.test('tables are printed exactly', async t => {
   const { run } = await useClient(t)
   t.same(await run(['--table', '-']), { code: 0, out: allTables, err: '' })
 })
 
-t.test('JSON: the bytes of the answer, and the bytes of the file', async t => {
+t.test('JSON: requests and responses keep their bytes', async t => {
   const { service, run } = await useClient(t)
   await service.post(all)
   const { text } = await service.post(all)
   for (const args of [['-'], ['--json', '-']]) {
     t.same(await run(args), { code: 0, out: text, err: '' })
   }
-  // Spelling, white space and an exact number of the file arrive as they are: the answer shows
-  // them.
+  // Spelling, white space and exact numbers of the file arrive unchanged, as the response shows.
   const batch = '[ {"id":"i", "op":"insert",\n"table":"things",' +
     '"values":[{"id":9007199254740995,"raw":{"b":1.00,"\\u0061":1e400},"price":0.10}], ' +
     '"returning":["id","raw","price"]}]\n'
@@ -132,20 +131,20 @@ t.test('JSON: the bytes of the answer, and the bytes of the file', async t => {
   })
 })
 
-t.test('on a terminal: tables, and blocks where they are wider than it', async t => {
+t.test('on a terminal: tables, or blocks if a table is too wide', async t => {
   const { service } = await useClient(t)
   const show = async (columns: number): Promise<string> => {
     const [stdout, stderr] = [
       Object.assign(new PassThrough(), { isTTY: true, columns }),
       new PassThrough()
     ]
-    const world = {
+    const context = {
       env: { ONEFLIGHT_URL: service.url, ONEFLIGHT_TOKEN: token({ role }) },
       stdin: Readable.from([Buffer.from(all)]),
       stdout,
       stderr
     }
-    t.equal(await runCommand(['run', '-'], '1.0.0', world), 0)
+    t.equal(await runCommand(['run', '-'], '1.0.0', context), 0)
     return await text(stdout.end())
   }
   t.equal(await show(123), allTables)
@@ -170,11 +169,11 @@ data  | text
 `),
     narrow
   )
-  t.ok(narrow.endsWith(allTables.slice(allTables.indexOf('\nnone: '))), 'what fits stays a table')
+  t.ok(narrow.endsWith(allTables.slice(allTables.indexOf('\nnone: '))), 'narrow tables stay tables')
   t.match(await show(20), /^-\[ ROW 1 \]-{10}$/m, 'never wider than the terminal')
 })
 
-t.test('the token: from the variable, an option or a file', async t => {
+t.test('the token comes from the variable, an option or a file', async t => {
   const { run } = await useClient(t, { env: { ANON_ROLE: 'oneflight_anon' } })
   const file = join(t.testdir({ token: `${token({ role })}\n`, empty: '\n' }), 'token')
   const none = { ONEFLIGHT_TOKEN: '' }
@@ -183,24 +182,24 @@ t.test('the token: from the variable, an option or a file', async t => {
   t.equal(
     (await run([`--token=${token({ role })}`, '-'], { env: { ONEFLIGHT_TOKEN: 'bad' } })).code,
     0,
-    'the option counts'
+    'the option takes precedence'
   )
   t.match(
     await run(['-'], { env: none }),
     { code: 1, err: /permission denied/ },
-    'none at all: anonymous'
+    'without a token the request is anonymous'
   )
   t.match(await run(['--token', '', '-'], { env: { ONEFLIGHT_TOKEN: 'bad' } }), {
     code: 1,
     err: /permission denied/
-  }, 'an empty one is none')
+  }, 'an empty token counts as none')
   t.match(await run(['-'], { env: { ONEFLIGHT_TOKEN: 'bad' } }), {
     code: 1,
     err: /^oneflight: <stdin>: token_invalid: /
   })
 })
 
-t.test('preferences, keys and ids', async t => {
+t.test('options for preferences, keys and request ids work', async t => {
   const { service, run } = await useClient(t, { keys: true })
   t.same(await run(['--dry-run', '--table', '-'], { input: insert('100') }), {
     code: 0,
@@ -239,7 +238,7 @@ t.test('preferences, keys and ids', async t => {
   await until(() => service.log.some(({ request_id: id }) => id === 'mine.1'))
 })
 
-t.test('a refusal: on standard error, with every fault where it stands', async t => {
+t.test('errors are printed to standard error with the position of every issue', async t => {
   const { run } = await useClient(t)
   const input = `[
   {"id": "one", "op": "select", "wheer": {}},
@@ -266,9 +265,9 @@ t.test('a refusal: on standard error, with every fault where it stands', async t
   t.match(
     JSON.parse(out),
     { error: { code: 'validation_failed' }, data: null },
-    'the answer itself is on standard output'
+    'the response is printed to standard output'
   )
-  t.same((await run(['--table', '-'], { input })).out, '', 'but not where people read')
+  t.same((await run(['--table', '-'], { input })).out, '', 'tables replace the response')
   t.match(await run(['-'], { input: '[{"id":"a"},' }), {
     code: 1,
     err: /^oneflight: <stdin>: body_invalid: /
@@ -285,7 +284,7 @@ t.test('a refusal: on standard error, with every fault where it stands', async t
   )
 })
 
-t.test('it tells what may succeed when sent again, and detail and hint if there are', async t => {
+t.test('retryable errors, detail and hint are printed', async t => {
   const { service, run } = await useClient(t, { env: { ERROR_VERBOSITY: 'verbose' } })
   t.match(await run(['-'], { input: insert('1') }), {
     code: 1,
@@ -306,7 +305,7 @@ t.test('it tells what may succeed when sent again, and detail and hint if there 
   })
 })
 
-t.test('nobody reads the answer: the exit code is that of the batch all the same', async t => {
+t.test('the exit code is that of the batch when standard output is closed', async t => {
   const { service } = await useClient(t)
   const input =
     '[{"id":"m","op":"select","table":"many"},{"id":"i","op":"insert","table":"things",' +
@@ -320,7 +319,7 @@ t.test('nobody reads the answer: the exit code is that of the batch all the same
   t.ok(await inserted(service, 200))
 })
 
-t.test('the command line at fault: exit code 2, one line, nothing is sent', async t => {
+t.test('an invalid command line: exit code 2, one line, nothing is sent', async t => {
   const directory = t.testdir({ 'batch.json': all, 'token\n': '' })
   const rows: ReadonlyArray<readonly [args: readonly string[], line: RegExp]> = [
     [['frob'], /^unknown command "frob" \(expected start, run, check or migrate\)$/],
@@ -361,7 +360,7 @@ t.test('the command line at fault: exit code 2, one line, nothing is sent', asyn
       /^invalid --timeout ".*" \(expected seconds: more than 0, at most 86400\)$/
     ])
   ]
-  // In the process of the test, but for one: the program is loaded once.
+  // All rows but the last run in the process of the test, so the program is loaded only once.
   for (const [args, line] of rows) {
     const { code, out, err } = await runInside(args, {
       env: { ONEFLIGHT_URL: 'http://127.0.0.1:1' }
@@ -377,7 +376,7 @@ t.test('the command line at fault: exit code 2, one line, nothing is sent', asyn
   })
 })
 
-t.test('a fault of the program itself is not hidden', async t => {
+t.test('internal errors of the program are thrown', async t => {
   const stdout = Object.defineProperty(new PassThrough(), 'isTTY', {
     get () {
       throw new RangeError('broken')
@@ -392,7 +391,7 @@ t.test('a fault of the program itself is not hidden', async t => {
     }),
     RangeError
   )
-  const mute = Object.defineProperty(new PassThrough(), 'write', {
+  const brokenOutput = Object.defineProperty(new PassThrough(), 'write', {
     value () {
       throw new RangeError('broken')
     }
@@ -401,26 +400,26 @@ t.test('a fault of the program itself is not hidden', async t => {
     runCommand(['check', 'examples/order.json'], '1.0.0', {
       env: {},
       stdin: Readable.from([]),
-      stdout: mute,
+      stdout: brokenOutput,
       stderr: new PassThrough()
     }),
     RangeError
   )
 })
 
-t.test('help and version', async t => {
+t.test('help and version are printed', async t => {
   const { version, engines } = JSON.parse(
     readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')
   ) as { version: string, engines: { node: string } }
   t.same(await oneflight(['--version']), { code: 0, out: `${version}\n`, err: '' })
-  const whole = await oneflight(['--help'])
-  t.match(whole, {
+  const help = await oneflight(['--help'])
+  t.match(help, {
     code: 0,
     err: '',
     out:
       /^Usage: oneflight \[command\] \[options\]\n[^]*\n {2}run {6}Send a batch [^]*\n {2}-h, --help {2}Show this/
   })
-  t.same(await oneflight(['-h']), whole)
+  t.same(await oneflight(['-h']), help)
   for (const command of ['start', 'run', 'check', 'migrate']) {
     t.match(await oneflight([command, '--help']), {
       code: 0,
@@ -432,7 +431,7 @@ t.test('help and version', async t => {
     (await oneflight(['run', '--url', 'x', '--help'])).out,
     /--token <token> .* Other users of the machine can see it \(ps\)/
   )
-  // What an older Node sees; the compiled program is asked by a real one in package.test.ts.
+  // Simulates an older Node. package.test.ts runs the compiled program with a real one.
   const older = `data:text/javascript,${
     encodeURIComponent("Object.defineProperty(process, 'version', { value: 'v24.11.9' })")
   }`
@@ -448,7 +447,7 @@ t.test('help and version', async t => {
   )
 })
 
-t.test('start and migrate are those of npm start and npm run migrate', async t => {
+t.test('start and migrate work like npm start and npm run migrate', async t => {
   const { url, loginUrl, sql } = await useDatabase(t)
   t.match(
     await oneflight(['migrate'], { env: { DATABASE_URL: loginUrl, MIGRATE_DATABASE_URL: url } }),
@@ -490,7 +489,7 @@ t.test('start and migrate are those of npm start and npm run migrate', async t =
   }
 })
 
-t.test('plans in the place of rows, and what took how long', async t => {
+t.test('plans replace rows, and timings are printed', async t => {
   const { service, run } = await useClient(t, { env: { EXPLAIN: 'on' } })
   const explained = await run(['--explain', '--timing', '-'], { input: insert('77') })
   t.equal(explained.code, 0, explained.err)

@@ -1,4 +1,6 @@
-/** The compiled client in a real browser, against the service. */
+/**
+ * Tests the compiled client in Chromium against the service.
+ */
 import t from 'tap'
 import { browserProgram, usePage } from '../support/process/browser.ts'
 import { compileClient, useOrigin } from '../support/process/client-browser.ts'
@@ -7,7 +9,7 @@ import { token, useService } from '../support/service.ts'
 const skip = browserProgram === undefined ? 'no Chromium is installed' : false
 const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
 
-t.test(title('batches in a browser'), { skip }, async t => {
+t.test(title('the client runs batches, retries and aborts in a browser'), { skip }, async t => {
   const service = await useService(t, {
     schema: 'create table stock (sku text primary key, qty int8, price numeric); grant all on ' +
       'stock to oneflight_user',
@@ -30,7 +32,7 @@ t.test(title('batches in a browser'), { skip }, async t => {
       token,
       numbers: 'bigint',
       retry: { minDelay: 1 },
-      // The first answer is lost on the way.
+      // The first response is lost.
       fetch: async (target, init) => {
         const answer = await fetch(target, init)
         if (++calls === 1) throw new TypeError('Failed to fetch')

@@ -1,6 +1,6 @@
 /**
- * The client as npm has it: compiled by its own settings, packed, installed into an empty folder,
- * used from JavaScript and from TypeScript of others.
+ * Tests the client package: compiled with its own settings, packed, installed in an empty folder,
+ * and used from JavaScript and TypeScript.
  */
 import { execFile } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -14,7 +14,7 @@ const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 const tsc = join(root, 'node_modules/typescript/bin/tsc')
 
-/** npm without a registry and without a cache of others. */
+/** Runs npm without a registry and with its own cache. */
 const npm = (cwd: string, ...args: readonly string[]) =>
   run('npm', args, {
     cwd,
@@ -27,8 +27,8 @@ const npm = (cwd: string, ...args: readonly string[]) =>
     }
   })
 
-t.test('packed, installed and used', async t => {
-  // Within the project, so that its compiler is found, as it is when the package is published.
+t.test('the client package can be packed, installed and used', async t => {
+  // Inside the project, so that its compiler is found, as when the package is published.
   const source = join(t.testdir(), 'client')
   await cp(join(root, 'client'), source, {
     recursive: true,
@@ -44,7 +44,7 @@ t.test('packed, installed and used', async t => {
       !/^(?:dist\/[\w-]+\.(?:js|d\.ts)|LICENSE|README\.md|package\.json)$/.test(path)
     ),
     [],
-    'and nothing else'
+    'the package contains no other files'
   )
 
   const home = await mkdtemp(join(tmpdir(), 'oneflight-client-'))
@@ -92,14 +92,11 @@ t.test('packed, installed and used', async t => {
     client.batch(b => b.select('stock', { columns: ['quantity'] }))
     console.log(qty)`
   )
-  for (
-    const settings of [['--module', 'nodenext'], [
-      '--module',
-      'esnext',
-      '--moduleResolution',
-      'bundler'
-    ]]
-  ) {
+  const variants = [
+    ['--module', 'nodenext'],
+    ['--module', 'esnext', '--moduleResolution', 'bundler']
+  ]
+  for (const settings of variants) {
     const checked = run(process.execPath, [
       tsc,
       '--noEmit',
@@ -121,8 +118,7 @@ t.test('packed, installed and used', async t => {
   const { version } = JSON.parse(
     await readFile(join(home, 'node_modules/oneflight-client/package.json'), 'utf8')
   ) as { version: string }
-  const { version: own } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
-    version: string
-  }
-  t.equal(version, own, 'the version of the service')
+  const manifest = await readFile(join(root, 'package.json'), 'utf8')
+  const { version: serviceVersion } = JSON.parse(manifest) as { version: string }
+  t.equal(version, serviceVersion, 'the version equals that of the service')
 })

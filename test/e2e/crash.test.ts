@@ -1,7 +1,6 @@
 /**
- * The server itself dies under load: a backend by SIGKILL, upon which PostgreSQL ends every
- * connection and recovers, and a restart. On a server of this file's own, since neither may be done
- * to one that others use.
+ * Tests crashes of PostgreSQL under load: SIGKILL of a backend, after which PostgreSQL closes every
+ * connection and recovers, and a restart. Uses its own server, because a shared one must not crash.
  */
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
@@ -21,23 +20,23 @@ const skip = major === undefined || !availableMajors().includes(major)
 
 const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
 
-tap.test('the server dies under load', { skip }, async t => {
+tap.test('responses are true when the server crashes or restarts under load', { skip }, async t => {
   const dataDir = await reachableDataDirectory(join(tmpdir(), `oneflight-crash-${randomUUID()}`))
   const start = (port?: number): ReturnType<typeof startPostgres> =>
     startPostgres({ major: major as number, dataDir, ...(port === undefined ? {} : { port }) })
   let server = await start()
   process.env['TEST_DATABASE_URL'] = server.url
-  // Of the whole file: databases are dropped at its end, and the first to be named is the last to
-  // be done.
+  // Registered for the whole file, because databases are dropped at its end. Teardowns run in
+  // reverse order.
   tap.teardown(async () => {
     await server.stop()
     await rm(dataDir, { recursive: true, force: true })
   })
 
-  /** Whether a pair that was posted at `since` or later was acknowledged. */
+  /** Whether a pair posted at `since` or later was acknowledged. */
   const served = (load: Load, since: number): boolean =>
     [...load.answers].some(([id, { status }]) => id >= since && status === 200)
-  const up = async ({ database }: ServiceUnderTest): Promise<boolean> =>
+  const isUp = async ({ database }: ServiceUnderTest): Promise<boolean> =>
     await database.sql`select`.then(() => true, () => false)
 
   const finish = async (
@@ -58,22 +57,23 @@ tap.test('the server dies under load', { skip }, async t => {
     for (let i = 0; i < 2; i++) {
       const before = load.answers.size
       await until(() => load.answers.size > before + 20)
-      // Those of batches: others come and go. When one is killed, all of them are ended.
+      // Sessions that run batches; other sessions come and go. After the kill all of them end.
       const pids = (await service.database
         .sql`select pid from pg_stat_activity where datname = ${service.database.name}
           and usename = 'oneflight_login' and query !~ 'idempotency_keys'`)
         .map(({ pid }) => pid as number)
       process.kill(pids[0] as number, 'SIGKILL')
       await until(() => !pids.some(isAlive))
-      await until(() => up(service))
+      await until(() => isUp(service))
       const recovered = load.answers.size
       await until(() => served(load, recovered))
     }
     await finish(t, service, load)
   })
 
-  await t.test('a restart', async t => {
-    // Who waited for a connection would hear `deadline_exceeded`.
+  await t.test('restart of the server', async t => {
+    // With a short queue timeout, batches that wait for a connection would fail with
+    // `deadline_exceeded`.
     const service = await useService(t, {
       schema: ledgerSchema,
       env: { QUEUE_TIMEOUT_MS: '60000' }
@@ -85,8 +85,8 @@ tap.test('the server dies under load', { skip }, async t => {
     t.match(refused.body, { error: { code: 'database_unavailable', committed: false } })
     t.equal(refused.headers.get('retry-after'), '1')
     server = await start(server.port)
-    const back = load.answers.size
-    await until(() => served(load, back))
+    const since = load.answers.size
+    await until(() => served(load, since))
     await finish(t, service, load)
   })
 })

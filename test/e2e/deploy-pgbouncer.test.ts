@@ -1,6 +1,6 @@
 /**
- * The shipped configuration of PgBouncer, with the service before it as compose.yaml and the
- * overlay configure it.
+ * Tests the shipped configuration of PgBouncer with the service as compose.yaml and the overlay
+ * configure it.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,9 @@ import { until } from '../support/until.ts'
 const shipped = new URL('../../deploy/pgbouncer/', import.meta.url)
 
 t.test(
-  ...needs('batches and keys through PgBouncer as it is shipped', { pgbouncer: program }),
+  ...needs('batches and keys work through PgBouncer with the shipped configuration', {
+    pgbouncer: program
+  }),
   async t => {
     const { hostname, port: serverPort } = new URL(process.env['TEST_DATABASE_URL'] as string)
     const account = serverAccount()
@@ -26,12 +28,12 @@ t.test(
     const port = await freePort()
     const file = (name: string): string => join(directory, name)
     const read = (name: string): Promise<string> => readFile(new URL(name, shipped), 'utf8')
-    const own = (text: string): string =>
+    const localize = (text: string): string =>
       text.replaceAll('/etc/pgbouncer', directory).replace(
         'listen_addr = *',
         'listen_addr = 127.0.0.1'
       ).replace('6432', String(port))
-    await writeFile(file('pgbouncer.ini'), own(await read('pgbouncer.ini')))
+    await writeFile(file('pgbouncer.ini'), localize(await read('pgbouncer.ini')))
     await writeFile(
       file('databases.ini'),
       (await read('compose/databases.ini')).replace(
@@ -48,24 +50,21 @@ t.test(
     )
     await chmod(directory, 0o755)
     for (const path of ['.', 'pgbouncer.ini', 'databases.ini', 'userlist.txt']) {
-      await give(
-        file(path),
-        account
-      )
+      await give(file(path), account)
     }
 
     const child = spawn(program as string, [file('pgbouncer.ini')], {
       ...as(account),
       stdio: ['ignore', 'ignore', 'pipe']
     })
-    let said = ''
+    let printed = ''
     child.stderr.on('data', (bytes: Buffer) => {
-      said += bytes.toString()
+      printed += bytes.toString()
     })
     const ended = once(child, 'exit')
     t.teardown(() => child.kill('SIGKILL'))
     await until(async () => {
-      if (child.exitCode !== null) throw new Error(`PgBouncer ended: ${said}`)
+      if (child.exitCode !== null) throw new Error(`PgBouncer ended: ${printed}`)
       return await accepts(port)
     })
     const through = (url: string): string =>
@@ -76,9 +75,9 @@ t.test(
       env: { PREPARED_STATEMENTS: 'off', POOL_SIZE: '10', QUEUE_SIZE: '100' },
       databaseUrl: through
     })
-    const note = (
-      id: number
-    ): object[] => [{ id: 'n', op: 'insert', table: 'notes', values: [{ id }] }]
+    const note = (id: number): object[] => [
+      { id: 'n', op: 'insert', table: 'notes', values: [{ id }] }
+    ]
     const answers = await Promise.all(
       Array.from(
         { length: 60 },
@@ -98,9 +97,9 @@ t.test(
         and usename = 'oneflight_login'`
     t.ok(sessions.length > 0, `${sessions.length} connections to the server`)
 
-    t.notMatch(said, /ERROR|FATAL|WARNING/i)
-    // What compose.yaml and the overlay stop it with: transactions end, then it ends, however many
-    // clients there are.
+    t.notMatch(printed, /ERROR|FATAL|WARNING/i)
+    // The stop signal of compose.yaml and the overlay. PgBouncer exits after its transactions, even
+    // with connected clients.
     child.kill('SIGINT')
     t.same(await ended, [0, null])
   }

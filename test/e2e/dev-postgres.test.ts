@@ -1,3 +1,6 @@
+/**
+ * Tests the embedded PostgreSQL: data directories, cleanup after kills, and errors.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -13,8 +16,8 @@ import { isAlive } from '../support/process/alive.ts'
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1) || 18
 
-/** A directory that the server's user may enter, unlike one in the project. */
-async function place (t: Test): Promise<string> {
+/** Creates a directory that the user of the server can access, unlike one in the project. */
+async function createDirectory (t: Test): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'oneflight-test-'))
   await chmod(directory, 0o755)
   t.teardown(() => rm(directory, { recursive: true, force: true }))
@@ -33,13 +36,13 @@ async function query (url: string, text: string): Promise<Array<Record<string, u
 async function until (what: string, condition: () => boolean): Promise<void> {
   const deadline = Date.now() + 10_000
   while (!condition()) {
-    if (Date.now() > deadline) throw new Error(`never came true: ${what}`)
+    if (Date.now() > deadline) throw new Error(`timeout: ${what}`)
     await sleep(20)
   }
 }
 
-t.test('data live on between starts, also when the server was killed', async t => {
-  const dataDir = join(await place(t), 'data')
+t.test('data survives restarts and kills', async t => {
+  const dataDir = join(await createDirectory(t), 'data')
   const first = await startPostgres({ major, dataDir, settings: { max_connections: 17 } })
   const [facts] = await query(
     first.url,
@@ -50,27 +53,27 @@ t.test('data live on between starts, also when the server was killed', async t =
   t.strictSame(facts, { major, encoding: 'UTF8', connections: '17', usesuper: true })
   await query(first.url, 'create table kept as select 42 as answer')
   await first.stop()
-  t.notOk(isAlive(first.pid), 'stop settles when the server is gone')
-  t.notOk(existsSync(first.socketDir), 'and its socket directory')
+  t.notOk(isAlive(first.pid), 'stop resolves after the server has exited')
+  t.notOk(existsSync(first.socketDir), 'the socket directory is removed')
   await first.stop()
 
   const second = await startPostgres({ major, dataDir, port: first.port })
-  t.equal(second.port, first.port, 'a port that is given is taken')
+  t.equal(second.port, first.port, 'a given port is used')
   t.strictSame(await query(second.url, 'select * from kept'), [{ answer: 42 }])
   await t.rejects(startPostgres({ major, dataDir }), {
     message: /is already running on .*data: stop it first/
-  }, 'one server per directory')
+  }, 'only one server can use a directory')
 
   process.kill(second.pid, 'SIGKILL')
-  // without a turn of the event loop: we have not been told when stop is called
+  // Busy-waits, so the exit event has not been processed when stop is called.
   while (isAlive(second.pid));
   await second.stop()
-  t.ok(existsSync(join(dataDir, 'postmaster.pid')), 'a killed server leaves its lock behind')
+  t.ok(existsSync(join(dataDir, 'postmaster.pid')), 'a killed server leaves its lock file')
   const third = await startPostgres({ major, dataDir })
   t.strictSame(await query(third.url, 'select * from kept'), [{ answer: 42 }])
   await third.stop()
 
-  // The number of the dead server now belongs to a living stranger: ourselves.
+  // The pid of the stopped server now belongs to another running process: this one.
   await writeFile(
     join(dataDir, 'postmaster.pid'),
     `${process.pid}\n${dataDir}\n1\n${third.port}\n${third.socketDir}\n127.0.0.1\n`
@@ -80,7 +83,7 @@ t.test('data live on between starts, also when the server was killed', async t =
   await fourth.stop()
 })
 
-t.test('without a directory data end with the server, and parallel starts do not meet', async t => {
+t.test('temporary data is removed at stop, and parallel starts do not conflict', async t => {
   const servers = await Promise.all([startPostgres({ major }), startPostgres({ major })])
   t.not(servers[0].port, servers[1].port)
   t.strictSame(await query(servers[0].url, 'select 1 as one'), [{ one: 1 }])
@@ -88,7 +91,7 @@ t.test('without a directory data end with the server, and parallel starts do not
   for (const { dataDir } of servers) t.notOk(existsSync(dataDir))
 })
 
-t.test('a start does not outlive, or keep alive, the process that made it', async t => {
+t.test('a server neither outlives its parent process nor keeps it alive', async t => {
   const code = `import { startPostgres } from ${
     JSON.stringify(new URL('../../src/dev/postgres.ts', import.meta.url).href)
   }
@@ -104,22 +107,22 @@ t.test('a start does not outlive, or keep alive, the process that made it', asyn
       t.ok(isAlive(server.pid))
       parent.kill(signal)
     }
-    await until('the server is gone', () => !isAlive(server.pid))
+    await until('the server has exited', () => !isAlive(server.pid))
     await until(
-      'its directories are gone',
+      'its directories are removed',
       () => !existsSync(server.dataDir) && !existsSync(server.socketDir)
     )
     t.pass(`${mode}: no server and no files are left`)
   }
 })
 
-t.test('the majors that are installed are known', async t => {
+t.test('the installed major versions are listed', async t => {
   t.ok(availableMajors().includes(major))
   t.strictSame(availableMajors(), availableMajors().sort((a, b) => a - b))
 })
 
-t.test('what cannot work is refused in words', async t => {
-  const base = await place(t)
+t.test('invalid directories, versions, settings and ports are rejected', async t => {
+  const base = await createDirectory(t)
   const old = join(base, 'old')
   await mkdir(old)
   await writeFile(join(old, 'PG_VERSION'), '9.6\n')
@@ -128,9 +131,9 @@ t.test('what cannot work is refused in words', async t => {
       'choose another directory'
   })
 
-  const odd = join(base, 'odd')
-  await mkdir(join(odd, 'PG_VERSION'), { recursive: true })
-  await t.rejects(startPostgres({ major, dataDir: odd }), { code: 'EISDIR' })
+  const unreadable = join(base, 'unreadable')
+  await mkdir(join(unreadable, 'PG_VERSION'), { recursive: true })
+  await t.rejects(startPostgres({ major, dataDir: unreadable }), { code: 'EISDIR' })
 
   const full = join(base, 'full')
   await mkdir(full)

@@ -1,6 +1,6 @@
 /**
- * `npm run dev` as a process of its own, in an empty folder: what it prints works, and it leaves
- * nothing behind.
+ * Tests `npm run dev` as a child process in an empty folder: the printed commands work, and no
+ * process or file remains.
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,7 +46,7 @@ function find (printed: string, pattern: RegExp): string {
   return pattern.exec(printed)?.[1] ?? ''
 }
 
-t.test('the sample starts, answers, ends, and starts again with its data', async t => {
+t.test('the sample starts, serves, stops and restarts with its data', async t => {
   const folder = await mkdtemp(join(tmpdir(), 'oneflight-dev-test-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const first = await start(folder)
@@ -68,9 +68,9 @@ t.test('the sample starts, answers, ends, and starts again with its data', async
   t.match(answer.body.data.order, [{ id: 1, status: 'paid', owner: 'corner-shop' }])
 
   t.equal(await stop(first, 'SIGTERM'), 0)
-  const gone = postgres(database, { max: 1, onnotice: () => {} })
-  await t.rejects(gone`select 1`)
-  await gone.end({ timeout: 0 })
+  const stopped = postgres(database, { max: 1, onnotice: () => {} })
+  await t.rejects(stopped`select 1`)
+  await stopped.end({ timeout: 0 })
 
   const second = await start(folder)
   t.match(second.printed, /"left":\[\{"sku":"apple","price":0\.30,"qty":992\}\]/)
@@ -79,11 +79,11 @@ t.test('the sample starts, answers, ends, and starts again with its data', async
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body
   })
-  t.equal(again.body.data.order.length, 2, 'the token and the orders outlive the restart')
+  t.equal(again.body.data.order.length, 2, 'the token and the orders survive the restart')
   t.equal(await stop(second, 'SIGINT'), 0)
 })
 
-t.test('a start that fails says why in one line and leaves no server', async t => {
+t.test('a failed start prints one line and leaves no server', async t => {
   const folder = await mkdtemp(join(tmpdir(), 'oneflight-dev-test-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const { status, stderr } = spawnSync(process.execPath, [program], {
@@ -94,6 +94,6 @@ t.test('a start that fails says why in one line and leaves no server', async t =
   t.equal(status, 1)
   t.match(stderr, /^oneflight: LOG_LEVEL: [^\n]*\n$/)
   const again = await start(folder)
-  t.match(again.printed, '200 OK', 'a server that was left behind would hold the data directory')
+  t.match(again.printed, '200 OK', 'no server holds the data directory')
   t.equal(await stop(again, 'SIGTERM'), 0)
 })

@@ -1,7 +1,7 @@
 /**
- * A primary is lost under load and its standby promoted: every answer is true, nothing that was
- * acknowledged is missing, and the service goes on by itself. Standbys serve what only reads. On
- * servers of this file's own.
+ * Tests a failover under load: the primary is lost and the standby promoted. Responses must be
+ * true, no acknowledged batch may be missing, and the service must recover without a restart. Also
+ * tests that a standby serves reads. Uses its own servers.
  */
 import { randomUUID } from 'node:crypto'
 import postgres, { type Sql } from 'postgres'
@@ -25,17 +25,17 @@ const schema = `${ledgerSchema}
   create function nap() returns text language sql volatile as $$ select pg_sleep(20)::text $$;
   grant all on all tables in schema public to oneflight_user;`
 
-/** What may be answered while no primary is there. */
+/** The codes of responses that are allowed without a primary. */
 const allowed = ['ok', 'database_unavailable', 'commit_unknown', 'overloaded']
 
-/** The database of the service, on both servers. */
+/** Starts a service whose URL lists both servers. */
 function useFailover (
   t: Test,
   { primary, standby }: Pair,
   options: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
   return useService(t, {
-    // A text of its own, for another test's template is on other servers.
+    // A unique schema, because a template with the same schema would be on another server.
     schema: `${schema} -- ${randomUUID()}`,
     databaseUrl: url =>
       url.replace(
@@ -46,10 +46,7 @@ function useFailover (
   })
 }
 
-/**
- * A superuser's client of the service's database on the standby, which answers whatever became of
- * the primary.
- */
+/** Connects to the service's database on the standby, as superuser. */
 function connectTo (t: Test, { standby }: Pair, { database: { name } }: ServiceUnderTest): Sql {
   const sql = postgres(standby.url.replace(/\/postgres$/, `/${name}`), { max: 2, onnotice () {} })
   t.teardown(() => sql.end({ timeout: 1 }))
@@ -57,23 +54,23 @@ function connectTo (t: Test, { standby }: Pair, { database: { name } }: ServiceU
 }
 
 /**
- * Loses the primary, lets `failed` happen, promotes the standby; resolves with the time of the
+ * Loses the primary, waits for `failed` and promotes the standby. Resolves with the time of the
  * promotion.
  */
 async function failOver (
   servers: Pair,
-  how: 'stop' | 'kill',
+  mode: 'stop' | 'kill',
   failed: () => boolean
 ): Promise<number> {
-  await servers.losePrimary(how)
+  await servers.losePrimary(mode)
   await until(failed)
   await servers.promote()
   process.env['TEST_DATABASE_URL'] = servers.standby.url
   return performance.now()
 }
 
-for (const how of ['stop', 'kill'] as const) {
-  tap.test(`the primary is lost (${how}) and the standby promoted`, { skip }, async t => {
+for (const mode of ['stop', 'kill'] as const) {
+  tap.test(`the service recovers from a failover (${mode})`, { skip }, async t => {
     const servers = await useServers(t)
     const service = await useFailover(t, servers)
     const sql = connectTo(t, servers, service)
@@ -81,28 +78,29 @@ for (const how of ['stop', 'kill'] as const) {
     await until(() => load.answers.size > 60)
     const promoted = await failOver(
       servers,
-      how,
+      mode,
       () =>
         [...load.answers.values()].some(({ body }) => body.error?.code === 'database_unavailable')
     )
     const since = load.answers.size
     await until(() => [...load.answers].some(([id, { status }]) => id >= since && status === 200))
-    const away = performance.now() - promoted
-    t.ok(away < 5000, `served ${away.toFixed(0)} ms after the promotion`)
+    const outageMs = performance.now() - promoted
+    t.ok(outageMs < 5000, `served ${outageMs.toFixed(0)} ms after the promotion`)
     await until(() => load.answers.size > since + 60)
     await load.stop()
     const codes = await audit(t, sql, load)
     t.comment(JSON.stringify(codes))
     t.same(Object.keys(codes).filter(code => !allowed.includes(code)), [])
 
-    await t.test('the old primary, back as a standby, is not written to', async t => {
-      const back = await servers.comeBack()
-      t.match(await execute(back, 'select pg_is_in_recovery() as standby'), [{ standby: true }])
+    await t.test('the old primary is not written to after it rejoins as a standby', async t => {
+      const oldPrimary = await servers.comeBack()
+      const rows = await execute(oldPrimary, 'select pg_is_in_recovery() as standby')
+      t.match(rows, [{ standby: true }])
       const sessions = async (): Promise<number> =>
         (await sql`select from pg_stat_activity where usename = 'oneflight_login'
           and application_name = 'oneflight'`)
           .length
-      // Every connection is opened anew, and the old primary is the first of the URL.
+      // All connections are reopened, and the old primary is the first host of the URL.
       await sql`select pg_terminate_backend(pid) from pg_stat_activity
         where usename = 'oneflight_login'`
       await until(async () => await sessions() === 0)
@@ -117,7 +115,7 @@ for (const how of ['stop', 'kill'] as const) {
 }
 
 tap.test(
-  'with a key every batch is applied exactly once, whichever server had it',
+  'batches with a key are applied exactly once across a failover',
   { skip },
   async t => {
     const servers = await useServers(t)
@@ -126,9 +124,9 @@ tap.test(
     const answers = new Map<number, Answer>()
     const codes: Record<string, number> = {}
     let next = 0
-    const end = new AbortController()
+    const stopping = new AbortController()
     const client = async (): Promise<void> => {
-      while (!end.signal.aborted) {
+      while (!stopping.signal.aborted) {
         const id = next++
         const batch = [{ id: 'p', op: 'select', table: 'pause' }, {
           id: 'm',
@@ -136,7 +134,7 @@ tap.test(
           table: 'moves',
           values: [{ id, slept: '$p.0.slept' }]
         }]
-        // Until there is an answer; a batch that was refused for good would keep the test waiting.
+        // Repeats until a 200. A batch that always fails would let the test time out.
         const answer = await until(async (): Promise<Answer | undefined> => {
           const answer = await service.post(batch, { headers: { 'idempotency-key': `move-${id}` } })
           const code = answer.status === 200
@@ -153,7 +151,7 @@ tap.test(
     await failOver(servers, 'kill', () => (codes['database_unavailable'] ?? 0) > 0)
     const since = next
     await until(() => [...answers.keys()].filter(id => id >= since).length > 60)
-    end.abort()
+    stopping.abort()
     await clients
     t.comment(JSON.stringify(codes))
     t.same(
@@ -162,17 +160,17 @@ tap.test(
       ),
       []
     )
-    t.equal(answers.size, next, 'every batch was answered 200 in the end')
+    t.equal(answers.size, next, 'every batch eventually gets a 200')
     t.same(
       await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
       [],
-      'none was applied twice'
+      'no batch is applied twice'
     )
-    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'none is missing')
+    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'no batch is missing')
   }
 )
 
-tap.test('a standby serves what only reads', { skip }, async t => {
+tap.test('a standby serves read-only batches', { skip }, async t => {
   const servers = await useServers(t, { max_standby_streaming_delay: 0 })
   const { primary, standby } = servers
   const service = await useFailover(t, servers, {
@@ -183,10 +181,10 @@ tap.test('a standby serves what only reads', { skip }, async t => {
       ) + '?target_session_attrs=standby'
   })
   const { post, database: { sql } } = service
-  const reading = { headers: { prefer: 'access=read-only' } }
+  const readOnly = { headers: { prefer: 'access=read-only' } }
   const rows = [{ id: 'r', op: 'select', table: 'read', columns: [{ fn: 'count' }] }]
   const first = await until(async (): Promise<Answer | undefined> => {
-    const answer = await post(rows, reading)
+    const answer = await post(rows, readOnly)
     return answer.status === 200 ? answer : undefined
   })
   t.same(first.body, { error: null, data: { r: [{ count: 100 }] } })
@@ -196,20 +194,20 @@ tap.test('a standby serves what only reads', { skip }, async t => {
   t.match(written.body, { error: { committed: false } })
   t.not(written.status, 200)
   t.same(await sql`select from read where id = 101`, [])
-  t.equal((await post(rows, reading)).status, 200, 'the next batch is served')
+  t.equal((await post(rows, readOnly)).status, 200, 'the next batch is served')
 
   const conflicts: ReadonlyArray<readonly [name: string, work: string]> = [
     ['a lock', 'alter table read add column more int'],
-    ['a row version that is needed', 'delete from read where id > 50; vacuum read']
+    ['a removed row version', 'delete from read where id > 50; vacuum read']
   ]
   for (const [name, work] of conflicts) {
-    await t.test(`a conflict with recovery about ${name} is answered at once`, async t => {
+    await t.test(`a recovery conflict (${name}) is reported without a retry`, async t => {
       const retries = async (): Promise<readonly string[]> =>
         (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
           line.startsWith('service_txn_retry_count')
         )
       const before = await retries()
-      const answer = post([...rows, { id: 'n', op: 'select', table: 'nap' }], reading)
+      const answer = post([...rows, { id: 'n', op: 'select', table: 'nap' }], readOnly)
       await until(async () =>
         (await execute(
           standby,
@@ -230,8 +228,8 @@ tap.test('a standby serves what only reads', { skip }, async t => {
           }
         }
       })
-      t.same(await retries(), before, 'it was not tried again')
-      t.equal((await post(rows, reading)).status, 200)
+      t.same(await retries(), before, 'the batch is not retried')
+      t.equal((await post(rows, readOnly)).status, 200)
     })
   }
 })

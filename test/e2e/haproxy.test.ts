@@ -1,7 +1,7 @@
 /**
- * Three instances behind haproxy with the shipped configuration: one is killed and one is stopped
- * under load, and every batch is applied exactly once; a stop in order is not noticed at all; what
- * haproxy answers by itself has the envelope of the service.
+ * Tests three instances behind haproxy with the shipped configuration. Under load one instance is
+ * killed and one stopped; every batch must be applied exactly once, and a graceful stop must cause
+ * no error. Errors of haproxy must have the format of the service.
  */
 import { readFileSync } from 'node:fs'
 import { Value } from '@sinclair/typebox/value'
@@ -21,7 +21,9 @@ const schema = `
 
 const authorization = `Bearer ${token({ role: 'oneflight_user', sub: 'client' })}`
 
-/** Undefined: the connection ended before the answer, which means that nobody knows. */
+/**
+ * Posts a batch. Undefined: the connection closed before the response, so the outcome is unknown.
+ */
 async function post (
   url: string,
   batch: readonly object[],
@@ -34,32 +36,27 @@ async function post (
   }).catch(() => undefined)
 }
 
-const move = (
-  id: number
-): object[] => [{ id: 'm', op: 'insert', table: 'moves', values: [{ id }] }, {
-  id: 'p',
-  op: 'select',
-  table: 'pause'
-}]
+const move = (id: number): object[] => [
+  { id: 'm', op: 'insert', table: 'moves', values: [{ id }] },
+  { id: 'p', op: 'select', table: 'pause' }
+]
 
-/** By what the answer says itself. */
+/** Whether the response says that the batch may be sent again. */
 const mayBeSentAgain = ({ body }: Answer): boolean =>
   Value.Check(ErrorEnvelope, body) &&
   (body.error.committed === 'unknown' || body.error.retryable === true)
 
 interface Load {
-  /**
-   * How many requests were answered how: `200`, `200 replayed`, the code of the error, or `none`.
-   */
+  /** Number of responses by kind: `200`, `200 replayed`, the error code, or `none`. */
   readonly answers: Readonly<Record<string, number>>
-  /** Batches with a final answer. */
+  /** The batches with a final response. */
   readonly done: ReadonlySet<number>
   stop(): Promise<number>
 }
 
 /**
- * Clients that keep their connections and send a batch until it is answered 200, with a key, which
- * begins with `name`. What is answered else, and may not be sent again, is `wrong`.
+ * Starts clients with kept connections. They repeat each batch until it returns 200, with a key
+ * that begins with `name`. Other responses that forbid a retry are added to `wrong`.
  */
 function startClients (balancer: Balancer, clients: number, wrong: unknown[], name = 'move'): Load {
   const answers: Record<string, number> = {}
@@ -88,24 +85,24 @@ function startClients (balancer: Balancer, clients: number, wrong: unknown[], na
       done.add(id)
     }
   }
-  const all = Promise.all(Array.from({ length: clients }, work))
+  const finished = Promise.all(Array.from({ length: clients }, work))
   return {
     answers,
     done,
     async stop () {
       end.abort()
-      await all
+      await finished
       return next
     }
   }
 }
 
-const further = async (load: Load, n: number): Promise<void> => {
+const waitForBatches = async (load: Load, n: number): Promise<void> => {
   const before = load.done.size
   await until(() => load.done.size >= before + n)
 }
 
-t.test(...needs('one instance is killed and one is stopped under load', { haproxy }), async t => {
+t.test(...needs('a stopped and a killed instance lose no batch', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const instances = await Promise.all(
@@ -115,46 +112,47 @@ t.test(...needs('one instance is killed and one is stopped under load', { haprox
   const balancer = await startBalancer(t, instances)
   const wrong: unknown[] = []
   const load = startClients(balancer, 12, wrong)
-  await further(load, 600)
+  await waitForBatches(load, 600)
 
   await stopped?.end('SIGTERM')
   t.equal(stopped?.child.exitCode, 0)
-  const calm = { ...load.answers }
+  const afterStop = { ...load.answers }
   await until(async () => (await balancer.states())['oneflight-2'] === 'DOWN')
-  await further(load, 300)
+  await waitForBatches(load, 300)
   await killed?.end('SIGKILL')
   await until(async () => (await balancer.states())['oneflight-1'] === 'DOWN')
-  await further(load, 300)
+  await waitForBatches(load, 300)
   const sent = await load.stop()
 
   t.comment(
-    `${sent} batches; a stop in order: ${JSON.stringify(calm)}; then SIGKILL: ${
+    `${sent} batches; graceful stop: ${JSON.stringify(afterStop)}; then SIGKILL: ${
       JSON.stringify(load.answers)
     }`
   )
-  t.same(Object.keys(calm), ['200'], 'of the instance that was stopped nobody noticed anything')
-  t.same(wrong, [], 'what was not answered 200 may be sent again')
+  t.same(Object.keys(afterStop), ['200'], 'the graceful stop causes no error')
+  t.same(wrong, [], 'all other responses allow a retry')
   t.same(
     await database.sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
     [],
-    'none was applied twice'
+    'no batch is applied twice'
   )
-  t.same(await database.sql`select count(*)::int as n from moves`, [{ n: sent }], 'none is missing')
+  const applied = await database.sql`select count(*)::int as n from moves`
+  t.same(applied, [{ n: sent }], 'no batch is missing')
   const served = instances.map(({ output }) =>
     output().split('\n').filter(line => line.includes('"request completed"')).length
   )
-  t.ok(served.every(n => n > 100), `each has served: ${served.join(', ')}`)
+  t.ok(served.every(n => n > 100), `every instance serves requests: ${served.join(', ')}`)
 })
 
-t.test(...needs('a rolling restart is not noticed', { haproxy }), async t => {
+t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
   const [first, second] = await Promise.all([
     startInstance(t, database.loginUrl),
     startInstance(t, database.loginUrl)
   ])
-  // One keeps its connections to instances, the other makes one for each request: those that the
-  // system has taken for an instance that is about to end.
+  // One balancer keeps connections to instances, the other opens one for each request. The second
+  // tests connections that the kernel accepted for an instance that is about to stop.
   const balancers = [
     await startBalancer(t, [first, second, first]),
     await startBalancer(
@@ -170,40 +168,39 @@ t.test(...needs('a rolling restart is not noticed', { haproxy }), async t => {
         until(async () => (await balancer.states())['oneflight-2'] === name)
       )
     )
-  const everyFurther = (n: number): Promise<unknown> =>
-    Promise.all(loads.map(load => further(load, n)))
-  await everyFurther(200)
-  // It comes back at its old address.
+  const waitForAll = (n: number): Promise<unknown> =>
+    Promise.all(loads.map(load => waitForBatches(load, n)))
+  await waitForAll(200)
+  // The instance restarts at its old address.
   const { port } = new URL(second.url)
   const adminPort = new URL(second.adminUrl).port
   await second.end('SIGTERM')
   await state('DOWN')
   await startInstance(t, database.loginUrl, { HTTP_PORT: port, ADMIN_HTTP_PORT: adminPort })
   await state('UP')
-  await everyFurther(200)
+  await waitForAll(200)
   for (const load of loads) t.same({ 200: await load.stop() }, load.answers)
 })
 
-t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
+t.test(...needs('errors of haproxy have the format of the service', { haproxy }), async t => {
   const database = await useDatabase(t, { schema })
   const instance = await startInstance(t, database.loginUrl)
   const balancer = await startBalancer(t, [instance, instance, instance])
-  const nap = [{ id: 'm', op: 'insert', table: 'moves', values: [{ id: 1 }] }, {
-    id: 'p',
-    op: 'select',
-    table: 'nap'
-  }]
+  const nap = [
+    { id: 'm', op: 'insert', table: 'moves', values: [{ id: 1 }] },
+    { id: 'p', op: 'select', table: 'nap' }
+  ]
   await database.sql`create view nap as select pg_sleep(60)::text as slept`
   await database.sql`grant select on nap to oneflight_user`
 
-  await t.test('the request id is passed through, or made', async t => {
+  await t.test('a valid request id is passed on, an invalid one replaced', async t => {
     const given = await post(balancer.url, move(0), { 'x-request-id': 'order-17' })
     t.match([given?.status, given?.headers.get('x-request-id')], [200, 'order-17'])
     const unsafe = await post(balancer.url, move(0), { 'x-request-id': 'order "17"' })
     const id = unsafe?.headers.get('x-request-id')
     t.match(id, /^[0-9a-f-]{36}$/)
     await until(() => balancer.output().includes(`"request_id":"${id}"`))
-    // The same in both logs.
+    // Both logs contain the id.
     await until(() => instance.output().includes(`"request_id":"${id}"`))
     const refused = await post(balancer.url, [])
     t.match(refused?.body.error, {
@@ -212,7 +209,7 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
     })
   })
 
-  await t.test('an answer of the service stays as it is', async t => {
+  await t.test('responses of the service are not changed', async t => {
     await database.sql.unsafe(`
       create function choose() returns trigger language plpgsql as $$
         begin raise exception sqlstate 'PT502' using message = 'chosen'; end $$;
@@ -224,7 +221,7 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
     )
   })
 
-  await t.test('the instance dies with the batch', async t => {
+  await t.test('an instance that is killed during a batch yields commit_unknown', async t => {
     const answer = post(balancer.url, nap, { 'x-request-id': 'lost' })
     await until(async () =>
       (await database
@@ -233,22 +230,22 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
         .length === 1
     )
     await instance.end('SIGKILL')
-    const told = await answer
-    t.match(told, {
+    const response = await answer
+    t.match(response, {
       status: 500,
       body: {
         error: { code: 'commit_unknown', committed: 'unknown', request_id: 'lost' },
         data: null
       }
     })
-    t.equal(told?.headers.get('x-request-id'), 'lost')
-    t.ok(Value.Check(ErrorEnvelope, told?.body))
+    t.equal(response?.headers.get('x-request-id'), 'lost')
+    t.ok(Value.Check(ErrorEnvelope, response?.body))
   })
 
-  await t.test('nobody is there', async t => {
+  await t.test('no available instance yields database_unavailable', async t => {
     await until(async () => Object.values(await balancer.states()).every(state => state === 'DOWN'))
-    const told = await post(balancer.url, move(1), { 'x-request-id': 'nobody' })
-    t.match(told, {
+    const response = await post(balancer.url, move(1), { 'x-request-id': 'nobody' })
+    t.match(response, {
       status: 503,
       body: {
         error: {
@@ -260,11 +257,11 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
         data: null
       }
     })
-    t.equal(told?.headers.get('retry-after'), '1')
-    t.ok(Value.Check(ErrorEnvelope, told?.body))
+    t.equal(response?.headers.get('retry-after'), '1')
+    t.ok(Value.Check(ErrorEnvelope, response?.body))
   })
 
-  await t.test('for Prometheus', async t => {
+  await t.test('haproxy exports metrics for Prometheus', async t => {
     t.match(
       (await ask(`${balancer.statsUrl}/metrics`)).text,
       /^haproxy_backend_active_servers\{proxy="instances"\} 0$/m
@@ -272,7 +269,7 @@ t.test(...needs('answers of haproxy itself', { haproxy }), async t => {
   })
 })
 
-t.test(...needs('an instance that does not answer in time', { haproxy }), async t => {
+t.test(...needs('a response timeout yields commit_unknown', { haproxy }), async t => {
   const database = await useDatabase(t, {
     schema: `${schema} create view nap as select pg_sleep(60)::text as slept; grant select on ` +
       'nap to oneflight_user;'
@@ -283,20 +280,20 @@ t.test(...needs('an instance that does not answer in time', { haproxy }), async 
     [instance, instance, instance],
     config => config.replace('timeout server 35s', 'timeout server 300ms')
   )
-  const told = await post(balancer.url, [{ id: 'p', op: 'select', table: 'nap' }], {
+  const response = await post(balancer.url, [{ id: 'p', op: 'select', table: 'nap' }], {
     'x-request-id': 'late'
   })
-  t.match(told, {
+  t.match(response, {
     status: 500,
     body: { error: { code: 'commit_unknown', committed: 'unknown', request_id: 'late' } }
   })
   const served = instance.output().split('\n').filter(line =>
     line.includes('"request_id":"late"')
   ).length
-  t.ok(served <= 1, 'it was sent once')
+  t.ok(served <= 1, 'the batch is sent once')
 })
 
-t.test('its patience is longer than the defaults of the service', async t => {
+t.test('the timeouts of haproxy exceed the defaults of the service', async t => {
   const text = readFileSync(new URL('../../deploy/haproxy/haproxy.cfg', import.meta.url), 'utf8')
   const seconds = (name: string): number =>
     Number(new RegExp(`^ +${name} (\\d+)s$`, 'm').exec(text)?.[1])
@@ -306,6 +303,6 @@ t.test('its patience is longer than the defaults of the service', async t => {
     t.ok(seconds(name) > request, `${name}: ${seconds(name)} s`)
   }
   t.ok(seconds('timeout http-keep-alive') < 72)
-  t.match(text, /^ +retry-on conn-failure$/m, 'nothing is sent twice')
+  t.match(text, /^ +retry-on conn-failure$/m, 'only failed connection attempts are retried')
   t.match(text, /^ +option redispatch 1$/m)
 })

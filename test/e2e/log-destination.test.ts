@@ -1,6 +1,6 @@
 /**
- * Where the log is written: its reader may be slow, absent, or a disc that is full, and neither a
- * batch nor the end of the process waits for it.
+ * Tests the destination of the log when its reader is slow or absent or the disk is full: neither a
+ * batch nor the exit of the process may wait for it.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,10 +22,10 @@ const main = join(import.meta.dirname, '../../src/main.ts')
 const programs = { mkfifo: findProgram('mkfifo') }
 const devices = { '/dev/full': existsSync('/dev/full') ? '/dev/full' : undefined }
 const never = (): void => {
-  throw new Error('neither lost nor stuck')
+  throw new Error('unexpected call: no line was dropped and no write was stuck')
 }
 
-/** A pipe whose reader takes nothing until it is told to. */
+/** Creates a pipe whose reader only reads on request. */
 async function pipe (t: Test): Promise<{ readonly fd: number, read(bytes?: number): string }> {
   const path = join(t.testdir(), 'pipe')
   t.equal((await runProgram(programs.mkfifo as string, [path])).code, 0)
@@ -45,7 +45,7 @@ async function pipe (t: Test): Promise<{ readonly fd: number, read(bytes?: numbe
   }
 }
 
-t.test('lines come in order, the last ones as well', async t => {
+t.test('all lines are written in order, including the last ones', async t => {
   const path = join(t.testdir(), 'log')
   const output = openLogDestination(openSync(path, 'w'), never)
   await output.flush()
@@ -58,7 +58,7 @@ t.test('lines come in order, the last ones as well', async t => {
       (JSON.parse(line) as { n: number }).n
     )
   t.same(written(), numbers)
-  // Too late to wait: what is being written is on its way, the rest is written at once.
+  // `finish` does not wait: the current write continues and the rest is written at once.
   for (const n of [100, 101, 102]) logger.info({ n })
   output.finish(never)
   await until(() => written().length === 103)
@@ -66,7 +66,7 @@ t.test('lines come in order, the last ones as well', async t => {
 })
 
 t.test(
-  ...needs('a reader who takes nothing: nobody waits, and what is lost is counted', programs),
+  ...needs('a reader that does not read blocks nothing, and dropped lines are counted', programs),
   async t => {
     const { fd, read } = await pipe(t)
     let lost = 0
@@ -76,14 +76,14 @@ t.test(
     const filler = 'x'.repeat(1000)
     const total = 6000
     for (let n = 0; n < total; n++) output.write(`${n} ${filler}\n`)
-    // Also before it is known to be stuck, to wait has an end.
+    // `flush` ends also before the destination is known to be stuck.
     await output.flush()
     let forced = false
     output.finish(() => {
       forced = true
     })
     t.ok(forced)
-    t.equal(lost, 0, 'told when there is room again')
+    t.equal(lost, 0, 'dropped lines are reported when the pipe has space again')
 
     let log = ''
     await until(() => {
@@ -108,7 +108,7 @@ t.test(
 )
 
 t.test(
-  ...needs('the lines of several processes do not mix, however slow their reader', programs),
+  ...needs('lines of several processes do not mix with a slow reader', programs),
   async t => {
     const { fd, read } = await pipe(t)
     const script = `
@@ -132,14 +132,14 @@ t.test(
     const ended = Promise.all(writers.map(writer => once(writer, 'exit'))).then(() => true)
     closeSync(fd)
     let log = ''
-    // A page is what a pipe makes room by: less than that at a time.
-    const take = (): boolean => {
+    // A pipe frees space by pages. Each read is smaller than a page.
+    const readPart = (): boolean => {
       const part = read(3000)
       log += part
       return part === ''
     }
-    while (!await Promise.race([ended, nextTurn(false)])) take()
-    while (!take());
+    while (!await Promise.race([ended, nextTurn(false)])) readPart()
+    while (!readPart());
     t.equal(log.split('\n').length, 9001)
     t.strictSame(
       log.trimEnd().split('\n').filter(line =>
@@ -150,7 +150,7 @@ t.test(
   }
 )
 
-t.test(...needs('a full disc: nothing is thrown, and it is tried again', devices), async t => {
+t.test(...needs('a full disk: nothing is thrown, and writing is retried', devices), async t => {
   const fd = openSync('/dev/full', 'w')
   let lost = 0
   const output = openLogDestination(fd, lines => {
@@ -162,7 +162,7 @@ t.test(...needs('a full disc: nothing is thrown, and it is tried again', devices
   output.write(line)
   await output.flush()
   output.finish(never)
-  // Somebody makes room: what the number stands for is another file from now on.
+  // The disk gets space: from now on the file descriptor refers to another file.
   closeSync(fd)
   const path = join(t.testdir(), 'log')
   const opened = [openSync(path, 'w')]
@@ -175,8 +175,8 @@ t.test(...needs('a full disc: nothing is thrown, and it is tried again', devices
   t.ok(kept === line.repeat(5002 - lost), `${lost} of 5002 lost, whole lines kept`)
 })
 
-/** The service, with its log where `stdout` says. */
-async function launch (
+/** Starts the service with its log written to `stdout`. */
+async function spawnService (
   t: Test,
   stdout: 'pipe' | number,
   env: Readonly<Record<string, string>> = {}
@@ -195,15 +195,15 @@ async function launch (
   return { child, ended, url: `http://127.0.0.1:${ports.HTTP_PORT}` }
 }
 
-/** The same, once it serves. */
-async function serve (...settings: Parameters<typeof launch>) {
-  const launched = await launch(...settings)
-  await until(() => answering(`${launched.url}/health`).then(() => true, () => false))
-  return launched
+/** The same, and waits until it serves. */
+async function serve (...settings: Parameters<typeof spawnService>) {
+  const service = await spawnService(...settings)
+  await until(() => answering(`${service.url}/health`).then(() => true, () => false))
+  return service
 }
 
 t.test(
-  ...needs('a service whose log has a full disc serves, and ends as it should', devices),
+  ...needs('a service with a log on a full disk serves and stops', devices),
   async t => {
     const full = openSync('/dev/full', 'w')
     t.teardown(() => closeSync(full))
@@ -212,27 +212,27 @@ t.test(
       for (let n = 0; n < 10; n++) t.equal((await ask(`${url}/nothing`)).status, 404)
       child.kill('SIGTERM')
       t.equal(await ended, 0)
-      const refused = await launch(t, full, {
+      const refused = await spawnService(t, full, {
         WORKERS,
         HTTP_PORT: '0',
         DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d',
         ADMIN_HTTP_HOST: '203.0.113.1'
       })
-      t.equal(await refused.ended, 1, 'it cannot start')
+      t.equal(await refused.ended, 1, 'a failed start exits with code 1')
     }
   }
 )
 
-/** Requests whose lines are more than any pipe holds. */
-async function talk (t: Test, url: string, count: number): Promise<void> {
+/** Sends requests whose log lines exceed the capacity of a pipe. */
+async function fillLog (t: Test, url: string, count: number): Promise<void> {
   const path = 'x'.repeat(8000)
   for (let n = 0; n < count; n++) t.equal((await ask(`${url}/${path}`)).status, 404)
 }
 
-t.test('a service whose log is read late says how many lines are lost', async t => {
+t.test('a service whose log is read late reports the number of dropped lines', async t => {
   const { child, ended, url } = await serve(t, 'pipe')
   const count = 700
-  await talk(t, url, count)
+  await fillLog(t, url, count)
   let log = ''
   child.stdout?.on('data', (bytes: Buffer) => {
     log += bytes.toString()
@@ -244,19 +244,19 @@ t.test('a service whose log is read late says how many lines are lost', async t 
   const lines = log.trimEnd().split('\n').map(line =>
     JSON.parse(line) as { path?: string, msg: string, lines?: number }
   )
-  const told = lines.filter(({ path = '' }) => path.length > 8000).length
+  const received = lines.filter(({ path = '' }) => path.length > 8000).length
   const { lines: lost = 0 } =
     lines.find(({ msg }) => msg.startsWith('log lines dropped')) ?? {}
-  t.equal(told + lost, count)
+  t.equal(received + lost, count)
   t.equal(lines.at(-1)?.msg, 'stopping')
 })
 
-t.test('a service whose log nobody reads ends', async t => {
+t.test('a service whose log is not read stops', async t => {
   for (const WORKERS of ['1', '2']) {
     const { child, ended, url } = await serve(t, 'pipe', { WORKERS })
-    await talk(t, url, 200)
+    await fillLog(t, url, 200)
     child.kill('SIGTERM')
-    t.equal(await ended, 'SIGKILL', 'by itself: its thread could not be ended otherwise')
+    t.equal(await ended, 'SIGKILL', 'it kills itself to end its writing thread')
     const lines = (await text(child.stdout as NodeJS.ReadableStream)).split('\n').slice(0, -1)
     for (const line of lines) t.match(JSON.parse(line), { level: 30 })
   }

@@ -1,9 +1,6 @@
 /**
- * `npm run migrate` as the process it is: what it makes and grants, that it can be run again, and
- * what it says when it cannot.
- *
- * In charge of: exit codes, lines, and rights exactly as few as are needed.
- * Refuses to: use what was made; test/integration/idempotency.test.ts does.
+ * Tests `npm run migrate` as a child process: what it creates, that it grants only the necessary
+ * privileges, that it can be repeated, and its errors.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -27,7 +24,7 @@ interface Run {
   readonly err: string
 }
 
-/** Runs it; the environment holds nothing but `env` and what Node needs. */
+/** Runs the migration with only `env` and the variables that Node needs. */
 async function migrate (env: Readonly<Record<string, string | undefined>>): Promise<Run> {
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script], {
     env: childEnvironment(env),
@@ -38,7 +35,7 @@ async function migrate (env: Readonly<Record<string, string | undefined>>): Prom
   return { code: await ended, out, err }
 }
 
-const made = (login: string): Run => ({
+const succeeded = (login: string): Run => ({
   code: 0,
   out: `oneflight: schema oneflight is ready for role ${login}\n`,
   err: ''
@@ -46,8 +43,8 @@ const made = (login: string): Run => ({
 const exists = async ({ sql }: Database): Promise<boolean> =>
   (await sql`select from pg_namespace where nspname = 'oneflight'`).length === 1
 
-/** What a role may do, in words of PostgreSQL. */
-async function rights ({ sql }: Database, role: string): Promise<readonly string[]> {
+/** Returns the privileges of a role. */
+async function privilegesOf ({ sql }: Database, role: string): Promise<readonly string[]> {
   const rows = await sql`
     select 'schema ' || p as may from unnest('{usage,create}'::text[]) as p
       where has_schema_privilege(${role}, 'oneflight', p)
@@ -65,7 +62,7 @@ async function rights ({ sql }: Database, role: string): Promise<readonly string
 
 const needed = ['schema usage', 'table delete', 'table insert', 'table select', 'table update']
 
-/** Everything that is there, with its owner and rights. */
+/** Returns all objects of the schema with their owners and privileges. */
 const snapshot = async ({ sql }: Database): Promise<unknown> =>
   await sql`
   select relname as name, relkind as kind, relowner::regrole::text as owner, relacl::text as acl,
@@ -78,14 +75,14 @@ const snapshot = async ({ sql }: Database): Promise<unknown> =>
   union all select proname, 'f', proowner::regrole::text, proacl::text, null from pg_proc
     where pronamespace = 'oneflight'::regnamespace order by 2, 1`
 
-t.test('on an empty database, by an owner for a login role that may do nothing', async t => {
+t.test('an owner migrates an empty database for a login role without privileges', async t => {
   const database = await useDatabase(t)
   const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
-  t.same(await migrate(env), made(LOGIN_ROLE))
-  t.same(await rights(database, LOGIN_ROLE), needed)
+  t.same(await migrate(env), succeeded(LOGIN_ROLE))
+  t.same(await privilegesOf(database, LOGIN_ROLE), needed)
   for (const role of [...TEST_ROLES, 'public']) {
-    const of = role === 'public' ? [] : await rights(database, role)
-    t.same(of, [], `${role} has no right`)
+    const of = role === 'public' ? [] : await privilegesOf(database, role)
+    t.same(of, [], `${role} has no privilege`)
   }
   const [row] = await database
     .sql`select coalesce(bool_or(acl::text ~ '[{,]='), false) as public from (select nspacl as acl
@@ -111,50 +108,47 @@ t.test('on an empty database, by an owner for a login role that may do nothing',
   ])
 })
 
-t.test('again, and by many at once: nothing is changed and nothing is lost', async t => {
+t.test('repeated and concurrent migrations change and lose nothing', async t => {
   const database = await useDatabase(t)
   const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
   t.same(
     await Promise.all(Array.from({ length: 4 }, () => migrate(env))),
-    Array(4).fill(made(LOGIN_ROLE))
+    Array(4).fill(succeeded(LOGIN_ROLE))
   )
   await database
     .sql`insert into oneflight.idempotency_keys values ('a', 'k', 'f', '{1}', '2026-01-01',
       'infinity')`
   const before = await snapshot(database)
-  for (let i = 0; i < 2; i++) t.same(await migrate(env), made(LOGIN_ROLE))
+  for (let i = 0; i < 2; i++) t.same(await migrate(env), succeeded(LOGIN_ROLE))
   t.same(await snapshot(database), before)
   t.same(
     await database.sql`select key, answer, created_at::text as at from oneflight.idempotency_keys`,
     [{ key: 'k', answer: ['1'], at: '2026-01-01 00:00:00+00' }]
   )
 
-  // Rights that were lost come back, and those that public was given go.
+  // Revoked privileges are granted again, and privileges of public are revoked.
   await database.sql.unsafe(
     `revoke all on oneflight.idempotency_keys from ${LOGIN_ROLE}; revoke all on schema ` +
       `oneflight from ${LOGIN_ROLE}; grant all on schema oneflight to public; grant all on ` +
       'oneflight.idempotency_keys to public'
   )
-  t.same(await migrate(env), made(LOGIN_ROLE))
+  t.same(await migrate(env), succeeded(LOGIN_ROLE))
   t.same(await snapshot(database), before)
-  t.same(await rights(database, LOGIN_ROLE), needed)
+  t.same(await privilegesOf(database, LOGIN_ROLE), needed)
 })
 
-t.test('by the login role itself, where it may make schemas', async t => {
+t.test('a login role that may create schemas can migrate', async t => {
   const database = await useDatabase(t)
   await database.sql.unsafe(`grant create on database ${database.name} to ${LOGIN_ROLE}`)
-  for (
-    const env of [{ DATABASE_URL: database.loginUrl }, {
-      DATABASE_URL: database.loginUrl,
-      MIGRATE_DATABASE_URL: ''
-    }]
-  ) {
-    t.same(await migrate(env), made(LOGIN_ROLE))
+  const environment = { DATABASE_URL: database.loginUrl }
+  for (const env of [environment, { ...environment, MIGRATE_DATABASE_URL: '' }]) {
+    t.same(await migrate(env), succeeded(LOGIN_ROLE))
   }
-  t.same((await rights(database, LOGIN_ROLE)).filter(right => needed.includes(right)), needed)
+  const privileges = await privilegesOf(database, LOGIN_ROLE)
+  t.same(privileges.filter(privilege => needed.includes(privilege)), needed)
 })
 
-t.test('a login role whose name needs quotes', async t => {
+t.test('role names are quoted', async t => {
   const database = await useDatabase(t)
   for (const name of ['Corner "Shop" $& Röle', "o'; drop schema oneflight cascade; --"]) {
     const quoted = `"${name.replaceAll('"', '""')}"`
@@ -165,13 +159,13 @@ t.test('a login role whose name needs quotes', async t => {
     login.username = encodeURIComponent(name)
     t.same(
       await migrate({ MIGRATE_DATABASE_URL: database.url, DATABASE_URL: login.href }),
-      made(name)
+      succeeded(name)
     )
-    t.same(await rights(database, name), needed)
+    t.same(await privilegesOf(database, name), needed)
   }
 })
 
-t.test('when it cannot: exit code 1, one line without a secret, and nothing is made', async t => {
+t.test('a failed migration prints one line without secrets and creates nothing', async t => {
   const database = await useDatabase(t)
   const { url, loginUrl, name } = database
   const change = (from: string, parts: Readonly<Record<string, string>>): string =>
@@ -181,9 +175,13 @@ t.test('when it cannot: exit code 1, one line without a secret, and nothing is m
   > = [
     ['no URL', {}, /^oneflight: DATABASE_URL: required$/],
     ['an empty URL', { DATABASE_URL: '' }, /^oneflight: DATABASE_URL: required$/],
-    ['only the other one', { MIGRATE_DATABASE_URL: url }, /^oneflight: DATABASE_URL: required$/],
     [
-      'no URL of PostgreSQL',
+      'only MIGRATE_DATABASE_URL',
+      { MIGRATE_DATABASE_URL: url },
+      /^oneflight: DATABASE_URL: required$/
+    ],
+    [
+      'not a PostgreSQL URL',
       { DATABASE_URL: 'mysql://u:hunter2@127.0.0.1/d' },
       /^oneflight: DATABASE_URL: /
     ],
@@ -192,32 +190,32 @@ t.test('when it cannot: exit code 1, one line without a secret, and nothing is m
       { DATABASE_URL: 'postgres://127.0.0.1/d?password=hunter2' },
       /^oneflight: DATABASE_URL: /
     ],
-    ['the other one faulty', {
+    ['an invalid MIGRATE_DATABASE_URL', {
       DATABASE_URL: loginUrl,
       MIGRATE_DATABASE_URL: 'postgres://u:hunter2@127.0.0.1:port/d'
     }, /^oneflight: MIGRATE_DATABASE_URL: /],
     [
-      'an option that is unknown',
+      'an invalid option',
       { DATABASE_URL: change(loginUrl, { search: '?sslmode=maybe' }) },
       /^oneflight: DATABASE_URL: /
     ],
-    ['nobody there', {
+    ['an unreachable server', {
       DATABASE_URL: loginUrl,
       MIGRATE_DATABASE_URL: change(url, { host: '127.0.0.1:1' })
     }, /^oneflight: .*127\.0\.0\.1:1/],
-    ['no such database', {
+    ['an unknown database', {
       DATABASE_URL: loginUrl,
       MIGRATE_DATABASE_URL: change(url, { pathname: '/oneflight_nowhere' })
     }, /^oneflight: .*"oneflight_nowhere" does not exist$/],
-    ['no such role to connect by', {
+    ['an unknown user', {
       DATABASE_URL: change(loginUrl, { username: 'oneflight_nobody' })
     }, /^oneflight: .*oneflight_nobody/],
-    ['no such login role', {
+    ['an unknown login role', {
       DATABASE_URL: change(loginUrl, { username: 'oneflight_nobody' }),
       MIGRATE_DATABASE_URL: url
     }, /^oneflight: .*role "oneflight_nobody" does not exist$/],
     [
-      'a login role that may not',
+      'a login role without privileges',
       { DATABASE_URL: loginUrl },
       new RegExp(`^oneflight: .*permission denied for database ${name}$`)
     ]
@@ -232,7 +230,7 @@ t.test('when it cannot: exit code 1, one line without a secret, and nothing is m
   }
 })
 
-t.test('a read-only server is named as such', async t => {
+t.test('a read-only server is reported', async t => {
   const database = await useDatabase(t)
   await database.sql.unsafe(
     `alter database ${database.name} set default_transaction_read_only = on`
@@ -245,10 +243,10 @@ t.test('a read-only server is named as such', async t => {
   t.match(err, /^oneflight: cannot execute .* in a read-only transaction\n$/)
 })
 
-t.test('functions that anybody could make are not run by the owner', async t => {
+t.test('functions in public with better matching types are not called', async t => {
   const database = await useDatabase(t)
-  // Where everybody may create in public (the default before PostgreSQL 15), one that fits better
-  // than that of pg_catalog would be taken.
+  // Everyone may create functions in public by default before PostgreSQL 15. PostgreSQL would
+  // prefer one with a better matching signature to that of pg_catalog.
   const fake = (name: string, types: string): string =>
     `create function public.${name}(${types}) returns int8 language plpgsql as $$ begin ` +
     `insert into ran values ('${name}'); return 1; end $$;`
@@ -262,16 +260,16 @@ t.test('functions that anybody could make are not run by the owner', async t => 
   }`)
   t.same(
     await migrate({ DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }),
-    made(LOGIN_ROLE)
+    succeeded(LOGIN_ROLE)
   )
   t.same(await database.sql`select * from ran`, [])
-  t.same(await rights(database, LOGIN_ROLE), needed)
+  t.same(await privilegesOf(database, LOGIN_ROLE), needed)
 })
 
-t.test('the file is SQL for psql as well: its variable is all that is not SQL', t => {
+t.test('deploy/migrate.sql runs in psql with only one variable', t => {
   const file = readFileSync(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8')
   const statements = file.split('\n').filter(line => !line.startsWith('--')).join('\n')
   t.same(new Set(statements.match(/(?<![:\w]):["'A-Za-z]\w*"?/g)), new Set([':"login_role"']))
-  t.notMatch(statements, /^\s*\\/m, 'no command of psql')
+  t.notMatch(statements, /^\s*\\/m, 'no psql commands')
   t.end()
 })

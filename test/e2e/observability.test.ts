@@ -1,6 +1,6 @@
 /**
- * Prometheus itself with the shipped configuration: every query of the dashboard has data under
- * load, nothing is alarming while all is well, and each fault that can be made raises its alert.
+ * Tests Prometheus with the shipped configuration: every query of the dashboard has data under
+ * load, no alert fires in normal operation, and each fault raises its alert.
  */
 import t, { type Test } from 'tap'
 import {
@@ -22,8 +22,8 @@ const schema = watchedSchema(0.2)
 
 type Work = (service: ServiceUnderTest, i: number) => Promise<unknown>
 
-/** Repeats it from several clients until it is told to end, or `t` ends. */
-function keep (
+/** Repeats `work` from several clients until the returned function is called or `t` ends. */
+function startLoad (
   t: Test,
   clients: number,
   service: ServiceUnderTest,
@@ -50,8 +50,8 @@ const insert: Work = (service, i) =>
     where: { id: { eq: i } }
   }])
 
-/** Waits for it, and says what is missing if the test is ended before. */
-async function eventually<T> (
+/** Waits until nothing is missing. If the test ends earlier, it reports what is missing. */
+async function untilEmpty<T> (
   t: Test,
   what: string,
   missing: () => Promise<readonly T[]>
@@ -67,18 +67,18 @@ async function eventually<T> (
   t.pass(what)
 }
 
-const raised = (
+const untilRaised = (
   t: Test,
   { firing }: PrometheusUnderTest,
   names: readonly string[]
 ): Promise<void> =>
-  eventually(t, `raised: ${names.join(', ')}`, async () => {
+  untilEmpty(t, `raised: ${names.join(', ')}`, async () => {
     const now = await firing()
     return names.filter(name => !now.has(name))
   })
 
 t.test(
-  ...needs('all queries of the dashboard have data, and all is well', {
+  ...needs('all queries of the dashboard have data and no alert fires', {
     prometheus,
     'blackbox exporter': blackbox
   }),
@@ -86,8 +86,8 @@ t.test(
     const services = [await useService(t, { schema }), await useService(t, { schema })]
     const live = await startPrometheus(t, services)
     for (const service of services) {
-      // One in twenty fails; now and then one is run again.
-      keep(t, 2, service, (service, i) => insert(service, i % 20 === 19 ? 0 : i))
+      // One batch in twenty fails; occasionally one is retried.
+      startLoad(t, 2, service, (service, i) => insert(service, i % 20 === 19 ? 0 : i))
       await service.post([{ id: 'm', op: 'insert', table: 'moody', values: [{ times: 1 }] }])
     }
     const { panels, templating, annotations } = await readDashboard()
@@ -96,7 +96,7 @@ t.test(
     const queries = panels.flatMap(({ title, targets = [] }) =>
       targets.map(({ expr }) => ({ title, expr: fillIn(expr, RATE_WINDOW) }))
     )
-    await eventually(t, `${queries.length} queries have data`, async () => {
+    await untilEmpty(t, `${queries.length} queries have data`, async () => {
       const answers = await Promise.all(
         queries.map(async ({ title, expr }) => ({ title, samples: await live.query(expr) }))
       )
@@ -107,15 +107,15 @@ t.test(
     const value = async (title: string): Promise<number> =>
       (await live.query(queries.find(query => query.title === title)?.expr as string))[0]
         ?.value as number
-    await eventually(
+    await untilEmpty(
       t,
-      'both are ready',
-      async () => await value('Ready instances') === 2 ? [] : ['one is not']
+      'both instances are ready',
+      async () => await value('Ready instances') === 2 ? [] : ['an instance is not ready']
     )
     t.ok(await value('Batches') > 1)
-    await eventually(
+    await untilEmpty(
       t,
-      'some fail, and not all',
+      'some batches fail, but not all',
       async () => [await value('Failed batches')].filter(share => share <= 0 || share >= 1)
     )
     t.ok(await value('Rejected (503)') < await value('Batches'))
@@ -134,17 +134,18 @@ t.test(
     const overloaded = await useService(t, { schema, env: { POOL_SIZE: '1', QUEUE_SIZE: '1' } })
     const failing = await useService(t, { schema })
     const stopped = await useService(t, { schema })
-    const homeless = await useService(t, {
+    const unconnected = await useService(t, {
       schema,
       databaseUrl: url => url.replace(/@[^/]+/, '@127.0.0.1:1')
     })
-    const live = await startPrometheus(t, [overloaded, failing, stopped, homeless], { hasty: true })
+    const targets = [overloaded, failing, stopped, unconnected]
+    const live = await startPrometheus(t, targets, { hasty: true })
     await failing.database.sql`insert into notes values (0)`
-    // One in two fails, and each of another client is run again once.
+    // Every other batch fails. Each batch of another client is retried once.
     const loads = [
-      keep(t, 6, overloaded, service => service.post([{ id: 's', op: 'select', table: 'slow' }])),
-      keep(t, 1, failing, (service, i) => insert(service, i % 2 === 0 ? i : 0)),
-      keep(
+      startLoad(t, 6, overloaded, ({ post }) => post([{ id: 's', op: 'select', table: 'slow' }])),
+      startLoad(t, 1, failing, (service, i) => insert(service, i % 2 === 0 ? i : 0)),
+      startLoad(
         t,
         1,
         failing,
@@ -162,40 +163,40 @@ t.test(
       'OneflightNotReady',
       'OneflightInstanceDown'
     ]
-    await raised(t, live, expected)
+    await untilRaised(t, live, expected)
     const known = new Set((await readAlerts()).map(({ alert }) => alert))
     t.same(
       expected.filter(name => !known.has(name)),
       []
     )
-    await eventually(
+    await untilEmpty(
       t,
-      'others are up',
+      'OneflightDown does not fire while instances are up',
       async () => [...await live.firing()].map(String).filter(name => name === 'OneflightDown')
     )
     const notReady = await live.query('ALERTS{alertname="OneflightNotReady", alertstate="firing"}')
     t.ok(
-      notReady.some(({ metric }) => metric['instance'] === new URL(homeless.adminUrl).host),
-      'it is named'
+      notReady.some(({ metric }) => metric['instance'] === new URL(unconnected.adminUrl).host),
+      'the alert names the instance'
     )
 
     for (const stop of loads) await stop()
-    for (const service of [overloaded, failing, homeless]) await service.stop()
-    await raised(t, live, ['OneflightDown'])
+    for (const service of [overloaded, failing, unconnected]) await service.stop()
+    await untilRaised(t, live, ['OneflightDown'])
   }
 )
 
-t.test(...needs('a batch whose end nobody knows raises an alert', { prometheus }), async t => {
+t.test(...needs('an unknown outcome raises an alert', { prometheus }), async t => {
   const service = await useService(t, { schema })
   const live = await startPrometheus(t, [service])
   await service.database.sql.unsafe(`
     create function choose() returns trigger language plpgsql as $$
-      begin raise exception sqlstate 'PT500' using message = 'as a fault would be'; end $$;
+      begin raise exception sqlstate 'PT500' using message = 'simulated failure'; end $$;
     create table chosen (id int); grant all on chosen to oneflight_user;
     create trigger choose before insert on chosen for each row execute function choose()`)
   t.equal(
     (await service.post([{ id: 'c', op: 'insert', table: 'chosen', values: [{ id: 1 }] }])).status,
     500
   )
-  await raised(t, live, ['OneflightCommitUnknown'])
+  await untilRaised(t, live, ['OneflightCommitUnknown'])
 })

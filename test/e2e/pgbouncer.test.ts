@@ -1,7 +1,7 @@
 /**
- * Behind PgBouncer in transaction mode, with fewer connections to the server than the service has
- * to PgBouncer: every batch is alone with its role, claims and settings, keys count, nothing stays
- * on a connection, and what is answered is true when a backend or PgBouncer itself is killed.
+ * Tests the service behind PgBouncer in transaction mode, with fewer connections to the server than
+ * to PgBouncer. Every batch must see only its own role, claims and settings, keys must work, and
+ * nothing may stay on a connection. Responses must be true when a backend or PgBouncer is killed.
  */
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
@@ -36,7 +36,7 @@ const title = (text: string): string => `${text}${skip === false ? '' : ` (skipp
 const roles = Array.from({ length: 5 }, (_, i) => `oneflight_pgb_${i + 1}`)
 const REQUESTS = 2000
 const CLIENTS = 16
-const LANES = 8
+const CONNECTIONS = 8
 const SERVERS = 3
 
 const schema = `${ledgerSchema}
@@ -52,7 +52,7 @@ const schema = `${ledgerSchema}
     (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and objid
       = 4711) as locks,
     (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables;
-  -- Leaves behind what a trigger can.
+  -- Lets a trigger leave state on the session.
   ${trapSchema}
   create table moves (id int, slept text);
   grant all on all tables in schema public to public;`
@@ -70,7 +70,7 @@ const tricks = [
   'declare left_behind cursor with hold for select 1'
 ]
 
-async function useBehind (
+async function useServiceBehindPooler (
   t: Test,
   options: Partial<PoolerOptions> & { readonly env?: Readonly<Record<string, string>> } = {}
 ): Promise<{ service: ServiceUnderTest, pooler: Pooler }> {
@@ -82,7 +82,7 @@ async function useBehind (
     schema,
     keys: true,
     env: {
-      POOL_SIZE: String(LANES),
+      POOL_SIZE: String(CONNECTIONS),
       QUEUE_SIZE: '1000',
       QUEUE_TIMEOUT_MS: '60000',
       PREPARED_STATEMENTS: 'off',
@@ -94,18 +94,18 @@ async function useBehind (
   return { service, pooler }
 }
 
-/** The service's sessions on the server, seen from behind PgBouncer. */
+/** Returns the service's sessions on the server. */
 const sessionsOf = (
   { database: { sql, name } }: ServiceUnderTest
 ): Promise<ReadonlyArray<Record<string, unknown>>> =>
   sql`select pid, state from pg_stat_activity where datname = ${name} and usename = ${LOGIN_ROLE}`
 
 tap.test(
-  title('nobody is anybody else on shared connections, and nothing stays behind'),
+  title('batches on shared connections are isolated and leave nothing behind'),
   { skip },
   async t => {
     await ensureRoles(roles)
-    const { service, pooler } = await useBehind(t)
+    const { service, pooler } = await useServiceBehindPooler(t)
     const { database: { sql } } = service
     const deviations: unknown[] = []
     const committed: string[] = []
@@ -139,7 +139,7 @@ tap.test(
         ...(keyed ? { 'idempotency-key': nonce } : {})
       }
       const first = await service.post(batch, { headers })
-      const seen = {
+      const expected = {
         look: [{
           role,
           login: LOGIN_ROLE,
@@ -155,17 +155,17 @@ tap.test(
         journal: [{ owner: role, nonce, kind: dry ? 'dry' : 'kept' }],
         ...(bare === 0 ? { trap: [] } : {})
       }
-      const fits = failing
+      const isExpected = failing
         ? first.body.error?.code === 'not_null_violation'
-        : first.status === 200 && isDeepStrictEqual(first.body.data, seen)
-      if (!fits) deviations.push({ i, headers, text: first.text, expected: seen })
+        : first.status === 200 && isDeepStrictEqual(first.body.data, expected)
+      if (!isExpected) deviations.push({ i, headers, text: first.text, expected })
       counts[failing ? 'failed' : dry ? 'dry' : 'ok']++
       if (!failing && !dry) committed.push(nonce)
       if (keyed && !dry && !failing) {
-        const again = await service.post(batch, { headers })
+        const replay = await service.post(batch, { headers })
         if (
-          again.text !== first.text || again.headers.get('idempotent-replayed') !== 'true'
-        ) deviations.push({ i, replay: again.text, first: first.text })
+          replay.text !== first.text || replay.headers.get('idempotent-replayed') !== 'true'
+        ) deviations.push({ i, replay: replay.text, first: first.text })
         counts.replayed++
       }
     }
@@ -178,16 +178,16 @@ tap.test(
     t.same(
       written.toSorted(),
       committed.toSorted(),
-      'what was acknowledged is there once, and nothing else'
+      'exactly the acknowledged batches are applied, once each'
     )
     t.equal(counts.replayed, (await sql`select from oneflight.idempotency_keys`).length)
 
     const retries = (await ask(`${service.adminUrl}/metrics`)).text.split('\n').filter(line =>
       line.startsWith('service_txn_retry_count') && !line.includes('"session"')
     )
-    t.same(retries, [], 'no batch needed another connection')
+    t.same(retries, [], 'no batch was retried on another connection')
 
-    // PgBouncer's connections to the server as any other client of it would find them.
+    // Checks PgBouncer's connections to the server from another client of PgBouncer.
     await until(async () => (await sessionsOf(service)).every(({ state }) => state === 'idle'))
     const sessions = await sessionsOf(service)
     t.ok(
@@ -208,7 +208,7 @@ tap.test(
     })
     t.teardown(() => other.end({ timeout: 1 }))
     await service.stop()
-    // Nobody ends before all have begun, so that each has a connection of its own.
+    // All transactions stay open until the last has begun, so each has a different connection.
     const all = Promise.withResolvers<void>()
     let begun = 0
     const found = await Promise.all(sessions.map(() =>
@@ -230,7 +230,7 @@ tap.test(
     t.equal(
       new Set(found.map(row => row?.['pid'])).size,
       sessions.length,
-      'each connection was looked at'
+      'every connection was checked'
     )
     for (const row of found) {
       const { pid, ...state } = row as Record<string, unknown>
@@ -252,8 +252,8 @@ tap.test(
 const served = (load: Load, since: number): boolean =>
   [...load.answers].some(([id, { status }]) => id >= since && status === 200)
 
-tap.test(title('PgBouncer is killed under load'), { skip }, async t => {
-  const { service, pooler } = await useBehind(t)
+tap.test(title('responses are true when PgBouncer is killed under load'), { skip }, async t => {
+  const { service, pooler } = await useServiceBehindPooler(t)
   const load = startLoad(service, 12)
   for (let i = 0; i < 3; i++) {
     const before = load.answers.size
@@ -276,10 +276,10 @@ tap.test(title('PgBouncer is killed under load'), { skip }, async t => {
 })
 
 tap.test(
-  title('with a key every batch is applied exactly once, whatever is killed'),
+  title('batches with a key are applied exactly once when PgBouncer or backends are killed'),
   { skip },
   async t => {
-    const { service, pooler } = await useBehind(t)
+    const { service, pooler } = await useServiceBehindPooler(t)
     const { database: { sql } } = service
     const codes: Record<string, number> = {}
     const done = new Set<number>()
@@ -336,20 +336,22 @@ tap.test(
     t.same(
       await sql`select id, count(*)::int as n from moves group by id having count(*) <> 1`,
       [],
-      'none was applied twice'
+      'no batch is applied twice'
     )
-    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'none is missing')
+    t.same(await sql`select count(*)::int as n from moves`, [{ n: next }], 'no batch is missing')
   }
 )
 
 const major = Number(process.env['PG_MAJOR']) || availableMajors().at(-1)
-const alone = skip !== false
+const skipKill = skip !== false
   ? skip
   : major === undefined || !availableMajors().includes(major)
     ? 'no embedded PostgreSQL for this platform'
     : false
 
-tap.test(title('a backend behind PgBouncer is killed'), { skip: alone }, async t => {
+const killTitle = title('responses are true when a backend behind PgBouncer is killed')
+
+tap.test(killTitle, { skip: skipKill }, async t => {
   const dataDir = await reachableDataDirectory(
     join(tmpdir(), `oneflight-pgbouncer-${randomUUID()}`)
   )
@@ -366,7 +368,7 @@ tap.test(title('a backend behind PgBouncer is killed'), { skip: alone }, async t
   const pooler = await usePooler(t, server.url, { size: SERVERS })
   const service = await useService(t, {
     schema: `${ledgerSchema} -- on a server of its own`,
-    env: { POOL_SIZE: String(LANES), PREPARED_STATEMENTS: 'off' },
+    env: { POOL_SIZE: String(CONNECTIONS), PREPARED_STATEMENTS: 'off' },
     databaseUrl: url => pooler.through(url)
   })
   const { database: { sql, name } } = service

@@ -1,6 +1,6 @@
 /**
- * DATABASE_REPLICA_URL: batches that only read go to the standby, all others to the primary, and
- * neither waits or fails for the other. On servers of this file's own.
+ * Tests DATABASE_REPLICA_URL: read-only batches run on the standby, all others on the primary, and
+ * neither waits or fails because of the other. Uses its own servers.
  */
 import { randomUUID } from 'node:crypto'
 import tap, { type Test } from 'tap'
@@ -23,8 +23,8 @@ const schema = `
   grant all on all tables in schema public to oneflight_user;
   grant all on all sequences in schema public to oneflight_user;`
 
-const reading = { headers: { prefer: 'access=read-only' } }
-const where = [{ id: 'here', op: 'select', table: 'place' }]
+const readOnly = { headers: { prefer: 'access=read-only' } }
+const selectPlace = [{ id: 'here', op: 'select', table: 'place' }]
 const title = (text: string): string => `${text}${skip === false ? '' : ` (skipped: ${skip})`}`
 
 async function useReplica (
@@ -32,7 +32,7 @@ async function useReplica (
   { primary, standby }: Pair,
   options: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
-  // What was committed can be seen on the standby, the database itself first of all.
+  // Committed rows, and the database itself, must be visible on the standby.
   await execute(
     primary,
     "alter system set synchronous_commit = 'remote_apply'",
@@ -49,19 +49,19 @@ async function useReplica (
   })
 }
 
-tap.test(title('what reads goes to the standby, what writes to the primary'), { skip }, async t => {
+tap.test(title('only read-only batches run on the standby'), { skip }, async t => {
   const servers = await useServers(t)
   const service = await useReplica(t, servers, {
     env: { POOL_SIZE: '2', EXPLAIN: 'on' },
     keys: true
   })
-  t.same((await service.post(where)).body.data.here, [{
+  t.same((await service.post(selectPlace)).body.data.here, [{
     standby: false,
     readonly: 'off',
     role: 'oneflight_user',
     sub: null
   }])
-  t.same((await service.post(where, reading)).body.data.here, [{
+  t.same((await service.post(selectPlace, readOnly)).body.data.here, [{
     standby: true,
     readonly: 'on',
     role: 'oneflight_user',
@@ -69,7 +69,7 @@ tap.test(title('what reads goes to the standby, what writes to the primary'), { 
   }])
   for (const more of ['isolation=repeatable-read', 'tx=rollback', 'return=minimal', 'explain']) {
     t.equal(
-      (await service.post(where, {
+      (await service.post(selectPlace, {
         headers: { prefer: `access=read-only, ${more}`, 'idempotency-key': 'k' }
       })).status,
       200,
@@ -80,7 +80,7 @@ tap.test(title('what reads goes to the standby, what writes to the primary'), { 
     (await service.post([{ id: 'i', op: 'insert', table: 't', values: [{ word: 'a' }] }], {
       headers: { 'idempotency-key': 'k' }
     })).body.data.i
-  t.same((await service.post([{ id: 's', op: 'select', table: 't' }], reading)).body.data.s, [
+  t.same((await service.post([{ id: 's', op: 'select', table: 't' }], readOnly)).body.data.s, [
     written
   ])
   const refused = await service.post([{
@@ -88,15 +88,15 @@ tap.test(title('what reads goes to the standby, what writes to the primary'), { 
     op: 'insert',
     table: 't',
     values: [{ word: 'b' }]
-  }], reading)
+  }], readOnly)
   t.match(refused.body.error, { code: 'read_only_sql_transaction', op: 'i', committed: false })
-  const serializable = await service.post(where, {
+  const serializable = await service.post(selectPlace, {
     headers: { prefer: 'access=read-only, isolation=serializable' }
   })
   t.match(
     serializable.body.error,
     { code: 'feature_not_supported', committed: false },
-    'no standby can'
+    'standbys do not support serializable'
   )
 
   const { text } = await ask(`${service.adminUrl}/metrics`)
@@ -113,7 +113,7 @@ tap.test(title('what reads goes to the standby, what writes to the primary'), { 
   t.equal(JSON.stringify(config).includes('login@'), false)
 })
 
-tap.test(title('each has places and troubles of its own'), { skip }, async t => {
+tap.test(title('primary and standby have separate pools and failures'), { skip }, async t => {
   const servers = await useServers(t)
   const service = await useReplica(t, servers, { env: { POOL_SIZE: '1', QUEUE_SIZE: '0' } })
   const blocker = await service.database.sql.reserve()
@@ -125,23 +125,24 @@ tap.test(title('each has places and troubles of its own'), { skip }, async t => 
       .length > 0
   )
   t.match(
-    (await service.post(where)).body.error,
+    (await service.post(selectPlace)).body.error,
     { code: 'overloaded' },
-    'the one connection of the primary is taken'
+    'the only connection to the primary is busy'
   )
-  t.equal((await service.post(where, reading)).status, 200, 'and that of the standby is not')
+  const reading = await service.post(selectPlace, readOnly)
+  t.equal(reading.status, 200, 'the connection to the standby is free')
   await blocker`select pg_advisory_unlock(1)`
   blocker.release()
   t.equal((await waiting).status, 200)
 
   await servers.loseStandby()
-  await until(async () => (await service.post(where, reading)).status !== 200)
-  t.match((await service.post(where, reading)).body.error, {
+  await until(async () => (await service.post(selectPlace, readOnly)).status !== 200)
+  t.match((await service.post(selectPlace, readOnly)).body.error, {
     code: 'database_unavailable',
     committed: false,
     retryable: true
   })
-  t.equal((await service.post(where)).status, 200, 'the primary serves on')
+  t.equal((await service.post(selectPlace)).status, 200, 'the primary still serves')
   await answering(`${service.adminUrl}/ready`)
   await until(() =>
     service.log.some(({ msg, server }) =>
@@ -162,12 +163,12 @@ tap.test(title('a list of hosts falls back to the primary'), { skip }, async t =
         )
       }?target_session_attrs=prefer-standby&connect_timeout=2`
   })
-  t.equal((await service.post(where, reading)).body.data.here[0].standby, true)
+  t.equal((await service.post(selectPlace, readOnly)).body.data.here[0].standby, true)
   await servers.loseStandby()
   await until(async () =>
-    (await service.post(where, reading)).body.data?.here[0]?.standby === false
+    (await service.post(selectPlace, readOnly)).body.data?.here[0]?.standby === false
   )
-  t.same((await service.post(where, reading)).body.data.here, [{
+  t.same((await service.post(selectPlace, readOnly)).body.data.here, [{
     standby: false,
     readonly: 'on',
     role: 'oneflight_user',

@@ -1,5 +1,6 @@
 /**
- * The process: how it starts, how it refuses to, and how it ends by signals, by time and by force.
+ * Tests the process of the service: start, failed starts, and stops by signals, timeouts and
+ * errors.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -40,14 +41,14 @@ interface Running {
   readonly child: ChildProcess
   readonly url: string
   readonly adminUrl: string
-  /** What it has printed so far. */
+  /** The output so far. */
   output(): string
-  /** Exit code, or the signal that ended it. */
+  /** The exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>
 }
 
-/** Spawns the service; the environment holds nothing but `env` and what Node needs. */
-function launch (
+/** Starts the service with only `env` and the variables that Node needs. */
+function spawnService (
   t: Test,
   env: Readonly<Record<string, string>>
 ): Pick<Running, 'child' | 'output' | 'ended'> {
@@ -74,15 +75,17 @@ async function run (
   { loginUrl }: Database,
   env: Readonly<Record<string, string>> = {}
 ): Promise<Running> {
-  const launched = launch(t, { DATABASE_URL: loginUrl, ...testEnvironment, ...env })
+  const service = spawnService(t, { DATABASE_URL: loginUrl, ...testEnvironment, ...env })
   const address = async (name: string): Promise<string> =>
-    await until(() => new RegExp(`${name} server listening at (http://[^"]+)`).exec(launched.output())?.[1])
-  return { ...launched, url: await address('main'), adminUrl: await address('admin') }
+    await until(() =>
+      new RegExp(`${name} server listening at (http://[^"]+)`).exec(service.output())?.[1]
+    )
+  return { ...service, url: await address('main'), adminUrl: await address('admin') }
 }
 
 /**
- * Runs JavaScript in the process before its main module does; what it throws at SIGUSR2 is caught
- * by nobody.
+ * Returns variables that run JavaScript in the process before its main module. Exceptions in its
+ * SIGUSR2 handler are uncaught.
  */
 const preload = (script: string): Record<string, string> => ({
   NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
@@ -99,9 +102,9 @@ const post = (url: string, batch: unknown): Promise<Answer> =>
     },
     body: JSON.stringify(batch)
   })
-const nap = (
-  seconds: number
-): object[] => [{ id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }]
+const nap = (seconds: number): object[] => [
+  { id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }
+]
 const lock = [{ id: 't', op: 'update', table: 't', set: { n: 0 }, where: { n: { eq: 0 } } }]
 
 const sessions = async ({ sql, name }: Database): Promise<number> =>
@@ -113,39 +116,38 @@ const sleepers = ({ sql, name }: Database, count: number): Promise<unknown> =>
       .length === count
   )
 
-t.test('SIGTERM while the service loads: nothing is started, or all of it is stopped', async t => {
+t.test('SIGTERM while the service loads: nothing starts, or everything stops', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
-  // When main.ts hears it. A signal itself may be heard only when everything is loaded, for Node
-  // may load without a pause.
-  const send = (how: string): string =>
+  // The signal is sent when main.ts installs its handler. A signal sent earlier may be handled only
+  // after everything is loaded, because Node may load without a pause.
+  const send = (action: string): string =>
     "process.on('newListener', function sending (name, { name: by }) { if (name !== " +
     "'SIGTERM' || by !== 'leave') return; process.off('newListener', sending); " +
-    `queueMicrotask(() => ${how}) })`
-  for (
-    const [how, output] of [["process.emit('SIGTERM')", /^$/], [
-      "process.kill(process.pid, 'SIGTERM')",
-      /^$|"msg":"stopping"/
-    ]] as const
-  ) {
-    const launched = launch(t, {
+    `queueMicrotask(() => ${action}) })`
+  const signals = [
+    ["process.emit('SIGTERM')", /^$/],
+    ["process.kill(process.pid, 'SIGTERM')", /^$|"msg":"stopping"/]
+  ] as const
+  for (const [action, output] of signals) {
+    const service = spawnService(t, {
       DATABASE_URL: loginUrl,
       JWT_SECRET: SECRET,
       HTTP_PORT: '0',
       ADMIN_HTTP_PORT: '0',
-      ...preload(send(how))
+      ...preload(send(action))
     })
-    t.equal(await launched.ended, 0, how)
-    t.match(launched.output(), output)
+    t.equal(await service.ended, 0, action)
+    t.match(service.output(), output)
   }
 })
 
-t.test('SIGTERM before anything listens: the start is finished, then all is stopped', async t => {
+t.test('SIGTERM before a server listens: the service starts completely and stops', async t => {
   const { loginUrl } = await useDatabase(t, { schema })
-  // Sent when the first server is about to listen.
+  // Sent just before the first server listens.
   const script = "import net from 'node:net'; const { listen } = net.Server.prototype; " +
     'net.Server.prototype.listen = function (...all) { net.Server.prototype.listen = ' +
     "listen; process.kill(process.pid, 'SIGTERM'); return listen.apply(this, all) }"
-  const { ended, output } = launch(t, {
+  const { ended, output } = spawnService(t, {
     DATABASE_URL: loginUrl,
     JWT_SECRET: SECRET,
     HTTP_PORT: '0',
@@ -156,7 +158,7 @@ t.test('SIGTERM before anything listens: the start is finished, then all is stop
   t.match(output(), /"signal":"SIGTERM","msg":"stopping"/)
 })
 
-t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is left', async t => {
+t.test('SIGTERM: accepted batches are served and all sessions are closed', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database, {
     LOCK_TIMEOUT_MS: '60000',
@@ -164,7 +166,7 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   })
   await answering(`${service.adminUrl}/ready`)
   const row = await holdRow(database, 'select from t')
-  // More than there are connections: some of them wait in the queue.
+  // More batches than connections, so some wait in the queue.
   const batches = Array.from({ length: 6 }, () => post(service.url, [...nap(0), ...lock]))
   await row.awaited(4)
   await until(async () => await gauge(service, 'service_pool_waiting') === 2)
@@ -183,9 +185,9 @@ t.test('SIGTERM: what was accepted is served, nothing new is taken, nothing is l
   await until(async () => await sessions(database) === 0)
 })
 
-t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent away', async t => {
+t.test('SHUTDOWN_DELAY_MS: requests are still served, with connection: close', async t => {
   const database = await useDatabase(t, { schema })
-  // Without end: only then nothing here can be late.
+  // Long timeouts, so that no request in this test is too late.
   const service = await run(t, database, {
     SHUTDOWN_DELAY_MS: '3599999',
     SHUTDOWN_TIMEOUT_MS: '3600000'
@@ -206,14 +208,14 @@ t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent a
   const bytes = `POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${
     token({ role: 'oneflight_user' })
   }\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-  // The second one is not: its client was told before.
+  // The second request is not served, because the first response announced the close.
   socket.write(bytes + bytes)
   const answer = await text(socket)
   t.match(answer, /^HTTP\/1\.1 200 OK\r\n/)
   t.match(answer, /\r\nconnection: close\r\n/)
   t.equal(answer.split('HTTP/1.1').length, 2)
   t.equal((await database.sql`select from nap`).length, 1)
-  // Also where Fastify does not get as far as its hooks.
+  // Also for errors before Fastify's hooks.
   t.match(
     (await ask(`${service.url}/%zz`, { headers: { connection: 'keep-alive' } })).headers.get(
       'connection'
@@ -221,7 +223,7 @@ t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent a
     'close'
   )
   service.child.kill('SIGTERM')
-  t.equal(await service.ended, 1, 'a second signal does not wait')
+  t.equal(await service.ended, 1, 'a second signal exits at once')
 
   const brief = await run(t, database, { SHUTDOWN_DELAY_MS: '300' })
   const started = performance.now()
@@ -230,7 +232,7 @@ t.test('SHUTDOWN_DELAY_MS: whoever has not looked away yet is served, and sent a
   t.ok(performance.now() - started >= 300)
 })
 
-t.test('an idle service ends, also with connections that are kept alive', async t => {
+t.test('an idle service stops, also with open connections', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database)
   t.equal((await post(service.url, nap(0))).status, 200)
@@ -243,7 +245,7 @@ t.test('an idle service ends, also with connections that are kept alive', async 
   await until(async () => await sessions(database) === 0)
 })
 
-t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end it by force', async t => {
+t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit', async t => {
   const database = await useDatabase(t, { schema })
   const rows: ReadonlyArray<
     readonly [string, Record<string, string>, (child: ChildProcess) => void, RegExp]
@@ -268,7 +270,7 @@ t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end it by force', async t => {
   t.same(await database.sql`select * from nap`, [])
 })
 
-t.test('SIGKILL: its locks are free soon', async t => {
+t.test('SIGKILL: locks are released soon', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database)
   const batch = post(service.url, [...lock, ...nap(60)]).catch(() => 'cut')
@@ -276,14 +278,15 @@ t.test('SIGKILL: its locks are free soon', async t => {
   service.child.kill('SIGKILL')
   t.equal(await service.ended, 'SIGKILL')
   t.equal(await batch, 'cut')
-  // Would wait for a minute otherwise; the test's own timeout is longer than the statement's.
+  // With the lock held, the update would wait for a minute. The test's own timeout is longer than
+  // that of the statement.
   await database.sql.unsafe(
     "set statement_timeout = '10s'; update t set n = 0; reset statement_timeout"
   )
   t.same(await database.sql`select * from nap`, [])
 })
 
-t.test('a configuration that cannot work: exit code 1 and one line a problem', async t => {
+t.test('an invalid configuration: exit code 1 and one line for each problem', async t => {
   const rows: ReadonlyArray<readonly [Record<string, string>, readonly RegExp[]]> = [
     [{}, [
       /^oneflight: DATABASE_URL: required$/,
@@ -296,7 +299,7 @@ t.test('a configuration that cannot work: exit code 1 and one line a problem', a
     ]]
   ]
   for (const [env, lines] of rows) {
-    const { ended, output } = launch(t, env)
+    const { ended, output } = spawnService(t, env)
     t.equal(await ended, 1)
     const printed = output().trim().split('\n')
     t.equal(printed.length, lines.length, output())
@@ -305,7 +308,7 @@ t.test('a configuration that cannot work: exit code 1 and one line a problem', a
   }
 })
 
-t.test('a port that is taken: exit code 1, and neither server is left', async t => {
+t.test('a port in use: exit code 1, and neither server listens', async t => {
   const database = await useDatabase(t, { schema })
   const other = createServer()
   other.listen(0, '127.0.0.1')
@@ -313,7 +316,7 @@ t.test('a port that is taken: exit code 1, and neither server is left', async t 
   t.teardown(() => other.close())
   const taken = String((other.address() as AddressInfo).port)
   for (const name of ['HTTP_PORT', 'ADMIN_HTTP_PORT']) {
-    const { ended, output } = launch(t, {
+    const { ended, output } = spawnService(t, {
       DATABASE_URL: database.loginUrl,
       JWT_SECRET: SECRET,
       HTTP_PORT: '0',
@@ -334,7 +337,7 @@ t.test('a port that is taken: exit code 1, and neither server is left', async t 
   })
 })
 
-t.test('a database that is not there does not keep it from starting', async t => {
+t.test('the service starts without a database', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(t, database, { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d' })
   t.match(await ask(`${service.adminUrl}/ready`), {
@@ -349,18 +352,18 @@ t.test('a database that is not there does not keep it from starting', async t =>
   t.equal(await service.ended, 0)
 })
 
-t.test('an error nobody caught: exit code 1, and it is logged without what it says', async t => {
+t.test('an uncaught error: exit code 1, and its message is not logged', async t => {
   const database = await useDatabase(t, { schema })
-  for (
-    const [thrown, logged] of [
-      [
-        "Object.assign(new RangeError('hu' + 'sh'), { detail: 'hu' + 'sh' })",
-        /"reason":"RangeError\\n {4}at process/
-      ],
-      ["'hu' + 'sh'", /"reason":"a thrown string"/]
-    ] as const
-  ) {
-    // It is in an unknown state, and takes nobody from then on.
+  const errors = [
+    [
+      "Object.assign(new RangeError('hu' + 'sh'), { detail: 'hu' + 'sh' })",
+      /"reason":"RangeError\\n {4}at process/
+    ],
+    ["'hu' + 'sh'", /"reason":"a thrown string"/]
+  ] as const
+  for (const [thrown, logged] of errors) {
+    // The process is in an unknown state and must accept no further requests, so these timeouts do
+    // not apply.
     const service = await run(t, database, {
       SHUTDOWN_DELAY_MS: '3599999',
       SHUTDOWN_TIMEOUT_MS: '3600000',
@@ -374,7 +377,7 @@ t.test('an error nobody caught: exit code 1, and it is logged without what it sa
   }
 })
 
-t.test('an error while it stops ends it at once', async t => {
+t.test('an uncaught error during the stop exits at once', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(
     t,
@@ -392,7 +395,7 @@ t.test('an error while it stops ends it at once', async t => {
   t.notMatch(service.output(), /hush/)
 })
 
-t.test('a stop that fails: exit code 1', async t => {
+t.test('a failed stop: exit code 1', async t => {
   const database = await useDatabase(t, { schema })
   const service = await run(
     t,

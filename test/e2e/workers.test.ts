@@ -1,6 +1,6 @@
 /**
- * `WORKERS` from 2 on: several processes on one port, one admin server, one life. With real
- * processes, of which some are killed.
+ * Tests `WORKERS` of 2 or more with real processes, some of which are killed: several processes
+ * share one port and one admin server, and start and stop together.
  */
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
@@ -19,7 +19,7 @@ import {
 } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
-// Each start loads three processes.
+// Most tests start at least three processes.
 t.setTimeout(300_000)
 
 const main = join(import.meta.dirname, '../../src/main.ts')
@@ -33,8 +33,8 @@ const schema = `
   create trigger nap before insert on nap for each row execute function nap();
   grant all on t, nap to ${user};`
 
-/** Longer than a busy machine takes to load a process. */
-const patience = {
+/** Longer than a busy machine needs to start a process. */
+const longTimeouts = {
   QUEUE_TIMEOUT_MS: '60000',
   LOCK_TIMEOUT_MS: '60000',
   STATEMENT_TIMEOUT_MS: '60000',
@@ -43,23 +43,23 @@ const patience = {
 
 type Line = Readonly<Record<string, any>>
 
-interface Launched extends Group {
-  /** Log lines so far. */
+interface ServiceGroup extends Group {
+  /** The log lines so far. */
   lines(): readonly Line[]
 }
 
-interface Running extends Launched {
+interface Running extends ServiceGroup {
   readonly url: string
   readonly adminUrl: string
   readonly database: Database
 }
 
 /**
- * Spawns the service as leader of a process group; the environment holds nothing but `env` and what
- * Node needs.
+ * Starts the service as leader of a process group, with only `env` and the variables that Node
+ * needs.
  */
-function launch (t: Test, env: Readonly<Record<string, string>>): Launched {
-  const settings = { ...testEnvironment, WORKERS: '2', QUEUE_SIZE: '100', ...patience, ...env }
+function spawnService (t: Test, env: Readonly<Record<string, string>>): ServiceGroup {
+  const settings = { ...testEnvironment, WORKERS: '2', QUEUE_SIZE: '100', ...longTimeouts, ...env }
   const group = startGroup(t, [process.execPath, ['--disable-warning=ExperimentalWarning', main]], {
     env: childEnvironment(settings)
   })
@@ -70,40 +70,40 @@ function launch (t: Test, env: Readonly<Record<string, string>>): Launched {
   return { ...group, lines }
 }
 
-/** Spawns it with a database; resolves when so many workers serve. */
+/** Starts the service with a database. Resolves when this number of workers serves. */
 async function run (
   t: Test,
   { env = {}, workers = 2 }: { env?: Readonly<Record<string, string>>, workers?: number } = {}
 ): Promise<Running> {
   const database = await useDatabase(t, { schema })
-  const launched = launch(t, { DATABASE_URL: database.loginUrl, ...env })
+  const service = spawnService(t, { DATABASE_URL: database.loginUrl, ...env })
   const address = (name: string): string | undefined =>
-    new RegExp(`${name} server listening at (http://[^"]+)`).exec(launched.output())?.[1]
-  await until(() => serving(launched).length === workers || launched.child.exitCode !== null)
+    new RegExp(`${name} server listening at (http://[^"]+)`).exec(service.output())?.[1]
+  await until(() => serving(service).length === workers || service.child.exitCode !== null)
   await until(() =>
-    launched.child.exitCode !== null ||
-    launched.output().includes('limits apply to each worker')
+    service.child.exitCode !== null ||
+    service.output().includes('limits apply to each worker')
   )
   return {
-    ...launched,
+    ...service,
     url: address('main') as string,
     adminUrl: address('admin') as string,
     database
   }
 }
 
-/** Lines of the workers that began to serve. */
-const serving = ({ lines }: Launched): readonly Line[] =>
+/** The log lines of workers that started to serve. */
+const serving = ({ lines }: ServiceGroup): readonly Line[] =>
   lines().filter(({ worker, msg }) => worker !== undefined && String(msg).startsWith('main server'))
-/** Lines of the first process about workers that ended. */
-const losses = ({ lines }: Launched): readonly Line[] =>
+/** The log lines of the primary about workers that exited. */
+const exits = ({ lines }: ServiceGroup): readonly Line[] =>
   lines().filter(({ msg }) => msg === 'worker exited unexpectedly')
-const pidOf = (service: Launched, worker: number): number =>
+const pidOf = (service: ServiceGroup, worker: number): number =>
   serving(service).find(line => line['worker'] === worker)?.['pid'] as number
 
 /**
- * Runs JavaScript in every process before its main module; `id` is 0 in the first one, else the
- * worker's number.
+ * Returns variables that run JavaScript in every process before its main module. `id` is 0 in the
+ * primary, otherwise the number of the worker.
  */
 const preload = (script: string): Record<string, string> => {
   const code = `import cluster from 'node:cluster'; const id = cluster.worker?.id ?? 0; ${script}`
@@ -115,27 +115,27 @@ const preload = (script: string): Record<string, string> => {
 }
 
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ n: 1 }] }]
-const nap = (
-  seconds: number
-): object[] => [{ id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }]
+const nap = (seconds: number): object[] => [
+  { id: 'n', op: 'insert', table: 'nap', values: [{ seconds }] }
+]
 const headers = {
   'content-type': 'application/json',
   authorization: `Bearer ${token({ role: user })}`
 }
-/** Each on a connection of its own. */
+/** Posts a batch on a new connection. */
 const post = ({ url }: Running, batch: unknown): Promise<Answer> =>
   ask(url, { method: 'POST', headers, body: JSON.stringify(batch) })
-const postMany = async (service: Running, count: number): Promise<number[]> =>
-  (await Promise.all(Array.from({ length: count }, () => post(service, insert)))).map((
-    { status }
-  ) => status)
+const postMany = async (service: Running, count: number): Promise<number[]> => {
+  const answers = await Promise.all(Array.from({ length: count }, () => post(service, insert)))
+  return answers.map(({ status }) => status)
+}
 
-const asleep = ({ database: { sql, name } }: Running): Promise<unknown> =>
+const untilSleeping = ({ database: { sql, name } }: Running): Promise<unknown> =>
   until(async () =>
     (await sql`select from pg_stat_activity where datname = ${name} and wait_event = 'PgSleep'`)
       .length > 0
   )
-const nobody = ({ database: { sql, name } }: Running): Promise<unknown> =>
+const untilNoSessions = ({ database: { sql, name } }: Running): Promise<unknown> =>
   until(async () =>
     (await sql`select from pg_stat_activity
       where datname = ${name} and usename = 'oneflight_login'`)
@@ -143,10 +143,10 @@ const nobody = ({ database: { sql, name } }: Running): Promise<unknown> =>
   )
 
 /**
- * Runs `work` while batches wait for a lock, as many as there are connections of one worker; then
- * they go on. Answers the status of all.
+ * Runs `work` while `count` batches wait for a lock, then releases it. Returns the statuses of the
+ * batches.
  */
-async function during (
+async function whileWaiting (
   service: Running,
   count: number,
   work: () => Promise<unknown>
@@ -170,19 +170,19 @@ async function during (
   return await batches as number[]
 }
 
-/** Value of a metric; where it has labels, of its first sample. */
+/** Returns the value of a metric, or of its first sample if it has labels. */
 const metric = ({ text }: Answer, name: string): number =>
   Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (.*)$`, 'm').exec(text)?.[1])
 const scrape = ({ adminUrl }: Running): Promise<Answer> => ask(`${adminUrl}/metrics`)
 const brief = ({ status, text }: Answer): unknown => [status, text]
 const ready = async ({ adminUrl }: Running): Promise<unknown> =>
   brief(await ask(`${adminUrl}/ready`))
-/** The probe of a worker gives its connection a second to be opened. */
-const readiness = ({ adminUrl }: Running): Promise<unknown> => answering(`${adminUrl}/ready`)
+/** Waits until ready. The check of a worker waits up to a second for its connection. */
+const untilReady = ({ adminUrl }: Running): Promise<unknown> => answering(`${adminUrl}/ready`)
 const yes = [200, '{"ok":true}']
 const no = (error: string): unknown => [503, `{"ok":false,"error":"${error}"}`]
 
-t.test('every worker serves, and their metrics add up on one admin port', async t => {
+t.test('all workers serve, and the admin server sums their metrics', async t => {
   const service = await run(t, { env: { WORKERS: '3' }, workers: 3 })
   t.same(await postMany(service, 60), Array(60).fill(200))
   const answer = await scrape(service)
@@ -198,20 +198,20 @@ t.test('every worker serves, and their metrics add up on one admin port', async 
   t.same([...new Set(handled().map(({ worker }) => worker as number))].sort(), [1, 2, 3])
   t.equal(new Set(handled().map(({ request_id: id }) => id as string)).size, 60)
 
-  await during(
+  await whileWaiting(
     service,
     12,
     () => until(async () => metric(await scrape(service), 'service_pool_lanes_busy') > 4)
   )
-  // In whole seconds.
+  // The metric is rounded to seconds.
   t.ok(
     metric(answer, 'process_start_time_seconds') <= service.lines()[0]?.['time'] / 1000 + 0.5,
-    'of the first process'
+    'the start time is that of the primary'
   )
-  t.ok(metric(answer, 'nodejs_eventloop_lag_max_seconds') < 60, 'not added up')
+  t.ok(metric(answer, 'nodejs_eventloop_lag_max_seconds') < 60, 'the lag is not summed')
   t.notMatch(answer.text, /_summary/)
 
-  await readiness(service)
+  await untilReady(service)
   t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
   t.match((await ask(`${service.adminUrl}/config`)).body, {
     WORKERS: 3,
@@ -225,23 +225,24 @@ t.test('every worker serves, and their metrics add up on one admin port', async 
   })
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 0)
-  await nobody(service)
+  await untilNoSessions(service)
 })
 
-t.test('a worker that is killed is replaced, and no counter goes back', async t => {
+t.test('a killed worker is replaced, and no counter decreases', async t => {
   const service = await run(t)
   await postMany(service, 10)
   t.equal(metric(await scrape(service), 'service_txn_count'), 10)
   const cpu = metric(await scrape(service), 'process_cpu_seconds_total')
   process.kill(pidOf(service, 1), 'SIGKILL')
-  await until(() => losses(service).length === 1)
-  t.match(losses(service), [{ worker: 1, code: null, signal: 'SIGKILL' }])
+  await until(() => exits(service).length === 1)
+  t.match(exits(service), [{ worker: 1, code: null, signal: 'SIGKILL' }])
   const between = await scrape(service)
   t.equal(metric(between, 'service_txn_count'), 10)
   t.ok(metric(between, 'process_cpu_seconds_total') >= cpu)
-  t.ok(metric(between, 'service_pool_lanes_idle') <= 4, 'what it had in use is not counted')
-  // One is enough.
-  await readiness(service)
+  const idle = metric(between, 'service_pool_lanes_idle')
+  t.ok(idle <= 4, 'connections of the killed worker are not counted')
+  // One worker suffices.
+  await untilReady(service)
   t.same(await postMany(service, 10), Array(10).fill(200))
   await until(() => pidOf(service, 3))
   t.same(await postMany(service, 10), Array(10).fill(200))
@@ -251,27 +252,27 @@ t.test('a worker that is killed is replaced, and no counter goes back', async t 
   )
 
   for (const worker of [2, 3]) process.kill(pidOf(service, worker), 'SIGKILL')
-  await until(() => losses(service).length === 3)
-  t.same(await ready(service), no('workers'), 'until the next one serves')
+  await until(() => exits(service).length === 3)
+  t.same(await ready(service), no('workers'), 'not ready until a new worker serves')
   t.equal(metric(await scrape(service), 'service_txn_count'), 30)
-  await readiness(service)
+  await untilReady(service)
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 0)
 })
 
-t.test('an uncaught error: the worker finishes its batches while another replaces it', async t => {
+t.test('a worker with an uncaught error finishes its batches and is replaced', async t => {
   const service = await run(t, {
     env: preload("process.on('SIGUSR2', () => { throw new RangeError('hu' + 'sh') })")
   })
   await postMany(service, 6)
-  const answers = await during(service, 2, async () => {
+  const answers = await whileWaiting(service, 2, async () => {
     process.kill(pidOf(service, 1), 'SIGUSR2')
     await until(() => pidOf(service, 3))
-    t.equal(losses(service).length, 0, 'before it has ended')
+    t.equal(exits(service).length, 0, 'the replacement starts before the worker exits')
   })
   t.same(answers, [200, 200])
-  await until(() => losses(service).length === 1)
-  t.match(losses(service), [{ worker: 1, code: 1, signal: null }])
+  await until(() => exits(service).length === 1)
+  t.match(exits(service), [{ worker: 1, code: 1, signal: null }])
   t.match(service.lines().find(({ level }) => level === 60), {
     worker: 1,
     msg: 'uncaught error: stopping'
@@ -280,14 +281,14 @@ t.test('an uncaught error: the worker finishes its batches while another replace
   t.equal(
     metric(await scrape(service), 'service_txn_count'),
     8,
-    'its last word was never asked for'
+    'the counters of the exited worker are included'
   )
 })
 
 t.test('SIGTERM under load: no request on an open connection fails', async t => {
   const service = await run(t)
   const answers: number[] = []
-  /** One connection, used until the service says that it will be closed. */
+  /** A client with one connection, which it uses until the service announces the close. */
   const client = async (): Promise<void> => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     t.teardown(() => agent.destroy())
@@ -307,13 +308,13 @@ t.test('SIGTERM under load: no request on an open connection fails', async t => 
   t.equal(await service.ended, 0)
   t.same([...new Set(answers)], [200])
   t.equal((await service.database.sql`select from t`).length, answers.length)
-  await nobody(service)
+  await untilNoSessions(service)
 })
 
-t.test('SIGTERM under load: who asks for readiness first has every request served', async t => {
+t.test('SIGTERM under load: clients that check readiness get every request served', async t => {
   const service = await run(t, { env: { SHUTDOWN_DELAY_MS: '5000' } })
   const answers: number[] = []
-  // As a balancer: each batch on a connection of its own, until it has heard.
+  // Like a balancer, it opens a connection for each batch until the readiness check fails.
   const looking = new AbortController()
   const client = async (): Promise<void> => {
     while (!looking.signal.aborted) answers.push((await post(service, insert)).status)
@@ -329,10 +330,10 @@ t.test('SIGTERM under load: who asks for readiness first has every request serve
   t.equal((await service.database.sql`select from t`).length, answers.length)
 })
 
-t.test('while it stops: not ready, alive, takes nothing new, serves what was accepted', async t => {
+t.test('a stopping service is alive, not ready, and serves accepted batches', async t => {
   const service = await run(t)
-  // More than there are connections.
-  const answers = await during(service, 12, async () => {
+  // More batches than connections.
+  const answers = await whileWaiting(service, 12, async () => {
     service.child.kill('SIGTERM')
     await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
     t.same(await ready(service), no('stopping'))
@@ -342,30 +343,29 @@ t.test('while it stops: not ready, alive, takes nothing new, serves what was acc
   t.same(answers, Array(12).fill(200))
   t.equal(await service.ended, 0)
   t.equal((await service.database.sql`select from t`).length, 12)
-  await nobody(service)
+  await untilNoSessions(service)
 })
 
-t.test('Ctrl-C reaches every process, and ends none before its batches', async t => {
+t.test('Ctrl-C reaches every process, and each finishes its batches', async t => {
   const service = await run(t)
-  const answers = await during(service, 4, async () => {
+  const answers = await whileWaiting(service, 4, async () => {
     process.kill(-(service.child.pid as number), 'SIGINT')
     await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
   })
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 0)
-  await nobody(service)
+  await untilNoSessions(service)
 })
 
-t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end all of it by force', async t => {
-  for (
-    const [env, logged] of [[{}, 'second signal received'], [
-      { SHUTDOWN_TIMEOUT_MS: '200' },
-      'shutdown timed out'
-    ]] as const
-  ) {
+t.test('a second signal and SHUTDOWN_TIMEOUT_MS force the exit of all processes', async t => {
+  const rows = [
+    [{}, 'second signal received'],
+    [{ SHUTDOWN_TIMEOUT_MS: '200' }, 'shutdown timed out']
+  ] as const
+  for (const [env, logged] of rows) {
     const service = await run(t, { env })
     const batch = post(service, nap(60)).catch(() => 'cut')
-    await asleep(service)
+    await untilSleeping(service)
     service.child.kill('SIGTERM')
     if (logged === 'second signal received') {
       await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 3)
@@ -374,35 +374,35 @@ t.test('a second signal, and SHUTDOWN_TIMEOUT_MS, end all of it by force', async
     t.equal(await service.ended, 1)
     t.match(service.output(), logged)
     t.equal(await batch, 'cut')
-    await nobody(service)
+    await untilNoSessions(service)
   }
 })
 
-t.test('SIGKILL of the first process: the workers finish their batches and end', async t => {
+t.test('SIGKILL of the primary: the workers finish their batches and exit', async t => {
   const service = await run(t)
-  const answers = await during(service, 4, async () => {
+  const answers = await whileWaiting(service, 4, async () => {
     service.child.kill('SIGKILL')
     await until(() => service.lines().filter(({ msg }) => msg === 'stopping').length === 2)
   })
   t.same(answers, Array(4).fill(200))
   t.equal(await service.ended, 'SIGKILL')
   await t.rejects(post(service, insert))
-  await nobody(service)
+  await untilNoSessions(service)
 })
 
-t.test('workers that hang delay nobody while one answers; if all do, it is not ready', async t => {
+t.test('hanging workers do not delay readiness while one responds', async t => {
   const service = await run(t)
   await postMany(service, 4)
   t.equal(metric(await scrape(service), 'service_txn_count'), 4)
   const pids = [1, 2].map(worker => pidOf(service, worker))
   process.kill(pids[0] as number, 'SIGSTOP')
-  await readiness(service)
+  await untilReady(service)
   process.kill(pids[1] as number, 'SIGSTOP')
   t.same(await ready(service), no('workers'))
   t.same(brief(await ask(`${service.adminUrl}/live`)), yes)
-  t.equal(metric(await scrape(service), 'service_txn_count'), 4, 'what they said last')
+  t.equal(metric(await scrape(service), 'service_txn_count'), 4, 'the last known counters are used')
   const asking = scrape(service)
-  // Answered after the question: by then both were asked.
+  // The response to this request shows that both workers were asked before.
   await ask(`${service.adminUrl}/live`)
   process.kill(pids[0] as number, 'SIGKILL')
   process.kill(pids[1] as number, 'SIGCONT')
@@ -412,7 +412,7 @@ t.test('workers that hang delay nobody while one answers; if all do, it is not r
   t.equal(await service.ended, 0)
 })
 
-t.test('no database: not ready, it says why; SIGTERM to one worker: it is replaced', async t => {
+t.test('without a database it is not ready; a worker that gets SIGTERM is replaced', async t => {
   const service = await run(t, { env: { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d' } })
   t.same(await ready(service), no('database'))
   t.match(await post(service, insert), {
@@ -420,49 +420,48 @@ t.test('no database: not ready, it says why; SIGTERM to one worker: it is replac
     body: { error: { code: 'database_unavailable' } }
   })
   process.kill(pidOf(service, 1), 'SIGTERM')
-  await until(() => losses(service).length === 1)
-  t.match(losses(service), [{ worker: 1, code: 0 }])
+  await until(() => exits(service).length === 1)
+  t.match(exits(service), [{ worker: 1, code: 0 }])
   await until(() => pidOf(service, 3))
   service.child.kill('SIGTERM')
   t.equal(await service.ended, 0)
 })
 
-t.test('workers that cannot start are tried again and again, with pauses', async t => {
+t.test('failing workers are restarted with growing pauses', async t => {
   const service = await run(t, {
     env: preload('if (id > 1 && id < 5) process.exit(1)'),
     workers: 1
   })
-  await readiness(service)
+  await untilReady(service)
   await until(() => pidOf(service, 5))
-  t.match(losses(service), [{ worker: 2, code: 1 }, { worker: 3, code: 1 }, { worker: 4, code: 1 }])
-  const [second = NaN, third = NaN, fourth = NaN] = losses(service).map(({ time }) =>
+  t.match(exits(service), [{ worker: 2, code: 1 }, { worker: 3, code: 1 }, { worker: 4, code: 1 }])
+  const [second = NaN, third = NaN, fourth = NaN] = exits(service).map(({ time }) =>
     time as number
   )
   t.ok(third - second >= 250 && fourth - third >= 500, 'each pause is longer')
 })
 
-t.test('it stops while a worker is waited for, and while one is being loaded', async t => {
-  for (
-    const script of [
-      'if (id > 1) process.exit(1)',
-      'if (id > 1) await new Promise(() => setInterval(() => {}, 1000))'
-    ]
-  ) {
+t.test('the service stops while a worker restarts or loads', async t => {
+  const scripts = [
+    'if (id > 1) process.exit(1)',
+    'if (id > 1) await new Promise(() => setInterval(() => {}, 1000))'
+  ]
+  for (const script of scripts) {
     const service = await run(t, { env: preload(script), workers: 1 })
-    if (script.includes('exit')) await until(() => losses(service).length > 1)
+    if (script.includes('exit')) await until(() => exits(service).length > 1)
     service.child.kill('SIGTERM')
     t.equal(await service.ended, 0, script)
   }
 })
 
-t.test('a first worker that was ended by a signal is replaced', async t => {
+t.test('a first worker that is killed is replaced', async t => {
   const service = await run(t, {
     env: preload("if (id === 1) process.kill(process.pid, 'SIGKILL')")
   })
-  await readiness(service)
+  await untilReady(service)
 })
 
-t.test('a worker whose stop fails: exit code 1', async t => {
+t.test('a worker that fails to stop: exit code 1', async t => {
   const service = await run(t, {
     env: preload(`
     const { subscribe } = await import('node:diagnostics_channel')
@@ -478,7 +477,7 @@ t.test('a worker whose stop fails: exit code 1', async t => {
   t.notMatch(service.output(), /hush/)
 })
 
-t.test('what cannot work: exit code 1, a message, and nothing is left', async t => {
+t.test('a failed start: exit code 1, a message, and no process remains', async t => {
   const other = createServer()
   other.listen(0, '127.0.0.1')
   await once(other, 'listening')
@@ -498,15 +497,16 @@ t.test('what cannot work: exit code 1, a message, and nothing is left', async t 
     [{ WORKERS: '0' }, /^oneflight: WORKERS: expected an integer from 1 to 64, got "0"\n$/]
   ]
   for (const [env, expected] of rows) {
-    const { ended, output } = launch(t, { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/d', ...env })
+    const DATABASE_URL = 'postgres://u:p@127.0.0.1:1/d'
+    const { ended, output } = spawnService(t, { DATABASE_URL, ...env })
     t.equal(await ended, 1)
     t.match(output(), expected)
   }
 })
 
-t.test('WORKERS=1 is one process', async t => {
+t.test('WORKERS=1 runs one process', async t => {
   const database = await useDatabase(t, { schema })
-  const service = launch(t, { DATABASE_URL: database.loginUrl, WORKERS: '1' })
+  const service = spawnService(t, { DATABASE_URL: database.loginUrl, WORKERS: '1' })
   await until(() => service.output().includes('admin server'))
   t.same([...new Set(service.lines().map(({ pid }) => pid as number))], [service.child.pid])
   t.notMatch(service.output(), /"workers?"/)
