@@ -5,10 +5,12 @@
 -- token.
 do $$
 begin
-  if not exists (select from pg_roles where rolname = 'shop_anonymous') then
+  if to_regrole('oneflight') is null then
+    create role oneflight login noinherit password 'oneflight';
+  end if;
+  if to_regrole('shop_anonymous') is null then
     create role shop_anonymous nologin;
     create role shop_customer nologin;
-    create role oneflight login noinherit password 'oneflight';
     grant shop_anonymous, shop_customer to oneflight;
   end if;
 end
@@ -130,6 +132,10 @@ grant select, insert, update, delete
   on customers, orders, order_items, accounts, transfers, tags, offers, jobs to shop_customer;
 
 insert into stock values ('apple', 0.30, 1000), ('pear', 0.45, 500), ('quince', 1.20, 3);
+-- The caller `corner-shop` has a customer with a paid order, and two accounts.
+insert into customers (name, owner) values ('Corner Shop', 'corner-shop');
+insert into orders (customer_id, status, owner) values (1, 'paid', 'corner-shop');
+insert into order_items values (1, 'apple', 4), (1, 'pear', 1);
 insert into accounts (name, balance, owner) values
   ('bank', 0, 'corner-shop'), ('till', 100, 'corner-shop');
 insert into offers (sku, price, owner) values ('apple', 0.35, 'corner-shop');

@@ -5,7 +5,7 @@
 
 /** Places an order with a new customer and two lines, pays it and reads the remaining stock. */
 export const exampleBatch = [
-  { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Corner Shop' }] },
+  { id: 'customer', op: 'insert', table: 'customers', values: [{ name: 'Bakery' }] },
   { id: 'order', op: 'insert', table: 'orders', values: [{ customer_id: '$customer.0.id' }] },
   {
     id: 'items',
@@ -28,8 +28,8 @@ export const exampleBatch = [
 ]
 
 const order = {
-  id: 1,
-  customer_id: 1,
+  id: 2,
+  customer_id: 2,
   status: 'open',
   owner: 'corner-shop',
   created_at: '2026-11-20T09:30:00.123456+00:00'
@@ -38,10 +38,10 @@ const order = {
 export const exampleAnswer = {
   error: null,
   data: {
-    customer: [{ id: 1, name: 'Corner Shop', owner: 'corner-shop' }],
+    customer: [{ id: 2, name: 'Bakery', owner: 'corner-shop' }],
     order: [order],
-    items: [{ order_id: 1, sku: 'apple', qty: 4 }, { order_id: 1, sku: 'pear', qty: 1 }],
+    items: [{ order_id: 2, sku: 'apple', qty: 4 }, { order_id: 2, sku: 'pear', qty: 1 }],
     paid: [{ ...order, status: 'paid' }],
-    left: [{ sku: 'apple', price: 0.3, qty: 996 }]
+    left: [{ sku: 'apple', price: 0.3, qty: 992 }]
   }
 }

@@ -1,81 +1,120 @@
 /**
- * `npm run dev`: starts PostgreSQL with a sample database and both servers, and sends one batch.
- * For development only: everything listens on 127.0.0.1, and a file contains the token secret.
+ * `npm run dev`: starts PostgreSQL with a sample shop, or with the SQL file that is given, and both
+ * servers. For development only: everything listens on 127.0.0.1, and a file contains the token
+ * secret.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { basename, join, relative, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import closeWithGrace from 'close-with-grace'
 import postgres from 'postgres'
-import { exampleBatch as batch } from '../schemas/example.ts'
+import { signToken } from './auth/sign-token.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config/config.ts'
+import { accepts } from './dev/port.ts'
 import {
   availableMajors,
+  deleteDataDirectory,
   reachableDataDirectory,
   startPostgres,
   type Postgres
 } from './dev/postgres.ts'
-import { signToken } from './auth/sign-token.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { migrate } from './postgres/migrate.ts'
 import { startService, type Service } from './server/service.ts'
 
 const root = resolve(import.meta.dirname, '..')
-const DATABASE = 'shop'
-/** Created by deploy/shop.sql. */
+const SHOP = join(root, 'deploy/shop.sql')
 const LOGIN_ROLE = 'oneflight'
+/** Used unless it is taken, so that connection settings of other tools stay valid. */
+const DATABASE_PORT = 15_432
 const TOKEN_SECONDS = 30 * 24 * 3600
 
+const USAGE = 'usage: npm run dev [-- [--reset] [file.sql]]'
+
+interface Options {
+  /** Delete all data first. */
+  readonly reset: boolean
+  /** Creates the database. */
+  readonly file: string
+  readonly database: string
+}
+
+interface Started {
+  readonly service: Service
+  readonly server: Postgres
+  readonly options: Options
+  readonly secret: { readonly file: string, readonly text: string }
+}
+
 try {
-  await start()
+  await start(readOptions(process.argv.slice(2)))
 } catch (error) {
   process.stderr.write(`oneflight: ${(error as Error).message}\n`)
   process.exit(1)
 }
 
-async function start (): Promise<void> {
+/** The database is named after the file: `notes.sql` creates `notes`. */
+function readOptions (args: string[]): Options {
+  const { values, positionals } = parse(args)
+  if (positionals.length > 1) throw new Error(`expected at most one file; ${USAGE}`)
+  const file = resolve(positionals[0] ?? SHOP)
+  if (!existsSync(file)) throw new Error(`no such file: ${file}`)
+  return { reset: values.reset === true, file, database: basename(file).replace(/\.sql$/i, '') }
+}
+
+function parse (args: string[]) {
+  try {
+    return parseArgs({ args, options: { reset: { type: 'boolean' } }, allowPositionals: true })
+  } catch {
+    throw new Error(`unknown option; ${USAGE}`)
+  }
+}
+
+async function start (options: Options): Promise<void> {
   const state = await reachableDataDirectory('.data')
   await mkdir(state, { recursive: true })
+  const dataDir = join(state, 'postgres')
+  if (options.reset) await deleteDataDirectory(dataDir)
   print('Starting PostgreSQL …')
   const server = await startPostgres({
     major: [18, ...availableMajors()].at(-1) as number,
-    dataDir: join(state, 'postgres')
+    dataDir,
+    ...await accepts(DATABASE_PORT) ? {} : { port: DATABASE_PORT }
   })
   const started: Array<{ stop(): Promise<void> }> = [server]
   closeWithGrace({ delay: 15_000, logger: false }, async () => {
     for (const part of started.toReversed()) await part.stop()
   })
-  await prepareDatabase(server)
+  await prepareDatabase(server, options)
   await migrate(
-    parseDatabaseUrl(databaseUrl(server)),
+    parseDatabaseUrl(databaseUrl(server, options.database)),
     await readFile(join(root, 'deploy/migrate.sql'), 'utf8'),
     LOGIN_ROLE
   )
   const secret = await developmentSecret(join(state, 'jwt-secret'))
-  const service = await startDevelopmentService(server, secret)
+  const service = await startDevelopmentService(server, options, secret.text)
   started.push(service)
-  const token = signToken({
-    role: 'shop_customer',
-    sub: 'corner-shop',
-    exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS
-  }, secret)
-  await sendExample(service, token)
-  print(usage({ service, server, token }))
+  print(describe({ service, server, options, secret }))
 }
 
-async function startDevelopmentService (server: Postgres, secret: string): Promise<Service> {
+async function startDevelopmentService (
+  server: Postgres,
+  { file, database }: Options,
+  secret: string
+): Promise<Service> {
   const settings = readConfig({
-    LOG_LEVEL: 'warn',
-    // Query plans reveal statistics, but here there are only the sample data.
+    // Query plans and verbose messages show statistics and values, which are the developer's own.
     EXPLAIN: 'on',
+    ERROR_VERBOSITY: 'verbose',
     // There is no load balancer to wait for.
     SHUTDOWN_DELAY_MS: '0',
+    ...file === SHOP ? { ANON_ROLE: 'shop_anonymous' } : {},
     ...process.env,
-    DATABASE_URL: `postgres://${LOGIN_ROLE}:oneflight@127.0.0.1:${server.port}/${DATABASE}`,
-    JWT_SECRET: secret,
-    ANON_ROLE: 'shop_anonymous'
+    DATABASE_URL: databaseUrl(server, database).replace('postgres@', `${LOGIN_ROLE}@`),
+    JWT_SECRET: secret
   })
   const pretty = await loadPretty(process.stdout)
   return startService({
@@ -84,90 +123,89 @@ async function startDevelopmentService (server: Postgres, secret: string): Promi
   })
 }
 
-interface Started {
-  readonly service: Service
-  readonly server: Postgres
-  readonly token: string
-}
-
-function usage ({ service, server, token }: Started): string {
+function describe (started: Started): string {
+  const { service, server, options: { file, database } } = started
   return `
 main server    ${service.url}
 admin server   ${service.adminUrl}   /metrics /live /ready /config
 API reference  ${service.adminUrl}/reference   send batches from the browser
-database       postgres://postgres@127.0.0.1:${server.port}/${DATABASE}   data directory
-               ${server.dataDir}
+database       ${databaseUrl(server, database)}
+data           ${server.dataDir}
 
-Set a development token (role shop_customer, valid for 30 days):
+${file === SHOP ? describeShop(started) : describeTokens(started)}
+To start again with a fresh database: npm run dev -- --reset
+Press Ctrl-C to stop.`
+}
 
-export TOKEN=${token}
+function describeShop ({ service, secret }: Started): string {
+  const token = signToken({
+    role: 'shop_customer',
+    sub: 'corner-shop',
+    exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS
+  }, secret.text)
+  return `Set a token (role shop_customer, valid for 30 days):
+
+export ONEFLIGHT_TOKEN=${token}
 
 Then send a batch:
 
-curl ${service.url} -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '[
+curl ${service.url} -H "Authorization: Bearer $ONEFLIGHT_TOKEN" \\
+  -H 'Content-Type: application/json' -d '[
   {"id": "order", "op": "select", "table": "orders", "where": {"status": {"eq": "paid"}}},
   {"id": "stock", "op": "select", "table": "stock", "where": {"qty": {"gte": 100}}}
 ]'
 
 Or use the command line, which prints tables:
 
-ONEFLIGHT_TOKEN=$TOKEN npm run -s oneflight -- run examples/transfer.json
+echo '[{"id": "stock", "op": "select", "table": "stock"}]' | npm run -s oneflight -- run -
 
-More examples: examples/README.md
-
-Press Ctrl-C to stop.`
+More batches: docs/guides/getting-started.md and examples/README.md
+`
 }
 
-/** Creates the sample database if it does not exist. */
-async function prepareDatabase (server: Postgres): Promise<void> {
+function describeTokens ({ secret }: Started): string {
+  return `Set a token for one of your roles that is granted to ${LOGIN_ROLE}:
+
+export JWT_SECRET=$(cat ${relative('', secret.file)})
+export ONEFLIGHT_TOKEN=$(npm run -s oneflight -- token --role <role> --sub <subject>)
+`
+}
+
+/** Creates the database from the file if it does not exist. */
+async function prepareDatabase (server: Postgres, { file, database }: Options): Promise<void> {
   const admin = postgres(server.url, { max: 1, onnotice: () => {} })
   try {
-    const [existing] = await admin`select from pg_database where datname = ${DATABASE}`
+    const [existing] = await admin`select from pg_database where datname = ${database}`
     if (existing !== undefined) return
+    const [role] = await admin`select from pg_roles where rolname = ${LOGIN_ROLE}`
+    if (role === undefined) await admin`create role ${admin(LOGIN_ROLE)} login noinherit`
     // Renamed only when complete, so that an interrupted start leaves no partial database.
-    await admin.unsafe(`drop database if exists ${DATABASE}_new`)
-    await admin.unsafe(`create database ${DATABASE}_new`)
-    const fresh = postgres(databaseUrl(server, `${DATABASE}_new`), { max: 1 })
-    await fresh.unsafe(await readFile(join(root, 'deploy/shop.sql'), 'utf8')).finally(() =>
-      fresh.end()
+    const partial = `${database}_new`
+    await admin`drop database if exists ${admin(partial)}`
+    await admin`create database ${admin(partial)}`
+    const fresh = postgres(databaseUrl(server, partial), { max: 1, onnotice: () => {} })
+    await fresh.unsafe(await readFile(file, 'utf8')).finally(() => fresh.end()).catch(
+      (error: Error) => {
+        throw new Error(`${relative('', file)}: ${error.message}`)
+      }
     )
-    await admin.unsafe(`alter database ${DATABASE}_new rename to ${DATABASE}`)
+    await admin`alter database ${admin(partial)} rename to ${admin(database)}`
   } finally {
     await admin.end()
   }
 }
 
-/** Returns the URL for a superuser. */
-function databaseUrl ({ url }: Postgres, database = DATABASE): string {
-  return url.replace(/[^/]*$/, database)
+/** Returns the URL for the superuser. */
+function databaseUrl ({ url }: Postgres, database: string): string {
+  return url.replace(/[^/]*$/, encodeURIComponent(database))
 }
 
 /** Returns the secret of an earlier start, so that tokens stay valid after a restart. */
-async function developmentSecret (file: string): Promise<string> {
+async function developmentSecret (file: string): Promise<Started['secret']> {
   if (!existsSync(file)) {
     await writeFile(file, randomBytes(32).toString('base64url'), { mode: 0o600 })
   }
-  return readFile(file, 'utf8')
-}
-
-async function sendExample (service: Service, token: string): Promise<void> {
-  print(`\nPOST ${service.url}\n${formatOperations(batch)}`)
-  const response = await fetch(service.url, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify(batch)
-  })
-  const answer = await response.text()
-  print(
-    `\n${response.status} ${response.statusText}\n${
-      answer.replace(/\],"/g, '],\n"').replace('{"error":null,"data":{', '{"error":null,"data":{\n')
-    }`
-  )
-}
-
-/** Formats a batch with one operation per line. */
-function formatOperations (operations: readonly unknown[]): string {
-  return `[\n${operations.map(operation => `  ${JSON.stringify(operation)}`).join(',\n')}\n]`
+  return { file, text: await readFile(file, 'utf8') }
 }
 
 function print (text: string): void {

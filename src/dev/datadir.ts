@@ -71,6 +71,13 @@ export async function prepareDataDirectory (wanted: DataDirectory): Promise<void
   await releaseLock(dataDir)
 }
 
+/** Deletes a data directory. Throws when a server is running on it. */
+export async function deleteDataDirectory (dataDir: string): Promise<void> {
+  if (!existsSync(join(dataDir, 'PG_VERSION'))) return
+  await releaseLock(dataDir)
+  await rm(dataDir, { recursive: true })
+}
+
 /** Runs initdb in a temporary directory and renames it, so that no partial cluster is left. */
 async function initialise ({ dataDir, bin, account, durable }: DataDirectory): Promise<void> {
   if ((await readdir(dataDir).catch(() => [])).length > 0) {

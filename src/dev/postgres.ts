@@ -19,7 +19,7 @@ import { freePort } from './port.ts'
 import { startGuarded, type Guarded } from './watchdog.ts'
 
 export { availableMajors } from './binaries.ts'
-export { reachableDataDirectory } from './datadir.ts'
+export { deleteDataDirectory, reachableDataDirectory } from './datadir.ts'
 
 /**
  * Timeouts, in milliseconds: of a start, including crash recovery, and of a fast shutdown before an

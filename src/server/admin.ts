@@ -10,6 +10,7 @@ import apiReference, {
 import openapi from '../../plugins/routes/openapi.ts'
 import type { Config } from '../../schemas/config.ts'
 import { printableConfig } from '../config/config.ts'
+import { listen } from './listen.ts'
 import type { Exposition } from '../transaction/observer.ts'
 
 /** Why the service is not ready: it is stopping, no database responds, or no worker is running. */
@@ -51,17 +52,10 @@ export function buildAdmin (
   return admin
 }
 
-/**
- * Listens on `ADMIN_HTTP_HOST` and `ADMIN_HTTP_PORT` and returns the URL, for example
- * `http://127.0.0.1:9568`. Throws when the port is not available.
- */
+/** Listens on `ADMIN_HTTP_HOST` and `ADMIN_HTTP_PORT`, as `listen` does. */
 export function listenAdmin (
   admin: FastifyInstance,
   { ADMIN_HTTP_HOST: host, ADMIN_HTTP_PORT: port }: Config
 ): Promise<string> {
-  return admin.listen({
-    host,
-    port,
-    listenTextResolver: address => `admin server listening at ${address}`
-  })
+  return listen(admin, { name: 'admin', host, port })
 }

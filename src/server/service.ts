@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { buildAdmin, listenAdmin, type NotReadyReason } from './admin.ts'
 import { buildApp, type AppOptions } from './app.ts'
+import { listen } from './listen.ts'
 import type { Observer } from '../transaction/observer.ts'
 
 export interface Service {
@@ -59,11 +60,7 @@ export async function startMain (
   const app = await buildApp(options)
   await app.ready()
   try {
-    const url = await app.listen({
-      host,
-      port,
-      listenTextResolver: address => `main server listening at ${address}`
-    })
+    const url = await listen(app, { name: 'main', host, port })
     return {
       app,
       url,

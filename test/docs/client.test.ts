@@ -65,7 +65,7 @@ t.test('the examples compile and print the documented output', async t => {
       join(home, directoryOf(page), 'all.ts')
     ], {
       cwd: home,
-      env: { ...process.env, TOKEN: token(CUSTOMER) }
+      env: { ...process.env, ONEFLIGHT_TOKEN: token(CUSTOMER) }
     })
     const expected = texts.flatMap(text =>
       [...text.matchAll(/^ *console\.log\(.*\) \/\/ (.*)$/gm)].map(([, output]) => output)

@@ -1,8 +1,8 @@
 /**
  * Tests "Your own database" and "From TypeScript" of docs/guides/getting-started.md: the SQL
  * creates the database, the commands start the service, sign a token and send a batch with the
- * printed response, and the program prints the documented output. commands.test.ts runs the other
- * commands.
+ * printed response, and the program prints the documented output. commands.test.ts and
+ * e2e/dev.test.ts run the other commands.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,18 +22,16 @@ import { until } from '../support/until.ts'
  */
 const suffix = `${process.pid}_${Date.now().toString(36)}`
 const rename = (text: string): string =>
-  text.replace(/\b(oneflight|app_user)\b(?!-)/g, `$1_${suffix}`)
+  text.replace(/\bapp_user\b|(?<!-s )\boneflight\b(?!-)/g, `$&_${suffix}`)
 
 const page = readPage('docs/guides/getting-started.md')
-const blocks = readBlocks(
-  page.slice(page.indexOf('## Your own database'), page.indexOf('## With Docker'))
-)
+const blocks = readBlocks(page.slice(page.indexOf('## Your own database')))
 const textOf = (language: string): readonly string[] =>
   blocks.filter(block => block.language === language).map(({ text }) => text)
-const [schema = ''] = textOf('sql')
+const [schema = '', loginRole = ''] = textOf('sql')
 const [answer = ''] = textOf('json')
 const [program = ''] = textOf('ts')
-const [start = '', sign = '', send = '', migrate = ''] = textOf('sh')
+const [, sign = '', send = '', start = ''] = textOf('sh')
 
 t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
 
@@ -64,9 +62,9 @@ function run (t: Test, script: string, env: Readonly<Record<string, string>>): v
 }
 
 t.test('the service runs on your own database as described', async t => {
-  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [1, 1, 1, 4])
+  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [2, 1, 1, 5])
   const database = await useDatabase(t)
-  await database.sql.unsafe(rename(schema))
+  await database.sql.unsafe(rename(`${loginRole}\n${schema}`))
 
   const [port, adminPort] = [await freePort(), await freePort()]
   const { host, pathname } = new URL(database.url)
@@ -82,7 +80,12 @@ t.test('the service runs on your own database as described', async t => {
     ask(`http://127.0.0.1:${port}/health`).then(({ status }) => status === 200, () => false)
   )
 
-  const terminal = openShell(t, { DATABASE_URL: /DATABASE_URL=(\S+)/.exec(started)?.[1] as string })
+  t.same(await database.sql`select count(*)::int as n from oneflight.idempotency_keys`, [{ n: 0 }])
+
+  const terminal = openShell(t, {})
+  // The secret of `npm run dev`; here it is that of the service.
+  const secret = /JWT_SECRET='([^']*)'/.exec(started)?.[1] as string
+  await terminal.run(`mkdir .data && printf %s '${secret}' > .data/jwt-secret`)
   const signed = await terminal.run(localize(sign))
   t.equal(signed.code, 0, signed.stderr)
   const sent = await terminal.run(localize(send))
@@ -90,15 +93,11 @@ t.test('the service runs on your own database as described', async t => {
   t.equal(settleJson(sent.stdout), settleJson(answer))
 
   const other = await terminal.run(
-    `${localize(sign).replace('"corner-shop"', '"bakery"')}\n${localize(send)}`
+    `${localize(sign).replace('corner-shop', 'bakery')}\n${localize(send)}`
   )
   t.match(JSON.parse(other.stdout), {
     data: { note: [{ id: 2, owner: 'bakery' }], mine: [{ count: 1 }] }
   }, 'another user sees only their own notes')
-
-  const migrated = await terminal.run(localize(migrate))
-  t.equal(migrated.code, 0, migrated.stderr)
-  t.same(await database.sql`select count(*)::int as n from oneflight.idempotency_keys`, [{ n: 0 }])
 
   const typescript = localize(program).replace(
     "'oneflight-client'",

@@ -22,5 +22,5 @@ t.test('the example returns the printed response', async t => {
   const rejected = await post(batch)
   t.equal(rejected.status, 400)
   t.match(rejected.body.error, { code: 'check_violation', op: 'items' })
-  t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 1 }])
+  t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 2 }])
 })

@@ -37,7 +37,7 @@ function readCurl (
   if (file === '') throw new Error(`unexpected curl command: ${line}`)
   const headers: Record<string, string> = {}
   for (const [, name = '', value = ''] of sent.matchAll(/-H ['"](.*?): (.*?)['"] /g)) {
-    headers[name.toLowerCase()] = value.replace('$TOKEN', bearer())
+    headers[name.toLowerCase()] = value.replace('$ONEFLIGHT_TOKEN', bearer())
   }
   return { headers, file }
 }

@@ -322,7 +322,7 @@ t.test('the exit code is that of the batch when standard output is closed', asyn
 t.test('an invalid command line: exit code 2, one line, nothing is sent', async t => {
   const directory = t.testdir({ 'batch.json': all, 'token\n': '' })
   const rows: ReadonlyArray<readonly [args: readonly string[], line: RegExp]> = [
-    [['frob'], /^unknown command "frob" \(expected start, run, check or migrate\)$/],
+    [['frob'], /^unknown command "frob" \(expected start, run, check, token or migrate\)$/],
     [['--frob'], /^Unknown option '--frob'$/],
     [['-'], /^expected a command$/],
     [['--', 'run'], /^expected a command$/],

@@ -1,14 +1,16 @@
 /**
- * Tests `npm run dev` as a child process in an empty folder: the printed commands work, and no
- * process or file remains.
+ * `npm run dev` as a separate process in an empty folder: the printed commands work, data survive a
+ * restart but not a reset, and no server is left running.
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import postgres from 'postgres'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { signToken } from '../../src/auth/sign-token.ts'
+import { readBlocks, readPage } from '../support/docs/pages.ts'
 import { ask } from '../support/service.ts'
 
 const program = resolve(import.meta.dirname, '../../src/dev.ts')
@@ -18,13 +20,21 @@ interface Running {
   readonly printed: string
 }
 
-async function start (folder: string): Promise<Running> {
+async function makeFolder (t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'oneflight-dev-test-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+async function start (t: Test, folder: string, ...args: string[]): Promise<Running> {
   const { DATABASE_URL: _, ...env } = process.env
-  const child = spawn(process.execPath, [program], {
+  const child = spawn(process.execPath, [program, ...args], {
     cwd: folder,
     env: { ...env, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', QUEUE_TIMEOUT_MS: '20000' },
     stdio: ['ignore', 'pipe', 'inherit']
   })
+  // Does nothing if the process has ended.
+  t.teardown(() => child.kill('SIGTERM'))
   let printed = ''
   child.stdout.setEncoding('utf8')
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
@@ -46,54 +56,85 @@ function find (printed: string, pattern: RegExp): string {
   return pattern.exec(printed)?.[1] ?? ''
 }
 
-t.test('the sample starts, serves, stops and restarts with its data', async t => {
-  const folder = await mkdtemp(join(tmpdir(), 'oneflight-dev-test-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const first = await start(folder)
-  t.match(first.printed, '200 OK')
-  t.match(first.printed, /"left":\[\{"sku":"apple","price":0\.30,"qty":996\}\]/)
-
-  const url = find(first.printed, /main server +(\S+)/)
-  const database = find(first.printed, /database +(\S+)/)
-  const [, address = '', bearer = '', body = ''] =
-    /curl (\S+) -H "Authorization: (Bearer )\$TOKEN" .* -d '([^']*)'/s.exec(first.printed) ?? []
-  t.equal(address, url)
-  const token = find(first.printed, /export TOKEN=(\S+)/)
-  const answer = await ask(address, {
+function post ({ printed }: Running, token: string, body: string) {
+  return ask(find(printed, /main server +(http\S+)/), {
     method: 'POST',
-    headers: { authorization: `${bearer}${token}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body
   })
-  t.equal(answer.status, 200)
-  t.match(answer.body.data.order, [{ id: 1, status: 'paid', owner: 'corner-shop' }])
+}
+
+const order = '[{"id": "o", "op": "insert", "table": "orders", "values": [{"customer_id": 1}]}]'
+const orders = '[{"id": "o", "op": "select", "table": "orders", "columns": ["id"]}]'
+
+t.test('the printed request works, and the shop survives a restart but not a reset', async t => {
+  const folder = await makeFolder(t)
+  const first = await start(t, folder)
+  const database = find(first.printed, /database +(\S+)/)
+  const token = find(first.printed, /export ONEFLIGHT_TOKEN=(\S+)/)
+  const [, address, body = ''] =
+    /curl (\S+) -H "Authorization: Bearer \$ONEFLIGHT_TOKEN" .* -d '([^']*)'/s
+      .exec(first.printed) ?? []
+  t.equal(address, find(first.printed, /main server +(http\S+)/))
+  const response = await post(first, token, body)
+  t.equal(response.status, 200)
+  t.match(response.body.data.order, [{ id: 1, status: 'paid', owner: 'corner-shop' }])
+  t.match((await post(first, token, order)).body.data.o, [{ id: 2 }])
 
   t.equal(await stop(first, 'SIGTERM'), 0)
   const stopped = postgres(database, { max: 1, onnotice: () => {} })
   await t.rejects(stopped`select 1`)
   await stopped.end({ timeout: 0 })
 
-  const second = await start(folder)
-  t.match(second.printed, /"left":\[\{"sku":"apple","price":0\.30,"qty":992\}\]/)
-  const again = await ask(find(second.printed, /main server +(\S+)/), {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body
-  })
-  t.equal(again.body.data.order.length, 2, 'the token and the orders survive the restart')
+  const second = await start(t, folder)
+  t.same((await post(second, token, orders)).body.data.o, [{ id: 1 }, { id: 2 }])
   t.equal(await stop(second, 'SIGINT'), 0)
+
+  const third = await start(t, folder, '--reset')
+  t.same((await post(third, token, orders)).body.data.o, [{ id: 1 }])
+  t.equal(await stop(third, 'SIGTERM'), 0)
 })
 
-t.test('a failed start prints one line and leaves no server', async t => {
-  const folder = await mkdtemp(join(tmpdir(), 'oneflight-dev-test-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const { status, stderr } = spawnSync(process.execPath, [program], {
-    cwd: folder,
-    env: { ...process.env, LOG_LEVEL: 'loud' },
-    encoding: 'utf8'
-  })
-  t.equal(status, 1)
-  t.match(stderr, /^oneflight: LOG_LEVEL: [^\n]*\n$/)
-  const again = await start(folder)
-  t.match(again.printed, '200 OK', 'no server holds the data directory')
+t.test('an SQL file instead of the shop, as in docs/guides/getting-started.md', async t => {
+  const folder = await makeFolder(t)
+  const [sql] = readBlocks(readPage('docs/guides/getting-started.md')).filter(({ language }) =>
+    language === 'sql'
+  )
+  await writeFile(join(folder, 'notes.sql'), sql?.text as string)
+  const running = await start(t, folder, 'notes.sql')
+  t.match(running.printed, /database .*\/notes$/m)
+  const file = find(running.printed, /export JWT_SECRET=\$\(cat (\S+)\)/)
+  const token = signToken(
+    { role: 'app_user', sub: 'alice', exp: 9_999_999_999 },
+    await readFile(resolve(folder, file), 'utf8')
+  )
+  const insert = '[{"id": "n", "op": "insert", "table": "notes", "values": [{"body": "b"}]}]'
+  const { status, body } = await post(running, token, insert)
+  t.equal(status, 200)
+  t.same(body.data.n, [{ id: 1, owner: 'alice', body: 'b' }])
+  t.equal(await stop(running, 'SIGTERM'), 0)
+})
+
+t.test('a failed start prints one line and leaves no server running', async t => {
+  const folder = await makeFolder(t)
+  await writeFile(join(folder, 'broken.sql'), 'create tabel t ();')
+  const rows: ReadonlyArray<readonly [args: readonly string[], message: RegExp]> = [
+    [['--fresh'], /^oneflight: unknown option; usage: npm run dev \[-- \[--reset\] \[file\.sql\]\]\n$/],
+    [['a.sql', 'b.sql'], /^oneflight: expected at most one file; usage: [^\n]*\n$/],
+    [['missing.sql'], /^oneflight: no such file: [^\n]*missing\.sql\n$/],
+    [['broken.sql'], /^oneflight: broken\.sql: syntax error at or near "tabel"\n$/],
+    [[], /^oneflight: LOG_LEVEL: [^\n]*\n$/]
+  ]
+  for (const [args, message] of rows) {
+    const { status, stderr } = spawnSync(process.execPath, [program, ...args], {
+      cwd: folder,
+      env: { ...process.env, LOG_LEVEL: 'loud' },
+      encoding: 'utf8'
+    })
+    t.equal(status, 1)
+    t.match(stderr, message)
+  }
+  // A server that was left running would hold the data directory.
+  const again = await start(t, folder)
   t.equal(await stop(again, 'SIGTERM'), 0)
 })

@@ -188,8 +188,9 @@ t.test('migrate, start, run and stop work', async t => {
     run([bin, 'run', '--table', '--idempotency-key', 'order', join(root, 'examples/order.json')], {
       env: client(service)
     })
-  t.match(order(), { code: 1, err: /expectation_failed/ }, 'no customer yet')
-  await database.sql`insert into customers (name, owner) values ('Corner Shop', 'corner-shop')`
+  await database.sql`update stock set qty = 1 where sku = 'quince'`
+  t.match(order(), { code: 1, err: /check_violation/ }, 'too few in stock')
+  await database.sql`update stock set qty = 3 where sku = 'quince'`
   const first = order()
   t.match(first, { code: 0, err: '', out: /^customer: select customers, 1 row\n/ })
   t.same(order(), {

@@ -324,7 +324,7 @@ t.test('a port in use: exit code 1, and neither server listens', async t => {
       [name]: taken
     })
     t.equal(await ended, 1, name)
-    t.match(output(), /could not start the service.*|EADDRINUSE/)
+    t.match(output(), new RegExp(`"reason":"${name}: listen EADDRINUSE.*could not start`))
   }
   const settings = readConfig({
     DATABASE_URL: database.loginUrl,
@@ -335,6 +335,12 @@ t.test('a port in use: exit code 1, and neither server listens', async t => {
   await t.rejects(startService({ ...settings, logger: pino({ level: 'silent' }) }), {
     code: 'EADDRINUSE'
   })
+  // A documentation address (RFC 5737), which no machine has.
+  const elsewhere = { ...settings.config, HTTP_HOST: '192.0.2.1' }
+  await t.rejects(
+    startService({ ...settings, config: elsewhere, logger: pino({ level: 'silent' }) }),
+    { message: /^HTTP_HOST: listen EADDRNOTAVAIL/ }
+  )
 })
 
 t.test('the service starts without a database', async t => {

@@ -486,9 +486,9 @@ t.test('a failed start: exit code 1, a message, and no process remains', async t
   const rows: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
     [
       { HTTP_PORT: taken },
-      /"worker":1,"reason":"\w+ EADDRINUSE.*could not start the service[^]*"reason":"the first worker could not start","msg":"could not start the service"/
+      /"worker":1,"reason":"HTTP_PORT: \w+ EADDRINUSE.*could not start the service[^]*"reason":"the first worker could not start","msg":"could not start the service"/
     ],
-    [{ ADMIN_HTTP_PORT: taken }, /"reason":"listen EADDRINUSE.*could not start the service/],
+    [{ ADMIN_HTTP_PORT: taken }, /"reason":"ADMIN_HTTP_PORT: listen EADDRINUSE.*could not start/],
     [
       preload("process.execPath = '/nowhere'"),
       /"code":null,"signal":null,"msg":"worker exited unexpectedly"[^]*"reason":"the first worker could not start"/

@@ -7,10 +7,10 @@ import { execFile } from 'node:child_process'
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
-import { codeBlocks, compact } from './markdown.ts'
-import { readPage, root } from './pages.ts'
+import { compact } from './markdown.ts'
+import { root } from './pages.ts'
 import { token, type ServiceUnderTest, type UseServiceOptions } from '../service.ts'
-import { asCustomer, CUSTOMER, useShopService } from '../database/shop.ts'
+import { CUSTOMER, useShopService } from '../database/shop.ts'
 
 /** Timeout of one block. */
 const TIMEOUT_MS = 60_000
@@ -28,29 +28,22 @@ export interface Output {
 }
 
 /**
- * Starts the service with the sample shop, the table of idempotency keys and the order placed by
- * `npm run dev`.
+ * Starts the service with the sample shop and the table of idempotency keys, as `npm run dev` does.
  */
 export async function useShop (
   t: Test,
   options: Omit<UseServiceOptions, 'schema'> = {}
 ): Promise<ServiceUnderTest> {
-  const service = await useShopService(t, {
+  return await useShopService(t, {
     keys: true,
     ...options,
-    env: { ANON_ROLE: 'shop_anonymous', ...options.env }
+    env: { ANON_ROLE: 'shop_anonymous', ERROR_VERBOSITY: 'verbose', ...options.env }
   })
-  const [first] = codeBlocks(readPage('README.md')).filter(({ language }) => language === 'http')
-  const { status } = await service.post(first?.text.replace(/^[^[]*/, ''), {
-    headers: asCustomer()
-  })
-  if (status !== 200) throw new Error(`the first order of the shop failed with status ${status}`)
-  return service
 }
 
 /**
- * Opens a terminal that uses the service of `useShop` instead of `npm run dev`, with TOKEN
- * exported.
+ * Opens a terminal that uses the service of `useShop` instead of `npm run dev`, with
+ * ONEFLIGHT_TOKEN exported.
  */
 export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
   const ports = [['4000', service.url], ['9568', service.adminUrl]] as const
@@ -64,7 +57,7 @@ export function openTerminal (t: Test, service: ServiceUnderTest): Terminal {
       text
     )
   // The command line uses port 4000 by default.
-  const { run } = openShell(t, { TOKEN: token(CUSTOMER), ONEFLIGHT_URL: service.url })
+  const { run } = openShell(t, { ONEFLIGHT_TOKEN: token(CUSTOMER), ONEFLIGHT_URL: service.url })
   const replaceProgram = (text: string): string =>
     text.replaceAll(/\bnpx oneflight\b/g, 'node src/cli.ts')
   return { run: text => run(replaceProgram(replaceAddresses(text))) }

@@ -3,8 +3,9 @@
  * are pinned, services started together do not publish the same port, and traces are sent only if
  * Jaeger runs. Only the test with `docker compose` needs a container engine.
  */
+import { createHmac } from 'node:crypto'
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { configItems } from '../../../schemas/config.ts'
@@ -64,11 +65,8 @@ t.test('every service has a pinned image, local ports and read-only mounts', asy
     for (const port of service.ports ?? []) {
       t.match(port, /^127\.0\.0\.1:\d+:\d+$/, `${name} publishes ${port} only on 127.0.0.1`)
     }
-    t.ok(
-      (service.image === undefined) !== (service.build === undefined),
-      `${name} has an image or is built`
-    )
-    if (service.image !== undefined) {
+    if (service.build !== undefined) t.equal(service.image, 'oneflight:local', name)
+    else {
       t.match(
         service.image,
         /:v?\d+\.\d+(\.\d+)?(-[a-z0-9]+)?$/,
@@ -101,11 +99,11 @@ t.test('the documented commands start the expected services', async t => {
   const watched = ['prometheus', 'blackbox', 'grafana', 'jaeger']
   const basis = ['database', 'migrate']
   const commands = [
-    ['docker compose up', started([]), [...basis, 'oneflight']],
+    ['docker compose up', started([]), [...basis, 'oneflight', 'hint']],
     [
       '--profile observability up',
       started(['observability']),
-      [...basis, 'oneflight', ...watched]
+      [...basis, 'oneflight', 'hint', ...watched]
     ],
     [
       '--profile replicas up haproxy',
@@ -202,6 +200,21 @@ t.test('traces are sent only if the host jaeger exists', async t => {
     const [shell = '', service = ''] = output.trim().split('\n')
     t.equal(service, `${known ? 'http://jaeger:4318' : ''} src/main.ts ${shell}`)
   }
+})
+
+t.test('the hint prints a token for the secret of the service', async t => {
+  const { command = [], environment = {} } = services['hint'] as Service
+  const secret = /:-(.*)\}$/.exec(String(environment['JWT_SECRET']))?.[1] as string
+  t.equal(environment['JWT_SECRET'], services['oneflight']?.environment?.['JWT_SECRET'])
+  const { code, output } = await runProgram('/bin/sh', [
+    '-c',
+    command.at(-1)?.replaceAll('$$', '$') as string
+  ], { cwd: root, env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, JWT_SECRET: secret } })
+  t.equal(code, 0, output)
+  const [, signed = '', signature] =
+    /^export ONEFLIGHT_TOKEN=(\S+)\.(\S+)$/m.exec(output) ?? []
+  t.equal(signature, createHmac('sha256', secret).update(signed).digest('base64url'))
+  t.match(output, '-H "Authorization: Bearer $ONEFLIGHT_TOKEN" \\\n')
 })
 
 const docker = findProgram('docker')
