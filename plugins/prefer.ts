@@ -8,7 +8,7 @@ import type { FastifyInstance, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import {
-  asked,
+  enabled,
   defaultPreferences,
   preferenceItems,
   renderPreference,
@@ -68,7 +68,7 @@ async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise
     const unknown = elements.find(element => !isKnown(element))
     if (preferences.handling === 'strict' && unknown !== undefined) throw refusal(unknown)
     // Always refused: a client that asks for query plans does not want the batch to run.
-    if (preferences.explain === asked && config.EXPLAIN === 'off') {
+    if (preferences.explain === enabled && config.EXPLAIN === 'off') {
       throw failure(
         'prefer_invalid',
         'This service does not return query plans (EXPLAIN=off). The batch was not run.'
@@ -135,7 +135,7 @@ function describeProblem (name: string | undefined, quote: string): string {
   if (name === undefined) return `Malformed Prefer header at: ${quote}`
   const item = preferenceItems.get(name)
   if (item === undefined) return `Unknown preference: ${quote}`
-  const values = item.anyOf.map(({ const: value }) => value === asked ? 'no value' : value)
+  const values = item.anyOf.map(({ const: value }) => value === enabled ? 'no value' : value)
   return `Preference ${name} takes ${values.join(' or ')}, got: ${quote}`
 }
 

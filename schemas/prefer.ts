@@ -14,8 +14,8 @@ export interface PreferenceItem {
 }
 
 /** The value of a preference without `=`; an empty value means the same (RFC 7240 §2). */
-export const asked = ''
-const byName = [Type.Literal('off'), Type.Literal(asked)] as const
+export const enabled = ''
+const byName = [Type.Literal('off'), Type.Literal(enabled)] as const
 
 export const Preferences = Type.Object({
   tx: Type.Union([Type.Literal('commit'), Type.Literal('rollback')], {
@@ -74,12 +74,12 @@ export const preferenceItems: ReadonlyMap<string, PreferenceItem> = new Map(
 
 /** Formats a preference for a header: `tx=rollback`, `explain`. */
 export function renderPreference (name: string, value: string): string {
-  return value === asked ? name : `${name}=${value}`
+  return value === enabled ? name : `${name}=${value}`
 }
 
 /** Describes a value, in Markdown. */
 export function describeValue (value: string): string {
-  return value === asked ? 'name without a value' : `\`${value}\``
+  return value === enabled ? 'name without a value' : `\`${value}\``
 }
 
 /** The preferences of a batch without the header. */

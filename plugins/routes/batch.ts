@@ -26,13 +26,13 @@ async function batch (app: FastifyInstance, { config }: { config: Config }): Pro
   const onRequest = hooks.map(name => app.getDecorator<onRequestAsyncHookHandler>(name))
 
   app.post<{ Body: Buffer }>('/', { onRequest }, async (request, reply) => {
-    const times = { asked: performance.now() - reply.elapsedTime, read: performance.now() }
+    const times = { received: performance.now() - reply.elapsedTime, read: performance.now() }
     const plan = readBatch(request.body, limits, request.access)
     const result = await runBatch(plan, request, {
       database,
       settings,
-      deadline: times.asked + config.REQUEST_TIMEOUT_MS,
-      abandoned: clientClosed(reply),
+      deadline: times.received + config.REQUEST_TIMEOUT_MS,
+      clientClosed: clientClosed(reply),
       onRetry (reason) {
         observer.retry(reason)
         spans.retry(request, reason)

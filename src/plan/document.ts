@@ -7,7 +7,7 @@ import { referenceAttempt } from '../../schemas/operand.ts'
 import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type {
-  Doubt,
+  UncertainColumn,
   JsonDocument,
   JsonShape,
   Literal,
@@ -66,19 +66,19 @@ export function planObject (
   members: readonly DocumentMember[],
   context: PlanContext
 ): StoredJson {
-  const doubts = collectDoubts()
-  for (const { column, value } of members) doubts.addValue(column, value)
+  const uncertainColumns = collectUncertainColumns()
+  for (const { column, value } of members) uncertainColumns.addValue(column, value)
   const document = cutDocument(
     Object.fromEntries(members.map(({ column, value }) => [column, value])),
     references =>
       Object.fromEntries(members.map(({ column, value, path }) => {
         const replaced = replaceStrings(value, path, { context, minRows: 0, references })
         const reference = findReference(replaced, references)
-        if (reference !== undefined) doubts.addReference(column, 0, reference)
+        if (reference !== undefined) uncertainColumns.addReference(column, 0, reference)
         return [column, replaced]
       }))
   )
-  return { document, doubts: doubts.all() }
+  return { document, uncertainColumns: uncertainColumns.all() }
 }
 
 interface Rows extends Pick<RowGroup, 'columns' | 'positions'> {
@@ -87,28 +87,28 @@ interface Rows extends Pick<RowGroup, 'columns' | 'positions'> {
 
 /** Plans rows of `values` that name these `columns`, at these `positions`. */
 export function planRows ({ rows, columns, positions }: Rows, context: PlanContext): StoredJson {
-  const doubts = collectDoubts()
+  const uncertainColumns = collectUncertainColumns()
   const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
     Object.fromEntries(
       Object.entries(row).map(([column, value]) => {
         const path = ['values', positions[i] as number, column]
         const replaced = replaceStrings(value, path, { context, minRows: 0, references })
         const reference = findReference(replaced, references)
-        if (reference !== undefined) doubts.addReference(column, i, reference)
+        if (reference !== undefined) uncertainColumns.addReference(column, i, reference)
         return [column, replaced]
       })
     )
   // By index: an iterator would create an object for each of many thousand values.
   for (const column of columns) {
     for (let i = 0; i < rows.length; i++) {
-      doubts.addValue(column, (rows[i] as JsonObject)[column] as Json)
+      uncertainColumns.addValue(column, (rows[i] as JsonObject)[column] as Json)
     }
   }
   const document = cutDocument(
     rows,
     references => rows.map((row, i) => replaceRow(row, i, references))
   )
-  return { document, doubts: doubts.all() }
+  return { document, uncertainColumns: uncertainColumns.all() }
 }
 
 /** Creates the JSON array of references. */
@@ -120,17 +120,17 @@ export function createReferenceArray (references: readonly Reference[]): JsonDoc
 /** JSON shapes, the most certain first. */
 const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'reference']
 
-function collectDoubts () {
-  const doubts = new Map<string, {
+function collectUncertainColumns () {
+  const uncertainColumns = new Map<string, {
     column: string,
-    shape: Doubt['shape'],
-    places: Array<Doubt['places'][number]>
+    shape: UncertainColumn['shape'],
+    references: Array<UncertainColumn['references'][number]>
   }>()
   const add = (column: string, shape: JsonShape): void => {
     if (shape === 'scalar') return
-    const doubt = doubts.get(column)
-    if (doubt === undefined) doubts.set(column, { column, shape, places: [] })
-    else if (shapes.indexOf(shape) > shapes.indexOf(doubt.shape)) doubt.shape = shape
+    const uncertain = uncertainColumns.get(column)
+    if (uncertain === undefined) uncertainColumns.set(column, { column, shape, references: [] })
+    else if (shapes.indexOf(shape) > shapes.indexOf(uncertain.shape)) uncertain.shape = shape
   }
   return {
     addValue (column: string, value: Json): void {
@@ -139,9 +139,9 @@ function collectDoubts () {
     /** Adds a value that is a reference as a whole. */
     addReference (column: string, row: number, reference: Reference): void {
       add(column, shapeOfReference(reference))
-      if (isValue(reference)) doubts.get(column)?.places.push({ row, reference })
+      if (isValue(reference)) uncertainColumns.get(column)?.references.push({ row, reference })
     },
-    all: (): readonly Doubt[] => [...doubts.values()]
+    all: (): readonly UncertainColumn[] => [...uncertainColumns.values()]
   }
 }
 

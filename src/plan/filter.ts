@@ -18,7 +18,7 @@ import type { ColumnPath, List, Operand, Predicate, Single } from './nodes.ts'
 
 interface FilterPlace extends Place {
   /** The type that the column or path gives; undefined outside of a column. */
-  readonly gives?: ColumnPath['gives']
+  readonly resultType?: ColumnPath['resultType']
   /**
    * Whether the place is inside an odd number of `not`. There, a condition that matches no row
    * makes the filter match every row.
@@ -81,7 +81,7 @@ function planConditions (
   const path = readPath(column)
   place.used.columns.add(path.column)
   return Object.entries(conditions).map(([name, operand]): Predicate => {
-    const inner = { ...within(place, name), gives: path.gives }
+    const inner = { ...within(place, name), resultType: path.resultType }
     if (name === 'not') {
       const negated = { ...inner, negated: !place.negated }
       return { kind: 'not', of: combine(planConditions(column, operand as JsonObject, negated)) }
@@ -150,7 +150,7 @@ const planners: Record<OperandKind, PlanOperand> = {
 function planSingle (operand: Json, place: FilterPlace, minRows: number): Single {
   if (!isObject(operand)) return planScalar(operand, place)
   const inner = within(place, '$value')
-  if (place.gives === 'text' && operand['$value'] === null) {
+  if (place.resultType === 'text' && operand['$value'] === null) {
     place.context.addIssue(
       'operand_invalid',
       inner.path,

@@ -70,13 +70,13 @@ export function findPathProblem (text: string): string | undefined {
 /** Parses a column or a path in which findPathProblem finds nothing. */
 export function readPath (text: string): ColumnPath {
   const [column = '', ...keys] = text.split(/->>?/)
-  if (keys.length === 0) return { column, keys: [], gives: 'column' }
+  if (keys.length === 0) return { column, keys: [], resultType: 'column' }
   return {
     column,
     keys: keys.map(key =>
       /^-?[0-9]+$/.test(key) ? Math.max(-maxInt4, Math.min(Number(key), maxInt4)) : key
     ),
-    gives: text.includes('->>') ? 'text' : 'json'
+    resultType: text.includes('->>') ? 'text' : 'json'
   }
 }
 

@@ -16,7 +16,7 @@ export interface ColumnPath {
   readonly column: string
   readonly keys: ReadonlyArray<string | number>
   /** The type of the result: that of the column, jsonb (`->`) or text (`->>`). */
-  readonly gives: 'column' | 'json' | 'text'
+  readonly resultType: 'column' | 'json' | 'text'
 }
 
 /**
@@ -67,19 +67,19 @@ export interface JsonDocument {
 
 /**
  * A column that receives JSON which its type may be unable to store. `shape` is the least certain
- * shape of all rows. `places` are the values that are references as a whole; `row` is the position
- * in the document, from 0.
+ * shape of all rows. `references` are the values that are references as a whole; `row` is the
+ * position in the document, from 0.
  */
-export interface Doubt {
+export interface UncertainColumn {
   readonly column: string
   readonly shape: Exclude<JsonShape, 'scalar'>
-  readonly places: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
+  readonly references: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
 /** Rows, or the new values of one row, with the columns that need a check when they are stored. */
 export interface StoredJson {
   readonly document: JsonDocument
-  readonly doubts: readonly Doubt[]
+  readonly uncertainColumns: readonly UncertainColumn[]
 }
 
 /** A column of the current row, or of the row proposed for insertion (`excluded`). */

@@ -103,7 +103,7 @@ function planAssignments (
   return columns.map(column => ({
     column,
     modifier: '$excluded',
-    operand: { kind: 'column', path: { column, keys: [], gives: 'column' }, of: 'excluded' }
+    operand: { kind: 'column', path: { column, keys: [], resultType: 'column' }, of: 'excluded' }
   }))
 }
 

@@ -36,7 +36,7 @@ export interface ConnectionPool {
   /**
    * Returns a connection for one transaction before `deadline`, a time of performance.now(). Throws
    * `overloaded`, `database_unavailable` or `shutting_down` within `queueTimeoutMs`, or
-   * `deadline_exceeded`, or `client_closed_request` when `abandoned` is aborted.
+   * `deadline_exceeded`, or `client_closed_request` when `clientClosed` is aborted.
    */
   acquire(deadline: number, options?: AcquireOptions): Promise<Connection>
   /** Whether a new batch is refused: all connections and all places in the queue are taken. */
@@ -55,13 +55,13 @@ export interface ConnectionPool {
 
 export interface AcquireOptions {
   /** The batch had a connection before: it is not refused because the queue is full. */
-  readonly again?: boolean
-  readonly abandoned?: AbortSignal | undefined
+  readonly retry?: boolean
+  readonly clientClosed?: AbortSignal | undefined
   /**
    * Takes a recovery connection instead of a batch's. The lookup of a lost transaction must not
    * wait behind batches.
    */
-  readonly aside?: boolean
+  readonly recovery?: boolean
 }
 
 /** Idle connections are closed after a minute: a quiet service keeps no slots of a busy server. */
@@ -138,30 +138,34 @@ class BoundedPool implements ConnectionPool {
 
   async acquire (
     deadline: number,
-    { again = false, aside = false, abandoned }: AcquireOptions = {}
+    { retry = false, recovery = false, clientClosed }: AcquireOptions = {}
   ): Promise<Connection> {
     if (this.#isClosing()) throw failure('shutting_down')
-    if (abandoned?.aborted === true) throw failure('client_closed_request')
-    if (!again && !aside && this.isFull()) throw failure('overloaded')
-    const wait = (aside ? this.#recoveryPool : this.#batchPool).acquire()
+    if (clientClosed?.aborted === true) throw failure('client_closed_request')
+    if (!retry && !recovery && this.isFull()) throw failure('overloaded')
+    const wait = (recovery ? this.#recoveryPool : this.#batchPool).acquire()
     const abort = (): void => wait.abort()
     this.#waits.add(wait)
-    abandoned?.addEventListener('abort', abort)
+    clientClosed?.addEventListener('abort', abort)
     const timer = setTimeout(abort, millisecondsUntil(deadline))
     const connection = await wait.promise.catch((error: unknown) => {
-      throw failure(this.#failureCode(error, deadline, abandoned), undefined, undefined, error)
+      throw failure(this.#failureCode(error, deadline, clientClosed), undefined, undefined, error)
     }).finally(() => {
       clearTimeout(timer)
-      abandoned?.removeEventListener('abort', abort)
+      clientClosed?.removeEventListener('abort', abort)
       this.#waits.delete(wait)
     })
-    if (!aside) this.#busy.add(connection)
+    if (!recovery) this.#busy.add(connection)
     return connection
   }
 
-  #failureCode (error: unknown, deadline: number, abandoned: AbortSignal | undefined): FailureCode {
+  #failureCode (
+    error: unknown,
+    deadline: number,
+    clientClosed: AbortSignal | undefined
+  ): FailureCode {
     if (this.#isClosing()) return 'shutting_down'
-    if (abandoned?.aborted === true) return 'client_closed_request'
+    if (clientClosed?.aborted === true) return 'client_closed_request'
     if (performance.now() >= deadline) return 'deadline_exceeded'
     // A timeout means overload, unless no connection could be opened at all.
     return error instanceof TimeoutError && this.#busy.size > 0

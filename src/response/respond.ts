@@ -3,7 +3,7 @@
  */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { asked } from '../../schemas/prefer.ts'
+import { enabled } from '../../schemas/prefer.ts'
 import { failure } from '../errors/catalogue.ts'
 import type { Plan } from '../plan/nodes.ts'
 import type { Committed } from '../transaction/outcome.ts'
@@ -15,13 +15,13 @@ export interface Answer {
   readonly plan: Plan
   readonly result: BatchResult
   /** When the request came and when its body was read: times of performance.now(). */
-  readonly times: { readonly asked: number, readonly read: number }
+  readonly times: { readonly received: number, readonly read: number }
 }
 
 /** Sends the response, or throws the failure. */
 export function respond (reply: FastifyReply, { plan, result, times }: Answer): FastifyReply {
   const { report, compiledAt, answeredAt } = result
-  if (reply.request.preferences.timing === asked) {
+  if (reply.request.preferences.timing === enabled) {
     const milestones = { ...times, compiled: compiledAt, answered: answeredAt }
     reply.header('server-timing', renderTiming(milestones, report))
   }

@@ -9,7 +9,7 @@ import type { BatchReport, OperationReport } from '../transaction/report.ts'
  * written, its answer was known.
  */
 export interface Milestones {
-  readonly asked: number
+  readonly received: number
   readonly read: number
   readonly compiled: number
   readonly answered: number
@@ -22,17 +22,17 @@ const LONGEST_ID = 63
 
 /** The value of the header. Without a report nothing was run: the batch was answered by its key. */
 export function renderTiming (
-  { asked, read, compiled, answered }: Milestones,
+  { received, read, compiled, answered }: Milestones,
   report: BatchReport | undefined
 ): string {
   const took = report === undefined
     ? [entry('key', answered - compiled)]
     : [entry('wait', report.since - compiled), ...describe(report)]
   return [
-    entry('request', read - asked),
+    entry('request', read - received),
     entry('plan', compiled - read),
     ...took,
-    entry('total', answered - asked)
+    entry('total', answered - received)
   ].join(', ')
 }
 

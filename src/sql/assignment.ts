@@ -14,7 +14,7 @@ export function buildAssignment (
   ctes: CteBuilder
 ): Fragment {
   const modifier: Modifier = modifiers[name]
-  const path = { column, keys: [], gives: 'column' } as const
+  const path = { column, keys: [], resultType: 'column' } as const
   const context = { ctes, path, stored: true }
   const value = fill(modifier.sql, {
     column: sql`t.${identifier(column)}`,

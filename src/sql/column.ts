@@ -24,9 +24,9 @@ export const SYSTEM_COLUMNS: ReadonlySet<string> = new Set([
  * The value of a column path in the row with the name `row`. The operators name their schema:
  * extensions have operators of the same name, and `->` of hstore returns text.
  */
-export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment): Fragment {
+export function columnValue ({ column, keys, resultType }: ColumnPath, row: Fragment): Fragment {
   const steps = keys.map((key, i) => {
-    const arrow = gives === 'text' && i === keys.length - 1
+    const arrow = resultType === 'text' && i === keys.length - 1
       ? sql` operator(pg_catalog.->>) `
       : sql` operator(pg_catalog.->) `
     return typeof key === 'number'
@@ -39,6 +39,6 @@ export function columnValue ({ column, keys, gives }: ColumnPath, row: Fragment)
 /** The value for a comparison. A path is jsonb there, because json has no comparison operators. */
 export function comparableValue (path: ColumnPath, row: Fragment): Fragment {
   const value = columnValue(path, row)
-  if (path.gives === 'column') return value
-  return path.gives === 'json' ? sql`(${value})::jsonb` : sql`(${value})`
+  if (path.resultType === 'column') return value
+  return path.resultType === 'json' ? sql`(${value})::jsonb` : sql`(${value})`
 }

@@ -9,7 +9,7 @@
  *
  * Reading a CTE costs no more than a parameter, and conditions on it can use an index.
  */
-import type { ColumnPath, Doubt, JsonShape, Plan, TableName } from '../plan/nodes.ts'
+import type { ColumnPath, UncertainColumn, JsonShape, Plan, TableName } from '../plan/nodes.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 import {
   empty,
@@ -135,7 +135,7 @@ export class CteBuilder {
 
   /** Converts a JSON array to an array of the type of a column path. */
   addList (json: Fragment, path: ColumnPath): Fragment {
-    if (path.gives !== 'column') return jsonElements(json, path.gives)
+    if (path.resultType !== 'column') return jsonElements(json, path.resultType)
     const example = typeExample(path, this.table, 'value')
     const query = identifier(`l${this.#lists.push({ json, example }) - 1}`)
     return sql`(select ${query}.f1 from ${query})`
@@ -149,7 +149,9 @@ export class CteBuilder {
     path: ColumnPath,
     { refuse = false, when }: { readonly refuse?: boolean, readonly when?: Fragment } = {}
   ): Fragment {
-    if (path.gives === 'json') return sql`case when ${when ?? sql`true`} then 'null'::jsonb end`
+    if (path.resultType === 'json') {
+      return sql`case when ${when ?? sql`true`} then 'null'::jsonb end`
+    }
     const fault: ValueFault = { problem: 'null', path: ['', pathLabel(path)] }
     const failure = sql` else ${raiseText('value', parameter(JSON.stringify(fault)))}::json`
     const isJsonType = isJson(typeExample(path, this.table, 'value'))
@@ -176,7 +178,7 @@ export class CteBuilder {
    * Registers columns of the stored row `x` whose value may differ from the JSON. Returns the
    * conditions that check them.
    */
-  checkStoredRows (columns: readonly Doubt[]): readonly Fragment[] {
+  checkStoredRows (columns: readonly UncertainColumn[]): readonly Fragment[] {
     this.#needsValueChecks ||= columns.length > 0
     if (this.#explain || this.checkValues || columns.length === 0) return []
     return [

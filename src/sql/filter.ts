@@ -70,7 +70,7 @@ function buildOperand (operand: Operand, { takes }: Operator, context: OperandCo
   switch (operand.kind) {
     case 'list': {
       if (takes !== 'keys') return buildArray(operand, context)
-      const path = { ...context.path, gives: 'text' } as const
+      const path = { ...context.path, resultType: 'text' } as const
       return sql`(${buildArray(operand, { ...context, path })})::text[]`
     }
     case 'quantified': {

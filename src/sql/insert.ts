@@ -23,7 +23,7 @@ export function buildInsert (
   ctes: CteBuilder,
   { conflict, numbered = false }: InsertOptions
 ): Fragment {
-  const { columns, positions, rows: { doubts } } = group
+  const { columns, positions, rows: { uncertainColumns } } = group
   const insert = sql`insert into ${tableName(ctes.table)} as t`
   const number = identifier(unusedName(columns))
   const numbering = numbered ? [numberRow(number)] : []
@@ -36,13 +36,13 @@ export function buildInsert (
   const names = join(columns.map(identifier), sql`, `)
   const values = ctes.checkValues ? valuesWithJsonNull(group, number, ctes) : names
   const needsNumber = numbered ||
-    (ctes.checkValues && doubts.some(({ places }) => places.length > 0))
+    (ctes.checkValues && uncertainColumns.some(({ references }) => references.length > 0))
   const rows = buildRows(group, ctes)
   const source = needsNumber
     ? sql`(select ${names}, row_number() over () as ${number} from ${rows}) as x`
     : rows
   return sql`${insert} (${names}) select ${values} from ${source}${
-    joinConditions([...ctes.checkStoredRows(doubts), ...numbering])
+    joinConditions([...ctes.checkStoredRows(uncertainColumns), ...numbering])
   }${conflict}`
 }
 
@@ -52,17 +52,18 @@ function joinConditions (conditions: readonly Fragment[]): Fragment {
 
 /** The values of a row, with the JSON null where a reference has that value. */
 function valuesWithJsonNull (
-  { columns, rows: { doubts } }: RowGroup,
+  { columns, rows: { uncertainColumns } }: RowGroup,
   number: Fragment,
   ctes: CteBuilder
 ): Fragment {
   const values = columns.map(column => {
     const value = sql`x.${identifier(column)}`
-    const places = doubts.find(doubt => doubt.column === column)?.places ?? []
-    if (places.length === 0) return value
-    const jsonNull = ctes.addJsonNull({ column, keys: [], gives: 'column' })
+    const uncertain = uncertainColumns.find(({ column: name }) => name === column)
+    const references = uncertain?.references ?? []
+    if (references.length === 0) return value
+    const jsonNull = ctes.addJsonNull({ column, keys: [], resultType: 'column' })
     return sql`coalesce(${value},
-      case when x.${number} = any (${jsonNullRows(places)}) then ${jsonNull} end)`
+      case when x.${number} = any (${jsonNullRows(references)}) then ${jsonNull} end)`
   })
   return join(values, sql`, `)
 }

@@ -130,8 +130,8 @@ export function buildSearchArguments (
 export function buildSearchDocument (path: ColumnPath, config: string | undefined): Fragment {
   const value = columnValue(path, sql`t`)
   const argument = configurationArgument(config)
-  if (path.gives === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
-  if (path.gives === 'text') return sql`to_tsvector(${argument}${value})`
+  if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
+  if (path.resultType === 'text') return sql`to_tsvector(${argument}${value})`
   const isVector = sql`coalesce(case when false then ${value} end, '1')::text = '''1'''`
   return sql`case when ${isVector} then ${value}::tsvector
     else to_tsvector(${argument}${value}::text) end`
@@ -146,19 +146,19 @@ function buildLiteral (
   { ctes, path, constants = false }: OperandContext
 ): Fragment {
   if (constants) return constant(text)
-  if (path.gives === 'column') ctes.addParameterType(path.column)
-  return path.gives === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
+  if (path.resultType === 'column') ctes.addParameterType(path.column)
+  return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
 
 function buildLiteralArray (
   literals: readonly Literal[],
   { ctes, path, constants = false }: OperandContext
 ): Fragment {
-  if (path.gives === 'json') {
+  if (path.resultType === 'json') {
     return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   }
   const texts = arrayText(literals.map(({ text }) => text))
   if (constants) return constant(texts)
-  if (path.gives === 'column') ctes.addParameterType(path.column)
+  if (path.resultType === 'column') ctes.addParameterType(path.column)
   return parameter(texts)
 }

@@ -3,7 +3,7 @@
  * as JSON in a setting of the transaction (see publication.ts), and the reader takes them from
  * there. Chains of references therefore need no additional round trip.
  */
-import type { Doubt, JsonDocument, Reference, StoredJson } from '../plan/nodes.ts'
+import type { UncertainColumn, JsonDocument, Reference, StoredJson } from '../plan/nodes.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import {
   arrayText,
@@ -58,12 +58,12 @@ export function isJsonNull ({ source, row, column }: Reference): Fragment {
  * The numbers, from 1, of the rows in which the reference for a column is the JSON null, as an
  * array.
  */
-export function jsonNullRows (places: Doubt['places']): Fragment {
+export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
   const list = (items: ReadonlyArray<string | number | null>): Fragment =>
     parameter(arrayText(items))
-  const references = places.map(({ reference }) => reference)
+  const references = nulls.map(({ reference }) => reference)
   return sql`array(select p.row + 1
-    from unnest(${list(places.map(({ row }) => row))}::int[],
+    from unnest(${list(nulls.map(({ row }) => row))}::int[],
       ${list(references.map(({ source }) => source))}::int[],
       ${list(references.map(({ row }) => row))}::int[],
       ${list(references.map(({ column }) => column as string))}::text[])
@@ -88,11 +88,11 @@ export function buildDocument (
  * columns. `positions` are the positions of the rows in the request.
  */
 export function buildVerifiedDocument (
-  { document, doubts }: StoredJson,
+  { document, uncertainColumns }: StoredJson,
   ctes: CteBuilder,
   positions?: readonly number[]
 ): Fragment {
-  const members = doubts.map(({ column }) => ({
+  const members = uncertainColumns.map(({ column }) => ({
     member: column,
     example: sql`n.${identifier(column)}`,
     label: column

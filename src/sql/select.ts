@@ -81,7 +81,8 @@ function orderedPaths ({ output = [], groupBy, order, lock }: SelectNode): reado
   const paths = new Map<string, ColumnPath>()
   for (const { path, aggregate } of output) {
     const key = JSON.stringify(path)
-    if (path?.gives === 'json' && aggregate === undefined && ordered.has(key)) paths.set(key, path)
+    if (path?.resultType !== 'json' || aggregate !== undefined) continue
+    if (ordered.has(key)) paths.set(key, path)
   }
   return [...paths.values()]
 }

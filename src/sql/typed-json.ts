@@ -95,12 +95,12 @@ function exampleRow (
  * computed, so a computed column is not called for its type.
  */
 export function typeExample (
-  { column, gives }: ColumnPath,
+  { column, resultType }: ColumnPath,
   table: TableName,
   as: TypedAs
 ): Fragment {
-  if (gives !== 'column') {
-    return sql`null::${gives === 'json' ? sql`jsonb` : sql`text`}`
+  if (resultType !== 'column') {
+    return sql`null::${resultType === 'json' ? sql`jsonb` : sql`text`}`
   }
   const name = identifier(column)
   // Only rows of a table have system columns.
@@ -112,8 +112,8 @@ export function typeExample (
 }
 
 /** A JSON array as jsonb[] or text[]. */
-export function jsonElements (json: Fragment, gives: 'json' | 'text'): Fragment {
-  const value = gives === 'text'
+export function jsonElements (json: Fragment, resultType: 'json' | 'text'): Fragment {
+  const value = resultType === 'text'
     ? sql`e.value #>> '{}'`
     : sql`case json_typeof(e.value) when 'null' then null else e.value::jsonb end`
   return sql`(select coalesce(array_agg(${value}), '{}') from json_array_elements(${json}) as e)`

@@ -26,19 +26,24 @@ export function buildUpdate (
     : buildDocument(set.document, ctes)
   const rows = sql`json_populate_record(${nullRow(table)}, ${document})`
   const from = columns.length === 0 ? empty : sql` from ${ctes.addStoredRows(rows, columns)}`
-  const also = ctes.checkStoredRows(set.doubts)
+  const also = ctes.checkStoredRows(set.uncertainColumns)
   return sql`update ${tableName(table)} as t set ${join(assignments, sql`, `)}${from}${
     buildWhere(where, ctes, { also })
   }`
 }
 
-function newValue (column: string, { doubts }: UpdateNode['set'], ctes: CteBuilder): Fragment {
+function newValue (
+  column: string,
+  { uncertainColumns }: UpdateNode['set'],
+  ctes: CteBuilder
+): Fragment {
   const value = sql`x.${identifier(column)}`
-  const [place] = doubts.find(doubt => doubt.column === column)?.places ?? []
-  if (!ctes.checkValues || place === undefined) return value
+  const uncertain = uncertainColumns.find(({ column: name }) => name === column)
+  const [first] = uncertain?.references ?? []
+  if (!ctes.checkValues || first === undefined) return value
   const jsonNull = ctes.addJsonNull(
-    { column, keys: [], gives: 'column' },
-    { when: isJsonNull(place.reference) }
+    { column, keys: [], resultType: 'column' },
+    { when: isJsonNull(first.reference) }
   )
   return sql`coalesce(${value}, ${jsonNull})`
 }

@@ -64,15 +64,15 @@ const FORGET_PREPARED = '; deallocate all'
 const KEEP_RESET = '; commit and chain'
 
 /**
- * Starts an attempt on a connection that is reserved for it. When `abandoned` is aborted before the
- * statements are written, none is.
+ * Starts an attempt on a connection that is reserved for it. If `clientClosed` is aborted before
+ * the statements are written, none of them is written.
  */
 export function startAttempt (
   connection: Connection,
   batch: AttemptBatch,
-  abandoned?: AbortSignal
+  clientClosed?: AbortSignal
 ): StartedAttempt {
-  return new Attempt(connection, batch).start(abandoned)
+  return new Attempt(connection, batch).start(clientClosed)
 }
 
 class Attempt {
@@ -102,7 +102,7 @@ class Attempt {
     this.#batch = batch
   }
 
-  start (abandoned: AbortSignal | undefined): StartedAttempt {
+  start (clientClosed: AbortSignal | undefined): StartedAttempt {
     const connection = this.#connection
     const released = Promise.withResolvers<void>()
     const finish = (refusal?: unknown): void => {
@@ -111,7 +111,7 @@ class Attempt {
     }
     const begun = connection.client.begin(
       beginOptions(this.#batch.mode),
-      transaction => this.#run(transaction, abandoned)
+      transaction => this.#run(transaction, clientClosed)
     )
     // `begin` does not settle when the connection ends shortly after BEGIN was answered: it listens
     // for the end only some time later. Answers that came before the end are read first.
@@ -124,10 +124,13 @@ class Attempt {
    * The callback of `begin`. On a dead connection it sends nothing and never settles: postgres.js
    * would write to a closed socket. `begin` rejects without it.
    */
-  #run (transaction: postgres.TransactionSql, abandoned: AbortSignal | undefined): Promise<void> {
+  #run (
+    transaction: postgres.TransactionSql,
+    clientClosed: AbortSignal | undefined
+  ): Promise<void> {
     return new Promise(resolve => {
       if (this.#connection.state.dead) return
-      if (abandoned?.aborted === true) {
+      if (clientClosed?.aborted === true) {
         this.#firstError = { error: failure('client_closed_request'), at: 'session' }
       } else this.#send(transaction)
       resolve()

@@ -2,7 +2,7 @@
  * Compiles a plan for one request: its session, its operations, how its transaction ends.
  */
 import type { Identity } from '../../schemas/claims.ts'
-import { asked, type Preferences } from '../../schemas/prefer.ts'
+import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Trace } from '../../schemas/trace-context.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
@@ -60,7 +60,7 @@ export function compileBatch (
 
 /** Whether the client requests query plans instead of rows. */
 export function wantsQueryPlan ({ explain }: Preferences): boolean {
-  return explain === asked
+  return explain === enabled
 }
 
 /** Query plans are read in a transaction that is rolled back. */

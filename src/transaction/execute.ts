@@ -37,7 +37,7 @@ export interface ExecuteOptions {
   /** The outcome is known by then, if possible: a time of performance.now(). */
   readonly deadline: number
   /** Aborted when the client has disconnected. Nothing is sent to the database after that. */
-  readonly abandoned?: AbortSignal | undefined
+  readonly clientClosed?: AbortSignal | undefined
   /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
@@ -143,16 +143,16 @@ interface FinishedAttempt extends AttemptResult {
 }
 
 async function runAttempt (
-  { pool, batch, softDeadline, abandoned, onRetry = () => {} }: Run,
+  { pool, batch, softDeadline, clientClosed, onRetry = () => {} }: Run,
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const connection = await pool.acquire(softDeadline, { again: reason !== undefined, abandoned })
+  const connection = await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed })
   if (reason !== undefined) onRetry(reason)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   let sent: AttemptBatch = applyVariant(batch, variant)
-  let { outcome: pending, released } = startAttempt(connection, sent, abandoned)
+  let { outcome: pending, released } = startAttempt(connection, sent, clientClosed)
   let outcome = await pending
   if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
@@ -160,7 +160,7 @@ async function runAttempt (
     if (isUsable(connection)) {
       onRetry('session')
       sent = applyVariant(batch, { ...variant, restoreSession: true })
-      ;({ outcome: pending, released } = startAttempt(connection, sent, abandoned))
+      ;({ outcome: pending, released } = startAttempt(connection, sent, clientClosed))
       outcome = await pending
     }
   }

@@ -65,7 +65,7 @@ async function withConnection<Result> (
   until: number,
   work: (connection: Connection) => Promise<Result>
 ): Promise<Result> {
-  const connection = await pool.acquire(until, { aside: true })
+  const connection = await pool.acquire(until, { recovery: true })
   return withTimeout(millisecondsUntil(until), connection, work)
     .finally(() => pool.release(connection))
 }
