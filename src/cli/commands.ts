@@ -51,7 +51,8 @@ const run = {
   table: { type: 'boolean', description: 'Print tables, which is the default on a terminal' },
   json: {
     type: 'boolean',
-    description: 'Print the response body unchanged, which is the default for pipes and files'
+    description:
+      'Print the response body and a newline, which is the default for pipes and files'
   },
   'dry-run': { type: 'boolean', description: 'Run the batch, then roll it back' },
   'read-only': {

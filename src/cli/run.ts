@@ -13,7 +13,7 @@ import { buildRequest } from './request.ts'
 import { readResponse, type Result } from './response.ts'
 import { send, type LostResponse } from './send.ts'
 import { renderTable } from './table.ts'
-import { count, visible } from './text.ts'
+import { count, endLine, visible } from './text.ts'
 
 /** Sends `file` and prints the response. Resolves with the exit code; throws a UsageError. */
 export async function run (
@@ -44,7 +44,7 @@ export async function run (
     return lost({ sent: true, status: undefined, reason })
   }
   const batch = readBatchText(input)
-  if (!tables) stdout.write(answer.body)
+  if (!tables) stdout.write(endLine(answer.body))
   const timing = answer.headers['server-timing']
   if (options.timing === true && timing !== undefined) log(`Server-Timing: ${String(timing)}`)
   if (response.kind === 'error') {
@@ -52,9 +52,11 @@ export async function run (
     return response.error.committed === 'unknown' ? 3 : 1
   }
   if (tables) {
-    const style = { explain: options.explain === true, columns: stdout.columns }
+    // Some terminals have no width, for example those of containers.
+    const columns = stdout.columns === 0 ? 80 : stdout.columns
+    const style = { explain: options.explain === true, columns }
     const results = response.results()?.map(result => renderResult(result, batch, style))
-    stdout.write(results?.join('\n') ?? answer.body)
+    stdout.write(results?.join('\n') ?? endLine(answer.body))
   }
   if (options['dry-run'] === true) log('oneflight: dry run: nothing was committed')
   if (answer.headers['idempotent-replayed'] === 'true') {

@@ -1,5 +1,5 @@
 /**
- * Text for terminals: escapes and lists of words.
+ * Text for terminals: escapes, line ends and lists of words.
  */
 
 /** Control characters, and characters that change the direction of text. */
@@ -16,6 +16,11 @@ export function visible (
     return shortEscapes[character] ??
       `\\u${(character.codePointAt(0) as number).toString(16).padStart(4, '0')}`
   })
+}
+
+/** Adds a newline if there is none at the end. */
+export function endLine (text: Buffer): Buffer {
+  return text.at(-1) === 10 ? text : Buffer.concat([text, Buffer.from('\n')])
 }
 
 /** `1 row`, `2 rows`. */

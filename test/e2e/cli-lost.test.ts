@@ -203,9 +203,17 @@ t.test('results that nest too deep for a table are printed as JSON', async t => 
   })
   t.same(await runInside(['run', '--url', url, '--table', '-'], { input }), {
     code: 0,
-    out: answer,
+    out: `${answer}\n`,
     err: ''
   })
+})
+
+t.test('a response that ends with a newline is printed as it is', async t => {
+  const answer = '{"error":null,"data":{"a":[]}}\n'
+  const url = await serve(t, (_request, response) => {
+    response.end(answer)
+  })
+  t.equal((await runInside(['run', '--url', url, '-'], { input })).out, answer)
 })
 
 t.test('over TLS nothing is sent to a server with an untrusted certificate', async t => {
@@ -225,7 +233,7 @@ t.test('over TLS nothing is sent to a server with an untrusted certificate', asy
   t.equal(asked, 0)
   t.same(await run(url, [], { NODE_EXTRA_CA_CERTS: `${certs}/ca.crt` }), {
     code: 0,
-    out: answer,
+    out: `${answer}\n`,
     err: ''
   })
 })

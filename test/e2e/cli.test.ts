@@ -114,7 +114,7 @@ t.test('JSON: requests and responses keep their bytes', async t => {
   await service.post(all)
   const { text } = await service.post(all)
   for (const args of [['-'], ['--json', '-']]) {
-    t.same(await run(args), { code: 0, out: text, err: '' })
+    t.same(await run(args), { code: 0, out: `${text}\n`, err: '' })
   }
   // Spelling, white space and exact numbers of the file arrive unchanged, as the response shows.
   const batch = '[ {"id":"i", "op":"insert",\n"table":"things",' +
@@ -122,12 +122,13 @@ t.test('JSON: requests and responses keep their bytes', async t => {
     '"returning":["id","raw","price"]}]\n'
   t.equal(
     (await run(['-'], { input: batch })).out,
-    '{"error":null,"data":{"i":[{"id":9007199254740995,"raw":{"b":1.00,"a":1e400},"price":0.10}]}}'
+    '{"error":null,"data":{"i":[{"id":9007199254740995,"raw":{"b":1.00,"a":1e400},"price":' +
+      '0.10}]}}\n'
   )
   const file = t.testdir({ 'batch.json': insert('77') })
   t.match(await run([join(file, 'batch.json')]), {
     code: 0,
-    out: '{"error":null,"data":{"i":[{"id":77,"price":0.10}]}}'
+    out: '{"error":null,"data":{"i":[{"id":77,"price":0.10}]}}\n'
   })
 })
 
@@ -171,6 +172,7 @@ data  | text
   )
   t.ok(narrow.endsWith(allTables.slice(allTables.indexOf('\nnone: '))), 'narrow tables stay tables')
   t.match(await show(20), /^-\[ ROW 1 \]-{10}$/m, 'never wider than the terminal')
+  t.equal(await show(0), await show(80), 'a terminal without a width has 80 columns')
 })
 
 t.test('the token comes from the variable, an option or a file', async t => {
