@@ -84,6 +84,9 @@ function environment (): NodeJS.ProcessEnv {
 function readArguments (argv: readonly string[]) {
   const option = argv.find(arg => arg.startsWith('--suite='))
   const suite = option?.slice('--suite='.length) ?? 'default'
+  if (argv.some(arg => /^(--reporter|-R)/.test(arg))) {
+    throw new Error('--reporter is fixed; see the last run with: npx tap replay --reporter=base')
+  }
   if (!(suite in SUITES)) {
     throw new Error(`unknown suite "${suite}" (expected ${Object.keys(SUITES).join(', ')})`)
   }
