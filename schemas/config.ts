@@ -310,6 +310,13 @@ export const ConfigSchema = Type.Object({
     Type.Literal('fatal'),
     Type.Literal('silent')
   ], { description: 'Minimum log level', default: 'info', printable }),
+  COMPRESSION: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    description:
+      'Compress responses of 10 KiB or more for clients that accept Brotli or gzip. It costs CPU ' +
+      'time, and gains time only on slow links',
+    default: 'off',
+    printable
+  }),
   EXPLAIN: Type.Union([Type.Literal('on'), Type.Literal('off')], {
     description:
       'Allow clients to request query plans (`Prefer: explain`). Plans reveal ' +

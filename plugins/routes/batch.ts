@@ -4,8 +4,10 @@
 import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
+import { Failure, failure } from '../../src/errors/catalogue.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
+import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
 import type { Database } from '../../src/transaction/database.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
@@ -21,6 +23,16 @@ async function batch (app: FastifyInstance, { config }: { config: Config }): Pro
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
   app.addContentTypeParser('application/json', options, app.getDecorator('keepBody'))
+
+  if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
+  /** Requests whose batch is committed. */
+  const committed = new WeakSet<FastifyRequest>()
+  // The body may be too large for a buffer, or its compression may fail. That does not undo COMMIT.
+  app.setErrorHandler((error, request) => {
+    throw error instanceof Failure || !committed.has(request)
+      ? error
+      : failure('commit_unknown', COMMITTED, undefined, error)
+  })
 
   const hooks = ['requireJson', 'authenticate', 'readPreferences', 'readIdempotencyKey', 'admit']
   const onRequest = hooks.map(name => app.getDecorator<onRequestAsyncHookHandler>(name))
@@ -38,6 +50,7 @@ async function batch (app: FastifyInstance, { config }: { config: Config }): Pro
         spans.retry(request, reason)
       }
     })
+    if (result.mayCommit && result.failure === undefined) committed.add(request)
     observe(request, result)
     return respond(reply, { plan, result, times })
   })
@@ -48,6 +61,8 @@ async function batch (app: FastifyInstance, { config }: { config: Config }): Pro
     spans.batch(request, report, failure)
   }
 }
+
+const COMMITTED = 'The batch is committed, but its response could not be created.'
 
 export default fp(batch, {
   name: 'batch',

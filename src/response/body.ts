@@ -11,7 +11,7 @@ const tail = Buffer.from('}}')
  * From this many bytes on the answer stays in pieces: put together, one of 51 MB took 3 times its
  * size at the peak, in pieces twice.
  */
-const MANY_BYTES = 256 * 1024
+export const manyBytes = 256 * 1024
 
 /**
  * `{"error":null,"data":{"<op id>":[row, …], …}}`, in one piece or, when it is large, in several;
@@ -25,7 +25,7 @@ export function renderBody (plan: Plan, rows: readonly Buffer[]): readonly Buffe
     i
   ) => [Buffer.from(`${i === 0 ? '' : ','}"${id}":`), rows[i] as Buffer])
   const pieces = [head, ...members, tail]
-  return countBytes(pieces) < MANY_BYTES ? [Buffer.concat(pieces)] : pieces
+  return countBytes(pieces) < manyBytes ? [Buffer.concat(pieces)] : pieces
 }
 
 /** Bytes of all pieces together. */

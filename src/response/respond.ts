@@ -4,7 +4,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { enabled } from '../../schemas/prefer.ts'
-import { failure } from '../errors/catalogue.ts'
 import type { Plan } from '../plan/nodes.ts'
 import type { Committed } from '../transaction/outcome.ts'
 import type { BatchResult } from '../transaction/run-batch.ts'
@@ -28,23 +27,10 @@ export function respond (reply: FastifyReply, { plan, result, times }: Answer): 
   if (result.failure !== undefined) throw result.failure
   const { rows, replayed } = result.outcome as Committed
   if (replayed === true) reply.header('idempotent-replayed', 'true')
-  const pieces = render(plan, rows, result.mayCommit)
+  const pieces = renderBody(plan, rows)
   const [piece, ...more] = pieces
   return reply
     .type('application/json; charset=utf-8')
     .header('content-length', countBytes(pieces))
     .send(more.length === 0 ? piece : Readable.from(pieces))
 }
-
-/** A body that cannot be made, e.g. because of its size, does not undo a COMMIT. */
-function render (plan: Plan, rows: readonly Buffer[], committed: boolean): readonly Buffer[] {
-  try {
-    return renderBody(plan, rows)
-  } catch (error) {
-    if (!committed) throw failure('internal', NOT_COMMITTED, undefined, error)
-    throw failure('commit_unknown', COMMITTED, undefined, error)
-  }
-}
-
-const NOT_COMMITTED = 'The response could not be created; nothing was to be committed.'
-const COMMITTED = 'The batch is committed, but its response could not be created.'

@@ -59,6 +59,7 @@ t.test('unset variables have their defaults', async t => {
     PREPARED_STATEMENTS: 'on',
     IDEMPOTENCY_TTL: '24h',
     LOG_LEVEL: 'info',
+    COMPRESSION: 'off',
     EXPLAIN: 'off',
     SQL_COMMENTS: 'off',
     ERROR_VERBOSITY: 'terse'
