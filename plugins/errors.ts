@@ -64,6 +64,8 @@ function allowedMethods (app: FastifyInstance, path: string): readonly string[] 
   )
 }
 
+const COMMITTED = 'The batch is committed, but its response could not be created.'
+
 function toFailure (
   error: unknown,
   request: FastifyRequest,
@@ -78,7 +80,10 @@ function toFailure (
         failure('client_closed_request', 'The client disconnected before its body was complete.')
     default:
       request.log.error(describe(error), 'internal error')
-      return failure('internal', undefined, undefined, error)
+      // A body that is too large for a buffer, or that cannot be compressed, does not undo COMMIT.
+      return request.access.committed === true
+        ? failure('commit_unknown', COMMITTED, undefined, error)
+        : failure('internal', undefined, undefined, error)
   }
 }
 

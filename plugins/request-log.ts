@@ -11,6 +11,8 @@ export interface AccessLogFields {
   failure?: Failure
   role?: string
   operations?: number
+  /** The batch is committed. Not logged; see the errors plugin. */
+  committed?: boolean
   /** A health probe: its line has the level debug. A change of health is logged elsewhere. */
   probe?: true
 }
