@@ -21,6 +21,8 @@ if (isOlder(process.version, engines.node)) {
   await import('./migrate.ts')
 } else {
   const { runCommand } = await import('./cli/main.ts')
+  // As in process.ts, for `check --database`.
+  delete process.env['PGTARGETSESSIONATTRS']
   process.exitCode = await runCommand([command, ...rest], version, process)
 }
 

@@ -4,13 +4,23 @@
 import type { ErrorObject } from '../../schemas/error.ts'
 import { tryParse } from '../json/try-parse.ts'
 import type { Input } from './input.ts'
-import { offsetOf, parseJsonText, positionOf, type Position } from './json-text.ts'
+import {
+  childrenOf,
+  membersOf,
+  offsetOf,
+  parseJsonText,
+  positionOf,
+  type JsonNode,
+  type Position
+} from './json-text.ts'
 
 export interface BatchText {
   readonly name: string
   readonly text: string
   /** Where `path` is in the text; undefined when that is unknown, for example in invalid JSON. */
   locate(path: ReadonlyArray<string | number>): Position | undefined
+  /** Where an operation of a valid batch names a column or refers to one, else the operation. */
+  find(index: number, column: string, kind: 'column' | 'reference'): Position
   /**
    * Describes an operation: `insert orders`. `silent` is true when it returns no rows by request,
    * so their number means nothing.
@@ -28,6 +38,10 @@ export function readBatchText ({ name, bytes }: Input): BatchText {
     name,
     text,
     locate: path => root === undefined ? undefined : positionOf(text, offsetOf(root, path)),
+    find (index, column, kind) {
+      const operation = childrenOf(root as JsonNode)[index] as JsonNode
+      return positionOf(text, (findColumn(operation, column, kind) ?? operation).offset)
+    },
     operation (id) {
       // The service ran it, so it exists.
       const { op, table, returning } = (batch as readonly Element[]).find(element =>
@@ -39,6 +53,38 @@ export function readBatchText ({ name, bytes }: Input): BatchText {
       }
     }
   }
+}
+
+const NOT_COLUMNS: readonly unknown[] = ['id', 'op', 'table']
+
+/** The outermost key, or string, or reference with this column. */
+function findColumn (
+  operation: JsonNode,
+  column: string,
+  kind: 'column' | 'reference'
+): JsonNode | undefined {
+  const found = textsOf(operation).filter(({ value }) =>
+    kind === 'reference'
+      ? /^\$[^$]/.test(value) && value.endsWith(`.${column}`)
+      : value === column || value.startsWith(`${column}->`)
+  )
+  // A string with the name of a column may be data.
+  return found.find(isKey) ?? found[0]
+}
+
+function isKey (node: JsonNode): boolean {
+  return node.parent?.type === 'property' && node.parent.children?.[0] === node
+}
+
+/** The keys and strings of an operation that may name columns, outer ones first. */
+function textsOf (operation: JsonNode): ReadonlyArray<JsonNode & { readonly value: string }> {
+  const nodes = membersOf(operation).flatMap(([name, value]) =>
+    NOT_COLUMNS.includes(name) ? [] : [value]
+  )
+  for (const node of nodes) {
+    for (const child of childrenOf(node)) nodes.push(child)
+  }
+  return nodes.filter(({ type }) => type === 'string') as Array<JsonNode & { value: string }>
 }
 
 /**

@@ -89,6 +89,20 @@ const run = {
   help
 } as const satisfies Record<string, OptionItem>
 
+const check = {
+  database: {
+    type: 'boolean',
+    description: 'Check names, types and privileges against the database of DATABASE_URL'
+  },
+  role: {
+    type: 'string',
+    value: '<role>',
+    description: 'With --database: the role whose privileges and policies apply',
+    env: 'ANON_ROLE'
+  },
+  help
+} as const satisfies Record<string, OptionItem>
+
 const token = {
   role: { type: 'string', value: '<role>', description: 'Database role, in the role claim' },
   sub: { type: 'string', value: '<subject>', description: 'Subject: the claim `sub`' },
@@ -107,6 +121,7 @@ type Given<Items extends Readonly<Record<string, OptionItem>>> = {
   readonly [Name in keyof Items]?: Items[Name]['type'] extends 'string' ? string : boolean
 }
 export type RunOptions = Given<typeof run>
+export type CheckOptions = Given<typeof check>
 export type TokenOptions = Given<typeof token>
 
 type Name = 'start' | 'run' | 'check' | 'token' | 'migrate'
@@ -133,13 +148,18 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
     ]
   },
   check: {
-    summary: 'Validate batches without a service or a database',
+    summary: 'Validate batches without running them',
     operands: '<file|-> …',
-    options: { help },
+    options: check,
     notes: [
       '`-` reads standard input. DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS, MAX_ROWS and ' +
-      'MAX_CONDITIONS set the limits. Whether tables and columns exist is not checked.',
-      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file.'
+      'MAX_CONDITIONS set the limits. Without --database, neither a service nor a database is ' +
+      'needed, and tables and columns are not checked.',
+      'With --database, PostgreSQL plans each operation under the role, in a read-only ' +
+      'transaction that is rolled back. Nothing is executed. Values of insert and set are not ' +
+      'checked: they are converted only when a batch runs, for example with run --dry-run.',
+      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or the ' +
+      'database cannot be used.'
     ]
   },
   token: {

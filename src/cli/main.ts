@@ -4,7 +4,7 @@
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
-import type { RunOptions, TokenOptions } from './commands.ts'
+import type { CheckOptions, RunOptions, TokenOptions } from './commands.ts'
 import { renderHelp } from './help.ts'
 import { run } from './run.ts'
 import { visible } from './text.ts'
@@ -36,7 +36,7 @@ export async function runCommand (
         return await run(options as RunOptions, oneFile(operands), context)
       case 'check':
         if (operands.length === 0) throw new UsageError('expected a file, or - for standard input')
-        return await check(operands, context)
+        return await check(options as CheckOptions, operands, context)
       case 'token':
         if (operands.length > 0) throw new UsageError('token takes only options')
         return printToken(options as TokenOptions, context)

@@ -86,6 +86,18 @@ export function readLimits (env: Environment): Limits {
   return values as Limits
 }
 
+/**
+ * Reads the settings of a check against the database. No keys are required, because nobody is
+ * authenticated. Throws a `ConfigError`.
+ */
+export function readDatabaseSettings (env: Environment): Pick<Settings, 'config' | 'database'> {
+  const given = setVariables(env)
+  const draft = readTokenKeys(readDatabases(readVariables(given)), given)
+  const problems = [...draft.problems, ...checkSchemas(draft.values)]
+  if (problems.length > 0 || draft.database === undefined) throw configError(problems)
+  return { config: draft.values as Config, database: draft.database }
+}
+
 /** What a token needs so that the service accepts it. */
 const signing = [
   'JWT_SECRET', 'JWT_ALGORITHMS', 'JWT_ROLE_CLAIM', 'JWT_ISS', 'JWT_AUD'

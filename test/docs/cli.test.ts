@@ -24,6 +24,7 @@ t.test('the commands print the documented output', async t => {
   const env = childEnvironment({
     PATH: `${directory}${delimiter}${process.env['PATH'] ?? ''}`,
     ONEFLIGHT_URL: service.url,
+    DATABASE_URL: service.database.loginUrl,
     ONEFLIGHT_TOKEN: token(CUSTOMER)
   })
   const page = read('docs/reference/cli.md')

@@ -47,7 +47,16 @@ const modules: ReadonlyArray<
     'config',
     'schemas'
   ]],
-  ['cli', /^src\/cli\//, ['config', 'auth', 'plan', 'json', 'errors', 'schemas']],
+  ['cli', /^src\/cli\//, [
+    'transaction',
+    'postgres',
+    'config',
+    'auth',
+    'plan',
+    'json',
+    'errors',
+    'schemas'
+  ]],
   [
     'process',
     /^src\/(main|process|dev|migrate|cli|index)\.ts$/,

@@ -1,0 +1,80 @@
+/**
+ * `oneflight check --database`: opens the database and describes what PostgreSQL refuses.
+ */
+import { isReservedRole } from '../../schemas/claims.ts'
+import type { Settings } from '../config/config.ts'
+import type { Failure } from '../errors/catalogue.ts'
+import { withoutValues, type DatabaseError } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
+import type { Plan } from '../plan/nodes.ts'
+import { createPool } from '../postgres/pool.ts'
+import { checkBatch, type CheckIssue } from '../transaction/check-batch.ts'
+import { batchSettings } from '../transaction/run-batch.ts'
+import { UsageError } from './arguments.ts'
+import { describeIssues, type BatchText } from './batch.ts'
+import type { CheckOptions } from './commands.ts'
+import type { Position } from './json-text.ts'
+
+export interface DatabaseCheck {
+  /**
+   * Resolves with one line per issue. Throws a UsageError when the database or the role cannot be
+   * used.
+   */
+  check(plan: Plan, text: BatchText): Promise<readonly string[]>
+  close(): Promise<void>
+}
+
+/** Connects with the first check. Throws a UsageError when the role is missing or reserved. */
+export function openDatabaseCheck (
+  { config, database }: Pick<Settings, 'config' | 'database'>,
+  { role = config.ANON_ROLE }: CheckOptions
+): DatabaseCheck {
+  if (role === undefined) throw new UsageError('--database requires --role')
+  if (isReservedRole(role)) throw new UsageError(`role "${role}" is reserved by PostgreSQL`)
+  if (role === database.user) throw new UsageError(`"${role}" is the login role of DATABASE_URL`)
+  let reason: string | undefined
+  const pool = createPool({
+    target: database,
+    size: 1,
+    // The next operation waits for the connection while it is reset.
+    queueSize: 1,
+    queueTimeoutMs: config.REQUEST_TIMEOUT_MS,
+    prepares: config.PREPARED_STATEMENTS === 'on',
+    extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
+    onOpenFailed: error => {
+      reason = withoutValues(error as DatabaseError)
+    }
+  })
+  const options = {
+    pool,
+    role,
+    settings: { ...batchSettings(config), verbose: true },
+    timeoutMs: config.REQUEST_TIMEOUT_MS
+  }
+  return {
+    async check (plan, text) {
+      try {
+        return (await checkBatch(plan, options)).flatMap(issue => describe(issue, text))
+      } catch (error) {
+        const why = reason ?? (error as Failure).reason ?? (error as Failure).message
+        throw new UsageError(`cannot check against the database: ${why}`)
+      }
+    },
+    close: () => pool.close()
+  }
+}
+
+function describe (
+  { failure, index, column }: CheckIssue,
+  text: BatchText
+): readonly string[] {
+  const { code, message, details } = failure
+  return describeIssues({ code, message, ...details }, text, findPlace())
+
+  function findPlace (): Position | undefined {
+    if (column !== undefined) {
+      return text.find(index, column, details.sqlstate === undefined ? 'reference' : 'column')
+    }
+    return details.sqlstate === SqlState.undefined_table ? text.locate([index, 'table']) : undefined
+  }
+}

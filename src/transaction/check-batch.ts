@@ -1,0 +1,135 @@
+/**
+ * Checks a batch against a database without running it. PostgreSQL plans each operation as
+ * `Prefer: explain` does, which checks names, operators and privileges, and executes nothing. Each
+ * operation has its own transaction, because a statement that fails ends its transaction.
+ */
+import { defaultPreferences, enabled } from '../../schemas/prefer.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
+import type { Plan, PlanNode } from '../plan/nodes.ts'
+import type { ConnectionPool } from '../postgres/pool.ts'
+import { columnsRead } from '../sql/publication.ts'
+import { compileBatch, type BatchRequest } from './compile-batch.ts'
+import { executeBatch } from './execute.ts'
+import type { BatchSettings } from './run-batch.ts'
+import { toFailure } from './to-failure.ts'
+
+export interface CheckOptions {
+  readonly pool: ConnectionPool
+  /** The operations are planned with the privileges and policies of this role. */
+  readonly role: string
+  readonly settings: BatchSettings
+  /** Maximum time of each operation. */
+  readonly timeoutMs: number
+}
+
+/** What PostgreSQL refuses. */
+export interface CheckIssue {
+  readonly failure: Failure
+  /** The operation. */
+  readonly index: number
+  /** The column that does not exist, if that is the problem. */
+  readonly column: string | undefined
+}
+
+/**
+ * Returns the operations that PostgreSQL refuses and the references to columns that do not exist,
+ * in the order of the batch. Throws a Failure when the check is not possible: there is no
+ * connection, the role cannot be set, or a lock is not released in time.
+ */
+export async function checkBatch (
+  plan: Plan,
+  options: CheckOptions
+): Promise<readonly CheckIssue[]> {
+  const issues: CheckIssue[] = []
+  for (const node of plan.operations) {
+    const issue = await explain(node, plan, options)
+    if (issue !== undefined) issues.push(issue)
+    issues.push(...await checkReaders(node, plan, options))
+  }
+  return issues.sort((a, b) => a.index - b.index)
+}
+
+async function explain (
+  node: PlanNode,
+  plan: Plan,
+  { pool, role, settings, timeoutMs }: CheckOptions
+): Promise<CheckIssue | undefined> {
+  const { index } = node
+  const request: BatchRequest = {
+    id: 'check',
+    identity: { role, claims: JSON.stringify({ role }), anonymous: false },
+    preferences: { ...defaultPreferences, access: 'read-only', explain: enabled },
+    idempotencyKey: undefined,
+    trace: undefined
+  }
+  const batch = compileBatch({ ...plan, operations: [node] }, request, settings)
+  const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
+  if (outcome.kind !== 'failed') return undefined
+  const at = typeof outcome.at === 'number' ? index : outcome.at
+  const { failure } = toFailure({ ...outcome, at }, plan, { ...settings, anonymous: false })
+  if (at !== index || failure.details.retryable === true) throw failure
+  return { failure, index, column: findColumn(outcome.error) }
+}
+
+/**
+ * The name at which PostgreSQL found an unknown column, if it is one of our statement: there all
+ * names are quoted. Positions count characters from 1.
+ */
+function findColumn ({ code, position, query = '' }: DatabaseError): string | undefined {
+  if (code !== SqlState.undefined_column) return undefined
+  const text = [...query].slice(Number(position) - 1).join('')
+  return /^(?:\w+\.)?"((?:[^"]|"")*)"/.exec(text)?.[1]?.replaceAll('""', '"')
+}
+
+/** Finds the operations that read a column which `node` does not return. */
+async function checkReaders (
+  node: PlanNode,
+  plan: Plan,
+  options: CheckOptions
+): Promise<readonly CheckIssue[]> {
+  const uses = plan.referenceUses.get(node.index) ?? []
+  const issues: CheckIssue[] = []
+  for (const column of columnsRead(uses)) {
+    if (await returnsColumn(node, column, { plan, ...options })) continue
+    const readers = uses.filter(({ reference }) => reference.column === column)
+    for (const reader of new Set(readers.map(use => use.reader))) {
+      const message = `"${node.id}" returns no column "${column}".`
+      const place = { op: (plan.operations[reader] as PlanNode).id, index: reader }
+      issues.push({
+        failure: failure('reference_column_missing', message, place),
+        index: reader,
+        column
+      })
+    }
+  }
+  return issues
+}
+
+/** An operation without a list of columns returns those of its table. */
+async function returnsColumn (
+  { index, id, table, output }: PlanNode,
+  column: string,
+  { plan, ...options }: CheckOptions & { readonly plan: Plan }
+): Promise<boolean> {
+  if (output !== undefined) return output.some(({ name }) => name === column)
+  const select: PlanNode = {
+    kind: 'select',
+    index,
+    id,
+    table,
+    output: [
+      { name: column, path: { column, keys: [], resultType: 'column' }, aggregate: undefined }
+    ],
+    where: [],
+    groupBy: [],
+    order: [],
+    limit: undefined,
+    offset: undefined,
+    lock: undefined,
+    expect: undefined
+  }
+  const issue = await explain(select, plan, options)
+  return issue?.failure.details.sqlstate !== SqlState.undefined_column
+}
