@@ -51,6 +51,8 @@ const rowsAreNamed = {
   then: { properties: { where: { maxProperties: 0 } } },
   else: { required: ['where'], properties: { where: { minProperties: 1 } } }
 }
+/** `expected` of a list of columns. */
+const columnList = 'an array of columns, for example [<column>]'
 const columnName = Type.String({ name: 'column' })
 const columnPath = Type.String({ name: 'path' })
 const oneOf = <T extends string>(...words: readonly T[]) =>
@@ -97,6 +99,7 @@ const lock = Type.Union([
 const returning = Type.Optional(
   Type.Array(output, {
     maxItems: maxColumns,
+    expected: columnList,
     description: 'columns to return: `"column"` or `{"column", "as"}`. `[]` returns none; an ' +
       'insert then needs no SELECT privilege'
   })
@@ -120,6 +123,7 @@ export const OnConflict = Type.Object({
     Type.Array(columnName, {
       minItems: 1,
       maxItems: maxColumns,
+      expected: columnList,
       description: 'columns of a unique index'
     })
   ),
@@ -195,20 +199,28 @@ export const Select = Type.Object({
   columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), {
     minItems: 1,
     maxItems: maxColumns,
+    expected: columnList,
     description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
       '"avg" | "min" | "max", "column", "as"}`'
   })),
   group_by: Type.Optional(
     Type.Array(columnPath, {
       maxItems: maxColumns,
+      expected: columnList,
       description: 'columns to group by'
     })
   ),
   order: Type.Optional(
     Type.Array(
-      Type.Record(Type.String(), ordering, { keys: 'path', minProperties: 1, maxProperties: 1 }),
+      Type.Record(Type.String(), ordering, {
+        keys: 'path',
+        minProperties: 1,
+        maxProperties: 1,
+        expected: 'an object of a column and its direction, for example "order": [<order>]'
+      }),
       {
         maxItems: maxColumns,
+        expected: 'an array of objects, for example [<order>]',
         description:
           '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`, by a ' +
           'column or the name of an output column'

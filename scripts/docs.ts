@@ -24,6 +24,7 @@ import {
   type FaultRecord,
   type Promised
 } from '../test/promises.ts'
+import { slips, type Slip } from '../test/slips.ts'
 
 interface Block {
   readonly file: string
@@ -37,6 +38,7 @@ const blocks: readonly Block[] = [
   { file: 'docs/internals/promises.md', name: 'promises', render: renderPromises },
   { file: 'docs/reference/configuration.md', name: 'config', render: renderConfig },
   { file: 'docs/reference/errors.md', name: 'errors', render: renderErrors },
+  { file: 'docs/reference/errors.md', name: 'slips', render: renderSlips },
   { file: 'docs/reference/language.md', name: 'members', render: renderMembers },
   { file: 'docs/reference/filters.md', name: 'operators', render: renderOperators },
   { file: 'docs/reference/filters.md', name: 'operands', render: renderOperands },
@@ -173,6 +175,25 @@ function renderErrors (): string {
     [`\`${type}\``, `\`${code}\``, String(status), meaning]
   )
   return renderTable(['Type', 'Code', 'Status', 'Meaning'], rows)
+}
+
+function renderSlips (): string {
+  const rows = slips.map(slip => [
+    renderCode(slip.mistake),
+    renderAnswer(slip),
+    renderCode(slip.repair)
+  ])
+  return renderTable(['Sent', 'Answer', 'Write instead'], rows)
+}
+
+function renderAnswer ({ status, code, path, message }: Slip): string {
+  const place = path === undefined ? '' : ` at \`${path.join('.')}\``
+  return `${status} \`${code}\`${place}: ${renderCode(message)}`
+}
+
+/** Text with code in it stays as it is. */
+function renderCode (text: string): string {
+  return text.includes('`') ? text : `\`${text}\``
 }
 
 /** One section for each group; each promise with links to its tests. */

@@ -2,6 +2,7 @@
  * Finds misspelled variables. The environment contains many unrelated variables, so only names that
  * resemble ours are rejected: silently ignoring `JWT_ALGORITHM` would be worse than not starting.
  */
+import { closestName } from '../errors/near-name.ts'
 
 /**
  * Prefixes that other programs use, too (HTTP_PROXY, DB_HOST, DATABASE_NAME, LOG_FORMAT, SQL_HOST).
@@ -27,22 +28,9 @@ export function findNearMisses (
     known.some(own => own.startsWith(name) && name.length > prefixOf(own).length)
   return names
     .filter(name => !known.includes(name) && !KUBERNETES_LINK.test(name) && isNear(name))
-    .map(name => `${name}: unknown variable; did you mean ${closest(name, known)}?`)
+    .map(name => `${name}: unknown variable; did you mean ${closestName(name, known)}?`)
 }
 
 function prefixOf (name: string): string {
   return name.slice(0, name.lastIndexOf('_') + 1)
-}
-
-/** The known name with the longest common prefix: most errors are near the end of a name. */
-function closest (name: string, known: readonly string[]): string {
-  return known.reduce((best, own) =>
-    commonLength(name, own) > commonLength(name, best) ? own : best
-  )
-}
-
-function commonLength (a: string, b: string): number {
-  let length = 0
-  while (length < a.length && a[length] === b[length]) length++
-  return length
 }

@@ -10,7 +10,7 @@ import { maxFilterDepth } from '../../schemas/filter.ts'
 import type { ReferenceKind } from '../../schemas/operand.ts'
 import { has, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { Place } from './context.ts'
-import { describe, nameOf, variantsOf } from './describe.ts'
+import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 import { readDollarMember } from './document.ts'
 import { findColumnProblem, findPathProblem, findPlainColumnProblem } from './name.ts'
 
@@ -44,7 +44,8 @@ function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
     const hint = value === null && place.code === 'operand_invalid'
       ? ' In SQL, nothing equals null; use {"is": null}.'
       : ''
-    return refuse(place, `${nameOf(place.path)} must be ${describe(schema)}.${hint}`)
+    const expected = describeExpected(schema, value, place.path)
+    return refuse(place, `${nameOf(place.path)} must be ${expected}.${hint}`)
   }
   if (variant !== schema) return check(variant, value, place)
   if (schema[Kind] === 'Unknown') {
@@ -212,13 +213,9 @@ function checkMember (
     ? Object.values(schema['patternProperties'] as Record<string, TSchema>)[0]
     : schema['additionalProperties'] as TSchema | false
   if (others === undefined || others === false) {
-    const known = Object.keys(properties).join(', ')
-    return schema['unknownCode'] === 'operator_unknown'
-      ? refuse(
-        { ...place, code: 'operator_unknown' },
-        `Unknown operator "${key}". Operators: ${known}.`
-      )
-      : refuse({ ...place, code: 'member_unknown' }, `Unknown member "${key}". Members: ${known}.`)
+    const code = (schema['unknownCode'] as IssueCode | undefined) ?? 'member_unknown'
+    const kind = code === 'operator_unknown' ? 'operator' : 'member'
+    return refuse({ ...place, code }, describeUnknown(kind, key, Object.keys(properties)))
   }
   const problem = findNameProblem(schema['keys'] as NameKind | undefined, key)
   if (problem !== undefined) return refuse({ ...place, code: 'member_invalid' }, problem)

@@ -2,12 +2,81 @@
  * Describes schemas and places of a request, for the messages of issues.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
+import { operators } from '../../schemas/operator.ts'
+import { findNearName } from '../errors/near-name.ts'
+import { isNumber, type Json } from '../json/parse.ts'
 import type { Path } from './context.ts'
 
-/** The last step of a path: `"sku"` for a member, `Element 0` for an element of an array. */
+/** The end of a path: `"sku"` for a member, `Element 0 of "order"` for an element of an array. */
 export function nameOf (path: Path): string {
   const last = path.at(-1)
-  return typeof last === 'number' ? `Element ${last}` : `"${String(last)}"`
+  return typeof last === 'number'
+    ? `Element ${last} of ${nameOf(path.slice(0, -1))}`
+    : `"${String(last)}"`
+}
+
+/** Describes what a schema accepts in place of `value`, to follow "must be". */
+export function describeExpected (schema: TSchema, value: Json, path: Path): string {
+  // An array in place of an array has too few or too many elements.
+  const fits = schema[Kind] === 'Array' && Array.isArray(value)
+  const text = describe(fits ? { ...schema, expected: undefined } : schema)
+  return text.replaceAll(/<(\w+)>/g, (_, kind: SampleKind) => samples[kind](value, path))
+}
+
+type SampleKind = 'name' | 'scalar' | 'column' | 'order'
+
+/** The placeholders of `expected`. */
+const samples: Readonly<Record<SampleKind, (value: Json, path: Path) => string>> = {
+  name: (_, path) => JSON.stringify(path.at(-1)),
+  scalar: sampleScalar,
+  column: value => JSON.stringify(readOrder(value).column),
+  order: value => {
+    const { column, direction } = readOrder(value)
+    return `{"${column}": "${direction}"}`
+  }
+}
+
+/** Longest value that an example quotes, as JSON text. */
+const MAX_SAMPLE_LENGTH = 40
+
+/** The value that was sent if it is a short scalar. */
+function sampleScalar (value: Json): string {
+  const isScalar = typeof value === 'string' || typeof value === 'boolean' || isNumber(value)
+  const text = isScalar ? JSON.stringify(value) : ''
+  return text === '' || text.length > MAX_SAMPLE_LENGTH ? '"apple"' : text
+}
+
+/** A column and its direction, as they may be sent: `sku`, `sku.desc` or `sku desc`. */
+function readOrder (value: Json): { readonly column: string, readonly direction: string } {
+  const text = typeof value === 'string' && value.length <= MAX_SAMPLE_LENGTH ? value : ''
+  const [, column = 'sku', direction = 'asc'] = /^(\w+)(?:[ .](asc|desc))?$/i.exec(text) ?? []
+  return { column, direction: direction.toLowerCase() }
+}
+
+/** The message for an unknown name: the known name that it resembles, otherwise all of them. */
+export function describeUnknown (
+  kind: 'member' | 'operator' | 'modifier',
+  name: string,
+  known: readonly string[]
+): string {
+  const near = kind === 'operator' ? findNearOperator(name, known) : findNearName(name, known)
+  const help = near === undefined
+    ? `${capitalize(kind)}s: ${known.join(', ')}.`
+    : `Did you mean "${near}"?`
+  return `Unknown ${kind} "${name}". ${help}`
+}
+
+/** Also finds the operator of an SQL symbol (`>=`), and names with a prefix (`$eq`, `_eq`). */
+function findNearOperator (name: string, known: readonly string[]): string | undefined {
+  const symbol = Object.entries(operators)
+    .find(([, { sql }]) => sql === `<column> ${name} <operand>`)?.[0]
+  return symbol !== undefined && known.includes(symbol)
+    ? symbol
+    : findNearName(name.replace(/^[$_]+/, ''), known)
+}
+
+function capitalize (word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1)
 }
 
 /** Describes what a schema accepts, to follow "must be". */
@@ -32,7 +101,7 @@ export function describe (schema: TSchema): string {
       return JSON.stringify(schema['const'])
     case 'Array':
       return `${schema['minItems'] === undefined ? 'an array' : 'a non-empty array'}${
-        schema['maxItems'] === undefined ? '' : ` of at most ${String(schema['maxItems'])}`
+        schema['maxItems'] === undefined ? '' : ` of at most ${String(schema['maxItems'])} elements`
       }`
     default:
       return Array.isArray(schema['required'])

@@ -11,6 +11,7 @@ import {
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import type { PlanContext } from './context.ts'
+import { describeUnknown } from './describe.ts'
 
 /** An operation of the request. `kind` decides which schema its members must match. */
 export interface OperationSource {
@@ -52,7 +53,7 @@ export function checkMembers (
   for (const name of Object.keys(operation)) {
     const kinds = memberKinds.get(name)
     if (kinds === undefined) {
-      context.addIssue('member_unknown', [name], describeUnknown(name, op))
+      context.addIssue('member_unknown', [name], describeUnknownMember(name, op))
     } else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, operation)) {
       context.addIssue(
         'member_invalid',
@@ -65,9 +66,9 @@ export function checkMembers (
   }
 }
 
-function describeUnknown (name: string, op: OperationKind | undefined): string {
+function describeUnknownMember (name: string, op: OperationKind | undefined): string {
   const members = op === undefined ? memberKinds.keys() : Object.keys(operations[op].properties)
-  return `Unknown member "${name}". Members: ${[...members].join(', ')}.`
+  return describeUnknown('member', name, [...members])
 }
 
 /** Beside `on_conflict` such a member is a mistake: the client expects the conflict to use it. */

@@ -7,6 +7,7 @@ import { modifiers, type Modifier, type ModifierName } from '../../schemas/modif
 import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import type { Place, PlanContext } from './context.ts'
+import { describeUnknown } from './describe.ts'
 import {
   planDocument,
   planObject,
@@ -110,7 +111,7 @@ function planModifier (
       'member_invalid',
       place.path,
       modifier === undefined
-        ? describeUnknown(name)
+        ? describeUnknownModifier(name)
         : `"${name}" is only allowed in "on_conflict".`
     )
     return []
@@ -120,8 +121,8 @@ function planModifier (
   return [{ column, modifier: name as ModifierName, operand: planned }]
 }
 
-function describeUnknown (name: string): string {
-  return `Unknown modifier "${name}". Modifiers: ${Object.keys(modifiers).join(', ')}. ` +
+function describeUnknownModifier (name: string): string {
+  return `${describeUnknown('modifier', name, Object.keys(modifiers))} ` +
     'To store the object itself, use {"$value": …}.'
 }
 

@@ -253,7 +253,7 @@ t.test('errors are printed to standard error with the position of every issue', 
     `oneflight: validation_failed: The batch has 5 issues.
   <stdin>:2:3: operation 0 (one): member_missing at table: "table" is required.
   <stdin>:2:33: operation 0 (one): member_unknown at wheer: Unknown member "wheer". ` +
-    `Members: id, op, table, where, columns, group_by, order, limit, offset, lock, expect.
+    `Did you mean "where"?
   <stdin>:4:72: operation 1 (two): member_invalid at limit: "limit" is a member of select, ` +
     `not of insert.
   <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +

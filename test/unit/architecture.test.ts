@@ -24,7 +24,7 @@ const modules: ReadonlyArray<
   ['response', /^src\/response\//, ['transaction', 'plan', 'errors', 'schemas']],
   ['openapi', /^src\/openapi\//, ['errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
-  ['config', /^src\/config\//, ['auth', 'schemas']],
+  ['config', /^src\/config\//, ['auth', 'errors', 'schemas']],
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, [
     'auth',

@@ -1,0 +1,53 @@
+/**
+ * Lists common mistakes with their answers and repairs. `npm run docs` generates the table of
+ * docs/reference/errors.md from this list, and test/integration/slips.test.ts sends every request
+ * of it to the sample shop.
+ */
+
+export interface Slip {
+  /** The batch as JSON text. `<here>` is replaced by the mistake or by its repair. */
+  readonly batch?: string
+  readonly mistake: string
+  readonly repair: string
+  readonly status: number
+  /** The code of the error, or of its only issue. */
+  readonly code: string
+  /** The path of the issue, if there is one. */
+  readonly path?: ReadonlyArray<string | number>
+  readonly message: string
+}
+
+/** The batch of a slip that has none of its own: a select from the stock. */
+const select = '[{"id": "a", "op": "select", "table": "stock", <here>}]'
+
+export const slips: readonly Slip[] = [
+  {
+    mistake: '"where": {"sku": "apple"}',
+    repair: '"where": {"sku": {"eq": "apple"}}',
+    status: 422,
+    code: 'operand_invalid',
+    path: ['where', 'sku'],
+    message: '"sku" must be an object of operators, for example {"sku": {"eq": "apple"}}.'
+  },
+  {
+    mistake: '"where": {"sku": {"equals": "apple"}}',
+    repair: '"where": {"sku": {"eq": "apple"}}',
+    status: 422,
+    code: 'operator_unknown',
+    path: ['where', 'sku', 'equals'],
+    message: 'Unknown operator "equals". Did you mean "eq"?'
+  },
+  {
+    mistake: '"order": "sku"',
+    repair: '"order": [{"sku": "asc"}]',
+    status: 422,
+    code: 'member_invalid',
+    path: ['order'],
+    message: '"order" must be an array of objects, for example [{"sku": "asc"}].'
+  }
+]
+
+/** Returns the request body of a slip with its mistake or its repair. */
+export function bodyOf ({ batch = select }: Slip, part: string): string {
+  return batch.replace('<here>', () => part)
+}

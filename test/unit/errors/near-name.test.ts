@@ -1,0 +1,32 @@
+/**
+ * Tests which known name is offered for a misspelled one.
+ */
+import t from 'tap'
+import { closestName, findNearName } from '../../../src/errors/near-name.ts'
+
+t.test('a name is near if it shares its beginning with a known name', t => {
+  const known = ['id', 'where', 'columns', 'has_key', 'has_keys_any']
+  const rows = [
+    ['wheer', 'where'],
+    ['WHERE', 'where'],
+    ['id_column', 'id'],
+    ['colum', 'columns'],
+    ['has_keys', 'has_keys_any'],
+    ['has_key_', 'has_key'],
+    ['cooler', undefined],
+    ['w', undefined],
+    ['i', undefined],
+    ['', undefined],
+    ['order', undefined]
+  ] as const
+  for (const [name, near] of rows) t.equal(findNearName(name, known), near, name)
+  t.equal(findNearName('order', []), undefined)
+  t.end()
+})
+
+t.test('the closest name has the longest common prefix; the first one of equals', t => {
+  t.equal(closestName('MAX_OP', ['MAX_ROWS', 'MAX_OPS', 'JWT_AUD']), 'MAX_OPS')
+  t.equal(closestName('MAX', ['MAX_ROWS', 'MAX_OPS']), 'MAX_ROWS')
+  t.equal(closestName('other', ['a', 'b']), 'a')
+  t.end()
+})
