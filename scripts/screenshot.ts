@@ -25,8 +25,7 @@ try {
   const settings = readConfig({
     DATABASE_URL: `postgres://oneflight:oneflight@127.0.0.1:${server.port}/shop`,
     JWT_SECRET: secret,
-    ANON_ROLE: 'shop_anonymous',
-    HTTP_PORT: '0'
+    ANON_ROLE: 'shop_anonymous'
   })
   const service = await startService({ ...settings, logger: pino({ level: 'error' }) })
   const browser = await openBrowser()

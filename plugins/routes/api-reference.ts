@@ -1,8 +1,8 @@
 /**
  * `/reference` of the admin server: an interactive API reference (Scalar) that sends batches. The
- * page loads nothing from other hosts, enforced by its Content-Security-Policy. Its requests go to
- * `/reference/try` on the admin server, which forwards them to the main server, so that the page
- * needs no CORS.
+ * page loads nothing from other hosts, enforced by its Content-Security-Policy. It shows the URL of
+ * the main server, which clients use. Its own requests go to `/reference/try` on the admin server,
+ * which forwards them to the main server, so that the page needs no CORS.
  *
  * Only the paths of the API are forwarded, unchanged: the main server checks tokens, types and
  * sizes. Pages of other origins cannot send batches here: `application/json` requires a preflight,
@@ -20,11 +20,13 @@ import type { Config } from '../../schemas/config.ts'
 export interface ApiReferenceOptions {
   readonly config: Pick<Config, 'REQUEST_TIMEOUT_MS'>
   /** Returns the address of the main server; nothing while it does not listen. */
-  readonly main: () => Pick<AddressInfo, 'address' | 'port'> | null | undefined
+  readonly main: () => MainAddress | null | undefined
 }
 
+type MainAddress = Pick<AddressInfo, 'address' | 'port'>
+
 /** Base URL of the page's requests; the path on the main server follows. */
-export const tryUrl = '/reference/try'
+const tryUrl = '/reference/try'
 
 /** Added to the request timeout of the main server, in milliseconds. */
 const TIMEOUT_MARGIN_MS = 5000
@@ -95,8 +97,16 @@ function forward (path: string, main: ApiReferenceOptions['main']): RouteHandler
   }
 }
 
-function urlOf ({ address, port }: Pick<AddressInfo, 'address' | 'port'>): string {
+function urlOf ({ address, port }: MainAddress): string {
   return `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
+}
+
+/**
+ * Returns the URL at which clients reach the main server. If it listens on every address, that is
+ * the host name by which the reader reaches the admin server.
+ */
+export function mainUrl (main: MainAddress, hostname: string): string {
+  return ['0.0.0.0', '::'].includes(main.address) ? `http://${hostname}:${main.port}` : urlOf(main)
 }
 
 const NOT_SENT = 'Cannot connect to the main server. The request was not sent.'
@@ -165,6 +175,11 @@ const configuration: Partial<ApiReferenceConfiguration> = {
   agent: { disabled: true },
   mcp: { disabled: true },
   documentDownloadType: 'json',
+  // Part of the page, which runs it before it sends a request. It cannot refer to tryUrl.
+  /* c8 ignore next 3 */
+  onBeforeRequest: ({ requestBuilder }) => {
+    requestBuilder.baseUrl = '/reference/try'
+  },
   authentication: { preferredSecurityScheme: 'bearer' }
 }
 

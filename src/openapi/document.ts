@@ -225,7 +225,7 @@ function healthRoute (components: Components): FastifySchema {
   const answers = { 200: Healthy, 503: Unhealthy }
   return {
     operationId: 'checkHealth',
-    summary: 'Check the health of the service',
+    summary: 'Health check',
     description: 'Checks that the database is available. For load balancers. Requires no token.',
     security: [],
     response: Object.fromEntries(

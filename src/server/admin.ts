@@ -4,7 +4,7 @@
  */
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import apiReference, {
-  tryUrl,
+  mainUrl,
   type ApiReferenceOptions
 } from '../../plugins/routes/api-reference.ts'
 import openapi from '../../plugins/routes/openapi.ts'
@@ -47,7 +47,11 @@ export function buildAdmin (
     reply.code(404).send({ ok: false, error: 'not found' })
   )
   admin.get('/config', async () => printableConfig(config))
-  admin.register(openapi, { config, server: tryUrl })
+  admin.register(openapi, {
+    config,
+    server: ({ hostname }) =>
+      mainUrl(main() ?? { address: config.HTTP_HOST, port: config.HTTP_PORT }, hostname)
+  })
   admin.register(apiReference, { config, main })
   return admin
 }

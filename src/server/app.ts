@@ -59,7 +59,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(idempotencyKey, { config })
   await app.register(admission, { config })
   await app.register(health)
-  await app.register(openapi, { config, server: '/' })
+  await app.register(openapi, { config, server: () => '/' })
   await app.register(batch, { config })
   return app
 }

@@ -27,6 +27,12 @@ t.setTimeout(120_000)
 const schema = readFileSync(new URL('../support/database/shop.sql', import.meta.url), 'utf8')
 const select = '[{"id":"s","op":"select","table":"stock"}]'
 
+const adminOptions: Omit<AdminOptions, 'config' | 'main'> = {
+  logger: pino({ level: 'silent' }),
+  scrape: async () => ({ text: '', type: 'text/plain' }),
+  notReadyReason: async () => undefined
+}
+
 const send = (
   adminUrl: string,
   body: string,
@@ -53,6 +59,7 @@ t.test('the page is self-contained', async t => {
     page.text,
     /<title>Oneflight<\/title>[^]*src="js\/scalar\.js"[^]*"url": "\/openapi\.json"/
   )
+  t.match(page.text, "requestBuilder.baseUrl = '/reference/try'", 'requests are forwarded')
   t.notMatch(page.text, /https?:|src="\/\//, 'no external resources')
   const policy = page.headers.get('content-security-policy')?.split('; ') ?? []
   const rules = [
@@ -145,6 +152,40 @@ t.test('a large response is forwarded completely', async t => {
   t.equal(answer.text, (await post(select)).text)
 })
 
+t.test('the document names the URL of the main server', async t => {
+  const config = readConfig({
+    DATABASE_URL: 'postgres://app@127.0.0.1:1/shop',
+    JWT_SECRET: SECRET,
+    HTTP_PORT: '4321'
+  }).config
+  const servers: ReadonlyArray<readonly [main: AdminOptions['main'], url: string]> = [
+    [() => ({ address: '10.1.2.3', port: 4000 }), 'http://10.1.2.3:4000'],
+    [() => ({ address: '::1', port: 4000 }), 'http://[::1]:4000'],
+    [() => ({ address: '0.0.0.0', port: 4000 }), 'http://batches.example:4000'],
+    [() => ({ address: '::', port: 4000 }), 'http://batches.example:4000'],
+    [() => undefined, 'http://127.0.0.1:4321']
+  ]
+  for (const [main, url] of servers) {
+    const admin = buildAdmin({ ...adminOptions, config, main })
+    const document = await admin.inject({
+      url: '/openapi.json',
+      headers: { host: 'batches.example:9568' }
+    })
+    t.same(document.json().servers, [{ url }])
+    await admin.close()
+  }
+  const admin = buildAdmin({ ...adminOptions, config, main: () => ({ address: '::', port: 80 }) })
+  t.teardown(() => admin.close())
+  const hosts = ['one:9568', '[::1]:9568', '[::1]:9568', 'one'] as const
+  const answers = await Promise.all(
+    hosts.map(host => admin.inject({ url: '/openapi.json', headers: { host } }))
+  )
+  t.same(
+    answers.map(answer => answer.json().servers[0].url),
+    ['http://one:80', 'http://[::1]:80', 'http://[::1]:80', 'http://one:80']
+  )
+})
+
 t.test('an unreachable or unresponsive main server yields 502', async t => {
   const config =
     readConfig({ DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }).config
@@ -154,7 +195,6 @@ t.test('an unreachable or unresponsive main server yields 502', async t => {
   unresponsive.listen(0, '127.0.0.1')
   await once(unresponsive, 'listening')
   t.teardown(() => unresponsive.close())
-  const scrape = async () => ({ text: '', type: 'text/plain' })
   const servers: ReadonlyArray<readonly [main: AdminOptions['main'], message: RegExp]> = [
     [() => undefined, /request was not sent/],
     [() => ({ address: '127.0.0.1', port: closed }), /request was not sent/],
@@ -162,13 +202,7 @@ t.test('an unreachable or unresponsive main server yields 502', async t => {
     [() => unresponsive.address() as AddressInfo, /It is unknown whether/]
   ]
   for (const [main, message] of servers) {
-    const admin = buildAdmin({
-      config,
-      logger: pino({ level: 'silent' }),
-      scrape,
-      notReadyReason: async () => undefined,
-      main
-    })
+    const admin = buildAdmin({ ...adminOptions, config, main })
     const adminUrl = await admin.listen({ host: '127.0.0.1', port: 0 })
     const answer = await send(adminUrl, select)
     t.equal(answer.status, 502)
@@ -211,7 +245,7 @@ t.test('the page works with several processes', async t => {
   const [own, main] = await Promise.all(
     [adminUrl, url].map(async base => (await ask(`${base}/openapi.json`)).body as object)
   )
-  t.same({ ...own, servers: [{ url: '/' }] }, main)
+  t.same(own, { ...main, servers: [{ url }] })
   t.equal((await ask(`${adminUrl}/reference/`)).status, 200)
 })
 
@@ -241,7 +275,7 @@ const readStores = `(async () => {
 const suffix = skip === false ? '' : ` (skipped: ${skip})`
 
 t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
-  const { adminUrl, database: { sql } } = await useShopService(t)
+  const { adminUrl, url, database: { sql } } = await useShopService(t)
   const browser = await openBrowser()
   t.teardown(() => browser.close())
   const page = await browser.newPage()
@@ -253,17 +287,22 @@ t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
   })
   page.on('pageerror', error => messages.push(error.message))
 
+  await page.goto(`${adminUrl}/reference`)
+  // Clients use the main server. The page's own requests go to the admin server.
+  await page.getByText(`curl ${url}/`).first().waitFor()
+  t.match(await page.locator('body').innerText(), /Health check/)
+
   const bearer = token(CUSTOMER)
   const answer = await tryBatch(page, adminUrl, bearer)
   t.equal(answer.status(), 200)
   t.same(JSON.parse(answer.request().postData() ?? ''), exampleBatch, 'the example batch is sent')
   t.match(await answer.json(), {
     error: null,
-    data: { order: [{ id: 1, status: 'open' }], paid: [{ id: 1, status: 'paid' }] }
+    data: { order: [{ id: 2, status: 'open' }], paid: [{ id: 2, status: 'paid' }] }
   })
   await page.getByText('"paid"').last().waitFor()
-  t.same(await sql`select id::int, status, owner from orders`, [{
-    id: 1,
+  t.same(await sql`select id::int, status, owner from orders where id > 1`, [{
+    id: 2,
     status: 'paid',
     owner: 'corner-shop'
   }])
@@ -273,7 +312,7 @@ t.test(`a batch can be sent in a browser${suffix}`, { skip }, async t => {
     [],
     'no request leaves the machine'
   )
-  t.match(await page.locator('body').innerText(), /Corner Shop/)
+  t.match(await page.locator('body').innerText(), /Bakery/)
   const stored = await page.evaluate(readStores)
   t.notOk(JSON.stringify(stored).includes(bearer), 'the browser does not store the token')
 })
