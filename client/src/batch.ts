@@ -1,6 +1,7 @@
 /**
- * Runs the batch function and writes its operations as JSON. The names in the function's return
- * value become the ids of the operations. Operations without a name get a free id.
+ * Runs the batch function and writes its operations as JSON. The id of an operation is its name:
+ * the one given with `as`, or its path in the function's return value (`totals_left`). Operations
+ * without a name have their position as id (`op3`). If an id is taken, a number is appended.
  */
 import type { AnyDatabase } from './database.ts'
 import type { Batch } from './operation.ts'
@@ -14,6 +15,7 @@ import { writeOperation } from './write-operation.ts'
 interface OperationNode extends Source {
   readonly op: 'insert' | 'update' | 'delete' | 'select'
   readonly pieces: readonly Piece[]
+  name: string | undefined
 }
 
 /** A batch as it is sent, and how to read its results. */
@@ -32,9 +34,8 @@ export function writeBatch (
   const nodes: OperationNode[] = []
   const shape = build(createBuilder(nodes) as Batch<AnyDatabase, string, Numbers>)
   if (nodes.length === 0) throw invalid('The batch has no operations.')
-  const arrange = readShape(shape, nodes)
-  const taken = new Set(nodes.map(({ id }) => id))
-  for (const [i, node] of nodes.entries()) node.id ??= freeId(i, taken)
+  const arrange = shape === undefined ? () => undefined : readShape(shape, nodes, [])
+  assignIds(nodes)
   return {
     body: `[${nodes.map(({ id, pieces }) => `{"id":"${id}",${join(pieces).slice(1)}`).join(',')}]`,
     onlySelects: nodes.every(({ op }) => op === 'select'),
@@ -56,12 +57,17 @@ function createBuilder (nodes: OperationNode[]): object {
       table,
       ...members
     })
-    const node: OperationNode = { op, pieces, id: undefined }
+    const node: OperationNode = { op, pieces, id: undefined, name: undefined }
     nodes.push(node)
-    return Object.assign(opaque({ kind: 'operation', source: node }), {
+    const operation = Object.assign(opaque({ kind: 'operation', source: node }), {
       row: (index = 0) => referRow(node, index),
-      rows: referRows(node)
+      rows: referRows(node),
+      as: (name: string) => {
+        node.name = checkName(name)
+        return operation
+      }
     })
+    return operation
   }
   return {
     insert: (table: string, values: unknown, options?: object) =>
@@ -72,50 +78,55 @@ function createBuilder (nodes: OperationNode[]): object {
   }
 }
 
-/** Names the operations as the return value of the function does, and returns `arrange`. */
-function readShape (shape: unknown, nodes: readonly OperationNode[]): WrittenBatch['arrange'] {
-  const nodeOf = (value: unknown): OperationNode => {
-    const meaning = meaningOf(value)
-    const node = nodes.find(node => meaning?.kind === 'operation' && node === meaning.source)
-    if (node === undefined) {
-      throw invalid(
-        'The batch function must return operations of this batch (one, an array or an object ' +
-          'of them) or nothing.'
-      )
-    }
-    return node
+/**
+ * Names the operations by their paths in the return value, and returns `arrange`. A path that
+ * begins with a position in an array is no name.
+ */
+function readShape (
+  shape: unknown,
+  nodes: readonly OperationNode[],
+  path: ReadonlyArray<string | number>
+): WrittenBatch['arrange'] {
+  const meaning = meaningOf(shape)
+  if (meaning === undefined && Array.isArray(shape)) {
+    const parts = shape.map((part, i) => readShape(part, nodes, [...path, i]))
+    return results => parts.map(part => part(results))
   }
-  if (shape === undefined) return () => undefined
-  if (Array.isArray(shape)) {
-    const list = shape.map(nodeOf)
-    return results => list.map(({ id }) => results[id as string])
+  if (meaning === undefined && Object.prototype.toString.call(shape) === '[object Object]') {
+    const parts = Object.entries(shape as object).map(([name, part]) =>
+      [name, readShape(part, nodes, [...path, name])] as const
+    )
+    return results => Object.fromEntries(parts.map(([name, part]) => [name, part(results)]))
   }
-  if (
-    meaningOf(shape) !== undefined || Object.prototype.toString.call(shape) !== '[object Object]'
-  ) {
-    const operation = nodeOf(shape)
-    return results => results[operation.id as string]
+  const node = nodes.find(node => meaning?.kind === 'operation' && node === meaning.source)
+  if (node === undefined) {
+    throw invalid(
+      'The batch function must return operations of this batch (one, or arrays and objects of ' +
+        'them) or nothing.'
+    )
   }
-  const named = Object.entries(shape as object).map(([name, value]) =>
-    [name, nodeOf(value)] as const
-  )
-  for (const [name, node] of named) {
-    if (!operationId.test(name)) {
-      throw invalid(
-        `Invalid operation name "${name}": use letters, digits and _, and begin with no digit.`
-      )
-    }
-    node.id ??= name
-  }
-  return results => Object.fromEntries(named.map(([name, { id }]) => [name, results[id as string]]))
+  if (typeof path[0] === 'string') node.name ??= checkName(path.join('_'))
+  return results => results[node.id as string]
 }
 
-/** Returns `op0`, `op1`, … by the position of the operation, with `_` appended while taken. */
-function freeId (index: number, taken: Set<string | undefined>): string {
-  let id = `op${index}`
-  while (taken.has(id)) id = `${id}_`
-  taken.add(id)
-  return id
+function checkName (name: string): string {
+  if (operationId.test(name)) return name
+  throw invalid(
+    `Invalid operation name "${name}": use letters, digits and _, and begin with no digit.`
+  )
+}
+
+/** Sets the ids. Names come first, in the order of the operations: `pay`, `pay_2`, `pay_3`. */
+function assignIds (nodes: readonly OperationNode[]): void {
+  const taken = new Set<string>()
+  const take = (name: string): string => {
+    let id = name
+    for (let i = 2; taken.has(id); i++) id = `${name}_${i}`
+    taken.add(id)
+    return id
+  }
+  for (const node of nodes) if (node.name !== undefined) node.id = take(node.name)
+  for (const [i, node] of nodes.entries()) node.id ??= take(`op${i}`)
 }
 
 /** Joins pieces to text. Every operation must have its id. */

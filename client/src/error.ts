@@ -151,7 +151,10 @@ export class OneflightError extends Error {
   readonly idempotencyKey: string | undefined
   /** The number of attempts. */
   readonly attempts: number
-  /** The id of the failed operation, as the batch function named it. */
+  /**
+   * The id of the failed operation: its name (`as`), or its path in the return value of the batch
+   * function, joined with `_`. Without either it is `op` and its position.
+   */
   readonly op: string | undefined
   /** The position of the failed operation in the batch. */
   readonly index: number | undefined

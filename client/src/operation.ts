@@ -34,6 +34,11 @@ export interface Operation<Row, Result> extends HasResult<Result> {
    * and `$.all`, and for arrays.
    */
   readonly rows: RowsReference<Row>
+  /**
+   * Names the operation, and returns it. The name is its id in errors and logs, also if the batch
+   * function does not return it.
+   */
+  as(name: string): this
 }
 
 /**

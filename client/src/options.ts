@@ -124,12 +124,12 @@ export interface QueryPlan {
 }
 
 /**
- * The return value of a batch function: one operation, several in an array or an object, or
- * nothing.
+ * The return value of a batch function: one operation, several in arrays and objects of any depth,
+ * or nothing.
  */
-export type Shape = HasResult<unknown> | ReadonlyArray<HasResult<unknown>> | {
-  readonly [id: string]: HasResult<unknown>
-} | void
+export type Shape = Nested | void
+
+type Nested = HasResult<unknown> | readonly Nested[] | { readonly [name: string]: Nested }
 
 /**
  * The type of `data`: the results of the operations, in the shape of the return value of the batch
@@ -137,11 +137,8 @@ export type Shape = HasResult<unknown> | ReadonlyArray<HasResult<unknown>> | {
  */
 export type DataOf<Returned, Options> = Returned extends HasResult<infer Result>
   ? ResultOf<Result, Options>
-  : Returned extends object ? {
-    -readonly [Id in keyof Returned]: Returned[Id] extends HasResult<infer Result>
-      ? ResultOf<Result, Options>
-      : never
-  }
+  : Returned extends object
+    ? { -readonly [Name in keyof Returned]: DataOf<Returned[Name], Options> }
     : undefined
 
 type ResultOf<Result, Options> = Options extends { readonly explain: true } ? QueryPlan[]

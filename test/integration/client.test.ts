@@ -99,16 +99,97 @@ t.test('results have the shape of what the function returns', async t => {
   )
 })
 
-t.test('returned operations are named by their member, the others by their position', async t => {
-  const { client, sent } = recorder()
-  await client.batch(b => {
-    b.select('stock')
-    const op2 = b.select('stock')
-    b.select('stock')
-    b.select('stock')
-    return { op2, op0: b.select('stock') }
+t.test('results can be nested in objects and arrays', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const client = useClient<Database>(service)
+  const { data } = await client.batch(b => {
+    const stock = b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'pear', qty: 4 }])
+    const left = (sku: string) =>
+      b.select('stock', { columns: ['qty'], where: { sku: { eq: sku } }, expect: 1 })
+    const one = left('apple')
+    return {
+      none: {},
+      one,
+      totals: { stock: b.select('stock', { columns: [{ fn: 'sum', column: 'qty' }] }), one },
+      list: [[left('pear')], { again: [one], added: [stock] }]
+    }
   })
-  t.same(sent().map(({ id }) => id), ['op0_', 'op2', 'op2_', 'op3', 'op0'])
+  t.strictSame(data, {
+    none: {},
+    one: [{ qty: 3 }],
+    totals: { stock: [{ sum: 7 }], one: [{ qty: 3 }] },
+    list: [[[{ qty: 4 }]], {
+      again: [[{ qty: 3 }]],
+      added: [[{ sku: 'apple', qty: 3, note: null }, { sku: 'pear', qty: 4, note: null }]]
+    }]
+  })
+})
+
+t.test('an id is the name, the path in the return value, or the position', async t => {
+  const { client, sent } = recorder()
+  const ids = async (build: (b: Batch<Database>) => unknown): Promise<readonly unknown[]> => {
+    await client.batch(build as () => undefined)
+    return sent().map(({ id }) => id)
+  }
+  t.same(
+    await ids(b => {
+      b.select('stock')
+      const op2 = b.select('stock')
+      b.select('stock')
+      b.select('stock')
+      return { op2, op0: b.select('stock') }
+    }),
+    ['op0_2', 'op2', 'op2_2', 'op3', 'op0'],
+    'names come before positions'
+  )
+  t.same(
+    await ids(b => {
+      const named = b.select('stock')
+      b.select('stock', { where: { sku: { eq: named.row().sku } } }).as('pay')
+      const again = named.as('first')
+      return {
+        again,
+        totals: { left: b.select('stock'), named },
+        items: [b.select('stock'), { 2024: b.select('stock') }]
+      }
+    }),
+    ['first', 'pay', 'totals_left', 'items_0', 'items_1_2024']
+  )
+  t.same(sent()[1]?.['where'], { sku: { eq: '$first.0.sku' } }, 'references use the name')
+  t.same(
+    await ids(b => [b.select('stock'), { a: b.select('stock') }, b.select('stock').as('last')]),
+    ['op0', 'op1', 'last'],
+    'a path that begins with a position is no name'
+  )
+  t.same(
+    await ids(b => {
+      for (const sku of ['pear', 'fig']) b.delete('stock', { where: { sku: { eq: sku } } }).as('a')
+      return { a_b: b.select('stock'), a: { b: b.select('stock') }, a_2: b.select('stock') }
+    }),
+    ['a', 'a_2', 'a_b', 'a_b_2', 'a_2_2'],
+    'ids are unique'
+  )
+})
+
+t.test('an error names the operation as the program does', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const client = useClient<Database>(service)
+  const fail = (build: (b: Batch<Database>) => undefined) =>
+    client.batch(build).catch(({ op, index }: OneflightError) => [op, index])
+  t.same(
+    await fail(b => {
+      b.insert('stock', { sku: 'apple', qty: 1 }).as('put')
+      b.update('stock', { set: { qty: $.inc(-2) }, where: { sku: { eq: 'apple' } } }).as('take')
+    }),
+    ['take', 1]
+  )
+  t.same(
+    await fail(b => ({
+      a: b.select('stock'),
+      totals: { none: b.select('stock', { expect: 1 }) }
+    }) as never),
+    ['totals_none', 1]
+  )
 })
 
 t.test('references are sent as paths of operation, row and column', async t => {
@@ -302,8 +383,8 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     [() => undefined, 'The batch has no operations.'],
     [
       (b: Batch<Database>) => [b.select('stock'), 1],
-      'The batch function must return operations of this batch (one, an array or an object ' +
-      'of them) or nothing.'
+      'The batch function must return operations of this batch (one, or arrays and ' +
+      'objects of them) or nothing.'
     ],
     [
       async (b: Batch<Database>) => b.select('stock'),
@@ -324,6 +405,22 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     [
       (b: Batch<Database>) => ({ 'my-op': b.select('stock') }),
       'Invalid operation name "my-op": use letters, digits and _, and begin with no digit.'
+    ],
+    [
+      (b: Batch<Database>) => ({ a: [{ 'my-op': b.select('stock') }] }),
+      'Invalid operation name "a_0_my-op": use letters'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock').as('1st'),
+      'Invalid operation name "1st": use letters'
+    ],
+    [
+      (b: Batch<Database>) => ({ a: { b: [b.select('stock').rows] } }),
+      'The batch function must return operations of this batch'
+    ],
+    [
+      (b: Batch<Database>) => ({ a: { b: [b.select('stock'), undefined] } }),
+      'The batch function must return operations of this batch'
     ],
     [
       (b: Batch<Database>) => b.insert('stock', { sku: foreign.row() as never, qty: 1 }),

@@ -238,6 +238,24 @@ export async function results (): Promise<void> {
     b => [b.select('customers', { columns: ['id'] }), b.select('billing.invoices')]
   )
   exactly<[Array<{ id: number }>, Array<{ id: number }>]>().of(list.data)
+  const nested = await supabase.batch(b => {
+    const id = (table: 'customers' | 'open_orders') =>
+      b.select(table, { columns: ['id'], expect: 1 })
+    return {
+      one: b.select('billing.invoices').as('invoices'),
+      deep: { ids: [id('customers'), [b.delete('customers', { all: true, returning: [] })]] },
+      many: [1, 2].map(() => ({ paid: b.select('billing.invoices', { expect: 0 }) }))
+    }
+  }, { readOnly: true })
+  exactly<{
+    one: Array<{ id: number }>,
+    deep: { ids: [[{ id: number | null }], [[]]] },
+    many: Array<{ paid: [] }>
+  }>().of(nested.data)
+  const nestedCounts = await supabase.batch(b => [{ a: b.select('customers') }], {
+    return: 'minimal'
+  })
+  exactly<[{ a: number }]>().of(nestedCounts.data)
   const many = await supabase.batch(b =>
     [1, 2].map(id => b.select('customers', { where: { id: { eq: id } }, columns: ['name'] }))
   )
@@ -435,6 +453,10 @@ export async function inputs (): Promise<void> {
   await supabase.batch(async b => b.select('customers'))
   // @ts-expect-error a value that is not an operation
   await supabase.batch(b => ({ a: b.select('customers'), b: 1 }))
+  // @ts-expect-error a nested value that is not an operation
+  await supabase.batch(b => ({ a: { b: [b.select('customers'), new Date()] } }))
+  // @ts-expect-error a reference
+  await supabase.batch(b => ({ a: { b: b.select('customers').row() } }))
 }
 
 declare function b2 (build: (b: Batch<Supabase>) => unknown): void
