@@ -20,6 +20,10 @@ export interface Slip {
 /** The batch of a slip that has none of its own: a select from the stock. */
 const select = '[{"id": "a", "op": "select", "table": "stock", <here>}]'
 
+const orders = '"op": "select", "table": "orders"'
+const items = '"op": "select", "table": "order_items"'
+const itemsOfOrder = '"where": {"order_id": {"in": "$order.*.id"}}'
+
 export const slips: readonly Slip[] = [
   {
     mistake: '"where": {"sku": "apple"}',
@@ -44,6 +48,25 @@ export const slips: readonly Slip[] = [
     code: 'member_invalid',
     path: ['order'],
     message: '"order" must be an array of objects, for example [{"sku": "asc"}].'
+  },
+  {
+    batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
+    mistake: '"where": {"order_id": {"in": "$ordr.*.id"}}',
+    repair: '"where": {"order_id": {"in": "$order.*.id"}}',
+    status: 422,
+    code: 'reference_unknown',
+    path: ['where', 'order_id', 'in'],
+    message: 'Unknown operation "ordr". Earlier operations: order. To send plain text, start the ' +
+      'string with $$.'
+  },
+  {
+    batch: '[<here>]',
+    mistake: `{"id": "items", ${items}, ${itemsOfOrder}}, {"id": "order", ${orders}}`,
+    repair: `{"id": "order", ${orders}}, {"id": "items", ${items}, ${itemsOfOrder}}`,
+    status: 422,
+    code: 'reference_unknown',
+    path: ['where', 'order_id', 'in'],
+    message: 'Operation "order" comes later in the batch; move it before this operation.'
   }
 ]
 

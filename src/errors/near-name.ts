@@ -13,10 +13,9 @@ export function closestName (name: string, known: readonly string[]): string {
 /**
  * Returns the closest name if it is near enough for "Did you mean", otherwise undefined. It must
  * share two characters, and either be the beginning of `name` (`eq` of `equals`) or share half of
- * `name` (`where` and `wheer`).
+ * `name` (`where` and `wheer`). `known` must not be empty.
  */
 export function findNearName (name: string, known: readonly string[]): string | undefined {
-  if (known.length === 0) return undefined
   const best = closestName(name, known)
   const length = commonLength(name, best)
   return length >= 2 && (length === best.length || length >= name.length / 2) ? best : undefined

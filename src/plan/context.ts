@@ -4,7 +4,7 @@
 import type { IssueCode } from '../../schemas/error.ts'
 import type { Issues } from './issues.ts'
 import type { ParsedString, Reference, ReferenceUse } from './nodes.ts'
-import { parseString } from './reference.ts'
+import { parseString, type KnownOperations } from './reference.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
@@ -37,23 +37,21 @@ export interface Place {
 }
 
 /** What all operations of a batch share. */
-export interface BatchState {
+export interface BatchState extends KnownOperations {
   readonly limits: PlanLimits
   readonly issues: Issues
   readonly referenceUses: Map<number, ReferenceUse[]>
-  /** Index of every earlier operation, by id. */
-  readonly earlier: ReadonlyMap<string, number>
 }
 
 /** Creates the context of operation `index`. */
 export function createPlanContext (
-  { limits, issues, referenceUses, earlier }: BatchState,
+  { limits, issues, referenceUses, ...known }: BatchState,
   { op, index }: { readonly op: string, readonly index: number }
 ): PlanContext {
   const addIssue: PlanContext['addIssue'] = (code, path, message) =>
     issues.add({ op, index, code, path: [...path], message }) as undefined
   const parse: PlanContext['parseString'] = (text, path) => {
-    const parsed = parseString(text, earlier)
+    const parsed = parseString(text, known)
     if (parsed.kind === 'unknown') addIssue('reference_unknown', path, parsed.message)
     if (parsed.kind === 'malformed') addIssue('reference_malformed', path, parsed.message)
     return parsed

@@ -22,7 +22,7 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
   for (const [index, element] of batch.entries()) {
     const { id } = element
     const context = createPlanContext(
-      { limits, issues, referenceUses, earlier },
+      { limits, issues, referenceUses, earlier, batch },
       { op: id, index }
     )
     const operation = element as unknown as JsonObject

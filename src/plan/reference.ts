@@ -14,22 +14,28 @@ const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 const form =
   /^(?:|\.(?<row>0|[1-9][0-9]*)|\.(?:(?<rowOf>0|[1-9][0-9]*|\*)\.|(?!(?:[0-9]+|\*)$))(?<column>[^.]+))$/
 
-// The messages do not quote the string: it may be a password.
 const plainTextHint = 'To send plain text, start the string with $$.'
-const unknownMessage =
-  `The string looks like a reference, but names no earlier operation. ${plainTextHint}`
+// The string is not quoted: it may be a password.
 const malformedMessage =
   'A reference must have the form $op, $op.column, $op.row, $op.row.column or $op.*.column. ' +
   plainTextHint
 
-/** Parses a string of an operation. `earlier` maps the ids of earlier operations to indexes. */
-export function parseString (text: string, earlier: ReadonlyMap<string, number>): ParsedString {
+/** The operations that a reference can name. */
+export interface KnownOperations {
+  /** Index of every earlier operation, by id. */
+  readonly earlier: ReadonlyMap<string, number>
+  /** All operations of the batch. */
+  readonly batch: ReadonlyArray<{ readonly id: string }>
+}
+
+/** Parses a string of an operation. */
+export function parseString (text: string, known: KnownOperations): ParsedString {
   if (!text.startsWith('$')) return { kind: 'data', text }
   if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
   if (!referenceAttempt.test(text)) return { kind: 'data', text }
   const [name = ''] = text.slice(1).split('.', 1)
-  const source = earlier.get(name)
-  if (source === undefined) return { kind: 'unknown', message: unknownMessage }
+  const source = known.earlier.get(name)
+  if (source === undefined) return { kind: 'unknown', message: describeUnknown(text, name, known) }
   const parts = form.exec(text.slice(name.length + 1))?.groups
   if (parts === undefined) return { kind: 'malformed', message: malformedMessage }
   const { row, rowOf = row ?? '0', column } = parts
@@ -40,4 +46,32 @@ export function parseString (text: string, earlier: ReadonlyMap<string, number>)
     row: rowOf === '*' ? '*' : Math.min(Number(rowOf), maxInt4),
     column
   }
+}
+
+/** Maximum number of ids that a message lists. */
+const MAX_LISTED = 10
+/** Longest unknown name that a message quotes. */
+const MAX_NAME_LENGTH = 63
+
+/** Says why `name` is no earlier operation. */
+function describeUnknown (text: string, name: string, { earlier, batch }: KnownOperations): string {
+  const index = batch.findIndex(({ id }) => id === name)
+  // Ids are unique, so the number of earlier operations is the index of this one.
+  if (index === earlier.size) {
+    return `"${name}" is this operation itself; a reference must name an earlier operation.`
+  }
+  if (index > earlier.size) {
+    return `Operation "${name}" comes later in the batch; move it before this operation.`
+  }
+  // Without a dot the string may be a password, which is not quoted.
+  const problem = text.includes('.') && name.length <= MAX_NAME_LENGTH
+    ? `Unknown operation "${name}".`
+    : 'The string looks like a reference, but names no earlier operation.'
+  return `${problem} ${listEarlier([...earlier.keys()])} ${plainTextHint}`
+}
+
+function listEarlier (ids: readonly string[]): string {
+  if (ids.length === 0) return 'There is no earlier operation.'
+  const more = ids.length > MAX_LISTED ? ` and ${ids.length - MAX_LISTED} more` : ''
+  return `Earlier operations: ${ids.slice(0, MAX_LISTED).join(', ')}${more}.`
 }

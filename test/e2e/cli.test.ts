@@ -258,8 +258,8 @@ t.test('errors are printed to standard error with the position of every issue', 
     `not of insert.
   <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
     `be an object, for example {"sku": "apple"}.
-  <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: The string looks ` +
-    'like a reference, but names no earlier operation. To send plain text, start the string ' +
+  <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: Unknown ` +
+    'operation "nobody". Earlier operations: one. To send plain text, start the string ' +
     `with $$.
   nothing was committed; request r
 `

@@ -152,3 +152,50 @@ t.test('an unknown name is answered with the known one that it resembles', async
     t.same(answer.body.error.errors[0].message, message)
   }
 })
+
+t.test('an invalid reference is answered with the operations that it can name', async t => {
+  const service = await useShopService(t)
+  const plain = 'To send plain text, start the string with $$.'
+  const unquoted = 'The string looks like a reference, but names no earlier operation.'
+  const many = Array.from({ length: 11 }, (_, i) => `o${i}`)
+  const rows: ReadonlyArray<readonly [earlier: readonly string[], text: string, message: string]> =
+    [
+      [[], '$x.id', `Unknown operation "x". There is no earlier operation. ${plain}`],
+      [['a', 'b'], '$c.*.id', `Unknown operation "c". Earlier operations: a, b. ${plain}`],
+      [
+        many,
+        '$o.0.id',
+        `Unknown operation "o". Earlier operations: ${many.slice(0, 10).join(', ')} and 1 more. ` +
+        plain
+      ],
+      // It may be a password.
+      [['a'], '$ecret', `${unquoted} Earlier operations: a. ${plain}`],
+      [['a'], `$${'s'.repeat(64)}.id`, `${unquoted} Earlier operations: a. ${plain}`],
+      [
+        ['a'],
+        '$own.id',
+        '"own" is this operation itself; a reference must name an earlier operation.'
+      ],
+      [
+        ['a'],
+        '$later',
+        'Operation "later" comes later in the batch; move it before this operation.'
+      ],
+      [
+        ['a'],
+        '$a.01',
+        'A reference must have the form $op, $op.column, $op.row, $op.row.column or ' +
+        `$op.*.column. ${plain}`
+      ]
+    ]
+  for (const [earlier, text, message] of rows) {
+    const select = { op: 'select', table: 'stock' }
+    const batch = [
+      ...earlier.map(id => ({ id, ...select })),
+      { id: 'own', ...select, where: { sku: { cs: text } } },
+      { id: 'later', ...select }
+    ]
+    const answer = await service.post(batch, { headers: asCustomer() })
+    t.same(answer.body.error.errors.map((issue: Error) => issue.message), [message], text)
+  }
+})
