@@ -3,9 +3,7 @@
  * nested deeper than about 4000 levels is not parsed.
  */
 import {
-  applyEdits,
   findNodeAtLocation,
-  format,
   parseTree,
   type Node,
   type ParseError
@@ -65,9 +63,4 @@ export function childrenOf ({ children = [] }: JsonNode): readonly JsonNode[] {
 /** The text of a value. Keeps the spelling of numbers. */
 export function sourceOf (text: string, { offset, length }: JsonNode): string {
   return text.slice(offset, offset + length)
-}
-
-/** Indents JSON by two spaces. Keeps the spelling of numbers and strings. */
-export function indentJson (text: string): string {
-  return applyEdits(text, format(text, undefined, { insertSpaces: true, tabSize: 2, eol: '\n' }))
 }

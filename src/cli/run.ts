@@ -8,8 +8,8 @@ import { describeIssues, readBatchText, type BatchText } from './batch.ts'
 import type { RunOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
 import { readInput } from './input.ts'
-import { indentJson } from './json-text.ts'
 import { buildRequest } from './request.ts'
+import { renderQueryPlan } from './query-plan.ts'
 import { readResponse, type Result } from './response.ts'
 import { send, type LostResponse } from './send.ts'
 import { renderTable } from './table.ts'
@@ -113,6 +113,8 @@ function renderResult (
 ): string {
   const { title, silent } = batch.operation(id)
   const head = visible(`${id}: ${title}`)
-  if (explain) return `${head}\n${visible(indentJson(source), { lines: true })}\n`
+  if (explain) {
+    return `${head}\n${visible(renderQueryPlan(source) ?? `${source}\n`, { lines: true })}`
+  }
   return `${head}${silent ? '' : `, ${count(rows.length, 'row')}`}\n${renderTable(rows, columns)}`
 }

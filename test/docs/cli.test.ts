@@ -14,7 +14,7 @@ const root = resolve(import.meta.dirname, '../..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 
 t.test('the commands print the documented output', async t => {
-  const service = await useShopService(t, { keys: true })
+  const service = await useShopService(t, { keys: true, env: { EXPLAIN: 'on' } })
   // The program is on the PATH under its name, as after an installation.
   const directory = t.testdir({
     oneflight: `#!/bin/sh\nexec '${process.execPath}' --disable-warning=ExperimentalWarning ` +

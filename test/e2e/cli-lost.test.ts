@@ -133,8 +133,7 @@ t.test('the service reports commit_unknown', async t => {
 
 t.test('options become headers; timings and plans are printed', async t => {
   const requests: Array<readonly [string | undefined, unknown, string]> = []
-  const plan = '{"error":null,"data":{"a":[{"Plan":{"Node Type":"Seq Scan","Total ' +
-    'Cost":10.00,"Filter":"(a = \'x, y: [\'::text)","Plans":[ ],"Workers":{}}}]}}'
+  const plan = '{"error":null,"data":{"a":[{"plan of a later version":"\\u001b"}]}}'
   const url = await serve(t, async (request, response) => {
     const {
       authorization,
@@ -148,19 +147,7 @@ t.test('options become headers; timings and plans are printed', async t => {
   })
   t.same(await run(`${url}/batches?a=b`, ['--explain', '--timing', '--table']), {
     code: 0,
-    out: `a: select t
-[
-  {
-    "Plan": {
-      "Node Type": "Seq Scan",
-      "Total Cost": 10.00,
-      "Filter": "(a = 'x, y: ['::text)",
-      "Plans": [],
-      "Workers": {}
-    }
-  }
-]
-`,
+    out: 'a: select t\n[{"plan of a later version":"\\u001b"}]\n',
     err: 'Server-Timing: parse;dur=0.1, db;dur=2.5\n'
   })
   await run(url, [

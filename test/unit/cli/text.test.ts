@@ -5,7 +5,6 @@ import fc from 'fast-check'
 import t from 'tap'
 import {
   childrenOf,
-  indentJson,
   membersOf,
   offsetOf,
   parseJsonText,
@@ -126,18 +125,10 @@ t.test('members and elements match JSON.parse and keep their source text', async
     }),
     { numRuns: propertyRuns(1000, 3000) }
   )
-  fc.assert(
-    fc.property(
-      json,
-      text => JSON.stringify(JSON.parse(indentJson(text))) === JSON.stringify(JSON.parse(text))
-    ),
-    { numRuns: propertyRuns(1000, 3000) }
-  )
   const text = ' [ 1.0 ,{"a":[]}]'
   const elements = childrenOf(parseJsonText(text).root as JsonNode)
   t.same(elements.map(element => sourceOf(text, element)), ['1.0', '{"a":[]}'])
   t.same(childrenOf(elements[0] as JsonNode), [], 'a scalar has no children')
-  t.equal(indentJson('{"a":[ ],"b" : {"c":1.0}}'), '{\n  "a": [],\n  "b": {\n    "c": 1.0\n  }\n}')
 })
 
 t.test('lines and characters of a position count from 1', async t => {

@@ -1,0 +1,141 @@
+/**
+ * Renders the query plan of an operation as psql does. Steps in which the service converts values
+ * and returns rows are left out.
+ */
+import { tryParse } from '../json/try-parse.ts'
+import { count } from './text.ts'
+
+/** A node of EXPLAIN (FORMAT JSON). Which members it has depends on its type. */
+type PlanNode = Readonly<Record<string, unknown>> & { readonly Plans?: readonly PlanNode[] }
+
+/** Members that are part of the title or the tree, or that psql does not show. */
+const NOT_DETAILS = new RegExp(`^(?:${
+  'Node Type|Operation|Strategy|Partial Mode|Parallel Aware|Async Capable|Join Type|Inner Unique|' +
+  'Scan Direction|Index Name|Relation Name|Function Name|CTE Name|Alias|Parent Relationship|' +
+  'Subplan Name|Startup Cost|Total Cost|Plan Rows|Plan Width|Plans'
+})$`)
+
+const AGGREGATES: Readonly<Record<string, string>> = {
+  Plain: 'Aggregate',
+  Sorted: 'GroupAggregate',
+  Hashed: 'HashAggregate',
+  Mixed: 'MixedAggregate'
+}
+
+/**
+ * Renders the JSON `[{"Plan": {…}}]` of one operation. Returns undefined if it is something else.
+ * Lines end with a newline.
+ */
+export function renderQueryPlan (json: string): string | undefined {
+  const value = tryParse(json)
+  const root = Array.isArray(value) ? (value[0] as { readonly Plan?: PlanNode })?.Plan : undefined
+  if (root === undefined) return undefined
+  const shown = findOperation(root)
+  const hidden = countNodes([root]) - countNodes(shown)
+  const note = `(${count(hidden, 'step')} to compute values or return rows not shown; see --json)`
+  const lines = shown.flatMap(node => renderNode(node, 0))
+  return [...lines, ...hidden === 0 ? [] : [note]].map(line => `${line}\n`).join('')
+}
+
+/**
+ * The nodes of the operation: below the outer Limit, what reads or writes a table. Everything, if
+ * nothing does.
+ */
+function findOperation (root: PlanNode): readonly PlanNode[] {
+  const parts = childrenOf(root).filter(usesTable).flatMap(simplify)
+  return parts.length === 0 ? [root] : parts
+}
+
+function simplify (node: PlanNode): readonly PlanNode[] {
+  const children = childrenOf(node).filter(child => !isConversion(child)).flatMap(simplify)
+  return isWrapper(node, children.length) ? children : [{ ...node, Plans: children }]
+}
+
+/** A subquery of the service, or a join of the table with values of the batch. */
+function isWrapper (node: PlanNode, children: number): boolean {
+  if (children !== 1) return false
+  return (node['Node Type'] === 'Subquery Scan' && /^[pr]$/.test(String(node['Alias']))) ||
+    (node['Node Type'] === 'Nested Loop' && !('Join Filter' in node))
+}
+
+/** Values of the batch: `InitPlan`s without a table, rows made of JSON. */
+function isConversion (node: PlanNode): boolean {
+  if (String(node['Function Name']).startsWith('json_populate_record')) return true
+  return node['Parent Relationship'] === 'InitPlan' && !usesTable(node)
+}
+
+function usesTable (node: PlanNode): boolean {
+  return 'Relation Name' in node || childrenOf(node).some(usesTable)
+}
+
+function childrenOf ({ Plans = [] }: PlanNode): readonly PlanNode[] {
+  return Plans
+}
+
+function countNodes (nodes: readonly PlanNode[]): number {
+  return nodes.reduce((sum, node) => sum + 1 + countNodes(childrenOf(node)), 0)
+}
+
+/** The lines of a node. All but the first are indented. */
+function renderNode (node: PlanNode, indent: number): readonly string[] {
+  const space = ' '.repeat(indent + 2)
+  const details = Object.entries(node).filter(([name]) => !NOT_DETAILS.test(name)).flatMap(
+    ([name, value]) => describe(value).map(text => `${space}${name}: ${text}`)
+  )
+  const children = childrenOf(node).flatMap(child => {
+    const label = child['Subplan Name']
+    const width = indent + (label === undefined ? 6 : 8)
+    const [first = '', ...rest] = renderNode(child, width)
+    const line = `${' '.repeat(width - 4)}->  ${first}`
+    return label === undefined ? [line, ...rest] : [`${space}${String(label)}`, line, ...rest]
+  })
+  return [`${titleOf(node)}  ${costOf(node)}`, ...details, ...children]
+}
+
+/** A string, a list, or a number or boolean that is not 0 or false. */
+function describe (value: unknown): readonly string[] {
+  if (Array.isArray(value)) return value.every(isText) ? [value.join(', ')] : []
+  return isText(value) || value === true || Number(value) > 0 ? [String(value)] : []
+}
+
+function isText (value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+/** `Index Scan using orders_pkey on orders t`. */
+function titleOf (node: PlanNode): string {
+  const index = node['Index Name']
+  const name = node['Relation Name'] ?? node['Function Name'] ?? node['CTE Name']
+  const alias = node['Alias'] === name ? undefined : node['Alias']
+  const target = [name, alias].filter(isText).map(quote).join(' ')
+  return [
+    typeOf(node),
+    ...node['Scan Direction'] === 'Backward' ? ['Backward'] : [],
+    ...index === undefined ? [] : [name === undefined ? 'on' : 'using', quote(String(index))],
+    ...target === '' ? [] : ['on', target]
+  ].join(' ')
+}
+
+function quote (name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
+}
+
+function typeOf (node: PlanNode): string {
+  const { 'Partial Mode': mode = 'Simple', 'Join Type': join = 'Inner' } = node
+  const type = String(node['Operation'] ?? node['Node Type'])
+  return [
+    ...node['Parallel Aware'] === true ? ['Parallel'] : [],
+    ...mode === 'Simple' ? [] : [mode],
+    type === 'Aggregate' ? AGGREGATES[String(node['Strategy'])] : type.replace(/ Join$/, ''),
+    ...join !== 'Inner' ? [join, 'Join'] : type.endsWith(' Join') ? ['Join'] : []
+  ].join(' ')
+}
+
+function costOf (node: PlanNode): string {
+  const [startup, total] = [node['Startup Cost'], node['Total Cost']].map(cost =>
+    Number(cost).toFixed(2)
+  )
+  return `(cost=${startup}..${total} rows=${String(node['Plan Rows'])} width=${
+    String(node['Plan Width'])
+  })`
+}
