@@ -6,8 +6,14 @@ import { once } from 'node:events'
 import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { SECRET, tokens, withUrlParts } from './database.ts'
-import type { LoadOrder, LoadResult } from './load.ts'
-import { gist, makeBody, type Dialect, type Work } from './requests.ts'
+import {
+  gist,
+  makeBody,
+  type Dialect,
+  type LoadOrder,
+  type LoadResult,
+  type Work
+} from './requests.ts'
 import type { Stage } from '../src/dev/stage.ts'
 import { useScript, useService, type Environment, type ScriptProcess } from './stage.ts'
 

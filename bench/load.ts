@@ -6,30 +6,7 @@
  * Receives LoadOrder messages and replies with LoadResult messages.
  */
 import autocannon from 'autocannon'
-import { makeBody, succeeded, type Dialect, type Work } from './requests.ts'
-
-export interface LoadOrder {
-  readonly url: string
-  readonly dialect: Dialect
-  readonly work: Work
-  readonly connections: number
-  readonly requests: number
-  readonly tokens: readonly string[]
-  readonly headers: Readonly<Record<string, string>>
-}
-
-export interface LoadResult {
-  /** Responses with status 200 that report success. */
-  readonly succeeded: number
-  /** Other responses, connection errors and timeouts. */
-  readonly failed: number
-  /** The first response that failed, if any. */
-  readonly firstError?: string | undefined
-  /** From the first request to the last response. */
-  readonly seconds: number
-  readonly p50Ms: number
-  readonly p99Ms: number
-}
+import { makeBody, succeeded, type LoadOrder, type LoadResult } from './requests.ts'
 
 process.on('message', (order: LoadOrder) => {
   // An unhandled failure stops this process, and with it the benchmark.

@@ -12,6 +12,30 @@ export type Work = 'invoice' | 'order' | 'order with ids'
 /** The request format of a contender. */
 export type Dialect = 'oneflight' | 'endpoint' | 'graphql'
 
+/** The messages to and from bench/load.ts. */
+export interface LoadOrder {
+  readonly url: string
+  readonly dialect: Dialect
+  readonly work: Work
+  readonly connections: number
+  readonly requests: number
+  readonly tokens: readonly string[]
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface LoadResult {
+  /** Responses with status 200 that report success. */
+  readonly succeeded: number
+  /** Other responses, connection errors and timeouts. */
+  readonly failed: number
+  /** The first response that failed, if any. */
+  readonly firstError?: string | undefined
+  /** From the first request to the last response. */
+  readonly seconds: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
 const items = [{ sku: 'apple', qty: 4, price: 0.3 }, { sku: 'pear', qty: 1, price: 0.45 }, {
   sku: 'quince',
   qty: 2,

@@ -5,6 +5,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { findPackageJSON } from 'node:module'
 import { arch, availableParallelism, cpus, loadavg, platform, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Measure } from './compare.ts'
@@ -200,5 +201,6 @@ function readVersions ({ settings }: Database): Readonly<Record<string, string>>
 }
 
 function versionOf (name: string): string {
-  return JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version
+  const file = findPackageJSON(name, import.meta.url) as string
+  return JSON.parse(readFileSync(file, 'utf8')).version
 }
