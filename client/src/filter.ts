@@ -1,7 +1,7 @@
 /**
  * Types of `where`: `{ column: { operator: operand } }`. The type of a column decides which
  * operators it has. A column of type string has the operators of all types that JSON writes as
- * text: dates, ranges, documents and others.
+ * text: dates, ranges, documents and others. It can be compared with a Date.
  */
 import type { Json, JsonInput, JsonInputObject } from './json.ts'
 import type { Modifier, Reference, ReferenceList, Referred } from './reference.ts'
@@ -184,8 +184,8 @@ export interface EnumOperators<Value, List, Columns>
 
 export interface TextOperators<Value, List, Columns>
   extends
-  Comparisons<Value, Columns>,
-  Lists<Value, List, Columns>,
+  Comparisons<Value | Date, Columns>,
+  Lists<Value | Date, List, Columns>,
   Patterns<Value, Columns>,
   FullText,
   Containment<Value, Columns>,

@@ -32,8 +32,11 @@ export type RowsReference<Row> = {
   readonly [Column in Referable<Row>]: ReferenceList<Referred<Row[Column]>>
 }
 
-/** References to bigints count as numbers, because the database passes on all digits. */
-export type Referred<T> = T extends bigint ? number : T
+/**
+ * The type of a reference to a column. Bigints count as numbers, because the database passes on all
+ * digits. Dates are strings.
+ */
+export type Referred<T> = T extends bigint ? number : T extends Date ? string : T
 
 /** The columns that references support: those without a dot in their name. */
 type Referable<Row> = keyof Row extends infer Name

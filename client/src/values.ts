@@ -64,12 +64,17 @@ export type SetValues<
   }
   & {}
 
-/** Input that is not itself a reference, but may contain references. */
+/**
+ * Input that is not itself a reference, but may contain references. A string may be a timestamp, so
+ * it can be written as a Date.
+ */
 export type PlainInput<T, Mode extends Numbers> = T extends number | bigint ? NumberInput<Mode>
-  : T extends string | boolean | null | undefined | Date ? T
-    : T extends ReadonlyArray<infer Item>
-      ? ReadonlyArray<Input<Item, Mode>> | ReferenceList<Referred<Item>>
-      : { readonly [Key in keyof T]: Input<T[Key], Mode> }
+  : T extends Date ? string | Date
+    : T extends string ? string extends T ? string | Date : T
+      : T extends boolean | null | undefined ? T
+        : T extends ReadonlyArray<infer Item>
+          ? ReadonlyArray<Input<Item, Mode>> | ReferenceList<Referred<Item>>
+          : { readonly [Key in keyof T]: Input<T[Key], Mode> }
 
 /** A number as input. Numbers that were read as strings can be written as strings. */
 export type NumberInput<Mode extends Numbers> = Mode extends 'bigint' ? number | bigint | string

@@ -89,7 +89,7 @@ function write (
   escape: ((text: string) => string) | undefined
 ): string | undefined {
   const meaning = meaningOf(input)
-  const value = meaning === undefined ? callToJson(input) : input
+  const value = meaning === undefined ? callToJson(writer, input) : input
   if (meaning !== undefined) {
     writer.pieces.push(referencePiece(writer, meaning, escape !== undefined))
   } else if (typeof value === 'object' && value !== null) {
@@ -174,12 +174,14 @@ function rawText (value: object): string | undefined {
   return isRawJSON?.(value) === true ? (value as { rawJSON: string }).rawJSON : undefined
 }
 
-/** Applies `toJSON`, which dates for example have. */
-function callToJson (value: unknown): unknown {
+/** Applies `toJSON`, which dates for example have. That of an invalid date returns `null`. */
+function callToJson (writer: Writer, value: unknown): unknown {
   const object = value as { toJSON?: unknown } | null
-  return typeof value === 'object' && typeof object?.toJSON === 'function'
-    ? (object.toJSON as () => unknown).call(value)
-    : value
+  if (typeof value !== 'object' || typeof object?.toJSON !== 'function') return value
+  if (value instanceof Date && Number.isNaN(value.getTime())) {
+    throw invalidAt(writer, `is an invalid Date, ${NOT_JSON}`)
+  }
+  return (object.toJSON as () => unknown).call(value)
 }
 
 function referencePiece (writer: Writer, meaning: Meaning, allowed: boolean): Piece {

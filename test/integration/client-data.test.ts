@@ -103,6 +103,69 @@ const { json } = fc.letrec<{ json: Json }>(tie => ({
   )
 }))
 
+t.test('dates are the same in values and in filters', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table events (id int primary key, at timestamptz, local timestamp, day date,
+        times timestamptz[]);
+      grant all on events to oneflight_user`,
+    keys: true
+  })
+  const client = useClient<{
+    events: {
+      id: number,
+      at: string | null,
+      local: string,
+      day: Date,
+      times: string[]
+    }
+  }>(service)
+  const first = new Date('2026-03-01T10:20:30.456Z')
+  const second = new Date('2026-03-02T00:00:00Z')
+  const ids = { columns: ['id'], order: [{ id: 'asc' }] } as const
+  const { data } = await client.batch(b => {
+    const added = b.insert('events', [
+      { id: 1, at: first, local: first, day: second, times: [first, second] },
+      { id: 2, at: second, local: second, day: '2026-03-02', times: [] }
+    ])
+    return {
+      added,
+      found: [
+        b.select('events', { ...ids, where: { at: { eq: first, neq: second } } }),
+        b.select('events', { ...ids, where: { at: { between: [first, second] } } }),
+        b.select('events', { ...ids, where: { local: { in: [first], not: { gt: first } } } }),
+        b.select('events', { ...ids, where: { at: { lt: $.any([first, second]) } } }),
+        b.select('events', { ...ids, where: { day: { eq: second, gte: added.row(1).day } } }),
+        b.select('events', { ...ids, where: { times: { cs: [second] } } })
+      ],
+      changed: b.update('events', {
+        set: { at: second, day: first },
+        where: { id: { eq: 1 }, at: { isdistinct: second } },
+        returning: ['at', 'day']
+      })
+    }
+  })
+  t.strictSame(data, {
+    added: [{
+      id: 1,
+      at: '2026-03-01T10:20:30.456+00:00',
+      local: '2026-03-01T10:20:30.456',
+      day: '2026-03-02',
+      times: ['2026-03-01T10:20:30.456+00:00', '2026-03-02T00:00:00+00:00']
+    }, {
+      id: 2,
+      at: '2026-03-02T00:00:00+00:00',
+      local: '2026-03-02T00:00:00',
+      day: '2026-03-02',
+      times: []
+    }],
+    found: [[{ id: 1 }], [{ id: 1 }, { id: 2 }], [{ id: 1 }], [{ id: 1 }], [{ id: 1 }, { id: 2 }], [
+      { id: 1 }
+    ]],
+    changed: [{ at: '2026-03-02T00:00:00+00:00', day: '2026-03-01' }]
+  })
+})
+
 t.test('texts and JSON are stored unchanged by values and set, and match as operands', async t => {
   const service = await useService(t, { schema, keys: true })
   const client = useClient<Database>(service)

@@ -505,6 +505,14 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       'insert stock: values.0.qty is NaN, which JSON cannot represent.'
     ],
     [
+      (b: Batch<Database>) => b.insert('stock', { sku: new Date('x'), qty: 1 }),
+      'insert stock: values.0.sku is an invalid Date, which JSON cannot represent.'
+    ],
+    [
+      (b: Batch<Database>) => b.delete('stock', { where: { sku: { isdistinct: new Date(NaN) } } }),
+      'delete stock: where.sku.isdistinct is an invalid Date, which JSON cannot represent.'
+    ],
+    [
       (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: 1, note: () => {} }),
       'insert stock: values.0.note is a function, which JSON cannot represent.'
     ],

@@ -377,6 +377,28 @@ export async function inputs (): Promise<void> {
       }
     })
     b.update('open_orders', { set: { id: 5 }, all: true })
+    const now = new Date()
+    b.update('orders', {
+      set: { placed: now },
+      where: {
+        placed: {
+          gte: now,
+          in: [now, 'today'],
+          between: [now, $.col('placed')],
+          neq: $.any([now]),
+          not: { eq: now }
+        },
+        'data->>at': { lt: now }
+      }
+    })
+    // @ts-expect-error a date cannot match a pattern
+    b.select('orders', { where: { placed: { like: now } } })
+    // @ts-expect-error a column of another type
+    b.select('orders', { where: { total: { eq: now } } })
+    // @ts-expect-error a column whose values are known
+    b.select('orders', { where: { status: { eq: now } } })
+    // @ts-expect-error a column whose values are known
+    b.update('orders', { set: { status: now }, all: true })
 
     // @ts-expect-error a reference to another type
     b.insert('orders', { customer_id: customer.row().name })
@@ -437,6 +459,11 @@ export async function inputs (): Promise<void> {
       sums: [1, '2'],
       data: { note: 'a' },
       lasts: '1 day'
+    })
+    const seen = b.select('customers', { where: { since: { lt: new Date() } } }).row().since
+    b.update('customers', {
+      set: { since: seen, seen: '2026-01-01' },
+      where: { seen: { eq: seen } }
     })
     // @ts-expect-error a column that is GENERATED ALWAYS
     b.update('orders', { set: { id: 'a' }, all: true })
