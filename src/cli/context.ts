@@ -8,5 +8,5 @@ export interface CliContext {
   readonly stdin: Readable
   /** `isTTY` and `columns` (the width) are set on a terminal. */
   readonly stdout: Writable & { readonly isTTY?: boolean, readonly columns?: number }
-  readonly stderr: Writable
+  readonly stderr: Writable & { readonly isTTY?: boolean }
 }

@@ -9,6 +9,7 @@ import type { RunOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
 import { readInput } from './input.ts'
 import { buildRequest } from './request.ts'
+import { showProgress } from './progress.ts'
 import { renderQueryPlan } from './query-plan.ts'
 import { readResponse, type Result } from './response.ts'
 import { send, type LostResponse } from './send.ts'
@@ -36,7 +37,9 @@ export async function run (
     return code
   }
 
+  const stopProgress = showProgress(stderr, 'waiting for the response')
   const answer = await send({ ...request, body: input.bytes })
+  stopProgress()
   if ('reason' in answer) return lost(answer)
   const response = readResponse(answer)
   if (response.kind === 'foreign') {

@@ -6,8 +6,11 @@ import { createServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { readFileSync } from 'node:fs'
+import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { mock } from 'node:test'
 import t, { type Test } from 'tap'
+import { runCommand } from '../../src/cli/main.ts'
 import { freePort } from '../../src/dev/port.ts'
 import { oneflight, runInside, type Ended } from '../support/process/cli.ts'
 import { certs } from '../support/network/tls-server.ts'
@@ -85,6 +88,33 @@ t.test('no response before the timeout', async t => {
     3,
     `oneflight: ${url}/: no response within 0.2 s: it is unknown whether the batch was committed\n`
   ])
+})
+
+t.test('on a terminal, a line shows how long the response takes', async t => {
+  const wait = async (seconds: number, isTTY: boolean): Promise<string> => {
+    const url = await serve(t, (_request, response) => {
+      mock.timers.tick(seconds * 1000)
+      response.end('{"error":null,"data":{"a":[]}}')
+    })
+    const stderr = Object.assign(new PassThrough(), { isTTY })
+    mock.timers.enable({ apis: ['setInterval'] })
+    const code = await runCommand(['run', '--url', url, '-'], '1.0.0', {
+      env: {},
+      stdin: Readable.from([Buffer.from(input)]),
+      stdout: new PassThrough(),
+      stderr
+    })
+    mock.timers.reset()
+    t.equal(code, 0)
+    return await text(stderr.end())
+  }
+  t.equal(
+    await wait(2, true),
+    '\roneflight: waiting for the response (1 s)\u001b[K' +
+      '\roneflight: waiting for the response (2 s)\u001b[K\r\u001b[K'
+  )
+  t.equal(await wait(0.9, true), '')
+  t.equal(await wait(2, false), '')
 })
 
 t.test('a truncated response with status 200 means committed', async t => {
