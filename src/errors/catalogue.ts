@@ -260,7 +260,10 @@ export class Failure extends Error {
   }
 }
 
-/** Creates a failure of the catalogue. `message` defaults to the meaning of its code. */
+/**
+ * Creates a failure of the catalogue. `message` defaults to the meaning of its code. There are four
+ * positional parameters, because almost every call needs only the first one or two.
+ */
 export function failure (
   code: FailureCode,
   message?: string,
