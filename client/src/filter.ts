@@ -9,10 +9,11 @@ import type { NumberInput, Numbers, PlainInput } from './values.ts'
 
 /**
  * A filter of a table with the columns of `Row`. All conditions must hold. `Columns` is the type of
- * operands that name another column.
+ * operands that name another column. Members can be assigned, so that a program can build a filter
+ * step by step.
  */
 export type Filter<Row, Mode extends Numbers, Columns = Modifier<'$col', ColumnPath<Row>>> = {
-  readonly [Name in ColumnPath<Row> | 'and' | 'or' | 'not']?: string extends Name
+  [Name in ColumnPath<Row> | 'and' | 'or' | 'not']?: string extends Name
     ? AnyOperators<Columns> | Filter<Row, Mode, Columns> | ReadonlyArray<Filter<Row, Mode, Columns>>
     : Name extends 'and' | 'or' ? ReadonlyArray<Filter<Row, Mode, Columns>>
       : Name extends 'not' ? Filter<Row, Mode, Columns>
@@ -71,19 +72,19 @@ type TextOperatorsOf<T, Columns> = string extends T
 /** Operators that every column has. */
 interface Comparisons<Value, Columns> {
   /** Equal. */
-  readonly eq?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  eq?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Not equal; no match if either side is NULL. */
-  readonly neq?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  neq?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Greater. */
-  readonly gt?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  gt?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Greater or equal. */
-  readonly gte?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  gte?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Less. */
-  readonly lt?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  lt?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Less or equal. */
-  readonly lte?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  lte?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** Not equal, with NULL equal to NULL. */
-  readonly isdistinct?: Value | null | Columns | Modifier<'$value'>
+  isdistinct?: Value | null | Columns | Modifier<'$value'>
 }
 
 /** `$.any` or `$.all` of a list of operands. */
@@ -91,95 +92,95 @@ type Quantified<Value> = Modifier<'any', Value> | Modifier<'all', Value>
 
 interface Lists<Value, List, Columns> {
   /** Equal to one of the list. */
-  readonly in?: readonly Value[] | List
+  in?: readonly Value[] | List
   /** Equal to none of the list. */
-  readonly nin?: readonly Value[] | List
+  nin?: readonly Value[] | List
   /** From low to high, both included. */
-  readonly between?: readonly [low: Value | Columns, high: Value | Columns]
+  between?: readonly [low: Value | Columns, high: Value | Columns]
 }
 
 interface Presence {
   /** NULL or not NULL. */
-  readonly is?: null | 'not_null'
+  is?: null | 'not_null'
 }
 
 interface Patterns<Value, Columns> {
   /** SQL pattern, case-sensitive. */
-  readonly like?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  like?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** SQL pattern, case-insensitive. */
-  readonly ilike?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  ilike?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** POSIX regular expression, case-sensitive. */
-  readonly match?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  match?: Value | Columns | Quantified<Value> | Modifier<'$value'>
   /** POSIX regular expression, case-insensitive. */
-  readonly imatch?: Value | Columns | Quantified<Value> | Modifier<'$value'>
+  imatch?: Value | Columns | Quantified<Value> | Modifier<'$value'>
 }
 
 /** A full-text query, optionally with its configuration. */
 type Query = string | Reference<string | null> | {
   readonly query: string | Reference<string | null>,
-  readonly config?: string
+  config?: string
 }
 
 interface FullText {
   /** Full-text search with operators: `cake | wine`. */
-  readonly fts?: Query
+  fts?: Query
   /** Full-text search for all of the words. */
-  readonly plfts?: Query
+  plfts?: Query
   /** Full-text search for the phrase. */
-  readonly phfts?: Query
+  phfts?: Query
   /** Full-text search with the syntax of a search engine. */
-  readonly wfts?: Query
+  wfts?: Query
 }
 
 interface Containment<Value, Columns> {
   /** Contains (arrays, jsonb, ranges). */
-  readonly cs?: Value | Columns | Modifier<'$value'>
+  cs?: Value | Columns | Modifier<'$value'>
   /** Is contained in (arrays, jsonb, ranges). */
-  readonly cd?: Value | Columns | Modifier<'$value'>
+  cd?: Value | Columns | Modifier<'$value'>
   /** Overlaps (arrays, ranges). */
-  readonly ov?: Value | Columns | Modifier<'$value'>
+  ov?: Value | Columns | Modifier<'$value'>
 }
 
 interface Ranges<Value, Columns> {
   /** The range is strictly left of the operand. */
-  readonly sl?: Value | Columns | Modifier<'$value'>
+  sl?: Value | Columns | Modifier<'$value'>
   /** The range is strictly right of the operand. */
-  readonly sr?: Value | Columns | Modifier<'$value'>
+  sr?: Value | Columns | Modifier<'$value'>
   /** The range does not extend to the right of the operand. */
-  readonly nxr?: Value | Columns | Modifier<'$value'>
+  nxr?: Value | Columns | Modifier<'$value'>
   /** The range does not extend to the left of the operand. */
-  readonly nxl?: Value | Columns | Modifier<'$value'>
+  nxl?: Value | Columns | Modifier<'$value'>
   /** The range is adjacent to the operand. */
-  readonly adj?: Value | Columns | Modifier<'$value'>
+  adj?: Value | Columns | Modifier<'$value'>
 }
 
 type Key = string | Reference<string | null>
 
 interface Keys {
   /** The jsonb object has the key. */
-  readonly has_key?: Key
+  has_key?: Key
   /** The jsonb object has one of the keys. */
-  readonly has_keys_any?: readonly Key[] | ReferenceList<string | null>
+  has_keys_any?: readonly Key[] | ReferenceList<string | null>
   /** The jsonb object has all of the keys. */
-  readonly has_keys_all?: readonly Key[] | ReferenceList<string | null>
+  has_keys_all?: readonly Key[] | ReferenceList<string | null>
 }
 
 export interface NumberOperators<Value, List, Columns>
   extends Comparisons<Value, Columns>, Lists<Value, List, Columns>, Presence {
-  readonly not?: NumberOperators<Value, List, Columns>
+  not?: NumberOperators<Value, List, Columns>
 }
 
 export interface BooleanOperators<Value, List, Columns>
   extends Comparisons<Value, Columns>, Lists<Value, List, Columns> {
   /** NULL, not NULL, or a truth value. */
-  readonly is?: null | 'not_null' | boolean | 'unknown'
-  readonly not?: BooleanOperators<Value, List, Columns>
+  is?: null | 'not_null' | boolean | 'unknown'
+  not?: BooleanOperators<Value, List, Columns>
 }
 
 /** Operators of a column whose type is a union of strings, for example an enum. */
 export interface EnumOperators<Value, List, Columns>
   extends Comparisons<Value, Columns>, Lists<Value, List, Columns>, Presence {
-  readonly not?: EnumOperators<Value, List, Columns>
+  not?: EnumOperators<Value, List, Columns>
 }
 
 export interface TextOperators<Value, List, Columns>
@@ -191,12 +192,12 @@ export interface TextOperators<Value, List, Columns>
   Containment<Value, Columns>,
   Ranges<Value, Columns>,
   Presence {
-  readonly not?: TextOperators<Value, List, Columns>
+  not?: TextOperators<Value, List, Columns>
 }
 
 export interface ArrayOperators<Value, Columns>
   extends Comparisons<Value, Columns>, Containment<Value, Columns>, Presence {
-  readonly not?: ArrayOperators<Value, Columns>
+  not?: ArrayOperators<Value, Columns>
 }
 
 /**
@@ -211,7 +212,7 @@ export interface JsonOperators<Columns> extends
   Containment<JsonInput, Columns>,
   Keys,
   Presence {
-  readonly not?: JsonOperators<Columns>
+  not?: JsonOperators<Columns>
 }
 
 /** Operators of a path into jsonb, and of a column of unknown type. */
@@ -225,8 +226,8 @@ export interface AnyOperators<Columns>
   Ranges<JsonInput, Columns>,
   Keys {
   /** NULL, not NULL, or a truth value of a boolean. */
-  readonly is?: null | 'not_null' | boolean | 'unknown'
-  readonly not?: AnyOperators<Columns>
+  is?: null | 'not_null' | boolean | 'unknown'
+  not?: AnyOperators<Columns>
 }
 
 interface Constants<Value> {

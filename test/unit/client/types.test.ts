@@ -503,6 +503,21 @@ export function parts (): void {
   same<ReturnType<typeof createClient<Supabase, 'billing'>>, Client<Supabase, 'billing'>>(true)
   const open: Where<Supabase, 'orders'> = { status: { eq: 'open' }, or: [{ total: { gt: 5 } }] }
   b2(b => b.delete('orders', { where: { and: [open, { id: { gt: 7 } }] } }))
+  const where: Where<Supabase, 'orders'> = {}
+  where.total = { gte: 5 }
+  where.total.lt = 10
+  where.total = { ...where.total, neq: $.col('customer_id') }
+  where['data->a'] = { eq: 1 }
+  where.or = [open, { status: { eq: 'paid' } }]
+  where.not = { id: { eq: 7 } }
+  delete where.total
+  b2(b => b.update('orders', { set: { total: 1 }, where }))
+  // @ts-expect-error an operator that a number does not have
+  where.total = { like: 'a' }
+  // @ts-expect-error an unknown column
+  where.totl = { eq: 1 }
+  const any: Where<AnyDatabase, 'anything'> = {}
+  any['x'] = { eq: 1 }
   const billing = (client: Client<Supabase, 'billing'>) => client.batch(b => b.select('invoices'))
   exactly<(client: Client<Supabase, 'billing'>) => Promise<BatchResult<Array<{ id: number }>>>>()
     .of(billing)
