@@ -96,8 +96,8 @@ function readClaims (text: string): Claims {
 
 /** A reviver that refuses integers that JavaScript would change. */
 function keepExact (_key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  const source = context?.source
-  if (typeof value === 'number' && /^-?\d+$/.test(source ?? '') && !Number.isSafeInteger(value)) {
+  const source = String(context?.source)
+  if (typeof value === 'number' && /^-?\d+$/.test(source) && !Number.isSafeInteger(value)) {
     throw new UsageError(`--claims: ${source} has too many digits; write it as a string`)
   }
   return value

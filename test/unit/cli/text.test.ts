@@ -12,6 +12,7 @@ import {
   sourceOf,
   type JsonNode
 } from '../../../src/cli/json-text.ts'
+import { readBatchText } from '../../../src/cli/batch.ts'
 import { renderTable } from '../../../src/cli/table.ts'
 import { listOf, visible } from '../../../src/cli/text.ts'
 import { propertyRuns } from '../../support/runs.ts'
@@ -181,4 +182,25 @@ t.test('a table may have no rows, or rows with different columns', async t => {
     '   a    |  b\\n   |     c\n--------+--------+-----------\n      1 |        |    ' +
       '(null)\n (null) | (null) | -Infinity\n'
   )
+})
+
+t.test('a column is found where an operation names it', async t => {
+  const { find } = readBatchText({
+    name: 'batch.json',
+    bytes: Buffer.from(`[
+{"id": "a", "op": "select", "table": "a", "columns": ["b"], "where": {"c->d": {"eq": "$a.0.b"}}},
+{"id": "b", "op": "insert", "table": "a", "values": [{"x": "b", "b": "$$a.0.c"}]}
+]`)
+  })
+  const found = (...args: Parameters<typeof find>): string => {
+    const { line, column } = find(...args)
+    return `${line}:${column}`
+  }
+  t.equal(found(0, 'b', 'column'), '2:55')
+  t.equal(found(0, 'c', 'column'), '2:71')
+  t.equal(found(0, 'b', 'reference'), '2:86')
+  t.equal(found(1, 'b', 'column'), '3:65', 'a key rather than a value')
+  for (const [column, kind] of [['a', 'column'], ['c', 'reference']] as const) {
+    t.equal(found(1, column, kind), '3:1', 'the operation, if it does not name the column')
+  }
 })
