@@ -17,7 +17,7 @@ export const $ = {
     modifier('$mul', by),
   /** The start time of the transaction. */
   now: (): Modifier<'$now'> => modifier('$now', true),
-  /** The default of the column. */
+  /** The default of the column. In `values`, omit the column instead. */
   default: (): Modifier<'$default'> => modifier('$default', true),
   /** Another column of the row, or a path into its jsonb; in `set` and as an operand. */
   col: <const Column extends string>(column: Column): Modifier<'$col', Column> =>

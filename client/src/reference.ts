@@ -11,7 +11,7 @@ declare const operand: unique symbol
 
 /** Refers to one value of type `T` in the rows of an earlier operation of the batch. */
 export interface Reference<out T> {
-  readonly [referred]: T
+  readonly [referred]: { readonly value: T }
 }
 
 /** Refers to the values of one column in all rows of an earlier operation of the batch. */
@@ -47,6 +47,11 @@ type Referable<Row> = keyof Row extends infer Name
 export interface Modifier<out Word extends string, out Operand = unknown> {
   readonly [kind]: Word
   readonly [operand]: Operand
+  /** Makes the compiler print the text if a modifier is used where only references are allowed. */
+  readonly [referred]: {
+    readonly message:
+    'Modifiers are for set and filters. In values, omit a column to use its default.'
+  }
 }
 
 /** The operation that a reference points to. Its id is set when the batch is complete. */

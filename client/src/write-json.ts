@@ -194,7 +194,8 @@ function referencePiece (writer: Writer, meaning: Meaning, allowed: boolean): Pi
   if (meaning.kind === 'modifier') {
     throw invalidAt(
       writer,
-      `is ${nameOf(meaning)}, which is allowed only as a whole value of set or as an operand`
+      `is ${nameOf(meaning)}, which is allowed only as a whole value of set or as an operand` +
+        (writer.path[0] === 'values' ? '; omit a column to use its default' : '')
     )
   }
   if (!allowed) throw invalidAt(writer, 'does not accept a reference')

@@ -468,11 +468,12 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     [
       (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: $.inc(1) as never }),
       'insert stock: values.0.qty is $.inc, which is allowed only as a whole value of set ' +
-      'or as an operand.'
+      'or as an operand; omit a column to use its default.'
     ],
     [
       (b: Batch<Database>) => b.update('stock', { set: { note: { a: $.now() } }, all: true }),
-      'update stock: set.note.a is $.now, which is allowed only'
+      'update stock: set.note.a is $.now, which is allowed only as a whole value of set or as ' +
+      'an operand.'
     ],
     [
       (b: Batch<Database>) => b.update('stock', { set: { qty: $.inc('5 apples') }, all: true }),

@@ -427,6 +427,12 @@ export async function inputs (): Promise<void> {
     b.select('orders', { where: { status: { eq: 'shut' } } })
     // @ts-expect-error a text cannot be multiplied
     b.update('customers', { set: { name: $.mul(2) }, all: true })
+    // @ts-expect-error a modifier in values
+    b.insert('orders', { customer_id: 1, total: $.default() })
+    // @ts-expect-error a modifier in values of a JSON column
+    b.insert('orders', { customer_id: 1, data: $.merge({ a: 1 }) })
+    // @ts-expect-error a modifier inside of JSON
+    b.update('orders', { set: { data: { at: $.now() } }, all: true })
     // @ts-expect-error $.excluded is valid only in on_conflict
     b.update('orders', { set: { total: $.excluded('total') }, all: true })
     // @ts-expect-error a bare string would be parsed as JSON text
@@ -628,6 +634,14 @@ t.test('compiler messages name the mistake', async t => {
     [
       "b.insert('orders', { customer_id: b.select('customers').row().name })",
       "Type 'Reference<string>' is not assignable to type 'number | bigint | Reference<number>'."
+    ],
+    [
+      "b.insert('orders', { customer_id: 1, total: $.default() })",
+      'Modifiers are for set and filters. In values, omit a column to use its default.'
+    ],
+    [
+      "b.insert('customers', [{ name: $.now() }])",
+      'Modifiers are for set and filters. In values, omit a column to use its default.'
     ],
     [
       "b.insert('orders', { customer_id: b.select('customers').row().di })",
