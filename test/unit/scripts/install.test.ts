@@ -66,7 +66,7 @@ interface Lock {
 }
 
 t.test('all packages have exact versions, and each install script is decided on', async t => {
-  for (const folder of ['.', 'bench']) {
+  for (const folder of ['.', 'bench', 'test/matrix']) {
     const read = (file: string): string => readFileSync(join(root, folder, file), 'utf8')
     const manifest = JSON.parse(read('package.json')) as Manifest
     const versions = { ...manifest.dependencies, ...manifest.optionalDependencies }

@@ -2,15 +2,16 @@
  * `npm run test:matrix`: runs all tests on one embedded PostgreSQL after another; prints a table.
  *
  * Arguments name the major versions (`npm run test:matrix -- 14 18`); the default is every
- * supported one. The run fails when a version is not installed, unless no binaries exist for it on
- * this platform.
+ * supported one. PostgreSQL 14 to 17 are packages of this folder, which `npm ci` in the root leaves
+ * out. The run fails when a version is not installed, unless no binaries exist for it on this
+ * platform.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { availableMajors } from '../src/dev/postgres.ts'
+import { availableMajors } from '../../src/dev/postgres.ts'
 
-const root = resolve(import.meta.dirname, '..')
+const root = resolve(import.meta.dirname, '../..')
 const summaryFile = join(root, '.tap', 'summary')
 const platform = `${process.platform}-${process.arch}`
 const named = process.argv.slice(2).map(Number)
