@@ -4,7 +4,10 @@
  */
 import { opaque, type Modifier, type Reference, type ReferenceList } from './reference.ts'
 
-/** Creates computed values for `set`, and operands of filters that are not plain values. */
+/**
+ * Creates computed values for `set`, and operands of filters that are not plain values. `notNull`
+ * changes the type of a reference.
+ */
 export const $ = {
   /**
    * Adds a number, or seconds to a timestamp; NULL stays NULL. A string of digits is written as a
@@ -40,8 +43,19 @@ export const $ = {
     modifier('any', list),
   /** Matches all operands of a list. */
   all: <const Value>(list: readonly Value[] | ReferenceList<Value>): Modifier<'all', Value> =>
-    modifier('all', list)
+    modifier('all', list),
+  notNull
 } as const
+
+/**
+ * States that a reference is not NULL, for example to the maximum of a table with rows. Only its
+ * type changes. If the value is NULL after all, it is written as NULL.
+ */
+function notNull<T> (reference: Reference<T>): Reference<NonNullable<T>>
+function notNull<T> (list: ReferenceList<T>): ReferenceList<NonNullable<T>>
+function notNull (reference: unknown): unknown {
+  return reference
+}
 
 function modifier<Word extends string, Operand> (
   word: Word,

@@ -248,6 +248,30 @@ t.test('references are sent as paths of operation, row and column', async t => {
   ])
 })
 
+t.test('a reference stated as not null is checked by the database only', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const client = useClient<Database>(service)
+  const copy = (b: Batch<Database>) => {
+    const most = b.select('stock', { columns: [{ fn: 'max', column: 'qty' }] })
+    const sku = b.select('stock', { columns: [{ fn: 'max', column: 'sku' }] })
+    return {
+      copied: b.insert('stock', { sku: 'copy', qty: $.notNull(most.row(0).max) }),
+      listed: b.select('stock', { where: { sku: { in: $.notNull(sku.rows.max) } } })
+    }
+  }
+  t.match(await client.batch(copy).catch((error: unknown) => error), {
+    code: 'not_null_violation',
+    op: 'copied'
+  })
+  await client.batch(b => {
+    b.insert('stock', { sku: 'apple', qty: 3 })
+  })
+  t.strictSame((await client.batch(copy)).data, {
+    copied: [{ sku: 'copy', qty: 3, note: null }],
+    listed: [{ sku: 'apple', qty: 3, note: null }]
+  })
+})
+
 t.test('data that looks like batch language is escaped', async t => {
   const { client, sent } = recorder()
   const text = '$customer.0.id'

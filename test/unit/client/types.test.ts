@@ -400,6 +400,19 @@ export async function inputs (): Promise<void> {
     // @ts-expect-error a column whose values are known
     b.update('orders', { set: { status: now }, all: true })
 
+    const top = b.select('orders', {
+      columns: [{ fn: 'max', column: 'total', as: 'most' }, { fn: 'min', column: 'placed' }]
+    })
+    exactly<Reference<number>>().of($.notNull(top.row().most))
+    b.insert('orders', { customer_id: 1, total: $.notNull(top.row().most) })
+    b.update('orders', { set: { tags: $.notNull(top.rows.min) }, all: true })
+    // @ts-expect-error the maximum of no rows is NULL
+    b.insert('orders', { customer_id: 1, total: top.row().most })
+    // @ts-expect-error a reference to another type
+    b.insert('orders', { customer_id: 1, total: $.notNull(top.row().min) })
+    // @ts-expect-error a value that is not a reference
+    $.notNull(5)
+
     // @ts-expect-error a reference to another type
     b.insert('orders', { customer_id: customer.row().name })
     // @ts-expect-error a reference to a column that can be NULL

@@ -24,10 +24,10 @@ t.test('operators and their operands equal those of the service', async t => {
   )
 })
 
-t.test('$ has every modifier and both quantifiers', async t => {
+t.test('$ has every modifier, both quantifiers and notNull', async t => {
   t.same(
     Object.keys($).sort(),
-    [...Object.keys(modifiers).map(name => name.slice(1)), 'any', 'all'].sort()
+    [...Object.keys(modifiers).map(name => name.slice(1)), 'any', 'all', 'notNull'].sort()
   )
 })
 
