@@ -14,6 +14,7 @@ import { findProgram, needs, runProgram } from '../../support/process/programs.t
 interface Service {
   readonly image?: string
   readonly build?: string
+  readonly pull_policy?: string
   readonly command?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly profiles?: readonly string[]
@@ -65,8 +66,7 @@ t.test('every service has a pinned image, local ports and read-only mounts', asy
     for (const port of service.ports ?? []) {
       t.match(port, /^127\.0\.0\.1:\d+:\d+$/, `${name} publishes ${port} only on 127.0.0.1`)
     }
-    if (service.build !== undefined) t.equal(service.image, 'oneflight:local', name)
-    else {
+    if (service.image !== 'oneflight:local') {
       t.match(
         service.image,
         /:v?\d+\.\d+(\.\d+)?(-[a-z0-9]+)?$/,
@@ -95,15 +95,25 @@ t.test('every service has a pinned image, local ports and read-only mounts', asy
   )
 })
 
+t.test('one service builds the image, and every setup starts that service', async t => {
+  const own = all.filter(([, { image }]) => image === 'oneflight:local')
+  t.same(own.filter(([, { build }]) => build !== undefined).map(([name]) => name), ['migrate'])
+  for (const [name, { pull_policy: policy }] of own) {
+    if (name === 'migrate') continue
+    t.equal(policy, 'never', `${name} does not pull the image from a registry`)
+    t.ok(started([], [name]).has('migrate'), `${name} starts after migrate`)
+  }
+})
+
 t.test('the documented commands start the expected services', async t => {
   const watched = ['prometheus', 'blackbox', 'grafana', 'jaeger']
-  const basis = ['database', 'migrate']
+  const basis = ['database', 'migrate', 'hint']
   const commands = [
-    ['docker compose up', started([]), [...basis, 'oneflight', 'hint']],
+    ['docker compose up', started([]), [...basis, 'oneflight']],
     [
       '--profile observability up',
       started(['observability']),
-      [...basis, 'oneflight', 'hint', ...watched]
+      [...basis, 'oneflight', ...watched]
     ],
     [
       '--profile replicas up haproxy',
@@ -206,15 +216,24 @@ t.test('the hint prints a token for the secret of the service', async t => {
   const { command = [], environment = {} } = services['hint'] as Service
   const secret = /:-(.*)\}$/.exec(String(environment['JWT_SECRET']))?.[1] as string
   t.equal(environment['JWT_SECRET'], services['oneflight']?.environment?.['JWT_SECRET'])
-  const { code, output } = await runProgram('/bin/sh', [
-    '-c',
-    command.at(-1)?.replaceAll('$$', '$') as string
-  ], { cwd: root, env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, JWT_SECRET: secret } })
+  const [, option = '', text = ''] = command
+  const script = text.replaceAll('$$', '$')
+  const path = `${dirname(process.execPath)}:/usr/bin:/bin`
+  const { code, output } = await runProgram('/bin/sh', [option, script], {
+    cwd: root,
+    env: { PATH: path, JWT_SECRET: secret }
+  })
   t.equal(code, 0, output)
   const [, signed = '', signature] =
     /^export ONEFLIGHT_TOKEN=(\S+)\.(\S+)$/m.exec(output) ?? []
   t.equal(signature, createHmac('sha256', secret).update(signed).digest('base64url'))
-  t.match(output, '-H "Authorization: Bearer $ONEFLIGHT_TOKEN" \\\n')
+  t.match(
+    output,
+    /^curl http:\S+ -H "Authorization: Bearer \$ONEFLIGHT_TOKEN" .* -d '\[.*\]'$/m,
+    'one line, which can be copied from the output of `up`'
+  )
+  const failed = await runProgram('/bin/sh', [option, script], { cwd: root, env: { PATH: path } })
+  t.match(failed, { code: 2, output: 'JWT_SECRET' })
 })
 
 const docker = findProgram('docker')
