@@ -31,7 +31,7 @@ const textOf = (language: string): readonly string[] =>
 const [schema = '', loginRole = ''] = textOf('sql')
 const [answer = ''] = textOf('json')
 const [program = ''] = textOf('ts')
-const [, sign = '', send = '', start = ''] = textOf('sh')
+const [, sign = '', , send = '', start = ''] = textOf('sh')
 
 t.teardown(() => withAdmin(sql => sql.unsafe(rename('drop role if exists oneflight, app_user'))))
 
@@ -62,7 +62,7 @@ function run (t: Test, script: string, env: Readonly<Record<string, string>>): v
 }
 
 t.test('the service runs on your own database as described', async t => {
-  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [2, 1, 1, 5])
+  t.same(['sql', 'json', 'ts', 'sh'].map(language => textOf(language).length), [2, 1, 1, 6])
   const database = await useDatabase(t)
   await database.sql.unsafe(rename(`${loginRole}\n${schema}`))
 

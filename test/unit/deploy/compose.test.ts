@@ -236,6 +236,16 @@ t.test('the hint prints a token for the secret of the service', async t => {
   t.match(failed, { code: 2, output: 'JWT_SECRET' })
 })
 
+t.test('the service and the migration use the same database', async t => {
+  const urls = ['oneflight', 'migrate'].flatMap(name =>
+    Object.entries(services[name]?.environment ?? {})
+      .filter(([variable]) => variable.endsWith('DATABASE_URL'))
+      .map(([, url]) => url)
+  )
+  t.equal(urls.length, 3)
+  for (const url of urls) t.match(url, /@database:5432\/\$\{DATABASE:-shop\}$/)
+})
+
 const docker = findProgram('docker')
 const available = docker !== undefined &&
   (await runProgram(docker, ['compose', 'version'])).code === 0
