@@ -26,9 +26,9 @@ function pack (): void {
     )
   }
   const text = readFileSync(file, 'utf8')
-  const { optionalDependencies, allowScripts, ...published } = JSON.parse(text) as Readonly<
-    Record<string, unknown>
-  >
+  const { optionalDependencies, overrides, allowScripts, ...published } = JSON.parse(
+    text
+  ) as Readonly<Record<string, unknown>>
   writeFileSync(original, text)
   writeFileSync(file, `${JSON.stringify(published, null, 2)}\n`)
 }
