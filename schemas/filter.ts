@@ -11,7 +11,7 @@
  * - `name` (of a string) and `keys` (of an object): the text names a column (`column`), a column
  *   where a path is refused (`plain`), or a column or path (`path`)
  * - `expected`: what the value must be, for messages. In it, `<name>` is the name of the member,
- *   and `<scalar>`, `<column>` and `<order>` are made from the value that was sent
+ *   and `<scalar>`, `<column>` and `<order>` are examples that suit the value that was sent
  *
  * Only the OpenAPI description uses `title` (a schema is described once under it), `meaning` (the
  * description of a titled schema where it is used), `described` (a more detailed schema), and JSON

@@ -50,6 +50,28 @@ export const slips: readonly Slip[] = [
     message: '"order" must be an array of objects, for example [{"sku": "asc"}].'
   },
   {
+    mistake: '"where": {"skuu": {"eq": "apple"}}',
+    repair: '"where": {"sku": {"eq": "apple"}}',
+    status: 400,
+    code: 'undefined_column',
+    message: 'Table "stock" has no column "skuu".'
+  },
+  {
+    batch: '[{"id": "a", "op": "select", <here>}]',
+    mistake: '"table": "stocks"',
+    repair: '"table": "stock"',
+    status: 404,
+    code: 'undefined_table',
+    message: 'Table "stocks" does not exist in schema "public".'
+  },
+  {
+    mistake: '"where": {"qty": {"like": "1%"}}',
+    repair: '"where": {"qty": {"between": [10, 19]}}',
+    status: 400,
+    code: 'undefined_function',
+    message: '"like" does not work with column "qty": operator does not exist: integer ~~ unknown'
+  },
+  {
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
     mistake: '"where": {"order_id": {"in": "$ordr.*.id"}}',
     repair: '"where": {"order_id": {"in": "$order.*.id"}}',

@@ -17,6 +17,8 @@ export interface DatabaseError {
   readonly constraint_name?: string
   /** Position in the text of the statement; missing for an error inside a function. */
   readonly position?: string
+  /** Context: the parameter that could not be converted, or the functions that were running. */
+  readonly where?: string
   /** Text of the statement, added by postgres.js. */
   readonly query?: string
 }
@@ -101,6 +103,10 @@ export interface ErrorPlace {
   readonly anonymous: boolean
   /** ERROR_VERBOSITY=verbose: send `detail`, `hint` and values in messages. */
   readonly verbose: boolean
+  /** Puts a message of PostgreSQL into the words of the request. */
+  readonly describe?: (message: string) => string
+  /** Replaces the hint of the error. */
+  readonly hint?: string | undefined
 }
 
 /** Translates a PostgreSQL error of a transaction that did not commit. */
@@ -137,13 +143,16 @@ export function statusOf (error: ErrorOrigin, anonymous: boolean): number {
   return statuses.get(code) ?? classStatuses.get(classOf(code)) ?? 500
 }
 
-function messageOf (error: DatabaseError, { anonymous, verbose }: ErrorPlace): string {
+function messageOf (
+  error: DatabaseError,
+  { anonymous, verbose, describe = message => message }: ErrorPlace
+): string {
   // PostgreSQL's message names the wrong kind of statement: operations run inside of a SELECT.
   if (error.routine === 'PreventCommandIfReadOnly') return 'The transaction is read-only.'
   const message = verbose ? error.message : withoutValues(error)
   return anonymous && error.code === SqlState.insufficient_privilege
     ? `${message} (no token was sent)`
-    : message
+    : describe(message)
 }
 
 /**
@@ -164,12 +173,13 @@ export function withoutValues (
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {
+  const { hint = error.hint } = place
   return {
     op: place.op,
     index: place.index,
     sqlstate: error.code,
     ...(error.constraint_name === undefined ? {} : { constraint: error.constraint_name }),
     ...(place.verbose && error.detail !== undefined ? { detail: error.detail } : {}),
-    ...(place.verbose && error.hint !== undefined ? { hint: error.hint } : {})
+    ...(place.verbose && hint !== undefined ? { hint } : {})
   }
 }

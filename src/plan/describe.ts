@@ -36,19 +36,18 @@ const samples: Readonly<Record<SampleKind, (value: Json, path: Path) => string>>
   }
 }
 
-/** Longest value that an example quotes, as JSON text. */
-const MAX_SAMPLE_LENGTH = 40
-
-/** The value that was sent if it is a short scalar. */
+/** A scalar of the same type. The value itself is not repeated: clients and proxies log answers. */
 function sampleScalar (value: Json): string {
-  const isScalar = typeof value === 'string' || typeof value === 'boolean' || isNumber(value)
-  const text = isScalar ? JSON.stringify(value) : ''
-  return text === '' || text.length > MAX_SAMPLE_LENGTH ? '"apple"' : text
+  if (isNumber(value)) return '10'
+  return typeof value === 'boolean' ? 'true' : '"apple"'
 }
+
+/** Longest text that may be a name of a column. */
+const MAX_NAME_LENGTH = 20
 
 /** A column and its direction, as they may be sent: `sku`, `sku.desc` or `sku desc`. */
 function readOrder (value: Json): { readonly column: string, readonly direction: string } {
-  const text = typeof value === 'string' && value.length <= MAX_SAMPLE_LENGTH ? value : ''
+  const text = typeof value === 'string' && value.length <= MAX_NAME_LENGTH ? value : ''
   const [, column = 'sku', direction = 'asc'] = /^(\w+)(?:[ .](asc|desc))?$/i.exec(text) ?? []
   return { column, direction: direction.toLowerCase() }
 }

@@ -3,6 +3,7 @@
  * of a text that contains a secret marker. Recognises these failures by the marker.
  */
 import { randomUUID } from 'node:crypto'
+import { textAtError, type PlacedError } from './error-place.ts'
 import { constant, sharedParameter, sql, type Fragment } from './fragment.ts'
 
 const SECRET = `oneflight-${randomUUID()}`
@@ -93,13 +94,9 @@ export const raiseInspect: Fragment = sql`pg_catalog.current_setting(${
 })`
 
 /** The members of a PostgreSQL error that identify a marker. */
-export interface MarkedError {
+export interface MarkedError extends PlacedError {
   readonly code: string
   readonly message: string
-  /** The position of the error in the statement, in characters from 1. */
-  readonly position?: string
-  /** The text of the statement, which postgres.js adds. */
-  readonly query?: string
 }
 
 /** Returns the marker in a PostgreSQL error, or undefined if it is not one of our failures. */
@@ -123,10 +120,8 @@ const JOIN_OPERATOR =
  * Recognises the failure of $append or $merge for a column whose type does not have their operator,
  * or can be cast to several types that have it ("char").
  */
-function readMissingOperator ({ position, query = '' }: MarkedError): Marker | undefined {
-  if (position === undefined) return undefined
-  // PostgreSQL counts characters; some of them are two UTF-16 units.
-  const found = JOIN_OPERATOR.exec([...query].slice(Number(position) - 1).join(''))
+function readMissingOperator (error: MarkedError): Marker | undefined {
+  const found = JOIN_OPERATOR.exec(textAtError(error))
   if (found === null) return undefined
   const [, problem, column = ''] = found
   const path = ['', column.replaceAll('""', '"')]

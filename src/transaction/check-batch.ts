@@ -5,10 +5,10 @@
  */
 import { defaultPreferences, enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
+import { columnAtError } from '../sql/error-place.ts'
 import { columnsRead } from '../sql/publication.ts'
 import { compileBatch, type BatchRequest } from './compile-batch.ts'
 import { executeBatch } from './execute.ts'
@@ -70,17 +70,9 @@ async function explain (
   const at = typeof outcome.at === 'number' ? index : outcome.at
   const { failure } = toFailure({ ...outcome, at }, plan, { ...settings, anonymous: false })
   if (at !== index || failure.details.retryable === true) throw failure
-  return { failure, index, column: findColumn(outcome.error) }
-}
-
-/**
- * The name at which PostgreSQL found an unknown column, if it is one of our statement: there all
- * names are quoted. Positions count characters from 1.
- */
-function findColumn ({ code, position, query = '' }: DatabaseError): string | undefined {
-  if (code !== SqlState.undefined_column) return undefined
-  const text = [...query].slice(Number(position) - 1).join('')
-  return /^(?:\w+\.)?"((?:[^"]|"")*)"/.exec(text)?.[1]?.replaceAll('""', '"')
+  const { error } = outcome
+  const column = error.code === SqlState.undefined_column ? columnAtError(error) : undefined
+  return { failure, index, column }
 }
 
 /** Finds the operations that read a column which `node` does not return. */

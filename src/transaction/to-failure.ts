@@ -8,12 +8,15 @@ import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
+import { describeError, describeHint } from './describe-error.ts'
 import type { Failed } from './outcome.ts'
 
 export interface ToFailureOptions {
   readonly anonymous: boolean
   readonly verbose: boolean
   readonly maxRows: number
+  /** DB_SCHEMAS */
+  readonly schemas: readonly string[]
 }
 
 export interface BatchFailure {
@@ -25,7 +28,7 @@ export interface BatchFailure {
 export function toFailure (
   { error, at }: Failed,
   plan: Plan,
-  options: ToFailureOptions
+  { schemas, ...options }: ToFailureOptions
 ): BatchFailure {
   const operation = typeof at === 'number' ? at : undefined
   if (error instanceof Failure) return { failure: error, operation }
@@ -41,7 +44,12 @@ export function toFailure (
   }
   const marker = readMarker(error)
   if (marker !== undefined) return describeMarker(marker, { plan, at: operation, ...options })
-  const place = placeOf(plan, operation)
+  const node = plan.operations[operation] as PlanNode
+  const place = {
+    ...placeOf(plan, operation),
+    describe: (message: string) => describeError(error, message, { node, schemas }),
+    hint: describeHint(error)
+  }
   return { failure: fromDatabase(error, { ...place, ...options }), operation }
 }
 

@@ -125,7 +125,8 @@ t.test('references are checked', async t => {
     '3:73: operation 1 (some): reference_column_missing: "all" returns no column "nmae".',
     '9:61: operation 3 (last): reference_column_missing: "all" returns no column "nmae".',
     '9:31: operation 3 (last): reference_column_missing: "some" returns no column "name".',
-    '10:37: operation 4 (missing): undefined_table: relation "public.thingz" does not exist'
+    '10:37: operation 4 (missing): undefined_table: Table "thingz" does not exist in ' +
+    'schema "public".'
   ])
 })
 

@@ -553,7 +553,8 @@ t.test('a session that cannot be restored is an internal error', async t => {
     toFailure({ kind: 'failed', error, at: 0, times: { operations: [] } }, plan, {
       anonymous: false,
       verbose: false,
-      maxRows: 1
+      maxRows: 1,
+      schemas: ['public']
     }),
     { failure: { code: 'internal', status: 500, details: { op: 's', index: 0 } }, operation: 0 }
   )

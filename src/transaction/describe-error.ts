@@ -1,0 +1,137 @@
+/**
+ * Puts errors of PostgreSQL into the words of the request: its table, columns and operators, and
+ * no alias of our statements.
+ */
+import { operators, type OperatorName } from '../../schemas/operator.ts'
+import type { DatabaseError } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
+import type { Assignment, Condition, PlanNode, Predicate } from '../plan/nodes.ts'
+import { columnAtError, columnBeforeError, textAtError } from '../sql/error-place.ts'
+
+/** The operation that failed. */
+export interface ErrorContext {
+  readonly node: PlanNode
+  /** DB_SCHEMAS */
+  readonly schemas: readonly string[]
+}
+
+/** Describes the error of an operation. `message` is that of PostgreSQL, as it may be sent. */
+export function describeError (
+  error: DatabaseError,
+  message: string,
+  { node, schemas }: ErrorContext
+): string {
+  switch (error.code) {
+    case SqlState.undefined_table:
+    case SqlState.undefined_object:
+      return describeTable(error, message, { node, schemas })
+    case SqlState.undefined_column:
+      return describeColumn(error, message, node)
+    case SqlState.grouping_error:
+      // An aggregate where none is allowed: `t."count"` is also count(t).
+      return error.routine === 'check_agglevels_and_constraints'
+        ? describeColumn(error, message, node)
+        : describeGroup(error, message)
+    case SqlState.undefined_function:
+      return describeFunction(error, message, node)
+    case SqlState.datatype_mismatch:
+      // An assigned value of another type is reported with the column that it is assigned to.
+      return error.routine === 'coerce_to_boolean'
+        ? atColumn(columnAtError(error), message)
+        : message
+    default:
+      return message
+  }
+}
+
+/**
+ * PostgreSQL's hint without the aliases of our statement: `Perhaps you meant to reference the
+ * column "t.sku".`
+ */
+export function describeHint ({ hint, position }: DatabaseError): string | undefined {
+  return position === undefined
+    ? hint
+    : hint?.replaceAll(/(["«„“‘「])(?:t|x|n|excluded|\*SELECT\*)\./g, '$1')
+}
+
+/** A missing table is also a missing type: that of its rows. */
+function describeTable (
+  error: DatabaseError,
+  message: string,
+  { node: { table }, schemas }: ErrorContext
+): string {
+  const quoted = [table.schema, table.name].map(name => `"${name.replaceAll('"', '""')}"`).join('.')
+  if (!textAtError(error).startsWith(quoted)) return message
+  const other = schemas.length === 1
+    ? ''
+    : ' For a table of another schema, write <schema>.<table>.'
+  return `Table "${table.name}" does not exist in schema "${table.schema}".${other}`
+}
+
+function describeColumn (error: DatabaseError, message: string, { table }: PlanNode): string {
+  const column = columnAtError(error)
+  return column === undefined ? message : `Table "${table.name}" has no column "${column}".`
+}
+
+function describeGroup (error: DatabaseError, message: string): string {
+  if (error.position === undefined) return message
+  const column = columnAtError(error)
+  const name = column === undefined
+    ? 'Every column of "columns" and "order"'
+    : `Column "${column}"`
+  return `${name} must be in "group_by" or in an aggregate ("fn").`
+}
+
+/** A function or an operator that does not exist for the type of the column. */
+function describeFunction (error: DatabaseError, message: string, node: PlanNode): string {
+  const column = columnAtError(error) ?? columnBeforeError(error)
+  if (column === undefined) return message
+  const text = textAtError(error)
+  if (text.startsWith('operator(pg_catalog.->')) {
+    return `Column "${column}" is neither json nor jsonb, so it has no path.`
+  }
+  const aggregate = /^(\w+)\(/.exec(text)?.[1]
+  const name = aggregate ?? findOperator(text, column, node)
+  return name === undefined
+    ? atColumn(column, message)
+    : `"${name}" does not work with column "${column}": ${message}`
+}
+
+function atColumn (column: string | undefined, message: string): string {
+  return column === undefined ? message : `Column "${column}": ${message}`
+}
+
+/** The operator of the request that stands at the beginning of this SQL, or the modifier. */
+function findOperator (text: string, column: string, node: PlanNode): string | undefined {
+  const condition = conditionsOf(node).find(condition =>
+    condition.column.column === column && text.startsWith(symbolOf(condition.operator))
+  )
+  return condition?.operator ??
+    assignmentsOf(node).find(assignment => assignment.column === column)?.modifier
+}
+
+/** The SQL between the column and the operand. */
+function symbolOf (operator: OperatorName): string {
+  return operators[operator].sql.split(/ ?<\w+> ?/)[1] as string
+}
+
+function conditionsOf (node: PlanNode): readonly Condition[] {
+  if (node.kind !== 'insert') return flatten(node.where)
+  const { target, update } = node.conflict ?? {}
+  return flatten([
+    ...(target !== undefined && 'where' in target ? target.where : []),
+    ...(update?.where ?? [])
+  ])
+}
+
+function flatten (predicates: readonly Predicate[]): readonly Condition[] {
+  return predicates.flatMap(predicate => {
+    if (predicate.kind === 'condition') return [predicate]
+    return flatten(predicate.kind === 'not' ? [predicate.of] : predicate.of)
+  })
+}
+
+function assignmentsOf (node: PlanNode): readonly Assignment[] {
+  if (node.kind === 'update') return node.computed
+  return node.kind === 'insert' ? node.conflict?.update?.set ?? [] : []
+}
