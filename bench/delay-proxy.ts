@@ -54,23 +54,49 @@ function record (bytes: Buffer, state: { received: boolean }): void {
   state.received = false
 }
 
-/** Timers have a resolution of 1 ms: data that is due within this time (ms) is sent now. */
-const SLACK = 0.25
+interface Delayed {
+  readonly due: number
+  readonly target: Socket
+  readonly work: () => void
+}
+
+/** The delayed data of all connections. The delay is the same for all, so this is their order. */
+const queue: Delayed[] = []
 
 /** Returns a function that delays the data of one direction of a connection, in order. */
 function createDelay (target: Socket): (work: () => void) => void {
-  const queue: Array<{ readonly due: number, readonly work: () => void }> = []
-  const run = (): void => {
-    while ((queue[0]?.due ?? Infinity) <= performance.now() + SLACK) queue.shift()?.work()
-    if (queue.length > 0) wait()
-  }
-  const wait = (): void => {
-    setTimeout(run, Math.max(1, Math.round((queue[0]?.due ?? 0) - performance.now())))
-  }
   return work => {
     if (target.destroyed) return
     if (delay.oneWayMs === 0 && queue.length === 0) return work()
-    queue.push({ due: performance.now() + delay.oneWayMs, work })
+    queue.push({ due: performance.now() + delay.oneWayMs, target, work })
     if (queue.length === 1) wait()
   }
+}
+
+/** Timers have a resolution of 1 ms. They are up to this late (ms). */
+const TIMER_MS = 2
+/** The length of a sleep, as a part of the delay. It limits the error. */
+const SLEEP_PART = 1 / 8
+const never = new Int32Array(new SharedArrayBuffer(4))
+
+/**
+ * Waits with a timer until shortly before the end, and then in short sleeps between which data is
+ * received. A round trip of 0.5 ms is shorter than any timer, and without sleeping the proxy would
+ * take a whole processor.
+ */
+function wait (): void {
+  const left = (queue[0]?.due ?? 0) - performance.now()
+  const sleepMs = delay.oneWayMs * SLEEP_PART
+  if (left > TIMER_MS) setTimeout(run, Math.floor(left - TIMER_MS) + 1)
+  else setImmediate(run, left > sleepMs ? sleepMs : 0)
+}
+
+/** Sends what is due, after a sleep. */
+function run (sleepMs = 0): void {
+  if (sleepMs > 0) Atomics.wait(never, 0, 0, sleepMs)
+  while ((queue[0]?.due ?? Infinity) <= performance.now()) {
+    const { target, work } = queue.shift() as Delayed
+    if (!target.destroyed) work()
+  }
+  if (queue.length > 0) wait()
 }

@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { takeTurns, warmUp } from '../../bench/compare.ts'
 import { contenders, CONNECTIONS, type Side } from '../../bench/contenders.ts'
-import { useDatabase } from '../../bench/database.ts'
+import { measureRoundTrip, useDatabase, useRoute } from '../../bench/database.ts'
 import { goalsOf, renderGoals, renderSummary, showVerdict } from '../../bench/goals.ts'
 import { readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
 import { renderReport } from '../../bench/report.ts'
@@ -49,6 +49,13 @@ t.test('every part of the benchmark runs', async t => {
       )
       t.ok(measuredRoundTripMs >= roundTripMs, 'the proxy adds at least the requested round trip')
     }
+    const delayed = async (roundTripMs: number): Promise<number> => {
+      const { url, slow } = await useRoute(stage, database, roundTripMs)
+      await slow(true)
+      return measureRoundTrip(url)
+    }
+    const shortest = await delayed(0.5)
+    t.ok(shortest >= 0.5 && shortest < await delayed(2), 'less than the resolution of timers')
 
     const names = [oneflight.name, awaits.name, inBegin.name, bare.name]
     const counted = (await countAll(database, names)).map(
