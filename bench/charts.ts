@@ -1,13 +1,29 @@
 /**
- * Draws the charts of docs/internals/benchmarks.md as SVG, with ECharts and without a browser. They
- * have a white background, so they are also readable on a dark page.
+ * The charts of docs/internals/benchmarks.md.
  */
-import * as echarts from 'echarts'
+import type { EChartsOption } from 'echarts'
+import {
+  amounts,
+  axisName,
+  BLACK,
+  BLUE,
+  draw,
+  GREEN,
+  GREY,
+  grid,
+  label,
+  legend,
+  LIGHT_GREY,
+  names,
+  ORANGE,
+  title,
+  WIDTH
+} from './chart-style.ts'
 import { contenders } from './contenders.ts'
-import { find, show } from './goals.ts'
+import { find, show, slicesOf } from './goals.ts'
+import { hotRowRace, orderRace, roundTripsOf, type Race } from './ratios.ts'
 import {
   cpuPerBatch,
-  ROUND_TRIPS,
   spreadOf,
   throughputOf,
   type BenchRecord,
@@ -15,228 +31,231 @@ import {
   type Cost
 } from './record.ts'
 
-const WIDTH = 860
-const HEIGHT = 420
-/** Oneflight first. The palette of Okabe and Ito suits all kinds of color vision. */
-const COLORS = ['#0072b2', '#e69f00', '#56b4e9', '#999999', '#009e73', '#cc79a7', '#d55e00']
-const FONT = 'Helvetica, Arial, sans-serif'
-const GREY = '#444444'
-
 /** Returns the charts as SVG, by file name, without those that were not measured. */
 export function renderCharts (record: BenchRecord): ReadonlyMap<string, string> {
-  const order = [find(record, 'order', 0), find(record, 'order with ids', 0)].filter(comparison =>
-    comparison !== undefined
-  )
-  const charts: ReadonlyArray<readonly [string, echarts.EChartsOption | undefined]> = [
-    ['hot-row.svg', hotRow(record)],
-    [
-      'order.svg',
-      order.length === 0
-        ? undefined
-        : bars(
-          'Orders of 5 operations per second, no added round trip',
-          order,
-          slices => throughputOf(slices)?.median
-        )
-    ],
-    ['cost.svg', record.perOperation.length === 0 ? undefined : curves(record)],
-    ['cpu.svg', order.length === 0 ? undefined : cpu(order)]
+  const charts: ReadonlyArray<readonly [string, EChartsOption | undefined]> = [
+    ['order.svg', drawRace(record, orderRace, {
+      title: 'Orders per second, by round trip',
+      subtitle: `5 operations with references, no contention, ${record.connections} connections`,
+      y: 'Orders per second'
+    })],
+    ['hot-row.svg', drawRace(record, hotRowRace, {
+      title: 'Batches per second that all update one row, by round trip',
+      subtitle: `4 operations with references, ${record.connections} connections`,
+      y: 'Batches per second',
+      limit: contenders['bare function'].name
+    })],
+    ['contenders.svg', drawContenders(record)],
+    ['cpu.svg', drawCpu(record)],
+    ['cost.svg', drawCosts(record)]
   ]
   return new Map(
     charts.flatMap(([file, option]) => option === undefined ? [] : [[file, draw(option)]])
   )
 }
 
-function draw (option: echarts.EChartsOption): string {
-  const chart = echarts.init(null, null, {
-    renderer: 'svg',
-    ssr: true,
-    width: WIDTH,
-    height: HEIGHT
-  })
-  chart.setOption({
-    animation: false,
-    backgroundColor: '#ffffff',
-    color: COLORS,
-    textStyle: { fontFamily: FONT, color: GREY },
-    ...option
-  })
-  const svg = chart.renderToSVGString()
-  chart.dispose()
-  // ECharts numbers the charts of the process in these names. Without them the file depends only on
-  // the data.
-  return `${svg.replaceAll(/zr\d+-/g, 'zr-')}\n`
+interface RaceTexts {
+  readonly title: string
+  readonly subtitle: string
+  readonly y: string
+  /** A contender that does less, drawn as a line. */
+  readonly limit?: string
 }
 
-const title = (text: string, subtext: string) => ({
-  text,
-  subtext,
-  left: 20,
-  top: 12,
-  textStyle: { fontSize: 17, color: '#111111', fontFamily: FONT },
-  subtextStyle: { fontSize: 12, color: GREY, fontFamily: FONT }
-})
-const grid = { left: 64, right: 28, top: 112, bottom: 44 }
-const label = {
-  show: true,
-  position: 'top' as const,
-  color: '#111111',
-  fontSize: 11,
-  formatter: ({ value }: { readonly value?: unknown }) => show(Number(value))
-}
-// The gaps are wide because the width of a text is an estimate without a browser.
-const legend = {
-  top: 66,
-  left: 20,
-  itemGap: 34,
-  itemWidth: 14,
-  itemHeight: 10,
-  textStyle: { color: GREY, fontFamily: FONT }
-}
-const amount = {
-  type: 'value' as const,
-  axisLabel: { color: GREY, formatter: (value: number) => show(value) },
-  splitLine: { lineStyle: { color: '#e4e4e4' } }
-}
-const names = (data: readonly string[]) => ({
-  type: 'category' as const,
-  data: [...data],
-  axisTick: { show: false },
-  axisLabel: { color: '#111111', fontSize: 12, interval: 0 }
-})
+/** The width of the bars of one round trip, as a part of the available width. */
+const GROUP = 0.84
+const BAR_WIDTH = 48
+const PLOT_WIDTH = WIDTH - grid.left - grid.right
 
-/** The chart of the README. */
-function hotRow (record: BenchRecord): echarts.EChartsOption | undefined {
-  const all = ROUND_TRIPS.map(ms => find(record, 'invoice', ms))
-  const [first] = all
-  if (first === undefined) return undefined
+/** Bars by round trip. Undefined if the work was not measured. */
+function drawRace (
+  record: BenchRecord,
+  race: Race,
+  { title: text, subtitle, y, limit }: RaceTexts
+): EChartsOption | undefined {
+  const roundTrips = roundTripsOf(record, race)
+  if (roundTrips.length === 0) return undefined
+  const rates = (name: string) =>
+    roundTrips.map(ms => rateOf(find(record, race.work, ms), name) ?? '-')
+  const bars = ([
+    ['Oneflight', contenders.oneflight.name, BLUE],
+    ['Awaited statements', race.awaited, ORANGE],
+    ['PL/pgSQL function', race.inFunction, GREEN]
+  ] as const).map(([name, contender, color]) => ({
+    name,
+    type: 'bar' as const,
+    barGap: '8%',
+    barCategoryGap: `${100 - GROUP * 100}%`,
+    barMaxWidth: BAR_WIDTH,
+    label,
+    itemStyle: { color },
+    data: rates(contender)
+  })).filter(({ data }) => data.some(rate => rate !== '-'))
+  // A line above the bars of each round trip.
+  const line = {
+    name: 'Limit: the function\nwithout role and\ntransaction block',
+    type: 'line' as const,
+    symbol: 'rect',
+    symbolSize: [Math.min(BAR_WIDTH * 3, PLOT_WIDTH * GROUP / roundTrips.length), 3],
+    label,
+    itemStyle: { color: GREY },
+    lineStyle: { width: 0 },
+    data: limit === undefined ? [] : rates(limit)
+  }
   return {
-    title: title(
-      'Batches per second that all update the same row',
-      `4 operations with references, ${record.connections} connections; by round trip ` +
-        'between service and PostgreSQL; more is better'
-    ),
+    title: title(text, `${subtitle}; more is better`),
     legend,
     grid,
-    xAxis: names(ROUND_TRIPS.map(ms => ms === 0 ? 'no added round trip' : `${ms} ms round trip`)),
-    yAxis: amount,
-    series: first.contenders.map(({ name }) => ({
-      name: name === contenders['bare function'].name ? `${name} (no role: the limit)` : name,
-      type: 'bar' as const,
-      barGap: '8%',
-      label,
-      data: all.map(comparison =>
-        throughputOf(comparison?.contenders.find(one => one.name === name)?.slices ?? [])?.median ??
-          0
-      )
-    }))
+    xAxis: {
+      ...names(roundTrips.map(String)),
+      ...axisName('Round trip added between service and PostgreSQL, ms', 32)
+    },
+    yAxis: amounts(y, 52),
+    series: limit === undefined ? bars : [...bars, line]
   }
 }
 
-type Value = (slices: Comparison['contenders'][number]['slices']) => number | undefined
+function rateOf (comparison: Comparison | undefined, name: string): number | undefined {
+  return throughputOf(slicesOf(comparison, name))?.median
+}
 
-/** One bar per contender. Oneflight has two: it is measured with each group. */
-function bars (
-  text: string,
-  comparisons: readonly Comparison[],
-  value: Value
-): echarts.EChartsOption {
-  const all = labelled(comparisons)
+const PGBENCH = 'pgbench -M prepared'
+/** The distance of the lines of a scale of batches per second. */
+const STEP = 500
+
+/** All contenders of the order, without added round trip. */
+function drawContenders (record: BenchRecord): EChartsOption | undefined {
+  const all = orderContenders(record)
+  if (all.length === 0) return undefined
+  const limit = rateOf(find(record, 'order', 0), PGBENCH)
+  const bars = all.filter(({ name }) => name !== PGBENCH)
   return {
     title: title(
-      text,
-      'batches/s, more is better; on the right the client chooses the ids, as ' +
-        'PostGraphile requires'
+      'Orders per second without added round trip, by contender',
+      'more is better; "own ids": the client chooses the ids, as PostGraphile requires'
     ),
-    grid: { ...grid, top: 84 },
-    xAxis: names(all.map(({ name }) => name)),
-    yAxis: amount,
+    grid: { ...grid, left: 168, right: 48 },
+    xAxis: {
+      ...amounts('Orders per second', 30),
+      max: ({ max }) => Math.ceil(Math.max(max, limit ?? 0) / STEP) * STEP
+    },
+    yAxis: { ...names(bars.map(({ name }) => name)), inverse: true },
     series: [{
       type: 'bar',
-      barMaxWidth: 60,
-      label,
-      data: all.map(({ name, slices }) => ({
-        value: value(slices) ?? 0,
-        itemStyle: { color: colorOf(name) }
-      }))
+      barMaxWidth: 26,
+      label: { ...label, position: 'right' },
+      data: bars.map(({ name, slices }) => ({
+        value: throughputOf(slices)?.median ?? '-',
+        itemStyle: { color: name.startsWith(contenders.oneflight.name) ? BLUE : LIGHT_GREY }
+      })),
+      ...(limit === undefined
+        ? {}
+        : {
+            markLine: {
+              symbol: 'none',
+              silent: true,
+              lineStyle: { color: GREY, type: 'dashed', width: 1.5 },
+              label: {
+                position: 'insideMiddleTop',
+                rotate: 90,
+                color: BLACK,
+                formatter: `pgbench, without HTTP and tokens: ${show(limit)}`
+              },
+              data: [{ xAxis: limit }]
+            }
+          })
     }]
   }
 }
 
-function cpu (comparisons: readonly Comparison[]): echarts.EChartsOption {
-  const all = labelled(comparisons)
-  const part = (name: string, of: 'nodeCpuMs' | 'postgresCpuMs', color: string) => ({
+function drawCpu (record: BenchRecord): EChartsOption | undefined {
+  const all = orderContenders(record)
+  if (all.length === 0) return undefined
+  const part = (of: 'nodeCpuMs' | 'postgresCpuMs', name: string, color: string) => ({
     name,
     type: 'bar' as const,
-    barMaxWidth: 34,
-    label,
+    stack: 'all',
+    barMaxWidth: 26,
+    label: { ...label, position: 'inside' as const, color: of === 'nodeCpuMs' ? '#ffffff' : BLACK },
     itemStyle: { color },
     data: all.map(({ slices }) => cpuPerBatch(slices, of)?.median ?? '-')
   })
   return {
     title: title(
       'Processor time of one order',
-      'ms per batch of 5 operations; less is better; pgbench does not use Node'
+      '5 operations; less is better; "own ids": the client chooses the ids; pgbench has no Node'
     ),
     legend,
-    grid,
-    xAxis: names(all.map(({ name }) => name)),
-    yAxis: amount,
-    series: [part('Node', 'nodeCpuMs', '#009e73'), part('PostgreSQL', 'postgresCpuMs', '#56b4e9')]
+    grid: { ...grid, left: 168 },
+    xAxis: amounts('Processor time per order, ms', 30),
+    yAxis: { ...names(all.map(({ name }) => name)), inverse: true },
+    series: [part('nodeCpuMs', 'Node', BLUE), part('postgresCpuMs', 'PostgreSQL', ORANGE)]
   }
 }
 
-function curves (record: BenchRecord): echarts.EChartsOption {
-  const curve = (name: string, costs: readonly Cost[], position: 'top' | 'bottom') => ({
-    name,
+/** The contenders of both forms of the order. Oneflight is measured with each. */
+function orderContenders (record: BenchRecord): Comparison['contenders'] {
+  const of = (work: string) => find(record, work, 0)?.contenders ?? []
+  return [
+    ...of('order'),
+    ...of('order with ids').map(({ name, slices }) => ({ name: `${name}, own ids`, slices }))
+  ]
+}
+
+/** Two charts with logarithmic axes, because the numbers of operations and rows differ. */
+function drawCosts (
+  { perOperation, perRow }: BenchRecord
+): EChartsOption | undefined {
+  if (perOperation.length === 0) return undefined
+  const sides = [
+    { what: 'operation', sizes: 'Operations per batch', costs: perOperation, color: BLUE },
+    { what: 'row', sizes: 'Rows per insert', costs: perRow, color: ORANGE }
+  ]
+  return {
+    title: title(
+      'Cost of one operation and of one row, by their number',
+      'inserts of one client; all axes are logarithmic; the goal is that the cost does not grow'
+    ),
+    grid: sides.map((_, i) => ({
+      top: grid.top,
+      bottom: grid.bottom,
+      left: grid.left + i * WIDTH / 2,
+      width: WIDTH / 2 - 140
+    })),
+    xAxis: sides.map(({ sizes, costs }, gridIndex) => ({
+      type: 'log' as const,
+      gridIndex,
+      ...axisName(sizes, 32),
+      max: costs.at(-1)?.size ?? 1,
+      axisLabel: { color: GREY, formatter: (value: number) => show(value) },
+      splitLine: { show: false }
+    })),
+    yAxis: sides.map(({ what }, gridIndex) => ({
+      type: 'log' as const,
+      gridIndex,
+      ...axisName(`ms per ${what}`, 48),
+      axisLabel: { color: GREY, formatter: (value: number) => show(value) },
+      splitLine: { lineStyle: { color: '#e4e4e4' } }
+    })),
+    series: sides.map(({ costs, color }, i) => drawCost(costs, color, i))
+  }
+}
+
+function drawCost (costs: readonly Cost[], color: string, index: number) {
+  return {
     type: 'line' as const,
+    xAxisIndex: index,
+    yAxisIndex: index,
+    symbol: 'circle',
     symbolSize: 7,
+    itemStyle: { color },
+    lineStyle: { color },
     label: {
       ...label,
-      position,
-      distance: 8,
+      position: 'right' as const,
+      offset: [-2, -8],
       formatter: ({ value }: { readonly value?: unknown }) => show((value as number[])[1] ?? 0)
     },
     data: costs.map(({ size, ms }) => [size, spreadOf(ms)?.median ?? 0])
-  })
-  return {
-    title: title(
-      'Cost of one more operation or row',
-      'ms, by their number in one batch or operation; one client; both axes are ' +
-        'logarithmic; the goal is flat or falling'
-    ),
-    legend,
-    grid: { ...grid, right: 50 },
-    xAxis: {
-      type: 'log',
-      axisLabel: { color: GREY, formatter: (value: number) => show(value) },
-      splitLine: { show: false }
-    },
-    // One power of ten below the minimum, so that its label does not overlap the axis.
-    yAxis: {
-      type: 'log',
-      min: ({ min }) => 10 ** (Math.floor(Math.log10(min)) - 1),
-      axisLabel: { color: GREY, formatter: (value: number) => show(value) },
-      splitLine: { lineStyle: { color: '#e4e4e4' } }
-    },
-    series: [
-      curve('one operation (an insert of one row)', record.perOperation, 'top'),
-      curve('one row of an insert', record.perRow, 'bottom')
-    ]
   }
-}
-
-function labelled (comparisons: readonly Comparison[]): Comparison['contenders'] {
-  return comparisons.flatMap(({ work, contenders: all }) =>
-    all.map(({ name, slices }) => ({
-      name: work === 'order with ids'
-        ? `${name},\nids by client`
-        : name.replace(' + ', ' +\n').replace(' -M', '\n-M'),
-      slices
-    }))
-  )
-}
-
-function colorOf (name: string): string {
-  return name.startsWith(contenders.oneflight.name) ? COLORS[0] as string : '#999999'
 }

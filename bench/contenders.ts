@@ -55,6 +55,12 @@ export const contenders = {
     script: 'peers/postgres-js.ts',
     path: '/orders'
   },
+  'order function': {
+    name: 'PL/pgSQL in sql.begin',
+    dialect: 'endpoint',
+    script: 'peers/plpgsql.ts',
+    path: '/orders'
+  },
   pg: { name: 'Fastify + pg', dialect: 'endpoint', script: 'peers/pg.ts', path: '/orders' },
   postgraphile: {
     name: 'PostGraphile 4',

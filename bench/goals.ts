@@ -6,7 +6,6 @@ import { contenders } from './contenders.ts'
 import {
   cpuPerBatch,
   ratioOf,
-  ROUND_TRIPS,
   spreadOf,
   throughputOf,
   type BenchRecord,
@@ -42,44 +41,36 @@ const NOISE = 1.15
 /** Returns all goals, in the order of the page. */
 export function goalsOf (record: BenchRecord): readonly Goal[] {
   return [
-    ...hotRowGoals(record),
     ...orderGoals(record),
+    ...hotRowGoals(record),
     ...roundTripGoals(record),
     ...sizeGoals(record)
   ]
 }
 
 function hotRowGoals (record: BenchRecord): readonly Goal[] {
-  const hot = (roundTripMs: number) => find(record, 'invoice', roundTripMs)
+  const hot = find(record, 'invoice', 2)
   return [
     {
       work: 'one hot row, 4 operations, 2 ms round trip',
       against: awaits.name,
-      figure: paceRatio(hot(2), awaits.name),
+      figure: paceRatio(hot, awaits.name),
       unit: '×',
       atLeast: 8
     },
     {
       work: 'the same',
       against: inBegin.name,
-      figure: paceRatio(hot(2), inBegin.name),
+      figure: paceRatio(hot, inBegin.name),
       unit: '×',
       atLeast: 2
     },
     {
       work: 'the same',
       against: `${bare.name} (the limit)`,
-      figure: paceRatio(hot(2), bare.name),
+      figure: paceRatio(hot, bare.name),
       unit: '×'
-    },
-    ...ROUND_TRIPS.filter(ms => ms !== 2).flatMap(ms =>
-      [awaits, inBegin, bare].map(({ name }): Goal => ({
-        work: `one hot row, ${ms} ms`,
-        against: name,
-        figure: paceRatio(hot(ms), name),
-        unit: '×'
-      }))
-    )
+    }
   ]
 }
 
@@ -198,24 +189,6 @@ export function renderGoals (record: BenchRecord): string {
   ).join('\n')
 }
 
-/** The performance section of the README: the chart, its ratios and a link to all figures. */
-export function renderSummary (record: BenchRecord): string {
-  const times = ({ name }: { readonly name: string }): string =>
-    ROUND_TRIPS.map(ms =>
-      `${
-        showFigure({ figure: paceRatio(find(record, 'invoice', ms), name), unit: '×' })
-      } at ${ms} ms`
-    ).join(', ')
-  const date = record.date.slice(0, 10)
-  const commit = record.commit.slice(0, 7)
-  return `![Batches per second on one hot row](docs/internals/benchmarks/hot-row.svg)
-
-Compared with an endpoint that awaits each statement: ${times(awaits)}.
-Compared with a PL/pgSQL function called in a transaction: ${times(inBegin)}.
-Measured by \`npm run bench\` on ${date} at commit ${commit}, ${record.machine.cores} cores.
-[All benchmarks](docs/internals/benchmarks.md) include the goals that were missed.`
-}
-
 /** Formats a figure: `8.1× (7.9–8.4)`. */
 export function showFigure ({ figure, unit }: Pick<Goal, 'figure' | 'unit'>): string {
   if (figure === undefined) return 'not measured'
@@ -271,7 +244,11 @@ function cpuRatio (comparison: Comparison | undefined, other: string): Spread | 
   )
 }
 
-function slicesOf (comparison: Comparison | undefined, name: string) {
+/** The slices of one contender; none if it was not measured. */
+export function slicesOf (
+  comparison: Comparison | undefined,
+  name: string
+): Comparison['contenders'][number]['slices'] {
   return comparison?.contenders.find(contender => contender.name === name)?.slices ?? []
 }
 

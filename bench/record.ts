@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The round trips (ms) at which the hot row is measured. */
-export const ROUND_TRIPS = [0, 2, 10] as const
+/** The round trips (ms) at which throughput is measured. */
+export const ROUND_TRIPS = [0, 0.5, 1, 2, 10] as const
 
 export const resultsFile = join(import.meta.dirname, 'results.json')
 

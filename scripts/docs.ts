@@ -5,7 +5,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
-import { renderSummary } from '../bench/goals.ts'
+import { renderSummary } from '../bench/ratios.ts'
 import { readRecord } from '../bench/record.ts'
 import { configItems, describeLimits, isRequired, type ConfigItem } from '../schemas/config.ts'
 import { operands } from '../schemas/operand.ts'
@@ -34,7 +34,7 @@ interface Block {
 }
 
 const blocks: readonly Block[] = [
-  { file: 'README.md', name: 'bench', render: () => wrapText(renderSummary(readRecord())) },
+  { file: 'README.md', name: 'bench', render: () => renderSummary(readRecord()) },
   { file: 'docs/internals/promises.md', name: 'promises', render: renderPromises },
   { file: 'docs/reference/configuration.md', name: 'config', render: renderConfig },
   { file: 'docs/reference/errors.md', name: 'errors', render: renderErrors },

@@ -4,6 +4,7 @@
  */
 import jwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
+import type { Sql, TransactionSql } from 'postgres'
 
 /** The settings of a peer. */
 export const settings = {
@@ -64,6 +65,20 @@ export async function makeApp (): Promise<FastifyInstance> {
     await request.jwtVerify()
   })
   return app
+}
+
+/** Runs a transaction of postgres.js with the role of the token. */
+export function asCaller<T> (
+  sql: Sql,
+  claims: Claims,
+  work: (tx: TransactionSql) => Promise<T>
+): Promise<unknown> {
+  return sql.begin(async tx => {
+    await tx`select set_config('role', ${claims.role}, true), set_config('request.jwt.claims', ${
+      JSON.stringify(claims)
+    }, true)`
+    return work(tx)
+  })
 }
 
 /** Listens on a free port, reports it to the benchmark, and stops with the benchmark. */

@@ -2,8 +2,9 @@
  * The hand-written endpoint with postgres.js: `sql.begin`, and each statement awaited before the
  * next. The driver has its default settings: its own pool, prepared statements, parsed rows.
  */
-import postgres, { type TransactionSql } from 'postgres'
+import postgres from 'postgres'
 import {
+  asCaller,
   invoiceRoute,
   makeApp,
   orderRoute,
@@ -17,21 +18,11 @@ import {
 const sql = postgres(settings.databaseUrl, { max: settings.poolSize })
 const app = await makeApp()
 
-/** Runs a transaction with the role of the token. */
-function asCaller<T> (claims: Claims, work: (tx: TransactionSql) => Promise<T>) {
-  return sql.begin(async tx => {
-    await tx`select set_config('role', ${claims.role}, true), set_config('request.jwt.claims', ${
-      JSON.stringify(claims)
-    }, true)`
-    return work(tx)
-  })
-}
-
 app.post<{ Body: Invoice }>(
   '/invoices',
   invoiceRoute,
   ({ body, user }) =>
-    asCaller(user as Claims, async tx => {
+    asCaller(sql, user as Claims, async tx => {
       const [counter] = await tx`update counters set n = n + 1 where id = 1 returning n`
       const [invoice] = await tx`insert into invoices (number, note) values (${
         counter?.['n']
@@ -48,7 +39,7 @@ app.post<{ Body: Order }>(
   '/orders',
   orderRoute,
   ({ body, user }) =>
-    asCaller(user as Claims, async tx => {
+    asCaller(sql, user as Claims, async tx => {
       const [customer] = await tx`insert into customers (name) values (${body.name}) returning id`
       const [order] = await tx`insert into orders (customer_id) values (${
         customer?.['id']

@@ -1,6 +1,6 @@
 /**
- * Measures batches per second: the hot row with three round trips, and the order without
- * contention.
+ * Measures batches per second: the order without contention and the hot row, each with several
+ * round trips.
  */
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
 import { contenders, pgbenchSide, useSide, type Contender, type Side } from '../contenders.ts'
@@ -24,6 +24,7 @@ const {
   'function in begin': inBegin,
   'bare function': bare,
   'postgres.js': postgresJs,
+  'order function': orderFunction,
   pg,
   postgraphile
 } = contenders
@@ -34,7 +35,12 @@ export const hotMatches: readonly Match[] = ROUND_TRIPS.map(roundTripMs => ({
   against: [awaits, inBegin, bare]
 }))
 export const orderMatches: readonly Match[] = [
-  { work: 'order', roundTripMs: 0, against: [postgresJs, pg], pgbench: true },
+  ...ROUND_TRIPS.map((roundTripMs): Match => ({
+    work: 'order',
+    roundTripMs,
+    against: roundTripMs === 0 ? [postgresJs, orderFunction, pg] : [postgresJs, orderFunction],
+    pgbench: roundTripMs === 0
+  })),
   { work: 'order with ids', roundTripMs: 0, against: [postgraphile] }
 ]
 

@@ -52,6 +52,7 @@ const {
   'function in begin': inBegin,
   'bare function': bare,
   'postgres.js': postgresJs,
+  'order function': orderFunction,
   pg,
   postgraphile
 } = contenders
@@ -64,21 +65,21 @@ const samples: readonly Samples[] = [
     sample(oneflight, 'order')
   ]],
   ...[awaits, inBegin, bare].map(contender => single(contender, 'invoice')),
-  ...[postgresJs, pg].map(contender => single(contender, 'order')),
+  ...[postgresJs, orderFunction, pg].map(contender => single(contender, 'order')),
   single(postgraphile, 'order with ids')
 ]
 
-/** Matches statements that lock rows, and the function that contains such statements. */
-const locks = /^\s*(with\b.*\b)?(insert|update|delete)\b|number_invoice/is
+/** Matches statements that lock rows, and the functions that contain such statements. */
+const locks = /^\s*(with\b.*\b)?(insert|update|delete)\b|number_invoice|place_order/is
 
 /** Counts the batches of these contenders, by default of all. */
 export async function countAll (
   database: Database,
-  names = samples.map(([{ name }]) => name)
+  chosen: readonly Contender[] = samples.map(([contender]) => contender)
 ): Promise<readonly Wire[]> {
   await resetTables(database.sql)
   const counted: Wire[] = []
-  for (const [contender, own] of samples.filter(([{ name }]) => names.includes(name))) {
+  for (const [contender, own] of samples.filter(([contender]) => chosen.includes(contender))) {
     counted.push(...await count(contender, own, database))
   }
   return counted

@@ -1,0 +1,97 @@
+/**
+ * The sections of docs/internals/benchmarks.md that explain the figures: contenders, method, limits
+ * and how to run it again.
+ */
+import { contenders } from './contenders.ts'
+import { show } from './goals.ts'
+import type { BenchRecord } from './record.ts'
+
+export function describeContenders (): string {
+  const names = contenders
+  return `## Contenders
+
+All contenders use [one schema](../../bench/schema.sql), the same role and the same row-level
+security. Each has as many database connections as there are clients, and responds only after the
+COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of every request with
+\`@fastify/jwt\`. There are many tokens. Only warnings are logged.
+
+| Contender | What it is |
+| --- | --- |
+| ${names.oneflight.name} | \`node src/main.ts\`, as deployed. It returns the rows of every ` +
+    `operation; the others return those of the last one |
+| ${names.awaits.name}; ${names['postgres.js'].name} | ` +
+    '[peers/postgres-js.ts](../../bench/peers/postgres-js.ts): a Fastify endpoint with ' +
+    '`sql.begin`, one statement for role and claims, each statement awaited, and the default ' +
+    `settings of the driver |
+| ${names.pg.name} | [peers/pg.ts](../../bench/peers/pg.ts): the same with \`pg\` and named ` +
+    `statements |
+| ${names['function in begin'].name} | [peers/plpgsql.ts](../../bench/peers/plpgsql.ts): a ` +
+    'Fastify endpoint with the whole batch as one function, called in `sql.begin` after role ' +
+    `and claims |
+| ${names['bare function'].name} | the same function as a single statement of the login role, ` +
+    `without role, claims or transaction block. It is not the same service, but the limit |
+| ${names.postgraphile.name} | [peers/postgraphile.ts](../../bench/peers/postgraphile.ts): its ` +
+    `documented settings for production, with the plugin for atomic mutations |
+| pgbench | [peers/order.sql](../../bench/peers/order.sql): the statements of the hand-written ` +
+    `endpoint with \`-M prepared\`, in C, without HTTP, tokens or JSON |
+| psql | \`insert … select … from json_populate_recordset\` and \`select json_agg\`, each in ` +
+    'its own transaction, in a session that already has the role |'
+}
+
+export function describeMethod ({ connections, slices, bulk }: BenchRecord): string {
+  return `## Method
+
+- The load is a closed loop of ${connections} kept connections, by
+  [autocannon](../../bench/load.ts) in its own process. Each contender is warmed up with
+  ${show(slices.warmUpBatches)} batches, or fewer if these take too long. Then the contenders take
+  ${slices.count} slices of about ${slices.seconds} s each, in turns (A B C A B C …). A slice is a
+  fixed number of batches, so all of them have a response at its end.
+- The contenders send and return many rows ${bulk[0]?.oneflight.length ?? 0} times each, in turns,
+  after the same number of repetitions as a warm-up.
+- Before the measurement, the run compares the responses of all contenders. After every slice, it
+  compares the rows in the database. The run fails if a contender did less or returned an error.
+- [A proxy](../../bench/delay-proxy.ts) adds the round trip: it delays each direction by half of
+  it, for all contenders. Without it, all connect directly. The tables show the round trip that
+  \`select 1\` measures, which includes that of the machine itself.
+- Processor time is what the kernel reports for the contender's process, and for all processes of
+  the PostgreSQL server. Memory is the resident set and its peak. They are not measured without
+  \`/proc\`, or if the server runs on another machine.
+- The hot row is the number of the next invoice. As numbering without gaps requires, the first
+  statement locks it and everything else follows. The order has no contention and shows what remains
+  without it.`
+}
+
+export function describeLimits (): string {
+  return `## What this does not show
+
+- Load, contender and database share the cores of one machine. A contender that needs less
+  processor time leaves more of it to the database. That does not apply on separate machines;
+  compare processor time instead.
+- Unfair to Oneflight: it parses and checks a language instead of one fixed form, returns the rows
+  of every operation, and collects metrics. pgbench, psql and the bare function do without HTTP,
+  tokens or roles.
+- Unfair to the others: the hot row is locked first. Hand-written code can often run the statement
+  that locks last. PostGraphile users would write an order as a custom mutation, which is the
+  PL/pgSQL function. PostGraphile cannot insert several rows at once, so it needs two more
+  mutations.
+- Round trips are constant here. A real network has jitter, which costs contenders with many round
+  trips the most.
+- Each contender is one process. There is one size of the database, which fits in memory.`
+}
+
+export function describeRepetition (): string {
+  return `## Run it again
+
+<!-- not run: it takes minutes and writes the record -->
+\`\`\`sh
+npm run bench                  # all parts, about 12 minutes, writes this page
+npm run bench -- --quick       # short slices, for a test; writes nothing
+npm run bench hot wire         # some of hot, order, wire, bulk, cost; writes nothing
+npm run bench:report           # writes this page from bench/results.json
+\`\`\`
+
+PostgreSQL is the embedded one. Set \`DATABASE_URL\` to the URL of a superuser to use another
+server: the run creates the database \`oneflight_bench\` and roles \`oneflight_bench_…\` there,
+and drops them at the end. pgbench and psql are included if they are on the PATH.
+`
+}
