@@ -55,6 +55,10 @@ function readToken ({ raw }: FastifyRequest): string | undefined {
   if (sent.length > maxTokenBytes) {
     throw refuse('token_invalid', `the token is longer than ${maxTokenBytes} bytes`)
   }
+  // A variable that is not set, for example: HTTP parsers remove the space after "Bearer".
+  if (/^Bearer$/i.test(sent)) {
+    throw refuse('token_invalid', 'the Authorization header has no token after "Bearer"')
+  }
   const token = /^Bearer +(.*)$/i.exec(sent)?.[1]
   if (token === undefined) {
     throw refuse('token_invalid', 'the Authorization header has another scheme than Bearer')

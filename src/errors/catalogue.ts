@@ -74,7 +74,8 @@ export const catalogue = {
   token_invalid: {
     type: 'request_error',
     status: 401,
-    meaning: 'The `Authorization` header is not exactly one valid Bearer token.'
+    meaning:
+      'The `Authorization` header is not exactly one valid Bearer token. The log states the reason.'
   },
   token_expired: {
     type: 'request_error',
@@ -99,12 +100,14 @@ export const catalogue = {
   not_found: {
     type: 'request_error',
     status: 404,
-    meaning: 'Path not found.'
+    meaning: 'Path not found. Batches are sent with `POST /`.'
   },
   method_not_allowed: {
     type: 'request_error',
     status: 405,
-    meaning: 'Method not allowed. The `Allow` header lists the allowed methods.'
+    meaning:
+      'Method not allowed. The `Allow` header lists the allowed methods. Batches are sent with ' +
+      '`POST /`.'
   },
   request_timeout: {
     type: 'request_error',
@@ -124,7 +127,9 @@ export const catalogue = {
   content_type_unsupported: {
     type: 'request_error',
     status: 415,
-    meaning: 'The content type is not `application/json` in UTF-8 without a content encoding.'
+    meaning:
+      'The body must be sent with `Content-Type: application/json`, in UTF-8 and without content ' +
+      'encoding.'
   },
   client_closed_request: {
     type: 'request_error',

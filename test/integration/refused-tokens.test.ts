@@ -50,6 +50,7 @@ t.test('the form, the key and the signature', async t => {
   const notThreeParts = 'the token is not three parts of base64url, separated by dots'
   await check(t, service, [
     ['', 'token_invalid', 'the Authorization header has another scheme than Bearer'],
+    ['Bearer ', 'token_invalid', 'the Authorization header has no token after "Bearer"'],
     ['Basic dXNlcjpwYXNz', 'token_invalid', /another scheme than Bearer/],
     [sign(good), 'token_invalid', /another scheme than Bearer/],
     ['Bearer undefined', 'token_invalid', notThreeParts],
