@@ -72,6 +72,14 @@ export const slips: readonly Slip[] = [
     message: '"like" does not work with column "qty": operator does not exist: integer ~~ unknown'
   },
   {
+    batch: '[{"id": "a", "op": "insert", "table": "jobs", <here>}]',
+    mistake: '"values": [{"task": {}, "attempts": "two"}]',
+    repair: '"values": [{"task": {}, "attempts": 2}]',
+    status: 400,
+    code: 'invalid_text_representation',
+    message: 'Row 0 of values, column "attempts": invalid input syntax for type integer: "…"'
+  },
+  {
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
     mistake: '"where": {"order_id": {"in": "$ordr.*.id"}}',
     repair: '"where": {"order_id": {"in": "$order.*.id"}}',

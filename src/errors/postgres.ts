@@ -1,6 +1,6 @@
 /**
- * Translates PostgreSQL errors into failures. It reads SQLSTATEs and names of routines, never the
- * text of a message.
+ * Translates PostgreSQL errors into failures. It reads SQLSTATEs and names of routines, and of a
+ * message only the text in quotes.
  */
 import { Failure, failure, type FailureDetails } from './catalogue.ts'
 import { conditions } from './conditions.ts'
@@ -163,13 +163,26 @@ function messageOf (
 export function withoutValues (
   { code, message }: Pick<DatabaseError, 'message'> & { readonly code?: string }
 ): string {
-  if (code === undefined || !isValueError(code)) return message
+  const quotes = code === undefined || !isValueError(code) ? undefined : findQuotes(message)
+  return quotes === undefined
+    ? message
+    : `${message.slice(0, quotes.start + 1)}…${message.slice(quotes.end)}`
+}
+
+/** The text that a message quotes, without the spaces of French quotes, or undefined. */
+export function quotedText (message: string): string | undefined {
+  const quotes = findQuotes(message)
+  return quotes === undefined ? undefined : message.slice(quotes.start + 1, quotes.end).trim()
+}
+
+/** The positions of the first opening and the last closing quote. */
+function findQuotes (
+  message: string
+): { readonly start: number, readonly end: number } | undefined {
   // A single regular expression would take time quadratic in the number of quotes.
   const start = message.search(/["«»„“‘「]/)
   const end = Math.max(...[...'"»«“”’」'].map(quote => message.lastIndexOf(quote)))
-  return start < 0 || end <= start
-    ? message
-    : `${message.slice(0, start + 1)}…${message.slice(end)}`
+  return start < 0 || end <= start ? undefined : { start, end }
 }
 
 function describe (error: DatabaseError, place: ErrorPlace): FailureDetails {

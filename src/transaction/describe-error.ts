@@ -3,9 +3,10 @@
  * no alias of our statements.
  */
 import { operators, type OperatorName } from '../../schemas/operator.ts'
-import type { DatabaseError } from '../errors/postgres.ts'
-import { SqlState } from '../errors/sqlstates.ts'
-import type { Assignment, Condition, PlanNode, Predicate } from '../plan/nodes.ts'
+import { quotedText, type DatabaseError } from '../errors/postgres.ts'
+import { isValueError, SqlState } from '../errors/sqlstates.ts'
+import { assignmentsOf, findValue, type ValuePlace } from '../plan/find-value.ts'
+import type { Condition, PlanNode, Predicate } from '../plan/nodes.ts'
 import { columnAtError, columnBeforeError, textAtError } from '../sql/error-place.ts'
 
 /** The operation that failed. */
@@ -37,10 +38,10 @@ export function describeError (
     case SqlState.datatype_mismatch:
       // An assigned value of another type is reported with the column that it is assigned to.
       return error.routine === 'coerce_to_boolean'
-        ? atColumn(columnAtError(error), message)
+        ? at(placeAtError(error), message)
         : message
     default:
-      return message
+      return isValueError(error.code) ? at(findRefused(error, node), message) : message
   }
 }
 
@@ -93,12 +94,17 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
   const aggregate = /^(\w+)\(/.exec(text)?.[1]
   const name = aggregate ?? findOperator(text, column, node)
   return name === undefined
-    ? atColumn(column, message)
+    ? at({ column }, message)
     : `"${name}" does not work with column "${column}": ${message}`
 }
 
-function atColumn (column: string | undefined, message: string): string {
-  return column === undefined ? message : `Column "${column}": ${message}`
+function placeAtError (error: DatabaseError): ValuePlace | undefined {
+  const column = columnAtError(error)
+  return column === undefined ? undefined : { column }
+}
+
+function at (place: ValuePlace | undefined, message: string): string {
+  return place === undefined ? message : `${placeName(place)}: ${message}`
 }
 
 /** The operator of the request that stands at the beginning of this SQL, or the modifier. */
@@ -131,7 +137,16 @@ function flatten (predicates: readonly Predicate[]): readonly Condition[] {
   })
 }
 
-function assignmentsOf (node: PlanNode): readonly Assignment[] {
-  if (node.kind === 'update') return node.computed
-  return node.kind === 'insert' ? node.conflict?.update?.set ?? [] : []
+/** Where the value is that PostgreSQL cannot convert. */
+function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefined {
+  const column = columnBeforeError(error)
+  if (column !== undefined) return { column }
+  // A function has a context: its values are not those of the request.
+  const text = error.where === undefined ? quotedText(error.message) : undefined
+  return text === undefined ? undefined : findValue(node, text)
+}
+
+/** The name of a place in messages. */
+export function placeName ({ column, row }: ValuePlace): string {
+  return `${row === undefined ? 'Column' : `Row ${row} of values, column`} "${column}"`
 }

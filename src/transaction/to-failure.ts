@@ -8,7 +8,7 @@ import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
-import { describeError, describeHint } from './describe-error.ts'
+import { describeError, describeHint, placeName } from './describe-error.ts'
 import type { Failed } from './outcome.ts'
 
 export interface ToFailureOptions {
@@ -153,7 +153,7 @@ function describeValue ({ problem, path, type = '' }: ValueFault): string {
   const [row = '', column = '', ...steps] = path
   const missing = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
-  const place = `${row === '' ? 'Column' : `Row ${row} of values, column`} "${column}"${inside}`
+  const place = `${placeName({ column, row: row === '' ? undefined : Number(row) })}${inside}`
   switch (problem) {
     case 'member':
       return `${place}: the type ${type} has no member "${missing}".`

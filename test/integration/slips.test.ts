@@ -2,6 +2,8 @@
  * Tests the answers to common mistakes: what is wrong, where, and what to write instead.
  */
 import t from 'tap'
+import type { PlanNode } from '../../src/plan/nodes.ts'
+import { describeError } from '../../src/transaction/describe-error.ts'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
 import { useService, type Answer } from '../support/service.ts'
 import { bodyOf, slips } from '../slips.ts'
@@ -261,7 +263,15 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [{ where: { id: { gt: { $col: 'name' } } } }, misfit('gt', 'id', 'integer > text')],
     [{ where: { name: { has_key: 'x' } } }, misfit('has_key', 'name', 'text ? text')],
     [
-      onConflict({ set: { name: 'x' }, where: { id: { like: '1%' } } }),
+      {
+        ...insert,
+        on_conflict: {
+          constraint: 'things_pkey',
+          do: 'update',
+          set: { name: 'x' },
+          where: { id: { like: '1%' } }
+        }
+      },
       misfit('like', 'id', 'integer ~~ unknown')
     ],
     [
@@ -362,4 +372,119 @@ t.test('a reference that does not fit is answered with the modifier that takes i
     op: 'b',
     message: '"$inc" does not work with column "name": operator does not exist: text - text'
   })
+})
+
+const values = `
+  create type mood as enum ('ok');
+  create type point2 as (x int, y int);
+  create table v (id int primary key, i int, j int, n numeric(4, 2), s text, d date, m mood,
+    a int[], p point2, data jsonb, checked text);
+  create function convert_it() returns trigger language plpgsql as $$ begin
+    new.i = new.checked::int;
+    return new;
+  end $$;
+  create trigger convert_it before update of checked on v
+    for each row execute function convert_it();
+  insert into v (id) values (1);
+  grant all on v to oneflight_user
+`
+
+t.test('a value that PostgreSQL refuses is answered with its column', async t => {
+  const service = await useService(t, { schema: values })
+  const integer = 'invalid input syntax for type integer: "…"'
+  const where = (filter: object): object => ({ op: 'select', where: filter })
+  const insert = (...rows: readonly object[]): object => ({ op: 'insert', values: rows })
+  const update = (set: object): object => ({ op: 'update', set, all: true })
+  const onConflict = (members: object): object => ({
+    ...insert({ id: 1 }),
+    on_conflict: { columns: ['id'], do: 'update', ...members }
+  })
+  const rows: ReadonlyArray<readonly [operation: object, message: string]> = [
+    // PostgreSQL reports the number of the parameter.
+    [where({ s: { eq: 'x' }, i: { gt: 'x' } }), `Column "i": ${integer}`],
+    [where({ id: { in: [1, 2] }, i: { in: [1, 'x'] } }), `Column "i": ${integer}`],
+    [
+      where({ d: { between: ['2020-01-01', 'x'] } }),
+      'Column "d": invalid input syntax for type date: "…"'
+    ],
+    [
+      where({ s: { eq: 'a' }, i: { gt: 99999999999 } }),
+      'Column "i": value "…" is out of range for type integer'
+    ],
+    [update({ i: { $inc: 1.5 } }), `Column "i": ${integer}`],
+    [
+      where(Object.fromEntries(
+        ['s', 'd', 'i'].map(name => [name, { not: { in: ['2020-01-01', '2021-01-01'] } }])
+      )),
+      `Column "i": ${integer}`
+    ],
+    // PostgreSQL reports the position.
+    [
+      {
+        ...insert({ id: 1 }),
+        on_conflict: { columns: ['id'], do: 'nothing', index_where: { i: { eq: 'x' } } }
+      },
+      `Column "i": ${integer}`
+    ],
+    // PostgreSQL quotes the value.
+    [insert({ i: 'x' }), `Row 0 of values, column "i": ${integer}`],
+    [
+      insert({ id: 2, i: 1 }, { id: 3, i: 1.5 }, { id: 4, i: 1.5 }),
+      `Row 1 of values, column "i": ${integer}`
+    ],
+    [
+      insert({ id: 2, i: 1 }, { id: 3, j: 1 }, { id: 4, i: 1, s: '$$x' }, { id: 5, j: true }),
+      `Row 3 of values, column "j": ${integer}`
+    ],
+    [
+      insert({ m: 'bad', s: 'good' }),
+      'Row 0 of values, column "m": invalid input value for enum mood: "…"'
+    ],
+    [insert({ a: [1, 'x'] }), `Row 0 of values, column "a": ${integer}`],
+    [insert({ p: { x: 1, y: 'x' } }), `Row 0 of values, column "p": ${integer}`],
+    [
+      update({ d: '2020-13-01', s: 'x' }),
+      'Column "d": date/time field value out of range: "…"'
+    ],
+    [update({ i: { $value: 'x' } }), `Column "i": ${integer}`],
+    [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
+    [onConflict({ set: { i: 'x' } }), `Column "i": ${integer}`],
+    // Both columns have the value.
+    [insert({ i: 'x', s: 'x' }), integer],
+    // The message quotes no value.
+    [
+      where({ s: { match: '(' } }),
+      'invalid regular expression: parentheses () not balanced'
+    ],
+    [insert({ n: 1000 }), 'numeric field overflow'],
+    // Values of conditions without a parameter of their own are not compared; see find-value.ts.
+    [where({ s: { fts: 'a b' } }), 'syntax error in tsquery: "…"'],
+    // The value is that of a trigger, or of another operation.
+    [update({ checked: 'x' }), integer],
+    [update({ i: '$row.s' }), integer]
+  ]
+  for (const [operation, message] of rows) {
+    const { body } = await service.post([
+      { id: 'row', op: 'insert', table: 'v', values: [{ id: 9, s: 'apple' }] },
+      { id: 'a', table: 'v', ...operation }
+    ])
+    t.match(body.error, { op: 'a', message }, JSON.stringify(operation))
+  }
+})
+
+t.test('an operator that no part of the operation explains is not named', t => {
+  const node: PlanNode = {
+    kind: 'insert',
+    index: 0,
+    id: 'a',
+    table: { schema: 'public', name: 'things' },
+    output: undefined,
+    expect: undefined,
+    groups: [],
+    conflict: undefined
+  }
+  const error = { code: '42883', message: 'm', query: 'where "a" ~ 1', position: '11' }
+  t.equal(describeError(error, 'm', { node, schemas: ['public'] }), 'Column "a": m')
+  t.equal(describeError({ ...error, code: '23505' }, 'm', { node, schemas: ['public'] }), 'm')
+  t.end()
 })

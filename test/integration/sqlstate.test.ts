@@ -2,7 +2,7 @@
  * The HTTP status of every SQLSTATE. Triggers raise each one inside an operation and at COMMIT.
  */
 import t from 'tap'
-import { statusOf, withoutValues } from '../../src/errors/postgres.ts'
+import { quotedText, statusOf, withoutValues } from '../../src/errors/postgres.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useService } from '../support/service.ts'
 
@@ -439,12 +439,12 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
   }
   t.equal(
     (await service.post([{ id: 'o', ...insert('i') }])).body.error.message,
-    'invalid input syntax for type integer: "…"'
+    'Row 0 of values, column "i": invalid input syntax for type integer: "…"'
   )
   const verbose = await useService(t, { schema: types, env: { ERROR_VERBOSITY: 'verbose' } })
   t.equal(
     (await verbose.post([{ id: 'o', ...insert('i') }])).body.error.message,
-    `invalid input syntax for type integer: "${value}"`
+    `Row 0 of values, column "i": invalid input syntax for type integer: "${value}"`
   )
   const rows: ReadonlyArray<readonly [code: string, message: string, shown: string]> = [
     [
@@ -468,7 +468,11 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
       'duplicate key value violates unique constraint "k"'
     ]
   ]
-  for (const [code, message, shown] of rows) t.equal(withoutValues({ code, message }), shown)
+  for (const [code, message, shown] of rows) {
+    t.equal(withoutValues({ code, message }), shown)
+    if (shown.includes('…')) t.equal(quotedText(message), 'x')
+  }
+  t.equal(quotedText('division by zero'), undefined)
   // The search for a closing quote must not take quadratic time.
   t.equal(
     withoutValues({ code: '22023', message: `unknown code ${'‘'.repeat(1_000_000)}` }),

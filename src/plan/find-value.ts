@@ -1,0 +1,66 @@
+/**
+ * Finds where an operation stores a value. If PostgreSQL cannot convert a value, it does not name
+ * the column, but quotes the value. Values of conditions are not searched: PostgreSQL reports the
+ * number of their parameter. And with thousands of guesses in a condition, a caller could find out
+ * a value of another row that a view cannot convert.
+ */
+import { isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
+import type { Assignment, JsonDocument, PlanNode } from './nodes.ts'
+
+export interface ValuePlace {
+  readonly column: string
+  /** The position of the row in `values`. */
+  readonly row?: number | undefined
+}
+
+/**
+ * Returns the place of the first stored value with this trimmed text, or undefined if there is none
+ * or if several columns have it. Values of references are not part of the operation.
+ */
+export function findValue (node: PlanNode, text: string): ValuePlace | undefined {
+  const places = [
+    ...findStored(node, text),
+    ...assignmentsOf(node)
+      .filter(({ operand }) =>
+        operand?.kind === 'document' && hasValue(parseDocument(operand), text)
+      )
+      .map(({ column }) => ({ column }))
+  ]
+  const [first] = places
+  return places.every(({ column }) => column === first?.column) ? first : undefined
+}
+
+/** All computed values of an operation. */
+export function assignmentsOf (node: PlanNode): readonly Assignment[] {
+  if (node.kind === 'update') return node.computed
+  return node.kind === 'insert' ? node.conflict?.update?.set ?? [] : []
+}
+
+function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
+  if (node.kind === 'update') {
+    return columnsWith(parseDocument(node.set.document) as JsonObject, text)
+  }
+  if (node.kind !== 'insert') return []
+  return node.groups.flatMap(({ positions, rows }) =>
+    (parseDocument(rows.document) as readonly JsonObject[]).flatMap((row, i) =>
+      columnsWith(row, text, positions[i])
+    )
+  )
+}
+
+function columnsWith (object: JsonObject, text: string, row?: number): readonly ValuePlace[] {
+  return Object.entries(object)
+    .filter(([, value]) => hasValue(value, text))
+    .map(([column]) => ({ column, row }))
+}
+
+/** The JSON of a document, in which references are null. */
+function parseDocument ({ pieces }: JsonDocument): Json {
+  return parseJson(Buffer.from(pieces.join('null')))
+}
+
+function hasValue (value: Json, text: string): boolean {
+  if (Array.isArray(value)) return (value as readonly Json[]).some(item => hasValue(item, text))
+  if (isObject(value)) return Object.values(value).some(item => hasValue(item, text))
+  return (typeof value === 'string' ? value.trim() : JSON.stringify(value)) === text
+}
