@@ -4,15 +4,16 @@
  * secret.
  */
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import closeWithGrace from 'close-with-grace'
-import postgres from 'postgres'
 import { signToken } from './auth/sign-token.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config/config.ts'
+import { describeStart } from './dev/banner.ts'
+import { prepareDatabase, type Database } from './dev/database.ts'
 import { accepts } from './dev/port.ts'
 import {
   availableMajors,
@@ -46,6 +47,7 @@ interface Started {
   readonly service: Service
   readonly server: Postgres
   readonly options: Options
+  readonly database: Database
   readonly secret: { readonly file: string, readonly text: string }
 }
 
@@ -61,8 +63,12 @@ function readOptions (args: string[]): Options {
   const { values, positionals } = parse(args)
   if (positionals.length > 1) throw new Error(`expected at most one file; ${USAGE}`)
   const file = resolve(positionals[0] ?? SHOP)
-  if (!existsSync(file)) throw new Error(`no such file: ${file}`)
-  return { reset: values.reset === true, file, database: basename(file).replace(/\.sql$/i, '') }
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) {
+    throw new Error(`no such file: ${file}`)
+  }
+  // Without `--` before it, npm 11 keeps the option and passes it on only in this variable.
+  const reset = values.reset === true || process.env['npm_config_reset'] === 'true'
+  return { reset, file, database: basename(file).replace(/\.sql$/i, '') }
 }
 
 function parse (args: string[]) {
@@ -88,21 +94,25 @@ async function start (options: Options): Promise<void> {
   closeWithGrace({ delay: 15_000, logger: false }, async () => {
     for (const part of started.toReversed()) await part.stop()
   })
-  await prepareDatabase(server, options)
+  const database = await prepareDatabase(server.url, {
+    file: options.file,
+    name: options.database,
+    loginRole: LOGIN_ROLE
+  })
   await migrate(
-    parseDatabaseUrl(databaseUrl(server, options.database)),
+    parseDatabaseUrl(database.url),
     await readFile(join(root, 'deploy/migrate.sql'), 'utf8'),
     LOGIN_ROLE
   )
   const secret = await developmentSecret(join(state, 'jwt-secret'))
-  const service = await startDevelopmentService(server, options, secret.text)
+  const service = await startDevelopmentService(database, options, secret.text)
   started.push(service)
-  print(describe({ service, server, options, secret }))
+  print(describe({ service, server, options, database, secret }))
 }
 
 async function startDevelopmentService (
-  server: Postgres,
-  { file, database }: Options,
+  { url }: Database,
+  { file }: Options,
   secret: string
 ): Promise<Service> {
   const settings = readConfig({
@@ -113,7 +123,7 @@ async function startDevelopmentService (
     SHUTDOWN_DELAY_MS: '0',
     ...file === SHOP ? { ANON_ROLE: 'shop_anonymous' } : {},
     ...process.env,
-    DATABASE_URL: databaseUrl(server, database).replace('postgres@', `${LOGIN_ROLE}@`),
+    DATABASE_URL: url.replace('postgres@', `${LOGIN_ROLE}@`),
     JWT_SECRET: secret
   })
   const pretty = await loadPretty(process.stdout)
@@ -124,80 +134,20 @@ async function startDevelopmentService (
 }
 
 function describe (started: Started): string {
-  const { service, server, options: { file, database } } = started
-  return `
-main server    ${service.url}
-admin server   ${service.adminUrl}   /metrics /live /ready /config
-API reference  ${service.adminUrl}/reference   send batches from the browser
-database       ${databaseUrl(server, database)}
-data           ${server.dataDir}
-
-${file === SHOP ? describeShop(started) : describeTokens(started)}
-To start again with a fresh database: npm run dev -- --reset
-Press Ctrl-C to stop.`
+  const { service: { url, adminUrl }, server, database, options: { file }, secret } = started
+  return describeStart({
+    url,
+    adminUrl,
+    dataDir: server.dataDir,
+    database,
+    secretFile: relative('', secret.file),
+    ...file === SHOP ? { token: shopToken(secret.text) } : { file: relative('', file) }
+  })
 }
 
-function describeShop ({ service, secret }: Started): string {
-  const token = signToken({
-    role: 'shop_customer',
-    sub: 'corner-shop',
-    exp: Math.floor(Date.now() / 1000) + TOKEN_SECONDS
-  }, secret.text)
-  return `Set a token (role shop_customer, valid for 30 days):
-
-export ONEFLIGHT_TOKEN=${token}
-
-Then send a batch:
-
-curl ${service.url} -H "Authorization: Bearer $ONEFLIGHT_TOKEN" \\
-  -H 'Content-Type: application/json' -d '[
-  {"id": "order", "op": "select", "table": "orders", "where": {"status": {"eq": "paid"}}},
-  {"id": "stock", "op": "select", "table": "stock", "where": {"qty": {"gte": 100}}}
-]'
-
-Or use the command line, which prints tables:
-
-echo '[{"id": "stock", "op": "select", "table": "stock"}]' | npm run -s oneflight -- run -
-
-More batches: docs/guides/getting-started.md and examples/README.md
-`
-}
-
-function describeTokens ({ secret }: Started): string {
-  return `Set a token for one of your roles that is granted to ${LOGIN_ROLE}:
-
-export JWT_SECRET=$(cat ${relative('', secret.file)})
-export ONEFLIGHT_TOKEN=$(npm run -s oneflight -- token --role <role> --sub <subject>)
-`
-}
-
-/** Creates the database from the file if it does not exist. */
-async function prepareDatabase (server: Postgres, { file, database }: Options): Promise<void> {
-  const admin = postgres(server.url, { max: 1, onnotice: () => {} })
-  try {
-    const [existing] = await admin`select from pg_database where datname = ${database}`
-    if (existing !== undefined) return
-    const [role] = await admin`select from pg_roles where rolname = ${LOGIN_ROLE}`
-    if (role === undefined) await admin`create role ${admin(LOGIN_ROLE)} login noinherit`
-    // Renamed only when complete, so that an interrupted start leaves no partial database.
-    const partial = `${database}_new`
-    await admin`drop database if exists ${admin(partial)}`
-    await admin`create database ${admin(partial)}`
-    const fresh = postgres(databaseUrl(server, partial), { max: 1, onnotice: () => {} })
-    await fresh.unsafe(await readFile(file, 'utf8')).finally(() => fresh.end()).catch(
-      (error: Error) => {
-        throw new Error(`${relative('', file)}: ${error.message}`)
-      }
-    )
-    await admin`alter database ${admin(partial)} rename to ${admin(database)}`
-  } finally {
-    await admin.end()
-  }
-}
-
-/** Returns the URL for the superuser. */
-function databaseUrl ({ url }: Postgres, database: string): string {
-  return url.replace(/[^/]*$/, encodeURIComponent(database))
+function shopToken (secret: string): string {
+  const exp = Math.floor(Date.now() / 1000) + TOKEN_SECONDS
+  return signToken({ role: 'shop_customer', sub: 'corner-shop', exp }, secret)
 }
 
 /** Returns the secret of an earlier start, so that tokens stay valid after a restart. */

@@ -123,8 +123,8 @@ async function releaseLock (dataDir: string): Promise<void> {
     if (!answers.includes(true)) return rm(file, { force: true })
     if (Date.now() > deadline) {
       throw new Error(
-        `a PostgreSQL server (process ${pid}, port ${port}) is already running on ${dataDir}: ` +
-          'stop it first'
+        `another "npm run dev" is using ${dataDir} (PostgreSQL has process id ${pid} and port ` +
+          `${port}): stop it first`
       )
     }
     await sleep(50)

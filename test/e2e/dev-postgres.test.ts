@@ -61,7 +61,7 @@ t.test('data survives restarts and kills', async t => {
   t.equal(second.port, first.port, 'a given port is used')
   t.strictSame(await query(second.url, 'select * from kept'), [{ answer: 42 }])
   await t.rejects(startPostgres({ major, dataDir }), {
-    message: /is already running on .*data: stop it first/
+    message: /^another "npm run dev" is using \S*data \(.* and port \d+\): stop it first$/
   }, 'only one server can use a directory')
 
   process.kill(second.pid, 'SIGKILL')

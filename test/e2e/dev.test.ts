@@ -26,11 +26,20 @@ async function makeFolder (t: Test): Promise<string> {
   return folder
 }
 
-async function start (t: Test, folder: string, ...args: string[]): Promise<Running> {
+interface Options {
+  readonly args?: readonly string[]
+  readonly extra?: Readonly<Record<string, string>>
+}
+
+async function start (
+  t: Test,
+  folder: string,
+  { args = [], extra = {} }: Options = {}
+): Promise<Running> {
   const { DATABASE_URL: _, ...env } = process.env
   const child = spawn(process.execPath, [program, ...args], {
     cwd: folder,
-    env: { ...env, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', QUEUE_TIMEOUT_MS: '20000' },
+    env: { ...env, ...extra, HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', QUEUE_TIMEOUT_MS: '20000' },
     stdio: ['ignore', 'pipe', 'inherit']
   })
   // Does nothing if the process has ended.
@@ -90,9 +99,15 @@ t.test('the printed request works, and the shop survives a restart but not a res
   t.same((await post(second, token, orders)).body.data.o, [{ id: 1 }, { id: 2 }])
   t.equal(await stop(second, 'SIGINT'), 0)
 
-  const third = await start(t, folder, '--reset')
+  const third = await start(t, folder, { args: ['--reset'] })
   t.same((await post(third, token, orders)).body.data.o, [{ id: 1 }])
+  t.same((await post(third, token, order)).body.data.o.length, 1)
   t.equal(await stop(third, 'SIGTERM'), 0)
+
+  // What npm 11 does with `npm run dev --reset`.
+  const fourth = await start(t, folder, { extra: { npm_config_reset: 'true' } })
+  t.same((await post(fourth, token, orders)).body.data.o, [{ id: 1 }])
+  t.equal(await stop(fourth, 'SIGTERM'), 0)
 })
 
 t.test('an SQL file instead of the shop, as in docs/guides/getting-started.md', async t => {
@@ -100,9 +115,15 @@ t.test('an SQL file instead of the shop, as in docs/guides/getting-started.md', 
   const [sql] = readBlocks(readPage('docs/guides/getting-started.md')).filter(({ language }) =>
     language === 'sql'
   )
-  await writeFile(join(folder, 'notes.sql'), sql?.text as string)
-  const running = await start(t, folder, 'notes.sql')
+  // The first and the last command of a dump of pg_dump.
+  await writeFile(join(folder, 'notes.sql'), `\\restrict a\n${sql?.text}\n\\unrestrict a\n`)
+  const running = await start(t, folder, { args: ['notes.sql'] })
   t.match(running.printed, /database .*\/notes$/m)
+  t.match(running.printed, '\nSet a token. Roles of this database: app_user\n')
+  t.match(
+    running.printed,
+    '\nTo start again with a fresh database: npm run dev -- --reset notes.sql\n'
+  )
   const file = find(running.printed, /export JWT_SECRET=\$\(cat (\S+)\)/)
   const token = signToken(
     { role: 'app_user', sub: 'alice', exp: 9_999_999_999 },
@@ -113,16 +134,35 @@ t.test('an SQL file instead of the shop, as in docs/guides/getting-started.md', 
   t.equal(status, 200)
   t.same(body.data.n, [{ id: 1, owner: 'alice', body: 'b' }])
   t.equal(await stop(running, 'SIGTERM'), 0)
+
+  await writeFile(join(folder, 'notes.sql'), 'create table other ();')
+  const changed = await start(t, folder, { args: ['notes.sql'] })
+  t.match(
+    changed.printed,
+    '\nThe SQL file has changed since this database was created. To create it again: ' +
+      'npm run dev -- --reset notes.sql\n'
+  )
+  t.equal((await post(changed, token, insert)).status, 200, 'the data are kept')
+  t.equal(await stop(changed, 'SIGTERM'), 0)
+
+  const fresh = await start(t, folder, { args: ['--reset', 'notes.sql'] })
+  t.match(fresh.printed, '\nNo role that can use this database is granted to oneflight')
+  t.equal(await stop(fresh, 'SIGTERM'), 0)
 })
 
 t.test('a failed start prints one line and leaves no server running', async t => {
   const folder = await makeFolder(t)
-  await writeFile(join(folder, 'broken.sql'), 'create tabel t ();')
+  await writeFile(join(folder, 'broken.sql'), "select 'é😀';\n\ncreate tabel t ();\n")
+  await writeFile(join(folder, 'zero.sql'), 'select 1 / 0;')
+  await writeFile(join(folder, 'postgres.sql'), '')
   const rows: ReadonlyArray<readonly [args: readonly string[], message: RegExp]> = [
     [['--fresh'], /^oneflight: unknown option; usage: npm run dev \[-- \[--reset\] \[file\.sql\]\]\n$/],
     [['a.sql', 'b.sql'], /^oneflight: expected at most one file; usage: [^\n]*\n$/],
     [['missing.sql'], /^oneflight: no such file: [^\n]*missing\.sql\n$/],
-    [['broken.sql'], /^oneflight: broken\.sql: syntax error at or near "tabel"\n$/],
+    [['.'], /^oneflight: no such file: [^\n]*\n$/],
+    [['broken.sql'], /^oneflight: broken\.sql:3: syntax error at or near "tabel"\n$/],
+    [['zero.sql'], /^oneflight: zero\.sql: division by zero\n$/],
+    [['postgres.sql'], /^oneflight: postgres\.sql: rename the file, .* "postgres"\n$/],
     [[], /^oneflight: LOG_LEVEL: [^\n]*\n$/]
   ]
   for (const [args, message] of rows) {
