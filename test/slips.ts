@@ -80,6 +80,16 @@ export const slips: readonly Slip[] = [
     message: 'Row 0 of values, column "attempts": invalid input syntax for type integer: "…"'
   },
   {
+    batch: '[{"id": "a", "op": "insert", "table": "jobs", <here>}]',
+    mistake: '"values": [{"task": {}, "started_at": {"$now": true}}]',
+    repair: '"values": [{"task": {}, "started_at": "now"}]',
+    status: 422,
+    code: 'value_invalid',
+    message: 'Row 0 of values, column "started_at": the type timestamp with time zone takes one ' +
+      'value, not an array or an object. The modifier $now works only in "set"; "values" takes ' +
+      'the value itself.'
+  },
+  {
     batch: `[{"id": "order", ${orders}}, {"id": "items", ${items}, <here>}]`,
     mistake: '"where": {"order_id": {"in": "$ordr.*.id"}}',
     repair: '"where": {"order_id": {"in": "$order.*.id"}}',

@@ -4,8 +4,10 @@
  * number of their parameter. And with thousands of guesses in a condition, a caller could find out
  * a value of another row that a view cannot convert.
  */
+import { modifiers } from '../../schemas/modifier.ts'
 import { isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
-import type { Assignment, JsonDocument, PlanNode } from './nodes.ts'
+import { readDollarMember } from './document.ts'
+import type { Assignment, JsonDocument, PlanNode, StoredJson } from './nodes.ts'
 
 export interface ValuePlace {
   readonly column: string
@@ -30,6 +32,23 @@ export function findValue (node: PlanNode, text: string): ValuePlace | undefined
   return places.every(({ column }) => column === first?.column) ? first : undefined
 }
 
+/** Whether `values` or `set` has a value for a column. */
+export function storesColumn (node: PlanNode, column: string): boolean {
+  if (node.kind === 'update') return node.columns.includes(column)
+  return node.kind === 'insert' && node.groups.some(({ columns }) => columns.includes(column))
+}
+
+/** The modifier that `values` has in a column, as data: `$inc` of `{"$inc": 1}`. */
+export function findModifier (node: PlanNode, { column, row }: ValuePlace): string | undefined {
+  const groups = node.kind === 'insert' ? node.groups : []
+  const values = groups.flatMap(({ positions, rows }) =>
+    parseRows(rows).filter((_, i) => row === undefined || positions[i] === row)
+  ).map(values => values[column])
+  return values
+    .map(value => value === undefined ? undefined : readDollarMember(value)?.[0])
+    .find(name => name !== undefined && Object.hasOwn(modifiers, name))
+}
+
 /** All computed values of an operation. */
 export function assignmentsOf (node: PlanNode): readonly Assignment[] {
   if (node.kind === 'update') return node.computed
@@ -42,10 +61,12 @@ function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
   }
   if (node.kind !== 'insert') return []
   return node.groups.flatMap(({ positions, rows }) =>
-    (parseDocument(rows.document) as readonly JsonObject[]).flatMap((row, i) =>
-      columnsWith(row, text, positions[i])
-    )
+    parseRows(rows).flatMap((row, i) => columnsWith(row, text, positions[i]))
   )
+}
+
+function parseRows ({ document }: StoredJson): readonly JsonObject[] {
+  return parseDocument(document) as readonly JsonObject[]
 }
 
 function columnsWith (object: JsonObject, text: string, row?: number): readonly ValuePlace[] {

@@ -5,7 +5,13 @@
 import { operators, type OperatorName } from '../../schemas/operator.ts'
 import { quotedText, type DatabaseError } from '../errors/postgres.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
-import { assignmentsOf, findValue, type ValuePlace } from '../plan/find-value.ts'
+import {
+  assignmentsOf,
+  findModifier,
+  findValue,
+  storesColumn,
+  type ValuePlace
+} from '../plan/find-value.ts'
 import type { Condition, PlanNode, Predicate } from '../plan/nodes.ts'
 import { columnAtError, columnBeforeError, textAtError } from '../sql/error-place.ts'
 
@@ -41,7 +47,7 @@ export function describeError (
         ? at(placeAtError(error), message)
         : message
     default:
-      return isValueError(error.code) ? at(findRefused(error, node), message) : message
+      return isValueError(error.code) ? describeRefused(error, message, node) : message
   }
 }
 
@@ -137,13 +143,31 @@ function flatten (predicates: readonly Predicate[]): readonly Condition[] {
   })
 }
 
+function describeRefused (error: DatabaseError, message: string, node: PlanNode): string {
+  const place = findRefused(error, node)
+  const help = place === undefined ? undefined : modifierHelp(node, place)
+  return `${at(place, message)}${help === undefined ? '' : `. ${help}`}`
+}
+
 /** Where the value is that PostgreSQL cannot convert. */
 function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefined {
   const column = columnBeforeError(error)
   if (column !== undefined) return { column }
   // A function has a context: its values are not those of the request.
-  const text = error.where === undefined ? quotedText(error.message) : undefined
-  return text === undefined ? undefined : findValue(node, text)
+  if (error.where !== undefined) return undefined
+  const text = quotedText(error.message)
+  if (text !== undefined) return findValue(node, text)
+  // "expected JSON array" is about this member: `See the value of key "tags".`
+  const key = quotedText(error.hint ?? '')
+  return key !== undefined && storesColumn(node, key) ? { column: key } : undefined
+}
+
+/** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */
+export function modifierHelp (node: PlanNode, place: ValuePlace): string | undefined {
+  const modifier = findModifier(node, place)
+  return modifier === undefined
+    ? undefined
+    : `The modifier ${modifier} works only in "set"; "values" takes the value itself.`
 }
 
 /** The name of a place in messages. */

@@ -8,7 +8,7 @@ import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
-import { describeError, describeHint, placeName } from './describe-error.ts'
+import { describeError, describeHint, modifierHelp, placeName } from './describe-error.ts'
 import type { Failed } from './outcome.ts'
 
 export interface ToFailureOptions {
@@ -76,7 +76,7 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       return { failure: failure('rows_limit', message, place), operation: at }
     }
     case 'value': {
-      const message = describeValue(marker.fault as ValueFault)
+      const message = describeValue(marker.fault as ValueFault, plan.operations[at] as PlanNode)
       return { failure: failure('value_invalid', message, place), operation: at }
     }
     case 'session': {
@@ -149,17 +149,21 @@ function countRows (count: number): string {
 }
 
 /** Which value does not fit, why, and what to write instead. */
-function describeValue ({ problem, path, type = '' }: ValueFault): string {
+function describeValue ({ problem, path, type = '' }: ValueFault, node: PlanNode): string {
   const [row = '', column = '', ...steps] = path
   const missing = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
-  const place = `${placeName({ column, row: row === '' ? undefined : Number(row) })}${inside}`
+  const valuePlace = { column, row: row === '' ? undefined : Number(row) }
+  const place = `${placeName(valuePlace)}${inside}`
+  const help = modifierHelp(node, valuePlace)
   switch (problem) {
     case 'member':
-      return `${place}: the type ${type} has no member "${missing}".`
+      return `${place}: the type ${type} has no member "${missing}".${
+        help === undefined ? '' : ` ${help}`
+      }`
     case 'list':
       return `${place}: the type ${type} takes one value, not an array or an object. ` +
-        'To store JSON text, send it as a string.'
+        (help ?? 'To store JSON text, send it as a string.')
     case 'null':
       return `${place}: only json and jsonb can hold the JSON null. ` +
         'To compare with NULL, write {"is": null}.'

@@ -377,8 +377,9 @@ t.test('a reference that does not fit is answered with the modifier that takes i
 const values = `
   create type mood as enum ('ok');
   create type point2 as (x int, y int);
+  create type wrapped as (list int[]);
   create table v (id int primary key, i int, j int, n numeric(4, 2), s text, d date, m mood,
-    a int[], p point2, data jsonb, checked text);
+    a int[], p point2, w wrapped, data jsonb, checked text);
   create function convert_it() returns trigger language plpgsql as $$ begin
     new.i = new.checked::int;
     return new;
@@ -448,6 +449,8 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     ],
     [update({ i: { $value: 'x' } }), `Column "i": ${integer}`],
     [update({ a: { $append: [1, 'x'] } }), `Column "a": ${integer}`],
+    [update({ a: { x: 1 } }), 'Column "a": expected JSON array'],
+    [where({ a: { cs: { x: 1 } } }), 'expected JSON array'],
     [onConflict({ set: { i: 'x' } }), `Column "i": ${integer}`],
     // Both columns have the value.
     [insert({ i: 'x', s: 'x' }), integer],
@@ -470,6 +473,44 @@ t.test('a value that PostgreSQL refuses is answered with its column', async t =>
     ])
     t.match(body.error, { op: 'a', message }, JSON.stringify(operation))
   }
+})
+
+t.test('a modifier in "values" is data, unless the column cannot store it', async t => {
+  const service = await useService(t, { schema: values })
+  const help = (name: string): string =>
+    `The modifier ${name} works only in "set"; "values" takes the value itself.`
+  const scalar = (type: string): string =>
+    `the type ${type} takes one value, not an array or an object.`
+  const rows: ReadonlyArray<readonly [values: readonly object[], message: string]> = [
+    [[{ i: { $inc: 1 } }], `Row 0 of values, column "i": ${scalar('integer')} ${help('$inc')}`],
+    [
+      [{ id: 2, i: 1 }, { id: 3, d: '2020-01-01' }, { id: 4, d: { $now: true } }],
+      `Row 2 of values, column "d": ${scalar('date')} ${help('$now')}`
+    ],
+    [
+      [{ p: { $merge: {} } }],
+      `Row 0 of values, column "p": the type point2 has no member "$merge". ${help('$merge')}`
+    ],
+    [
+      [{ id: 2, data: {} }, { id: 3, a: { $append: [1] } }],
+      `Column "a": expected JSON array. ${help('$append')}`
+    ],
+    [[{ a: { x: 1 } }], 'Column "a": expected JSON array'],
+    // PostgreSQL's hint names the member of the composite value.
+    [[{ w: { list: { x: 1 } } }], 'expected JSON array'],
+    [
+      [{ i: { $nope: 1 } }],
+      `Row 0 of values, column "i": ${scalar('integer')} To store JSON text, send it as a string.`
+    ]
+  ]
+  for (const [values, message] of rows) {
+    const { body } = await service.post([{ id: 'a', op: 'insert', table: 'v', values }])
+    t.equal(body.error?.message, message, JSON.stringify(values))
+  }
+  const { body } = await service.post([
+    { id: 'a', op: 'insert', table: 'v', values: [{ id: 2, data: { $inc: 1 } }] }
+  ])
+  t.same(body.data.a[0].data, { $inc: 1 })
 })
 
 t.test('an operator that no part of the operation explains is not named', t => {
