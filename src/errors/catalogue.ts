@@ -69,7 +69,8 @@ export const catalogue = {
   auth_required: {
     type: 'request_error',
     status: 401,
-    meaning: 'No token was sent, and anonymous access is not configured.'
+    meaning: 'No token was sent, and anonymous access is not configured. Send the header ' +
+      '`Authorization: Bearer <token>`.'
   },
   token_invalid: {
     type: 'request_error',
@@ -157,7 +158,7 @@ export const catalogue = {
   role_denied: {
     type: 'session_error',
     status: 403,
-    meaning: 'The role of the token is not allowed.'
+    meaning: 'The role of the token is not allowed. The log states the reason.'
   },
   reference_row_missing: {
     type: 'execution_error',

@@ -69,7 +69,7 @@ export async function runBatch (
   const outcome = await executeBatch(choosePool(database, batch.mode), batch, options)
   const { role, anonymous } = request.identity
   const failed = outcome.kind === 'failed'
-    ? toFailure(outcome, plan, { ...settings, anonymous })
+    ? toFailure(outcome, plan, { ...settings, role, anonymous })
     : undefined
   const answeredAt = performance.now()
   return {

@@ -3,7 +3,7 @@
  */
 import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
-import { refuse } from '../errors/refusal.ts'
+import { quote, refuse } from '../errors/refusal.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
@@ -12,6 +12,8 @@ import { describeError, describeHint, modifierHelp, placeName } from './describe
 import type { Failed } from './outcome.ts'
 
 export interface ToFailureOptions {
+  /** The role of the batch. */
+  readonly role: string
   readonly anonymous: boolean
   readonly verbose: boolean
   readonly maxRows: number
@@ -38,7 +40,7 @@ export function toFailure (
     return {
       failure: denied === undefined
         ? fromDatabase(error, { ...place, ...options })
-        : refuse('role_denied', denied),
+        : refuse('role_denied', denied(quote(options.role))),
       operation
     }
   }
@@ -54,9 +56,12 @@ export function toFailure (
 }
 
 /** Reasons for the log. The response is the same: otherwise it would tell which roles exist. */
-const ROLE_DENIED: ReadonlyMap<string, string> = new Map([
-  [SqlState.invalid_parameter_value, 'the role does not exist'],
-  [SqlState.insufficient_privilege, 'the role is not granted to the login role']
+const ROLE_DENIED: ReadonlyMap<string, (role: string) => string> = new Map([
+  [SqlState.invalid_parameter_value, () => 'the role does not exist'],
+  [
+    SqlState.insufficient_privilege,
+    (role: string) => `the role is not granted to the login role: run GRANT ${role} TO <login role>`
+  ]
 ])
 
 interface MarkerContext {

@@ -316,7 +316,7 @@ t.test('unknown, reserved and privileged roles are refused with the same respons
     Array(errors.length).fill({
       type: 'session_error',
       code: 'role_denied',
-      message: 'The role of the token is not allowed.',
+      message: 'The role of the token is not allowed. The log states the reason.',
       committed: false,
       request_id: ''
     }),

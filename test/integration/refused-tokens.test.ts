@@ -208,7 +208,11 @@ t.test('the role', async t => {
     ],
     [claim('a\0'), 'role_denied', 'role "a\\u0000" is not a possible name of a role'],
     [claim('nobody_has_this_name'), 'role_denied', 'the role does not exist'],
-    [claim('postgres'), 'role_denied', 'the role is not granted to the login role']
+    [
+      claim('postgres'),
+      'role_denied',
+      'the role is not granted to the login role: run GRANT "postgres" TO <login role>'
+    ]
   ])
   t.match(
     service.log.filter(line => line['code'] === 'role_denied').map(line => line['role']),

@@ -554,6 +554,7 @@ t.test('a session that cannot be restored is an internal error', async t => {
       anonymous: false,
       verbose: false,
       maxRows: 1,
+      role: 'r',
       schemas: ['public']
     }),
     { failure: { code: 'internal', status: 500, details: { op: 's', index: 0 } }, operation: 0 }

@@ -4,9 +4,15 @@
 import t from 'tap'
 import type { PlanNode } from '../../src/plan/nodes.ts'
 import { describeError } from '../../src/transaction/describe-error.ts'
-import { asCustomer, useShopService } from '../support/database/shop.ts'
-import { useService, type Answer } from '../support/service.ts'
-import { bodyOf, slips } from '../slips.ts'
+import { asCustomer, CUSTOMER, useShopService } from '../support/database/shop.ts'
+import {
+  SECRET,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from '../support/service.ts'
+import { bodyOf, slips, type Slip } from '../slips.ts'
 
 /** The parts of an error that tell what is wrong. An issue has a path. */
 function errorOf ({ status, body: { error } }: Answer): object {
@@ -14,12 +20,27 @@ function errorOf ({ status, body: { error } }: Answer): object {
   return { status, code, ...path === undefined ? {} : { path }, message, more }
 }
 
+/** How a request with a wrong token is sent. */
+function refusedOptions ({ token: kind }: Slip): Parameters<ServiceUnderTest['post']>[1] {
+  switch (kind) {
+    case 'none':
+      return { role: null }
+    case 'foreign':
+      return { headers: { authorization: `Bearer ${token(CUSTOMER, `${SECRET}!`)}` } }
+    case 'denied':
+      // The superuser of the server exists and is not granted to the login role.
+      return { role: 'postgres' }
+    default:
+      return undefined
+  }
+}
+
 t.test('every common mistake has its answer, and its repair works', async t => {
   const service = await useShopService(t)
   for (const slip of slips) {
     const { mistake, repair, status, code, path, message } = slip
     const options = { headers: asCustomer() }
-    const refused = await service.post(bodyOf(slip, mistake), options)
+    const refused = await service.post(bodyOf(slip, mistake), refusedOptions(slip) ?? options)
     t.same(
       errorOf(refused),
       { status, code, ...path === undefined ? {} : { path }, message, more: [] },

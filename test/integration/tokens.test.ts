@@ -1507,7 +1507,8 @@ t.test('the response to a denied role is always the same, byte for byte', async 
   t.equal(responses.size, 1, [...responses].join('\n\n'))
   t.match(
     [...responses][0],
-    '"code":"role_denied","message":"The role of the token is not allowed.","committed":false,'
+    '"code":"role_denied","message":"The role of the token is not allowed. The log states the ' +
+    'reason.","committed":false,'
   )
 })
 
