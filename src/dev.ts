@@ -14,7 +14,7 @@ import { parseDatabaseUrl } from './config/database-url.ts'
 import { readConfig } from './config/config.ts'
 import { describeStart } from './dev/banner.ts'
 import { prepareDatabase, type Database } from './dev/database.ts'
-import { accepts } from './dev/port.ts'
+import { preferPort } from './dev/port.ts'
 import {
   availableMajors,
   deleteDataDirectory,
@@ -88,7 +88,7 @@ async function start (options: Options): Promise<void> {
   const server = await startPostgres({
     major: [18, ...availableMajors()].at(-1) as number,
     dataDir,
-    ...await accepts(DATABASE_PORT) ? {} : { port: DATABASE_PORT }
+    port: await preferPort(DATABASE_PORT)
   })
   const started: Array<{ stop(): Promise<void> }> = [server]
   closeWithGrace({ delay: 15_000, logger: false }, async () => {

@@ -29,6 +29,11 @@ export async function freePort (tries = TRIES): Promise<number> {
   return port
 }
 
+/** Returns `port`, or a free port if a server accepts connections on it. */
+export async function preferPort (port: number): Promise<number> {
+  return await accepts(port) ? freePort() : port
+}
+
 /** Returns whether a server accepts connections on the port. */
 export function accepts (port: number): Promise<boolean> {
   return new Promise(resolve => {

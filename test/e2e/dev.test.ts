@@ -78,7 +78,7 @@ const orders = '[{"id": "o", "op": "select", "table": "orders", "columns": ["id"
 
 t.test('the printed request works, and the shop survives a restart but not a reset', async t => {
   const folder = await makeFolder(t)
-  const first = await start(t, folder)
+  const first = await start(t, folder, { args: ['--reset'] })
   const database = find(first.printed, /database +(\S+)/)
   const token = find(first.printed, /export ONEFLIGHT_TOKEN=(\S+)/)
   const [, address, body = ''] =
@@ -115,8 +115,9 @@ t.test('an SQL file instead of the shop, as in docs/guides/getting-started.md', 
   const [sql] = readBlocks(readPage('docs/guides/getting-started.md')).filter(({ language }) =>
     language === 'sql'
   )
-  // The first and the last command of a dump of pg_dump.
-  await writeFile(join(folder, 'notes.sql'), `\\restrict a\n${sql?.text}\n\\unrestrict a\n`)
+  // The first and the last command of pg_dump, and a statement that sends a notice.
+  const dump = ['\\restrict a', 'drop table if exists absent;', sql?.text, '\\unrestrict a']
+  await writeFile(join(folder, 'notes.sql'), dump.join('\n'))
   const running = await start(t, folder, { args: ['notes.sql'] })
   t.match(running.printed, /database .*\/notes$/m)
   t.match(running.printed, '\nSet a token. Roles of this database: app_user\n')

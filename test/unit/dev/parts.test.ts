@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { as, give, reaches, scratchDirectory, serverAccount } from '../../../src/dev/account.ts'
 import { runnableBinaries } from '../../../src/dev/binaries.ts'
 import { reachableDataDirectory } from '../../../src/dev/datadir.ts'
-import { accepts, freePort } from '../../../src/dev/port.ts'
+import { accepts, freePort, preferPort } from '../../../src/dev/port.ts'
 
 const account = serverAccount()
 
@@ -156,6 +156,7 @@ t.test('freePort skips a port in use', async t => {
   Math.random = () => first
   const taken = await freePort()
   t.notOk(await accepts(taken))
+  t.equal(await preferPort(taken), taken)
   t.ok(taken >= 12_000 && taken < 30_000, 'below the ephemeral ports')
   const server = createServer()
   t.teardown(() => server.close())
@@ -163,7 +164,7 @@ t.test('freePort skips a port in use', async t => {
   t.ok(await accepts(taken))
   const numbers = [first, (first + 0.5) % 1]
   Math.random = () => numbers.shift() ?? random()
-  t.not(await freePort(), taken)
+  t.not(await preferPort(taken), taken)
   t.same(numbers, [], 'the second port is used')
   Math.random = () => first
   await t.rejects(freePort(), { code: 'EADDRINUSE' }, 'no port is free')
