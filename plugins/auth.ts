@@ -51,22 +51,22 @@ async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> 
 function readToken ({ raw }: FastifyRequest): string | undefined {
   const [sent, ...more] = raw.headersDistinct['authorization'] ?? []
   if (sent === undefined) return undefined
-  if (more.length > 0) throw refuse('token_invalid', 'several Authorization headers were sent')
-  if (sent.length > maxTokenBytes) {
-    throw refuse('token_invalid', `the token is longer than ${maxTokenBytes} bytes`)
+  if (more.length === 0 && sent.length <= maxTokenBytes) {
+    const token = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/i.exec(sent)?.[1]
+    if (token !== undefined) return token
   }
+  throw refuse('token_invalid', describeForm(sent, more.length))
+}
+
+/** Why a header has no token of the right form. */
+function describeForm (sent: string, more: number): string {
+  if (more > 0) return 'several Authorization headers were sent'
+  if (sent.length > maxTokenBytes) return `the token is longer than ${maxTokenBytes} bytes`
   // A variable that is not set, for example: HTTP parsers remove the space after "Bearer".
-  if (/^Bearer$/i.test(sent)) {
-    throw refuse('token_invalid', 'the Authorization header has no token after "Bearer"')
-  }
-  const token = /^Bearer +(.*)$/i.exec(sent)?.[1]
-  if (token === undefined) {
-    throw refuse('token_invalid', 'the Authorization header has another scheme than Bearer')
-  }
-  if (!/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(token)) {
-    throw refuse('token_invalid', 'the token is not three parts of base64url, separated by dots')
-  }
-  return token
+  if (/^Bearer$/i.test(sent)) return 'the Authorization header has no token after "Bearer"'
+  return /^Bearer +/i.test(sent)
+    ? 'the token is not three parts of base64url, separated by dots'
+    : 'the Authorization header has another scheme than Bearer'
 }
 
 function anonymousIdentity ({ ANON_ROLE: role }: Config): Identity {

@@ -2,12 +2,22 @@
  * Parses the command line: the command, its options and its operands.
  */
 import { parseArgs } from 'node:util'
+import type { ConfigError, Environment } from '../config/config.ts'
 import { commands, globalOptions, type CommandName, type OptionItem } from './commands.ts'
 import { listOf } from './text.ts'
 
 /** Invalid command line, environment or file. The message is one line. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
+}
+
+/** Reads settings from the environment. Throws a UsageError instead of a ConfigError. */
+export function readSettings<T> (read: (env: Environment) => T, env: Environment): T {
+  try {
+    return read(env)
+  } catch (error) {
+    throw new UsageError((error as ConfigError).problems.join('; '))
+  }
 }
 
 export interface Arguments {

@@ -2,17 +2,12 @@
  * `oneflight check`: validates batches with the service's own code, without a service. Only the
  * database knows tables, columns and types, so they are checked only with `--database`.
  */
-import {
-  readDatabaseSettings,
-  readLimits,
-  type ConfigError,
-  type Limits
-} from '../config/config.ts'
+import { readDatabaseSettings, readLimits, type Limits } from '../config/config.ts'
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findDuplicate } from '../json/duplicate-key.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { batchLimits, readBatch } from '../plan/read-batch.ts'
-import { UsageError } from './arguments.ts'
+import { readSettings, UsageError } from './arguments.ts'
 import { describeIssues, readBatchText } from './batch.ts'
 import type { DatabaseCheck } from './check-database.ts'
 import type { CheckOptions } from './commands.ts'
@@ -49,9 +44,9 @@ async function prepare (
 ): Promise<{ readonly limits: Limits, readonly database: DatabaseCheck | undefined }> {
   if (options.database !== true) {
     if (options.role !== undefined) throw new UsageError('--role requires --database')
-    return { limits: read(readLimits, env), database: undefined }
+    return { limits: readSettings(readLimits, env), database: undefined }
   }
-  const settings = read(readDatabaseSettings, env)
+  const settings = readSettings(readDatabaseSettings, env)
   // Loaded only now: most commands do not need a database.
   const { openDatabaseCheck } = await import('./check-database.ts')
   return { limits: settings.config, database: openDatabaseCheck(settings, options) }
@@ -93,12 +88,4 @@ function describe ({ code, message, details }: Failure, input: Input): readonly 
 function findInvalidJson (text: string): Position | undefined {
   const offset = parseJsonText(text).error ?? findDuplicate(text)?.position
   return offset === undefined ? undefined : positionOf(text, offset)
-}
-
-function read<T> (settings: (env: CliContext['env']) => T, env: CliContext['env']): T {
-  try {
-    return settings(env)
-  } catch (error) {
-    throw new UsageError((error as ConfigError).problems.join('; '))
-  }
 }

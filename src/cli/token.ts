@@ -3,8 +3,8 @@
  * a deployment. The token has the issuer, the audience and the role claim that the service expects.
  */
 import { signToken } from '../auth/sign-token.ts'
-import { readSigning, type ConfigError, type Signing } from '../config/config.ts'
-import { UsageError } from './arguments.ts'
+import { readSigning, type Signing } from '../config/config.ts'
+import { readSettings, UsageError } from './arguments.ts'
 import type { TokenOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
 import { visible } from './text.ts'
@@ -22,7 +22,7 @@ const LATEST = 8_640_000_000_000
  * code. Throws a UsageError when an option is invalid or JWT_SECRET is not set.
  */
 export function printToken (options: TokenOptions, { env, stdout, stderr }: CliContext): number {
-  const signing = signingOf(env)
+  const signing = readSettings(readSigning, env)
   const expires = Math.floor(Date.now() / 1000) + readDuration(options['expires-in'] ?? '1h')
   if (expires > LATEST) throw new UsageError('--expires-in is too far in the future')
   const claims = buildClaims(options, signing, expires)
@@ -30,14 +30,6 @@ export function printToken (options: TokenOptions, { env, stdout, stderr }: CliC
   const until = new Date(expires * 1000).toISOString().replace('.000', '')
   stderr.write(visible(`oneflight: signed ${JSON.stringify(claims)}, expires ${until}`) + '\n')
   return 0
-}
-
-function signingOf (env: CliContext['env']): Signing {
-  try {
-    return readSigning(env)
-  } catch (error) {
-    throw new UsageError((error as ConfigError).problems.join('; '))
-  }
 }
 
 function readDuration (text: string): number {

@@ -87,8 +87,8 @@ export function readLimits (env: Environment): Limits {
 }
 
 /**
- * Reads the settings of a check against the database. No keys are required, because nobody is
- * authenticated. Throws a `ConfigError`.
+ * Reads the settings of a check against the database. No keys are required, because the check
+ * authenticates no request. Throws a `ConfigError`.
  */
 export function readDatabaseSettings (env: Environment): Pick<Settings, 'config' | 'database'> {
   const given = setVariables(env)

@@ -7,11 +7,11 @@ import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, readdir, rename, rm } from 'node:fs/promises'
-import { connect, type NetConnectOpts } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { as, give, reaches, serverAccount, type Account } from './account.ts'
+import { accepts } from './port.ts'
 
 const run = promisify(execFile)
 
@@ -118,7 +118,7 @@ async function releaseLock (dataDir: string): Promise<void> {
     if (!isAlive(Number(pid))) return
     const answers = await Promise.all([
       accepts({ path: `${socketDir}/.s.PGSQL.${port}` }),
-      accepts({ host: '127.0.0.1', port: Number(port) })
+      accepts(Number(port))
     ])
     if (!answers.includes(true)) return rm(file, { force: true })
     if (Date.now() > deadline) {
@@ -137,17 +137,6 @@ function isAlive (pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
-}
-
-function accepts (address: NetConnectOpts): Promise<boolean> {
-  return new Promise(resolve => {
-    const socket = connect(address)
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 }
 
 function readIfPresent (file: string): Promise<string | undefined> {

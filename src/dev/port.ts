@@ -5,7 +5,7 @@
  * `freePort` must avoid.
  */
 import { once } from 'node:events'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type NetConnectOpts } from 'node:net'
 
 /** Attempts before giving up. */
 const TRIES = 100
@@ -34,10 +34,12 @@ export async function preferPort (port: number): Promise<number> {
   return await accepts(port) ? freePort() : port
 }
 
-/** Returns whether a server accepts connections on the port. */
-export function accepts (port: number): Promise<boolean> {
+/** Returns whether a server accepts connections on a port of 127.0.0.1, or at an address. */
+export function accepts (address: number | NetConnectOpts): Promise<boolean> {
   return new Promise(resolve => {
-    const socket = connect(port, '127.0.0.1')
+    const socket = connect(
+      typeof address === 'number' ? { host: '127.0.0.1', port: address } : address
+    )
     const finish = (listening: boolean) => () => {
       socket.destroy()
       resolve(listening)

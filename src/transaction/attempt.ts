@@ -65,7 +65,7 @@ const KEEP_RESET = '; commit and chain'
 
 /**
  * Starts an attempt on a connection that is reserved for it. If `clientClosed` is aborted before
- * the statements are written, none of them is written.
+ * the statements are written, the attempt sends nothing.
  */
 export function startAttempt (
   connection: Connection,

@@ -14,6 +14,8 @@ import {
 } from '../plan/find-value.ts'
 import type { Condition, PlanNode, Predicate } from '../plan/nodes.ts'
 import { columnAtError, columnBeforeError, textAtError } from '../sql/error-place.ts'
+import { render } from '../sql/fragment.ts'
+import { tableName } from '../sql/table.ts'
 
 /** The operation that failed. */
 export interface ErrorContext {
@@ -67,8 +69,7 @@ function describeTable (
   message: string,
   { node: { table }, schemas }: ErrorContext
 ): string {
-  const quoted = [table.schema, table.name].map(name => `"${name.replaceAll('"', '""')}"`).join('.')
-  if (!textAtError(error).startsWith(quoted)) return message
+  if (!textAtError(error).startsWith(render(tableName(table)).text)) return message
   const other = schemas.length === 1
     ? ''
     : ' For a table of another schema, write <schema>.<table>.'
