@@ -171,12 +171,12 @@ function drawContenders (record: BenchRecord): EChartsOption | undefined {
 function drawCpu (record: BenchRecord): EChartsOption | undefined {
   const all = orderContenders(record)
   if (all.length === 0) return undefined
-  const part = (of: 'nodeCpuMs' | 'postgresCpuMs', name: string, color: string) => ({
+  const part = (of: 'node' | 'postgres', name: string, color: string) => ({
     name,
     type: 'bar' as const,
     stack: 'all',
     barMaxWidth: 26,
-    label: { ...label, position: 'inside' as const, color: of === 'nodeCpuMs' ? '#ffffff' : BLACK },
+    label: { ...label, position: 'inside' as const, color: of === 'node' ? '#ffffff' : BLACK },
     itemStyle: { color },
     data: all.map(({ slices }) => cpuPerBatch(slices, of)?.median ?? '-')
   })
@@ -189,7 +189,7 @@ function drawCpu (record: BenchRecord): EChartsOption | undefined {
     grid: { ...grid, left: 168 },
     xAxis: amounts('Processor time per order, ms', 30),
     yAxis: { ...names(all.map(({ name }) => name)), inverse: true },
-    series: [part('nodeCpuMs', 'Node', BLUE), part('postgresCpuMs', 'PostgreSQL', ORANGE)]
+    series: [part('node', 'Node', BLUE), part('postgres', 'PostgreSQL', ORANGE)]
   }
 }
 
@@ -214,7 +214,7 @@ function drawCosts (
   return {
     title: title(
       'Cost of one operation and of one row, by their number',
-      'inserts of one client; all axes are logarithmic; the goal is that the cost does not grow'
+      'inserts of one client; all axes are logarithmic; less is better'
     ),
     grid: sides.map((_, i) => ({
       top: grid.top,

@@ -2,6 +2,7 @@
  * The contenders: each is a separate process on the same database, with as many database
  * connections as there are clients. Starts them and sends one request before any measurement.
  */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -27,10 +28,18 @@ export interface Contender {
   /** Its script under bench/. Undefined for Oneflight. */
   readonly script?: string
   readonly path: string
+  /** Whether each request has a new Idempotency-Key. */
+  readonly keyed?: boolean
 }
 
 export const contenders = {
   oneflight: { name: 'Oneflight', dialect: 'oneflight', path: '/' },
+  'oneflight with a key': {
+    name: 'Oneflight, with a key',
+    dialect: 'oneflight',
+    path: '/',
+    keyed: true
+  },
   awaits: {
     name: 'postgres.js, awaiting',
     dialect: 'endpoint',
@@ -54,6 +63,12 @@ export const contenders = {
     dialect: 'endpoint',
     script: 'peers/postgres-js.ts',
     path: '/orders'
+  },
+  read: {
+    name: 'Fastify + postgres.js',
+    dialect: 'endpoint',
+    script: 'peers/postgres-js.ts',
+    path: '/reads'
   },
   'order function': {
     name: 'PL/pgSQL in sql.begin',
@@ -130,11 +145,11 @@ export async function useSide (
   { load, work, databaseUrl }: SideOptions
 ): Promise<Side> {
   const { url, pid } = await useServer(stage, contender, { databaseUrl })
-  const { name, dialect } = contender
+  const { name, dialect, keyed = false } = contender
   return {
     name,
     pid,
-    gist: gist(dialect, work, await post(url, makeBody(dialect, work))),
+    gist: gist(dialect, work, await post(url, makeBody(dialect, work), keyed)),
     async run (requests) {
       const order: LoadOrder = {
         url,
@@ -143,7 +158,7 @@ export async function useSide (
         connections: CONNECTIONS,
         requests,
         tokens,
-        headers: {}
+        keyed
       }
       const { succeeded, failed, firstError, ...pace }: LoadResult = await load.request(order)
       if (failed > 0 || succeeded !== requests) {
@@ -158,11 +173,18 @@ export async function useSide (
   }
 }
 
-/** Sends one request and returns the parsed response. Throws unless the status is 200. */
-export async function post (url: string, body: string): Promise<unknown> {
+/**
+ * Sends one request, with a new Idempotency-Key if it is `keyed`, and returns the parsed response.
+ * Throws unless the status is 200.
+ */
+export async function post (url: string, body: string, keyed = false): Promise<unknown> {
   const response = await fetch(url, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${tokens[0]}` },
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${tokens[0]}`,
+      ...keyed ? { 'idempotency-key': randomUUID() } : {}
+    },
     body
   })
   if (response.status !== 200) {

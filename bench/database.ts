@@ -58,7 +58,10 @@ export async function useDatabase (
   await admin.unsafe(`create database ${DATABASE}`)
   const sql = client(withUrlParts(server, { pathname: `/${DATABASE}` }))
   stage.teardown(() => sql.end({ timeout: 1 }))
-  await sql.unsafe(readFileSync(join(import.meta.dirname, 'schema.sql'), 'utf8'))
+  const readText = (file: string): string => readFileSync(join(import.meta.dirname, file), 'utf8')
+  await sql.unsafe(readText('schema.sql'))
+  // The table of idempotency keys.
+  await sql.unsafe(readText('../deploy/migrate.sql').replaceAll(':"login_role"', LOGIN))
   const { hostname, port } = new URL(server)
   const [backend] = await sql`select pg_backend_pid() as pid`
   return {
@@ -110,6 +113,7 @@ export async function measureRoundTrip (url: string): Promise<number> {
 /** Resets every table for the next comparison. */
 export async function resetTables (sql: Sql): Promise<void> {
   await sql`call reset_tables()`
+  await sql`truncate oneflight.idempotency_keys`
   await sql`vacuum analyze`
 }
 

@@ -5,6 +5,7 @@
  *
  * Receives LoadOrder messages and replies with LoadResult messages.
  */
+import { randomUUID } from 'node:crypto'
 import autocannon from 'autocannon'
 import { makeBody, succeeded, type LoadOrder, type LoadResult } from './requests.ts'
 
@@ -15,7 +16,7 @@ process.on('message', (order: LoadOrder) => {
 process.on('disconnect', () => process.exit())
 
 async function sendLoad (
-  { url, dialect, work, connections, requests, tokens, headers }: LoadOrder
+  { url, dialect, work, connections, requests, tokens, keyed }: LoadOrder
 ): Promise<LoadResult> {
   let good = 0
   let firstError: string | undefined
@@ -34,17 +35,20 @@ async function sendLoad (
     timeout: 60,
     requests: [{
       method: 'POST',
-      setupRequest: request => ({
-        ...request,
-        headers: {
-          ...headers,
-          'content-type': 'application/json',
-          authorization: `Bearer ${tokens[sent++ % tokens.length]}`
-        },
-        body: makeBody(dialect, work)
-      }),
+      setupRequest (request) {
+        const caller = sent++ % tokens.length
+        return {
+          ...request,
+          headers: {
+            'content-type': 'application/json',
+            authorization: `Bearer ${tokens[caller]}`,
+            ...keyed ? { 'idempotency-key': randomUUID() } : {}
+          },
+          body: makeBody(dialect, work, caller)
+        }
+      },
       onResponse (status, body) {
-        if (status !== 200 || !succeeded(dialect, body)) {
+        if (status !== 200 || !succeeded(dialect, work, body)) {
           firstError ??= `${status} ${body.slice(0, 1000)}`
         } else good += 1
       }

@@ -19,6 +19,8 @@ COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of e
 | --- | --- |
 | ${names.oneflight.name} | \`node src/main.ts\`, as deployed. It returns the rows of every ` +
     `operation; the others return those of the last one |
+| ${names['oneflight with a key'].name} | the same, with a new \`Idempotency-Key\` in every ` +
+    `request |
 | ${names.awaits.name}; ${names['postgres.js'].name} | ` +
     '[peers/postgres-js.ts](../../bench/peers/postgres-js.ts): a Fastify endpoint with ' +
     '`sql.begin`, one statement for role and claims, each statement awaited, and the default ' +
@@ -54,7 +56,8 @@ export function describeMethod ({ connections, slices, bulk }: BenchRecord): str
   it, for all contenders. Without it, all connect directly. The tables show the round trip that
   \`select 1\` measures, which includes that of the machine itself.
 - Processor time is what the kernel reports for the contender's process, and for all processes of
-  the PostgreSQL server. Memory is the resident set and its peak. They are not measured without
+  the PostgreSQL server, during the same slices. It includes what the server does for all, such as
+  checkpoints. Memory is the resident set and its peak. They are not measured without
   \`/proc\`, or if the server runs on another machine.
 - The hot row is the number of the next invoice. As numbering without gaps requires, the first
   statement locks it and everything else follows. The order has no contention and shows what remains
@@ -84,10 +87,12 @@ export function describeRepetition (): string {
 
 <!-- not run: it takes minutes and writes the record -->
 \`\`\`sh
-npm run bench                  # all parts, about 12 minutes, writes this page
+npm run bench                  # all parts, about 15 minutes, writes this page
 npm run bench -- --quick       # short slices, for a test; writes nothing
-npm run bench hot wire         # some of hot, order, wire, bulk, cost; writes nothing
+npm run bench hot wire         # some of order, hot, read, wire, bulk, cost; writes nothing
 npm run bench:report           # writes this page from bench/results.json
+# orders with some round trips against one contender, in two minutes; writes nothing
+npm run bench order -- --round-trips=0,2.5 --against=postgres.js
 \`\`\`
 
 PostgreSQL is the embedded one. Set \`DATABASE_URL\` to the URL of a superuser to use another

@@ -1,10 +1,11 @@
 /**
- * The throughput of Oneflight divided by that of other endpoints with the same work, by round trip:
- * for the performance section of the README and for the page of all figures.
+ * The throughput and the processor time of Oneflight divided by those of other endpoints with the
+ * same work, by round trip: for the performance section of the README and for the page of all
+ * figures.
  */
 import { contenders } from './contenders.ts'
-import { find, paceRatio, show, showFigure, slicesOf } from './goals.ts'
-import { ROUND_TRIPS, throughputOf, type BenchRecord, type Spread } from './record.ts'
+import { cpuRatio, find, paceRatio, show, showFigure, slicesOf } from './goals.ts'
+import { throughputOf, type BenchRecord, type Spread } from './record.ts'
 import type { Work } from './requests.ts'
 
 /** A work that is measured with several round trips. */
@@ -30,71 +31,80 @@ export const hotRowRace: Race = {
 }
 
 /** Returns the round trips (ms) with which a work was measured. */
-export function roundTripsOf (record: BenchRecord, ...races: readonly Race[]): readonly number[] {
-  return ROUND_TRIPS.filter(ms => races.some(({ work }) => find(record, work, ms) !== undefined))
+export function roundTripsOf ({ comparisons }: BenchRecord, { work }: Race): readonly number[] {
+  return comparisons.filter(comparison => comparison.work === work)
+    .map(({ roundTripMs }) => roundTripMs)
 }
 
 /** The performance section of the README: the chart, the ratios and a link to all figures. */
 export function renderSummary (record: BenchRecord): string {
-  const races = [orderRace, hotRowRace]
-  const rows = roundTripsOf(record, ...races).map(ms => [
-    `${ms} ms`,
-    ...races.flatMap(({ work, awaited, inFunction }) =>
-      [awaited, inFunction].map(name => {
-        const figure = paceRatio(find(record, work, ms), name)
-        return figure === undefined ? '–' : `${show(figure.median)}×`
-      })
-    )
-  ])
+  const { work, awaited, inFunction } = orderRace
+  const rows = roundTripsOf(record, orderRace).map(ms => {
+    const order = find(record, work, ms)
+    return [
+      `${ms} ms`,
+      showMedian(paceRatio(order, awaited)),
+      showMedian(cpuRatio(order, awaited, 'node')),
+      showMedian(cpuRatio(order, awaited, 'postgres')),
+      showMedian(paceRatio(order, inFunction))
+    ]
+  })
   const head = [
     'Round trip to PostgreSQL',
-    'Order: awaited statements',
-    'Order: PL/pgSQL function',
-    'Hot row: awaited statements',
-    'Hot row: PL/pgSQL function'
+    'Throughput',
+    'Node CPU',
+    'PostgreSQL CPU',
+    'Throughput against a PL/pgSQL function'
   ]
-  const incomplete = rows.some(row => row.includes('–')) ? '– means not measured.\n' : ''
+  const hot = find(record, hotRowRace.work, 2)
   return `![Orders per second, by round trip to PostgreSQL](docs/internals/benchmarks/order.svg)
 
-The throughput of Oneflight, divided by that of an endpoint that awaits each statement, and by that
-of an endpoint that calls a PL/pgSQL function in a transaction. Above 1, Oneflight is faster.
+What an order of 5 operations costs, divided by what it costs with a hand-written endpoint (Fastify
+and postgres.js) that awaits each statement. Throughput above 1× and CPU below 1× are better.
 
 ${renderTable(head, rows)}
 
-An order has 5 operations, and no batch waits for another one. On the hot row, every batch updates
-the same row, which is the case that the service is designed for.
-${incomplete}Measured by \`npm run bench\` on ${record.date.slice(0, 10)} at commit ${
-    record.commit.slice(0, 7)
-  }, ${record.machine.cores} cores.
+On one hot row, which every batch updates, with a round trip of 2 ms, the throughput is ${
+    showMedian(paceRatio(hot, hotRowRace.awaited))
+  } that
+of awaited statements, and ${showMedian(paceRatio(hot, hotRowRace.inFunction))} that of a ` +
+    `PL/pgSQL function in a transaction.
+Measured by \`npm run bench\` on ${record.date.slice(0, 10)} at commit ${
+      record.commit.slice(0, 7)
+    }, ${record.machine.cores} cores.
 [All benchmarks](docs/internals/benchmarks.md) include the goals that were missed.`
 }
 
-/** The ratios of one work with their spread. */
+/** The throughput and the processor time of one work, with their spread. */
 export function renderRatios (record: BenchRecord, race: Race): string {
   const { work, awaited, inFunction } = race
   const head = [
-    'Round trip, ms',
-    'Measured, ms',
-    'Oneflight, batches/s',
-    'Against awaited statements',
-    'Against a PL/pgSQL function'
+    'Round trip, ms (measured)',
+    'Batches/s',
+    'Throughput',
+    'Node CPU',
+    'PostgreSQL CPU',
+    'Throughput against a PL/pgSQL function'
   ]
   const rows = roundTripsOf(record, race).map(ms => {
     const comparison = find(record, work, ms)
-    const ratio = (name: string): string => showOrDash(paceRatio(comparison, name), '×')
+    const pace = throughputOf(slicesOf(comparison, contenders.oneflight.name))
     return [
-      String(ms),
-      show(comparison?.measuredRoundTripMs ?? 0),
-      showOrDash(throughputOf(slicesOf(comparison, contenders.oneflight.name)), ''),
-      ratio(awaited),
-      ratio(inFunction)
+      `${ms} (${show(comparison?.measuredRoundTripMs ?? ms)})`,
+      showFigure({ figure: pace, unit: '' }),
+      ...[
+        paceRatio(comparison, awaited),
+        cpuRatio(comparison, awaited, 'node'),
+        cpuRatio(comparison, awaited, 'postgres'),
+        paceRatio(comparison, inFunction)
+      ].map(figure => showFigure({ figure, unit: '×' }))
     ]
   })
   return renderTable(head, rows)
 }
 
-function showOrDash (figure: Spread | undefined, unit: '×' | ''): string {
-  return figure === undefined ? '–' : showFigure({ figure, unit })
+function showMedian (figure: Spread | undefined): string {
+  return figure === undefined ? 'not measured' : `${show(figure.median)}×`
 }
 
 /** Renders a Markdown table. */

@@ -5,9 +5,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The round trips (ms) at which throughput is measured. */
-export const ROUND_TRIPS = [0, 0.5, 1, 2, 10] as const
-
 export const resultsFile = join(import.meta.dirname, 'results.json')
 
 /** One slice of one contender. Processor times (ms) are null if they could not be read. */
@@ -59,7 +56,11 @@ export interface Memory {
 export interface Wire {
   readonly name: string
   readonly work: string
+  /** On a connection that was idle for some time. */
   readonly roundTrips: number
+  /** On a connection that has just run a batch. Absent in older records. */
+  readonly afterBatch?: number
+  /** The larger number of both. */
   readonly underLock: number
 }
 
@@ -121,22 +122,56 @@ export function spreadOf (values: readonly number[]): Spread | undefined {
 
 /** Batches per second. */
 export function throughputOf (slices: readonly Slice[]): Spread | undefined {
-  return spreadOf(slices.map(({ batches, seconds }) => batches / seconds))
+  return spreadOf(slices.map(pace))
 }
+
+/** Whose processor time is meant. */
+export type Processes = 'node' | 'postgres' | 'both'
 
 /** The processor time (ms) per batch. Undefined if it was not measured. */
-export function cpuPerBatch (
-  slices: readonly Slice[],
-  of: 'nodeCpuMs' | 'postgresCpuMs'
-): Spread | undefined {
-  return spreadOf(slices.flatMap(slice => slice[of] === null ? [] : [slice[of] / slice.batches]))
+export function cpuPerBatch (slices: readonly Slice[], of: Processes): Spread | undefined {
+  return spreadOf(slices.flatMap(slice => cpu(slice, of) ?? []))
 }
 
-/** Divides `mine` by `other`, with the smallest and the largest ratio of their spreads. */
-export function ratioOf (mine: Spread, other: Spread): Spread {
-  return {
-    median: mine.median / other.median,
-    least: mine.least / other.most,
-    most: mine.most / other.least
-  }
+/** Divides the throughput of two contenders, turn by turn. */
+export function throughputRatio (
+  mine: readonly Slice[],
+  other: readonly Slice[]
+): Spread | undefined {
+  return ratioOf(mine.map(pace), other.map(pace))
+}
+
+/** Divides the processor time per batch of two contenders, turn by turn. */
+export function cpuRatio (
+  mine: readonly Slice[],
+  other: readonly Slice[],
+  of: Processes
+): Spread | undefined {
+  return ratioOf(mine.map(slice => cpu(slice, of)), other.map(slice => cpu(slice, of)))
+}
+
+/**
+ * Divides values that were measured in turns, each by the other one of its turn: the speed of a
+ * shared machine changes from minute to minute. Turns in which one was not measured do not count.
+ */
+export function ratioOf (
+  mine: ReadonlyArray<number | null>,
+  other: ReadonlyArray<number | null>
+): Spread | undefined {
+  return spreadOf(mine.flatMap((value, turn) => {
+    const divisor = other[turn] ?? 0
+    return value === null || divisor === 0 ? [] : [value / divisor]
+  }))
+}
+
+function pace ({ batches, seconds }: Slice): number {
+  return batches / seconds
+}
+
+function cpu ({ batches, nodeCpuMs, postgresCpuMs }: Slice, of: Processes): number | null {
+  const parts = { node: [nodeCpuMs], postgres: [postgresCpuMs], both: [nodeCpuMs, postgresCpuMs] }
+  const known = parts[of].flatMap(ms => ms ?? [])
+  return known.length < parts[of].length
+    ? null
+    : known.reduce((sum, ms) => sum + ms, 0) / batches
 }

@@ -8,6 +8,7 @@ import { renderCharts } from './charts.ts'
 import { contenders } from './contenders.ts'
 import { goalsOf, paceRatio, show, showFigure, showGoal, showVerdict, type Goal } from './goals.ts'
 import { describeContenders, describeLimits, describeMethod, describeRepetition } from './method.ts'
+import { overloadGoals } from './overload.ts'
 import { hotRowRace, orderRace, renderRatios, renderTable } from './ratios.ts'
 import {
   cpuPerBatch,
@@ -45,43 +46,43 @@ function renderPage (record: BenchRecord, charts: readonly string[]): string {
     charts.includes(`${CHARTS}/${file}`) ? `![${alt}](benchmarks/${file})\n\n` : ''
   return `# Benchmarks
 
-Oneflight and its alternatives, measured in turns in one run on one machine. \`npm run bench\`
-writes this page; no number is typed by hand.
-${describeRun(record)}
+What Oneflight costs against writing the same by hand, and against other ways. All are measured in
+turns in one run on one machine. \`npm run bench\` writes this page; no number is typed by hand.
 
-A ratio is Oneflight's median divided by that of the other contender. The brackets show the
-smallest and the largest ratio that the slices allow. For throughput more is better. For processor
-time, memory and cost less is better.
-
-## Orders: the general case
+## What it costs
 
 A customer, an order, three lines, a payment and a query: 5 operations, and no batch waits for
-another one.
+another one. Each figure is divided by that of a hand-written endpoint (Fastify and postgres.js)
+that awaits each statement, with the same round trip between service and PostgreSQL. Throughput
+above 1× is better, CPU per batch below 1× is better.
 
-${chart('order.svg', 'Orders per second, by round trip and contender')}${
-      renderRatios(record, orderRace)
-    }
+${renderRatios(record, orderRace)}
+
+${chart('order.svg', 'Orders per second, by round trip and contender')}A ratio is the median of ` +
+    `those of the turns; the brackets show the smallest and the largest.
 
 ## One hot row
 
 The number of the next invoice: 4 operations, and every batch updates the same row and holds it
-until it commits. This design is made for such a row.
+until it commits. This design is made for such a row. The figures are divided as above.
 
-${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and contender')}${
-      renderRatios(record, hotRowRace)
-    }
+${renderRatios(record, hotRowRace)}
 
-## Goals
+${chart('hot-row.svg', 'Batches per second on one hot row, by round trip and contender')}## Goals
 
-${renderGoalTable(goalsOf(record))}
+${renderGoalTable([...goalsOf(record), ...overloadGoals()])}
 
 ## All figures
+
+${describeRun(record)}
 
 ${chart('contenders.svg', 'Orders per second by contender')}${
       chart('cpu.svg', 'Processor time of one order by contender')
     }${
-      Object.keys(WORKS).flatMap(work => record.comparisons.filter(one => one.work === work))
-        .map(renderComparison).join('\n\n')
+      Object.keys(WORKS).flatMap(work => {
+        const measured = record.comparisons.filter(one => one.work === work)
+        return measured.length === 0 ? [] : [renderComparisons(work as Work, measured)]
+      }).join('\n\n')
     }
 
 ${renderWire(record)}
@@ -100,17 +101,18 @@ ${describeRepetition()}`
 }
 
 function renderWire ({ wire }: BenchRecord): string {
-  const rows = wire.map(({ name, work, roundTrips, underLock }) =>
-    [name, work, String(roundTrips), String(underLock)]
+  const rows = wire.map(({ name, work, roundTrips, afterBatch = '–', underLock }) =>
+    [name, work, ...[afterBatch, roundTrips, underLock].map(String)]
   )
   return `### Round trips
 
 A proxy between contender and PostgreSQL counts them, for one batch whose statements are prepared.
-A round trip is each time that a client sends after it has received. "Under lock" are the round
+A round trip is each time that a client sends after it has received. They are counted on a
+connection that has just run another batch, and on one that was idle. "Under lock" are the round
 trips between the first statement that locks a row and its COMMIT: other transactions that need the
 row wait during this time.
 
-${renderTable(['Contender', 'Work', 'Round trips', 'Under lock'], rows)}`
+${renderTable(['Contender', 'Work', 'Right after a batch', 'After a pause', 'Under lock'], rows)}`
 }
 
 function renderBulk ({ bulk, memory }: BenchRecord): string {
@@ -155,8 +157,7 @@ function describeRun (
   ).join(', ')
   const settings = Object.entries(database.settings).filter(([name]) => name !== 'server_version')
     .map(([name, value]) => `${name} ${value}`).join(', ')
-  return `
-| | |
+  return `| | |
 | --- | --- |
 | Date | ${date.slice(0, 16).replace('T', ' ')} UTC, ${seconds} s |
 | Commit | ${commit.slice(0, 12)}${changed ? ', with uncommitted changes' : ''} |
@@ -192,42 +193,42 @@ function renderGoalTable (goals: readonly Goal[]): string {
 const WORKS: Readonly<Record<Work, string>> = {
   order: 'Order of 5 operations',
   'order with ids': 'Order of 5 operations, ids chosen by the client',
-  invoice: 'One hot row (an invoice with the next number)'
+  invoice: 'One hot row (an invoice with the next number)',
+  read: 'One operation (a row by a unique number)'
 }
 
-function renderComparison (comparison: Comparison): string {
-  const { work, roundTripMs, measuredRoundTripMs, contenders: all } = comparison
-  const how = roundTripMs === 0 ? 'no proxy' : `${roundTripMs} ms added by a proxy`
-  const rows = all.map(({ name, slices }) => {
-    const ms = (values: ReadonlyArray<number | null>): string =>
-      spread(values.flatMap(value => value ?? []))
-    return [
-      name,
-      name === contenders.oneflight.name
-        ? ''
-        : showFigure({ figure: paceRatio(comparison, name), unit: '×' }),
-      showFigure({ figure: throughputOf(slices), unit: '' }),
-      ms(slices.map(({ p50Ms }) => p50Ms)),
-      ms(slices.map(({ p99Ms }) => p99Ms)),
-      showSpread(cpuPerBatch(slices, 'nodeCpuMs')),
-      showSpread(cpuPerBatch(slices, 'postgresCpuMs'))
-    ]
-  })
-  return `### ${WORKS[work as Work]}, ${how}
-
-The round trip of \`select 1\` takes ${show(measuredRoundTripMs)} ms.
-
-${
-    renderTable([
-      'Contender',
-      'Oneflight, ratio',
-      'Batches/s',
-      'Median, ms',
-      '99th percentile, ms',
-      'Node CPU per batch, ms',
-      'PostgreSQL CPU per batch, ms'
-    ], rows)
-  }`
+/** One work with all round trips. */
+function renderComparisons (work: Work, comparisons: readonly Comparison[]): string {
+  const rows = comparisons.flatMap(comparison =>
+    comparison.contenders.map(({ name, slices }) => {
+      const { roundTripMs, measuredRoundTripMs } = comparison
+      const ms = (values: ReadonlyArray<number | null>): string =>
+        spread(values.flatMap(value => value ?? []))
+      return [
+        `${roundTripMs} (${show(measuredRoundTripMs)})`,
+        name,
+        name === contenders.oneflight.name
+          ? ''
+          : showFigure({ figure: paceRatio(comparison, name), unit: '×' }),
+        showFigure({ figure: throughputOf(slices), unit: '' }),
+        ms(slices.map(({ p50Ms }) => p50Ms)),
+        ms(slices.map(({ p99Ms }) => p99Ms)),
+        showSpread(cpuPerBatch(slices, 'node')),
+        showSpread(cpuPerBatch(slices, 'postgres'))
+      ]
+    })
+  )
+  const head = [
+    'Round trip, ms (measured)',
+    'Contender',
+    'Oneflight, ratio',
+    'Batches/s',
+    'Median, ms',
+    '99th percentile, ms',
+    'Node CPU per batch, ms',
+    'PostgreSQL CPU per batch, ms'
+  ]
+  return `### ${WORKS[work]}\n\n${renderTable(head, rows)}`
 }
 
 const milliseconds = (seconds: readonly number[]): readonly number[] =>

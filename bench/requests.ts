@@ -6,9 +6,9 @@ import { randomUUID } from 'node:crypto'
 
 /**
  * `invoice`: one hot row, 4 operations with references. `order`: 5 operations, no contention.
- * `order with ids`: the same with ids chosen by the client.
+ * `order with ids`: the same with ids chosen by the client. `read`: one row by a unique number.
  */
-export type Work = 'invoice' | 'order' | 'order with ids'
+export type Work = 'invoice' | 'order' | 'order with ids' | 'read'
 /** The request format of a contender. */
 export type Dialect = 'oneflight' | 'endpoint' | 'graphql'
 
@@ -20,7 +20,8 @@ export interface LoadOrder {
   readonly connections: number
   readonly requests: number
   readonly tokens: readonly string[]
-  readonly headers: Readonly<Record<string, string>>
+  /** Whether each request has a new Idempotency-Key. */
+  readonly keyed: boolean
 }
 
 export interface LoadResult {
@@ -44,7 +45,13 @@ const items = [{ sku: 'apple', qty: 4, price: 0.3 }, { sku: 'pear', qty: 1, pric
 const invoice = { note: 'Corner Shop', article: 'apple', qty: 4 } as const
 const name = 'Corner Shop'
 
-const bodies: Readonly<Record<Dialect, Partial<Record<Work, () => unknown>>>> = {
+/** Creates a body for a caller: the owner of some rows, by its place among the tokens. */
+type MakeBody = (caller: number) => unknown
+
+/** Each caller owns every hundredth invoice of reset_tables(), from its place up. */
+const numberOf = (caller: number): number => caller + 100 * (1 + Math.floor(Math.random() * 99))
+
+const bodies: Readonly<Record<Dialect, Partial<Record<Work, MakeBody>>>> = {
   oneflight: {
     invoice: () => [
       {
@@ -80,9 +87,16 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, () => unknown>>>> = 
         { ...made, values: [{ id: order, customer_id: customer }] },
         ...rest
       ]
-    }
+    },
+    read: caller => [
+      { id: 'found', op: 'select', table: 'invoices', where: { number: { eq: numberOf(caller) } } }
+    ]
   },
-  endpoint: { invoice: () => invoice, order: () => ({ name, items }) },
+  endpoint: {
+    invoice: () => invoice,
+    order: () => ({ name, items }),
+    read: caller => ({ number: numberOf(caller) })
+  },
   graphql: {
     'order with ids': () => {
       const [customer, order] = [randomUUID(), randomUUID()]
@@ -145,15 +159,19 @@ const mutation = `mutation Order(
 }`
 
 /** Creates a body with new values, as JSON text. Throws if the dialect does not have the work. */
-export function makeBody (dialect: Dialect, work: Work): string {
+export function makeBody (dialect: Dialect, work: Work, caller = 0): string {
   const make = bodies[dialect][work]
   if (make === undefined) throw new Error(`${dialect} does not have the work ${work}`)
-  return JSON.stringify(make())
+  return JSON.stringify(make(caller))
 }
 
-/** Whether a response with status 200 reports success. GraphQL reports errors only in the body. */
-export function succeeded (dialect: Dialect, body: string): boolean {
-  return dialect !== 'graphql' || !body.includes('"errors"')
+/**
+ * Whether a response with status 200 reports success. GraphQL reports errors only in the body. A
+ * read leaves no trace, so its response must have the row.
+ */
+export function succeeded (dialect: Dialect, work: Work, body: string): boolean {
+  return (dialect !== 'graphql' || !body.includes('"errors"')) &&
+    (work !== 'read' || body.includes('"earlier"'))
 }
 
 /**
@@ -163,8 +181,10 @@ export function succeeded (dialect: Dialect, body: string): boolean {
 export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
   const at = (...path: readonly (string | number)[]): any =>
     path.reduce<any>((value, step) => value?.[step], answer)
-  if (work === 'invoice') {
-    const made = dialect === 'oneflight' ? at('data', 'made', 0) : answer
+  if (work === 'invoice' || work === 'read') {
+    const made = dialect === 'oneflight'
+      ? at('data', work === 'read' ? 'found' : 'made', 0)
+      : answer as any
     return { note: made?.note, owner: made?.owner, numbered: Number(made?.number) > 0 }
   }
   const lines = dialect === 'oneflight'
@@ -183,8 +203,13 @@ export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
 export const traces: Readonly<Record<Work, Readonly<Record<string, number>>>> = {
   invoice: { counted: 1, invoices: 1, lines: 1 },
   order: { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 },
-  'order with ids': { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 }
+  'order with ids': { customers: 1, 'orders paid': 1, items: 3, 'items of the right articles': 3 },
+  read: { counted: 0, invoices: 0, lines: 0 }
 }
+
+const invoiceTraces =
+  'select (select n from counters) as counted, (select count(*) from invoices) as ' +
+  'invoices, (select count(*) from invoice_lines) as lines'
 
 const orderTraces =
   `select (select count(*) from customers) as customers, (select count(*) from orders
@@ -194,8 +219,8 @@ const orderTraces =
     as "items of the right articles"`
 
 export const traceQueries: Readonly<Record<Work, string>> = {
-  invoice: 'select (select n from counters) as counted, (select count(*) from invoices) as ' +
-    'invoices, (select count(*) from invoice_lines) as lines',
+  invoice: invoiceTraces,
   order: orderTraces,
-  'order with ids': orderTraces
+  'order with ids': orderTraces,
+  read: invoiceTraces
 }

@@ -1,22 +1,31 @@
 /**
  * `npm run bench [part …] [-- --quick]`: runs the benchmark, writes `bench/results.json` and the
  * report. Exit code 1 if a contender did different work than requested. Partial and quick runs
- * write nothing.
+ * write nothing. `--round-trips=0,2.5 --against=postgres.js` selects round trips (ms) and
+ * contenders (their keys in bench/contenders.ts, or pgbench) of order, read and hot.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { arch, availableParallelism, cpus, loadavg, platform, release, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import type { Measure } from './compare.ts'
-import { CONNECTIONS, findProgram } from './contenders.ts'
+import { CONNECTIONS, contenders, findProgram } from './contenders.ts'
 import { useDatabase, type Database } from './database.ts'
-import { renderGoals } from './goals.ts'
-import { resultsFile, throughputOf, type BenchRecord } from './record.ts'
+import { cpuRatio, paceRatio, renderGoals, showFigure } from './goals.ts'
+import { resultsFile, throughputOf, type BenchRecord, type Comparison } from './record.ts'
 import { writeReport } from './report.ts'
 import { compareBulk, measureMemory } from './rows/bulk.ts'
 import { measureCost, scales } from './rows/cost.ts'
-import { hotMatches, orderMatches, play } from './rows/throughput.ts'
+import {
+  hotMatches,
+  orderMatches,
+  play,
+  readMatches,
+  selectMatches,
+  type Match
+} from './rows/throughput.ts'
 import { countAll } from './rows/wire.ts'
 import { onStage } from '../src/dev/stage.ts'
 import { endAll } from './stage.ts'
@@ -32,13 +41,16 @@ type Measured = Pick<
 const parts: Readonly<
   Record<string, (database: Database, measure: Measure) => Promise<Partial<Measured>>>
 > = {
-  hot: async (database, measure) => ({ comparisons: await playAll(hotMatches, database, measure) }),
   order: async (database, measure) => ({
     comparisons: await playAll(orderMatches, database, measure)
   }),
+  hot: async (database, measure) => ({ comparisons: await playAll(hotMatches, database, measure) }),
+  read: async (database, measure) => ({
+    comparisons: await playAll(readMatches, database, measure)
+  }),
   wire: async database => ({ wire: await countAll(database) }),
   bulk: async (database, { slices }) => ({
-    bulk: await compareBulk(database, slices * 8),
+    bulk: await compareBulk(database, slices * 5),
     memory: await measureMemory(database, slices)
   }),
   cost: async (database, { slices, seconds }) => ({
@@ -50,16 +62,10 @@ const parts: Readonly<
   })
 }
 
-const args = process.argv.slice(2)
-const quick = args.includes('--quick')
-const names = args.filter(arg => !arg.startsWith('--'))
-const unknown = [
-  ...names.filter(name => !(name in parts)),
-  ...args.filter(arg => arg.startsWith('--') && arg !== '--quick')
-]
+const { quick, names, selection, unknown } = readArguments()
 const measure: Measure = quick
   ? { slices: 2, seconds: 0.7, warmUp: { batches: 250, seconds: 1 } }
-  : { slices: 3, seconds: 2.5, warmUp: { batches: 8000, seconds: 10 } }
+  : { slices: 5, seconds: 2, warmUp: { batches: 8000, seconds: 10 } }
 
 /** The maximum time (ms) to clean up after a signal. */
 const CLEANUP_MS = 10_000
@@ -73,7 +79,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 if (unknown.length > 0) {
   console.error(
-    `unknown part ${unknown.join(', ')} (expected ${Object.keys(parts).join(', ')} or --quick)`
+    `unknown ${unknown.join(', ')} (expected ${Object.keys(parts).join(', ')}, --quick, ` +
+      `--round-trips=0,2.5 or --against= with some of ${Object.keys(contenders).join(', ')}, ` +
+      'pgbench, separated by commas)'
   )
   process.exitCode = 1
 } else {
@@ -82,6 +90,29 @@ if (unknown.length > 0) {
       console.error(error)
       process.exitCode = 1
     })
+}
+
+/** Reads the command line. `unknown`: the arguments that mean nothing. */
+function readArguments () {
+  const { values, positionals } = parseArgs({
+    strict: false,
+    options: {
+      quick: { type: 'boolean' },
+      'round-trips': { type: 'string' },
+      against: { type: 'string' }
+    }
+  })
+  const { quick = false, 'round-trips': roundTrips, against, ...others } = values
+  const list = (value: unknown): readonly string[] | undefined =>
+    value === undefined ? undefined : String(value).split(',')
+  const selection = { roundTripsMs: list(roundTrips)?.map(Number), against: list(against) }
+  const unknown = [
+    ...positionals.filter(name => !(name in parts)),
+    ...Object.keys(others).map(name => `--${name}`),
+    ...list(roundTrips)?.filter(ms => Number.isNaN(Number(ms))) ?? [],
+    ...selection.against?.filter(name => !(name in contenders) && name !== 'pgbench') ?? []
+  ]
+  return { quick: quick === true, names: positionals, selection, unknown }
 }
 
 async function runParts (chosen: readonly string[]): Promise<void> {
@@ -127,7 +158,9 @@ async function runParts (chosen: readonly string[]): Promise<void> {
   }
   console.log(renderGoals(record))
   // Some parts or short slices must not be mixed with the results of another run.
-  if (quick || names.length > 0) return console.log('incomplete run: nothing was written')
+  const complete = !quick && names.length === 0 &&
+    Object.values(selection).every(chosen => chosen === undefined)
+  if (!complete) return console.log('incomplete run: nothing was written')
   writeFileSync(resultsFile, `${JSON.stringify(record, null, 1)}\n`)
   writeReport(record)
   console.log(
@@ -136,22 +169,32 @@ async function runParts (chosen: readonly string[]): Promise<void> {
 }
 
 async function playAll (
-  matches: typeof hotMatches,
+  matches: readonly Match[],
   database: Database,
   measure: Measure
 ): Promise<BenchRecord['comparisons']> {
   const played = []
-  for (const match of matches) {
+  for (const match of selectMatches(matches, selection)) {
     const comparison = await play(match, database, measure)
-    const figures = comparison.contenders.map(({ name, slices }) =>
-      `${name} ${throughputOf(slices)?.median.toFixed(0)}`
-    )
-    console.log(
-      `#   ${comparison.work}, ${comparison.roundTripMs} ms, batches/s: ${figures.join(', ')}`
-    )
+    console.log(describeComparison(comparison))
     played.push(comparison)
   }
   return played
+}
+
+/** The batches per second of each contender, and what Oneflight's are divided by them. */
+function describeComparison (comparison: Comparison): string {
+  const { work, roundTripMs, contenders: all } = comparison
+  const rates = all.map(({ name, slices }) => `${name} ${throughputOf(slices)?.median.toFixed(0)}`)
+  const ratios = all.slice(1).map(({ name }) => {
+    const [pace, node, postgres] = [
+      paceRatio(comparison, name),
+      cpuRatio(comparison, name, 'node'),
+      cpuRatio(comparison, name, 'postgres')
+    ].map(figure => showFigure({ figure, unit: '×' }))
+    return `#     against ${name}: ${pace}, Node CPU ${node}, PostgreSQL CPU ${postgres}`
+  })
+  return [`#   ${work}, ${roundTripMs} ms, batches/s: ${rates.join(', ')}`, ...ratios].join('\n')
 }
 
 /** Returns the commit, and whether measured files have uncommitted changes. */

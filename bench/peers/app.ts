@@ -24,6 +24,9 @@ export interface Invoice {
   readonly article: string
   readonly qty: number
 }
+export interface Read {
+  readonly number: number
+}
 export interface Order {
   readonly name: string
   readonly items: ReadonlyArray<
@@ -41,8 +44,9 @@ const strictObject = <T extends Record<string, object>>(properties: T) =>
     properties
   }) as const
 
-/** Options of the two routes, with Fastify's validation of the body. */
+/** Options of the routes, with Fastify's validation of the body. */
 export const invoiceRoute = { schema: { body: strictObject({ note: text, article: text, qty }) } }
+export const readRoute = { schema: { body: strictObject({ number: { type: 'integer' } }) } }
 export const orderRoute = {
   schema: {
     body: strictObject({

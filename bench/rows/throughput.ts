@@ -1,16 +1,23 @@
 /**
- * Measures batches per second: the order without contention and the hot row, each with several
- * round trips.
+ * Measures batches per second and their processor time: the order without contention and the hot
+ * row, each with several round trips, and the read of one row.
  */
 import { takeTurns, warmUp, type Measure } from '../compare.ts'
 import { contenders, pgbenchSide, useSide, type Contender, type Side } from '../contenders.ts'
 import { measureRoundTrip, resetTables, useRoute, type Database } from '../database.ts'
-import { ROUND_TRIPS, type Comparison } from '../record.ts'
+import type { Comparison } from '../record.ts'
 import type { Work } from '../requests.ts'
 import { onStage } from '../../src/dev/stage.ts'
 import { useScript } from '../stage.ts'
 
-interface Match {
+/**
+ * Round trips (ms): the same host, the same zone of a cloud, another zone, a farther one, another
+ * region.
+ */
+const ORDER_ROUND_TRIPS = [0, 0.5, 1, 2.5, 10] as const
+const HOT_ROW_ROUND_TRIPS = [0, 2, 10] as const
+
+export interface Match {
   readonly work: Work
   readonly roundTripMs: number
   readonly against: readonly Contender[]
@@ -20,29 +27,55 @@ interface Match {
 
 const {
   oneflight,
+  'oneflight with a key': withKey,
   awaits,
   'function in begin': inBegin,
   'bare function': bare,
   'postgres.js': postgresJs,
   'order function': orderFunction,
   pg,
-  postgraphile
+  postgraphile,
+  read
 } = contenders
 
-export const hotMatches: readonly Match[] = ROUND_TRIPS.map(roundTripMs => ({
+export const hotMatches: readonly Match[] = HOT_ROW_ROUND_TRIPS.map(roundTripMs => ({
   work: 'invoice',
   roundTripMs,
   against: [awaits, inBegin, bare]
 }))
 export const orderMatches: readonly Match[] = [
-  ...ROUND_TRIPS.map((roundTripMs): Match => ({
+  ...ORDER_ROUND_TRIPS.map((roundTripMs): Match => ({
     work: 'order',
     roundTripMs,
-    against: roundTripMs === 0 ? [postgresJs, orderFunction, pg] : [postgresJs, orderFunction],
+    against: [postgresJs, orderFunction, ...roundTripMs === 0 ? [pg, withKey] : []],
     pgbench: roundTripMs === 0
   })),
   { work: 'order with ids', roundTripMs: 0, against: [postgraphile] }
 ]
+export const readMatches: readonly Match[] = [{ work: 'read', roundTripMs: 0, against: [read] }]
+
+export interface Selection {
+  readonly roundTripsMs?: readonly number[] | undefined
+  /** The keys of contenders, or `pgbench`. */
+  readonly against?: readonly string[] | undefined
+}
+
+/** Returns the matches with these round trips against these contenders, by default all. */
+export function selectMatches (
+  matches: readonly Match[],
+  { roundTripsMs, against }: Selection
+): readonly Match[] {
+  const chosen = Object.entries(contenders).flatMap(([key, contender]) =>
+    against === undefined || against.includes(key) ? [contender as Contender] : []
+  )
+  return matches.filter(({ roundTripMs }) => roundTripsMs?.includes(roundTripMs) ?? true)
+    .map(match => ({
+      ...match,
+      against: match.against.filter(contender => chosen.includes(contender)),
+      pgbench: match.pgbench === true && (against?.includes('pgbench') ?? true)
+    }))
+    .filter(({ against, pgbench }) => against.length > 0 || pgbench)
+}
 
 /** Starts the contenders of a match, measures them and stops them. */
 export function play (

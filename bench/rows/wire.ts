@@ -1,6 +1,7 @@
 /**
  * Counts round trips with a proxy between each contender and PostgreSQL: those of a whole batch,
- * and those under a lock. Statements are prepared before.
+ * after a pause and right after another batch, and those under a lock. Statements are prepared
+ * before.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { contenders, post, useServer, type Contender } from '../contenders.ts'
@@ -13,10 +14,13 @@ import { countRoundTrips, readBursts, type Burst } from '../wire.ts'
 
 /** A round trip (ms) that is longer than any contender takes to write one burst. */
 const ROUND_TRIP_MS = 20
+/** A pause (ms) after which a connection counts as idle, also with the time of a response. */
+const PAUSE_MS = 150
 
 interface Sample {
   readonly work: string
   readonly body: string
+  readonly keyed?: boolean
 }
 type Samples = readonly [contender: Contender, samples: readonly Sample[]]
 
@@ -46,6 +50,12 @@ function chain (length: number): Sample {
   }
 }
 
+const withKey = (sample: Sample): Sample => ({
+  ...sample,
+  work: `${sample.work}, with a key`,
+  keyed: true
+})
+
 const {
   oneflight,
   awaits,
@@ -60,7 +70,7 @@ const {
 /** The batches of each contender that are counted, in one run of its server. */
 const samples: readonly Samples[] = [
   [oneflight, [
-    ...[1, 10, 100].map(chain),
+    ...[1, 10, 100].map(chain).flatMap(sample => [sample, withKey(sample)]),
     sample(oneflight, 'invoice'),
     sample(oneflight, 'order')
   ]],
@@ -101,24 +111,35 @@ function count (
       const recorded: readonly string[] = (await proxy.request({})).bursts
       return readBursts(recorded.map(text => Buffer.from(text, 'base64')))
     }
-    /** Returns the number of bursts once no more data is sent, also after the response. */
-    const countWhenIdle = async (known = -1): Promise<number> => {
+    /** Returns the number of bursts after a pause in which no data was sent. */
+    const countAfterPause = async (): Promise<number> => {
+      const { length: before } = await bursts()
+      await sleep(PAUSE_MS)
       const { length } = await bursts()
-      await sleep(3 * ROUND_TRIP_MS)
-      return length === known ? length : countWhenIdle(length)
+      return length === before ? length : countAfterPause()
     }
     const counted: Wire[] = []
-    for (const { work, body } of own) {
-      // The first run prepares the statements.
-      await post(url, withNewIds(body))
-      await post(url, withNewIds(body))
-      const before = await countWhenIdle()
-      await post(url, withNewIds(body))
-      await countWhenIdle()
+    for (const { work, body, keyed } of own) {
+      const send = (): Promise<unknown> => post(url, withNewIds(body), keyed)
+      // The first runs prepare the statements.
+      await send()
+      await send()
+      const before = await countAfterPause()
+      await send()
+      const between = await countAfterPause()
+      await send()
+      await send()
+      await countAfterPause()
+      const all = await bursts()
+      const first = countRoundTrips(all.slice(before, between), locks)
+      // The first batch of the pair runs after the same pause.
+      const second = countRoundTrips(all.slice(between + first.roundTrips), locks)
       counted.push({
         name: contender.name,
         work,
-        ...countRoundTrips((await bursts()).slice(before), locks)
+        roundTrips: first.roundTrips,
+        afterBatch: second.roundTrips,
+        underLock: Math.max(first.underLock, second.underLock)
       })
     }
     return counted
