@@ -4,12 +4,11 @@
  * an onRequest hook.
  */
 import type { Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import type {
   FastifyInstance,
   FastifyReply,
   FastifyRequest,
-  onRequestAsyncHookHandler
+  onRequestHookHandler
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
@@ -35,28 +34,34 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
   const memory = createReservations()
   /** When a connection was refused last, in the time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
-  const admit: onRequestAsyncHookHandler = async (request, reply) => {
+  const admit: onRequestHookHandler = (request, reply, done) => {
     const { headers, socket } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
     const pool = choosePool(database, request.preferences)
     const isFull = (): boolean => pool.isFull() || memory.total() + bytes > maxBytes
+    const decide = (): void => {
+      if (isFull()) {
+        refusedAt.set(socket, performance.now())
+        done(failure('overloaded'))
+      } else {
+        memory.reserve(request, bytes)
+        onClose(reply, () => memory.release(request))
+        done()
+      }
+    }
     if (isFull() && performance.now() - (refusedAt.get(socket) ?? -Infinity) < QUICK_RETRY_MS) {
-      await delay(PAUSE_MS + Math.random() * SPREAD_MS)
-    }
-    if (isFull()) {
-      refusedAt.set(socket, performance.now())
-      throw failure('overloaded')
-    }
-    memory.reserve(request, bytes)
-    onClose(reply, () => memory.release(request))
+      setTimeout(decide, PAUSE_MS + Math.random() * SPREAD_MS)
+    } else decide()
   }
   app.decorate('admit', admit)
-  app.addHook('onSend', async (request, reply, payload) => {
-    if (!memory.has(request)) return
-    // A large response is a stream with a content-length.
-    const length = reply.getHeader('content-length') ??
-      Buffer.byteLength(payload as string | Buffer)
-    memory.reserve(request, Number(length))
+  app.addHook('onSend', (request, reply, payload, done) => {
+    if (memory.has(request)) {
+      // A large response is a stream with a content-length.
+      const length = reply.getHeader('content-length') ??
+        Buffer.byteLength(payload as string | Buffer)
+      memory.reserve(request, Number(length))
+    }
+    done()
   })
 }
 

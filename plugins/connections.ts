@@ -86,18 +86,23 @@ async function connections (app: FastifyInstance, options: ConnectionsOptions): 
     state.stopping = true
   })
   app.decorate('isStopping', () => state.stopping)
+  // Asynchronous, unlike the other hooks: the parser calls it after the headers, and it reads the
+  // rest of the packet before the next hook. Otherwise no request would be complete, even without
+  // a body.
   app.addHook('onRequest', async ({ raw }, reply) => {
     if (state.dropped.has(raw)) reply.hijack()
   })
-  app.addHook('onSend', async ({ raw, headers }, reply) => {
+  app.addHook('onSend', ({ raw, headers }, reply, _payload, done) => {
     const connection = state.connections.get(raw.socket)
     // A body without a known end is not read to its end; see drain.
     const endless = !raw.complete && !(Number(headers['content-length']) <= options.maxBodyBytes)
     // Pipelined responses keep the order of their requests: only the last may close the connection.
     const last = state.stopping && connection?.pending.size === 1
-    if (connection === undefined || !(endless || last)) return
-    connection.closing = true
-    reply.header('connection', 'close')
+    if (connection !== undefined && (endless || last)) {
+      connection.closing = true
+      reply.header('connection', 'close')
+    }
+    done()
   })
   app.addHook('preClose', async () => stop(state, server))
 }

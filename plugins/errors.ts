@@ -16,12 +16,13 @@ async function errors (app: FastifyInstance): Promise<void> {
     return sendFailure(refused, request, reply)
   }
   // A hook instead of a not-found handler, which runs only after the body was parsed.
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const refused = earlyFailures.get(request.raw) ??
       (hasRoute(request) ? undefined : noRoute(app, request, reply))
     // Not thrown: the route of the cors plugin was registered before the error handler, and does
     // not use it.
-    if (refused !== undefined) return answer(refused, request, reply)
+    if (refused === undefined) done()
+    else answer(refused, request, reply)
   })
   app.setErrorHandler(answer)
 }

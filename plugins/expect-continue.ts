@@ -27,10 +27,11 @@ async function expectContinue (
     server.emit('request', request, response)
   })
   // Runs after the onRequest hooks, which check the headers.
-  app.addHook('preParsing', async ({ raw, headers }, reply) => {
+  app.addHook('preParsing', ({ raw, headers }, reply, _payload, done) => {
     if (waiting.has(raw) && !(Number(headers['content-length']) > maxBodyBytes)) {
       reply.raw.writeContinue()
     }
+    done()
   })
 }
 

@@ -5,7 +5,12 @@
  * body or other preferences is another request.
  */
 import { createHash } from 'node:crypto'
-import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import type {
+  FastifyBodyParser,
+  FastifyInstance,
+  FastifyRequest,
+  onRequestHookHandler
+} from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/idempotency.ts'
@@ -31,17 +36,19 @@ async function idempotencyKey (
   const ttlSeconds = readTtl(config.IDEMPOTENCY_TTL)
   const idleTimeoutMs = config.IDLE_TRANSACTION_TIMEOUT_MS
   app.decorateRequest('idempotencyKey', undefined)
-  const readIdempotencyKey: onRequestAsyncHookHandler = async request => {
+  const readIdempotencyKey: onRequestHookHandler = (request, _reply, done) => {
     readHeader(request)
+    done()
   }
   app.decorate('readIdempotencyKey', readIdempotencyKey)
-  app.decorate('keepBody', async (request: FastifyRequest, body: Buffer) => {
+  const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {
     const text = readHeader(request)
     if (text !== undefined) {
       request.idempotencyKey = { ...identify(request, text, body), ttlSeconds, idleTimeoutMs }
     }
-    return body
-  })
+    done(null, body)
+  }
+  app.decorate('keepBody', keepBody)
 }
 
 /** Returns the key without quotes; undefined without the header. */

@@ -1,7 +1,7 @@
 /**
  * Media types of requests. The decorator `requireJson` is a hook for routes that take JSON.
  */
-import type { FastifyInstance, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { failure } from '../src/errors/catalogue.ts'
 
@@ -9,13 +9,14 @@ import { failure } from '../src/errors/catalogue.ts'
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8"))?[ \t]*)?$/i
 
 async function mediaType (app: FastifyInstance): Promise<void> {
-  const requireJson: onRequestAsyncHookHandler = async ({ raw, headers }) => {
+  const requireJson: onRequestHookHandler = ({ raw, headers }, _reply, done) => {
     const [type = '', ...more] = raw.headersDistinct['content-type'] ?? []
     // RFC 9110 §8.4: an encoded body is not decoded here.
     const encoded = headers['content-encoding'] !== undefined
     if (more.length > 0 || encoded || !JSON_TYPE.test(type)) {
       throw failure('content_type_unsupported')
     }
+    done()
   }
   app.decorate('requireJson', requireJson)
 }

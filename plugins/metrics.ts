@@ -42,10 +42,11 @@ async function metrics (app: FastifyInstance): Promise<void> {
     labelNames: ['code'],
     registers: [register]
   })
-  app.addHook('onResponse', async ({ access: { failure } }) => {
+  app.addHook('onResponse', ({ access: { failure } }, _reply, done) => {
     if (failure !== undefined) {
       errors.inc({ code: codes.has(failure.code) ? failure.code : 'other' })
     }
+    done()
   })
 }
 

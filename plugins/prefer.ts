@@ -4,7 +4,7 @@
  * requires, unless the client sends `handling=strict`. Routes use the decorator `readPreferences`
  * as an onRequest hook.
  */
-import type { FastifyInstance, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import {
@@ -57,7 +57,7 @@ const MAX_QUOTE = 60
 async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise<void> {
   app.decorateRequest('preferences')
   app.decorateRequest('preferenceApplied', '')
-  const readPreferences: onRequestAsyncHookHandler = async request => {
+  const readPreferences: onRequestHookHandler = (request, _reply, done) => {
     const elements = withoutRepetitions(
       (request.raw.headersDistinct['prefer'] ?? []).flatMap(readLine)
     )
@@ -78,12 +78,14 @@ async function prefer (app: FastifyInstance, { config }: PreferOptions): Promise
     request.preferenceApplied = Object.entries(known).map(([name, value]) =>
       renderPreference(name, value)
     ).join(', ')
+    done()
   }
   app.decorate('readPreferences', readPreferences)
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _payload, done) => {
     if (reply.statusCode === 200 && request.preferenceApplied !== '') {
       reply.header('preference-applied', request.preferenceApplied)
     }
+    done()
   })
 }
 

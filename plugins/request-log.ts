@@ -25,7 +25,7 @@ declare module 'fastify' {
 
 async function requestLog (app: FastifyInstance): Promise<void> {
   app.decorateRequest('access')
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     request.access = {}
     // Fastify does not call onResponse when the client has disconnected, and its batch may still
     // commit.
@@ -33,9 +33,11 @@ async function requestLog (app: FastifyInstance): Promise<void> {
       // Not reply.sent, which is set only with the last chunk of a large response.
       if (reply.raw.headersSent) writeLine(request, reply)
     })
+    done()
   })
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _payload, done) => {
     if (reply.raw.destroyed) writeLine(request, reply)
+    done()
   })
 }
 

@@ -45,15 +45,17 @@ async function tracing (
     ? { batch () {}, retry () {} }
     : createSpans(tracerProvider.getTracer('oneflight'), database)
   app.decorate('spans', spans satisfies Spans)
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const span = tracerProvider === undefined ? null : spanOf(request)
     request.trace = span === null ? readTraceparent(request.headers['traceparent']) : toTrace(span)
-    if (request.trace === undefined) return
-    if (span !== null) reply.header('traceparent', renderTraceparent(request.trace))
-    request.log = request.log.child({
-      trace_id: request.trace.traceId,
-      ...span === null ? {} : { span_id: request.trace.spanId }
-    })
+    if (request.trace !== undefined) {
+      if (span !== null) reply.header('traceparent', renderTraceparent(request.trace))
+      request.log = request.log.child({
+        trace_id: request.trace.traceId,
+        ...span === null ? {} : { span_id: request.trace.spanId }
+      })
+    }
+    done()
   })
 }
 

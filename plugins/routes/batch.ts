@@ -1,7 +1,7 @@
 /**
  * `POST /`: runs a batch. Hooks check the headers before the body is read.
  */
-import type { FastifyInstance, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
@@ -26,7 +26,7 @@ async function batch (app: FastifyInstance, { config }: { config: Config }): Pro
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 
   const hooks = ['requireJson', 'authenticate', 'readPreferences', 'readIdempotencyKey', 'admit']
-  const onRequest = hooks.map(name => app.getDecorator<onRequestAsyncHookHandler>(name))
+  const onRequest = hooks.map(name => app.getDecorator<onRequestHookHandler>(name))
 
   app.post<{ Body: Buffer }>('/', { onRequest }, async (request, reply) => {
     const times = { received: performance.now() - reply.elapsedTime, read: performance.now() }
