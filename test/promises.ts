@@ -29,6 +29,7 @@ export const promises: readonly Promised[] = [
     tests: [
       ['chaos/storm', 'kills everything under load, checks a ledger'],
       ['chaos/cuts', 'cuts the connection at every message'],
+      ['chaos/list-append', 'looks for parts of batches in histories'],
       ['integration/lost-connections'],
       ['e2e/crash'],
       ['e2e/stop'],
@@ -305,6 +306,13 @@ export const promises: readonly Promised[] = [
       ['docs/cli'],
       ['docs/links']
     ]
+  },
+  {
+    number: 27,
+    group: 'Transactions',
+    text: 'The responses to batches show no anomaly that their isolation level excludes, also ' +
+      'while processes are killed and connections cut.',
+    tests: [['chaos/list-append', 'histories checked in the manner of Elle'], ['chaos/conflicts']]
   }
 ]
 

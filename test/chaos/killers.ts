@@ -34,7 +34,8 @@ export interface Kills {
 export interface Targets {
   readonly server: OwnServer
   readonly service: RestartableService
-  readonly crowd: Crowd
+  /** The clients whose progress determines when something is killed. */
+  readonly crowd: Pick<Crowd, 'finished' | 'next'>
 }
 
 export interface Plan {

@@ -23,10 +23,14 @@ export interface Poster {
   close(): void
 }
 
-/** Creates a client with at most `connections` connections. */
-export function createPoster (url: string, connections: number): Poster {
+/** Creates a client with at most `connections` connections. `more` are headers of every request. */
+export function createPoster (
+  url: string,
+  connections: number,
+  more: Readonly<Record<string, string>> = {}
+): Poster {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
-  const fixed = { authorization: bearer(), 'content-type': 'application/json' }
+  const fixed = { authorization: bearer(), 'content-type': 'application/json', ...more }
   return {
     post (body, key, leaveMs) {
       const { promise, resolve } = Promise.withResolvers<PostResponse | undefined>()

@@ -10,13 +10,14 @@ import { installedPackage } from '../../src/dev/binaries.ts'
 import { figuresFile, readFigures, type FaultRecord, type Measured } from '../promises.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
+import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { embeddedMajor } from './own-server.ts'
 import { restart } from './restart.ts'
 import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
 import { storm } from './storm.ts'
 
-const scenarios: readonly Scenario[] = [storm, cuts, overload, conflicts, restart]
+const scenarios: readonly Scenario[] = [storm, cuts, overload, conflicts, restart, listAppend]
 
 const root = join(import.meta.dirname, '../..')
 const file = join(root, figuresFile)
