@@ -129,13 +129,14 @@ export async function makeKeyTable ({ url }: Pick<Database, 'url'>): Promise<voi
 
 /** Makes the encoding of successful responses fail until the end of `t`, as for too large ones. */
 export function forbidAnswers (t: Test): void {
-  const { concat } = Buffer
+  const { prototype } = Buffer
+  const write = prototype.write as (text: string, ...place: readonly unknown[]) => number
   t.teardown(() => {
-    Buffer.concat = concat
+    prototype.write = write
   })
-  Buffer.concat = (list, length) => {
-    if (String(list[0]).startsWith('{"error":null')) throw new RangeError('too large')
-    return concat(list, length)
+  prototype.write = function (this: Buffer, text: string, ...place: readonly unknown[]) {
+    if (text.startsWith('{"error":null')) throw new RangeError('too large')
+    return write.call(this, text, ...place)
   }
 }
 
