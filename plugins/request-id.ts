@@ -8,19 +8,16 @@ import fp from 'fastify-plugin'
 
 const VALID_ID = /^[A-Za-z0-9._:/+=@-]{1,128}$/
 
-const ids = new WeakMap<IncomingMessage, string>()
-
 /**
- * Returns the id of a request, the same at every call: the client's `X-Request-Id` if there is
- * exactly one and it is safe to print, otherwise a new UUID.
+ * Returns the id of a request: the client's `X-Request-Id` if there is exactly one and it is safe
+ * to print, otherwise a new UUID. The id replaces the header, so every call returns the same.
  */
-export function requestId (request: IncomingMessage): string {
-  const existing = ids.get(request)
-  if (existing !== undefined) return existing
+export function requestId ({ headers }: IncomingMessage): string {
   // Node joins repeated headers with ", ", which the pattern does not match.
-  const sent = request.headers['x-request-id']
-  const id = typeof sent === 'string' && VALID_ID.test(sent) ? sent : randomUUID()
-  ids.set(request, id)
+  const sent = headers['x-request-id']
+  if (typeof sent === 'string' && VALID_ID.test(sent)) return sent
+  const id = randomUUID()
+  headers['x-request-id'] = id
   return id
 }
 
