@@ -5,6 +5,7 @@
 import type { OperatorName } from '../../schemas/operator.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
+import type { Json } from '../json/parse.ts'
 
 export interface TableName {
   readonly schema: string
@@ -76,10 +77,24 @@ export interface UncertainColumn {
   readonly references: ReadonlyArray<{ readonly row: number, readonly reference: Reference }>
 }
 
-/** Rows, or the new values of one row, with the columns that need a check when they are stored. */
+/**
+ * One stored value: data of the request (strings are unescaped), a reference, or JSON that contains
+ * references (`mixed`).
+ */
+export type Cell =
+  | { readonly kind: 'data', readonly value: Json }
+  | { readonly kind: 'mixed' }
+  | Reference
+
+/**
+ * Rows, or the new values of one row. The general form stores the document, and checks the
+ * uncertain columns. Both are computed when they are read.
+ */
 export interface StoredJson {
   readonly document: JsonDocument
   readonly uncertainColumns: readonly UncertainColumn[]
+  /** The values of each row by column. Undefined for many rows. */
+  readonly cells: ReadonlyArray<ReadonlyMap<string, Cell>> | undefined
 }
 
 /** A column of the current row, or of the row proposed for insertion (`excluded`). */

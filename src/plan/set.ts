@@ -8,15 +8,10 @@ import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
-import {
-  planDocument,
-  planObject,
-  planScalar,
-  readDollarMember,
-  type DocumentMember
-} from './document.ts'
+import { planDocument, planScalar, readDollarMember } from './document.ts'
 import { findColumnProblem, readPath } from './name.ts'
 import type { Assignment, Single, UpdateNode } from './nodes.ts'
+import { planObject, type DocumentMember } from './stored-values.ts'
 
 /**
  * Plans `set` of an update. `columns` take their values from one document, `computed` are the other

@@ -4,9 +4,9 @@
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { PlanContext } from './context.ts'
-import { planRows } from './document.ts'
 import { findColumnProblem } from './name.ts'
 import type { ConflictNode, OutputColumn, Predicate, RowGroup } from './nodes.ts'
+import { planRows } from './stored-values.ts'
 
 /**
  * Maximum number of groups. A group is a separate INSERT within the statement. Measured: each

@@ -2,29 +2,33 @@
  * Builds assignments of computed values: `{"$inc": 1}` in `set`.
  */
 import { modifiers, type Modifier } from '../../schemas/modifier.ts'
-import type { Assignment, Single } from '../plan/nodes.ts'
-import type { CteBuilder } from './cte-builder.ts'
+import type { Assignment, JsonDocument, Single } from '../plan/nodes.ts'
 import { empty, fill, identifier, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
 import { buildDifference, buildText, buildValue, type OperandContext } from './operand.ts'
+import type { ValueBuilder } from './value-builder.ts'
 
 /** Builds `"column" = expression`. */
 export function buildAssignment (
   { column, modifier: name, operand }: Assignment,
-  ctes: CteBuilder
+  values: ValueBuilder
 ): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], resultType: 'column' } as const
-  const context = { ctes, path, stored: true }
+  const context = { values, path, stored: true }
   const value = fill(modifier.sql, {
     column: sql`t.${identifier(column)}`,
     operand: operand === undefined ? empty : buildOperand(operand, modifier, context),
     empty: modifier.empty === undefined
       ? empty
-      : ctes.addValue(sql`${parameter(modifier.empty)}::json`, path),
+      : values.buildJson(emptyDocument(modifier.empty), path),
     refused: name === '$append' || name === '$merge' ? raiseFault(name, column) : empty
   })
   return sql`${identifier(column)} = ${value}`
+}
+
+function emptyDocument (text: string): JsonDocument {
+  return { kind: 'document', pieces: [text], references: [], shape: 'scalar' }
 }
 
 /** An expression that fails when it is evaluated. */
@@ -36,7 +40,7 @@ function raiseFault (problem: ValueFault['problem'], column: string): Fragment {
 function buildOperand (operand: Single, { reads }: Modifier, context: OperandContext): Fragment {
   switch (reads) {
     case 'text':
-      return buildText(operand, context.ctes)
+      return buildText(operand, context.values)
     case 'difference':
       return buildDifference(operand, context)
     default:

@@ -9,7 +9,16 @@
  *
  * Reading a CTE costs no more than a parameter, and conditions on it can use an index.
  */
-import type { ColumnPath, UncertainColumn, JsonShape, Plan, TableName } from '../plan/nodes.ts'
+import { isValue, shapeOfReference } from '../plan/document.ts'
+import type {
+  ColumnPath,
+  UncertainColumn,
+  JsonDocument,
+  JsonShape,
+  Plan,
+  Reference,
+  TableName
+} from '../plan/nodes.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 import {
   empty,
@@ -21,6 +30,13 @@ import {
   type Fragment
 } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
+import {
+  buildDocument,
+  isJsonNull,
+  referenceJson,
+  referenceText,
+  type PublicationReader
+} from './reference.ts'
 import { rowsSetting } from './settings.ts'
 import { tableName } from './table.ts'
 import {
@@ -35,6 +51,7 @@ import {
   type TypedList,
   type TypedValue
 } from './typed-json.ts'
+import type { ValueBuilder } from './value-builder.ts'
 import { buildValueCheck, isJson } from './value-checks.ts'
 
 export interface CteBuilderOptions {
@@ -61,7 +78,7 @@ const MAX_DIRECT_READS = 4
 /** PostgreSQL copies the description of the table for each of them. */
 const MAX_TYPES = 16
 
-export class CteBuilder {
+export class CteBuilder implements ValueBuilder, PublicationReader {
   readonly table: TableName
   readonly checkValues: boolean
   readonly restoreSession: boolean
@@ -133,8 +150,37 @@ export class CteBuilder {
     })
   }
 
-  /** Converts a JSON array to an array of the type of a column path. */
-  addList (json: Fragment, path: ColumnPath): Fragment {
+  /**
+   * A value that is only compared needs no check, because it is not stored. There the JSON null
+   * counts as NULL; published rows do not distinguish them.
+   */
+  buildReference (
+    reference: Reference,
+    path: ColumnPath,
+    { stored, as = 'value' }: { readonly stored: boolean, readonly as?: TypedAs }
+  ): Fragment {
+    const compared = isValue(reference) && !stored
+    const shape = compared || as === 'difference' ? 'scalar' : shapeOfReference(reference)
+    const value = this.addValue(referenceJson(reference, this), path, { as, shape })
+    if (!this.checkValues || compared || as === 'difference' || !isValue(reference)) return value
+    const jsonNull = this.addJsonNull(path, { when: isJsonNull(reference) })
+    return sql`coalesce(${value}, ${jsonNull})`
+  }
+
+  buildReferenceText (reference: Reference): Fragment {
+    return referenceText(reference, this)
+  }
+
+  buildJson (document: JsonDocument, path: ColumnPath): Fragment {
+    return this.addValue(buildDocument(document, this), path, { shape: document.shape })
+  }
+
+  buildJsonNull (path: ColumnPath, { refuse }: { readonly refuse: boolean }): Fragment {
+    return this.addJsonNull(path, { refuse })
+  }
+
+  buildList (document: JsonDocument, path: ColumnPath): Fragment {
+    const json = buildDocument(document, this)
     if (path.resultType !== 'column') return jsonElements(json, path.resultType)
     const example = typeExample(path, this.table, 'value')
     const query = identifier(`l${this.#lists.push({ json, example }) - 1}`)

@@ -2,12 +2,12 @@
  * Builds the DELETE of a delete operation.
  */
 import type { DeleteNode } from '../plan/nodes.ts'
-import type { CteBuilder } from './cte-builder.ts'
 import { buildWhere } from './filter.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { tableName } from './table.ts'
+import type { ValueBuilder } from './value-builder.ts'
 
 /** Builds the statement without `returning`. */
-export function buildDelete ({ table, where }: DeleteNode, ctes: CteBuilder): Fragment {
-  return sql`delete from ${tableName(table)} as t${buildWhere(where, ctes)}`
+export function buildDelete ({ table, where }: DeleteNode, values: ValueBuilder): Fragment {
+  return sql`delete from ${tableName(table)} as t${buildWhere(where, values)}`
 }

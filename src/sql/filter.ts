@@ -4,7 +4,6 @@
 import { operators, type Operator } from '../../schemas/operator.ts'
 import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
-import type { CteBuilder } from './cte-builder.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import {
   buildArray,
@@ -15,6 +14,7 @@ import {
   buildValue,
   type OperandContext
 } from './operand.ts'
+import type { ValueBuilder } from './value-builder.ts'
 
 interface WhereOptions {
   /**
@@ -29,10 +29,10 @@ interface WhereOptions {
 /** Builds ` where …` over the columns of `t`, or an empty fragment without conditions. */
 export function buildWhere (
   where: readonly Predicate[],
-  ctes: CteBuilder,
+  values: ValueBuilder,
   { constants = false, also = [] }: WhereOptions = {}
 ): Fragment {
-  const context = { ctes, constants }
+  const context = { values, constants }
   const conditions = [...where.map(predicate => buildPredicate(predicate, context)), ...also]
   return conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
 }
@@ -56,12 +56,12 @@ function buildPredicate (predicate: Predicate, context: Context): Fragment {
 
 function buildCondition (
   { column: path, operator: name, operand }: Condition,
-  { ctes, constants = false }: Context
+  { values, constants = false }: Context
 ): Fragment {
   const operator: Operator = operators[name]
   return fill(operator.sql, {
     column: constants ? identifier(path.column) : comparableValue(path, sql`t`),
-    operand: buildOperand(operand, operator, { ctes, path, constants }),
+    operand: buildOperand(operand, operator, { values, path, constants }),
     document: operand.kind === 'search' ? buildSearchDocument(path, operand.config) : empty
   })
 }
@@ -82,8 +82,8 @@ function buildOperand (operand: Operand, { takes }: Operator, context: OperandCo
     case 'keyword':
       return buildKeyword(operand.word)
     case 'search':
-      return buildSearchArguments(operand, context.ctes)
+      return buildSearchArguments(operand, context.values)
     default:
-      return takes === 'key' ? buildText(operand, context.ctes) : buildValue(operand, context)
+      return takes === 'key' ? buildText(operand, context.values) : buildValue(operand, context)
   }
 }

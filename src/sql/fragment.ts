@@ -26,7 +26,7 @@ type Node =
 
 interface Parameter {
   readonly kind: 'parameter'
-  readonly value: string
+  readonly value: string | null
   /** Whether all uses of this parameter in a statement have one number. */
   readonly shared: boolean
 }
@@ -54,6 +54,11 @@ export function identifier (name: string): Fragment {
  * where it cannot.
  */
 export function parameter (value: string): Fragment {
+  return { [brand]: { kind: 'parameter', value, shared: false } }
+}
+
+/** A parameter that may be NULL, for renderNullable. */
+export function nullableParameter (value: string | null): Fragment {
   return { [brand]: { kind: 'parameter', value, shared: false } }
 }
 
@@ -109,8 +114,15 @@ function verbatim (text: string): Fragment {
 
 /** Renders a fragment. Parameters are numbered in the order of their first use. */
 export function render (fragment: Fragment): RenderedSql {
+  return renderNullable(fragment) as RenderedSql
+}
+
+/** The same for a fragment with nullable parameters. */
+export function renderNullable (
+  fragment: Fragment
+): { readonly text: string, readonly parameters: ReadonlyArray<string | null> } {
   const shape: Step[] = []
-  const parameters: string[] = []
+  const parameters: Array<string | null> = []
   const shared = new Map<Parameter, number>()
   const walk = ({ [brand]: node }: Fragment): void => {
     switch (node.kind) {

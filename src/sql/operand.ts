@@ -2,10 +2,8 @@
  * Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the
  * column. Only paths into jsonb, whose type is known, need a cast.
  */
-import { isValue, shapeOfReference } from '../plan/document.ts'
-import type { ColumnPath, List, Literal, Operand, Reference, Single } from '../plan/nodes.ts'
+import type { ColumnPath, List, Literal, Operand, Single } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
-import type { CteBuilder } from './cte-builder.ts'
 import {
   arrayText,
   constant,
@@ -15,10 +13,10 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { buildDocument, isJsonNull, referenceJson, referenceText } from './reference.ts'
+import type { ValueBuilder } from './value-builder.ts'
 
 export interface OperandContext {
-  readonly ctes: CteBuilder
+  readonly values: ValueBuilder
   /** The column path that the operand is compared with or assigned to. */
   readonly path: ColumnPath
   /** Writes literals as constants; see `constant`. */
@@ -29,21 +27,21 @@ export interface OperandContext {
 
 /** Builds one value of the type of the column path. */
 export function buildValue (operand: Single, context: OperandContext): Fragment {
-  const { ctes, path, stored = false } = context
+  const { values, path, stored = false } = context
   switch (operand.kind) {
     case 'null':
       return sql`null`
     case 'literal':
       return buildLiteral(operand, context)
     case 'reference':
-      return buildReference(operand, context)
+      return values.buildReference(operand, path, { stored })
     case 'document': {
-      if (operand.pieces[0] === 'null') return ctes.addJsonNull(path, { refuse: !stored })
-      const { references: [reference], shape } = operand
+      if (operand.pieces[0] === 'null') return values.buildJsonNull(path, { refuse: !stored })
+      const { references: [reference] } = operand
       if (reference !== undefined && operand.pieces.every(piece => piece === '')) {
-        return buildReference(reference, context)
+        return values.buildReference(reference, path, { stored })
       }
-      return ctes.addValue(buildDocument(operand, ctes), path, { shape })
+      return values.buildJson(operand, path)
     }
     case 'column':
       return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
@@ -52,35 +50,19 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
 
 /** Builds a value that is added to the column. */
 export function buildDifference (operand: Single, context: OperandContext): Fragment {
-  const { ctes, path } = context
+  const { values, path } = context
   if (operand.kind === 'reference') {
-    return ctes.addValue(referenceJson(operand, ctes), path, { as: 'difference' })
+    return values.buildReference(operand, path, { stored: true, as: 'difference' })
   }
   const column = sql`t.${identifier(path.column)}`
   const value = buildValue(operand, context)
   return sql`coalesce(case when false then ${column} - ${column} end, ${value})`
 }
 
-/**
- * Builds the value, row or list of a reference. A value that is only compared needs no check,
- * because it is not stored. There the JSON null counts as NULL; published rows do not distinguish
- * them.
- */
-function buildReference (
-  reference: Reference,
-  { ctes, path, stored = false }: OperandContext
-): Fragment {
-  const compared = isValue(reference) && !stored
-  const shape = compared ? 'scalar' : shapeOfReference(reference)
-  const value = ctes.addValue(referenceJson(reference, ctes), path, { shape })
-  if (!ctes.checkValues || compared || !isValue(reference)) return value
-  return sql`coalesce(${value}, ${ctes.addJsonNull(path, { when: isJsonNull(reference) })})`
-}
-
 /** Builds a text, for example a key of jsonb. */
-export function buildText (operand: Single, ctes: CteBuilder): Fragment {
+export function buildText (operand: Single, values: ValueBuilder): Fragment {
   return operand.kind === 'reference'
-    ? referenceText(operand, ctes)
+    ? values.buildReferenceText(operand)
     : sql`${parameter((operand as Literal).text)}::text`
 }
 
@@ -91,8 +73,8 @@ export function buildText (operand: Single, ctes: CteBuilder): Fragment {
 export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
   const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
   if (references === undefined) return constantPart as Fragment
-  const { ctes, path } = context
-  const referencePart = ctes.addList(buildDocument(references, ctes), path)
+  const { values, path } = context
+  const referencePart = values.buildList(references, path)
   // Without `coalesce` it would be a subquery after `any`, whose rows are compared.
   if (constantPart === undefined) return sql`coalesce(${referencePart})`
   // The subquery runs once. Without it, array_cat would run for each row.
@@ -116,9 +98,9 @@ export function buildKeyword (word: Extract<Operand, { kind: 'keyword' }>['word'
 /** Builds the arguments of to_tsquery and similar functions. */
 export function buildSearchArguments (
   { query, config }: Extract<Operand, { kind: 'search' }>,
-  ctes: CteBuilder
+  values: ValueBuilder
 ): Fragment {
-  return sql`${configurationArgument(config)}${buildText(query, ctes)}`
+  return sql`${configurationArgument(config)}${buildText(query, values)}`
 }
 
 /**
@@ -143,22 +125,22 @@ function configurationArgument (config: string | undefined): Fragment {
 
 function buildLiteral (
   { text, json }: Literal,
-  { ctes, path, constants = false }: OperandContext
+  { values, path, constants = false }: OperandContext
 ): Fragment {
   if (constants) return constant(text)
-  if (path.resultType === 'column') ctes.addParameterType(path.column)
+  if (path.resultType === 'column') values.addParameterType(path.column)
   return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
 
 function buildLiteralArray (
   literals: readonly Literal[],
-  { ctes, path, constants = false }: OperandContext
+  { values, path, constants = false }: OperandContext
 ): Fragment {
   if (path.resultType === 'json') {
     return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   }
   const texts = arrayText(literals.map(({ text }) => text))
   if (constants) return constant(texts)
-  if (path.resultType === 'column') ctes.addParameterType(path.column)
+  if (path.resultType === 'column') values.addParameterType(path.column)
   return parameter(texts)
 }

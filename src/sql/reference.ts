@@ -3,8 +3,13 @@
  * as JSON in a setting of the transaction (see publication.ts), and the reader takes them from
  * there. Chains of references therefore need no additional round trip.
  */
-import type { UncertainColumn, JsonDocument, Reference, StoredJson } from '../plan/nodes.ts'
-import type { CteBuilder } from './cte-builder.ts'
+import type {
+  UncertainColumn,
+  JsonDocument,
+  Reference,
+  StoredJson,
+  TableName
+} from '../plan/nodes.ts'
 import {
   arrayText,
   constant,
@@ -25,11 +30,21 @@ import { verifyDocument } from './value-checks.ts'
  */
 const MAX_CONCATENATED = 8
 
+/** Reads the rows that earlier operations published. */
+export interface PublicationReader {
+  readonly table: TableName
+  readPublished(source: number): Fragment
+  readPublishedDirectly(source: number): Fragment | undefined
+}
+
 /** The row number of a reference to a list. */
 const EVERY_ROW = -1
 
 /** The value, the row or the list of a reference, as json. */
-export function referenceJson ({ source, row, column }: Reference, ctes: CteBuilder): Fragment {
+export function referenceJson (
+  { source, row, column }: Reference,
+  ctes: PublicationReader
+): Fragment {
   if (row === '*') {
     return sql`(select coalesce(json_agg(element -> ${
       parameter(column as string)
@@ -44,7 +59,7 @@ export function referenceJson ({ source, row, column }: Reference, ctes: CteBuil
 }
 
 /** The value of a reference as text; strings are without quotes. */
-export function referenceText (reference: Reference, ctes: CteBuilder): Fragment {
+export function referenceText (reference: Reference, ctes: PublicationReader): Fragment {
   return sql`(select json_build_array(${referenceJson(reference, ctes)}) ->> 0)`
 }
 
@@ -74,7 +89,7 @@ export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
 /** Builds a document as json, in which PostgreSQL replaces the references with their values. */
 export function buildDocument (
   { pieces, references }: JsonDocument,
-  ctes: CteBuilder
+  ctes: PublicationReader
 ): Fragment {
   const [reference] = references
   if (reference === undefined) return sql`${parameter(pieces[0] as string)}::json`
@@ -89,7 +104,7 @@ export function buildDocument (
  */
 export function buildVerifiedDocument (
   { document, uncertainColumns }: StoredJson,
-  ctes: CteBuilder,
+  ctes: PublicationReader,
   positions?: readonly number[]
 ): Fragment {
   const members = uncertainColumns.map(({ column }) => ({
@@ -105,7 +120,7 @@ export function buildVerifiedDocument (
 function concatenation (
   pieces: readonly string[],
   references: readonly Reference[],
-  ctes: CteBuilder
+  ctes: PublicationReader
 ): Fragment {
   const parts = pieces.flatMap((piece, i) => {
     const reference = references[i]
@@ -122,7 +137,7 @@ function concatenation (
 function joinPieces (
   pieces: readonly string[],
   references: readonly Reference[],
-  ctes: CteBuilder
+  ctes: PublicationReader
 ): Fragment {
   const rows = publishedRows(references, ctes)
   const lists = references.filter(({ row }) => row === '*')
@@ -152,7 +167,7 @@ function joinLists (): Fragment {
 }
 
 /** All rows of the operations that the references read. */
-function publishedRows (references: readonly Reference[], ctes: CteBuilder): Fragment {
+function publishedRows (references: readonly Reference[], ctes: PublicationReader): Fragment {
   const sources = [...new Set(references.map(({ source }) => source))]
   const queries = sources.map(source =>
     sql`select ${parameter(String(source))}::int as source, position - 1 as row, element

@@ -3,11 +3,11 @@
  */
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
 import { columnValue, comparableValue } from './column.ts'
-import type { CteBuilder } from './cte-builder.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { wholeRow } from './output.ts'
 import { tableName } from './table.ts'
+import type { ValueBuilder } from './value-builder.ts'
 
 const ROW = sql`t`
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
@@ -22,14 +22,27 @@ const LOCK_MODES = {
 const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
 
 /** Builds a query whose rows are one value `row` each. The caller limits the number of rows. */
-export function buildSelect (node: SelectNode, ctes: CteBuilder): Fragment {
-  const { output, where } = node
-  const from = sql`from ${tableName(ctes.table)} as t`
+export function buildSelect (node: SelectNode, values: ValueBuilder): Fragment {
+  const rows = buildSelectRows(node, values)
+  if (node.output === undefined) return rows
+  return sql`select p.*::record as row${values.exposedColumns(sql`p`)} from (${rows}) as p`
+}
+
+/**
+ * Builds a query whose rows are the output columns, or one value `row` and the columns of `more`.
+ */
+export function buildSelectRows (
+  node: SelectNode,
+  values: ValueBuilder,
+  more: Fragment = empty
+): Fragment {
+  const { table, output, where } = node
+  const from = sql`from ${tableName(table)} as t`
   const columns = collectColumns(orderedPaths(node))
   if (output === undefined) {
     const end = buildEnd(node, columns.comparable)
-    return sql`select ${wholeRow(ctes.table)} ${from}${columns.guard()}${
-      buildWhere(where, ctes)
+    return sql`select ${wholeRow(table)}${more} ${from}${columns.guard()}${
+      buildWhere(where, values)
     }${end}`
   }
   const grouped = node.groupBy.length > 0
@@ -38,10 +51,8 @@ export function buildSelect (node: SelectNode, ctes: CteBuilder): Fragment {
     ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}`
     : empty
   const end = buildEnd(node, columns.comparable)
-  return sql`select p.*::record as row${ctes.exposedColumns(sql`p`)}
-    from (select ${selected} ${from}${columns.guard()}${
-    buildWhere(where, ctes)
-  }${groups}${end}) as p`
+  const conditions = buildWhere(where, values)
+  return sql`select ${selected} ${from}${columns.guard()}${conditions}${groups}${end}`
 }
 
 function outputColumn (

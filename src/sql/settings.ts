@@ -13,6 +13,14 @@ export function rowsSetting (index: number): string {
   return `oneflight.r${index}`
 }
 
+/**
+ * The setting that holds one published value of operation `index` in the plain form; `position` is
+ * its position among the published values of that operation.
+ */
+export function valueSetting (index: number, position: number): string {
+  return `oneflight.v${index}_${position}`
+}
+
 /** The setting that lists which published values of operation `index` are the JSON null. */
 export function jsonNullsSetting (index: number | ''): string {
   return `oneflight.n${index}`

@@ -1,0 +1,199 @@
+/**
+ * Plans values that an operation stores: the rows of an insert, or the new values of an update.
+ * References and issues are found at once. What only the general form of a statement needs, the
+ * JSON text of all values, is written when it is read.
+ */
+import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import type { Path, PlanContext } from './context.ts'
+import {
+  cutDocument,
+  findReference,
+  isValue,
+  replaceStrings,
+  shapeOf,
+  shapeOfReference,
+  splitDocument
+} from './document.ts'
+import type {
+  Cell,
+  JsonDocument,
+  JsonShape,
+  Reference,
+  RowGroup,
+  StoredJson,
+  UncertainColumn
+} from './nodes.ts'
+
+/** The values of more rows are not kept one by one. */
+export const MAX_CELL_ROWS = 16
+
+export interface DocumentMember {
+  readonly column: string
+  readonly value: Json
+  readonly path: Path
+}
+
+/** Plans an object from members, each with its own path in the request. */
+export function planObject (
+  members: readonly DocumentMember[],
+  context: PlanContext
+): StoredJson {
+  const values = new StoredValues(false)
+  values.addRow(members, context)
+  return values
+}
+
+interface Rows extends Pick<RowGroup, 'columns' | 'positions'> {
+  readonly rows: readonly JsonObject[]
+}
+
+/** Plans rows of `values` that name these `columns`, at these `positions`. */
+export function planRows (group: Rows, context: PlanContext): StoredJson {
+  const { rows, positions } = group
+  if (rows.length > MAX_CELL_ROWS) return planManyRows(group, context)
+  const values = new StoredValues(rows)
+  for (let i = 0; i < rows.length; i++) {
+    const position = positions[i] as number
+    values.addRow(
+      Object.entries(rows[i] as JsonObject).map(([column, value]) => ({
+        column,
+        value,
+        path: ['values', position, column]
+      })),
+      context
+    )
+  }
+  return values
+}
+
+/** Values that are kept one by one. */
+class StoredValues implements StoredJson {
+  readonly cells: Array<Map<string, Cell>> = []
+  readonly #members: Array<readonly DocumentMember[]> = []
+  /** The rows as sent; false: one row, which is the document itself. */
+  readonly #source: readonly JsonObject[] | false
+  /** The values with unescaped strings and with placeholders for references. */
+  readonly #replaced = new Map<DocumentMember, Json>()
+  readonly #references: Reference[] = []
+  #document: JsonDocument | undefined
+  #uncertainColumns: readonly UncertainColumn[] | undefined
+
+  constructor (source: readonly JsonObject[] | false) {
+    this.#source = source
+  }
+
+  addRow (members: readonly DocumentMember[], context: PlanContext): void {
+    const cells = new Map<string, Cell>()
+    for (const member of members) cells.set(member.column, this.#addCell(member, context))
+    this.cells.push(cells)
+    this.#members.push(members)
+  }
+
+  #addCell (member: DocumentMember, context: PlanContext): Cell {
+    const { value, path } = member
+    const special = typeof value === 'string'
+      ? value.startsWith('$')
+      : typeof value === 'object' && value !== null && JSON.stringify(value).includes('"$')
+    if (!special) return { kind: 'data', value }
+    const references = this.#references
+    const before = references.length
+    const replaced = replaceStrings(value, path, { context, minRows: 0, references })
+    this.#replaced.set(member, replaced)
+    if (references.length === before) return { kind: 'data', value: replaced }
+    return findReference(replaced, references) ?? { kind: 'mixed' }
+  }
+
+  get document (): JsonDocument {
+    this.#document ??= this.#writeDocument()
+    return this.#document
+  }
+
+  #writeDocument (): JsonDocument {
+    const source = this.#source
+    if (source !== false && this.#replaced.size === 0) {
+      return splitDocument(writeJson(source), [])
+    }
+    const rows = this.#members.map(members =>
+      Object.fromEntries(
+        members.map(member => [member.column, this.#replaced.get(member) ?? member.value])
+      )
+    )
+    return splitDocument(JSON.stringify(source === false ? rows[0] : rows), this.#references)
+  }
+
+  get uncertainColumns (): readonly UncertainColumn[] {
+    this.#uncertainColumns ??= this.#collectUncertainColumns()
+    return this.#uncertainColumns
+  }
+
+  #collectUncertainColumns (): readonly UncertainColumn[] {
+    const uncertainColumns = collectUncertainColumns()
+    for (const members of this.#members) {
+      for (const { column, value } of members) uncertainColumns.addValue(column, value)
+    }
+    for (const [row, cells] of this.cells.entries()) {
+      for (const [column, cell] of cells) {
+        if (cell.kind === 'reference') uncertainColumns.addReference(column, row, cell)
+      }
+    }
+    return uncertainColumns.all()
+  }
+}
+
+function planManyRows ({ rows, columns, positions }: Rows, context: PlanContext): StoredJson {
+  const uncertainColumns = collectUncertainColumns()
+  const replaceRow = (row: JsonObject, i: number, references: Reference[]): Json =>
+    Object.fromEntries(
+      Object.entries(row).map(([column, value]) => {
+        const path = ['values', positions[i] as number, column]
+        const replaced = replaceStrings(value, path, { context, minRows: 0, references })
+        const reference = findReference(replaced, references)
+        if (reference !== undefined) uncertainColumns.addReference(column, i, reference)
+        return [column, replaced]
+      })
+    )
+  // By index: an iterator would create an object for each of many thousand values.
+  for (const column of columns) {
+    for (let i = 0; i < rows.length; i++) {
+      uncertainColumns.addValue(column, (rows[i] as JsonObject)[column] as Json)
+    }
+  }
+  const document = cutDocument(
+    rows,
+    references => rows.map((row, i) => replaceRow(row, i, references))
+  )
+  return { document, uncertainColumns: uncertainColumns.all(), cells: undefined }
+}
+
+/** JSON shapes, the most certain first. */
+const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'reference']
+
+function collectUncertainColumns () {
+  const uncertainColumns = new Map<string, {
+    column: string,
+    shape: UncertainColumn['shape'],
+    references: Array<UncertainColumn['references'][number]>
+  }>()
+  const add = (column: string, shape: JsonShape): void => {
+    if (shape === 'scalar') return
+    const uncertain = uncertainColumns.get(column)
+    if (uncertain === undefined) uncertainColumns.set(column, { column, shape, references: [] })
+    else if (shapes.indexOf(shape) > shapes.indexOf(uncertain.shape)) uncertain.shape = shape
+  }
+  return {
+    addValue (column: string, value: Json): void {
+      if (typeof value === 'object' && value !== null) add(column, shapeOf(value))
+    },
+    /** Adds a value that is a reference as a whole. */
+    addReference (column: string, row: number, reference: Reference): void {
+      add(column, shapeOfReference(reference))
+      if (isValue(reference)) uncertainColumns.get(column)?.references.push({ row, reference })
+    },
+    all: (): readonly UncertainColumn[] => [...uncertainColumns.values()]
+  }
+}
+
+/** Whether a value is JSON that only json and jsonb store unchanged: an object or an array. */
+export function isNested (value: Json): value is JsonObject | readonly Json[] {
+  return Array.isArray(value) || isObject(value)
+}

@@ -1,0 +1,152 @@
+/**
+ * What the service knows about the types of columns, for the plain form of statements. It is read
+ * from the catalogue and kept per process. It may be outdated after DDL: before a connection uses a
+ * plain statement, it compares the types that PostgreSQL reports with the expected ones.
+ */
+import type { TableName } from '../plan/nodes.ts'
+import type { Statement } from './compile.ts'
+import { arrayText, identifier, parameter, render, sql, type Fragment } from './fragment.ts'
+
+/** A column whose type the plain form can name. */
+export interface ColumnType {
+  readonly oid: number
+  /** The type without length or precision, as SQL. */
+  readonly sql: Fragment
+  readonly isEnum: boolean
+}
+
+export interface TableColumns {
+  /** The types of the columns that the plain form supports. */
+  readonly supported: ReadonlyMap<string, ColumnType>
+  /** OIDs of the types of all columns, except for domains. */
+  readonly oids: ReadonlyMap<string, number>
+}
+
+/** OIDs of types that the plain form treats in a special way (pg_type.dat). */
+export const TypeOid = { json: 114, jsonb: 3802, timestamptz: 1184, timetz: 1266 } as const
+
+/** OIDs of numeric types. The difference of two values has the same type. */
+export const NUMBER_OIDS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
+
+/**
+ * Supported types by OID (pg_type.dat). `modified`: also with a length or a precision. A value of
+ * these types reads the same as a parameter and as JSON that json_populate_record converts.
+ */
+const TYPES: ReadonlyMap<number, { readonly sql: Fragment, readonly modified: boolean }> = new Map([
+  [16, { sql: sql`pg_catalog.bool`, modified: false }],
+  [17, { sql: sql`pg_catalog.bytea`, modified: false }],
+  [20, { sql: sql`pg_catalog.int8`, modified: false }],
+  [21, { sql: sql`pg_catalog.int2`, modified: false }],
+  [23, { sql: sql`pg_catalog.int4`, modified: false }],
+  [25, { sql: sql`pg_catalog.text`, modified: false }],
+  [TypeOid.json, { sql: sql`pg_catalog.json`, modified: false }],
+  [700, { sql: sql`pg_catalog.float4`, modified: false }],
+  [701, { sql: sql`pg_catalog.float8`, modified: false }],
+  [1042, { sql: sql`pg_catalog.bpchar`, modified: true }],
+  [1043, { sql: sql`pg_catalog.varchar`, modified: true }],
+  [1082, { sql: sql`pg_catalog.date`, modified: false }],
+  [1083, { sql: sql`pg_catalog.time`, modified: true }],
+  [1114, { sql: sql`pg_catalog.timestamp`, modified: true }],
+  [TypeOid.timestamptz, { sql: sql`pg_catalog.timestamptz`, modified: true }],
+  [TypeOid.timetz, { sql: sql`pg_catalog.timetz`, modified: true }],
+  [1700, { sql: sql`pg_catalog.numeric`, modified: true }],
+  [2950, { sql: sql`pg_catalog.uuid`, modified: false }],
+  [TypeOid.jsonb, { sql: sql`pg_catalog.jsonb`, modified: false }]
+])
+
+/**
+ * Builds a statement that returns the columns of tables as JSON, for `remember`. Tables that do not
+ * exist are missing in it.
+ */
+export function columnTypesStatement (tables: readonly TableName[]): Statement {
+  const names = (values: readonly string[]): Fragment =>
+    sql`${parameter(arrayText(values))}::pg_catalog.name[]`
+  return {
+    ...render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+        'schema', q.schema, 'name', q.name, 'columns', (
+          select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
+              a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname)), '[]')
+            from pg_catalog.pg_attribute as a
+            join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
+            join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
+            where a.attrelid operator(pg_catalog.=) c.oid
+              and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped))), '[]')
+      from unnest(${names(tables.map(({ schema }) => schema))}, ${
+      names(tables.map(({ name }) => name))
+    }) as q (schema, name)
+      join pg_catalog.pg_namespace as n on n.nspname operator(pg_catalog.=) q.schema
+      join pg_catalog.pg_class as c on c.relnamespace operator(pg_catalog.=) n.oid
+        and c.relname operator(pg_catalog.=) q.name`),
+    prepare: false
+  }
+}
+
+type ColumnRow = readonly [
+  column: string,
+  oid: number,
+  modifier: number,
+  kind: string,
+  typeSchema: string,
+  typeName: string
+]
+
+interface TableRow extends TableName {
+  readonly columns: readonly ColumnRow[]
+}
+
+/** Tables with the most recent use last. 1000 tables of 20 columns take about 3 MB. */
+export class ColumnTypes {
+  readonly #tables = new Map<string, TableColumns>()
+  readonly #maxTables: number
+
+  constructor (maxTables = 1000) {
+    this.#maxTables = maxTables
+  }
+
+  /** Keeps the result of columnTypesStatement. */
+  remember (json: string): void {
+    for (const { columns, ...table } of JSON.parse(json) as readonly TableRow[]) {
+      this.forget(table)
+      this.#tables.set(keyOf(table), readColumns(columns))
+    }
+    for (const key of this.#tables.keys()) {
+      if (this.#tables.size <= this.#maxTables) return
+      this.#tables.delete(key)
+    }
+  }
+
+  forget (table: TableName): void {
+    this.#tables.delete(keyOf(table))
+  }
+
+  /** The columns of a table, or undefined if they are not known. */
+  lookup (table: TableName): TableColumns | undefined {
+    const key = keyOf(table)
+    const columns = this.#tables.get(key)
+    if (columns === undefined) return undefined
+    this.#tables.delete(key)
+    this.#tables.set(key, columns)
+    return columns
+  }
+}
+
+/** A name can contain a dot, but no U+0000. */
+function keyOf ({ schema, name }: TableName): string {
+  return `${schema}\0${name}`
+}
+
+function readColumns (columns: readonly ColumnRow[]): TableColumns {
+  const supported = new Map<string, ColumnType>()
+  const oids = new Map<string, number>()
+  for (const [column, oid, modifier, kind, typeSchema, typeName] of columns) {
+    if (kind !== 'd') oids.set(column, oid)
+    const type = TYPES.get(oid)
+    if (type !== undefined && (type.modified || modifier === -1)) {
+      supported.set(column, { oid, sql: type.sql, isEnum: false })
+    } else if (kind === 'e') {
+      const name = sql`${identifier(typeSchema)}.${identifier(typeName)}`
+      supported.set(column, { oid, sql: name, isEnum: true })
+    }
+  }
+  return { supported, oids }
+}

@@ -1,0 +1,240 @@
+/**
+ * Builds the values of a statement in the plain form, in which the types of columns are named. What
+ * the plain form does not support clears `plain`; the statement must not be used then.
+ */
+import { isNested } from '../plan/stored-values.ts'
+import type {
+  Cell,
+  ColumnPath,
+  JsonDocument,
+  OutputColumn,
+  PlanNode,
+  Reference,
+  ReferenceUse,
+  TableName
+} from '../plan/nodes.ts'
+import { NUMBER_OIDS, TypeOid, type ColumnType, type TableColumns } from './column-types.ts'
+import {
+  empty,
+  identifier,
+  nullableParameter,
+  parameter,
+  sharedParameter,
+  sql,
+  type Fragment
+} from './fragment.ts'
+import { raiseInspect } from './marker.ts'
+import { valueSetting } from './settings.ts'
+import { tableName } from './table.ts'
+import type { TypedAs } from './typed-json.ts'
+import type { ValueBuilder } from './value-builder.ts'
+
+/** PostgreSQL copies the description of the table for each of them. */
+const MAX_GUARDS = 16
+
+/** A value that later operations read. */
+export interface PublishedValue {
+  readonly row: number
+  readonly output: string
+  /** The column of the table. */
+  readonly column: string
+  readonly type: ColumnType
+  readonly setting: string
+}
+
+/** What an operation publishes in the plain form. */
+export interface Publication {
+  readonly values: readonly PublishedValue[]
+  /** Whether a missing row is not noticed by the publisher, but only by its readers. */
+  readonly direct: boolean
+}
+
+/**
+ * Returns the values that later operations read from one operation. Returns undefined if it cannot
+ * publish them one by one.
+ */
+export function findPublishedValues (
+  { index, output }: PlanNode,
+  uses: readonly ReferenceUse[],
+  { supported }: TableColumns
+): readonly PublishedValue[] | undefined {
+  const values: PublishedValue[] = []
+  for (const { reference: { row, column: name } } of uses) {
+    if (row === '*' || name === undefined) return undefined
+    if (values.some(value => value.row === row && value.output === name)) continue
+    const column = tableColumn(output, name)
+    const type = column === undefined ? undefined : supported.get(column)
+    if (column === undefined || type === undefined || isJsonType(type)) return undefined
+    const setting = valueSetting(index, values.length)
+    values.push({ row, output: name, column, type, setting })
+  }
+  return values
+}
+
+/** The column of the table that an output column returns unchanged. */
+function tableColumn (
+  output: readonly OutputColumn[] | undefined,
+  name: string
+): string | undefined {
+  if (output === undefined) return name
+  const found = output.find(column => column.name === name)
+  if (found?.path?.resultType !== 'column' || found.aggregate !== undefined) return undefined
+  return found.path.column
+}
+
+function isJsonType ({ oid }: ColumnType): boolean {
+  return oid === TypeOid.json || oid === TypeOid.jsonb
+}
+
+export class PlainBuilder implements ValueBuilder {
+  readonly table: TableName
+  readonly #columns: TableColumns
+  readonly #publications: ReadonlyMap<number, Publication>
+  /** OIDs of the types that the statement depends on, by column. */
+  readonly #guards = new Map<string, number>()
+  /** Parameters with the names of settings. */
+  readonly #settings = new Map<string, Fragment>()
+  /** A setting of each operation whose readers check that its row exists. */
+  readonly #unchecked = new Map<number, Fragment>()
+  #plain = true
+
+  constructor (
+    table: TableName,
+    columns: TableColumns,
+    publications: ReadonlyMap<number, Publication>
+  ) {
+    this.table = table
+    this.#columns = columns
+    this.#publications = publications
+  }
+
+  /** Whether everything so far can be written in the plain form. */
+  get plain (): boolean {
+    return this.#plain && this.#guards.size <= MAX_GUARDS
+  }
+
+  /** OIDs of the types of `guards`. */
+  get expectedTypes (): readonly number[] {
+    return [...this.#guards.values()]
+  }
+
+  /**
+   * Returns a NULL of the type of each column that a value meets. PostgreSQL reports their types,
+   * and refuses to run a prepared statement after one of them has changed.
+   */
+  guards (): readonly Fragment[] {
+    return [...this.#guards.keys()].map(column =>
+      sql`case when false then (null::${tableName(this.table)}).${identifier(column)} end`
+    )
+  }
+
+  /** Conditions that are true, or fail with the marker `inspect`: a referenced row is missing. */
+  existenceChecks (): readonly Fragment[] {
+    return [...this.#unchecked.values()].map(setting =>
+      sql`case when pg_catalog.current_setting(${setting}, true) operator(pg_catalog.<>) ''
+        then true else ${raiseInspect} is null end`
+    )
+  }
+
+  addParameterType (column: string): void {
+    const oid = this.#columns.oids.get(column)
+    if (oid === undefined) this.#refuse()
+    else this.#guards.set(column, oid)
+  }
+
+  /** Builds a value of a row that is stored. */
+  buildCell (cell: Cell | undefined, column: string): Fragment {
+    const type = this.#typeOf(column)
+    if (type === undefined || cell === undefined || cell.kind === 'mixed') return this.#refuse()
+    if (cell.kind === 'reference') return this.#typedValue(cell, type)
+    const { value } = cell
+    if (isNested(value) && !isJsonType(type)) return this.#refuse()
+    const text = typeof value === 'string' && !isJsonType(type) ? value : JSON.stringify(value)
+    return sql`${nullableParameter(value === null ? null : text)}::${type.sql}`
+  }
+
+  buildReference (
+    reference: Reference,
+    path: ColumnPath,
+    { as = 'value' }: { readonly as?: TypedAs }
+  ): Fragment {
+    if (path.resultType === 'text') return this.buildReferenceText(reference)
+    if (path.resultType === 'json') {
+      return sql`(select ${this.#jsonValue(reference)}::pg_catalog.jsonb)`
+    }
+    const type = this.#typeOf(path.column)
+    if (type === undefined || (as === 'difference' && !NUMBER_OIDS.has(type.oid))) {
+      return this.#refuse()
+    }
+    // A subquery is computed once, and conditions on it can use an index.
+    return sql`(select ${this.#typedValue(reference, type)})`
+  }
+
+  buildReferenceText (reference: Reference): Fragment {
+    return sql`(select ${this.#textValue(reference)})`
+  }
+
+  buildJson ({ pieces, references }: JsonDocument, path: ColumnPath): Fragment {
+    const type = path.resultType === 'column' ? this.#typeOf(path.column) : undefined
+    if (references.length > 0 || path.resultType === 'text') return this.#refuse()
+    if (path.resultType === 'column' && type?.oid !== TypeOid.jsonb) return this.#refuse()
+    return sql`${parameter(pieces[0] as string)}::pg_catalog.jsonb`
+  }
+
+  buildJsonNull (): Fragment {
+    return this.#refuse()
+  }
+
+  buildList (): Fragment {
+    return this.#refuse()
+  }
+
+  exposedColumns (): Fragment {
+    return empty
+  }
+
+  #refuse (): Fragment {
+    this.#plain = false
+    return empty
+  }
+
+  /** The type of a column that a value meets. */
+  #typeOf (column: string): ColumnType | undefined {
+    const type = this.#columns.supported.get(column)
+    if (type !== undefined) this.#guards.set(column, type.oid)
+    return type
+  }
+
+  /** The value of a reference in the type of a column. */
+  #typedValue (reference: Reference, type: ColumnType): Fragment {
+    // The owner of an enum can define the cast from text.
+    if (type.isEnum) return this.#refuse()
+    if (isJsonType(type)) return sql`${this.#jsonValue(reference)}::${type.sql}`
+    return sql`${this.#textValue(reference, type)}::${type.sql}`
+  }
+
+  #textValue (reference: Reference, type?: ColumnType): Fragment {
+    const setting = this.#readSetting(reference, type)
+    return sql`(pg_catalog.current_setting(${setting})::pg_catalog.json
+      operator(pg_catalog.#>>) '{}'::pg_catalog.text[])`
+  }
+
+  /** NULL is published as `null`; a text `null` has quotes. */
+  #jsonValue (reference: Reference): Fragment {
+    return sql`nullif(pg_catalog.current_setting(${this.#readSetting(reference)}), 'null')`
+  }
+
+  /** A parameter with the name of the setting of a value that is converted to `type`. */
+  #readSetting ({ source, row, column }: Reference, type?: ColumnType): Fragment {
+    const publication = this.#publications.get(source)
+    const value = publication?.values.find(value => value.row === row && value.output === column)
+    if (publication === undefined || value === undefined) return this.#refuse()
+    // The conversion of other types depends on the time zone, which a trigger can change meanwhile.
+    const zoned = type?.oid === TypeOid.timestamptz || type?.oid === TypeOid.timetz
+    if (zoned && value.type.oid !== type?.oid) return this.#refuse()
+    const setting = this.#settings.get(value.setting) ?? sharedParameter(value.setting)
+    this.#settings.set(value.setting, setting)
+    if (publication.direct) this.#unchecked.set(source, setting)
+    return setting
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Builds the INSERT, UPDATE or DELETE of an operation in the plain form.
+ */
+import type { DeleteNode, InsertNode, UpdateNode } from '../plan/nodes.ts'
+import { buildAssignment } from './assignment.ts'
+import { buildDelete } from './delete.ts'
+import { buildWhere } from './filter.ts'
+import { identifier, join, sql, type Fragment } from './fragment.ts'
+import type { PlainBuilder } from './plain-builder.ts'
+import { tableName } from './table.ts'
+
+const COMMA = sql`, `
+
+/** Builds the statement without `returning`. Returns undefined if it has no plain form. */
+export function buildPlainChange (
+  node: InsertNode | UpdateNode | DeleteNode,
+  values: PlainBuilder
+): Fragment | undefined {
+  switch (node.kind) {
+    case 'insert':
+      return buildPlainInsert(node, values)
+    case 'update':
+      return buildPlainUpdate(node, values)
+    case 'delete':
+      return buildDelete(node, values)
+  }
+}
+
+function buildPlainInsert (
+  { table, groups: [group, ...more], conflict }: InsertNode,
+  values: PlainBuilder
+): Fragment | undefined {
+  const cells = group?.rows.cells
+  if (cells === undefined || more.length > 0 || conflict !== undefined) return undefined
+  const { columns } = group as InsertNode['groups'][number]
+  const insert = sql`insert into ${tableName(table)} as t`
+  if (columns.length === 0) return cells.length === 1 ? sql`${insert} default values` : undefined
+  const rows = cells.map(row =>
+    sql`(${join(columns.map(column => values.buildCell(row.get(column), column)), COMMA)})`
+  )
+  return sql`${insert} (${join(columns.map(identifier), COMMA)}) values ${join(rows, COMMA)}`
+}
+
+function buildPlainUpdate (
+  { table, columns, set, computed, where }: UpdateNode,
+  values: PlainBuilder
+): Fragment | undefined {
+  const [cells] = set.cells ?? []
+  const stored = columns.map(column => {
+    const cell = cells?.get(column)
+    const value = values.buildCell(cell, column)
+    // A subquery is computed once, and not for each row.
+    const once = cell?.kind === 'reference' ? sql`(select ${value})` : value
+    return sql`${identifier(column)} = ${once}`
+  })
+  const assignments = [...stored, ...computed.map(value => buildAssignment(value, values))]
+  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${
+    buildWhere(where, values)
+  }`
+}

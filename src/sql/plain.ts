@@ -1,0 +1,276 @@
+/**
+ * Compiles operations to the plain form, in which the types of columns are named. It costs
+ * PostgreSQL about half of the general form of compile.ts, which works without knowing the types.
+ * Both give the same rows, store the same values and refuse the same batches. If a plain statement
+ * fails with a condition of class 0A, 22 or 42, the batch must run again in the general form, which
+ * reports the exact failure.
+ *
+ * Operations that are linked by references must all have the same form, because they publish their
+ * values in different ways.
+ */
+import type { InsertNode, Plan, PlanNode, ReferenceUse, TableName } from '../plan/nodes.ts'
+import {
+  buildCases,
+  buildRowCountChecks,
+  LAST_OPERATION_CHECKS,
+  SINGLE_OPERATION_CHECKS,
+  type Check
+} from './checks.ts'
+import type { TableColumns } from './column-types.ts'
+import type { CompileOptions } from './compile.ts'
+import {
+  empty,
+  fixed,
+  identifier,
+  integer,
+  join,
+  parameter,
+  renderNullable,
+  sql,
+  type Fragment
+} from './fragment.ts'
+import { raise } from './marker.ts'
+import { shapeOf, type Shape } from './operation-cte.ts'
+import { returningList, wholeRow } from './output.ts'
+import {
+  findPublishedValues,
+  PlainBuilder,
+  type Publication,
+  type PublishedValue
+} from './plain-builder.ts'
+import { buildPlainChange } from './plain-change.ts'
+import { buildSelectRows } from './select.ts'
+import { formatsUnchanged, sessionUnchanged } from './session-checks.ts'
+
+/** A statement in the plain form. It must be prepared. */
+export interface PlainStatement {
+  readonly text: string
+  readonly parameters: ReadonlyArray<string | null>
+  /**
+   * OIDs of the types of the last columns of the result. Before a connection runs a prepared
+   * statement for the first time, it compares them with the types that PostgreSQL reports.
+   */
+  readonly expectedTypes: readonly number[]
+  /**
+   * Whether column 0 of each row of the result is one row as JSON. Otherwise the result is one row,
+   * and its column 0 is the result of the operation as JSON.
+   */
+  readonly separateRows: boolean
+}
+
+export interface PlainOptions extends Pick<
+  CompileOptions,
+  'session' | 'maxRows' | 'minimal' | 'keep'
+> {
+  /** Returns the columns of a table, or undefined if they are not known. */
+  readonly lookup: (table: TableName) => TableColumns | undefined
+}
+
+/** What json_agg writes between two rows. */
+export const ROW_SEPARATOR = ', \n '
+
+/** The protocol counts parameters in 16 bits. */
+const MAX_PARAMETERS = 65_533
+
+/**
+ * Returns the plain form of each operation of a plan, or undefined for an operation that has none.
+ */
+export function compilePlain (
+  plan: Plan,
+  options: PlainOptions
+): ReadonlyArray<PlainStatement | undefined> {
+  const publications = new Map<number, Publication>()
+  return plan.operations.map(node => {
+    const columns = options.lookup(node.table)
+    const uses = plan.referenceUses.get(node.index) ?? []
+    const published = columns && findPublishedValues(node, uses, columns)
+    if (columns === undefined || published === undefined) return undefined
+    const values = new PlainBuilder(node.table, columns, publications)
+    const last = node.index === plan.operations.length - 1
+    const context = { ...options, uses, published, values, last }
+    const direct = isDirect(node, context)
+    const statement = compileOperation(node, direct, context)
+    if (statement !== undefined) publications.set(node.index, { values: published, direct })
+    return statement
+  })
+}
+
+/**
+ * Returns a number for each operation. Operations with the same number are linked by references.
+ */
+export function linkOperations ({ operations, referenceUses }: Plan): readonly number[] {
+  const groups = operations.map((_, i) => i)
+  for (const [source, uses] of referenceUses) {
+    for (const { reader } of uses) {
+      const [from, to] = [groups[reader] as number, groups[source] as number]
+      if (from === to) continue
+      for (let i = 0; i < groups.length; i++) if (groups[i] === from) groups[i] = to
+    }
+  }
+  return groups
+}
+
+/** Returns the tables of a plan whose columns are not known. */
+export function findUnknownTables (
+  { operations }: Plan,
+  lookup: PlainOptions['lookup']
+): readonly TableName[] {
+  const unknown = new Map<string, TableName>()
+  for (const { table } of operations) {
+    if (lookup(table) === undefined) unknown.set(JSON.stringify(table), table)
+  }
+  return [...unknown.values()]
+}
+
+interface Context extends PlainOptions {
+  readonly uses: readonly ReferenceUse[]
+  readonly published: readonly PublishedValue[]
+  readonly values: PlainBuilder
+  readonly last: boolean
+}
+
+/**
+ * Whether an operation returns separate rows, without an aggregate. It must return as many rows as
+ * the request has, and no check may follow it.
+ */
+function isDirect (
+  node: PlanNode,
+  { minimal, keep, uses, last }: Context
+): node is InsertNode {
+  if (node.kind !== 'insert' || node.expect !== undefined || node.output?.length === 0) return false
+  // The last of several operations checks the session at its end, even if it returns no row.
+  if (minimal === true || keep === true || (last && node.index > 0)) return false
+  return uses.length === 0 ||
+    (node.groups[0]?.positions.length === 1 && uses.every(({ rows }) => rows === 1))
+}
+
+function compileOperation (
+  node: PlanNode,
+  direct: boolean,
+  context: Context
+): PlainStatement | undefined {
+  const { session, published, values } = context
+  for (const { column } of published) values.addParameterType(column)
+  const body = direct ? buildDirect(node, context) : buildAggregated(node, context)
+  if (body === undefined) return undefined
+  const conditions = [
+    ...node.index === 0 ? [] : [sessionUnchanged(session)],
+    ...values.existenceChecks()
+  ]
+  const where = conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
+  const guards = join(values.guards().map(guard => sql`, ${guard}`), empty)
+  const statement = renderNullable(
+    sql`${body.ctes}select ${body.columns}${guards} from ${body.from}${where}`
+  )
+  if (!values.plain || statement.parameters.length > MAX_PARAMETERS) return undefined
+  return { ...statement, expectedTypes: values.expectedTypes, separateRows: direct }
+}
+
+/** The parts of a statement; the conditions on the session come after `from`. */
+interface Body {
+  readonly ctes: Fragment
+  readonly columns: Fragment
+  readonly from: Fragment
+}
+
+/**
+ * Returns each row as soon as it is inserted. The insert is a CTE, so that the session is checked
+ * before its statement triggers run, which could hide a change.
+ */
+function buildDirect (node: PlanNode, context: Context): Body | undefined {
+  const { published, last } = context
+  const shape = shapeOf(node, false)
+  const operation = buildOperation(node, shape, context)
+  if (operation === undefined) return undefined
+  const row = sql`pg_catalog.to_json(r.${shape === 'whole' ? sql`row` : sql`*`})`
+  const checked = sql`case when ${FORMATS_UNCHANGED} then ${row} else ${RAISE_SESSION}::json end`
+  const settings = published.map((value, i) =>
+    sql`, ${publish(value, sql`r.${name(value, i, shape)}`)}`
+  )
+  return {
+    ctes: operation.ctes,
+    columns: sql`${last ? checked : row}${join(settings, empty)}`,
+    from: operation.rows
+  }
+}
+
+const FORMATS_UNCHANGED = fixed(formatsUnchanged)
+const RAISE_SESSION = raise('session', sql`pg_catalog.pg_backend_pid()`)
+
+/** Returns all rows as one JSON array, after checks of their number. */
+function buildAggregated (node: PlanNode, context: Context): Body | undefined {
+  const { maxRows, minimal = false, keep = false, uses, published } = context
+  const hidden = minimal || node.output?.length === 0
+  const shape = shapeOf(node, hidden && uses.length === 0)
+  const operation = buildOperation(node, shape, context)
+  if (operation === undefined) return undefined
+  const row = shape === 'columns' ? sql`r.*::record` : sql`r.row`
+  const rows = hidden ? empty : sql`coalesce(pg_catalog.json_agg(${row}), '[]') as rows, `
+  const firsts = published.map((value, i) =>
+    sql`, (pg_catalog.array_agg(r.${name(value, i, shape)}))[${integer(value.row + 1)}] as ${
+      identifier(`p${i}`)
+    }`
+  )
+  const result = minimal ? sql`pg_catalog.to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
+  const checks = buildChecks(node, context)
+  return {
+    ctes: operation.ctes,
+    columns: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
+    from: sql`(select ${rows}count(*) as n${join(firsts, empty)} from (select * from ${
+      operation.rows
+    } limit ${integer(maxRows + 1)}) as r) as j`
+  }
+}
+
+function buildChecks (
+  node: PlanNode,
+  { maxRows, uses, published, last }: Context
+): readonly Check[] {
+  const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
+  const needed = uses.reduce((most, { rows }) => Math.max(most, rows), 0)
+  return [
+    ...last ? lastChecks : [],
+    ...buildRowCountChecks(node, maxRows),
+    ...needed === 0 ? [] : [{ when: sql`j.n < ${integer(needed)}`, then: raise('row', sql`j.n`) }],
+    ...published.map((value, i) => ({
+      when: sql`${publish(value, sql`j.${identifier(`p${i}`)}`)} is null`,
+      then: sql`null`
+    }))
+  ]
+}
+
+/** Sets the setting of a published value; NULL is `null`. */
+function publish ({ setting }: PublishedValue, value: Fragment): Fragment {
+  return sql`pg_catalog.set_config(${parameter(setting)},
+    coalesce(pg_catalog.to_json(${value})::pg_catalog.text, 'null'), true)`
+}
+
+/** The name of a published value beside the row, or in it. */
+function name ({ output }: PublishedValue, position: number, shape: Shape): Fragment {
+  return identifier(shape === 'columns' ? output : `p${position}`)
+}
+
+/** Builds the operation. `rows` is what follows FROM. */
+function buildOperation (
+  node: PlanNode,
+  shape: Shape,
+  { published, values }: Context
+): { readonly ctes: Fragment, readonly rows: Fragment } | undefined {
+  const more = shape === 'whole'
+    ? join(
+      published.map((value, i) =>
+        sql`, t.${identifier(value.column)} as ${name(value, i, shape)}`
+      ),
+      empty
+    )
+    : empty
+  if (node.kind === 'select') {
+    return { ctes: empty, rows: sql`(${buildSelectRows(node, values, more)}) as q` }
+  }
+  const statement = buildPlainChange(node, values)
+  if (statement === undefined) return undefined
+  const returned = shape === 'nothing'
+    ? sql`null as row`
+    : shape === 'whole' ? sql`${wholeRow(node.table)}${more}` : returningList(node.output ?? [])
+  return { ctes: sql`with r as (${statement} returning ${returned}) `, rows: sql`r` }
+}

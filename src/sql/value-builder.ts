@@ -1,0 +1,43 @@
+/**
+ * What conditions and assignments need from the form of a statement. The general form converts JSON
+ * to the types of columns without knowing them (cte-builder.ts). The plain form names these types
+ * (plain-builder.ts).
+ */
+import type { ColumnPath, JsonDocument, Reference, TableName } from '../plan/nodes.ts'
+import type { Fragment } from './fragment.ts'
+import type { TypedAs } from './typed-json.ts'
+
+export interface ValueBuilder {
+  readonly table: TableName
+
+  /** Registers that a parameter takes its type from a column. */
+  addParameterType(column: string): void
+
+  /**
+   * Builds the value, row or list of a reference in the type of a column path. `stored`: it is
+   * assigned, and not only compared.
+   */
+  buildReference(
+    reference: Reference,
+    path: ColumnPath,
+    options: { readonly stored: boolean, readonly as?: TypedAs }
+  ): Fragment
+
+  /** Builds the value of a reference as text. */
+  buildReferenceText(reference: Reference): Fragment
+
+  /** Builds JSON in the type of a column path. */
+  buildJson(document: JsonDocument, path: ColumnPath): Fragment
+
+  /** Builds a JSON array as an array of the type of a column path. */
+  buildList(document: JsonDocument, path: ColumnPath): Fragment
+
+  /**
+   * Builds the JSON null in the type of a column path. For a type other than json and jsonb that is
+   * NULL, or with `refuse` a failure (`value`).
+   */
+  buildJsonNull(path: ColumnPath, options: { readonly refuse: boolean }): Fragment
+
+  /** Returns further columns that a select provides beside its rows; see CteBuilder. */
+  exposedColumns(from: Fragment): Fragment
+}

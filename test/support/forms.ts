@@ -1,0 +1,198 @@
+/**
+ * Runs a batch in the general and in the plain form, each in a transaction that is rolled back.
+ */
+import postgres from 'postgres'
+import type { Test } from 'tap'
+import type { Batch } from '../../schemas/batch.ts'
+import { parseJson } from '../../src/json/parse.ts'
+import { planBatch } from '../../src/plan/plan-batch.ts'
+import { sendExtended } from '../../src/postgres/driver-internals.ts'
+import { ColumnTypes, columnTypesStatement } from '../../src/sql/column-types.ts'
+import { compile, type Statement } from '../../src/sql/compile.ts'
+import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
+import {
+  compilePlain,
+  findUnknownTables,
+  linkOperations,
+  ROW_SEPARATOR,
+  type PlainStatement
+} from '../../src/sql/plain.ts'
+import { sessionStatement } from '../../src/sql/session.ts'
+import { useDatabase } from './database/database.ts'
+
+export interface FormsOptions {
+  readonly minimal?: boolean
+  readonly maxRows?: number
+  readonly role?: string
+}
+
+/** What a batch did: the results and the content of all tables afterwards, or its failure. */
+export interface Effect {
+  readonly results?: readonly string[]
+  readonly stored?: string
+  /** The marker, or the SQLSTATE of the failure, and the index of its operation. */
+  readonly failure?: string
+}
+
+export interface Forms {
+  readonly general: Effect
+  readonly plain: Effect
+  /** The form of each operation: `general`, `direct` or `aggregated`. */
+  readonly used: readonly string[]
+}
+
+export interface FormsUnderTest {
+  readonly sql: postgres.Sql
+  /** Runs a batch, JSON text or a value, in both forms. */
+  run(batch: unknown, options?: FormsOptions): Promise<Forms>
+}
+
+/** Creates a database with `schema`, of which `tables` are compared after each batch. */
+export async function useForms (
+  t: Test,
+  { schema, tables }: { readonly schema: string, readonly tables: readonly string[] }
+): Promise<FormsUnderTest> {
+  const { sql: admin, loginUrl } = await useDatabase(t, { schema })
+  const sql = postgres(loginUrl, { max: 1, types: { text: TEXT_TYPE }, onnotice: () => {} })
+  t.teardown(() => sql.end({ timeout: 1 }))
+  await admin.unsafe(CONTENT)
+  const types = new ColumnTypes()
+  const execute = async (
+    statements: ReadonlyArray<Statement | PlainStatement>,
+    role: string
+  ): Promise<Effect> => {
+    let effect: Effect = {}
+    await sql.begin(async transaction => {
+      await transaction`select restart_sequences()`
+      await sendExtended(transaction, openSession(role), false)
+      effect = await runStatements(transaction, statements)
+      if (effect.failure === undefined) {
+        await transaction.unsafe('set local role none')
+        const [row] = await transaction`select content(${tables.join()}) as text`
+        effect = { ...effect, stored: row?.['text'] as string }
+      }
+      throw ROLLBACK
+    }).catch((error: unknown) => {
+      if (error !== ROLLBACK) throw error
+    })
+    return effect
+  }
+  return {
+    sql: admin,
+    async run (batch, { minimal = false, maxRows = 600, role = 'oneflight_user' } = {}) {
+      const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
+      const plan = planBatch(parseJson(Buffer.from(text)) as unknown as Batch, {
+        schemas: ['public'],
+        maxRows,
+        maxConditions: 1000
+      })
+      const lookup = types.lookup.bind(types)
+      const unknown = findUnknownTables(plan, lookup)
+      if (unknown.length > 0) {
+        const [row] = await sendExtended(
+          sql as unknown as postgres.TransactionSql,
+          columnTypesStatement(unknown),
+          false
+        )
+        types.remember(String(row?.[0]))
+      }
+      const options = { session: { role, claims: '{}' }, maxRows, minimal }
+      const general = compile(plan, options)
+      const plain = compilePlain(plan, { ...options, lookup })
+      const groups = linkOperations(plan)
+      const chosen = general.map((statement, i) => {
+        const whole = plain.every((other, j) => groups[i] !== groups[j] || other !== undefined)
+        return whole ? plain[i] as PlainStatement : statement
+      })
+      // The service then checks each value against its type.
+      const executeGeneral = async (statements: readonly Statement[]): Promise<Effect> => {
+        const effect = await execute(statements, role)
+        if (effect.failure?.startsWith('inspect') !== true) return effect
+        return execute(compile(plan, { ...options, checkValues: true }), role)
+      }
+      const effect = await executeGeneral(general)
+      return {
+        general: effect,
+        plain: chosen.every((statement, i) => statement === general[i])
+          ? effect
+          : await execute(chosen, role),
+        used: chosen.map(statement =>
+          !('separateRows' in statement)
+            ? 'general'
+            : statement.separateRows
+              ? 'direct'
+              : 'aggregated'
+        )
+      }
+    }
+  }
+}
+
+/** Parameters and results are texts, as in the service. */
+const TEXT_TYPE = {
+  to: 25,
+  from: [16, 17, 20, 21, 23, 26, 114, 700, 701, 1082, 1114, 1184, 3802],
+  serialize: (text: string) => text,
+  parse: (text: string) => text
+}
+
+const ROLLBACK = new Error('roll back')
+
+/** Functions of the superuser that the transaction of another role calls. */
+const CONTENT = `
+  create function content(names text) returns text language plpgsql security definer as $$
+    declare rows text; name text; result text := '';
+    begin
+      foreach name in array string_to_array(names, ',') loop
+        execute format('select string_agg(t::text, chr(10) order by t::text) from %I as t', name)
+          into rows;
+        result := result || name || chr(10) || coalesce(rows, '') || chr(10);
+      end loop;
+      return result;
+    end $$;
+  create function restart_sequences() returns bigint language sql security definer as
+    'select max(setval(oid, 1, false)) from pg_class where relkind = ''S'''`
+
+function openSession (role: string): Statement {
+  return sessionStatement({ role, claims: '{}', requestId: 'r' }, {
+    schemas: ['public'],
+    statementTimeoutMs: 20_000,
+    lockTimeoutMs: 5000,
+    idleTimeoutMs: 5000
+  })
+}
+
+async function runStatements (
+  transaction: postgres.TransactionSql,
+  statements: ReadonlyArray<Statement | PlainStatement>
+): Promise<Effect> {
+  const results: string[] = []
+  for (const [i, statement] of statements.entries()) {
+    const query = sendExtended(transaction, statement as Statement, true)
+    try {
+      const rows = await query
+      checkTypes(statement, query.statement?.columns)
+      results.push(
+        'separateRows' in statement && statement.separateRows
+          ? `[${rows.map(row => String(row[0])).join(ROW_SEPARATOR)}]`
+          : String(rows[0]?.[0])
+      )
+    } catch (error) {
+      const { code } = error as MarkedError
+      if (code === undefined) throw error
+      return { failure: `${readMarker(error as MarkedError)?.kind ?? code} at ${i}` }
+    }
+  }
+  return { results }
+}
+
+/** Fails if PostgreSQL reports other types than expected. */
+function checkTypes (statement: Statement | PlainStatement, columns: unknown): void {
+  if (!('expectedTypes' in statement)) return
+  const reported = (columns as ReadonlyArray<{ readonly type: number }>).map(({ type }) => type)
+  const { expectedTypes } = statement
+  const guards = expectedTypes.length === 0 ? [] : reported.slice(-expectedTypes.length)
+  if (String(guards) !== String(expectedTypes)) {
+    throw new Error(`types ${guards} instead of ${expectedTypes}`)
+  }
+}
