@@ -258,8 +258,9 @@ export const ConfigSchema = Type.Object({
   }),
   IDLE_TRANSACTION_TIMEOUT_MS: Type.Integer({
     description:
-      'Maximum time that PostgreSQL waits for the rest of a batch that arrived in ' +
-      'part. Then it rolls back',
+      'Maximum time that PostgreSQL waits for an acknowledgement of its answers, while ' +
+      'the rest of a batch is missing (`tcp_user_timeout`, PostgreSQL on Linux). Behind ' +
+      'a pooler `idle_in_transaction_session_timeout`',
     default: 5000,
     ...duration
   }),

@@ -1,8 +1,9 @@
 /**
  * Draws docs/internals/how-it-works/timeline.svg: a transaction of four operations with awaited
- * statements, above the same transaction as a batch, on one time scale. `node scripts/timeline.ts`
- * writes the file. Only the order is exact: test/docs/how-it-works.test.ts checks that the round
- * trips are those that docs/internals/benchmarks.md counts on the wire.
+ * statements, above the same transaction as a batch right after another one, on one time scale.
+ * `node scripts/timeline.ts` writes the file. Only the order is exact:
+ * test/docs/how-it-works.test.ts checks that the round trips are those that
+ * docs/internals/benchmarks.md counts on the wire.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -26,7 +27,7 @@ export const awaited: Story = {
 }
 export const batch: Story = {
   title: 'One batch',
-  bursts: [['BEGIN'], ['settings', ...operations, 'COMMIT']]
+  bursts: [['BEGIN', 'settings', ...operations, 'COMMIT']]
 }
 
 /** Counts all round trips of a story, and those that begin while the lock is held. */
@@ -96,7 +97,7 @@ function drawStory (story: Story, top: number): string {
       `<text class="faint" x="${x}" y="${service - 8}">${
         burst.length === 1
           ? burst[0]?.replace('operation ', 'op ')
-          : 'settings, op 1 … op 4, COMMIT'
+          : 'BEGIN, settings, op 1 … op 4, COMMIT'
       }</text>`
     )
     shapes.push(`<path class="way back" d="M${end} ${database}L${end + WAY} ${service}"/>`)
@@ -107,7 +108,7 @@ function drawStory (story: Story, top: number): string {
   const wide = free - from > 120
   return `<text class="title" x="20" y="${
     top + 22
-  }">${story.title}: ${roundTrips} round trips</text>
+  }">${story.title}: ${roundTrips} ${roundTrips === 1 ? 'round trip' : 'round trips'}</text>
 <text class="text" x="20" y="${service + 4}">service</text>
 <text class="text" x="20" y="${database + 4}">database</text>
 <path class="line" d="M${LEFT} ${service}H${WIDTH - 20}M${LEFT} ${database}H${WIDTH - 20}"/>

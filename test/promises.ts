@@ -58,7 +58,7 @@ export const promises: readonly Promised[] = [
       ['chaos/cuts', 'COMMIT runs, its response is withheld'],
       ['chaos/protocol'],
       ['integration/lost-connections'],
-      ['unit/postgres/fatal-error-watcher', 'the last message of a server'],
+      ['unit/postgres/driver-socket', 'the last message of a server'],
       ['e2e/crash'],
       ['integration/retry']
     ]
@@ -237,7 +237,7 @@ export const promises: readonly Promised[] = [
   {
     number: 19,
     group: 'Transactions',
-    text: 'A batch takes two round trips to the database, and none while it holds a lock.',
+    text: 'A batch takes one round trip to the database, two after a pause, and none under a lock.',
     tests: [
       ['integration/round-trips', 'counted on the wire'],
       ['integration/idempotency', 'with a key']

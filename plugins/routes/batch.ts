@@ -10,13 +10,22 @@ import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
 import type { Database } from '../../src/transaction/database.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
-import { batchSettings, runBatch } from '../../src/transaction/run-batch.ts'
+import { batchSettings, runBatch, type BatchSettings } from '../../src/transaction/run-batch.ts'
 
-async function batch (app: FastifyInstance, { config }: { config: Config }): Promise<void> {
+interface BatchOptions {
+  readonly config: Config
+  /** Settings that the configuration does not contain. */
+  readonly batchSettings?: Partial<BatchSettings> | undefined
+}
+
+async function batch (
+  app: FastifyInstance,
+  { config, batchSettings: moreSettings }: BatchOptions
+): Promise<void> {
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
   const database = app.getDecorator<Database>('database')
-  const settings = batchSettings(config)
+  const settings = { ...batchSettings(config), ...moreSettings }
   const limits = batchLimits(config)
   // Fastify's own parsers would also accept text/plain.
   app.removeAllContentTypeParsers()

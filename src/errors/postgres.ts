@@ -11,6 +11,8 @@ export interface DatabaseError {
   readonly code: string
   readonly message: string
   readonly severity?: string
+  /** The severity in the language of the server. A pooler may send only this one, in English. */
+  readonly severity_local?: string
   readonly routine?: string
   readonly detail?: string
   readonly hint?: string
@@ -19,7 +21,7 @@ export interface DatabaseError {
   readonly position?: string
   /** Context: the parameter that could not be converted, or the functions that were running. */
   readonly where?: string
-  /** Text of the statement, added by postgres.js. */
+  /** Text of the statement, added by attempt.ts. */
   readonly query?: string
 }
 

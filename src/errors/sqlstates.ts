@@ -24,6 +24,7 @@ export const SqlState = {
   invalid_datetime_format: '22007',
   invalid_parameter_value: '22023',
   invalid_schema_name: '3F000',
+  duplicate_prepared_statement: '42P05',
   invalid_sql_statement_name: '26000',
   invalid_text_representation: '22P02',
   lock_not_available: '55P03',

@@ -1,22 +1,14 @@
 /**
  * Connects to PostgreSQL: picks a host, opens TCP or a Unix socket, starts TLS and returns a socket
  * that is ready for the startup message. This replaces the connect code of postgres.js, which has
- * no deadline, accepts bytes injected before TLS and does not expose buffer sizes. The only
- * protocol message sent here is SSLRequest. Nothing is retried.
+ * no deadline and accepts bytes injected before TLS. The only protocol message sent here is
+ * SSLRequest. Nothing is retried.
  */
 import { connect, type Socket } from 'node:net'
 import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
-import { connectMessageReader } from './message-reader.ts'
+import { connectWithReadBuffer } from './message-reader.ts'
 import { readCredentials, startTls, type StartTlsOptions } from './tls.ts'
 import { waitForEvent } from './wait-for-event.ts'
-
-/**
- * Bytes that may be queued in a socket before `write` returns false. postgres.js then stops
- * pipelining, which would put a round trip into the middle of a transaction that holds locks. The
- * mark allocates nothing. MAX_BODY_BYTES is no measure for it: SQL can be 15 times as large as its
- * batch, for conditions with references.
- */
-const BUFFERS = { highWaterMark: 1024 * 1024 * 1024 }
 
 /** Idle time before the kernel probes the server; Linux gives up after 9 more probes of 75 s. */
 const KEEP_ALIVE_DELAY_MS = 60_000
@@ -62,7 +54,7 @@ export async function connectSocket (
     // libpq does not encrypt Unix sockets either: no network can be listened to.
     const encryption = context === undefined || 'path' in host
       ? undefined
-      : { tls, context, name: host.host, buffers: BUFFERS }
+      : { tls, context, name: host.host }
     try {
       const socket = await connectHost(host, encryption, { timeoutMs, signal })
       return { socket, address, nextHost: index + 1 }
@@ -115,9 +107,8 @@ async function connectHost (
 }
 
 function openPlainSocket (host: HostAddress, encryption: StartTlsOptions | undefined): Socket {
-  return (encryption === undefined ? connectMessageReader : connect)({
+  return (encryption === undefined ? connectWithReadBuffer : connect)({
     ...host,
-    ...BUFFERS,
     // A transaction is several small writes. With Nagle's algorithm the second one would wait for
     // the server to acknowledge the first.
     noDelay: true,

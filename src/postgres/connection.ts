@@ -8,18 +8,16 @@
  * #1155). Its queue is unbounded (#824), and a half-open socket waits forever (#1089). A connection
  * with a network failure is therefore marked dead and never reused.
  */
-import type { Socket } from 'node:net'
 import type postgres from 'postgres'
-import type { RoleSettings } from '../sql/session.ts'
+import type { ConnectionFacts } from '../sql/session.ts'
 import type { UnsafeSchema } from './extra-schemas.ts'
-import type { FatalErrorWatcher } from './fatal-error-watcher.ts'
+import type { DriverSocket } from './driver-socket.ts'
+import type { PreparedStatements } from './prepared-statements.ts'
 
-export interface Connection {
+export interface Connection extends ConnectionFacts {
   readonly client: postgres.Sql
-  /** For corking a transaction into one write, and for closing an unresponsive connection. */
-  readonly socket: Socket
-  /** Texts of the statements that are prepared on this connection, or about to be. */
-  readonly prepared: Set<string>
+  readonly socket: DriverSocket
+  readonly prepared: PreparedStatements
   /** Whether statements may be prepared. */
   readonly prepares: boolean
   /**
@@ -27,14 +25,8 @@ export interface Connection {
    * every transaction.
    */
   readonly backend: Backend | undefined
-  /** Whether the server reported a fatal error. */
-  readonly fatalErrors: FatalErrorWatcher
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
-  /** Settings of roles, read when the connection was opened, as PostgreSQL does at login. */
-  readonly roleSettings: RoleSettings
-  /** Schemas that follow DB_SCHEMAS on search_path, read when the connection was opened. */
-  readonly extraSchemas: readonly string[]
   /** Configured schemas that are left off, because a token's role can create objects in them. */
   readonly unsafeSchemas: readonly UnsafeSchema[]
   /** When to replace the connection, as a time of performance.now(). */
@@ -47,6 +39,8 @@ export interface ConnectionState {
   dead: boolean
   /** The connection is to be replaced after its current transaction. */
   retired: boolean
+  /** The role and the claims of the last batch. */
+  principal: string | undefined
   /** Called when the connection is lost. Set by the transaction or query that uses it. */
   onLost: (() => void) | undefined
 }

@@ -1,6 +1,8 @@
 /** Reads what the service needs to know about the server of a new connection. */
 import type postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
+import { constant, join, render, sql } from '../sql/fragment.ts'
+import { FIXED_SETTINGS } from '../sql/session.ts'
 import type { Backend, Connection } from './connection.ts'
 import { recognizeEngine } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'
@@ -11,11 +13,15 @@ type SessionAttrs = DatabaseTarget['targetSessionAttrs']
 export interface InspectOptions {
   readonly roleSettings?: boolean | undefined
   readonly extraSchemas?: readonly string[] | undefined
+  readonly prepares?: boolean | undefined
 }
 
 export interface ServerFacts
   extends
-  Pick<Connection, 'backend' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'> {
+  Pick<
+    Connection,
+    'backend' | 'server' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'
+  > {
   /** Whether the server matches `target_session_attrs`. */
   readonly matches: boolean
 }
@@ -27,7 +33,7 @@ export interface ServerFacts
 export async function inspectServer (
   client: postgres.Sql,
   sessionAttrs: SessionAttrs,
-  { roleSettings: forBatches = true, extraSchemas: names = [] }: InspectOptions
+  { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true }: InspectOptions
 ): Promise<ServerFacts> {
   const engine = await recognizeEngine(client)
   if (engine !== undefined) throw new Error(engine.refusal)
@@ -41,21 +47,59 @@ export async function inspectServer (
   // A pooler reports its own process id at start-up.
   const { pid, started } = server
   const backend = String(rows.state.pid) === pid ? { pid, started } : undefined
-  return { matches, backend, privileged: server.privileged === 't', roleSettings, ...schemas }
+  return {
+    matches,
+    backend,
+    server: backend === undefined || !prepares ? undefined : readFacts(server),
+    privileged: server.privileged === 't',
+    roleSettings,
+    ...schemas
+  }
 }
+
+function readFacts (
+  { login, linux, serverStarted, openedAt, connectionCheck, defaults }: Server
+): ServerFacts['server'] {
+  return {
+    login,
+    isLinux: linux === 't',
+    started: serverStarted,
+    openedAt,
+    connectionCheck,
+    defaults: new Set(defaults.split(','))
+  }
+}
+
+const fixedSettings = join(
+  FIXED_SETTINGS.map(([name, value]) => sql`(${constant(name)}, ${constant(value)})`),
+  sql`, `
+)
 
 const SERVER_QUERY = `
   select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly,
     current_setting('server_version_num') as version,
     pg_backend_pid()::text as pid, (select extract(epoch from backend_start)::text
       from pg_stat_get_activity(pg_backend_pid())) as started,
-    (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged`
+    (select rolsuper or rolbypassrls from pg_roles where rolname = session_user) as privileged,
+    session_user as login, version() ~ 'linux' as linux,
+    extract(epoch from pg_postmaster_start_time())::text as "serverStarted",
+    extract(epoch from clock_timestamp())::text as "openedAt",
+    case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end as "connectionCheck",
+    (select coalesce(string_agg(s.name, ','), '')
+      from (values ${render(fixedSettings).text}) as s (name, value)
+      where current_setting(s.name) = s.value) as defaults`
 
 interface Server extends Backend {
   readonly standby: string
   readonly readonly: string
   readonly version: string
   readonly privileged: string
+  readonly login: string
+  readonly linux: string
+  readonly serverStarted: string
+  readonly openedAt: string
+  readonly connectionCheck: string
+  readonly defaults: string
 }
 
 function matchesSessionAttrs ({ standby, readonly }: Server, sessionAttrs: SessionAttrs): boolean {

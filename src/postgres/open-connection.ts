@@ -2,14 +2,13 @@
  * Opens a connection: tries the hosts in order, starts a session and reads what the service needs
  * to know about the server.
  */
-import type { Socket } from 'node:net'
 import postgres from 'postgres'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { connectSocket } from './connect.ts'
 import { closeConnection, type Connection, type ConnectionState } from './connection.ts'
-import type { UntypedOptions } from './driver-internals.ts'
-import { watchFatalErrors, type FatalErrorWatcher } from './fatal-error-watcher.ts'
+import { DriverSocket } from './driver-socket.ts'
 import { inspectServer, type ServerFacts } from './inspect-server.ts'
+import { noPreparedStatements } from './prepared-statements.ts'
 
 export interface OpenOptions {
   /** Age at which the connection is replaced; about half an hour by default. */
@@ -29,6 +28,14 @@ const LIFETIME_MS = 30 * 60 * 1000
 
 /** Connections to a fallback host are replaced sooner, to return to the preferred one. */
 const FALLBACK_LIFETIME_MS = 60_000
+
+/** Options that are missing from the types of postgres.js. */
+interface UntypedOptions {
+  /** Leaves out the client for logical replication. */
+  readonly no_subscribe: boolean
+  /** Documented; see connect.ts. */
+  readonly socket: () => Promise<unknown>
+}
 
 /**
  * Keeps values as text. These are all oids that postgres.js would convert: a Date drops
@@ -93,9 +100,14 @@ class Opening {
   readonly #options: OpenOptions
   readonly #firstHost: number
   readonly #end: number
-  readonly #state: ConnectionState = { dead: false, retired: false, onLost: undefined }
-  #socket: Socket | undefined
-  #fatalErrors: FatalErrorWatcher | undefined
+  readonly #state: ConnectionState = {
+    dead: false,
+    retired: false,
+    principal: undefined,
+    onLost: undefined
+  }
+
+  #socket: DriverSocket | undefined
   #timer: NodeJS.Timeout | undefined
   #failure = 'the server closed the connection'
 
@@ -109,7 +121,7 @@ class Opening {
 
   async run (): Promise<OpenedConnection> {
     const { prepares = true, signal } = this.#options
-    const client = createClient(this.#target, prepares, () => this.#connect())
+    const client = createClient(this.#target, () => this.#connect())
     const cancel = (): void => this.#giveUp('the connection is no longer needed')
     signal?.addEventListener('abort', cancel)
     // postgres.js does not settle queries that wait when their connection closes.
@@ -130,7 +142,7 @@ class Opening {
   }
 
   /** The `socket` option of postgres.js. */
-  async #connect (): Promise<Socket> {
+  async #connect (): Promise<DriverSocket> {
     // postgres.js reconnects when the connection closes during start-up.
     if (this.#socket !== undefined) throw new Error(this.#failure)
     const { connectTimeoutMs } = this.#target
@@ -139,19 +151,18 @@ class Opening {
       timeoutMs: connectTimeoutMs,
       signal: this.#options.signal
     })
-    this.#socket = socket
     this.nextHost = nextHost
-    this.#fatalErrors = watchFatalErrors(socket)
     // Not the `onclose` option of postgres.js: it was not called for every connection when many
     // backends were terminated at once.
     socket.once('close', () => {
       this.#state.dead = true
       this.#state.onLost?.()
     })
+    this.#socket = new DriverSocket(socket)
     const remaining = Math.max(1, this.#end - performance.now())
     const failure = `${address}: no session within ${connectTimeoutMs} ms`
     this.#timer = setTimeout(() => this.#giveUp(failure), remaining)
-    return socket
+    return this.#socket
   }
 
   #giveUp (failure: string): void {
@@ -163,9 +174,8 @@ class Opening {
     const { lifetimeMs = LIFETIME_MS } = this.#options
     return {
       client,
-      socket: this.#socket as Socket,
-      fatalErrors: this.#fatalErrors as FatalErrorWatcher,
-      prepared: new Set(),
+      socket: this.#socket as DriverSocket,
+      prepared: noPreparedStatements(),
       prepares,
       ...facts,
       // Spread by a tenth: connections opened together do not all close at the same time.
@@ -177,8 +187,7 @@ class Opening {
 
 function createClient (
   target: DatabaseTarget,
-  prepares: boolean,
-  socket: () => Promise<Socket>
+  socket: () => Promise<DriverSocket>
 ): postgres.Sql {
   const options = {
     host: 'database',
@@ -188,17 +197,18 @@ function createClient (
     database: target.database,
     ssl: false,
     max: 1,
-    max_pipeline: 1_000_000,
     idle_timeout: 0,
     max_lifetime: 0,
     connect_timeout: 0,
     fetch_types: false,
-    // When true, postgres.js prepares its own COMMIT and ROLLBACK too.
-    prepare: prepares,
+    prepare: false,
     no_subscribe: true,
     types: { text: TEXT_TYPE },
     connection: {
       application_name: target.applicationName,
+      // Poolers know these two as well.
+      DateStyle: 'ISO, YMD',
+      TimeZone: 'UTC',
       ...(target.options === undefined ? {} : { options: target.options })
     },
     onnotice () {},

@@ -192,8 +192,8 @@ class BoundedPool implements ConnectionPool {
    * Terminates the backend of a connection that was lost without a fatal error: the part of a
    * transaction that had arrived may hold locks.
    */
-  async #terminateOrphan ({ backend, fatalErrors }: Connection): Promise<void> {
-    if (backend === undefined || fatalErrors.fatal || this.#isClosing()) return
+  async #terminateOrphan ({ backend, socket }: Connection): Promise<void> {
+    if (backend === undefined || socket.fatal || this.#isClosing()) return
     const connection = await this.#recoveryPool.acquire().promise
     const terminate = (): Promise<boolean> => terminateBackend(connection, backend)
     await withTimeout(TERMINATE_TIMEOUT_MS, connection, terminate).finally(() =>

@@ -1,11 +1,11 @@
 /**
- * Chooses which statements to prepare: those whose text recurs. postgres.js keeps every prepared
- * statement (5000 of them take 89 MiB in a backend). Their number is therefore bounded per
- * connection, and a connection that reaches the bound is replaced.
+ * Chooses which statements to prepare: those whose text recurs. Their number is bounded per
+ * connection (5000 of them take 89 MiB in a backend), and a connection that reaches the bound is
+ * replaced.
  */
+import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Statement } from '../sql/compile.ts'
-import type { Connection } from './connection.ts'
+import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250
 const MAX_RECENT_TEXTS = 2000
@@ -18,28 +18,81 @@ const MAX_TEXT_LENGTH = 8192
 
 const recentTexts = new LRUCache<string, true>({ max: MAX_RECENT_TEXTS })
 
+/** The statements that are prepared on a connection. */
+export interface PreparedStatements {
+  /** Their names by text. */
+  readonly names: Map<string, string>
+  /** Returns a new name. */
+  readonly createName: () => string
+}
+
+/** The part of a connection that this file reads and changes. */
+interface PreparingConnection {
+  readonly prepared: PreparedStatements
+  /** Whether statements may be prepared. */
+  readonly prepares: boolean
+  /** `retired`: the connection is to be replaced. */
+  readonly state: { retired: boolean }
+}
+
+export function noPreparedStatements (): PreparedStatements {
+  const prefix = randomUUID().slice(0, 8)
+  let count = 0
+  return { names: new Map(), createName: () => `${prefix}.${count++}` }
+}
+
+/** A statement to be sent. Without `prepare` it is only prepared, and described. */
+type Sendable = Pick<Request, 'text' | 'parameters'> & { readonly prepare?: boolean }
+
 /**
- * Returns for each statement whether to send it as a prepared one. A text is prepared when it is
- * seen for the second time.
+ * Returns the requests that run the statements, in one group. A text is prepared when it is seen
+ * for the second time. The caller records a name when the server has answered.
  */
-export function choosePrepared (
-  connection: Connection,
-  statements: readonly Statement[]
-): readonly boolean[] {
-  // postgres.js records a statement as prepared when the server answers. Until then every use of
-  // the text would prepare it again. The attempt removes a text from `connection.prepared` when the
-  // server turns out not to hold it.
-  const requested = new Set<string>()
-  const chosen = statements.map(({ text, prepare }) => {
-    if (!connection.prepares || !prepare || text.length > MAX_TEXT_LENGTH) return false
-    const recurs = recentTexts.has(text)
-    recentTexts.set(text, true)
-    if (connection.prepared.has(text)) return !requested.has(text)
-    if (!recurs || connection.prepared.size >= MAX_PREPARED) return false
-    requested.add(text)
-    connection.prepared.add(text)
-    return true
+export function toRequests (
+  connection: PreparingConnection,
+  statements: readonly Sendable[]
+): readonly Request[] {
+  const { names, createName } = connection.prepared
+  /** Names of statements that this group prepares. */
+  const added = new Map<string, string>()
+  const described = statements.filter(({ prepare }) => prepare === undefined).length
+  const free = MAX_PREPARED - names.size - described
+  const requests = statements.map(({ text, parameters, prepare }): Request => {
+    if (prepare === undefined) return toDescribe(text, createName())
+    const request = { text, parameters, name: '', parse: true }
+    if (!connection.prepares || !prepare || text.length > MAX_TEXT_LENGTH) return request
+    const recurs = doesRecur(text)
+    const name = names.get(text) ?? added.get(text)
+    if (name !== undefined) return { ...request, name, parse: false }
+    if (!recurs || added.size >= free) return request
+    const created = createName()
+    added.set(text, created)
+    return { ...request, name: created }
   })
-  if (connection.prepared.size >= MAX_PREPARED) connection.state.retired = true
-  return chosen
+  if (added.size >= free) connection.state.retired = true
+  return requests
+}
+
+function toDescribe (text: string, name: string): Request {
+  return { text, parameters: [], name, parse: true, describe: true }
+}
+
+/**
+ * Whether a connection can prepare one more statement, with this text; `others`: how many it
+ * prepares before.
+ */
+export function canPrepare (
+  { prepared, prepares }: PreparingConnection,
+  text: string,
+  others: number
+): boolean {
+  return prepares && text.length <= MAX_TEXT_LENGTH && doesRecur(text) &&
+    prepared.names.size + others < MAX_PREPARED
+}
+
+/** Whether a text is seen for the second time. */
+function doesRecur (text: string): boolean {
+  const recurs = recentTexts.has(text)
+  recentTexts.set(text, true)
+  return recurs
 }

@@ -82,8 +82,6 @@ export interface StartTlsOptions {
   readonly context: SecureContext
   /** Host name or address of the server; its certificate must contain it with `verify-full`. */
   readonly name: string
-  /** Stream options of the new socket. */
-  readonly buffers: { readonly highWaterMark: number }
 }
 
 /**
@@ -93,7 +91,7 @@ export interface StartTlsOptions {
  * sends anything unexpected or fails verification.
  */
 export async function startTls (plain: Socket, options: StartTlsOptions): Promise<Socket> {
-  const { tls: { mode, negotiation }, context, name, buffers } = options
+  const { tls: { mode, negotiation }, context, name } = options
   if (negotiation === 'postgres' && !await requestTls(plain)) {
     if (mode === 'prefer' || mode === 'allow') return plain
     throw new Error(`the server does not support TLS, which sslmode=${mode} requires`)
@@ -101,7 +99,6 @@ export async function startTls (plain: Socket, options: StartTlsOptions): Promis
   const socket = connect({
     socket: plain,
     secureContext: context,
-    ...buffers,
     // The certificate is compared with `host`. The name in the handshake (SNI) must not be an
     // address.
     host: name,

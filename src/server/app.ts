@@ -22,12 +22,15 @@ import health from '../../plugins/routes/health.ts'
 import openapi from '../../plugins/routes/openapi.ts'
 import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
+import type { BatchSettings } from '../transaction/run-batch.ts'
 import { createHttpServer, originForm } from './http-server.ts'
 
 export interface AppOptions extends Settings {
   readonly logger: FastifyBaseLogger
   /** Creates the spans of requests, batches and operations. Without it there are no spans. */
   readonly tracerProvider?: TracerProvider | undefined
+  /** Settings of batches that the configuration does not contain, for tests. */
+  readonly batchSettings?: Partial<BatchSettings> | undefined
 }
 
 /** Maximum time, in milliseconds, for a client to read the last response on its connection. */
@@ -38,7 +41,7 @@ const LINGER_MS = 5000
  * without a database.
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
-  const { config, database: target, replica, keys, tracerProvider } = options
+  const { config, database: target, replica, keys, tracerProvider, batchSettings } = options
   const app = createFastify(options)
   await app.register(connections, {
     maxBodyBytes: config.MAX_BODY_BYTES,
@@ -60,7 +63,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(admission, { config })
   await app.register(health)
   await app.register(openapi, { config, server: () => '/' })
-  await app.register(batch, { config })
+  await app.register(batch, { config, batchSettings })
   return app
 }
 

@@ -63,10 +63,7 @@ export interface CompileOptions {
   readonly restoreSession?: boolean
 }
 
-/**
- * The protocol counts parameters in 16 bits. With that many, postgres.js assigns results to the
- * wrong statements.
- */
+/** The protocol counts parameters in 16 bits. */
 const MAX_PARAMETERS = 65_533
 
 /** Names of the CTE with the rows of an operation, and of the one before it with restoreSession. */

@@ -10,7 +10,7 @@ export interface PlacedError {
   readonly position?: string
   /** The context: `unnamed portal parameter $1 = '...'`, or the functions that were running. */
   readonly where?: string
-  /** The text of the statement, which postgres.js adds. */
+  /** The text of the statement, added by attempt.ts. */
   readonly query?: string
 }
 

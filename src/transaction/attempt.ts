@@ -1,37 +1,29 @@
 /**
- * Runs a transaction once, with the only `sql.begin` of the service:
+ * Runs a transaction once, with the only `sql.begin` of the service. Everything is sent in one
+ * write, so no lock is held while the network is slow:
  *
- *     BEGIN                                                round trip 1: nothing is locked yet
- *     session, operation 1 … n, COMMIT AND CHAIN,          round trip 2: one write
- *     RESET, COMMIT AND CHAIN, COMMIT
+ *     BEGIN, session, operation 1 … n, COMMIT AND CHAIN, reset, COMMIT        one round trip
  *
- * The answer is known when COMMIT AND CHAIN is answered. RESET and the last COMMIT run in the
- * chained transaction, while no client waits. The last COMMIT is written by `sql.begin` when its
- * callback resolves, which is as soon as everything is sent and before anything is answered. So a
- * failure reaches `sql.begin` too late for its ROLLBACK. None is needed, because COMMIT AND CHAIN
- * has ended the transaction by then.
+ * The answer is known when COMMIT AND CHAIN is answered. The reset runs in the chained transaction,
+ * while no client waits. The BEGIN and COMMIT of `sql.begin` are among these statements; see
+ * driver-socket.ts. On a connection that was quiet, BEGIN is sent first and its answer awaited: it
+ * shows that the connection lives.
  *
- * Everything is written at once, so no lock is held while the network is slow. This file reports
- * what happened; execute.ts and to-failure.ts decide what follows from it.
+ * This file reports what happened; execute.ts and to-failure.ts decide what follows from it.
  */
-import { Writable } from 'node:stream'
-import postgres from 'postgres'
 import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
-import { SqlState } from '../errors/sqlstates.ts'
+import { classOf, SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
-import {
-  disableRepeat,
-  isPrepared,
-  sendExtended,
-  sendSimple,
-  type RawResult,
-  type SentQuery
-} from '../postgres/driver-internals.ts'
-import { choosePrepared } from '../postgres/prepared-statements.ts'
+import { sendPipeline, type AnswerHandler, type Request } from '../postgres/pipeline.ts'
+import { toRequests } from '../postgres/prepared-statements.ts'
+import { readCell, readRow } from '../postgres/wire-protocol.ts'
+import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
+import { chooseForms, refusePlain } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
-import type { AttemptOutcome, Failed, Place, TransactionId } from './outcome.ts'
-import { buildSteps, type Step } from './steps.ts'
+import type { AttemptOutcome, Failed, TransactionId } from './outcome.ts'
+import { GENERAL_FORM_CLASSES } from './retry-policy.ts'
+import { beginOptions, buildSteps, END, resetText, type Step } from './steps.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {
@@ -41,27 +33,8 @@ export interface StartedAttempt {
   readonly released: Promise<void>
 }
 
-/**
- * Undoes what a trigger can leave behind in a session, however its transaction ended: settings,
- * temporary tables, values of sequences, cursors WITH HOLD, LISTEN, advisory locks, and the role,
- * which RESET ALL keeps. DISCARD ALL would also forget our prepared statements, and is not allowed
- * in a transaction.
- */
-const RESET = 'set session authorization default; reset all; discard temp; discard sequences; ' +
-  'close all; unlisten *; select pg_advisory_unlock_all()'
-/**
- * Fails, and so closes the connection, when a statement was prepared in SQL: it may have the name
- * of one of ours and would run instead (0.04 ms for 30 statements).
- */
-const REFUSE_PREPARED =
-  ', 1 / (not exists (select from pg_prepared_statement() where from_sql))::int'
-/** Behind a pooler we prepare nothing, and other clients get the connection. */
-const FORGET_PREPARED = '; deallocate all'
-/**
- * Commits the reset. The COMMIT of `sql.begin` cannot: postgres.js prepares it, so it fails once
- * after a trigger ran DEALLOCATE ALL, and the reset would be rolled back.
- */
-const KEEP_RESET = '; commit and chain'
+/** A connection that answered within this time is taken to be alive. */
+const MAX_QUIET_MS = 100
 
 /**
  * Starts an attempt on a connection that is reserved for it. If `clientClosed` is aborted before
@@ -75,22 +48,43 @@ export function startAttempt (
   return new Attempt(connection, batch).start(clientClosed)
 }
 
-class Attempt {
+/** Statements that return one row. */
+const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set([
+  'claim',
+  'session',
+  'operation',
+  'column types'
+])
+
+/** Stands for NULL. */
+const NO_VALUE = Buffer.alloc(0)
+
+class Attempt implements AnswerHandler {
   readonly #connection: Connection
   readonly #batch: AttemptBatch
   readonly #outcome = Promise.withResolvers<AttemptOutcome>()
+  /** Ends the callback of `sql.begin`. */
+  readonly #answered = Promise.withResolvers<void>()
   readonly #rows: Buffer[] = []
   readonly #times: { begun?: number, sessionSet?: number, operations: number[] } = {
     operations: []
   }
 
+  #steps: readonly Step[] = []
+  #requests: readonly Request[] = []
+  /** Whether `sql.begin` has begun the transaction. */
+  #begunByDriver = false
   #sent = false
+  /** Nothing ran, because the connection cannot be used. */
+  #refused = false
+  /** Whether the server has answered anything. */
+  #begun = false
   #keyClaimed = false
   #transactionId: TransactionId | undefined
   /** The first error of the server. Later ones follow from it. */
   #firstError: Omit<Failed, 'kind' | 'times'> | undefined
-  /** Steps with a command tag that were not answered yet. */
-  #pendingEnds = 0
+  /** The first columns of the rows of the current statement so far. */
+  #cells: Buffer[] = []
   /**
    * The server answered what PostgreSQL never answers. No answer counts then, and the state of the
    * transaction is looked up.
@@ -103,19 +97,18 @@ class Attempt {
   }
 
   start (clientClosed: AbortSignal | undefined): StartedAttempt {
-    const connection = this.#connection
+    const { client, socket, state } = this.#connection
     const released = Promise.withResolvers<void>()
     const finish = (refusal?: unknown): void => {
       this.#finish(refusal)
       released.resolve()
     }
-    const begun = connection.client.begin(
-      beginOptions(this.#batch.mode),
-      transaction => this.#run(transaction, clientClosed)
-    )
+    this.#begunByDriver = performance.now() - socket.heardAt > MAX_QUIET_MS
+    if (!this.#begunByDriver) socket.answerBegin()
+    const begun = client.begin(beginOptions(this.#batch.mode), () => this.#run(clientClosed))
     // `begin` does not settle when the connection ends shortly after BEGIN was answered: it listens
     // for the end only some time later. Answers that came before the end are read first.
-    connection.state.onLost = () => queueMicrotask(finish)
+    state.onLost = () => queueMicrotask(finish)
     begun.then(() => finish(), finish)
     return { outcome: this.#outcome.promise, released: released.promise }
   }
@@ -124,114 +117,166 @@ class Attempt {
    * The callback of `begin`. On a dead connection it sends nothing and never settles: postgres.js
    * would write to a closed socket. `begin` rejects without it.
    */
-  #run (
-    transaction: postgres.TransactionSql,
-    clientClosed: AbortSignal | undefined
-  ): Promise<void> {
-    return new Promise(resolve => {
-      if (this.#connection.state.dead) return
-      if (clientClosed?.aborted === true) {
-        this.#firstError = { error: failure('client_closed_request'), at: 'session' }
-      } else this.#send(transaction)
-      resolve()
-    })
+  #run (clientClosed: AbortSignal | undefined): Promise<void> {
+    if (this.#connection.state.dead) return this.#answered.promise
+    if (clientClosed?.aborted === true) {
+      this.#firstError = { error: failure('client_closed_request'), at: 'session' }
+      if (!this.#begunByDriver) this.#connection.socket.answerCommit()
+      this.#answered.resolve()
+    } else this.#send()
+    return this.#answered.promise
   }
 
-  #send (transaction: postgres.TransactionSql): void {
+  #send (): void {
     const connection = this.#connection
-    const { session, variant } = this.#batch
-    const steps = buildSteps(this.#batch, session(connection))
-    const wasPrepared = steps.map(({ statement }) => connection.prepared.has(statement.text))
-    const prepare = choosePrepared(
+    const { prepares, socket, state } = connection
+    const { comment = '', variant, mode, principal } = this.#batch
+    const { operations, unverified } = chooseForms(this.#batch, connection, variant)
+    this.#steps = buildSteps(this.#batch, {
+      operations,
+      unverified,
       connection,
-      steps.map(({ statement }) =>
-        variant?.unprepared === true ? { ...statement, prepare: false } : statement
-      )
+      begin: !this.#begunByDriver,
+      refusePrepared: this.#mustRefusePrepared()
+    })
+    state.principal = principal
+    const statements = this.#steps.map(({ statement }) =>
+      variant?.unprepared === true ? { ...statement, prepare: false } : statement
     )
+    const requests = toRequests(connection, statements).map(request => ({
+      ...request,
+      flush: true
+    }))
+    this.#requests = requests
     this.#sent = true
     this.#times.begun = performance.now()
-    connection.socket.cork()
-    const queries = steps.map(({ statement, tag }, i) =>
-      tag === undefined
-        ? sendExtended(transaction, statement, prepare[i] as boolean)
-        : sendSimple(transaction, statement.text)
-    )
-    const { prepares } = connection
-    const reset = sendSimple(
-      transaction,
-      RESET + (prepares ? REFUSE_PREPARED : FORGET_PREPARED) + KEEP_RESET
-    )
-    uncorkWhenWritten(connection, queries)
-    this.#pendingEnds = steps.filter(({ tag }) => tag !== undefined).length
-    for (const [i, query] of queries.entries()) {
-      const sent = {
-        step: steps[i] as Step,
-        query,
-        prepare: prepare[i] === true,
-        wasPrepared: wasPrepared[i] === true
-      }
-      query.then(answer => this.#readAnswer(sent.step, answer), error => {
-        this.#readError(sent, error)
-      })
-    }
-    reset.then(undefined, () => {
-      connection.state.retired = true
-    })
+    const end = `${END[mode.tx].text}${comment}`
+    sendPipeline(socket, [requests, end, resetText(prepares)], this)
   }
 
-  #readAnswer ({ place, tag, ignoreAnswer }: Step, answer: RawResult): void {
-    if (this.#protocolViolation || ignoreAnswer === true) return
-    if (tag === undefined) {
-      if (isAnswer(answer, place)) this.#takeRow(place, answer)
-      else this.#rejectAnswers(answer)
+  /**
+   * Whether another principal may have left a statement on the connection, or this one a statement
+   * that would run as the login role: the claim of a key, the session of a role with settings.
+   */
+  #mustRefusePrepared (): boolean {
+    const { prepared, prepares, roleSettings, state } = this.#connection
+    const { key, principal, role } = this.#batch
+    if (!prepares || state.principal === undefined) return false
+    if (state.principal !== principal) return true
+    return prepared.names.size > 0 && (key !== undefined || roleSettings.has(role))
+  }
+
+  parsed (request: number): void {
+    const { name, text, describe } = this.#requests[request] as Request
+    if (name !== '' && describe !== true) this.#connection.prepared.names.set(text, name)
+  }
+
+  described (request: number, types: readonly number[]): void {
+    const { statement, answer } = this.#steps[request] as Step
+    if (answer !== 'plain') {
+      this.violated()
       return
     }
-    if (answer.command === 'COMMIT' && this.#firstError !== undefined) {
-      this.#rejectAnswers()
+    const { name, text } = this.#requests[request] as Request
+    const { expectedTypes } = statement as PlainStatement
+    const actual = types.slice(types.length - expectedTypes.length)
+    if (expectedTypes.every((type, i) => type === actual[i])) {
+      this.#connection.prepared.names.set(text, name)
+      return
+    }
+    this.#batch.plain?.forget()
+    // The connection keeps a statement that is never used.
+    this.#connection.state.retired = true
+  }
+
+  row (request: number, body: Buffer): void {
+    const { answer } = this.#steps[request] ?? {}
+    if (answer === undefined) return
+    if (answer === 'session') this.#readTransactionId(body)
+    // Only the session and the claim return NULL.
+    this.#cells.push(readCell(body) ?? NO_VALUE)
+  }
+
+  #readTransactionId (body: Buffer): void {
+    const { server } = this.#connection
+    const [xid, ...more] = readRow(body)
+    if (xid === null) return
+    // Without facts about the server the next two columns are its start and its clock.
+    const [serverStarted, reportedAt] = server === undefined
+      ? more
+      : [server.started, server.openedAt]
+    if (xid === undefined || serverStarted == null || reportedAt == null) this.violated()
+    else this.#transactionId = { xid, serverStarted, reportedAt }
+  }
+
+  completed (request: number, tag: string): void {
+    this.#begun = true
+    const { answer, statement } = this.#steps[request] ?? {}
+    const cells = this.#cells
+    this.#cells = []
+    const separateRows = statement !== undefined && 'separateRows' in statement &&
+      statement.separateRows
+    if (answer !== undefined && NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) {
+      this.violated()
+      return
+    }
+    const [cell = NO_VALUE] = cells
+    if (answer === 'claim') this.#keyClaimed = true
+    if (answer === 'session') this.#times.sessionSet = performance.now()
+    if (answer === 'column types') this.#batch.plain?.remember(cell.toString())
+    if (answer === 'operation') this.#completeOperation(separateRows ? joinRows(cells) : cell)
+    if (request === this.#steps.length) this.#completeEnd(tag)
+  }
+
+  #completeOperation (result: Buffer): void {
+    if (result === NO_VALUE) {
+      this.violated()
+      return
+    }
+    this.#times.operations.push(performance.now())
+    this.#rows.push(result)
+  }
+
+  #completeEnd (tag: string): void {
+    if (this.#refused) return
+    if (this.#firstError !== undefined && tag === 'COMMIT') {
+      this.violated()
       return
     }
     this.#resolveFailure()
-    if (answer.command === tag && --this.#pendingEnds === 0) {
+    if (tag === END[this.#batch.mode.tx].tag) {
       this.#outcome.resolve({ kind: 'committed', rows: this.#rows, times: this.#times })
     }
   }
 
-  #takeRow (place: Place, answer: RawResult): void {
-    if (place === 'key') {
-      this.#keyClaimed = true
-      return
+  failed (request: number, error: DatabaseError): void {
+    this.#begun = true
+    const { answer, place = 'commit', statement } = this.#steps[request] ?? {}
+    if (answer === 'plain' && statement !== undefined && isFinalRefusal(error)) {
+      refusePlain(statement)
+      // The statement names types that the columns may not have any more.
+      this.#batch.plain?.forget()
     }
-    const [cell, ...details] = answer[0] as readonly [Buffer | null, ...Buffer[]]
-    const now = performance.now()
-    if (place !== 'session') {
-      this.#times.operations.push(now)
-      this.#rows.push(cell as Buffer)
-      return
+    this.#refused ||= answer === 'check' ||
+      (answer === 'begin' && !isImpossibleMode(error, this.#batch.mode))
+    // After the end, the reset failed.
+    if (this.#refused || request > this.#steps.length) this.#connection.state.retired = true
+    if (request <= this.#steps.length && !this.#refused) {
+      const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
+      const wasPrepared = name !== '' && parse === false
+      const plain = statement !== undefined && 'separateRows' in statement
+      this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, plain }
     }
-    this.#times.sessionSet = now
-    if (cell === null) return
-    const [serverStarted, reportedAt] = details.map(String) as [string, string]
-    this.#transactionId = { xid: cell.toString(), serverStarted, reportedAt }
+    if (request === this.#steps.length) this.#resolveFailure()
   }
 
-  #readError ({ step, query, prepare, wasPrepared }: SentStep, error: unknown): void {
-    if (!isStatementError(error)) {
-      if (!this.#connection.state.dead) this.#rejectAnswers()
-      return
-    }
-    this.#firstError ??= { error, at: step.place, wasPrepared: wasPrepared && prepare }
-    if (step.tag !== undefined) this.#resolveFailure()
-    // A statement that failed while it ran is prepared all the same.
-    if (prepare && !isPrepared(query)) {
-      this.#connection.prepared.delete(step.statement.text)
-    }
+  finished (): void {
+    this.#connection.socket.answerCommit()
+    this.#answered.resolve()
   }
 
-  /** Handles a violation of the protocol. */
-  #rejectAnswers (answer?: unknown): void {
+  violated (): void {
     this.#protocolViolation = true
-    // postgres.js answers COPY with a stream; without a listener its error would end the process.
-    if (answer instanceof Writable) answer.on('error', () => {})
     destroyConnection(this.#connection)
   }
 
@@ -240,9 +285,9 @@ class Attempt {
     this.#outcome.resolve({ kind: 'failed', ...this.#firstError, times: this.#times })
   }
 
-  /** Resolves the outcome if it is still open. `refusal`: BEGIN or the last COMMIT was refused. */
+  /** Resolves the outcome if it is still open. `refusal`: BEGIN was refused, or `begin` failed. */
   #finish (refusal: unknown): void {
-    const { backend, fatalErrors, state } = this.#connection
+    const { backend, socket, state } = this.#connection
     state.onLost = undefined
     if (!this.#sent && isImpossibleMode(refusal, this.#batch.mode)) {
       this.#firstError = { error: refusal, at: 'session' }
@@ -250,15 +295,15 @@ class Attempt {
     if (!this.#protocolViolation) this.#resolveFailure()
     // Once all operations are answered a FATAL error shows nothing: COMMIT may have run. A pooler
     // also reports FATAL when it loses its server.
-    const rolledBack = backend !== undefined && fatalErrors.fatal &&
-      this.#rows.length < this.#batch.operations.length
+    const rolledBack = backend !== undefined && socket.fatal && !this.#protocolViolation &&
+      this.#rows.length < this.#batch.count
     this.#outcome.resolve({
       kind: 'lost',
-      sent: this.#sent,
+      sent: this.#sent && !this.#refused && (this.#begun || this.#begunByDriver || !rolledBack),
       rolledBack,
       keyClaimed: this.#keyClaimed,
       transactionId: this.#transactionId,
-      rows: this.#rows,
+      rows: this.#protocolViolation ? [] : this.#rows,
       times: this.#times
     })
     // After a refusal postgres.js does not use the connection again, and queries on it would wait
@@ -267,50 +312,25 @@ class Attempt {
   }
 }
 
-/** A step on its way. */
-interface SentStep {
-  readonly step: Step
-  readonly query: SentQuery
-  readonly prepare: boolean
-  readonly wasPrepared: boolean
-}
-
-/** Everything is explicit, because a trigger may have changed default_transaction_*. */
-function beginOptions ({ isolation, access }: TransactionMode): string {
-  return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
-}
-
 /**
  * Whether BEGIN was refused for what the client requested: a standby has no serializable isolation
  * (0A000). That a standby cannot write is the state of the server, not an error of the batch.
  */
 function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is DatabaseError {
-  return isStatementError(refusal) && refusal.code === SqlState.feature_not_supported &&
+  const { severity, code } = (refusal ?? {}) as Partial<DatabaseError>
+  return severity === 'ERROR' && code === SqlState.feature_not_supported &&
     mode.access === 'read-only'
 }
 
-/**
- * Uncorks after the last write, the COMMIT of `sql.begin`. postgres.js writes from microtasks,
- * which are done before the next tick, and from setImmediate.
- */
-function uncorkWhenWritten (connection: Connection, queries: readonly SentQuery[]): void {
-  process.nextTick(() =>
-    setImmediate(() => {
-      queries.forEach(disableRepeat)
-      connection.socket.uncork()
-    })
-  )
+/** Whether a plain statement can never be prepared, by any role. */
+function isFinalRefusal ({ code }: DatabaseError): boolean {
+  return GENERAL_FORM_CLASSES.has(classOf(code)) && code !== SqlState.insufficient_privilege
 }
 
-/** Whether it is the one row of the statement: the session has several columns, others have one. */
-function isAnswer (answer: RawResult, place: Place): boolean {
-  const [row] = Array.isArray(answer) && answer.length === 1 ? answer : []
-  if (row === undefined) return false
-  if (place === 'session') return row[0] === null || row.length > 2
-  return place === 'key' || Buffer.isBuffer(row[0])
+/** Joins rows as json_agg does. */
+function joinRows (rows: readonly Buffer[]): Buffer {
+  const parts = rows.flatMap((row, i) => i === 0 ? [row] : [SEPARATOR, row])
+  return Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')])
 }
 
-/** An error of one statement, on a connection that stays usable. */
-function isStatementError (error: unknown): error is DatabaseError {
-  return error instanceof postgres.PostgresError && error.severity === 'ERROR'
-}
+const SEPARATOR = Buffer.from(ROW_SEPARATOR)

@@ -6,11 +6,18 @@ import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Trace } from '../../schemas/trace-context.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
-import { compile, compileQueryPlans } from '../sql/compile.ts'
+import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
+import { compile, compileQueryPlans, type CompileOptions } from '../sql/compile.ts'
 import type { Key } from '../sql/idempotency.ts'
+import { compilePlain, findUnknownTables, linkOperations } from '../sql/plain.ts'
 import { emptyPublications } from '../sql/publication.ts'
-import { sessionStatement, type SessionDefaults } from '../sql/session.ts'
-import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
+import { sessionStatements, type SessionDefaults } from '../sql/session.ts'
+import {
+  mayCommit,
+  type CompiledBatch,
+  type PlainBatch,
+  type TransactionMode
+} from './compiled-batch.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
@@ -27,6 +34,10 @@ export interface CompileSettings extends SessionDefaults {
   readonly maxRows: number
   /** Add request id and trace to every statement (SQL_COMMENTS). */
   readonly sqlComments: boolean
+  /** What is known about the types of columns. */
+  readonly columnTypes: ColumnTypes
+  /** Whether the plain form is used at all; true by default. */
+  readonly plainForm?: boolean
 }
 
 export function compileBatch (
@@ -47,10 +58,12 @@ export function compileBatch (
   }
   return {
     role: identity.role,
-    session: connection => sessionStatement(session, settings, connection),
+    principal: `${identity.role}\n${identity.claims}`,
+    session: connection => sessionStatements(session, settings, connection),
     ...isQueryPlan
-      ? { operations: compileQueryPlans(plan, settings.maxRows) }
+      ? { operations: once(() => compileQueryPlans(plan, settings.maxRows)) }
       : compileOperations(plan, request, { ...settings, keepAnswers: key !== undefined }),
+    count: plan.operations.length,
     hasReferences: plan.referenceUses.size > 0,
     mode,
     key,
@@ -71,8 +84,10 @@ function readMode (preferences: Preferences): TransactionMode {
 function compileOperations (
   plan: Plan,
   { identity, preferences }: BatchRequest,
-  { maxRows, keepAnswers }: CompileSettings & { readonly keepAnswers: boolean }
-): Pick<CompiledBatch, 'operations' | 'compileChecked'> {
+  { maxRows, keepAnswers, sqlComments, columnTypes, plainForm = true }: CompileSettings & {
+    readonly keepAnswers: boolean
+  }
+): Pick<CompiledBatch, 'operations' | 'plain' | 'compileChecked'> {
   const options = {
     session: identity,
     maxRows,
@@ -80,9 +95,36 @@ function compileOperations (
     keep: keepAnswers
   }
   return {
-    operations: compile(plan, options),
+    operations: once(() => compile(plan, options)),
+    // With a comment nothing is prepared.
+    plain: plainForm && !sqlComments ? compilePlainBatch(plan, options, columnTypes) : undefined,
     compileChecked: restoreSession =>
       compile(plan, { ...options, checkValues: true, restoreSession })
+  }
+}
+
+function compilePlainBatch (
+  plan: Plan,
+  options: CompileOptions,
+  columnTypes: ColumnTypes
+): PlainBatch {
+  const lookup = columnTypes.lookup.bind(columnTypes)
+  const unknown = findUnknownTables(plan, lookup)
+  return {
+    statements: compilePlain(plan, { ...options, lookup }),
+    links: linkOperations(plan),
+    columnTypes: unknown.length === 0 ? undefined : columnTypesStatement(unknown),
+    remember: text => columnTypes.remember(text),
+    forget: () => plan.operations.forEach(({ table }) => columnTypes.forget(table))
+  }
+}
+
+/** Calls the function when its result is first needed. */
+function once<Result> (create: () => Result): () => Result {
+  let result: Result | undefined
+  return () => {
+    result ??= create()
+    return result
   }
 }
 

@@ -4,6 +4,7 @@
 import type { Preferences } from '../../schemas/prefer.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { Key } from '../sql/idempotency.ts'
+import type { PlainStatement } from '../sql/plain.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
 
 /** How a transaction begins and ends. */
@@ -12,9 +13,18 @@ export type TransactionMode = Pick<Preferences, 'tx' | 'isolation' | 'access'>
 /** One transaction: the session, then the operations. Each operation answers one row and column. */
 export interface CompiledBatch {
   readonly role: string
-  /** Builds the statement that sets role, claims and settings; it depends on the connection. */
-  readonly session: (connection: ConnectionFacts) => Statement
-  readonly operations: readonly Statement[]
+  /** The role and the claims. */
+  readonly principal: string
+  /**
+   * Builds the statements that set role, claims and settings; they depend on the connection. The
+   * last one returns the id of the transaction.
+   */
+  readonly session: (connection: ConnectionFacts) => readonly Statement[]
+  readonly count: number
+  /** Returns the operations in the general form, which is compiled when it is needed. */
+  readonly operations: () => readonly Statement[]
+  /** The operations in the plain form. undefined: the batch is only run in the general form. */
+  readonly plain?: PlainBatch | undefined
   /**
    * Compiles the operations with value checks, and with a session that is restored after each of
    * them when `restoreSession` is true.
@@ -32,12 +42,27 @@ export interface CompiledBatch {
   readonly comment?: string
 }
 
+/** The operations of a batch in the plain form; see src/sql/plain.ts. */
+export interface PlainBatch {
+  /** undefined: an operation that has no plain form. */
+  readonly statements: ReadonlyArray<PlainStatement | undefined>
+  /** See linkOperations. */
+  readonly links: readonly number[]
+  /** Reads the types of columns that are not known; undefined: all are known. */
+  readonly columnTypes: Statement | undefined
+  readonly remember: (columnTypes: string) => void
+  /** The types of some columns have changed. */
+  readonly forget: () => void
+}
+
 /** What an attempt does differently from the first one. */
 export interface AttemptVariant {
   /** Check more closely that every value fits its column. */
   readonly checkValues?: boolean
   /** Set the session again after each operation, because a trigger changes it. */
   readonly restoreSession?: boolean
+  /** Use only the general form. */
+  readonly general?: boolean
   /** Use no statement that was prepared before. */
   readonly unprepared?: boolean
 }
@@ -51,7 +76,8 @@ export interface AttemptBatch extends CompiledBatch {
 export function applyVariant (batch: CompiledBatch, variant: AttemptVariant): AttemptBatch {
   const { checkValues, restoreSession = false } = variant
   if (checkValues !== true && !restoreSession) return { ...batch, variant }
-  const operations = batch.compileChecked?.(restoreSession) ?? batch.operations
+  const checked = batch.compileChecked?.(restoreSession)
+  const operations = checked === undefined ? batch.operations : () => checked
   return { ...batch, operations, variant: { ...variant, checkValues: true } }
 }
 

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
-import { SqlState } from '../errors/sqlstates.ts'
+import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, isUsable, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
@@ -94,18 +94,31 @@ export async function executeBatch (
       if (lost === undefined && (answer === undefined || !NO_CONNECTION.has(code))) throw error
     })
     if (next === undefined) return answer as BatchOutcome
-    if (retry.reason === 'values' && !tellsMore(next.outcome, last.outcome as Failed)) {
-      return last.outcome as BatchOutcome
-    }
+    const isFinal = retry.reason === 'values' && retry.variant.general !== true &&
+      !tellsMore(next.outcome, last.outcome as Failed)
+    if (isFinal) return last.outcome as BatchOutcome
     if (isStatementStale(last.outcome) && codeOf(next.outcome) !== codeOf(last.outcome)) {
-      // The prepared statements of that connection were at fault.
-      last.connection.state.retired = true
+      abandonStatement(last)
     }
     last = next
   }
 }
 
-/** Every connection of the pool may be dead after a restart of the server. */
+/**
+ * The prepared statement failed and another one did not. In the plain form that may have two
+ * reasons: the type of the column has changed, and then its next statement has another text; or no
+ * row needs the value, which the general form does not convert then.
+ */
+function abandonStatement ({ batch, outcome, connection }: FinishedAttempt): void {
+  const { plain, error } = outcome as Failed
+  if (plain === true && isValueError(error.code)) batch.plain?.forget()
+  else connection.state.retired = true
+}
+
+/**
+ * Every connection of the pool may be dead after a restart of the server, or hold statements that a
+ * function has prepared or deallocated.
+ */
 function createBudget (
   pool: ConnectionPool,
   { mode, key }: CompiledBatch,
@@ -113,7 +126,7 @@ function createBudget (
 ): RetryBudget {
   const once = mayCommit(mode) && key === undefined
   return {
-    connections: pool.size + 1,
+    connections: 2 * pool.size + 1,
     losses: once ? 1 : MAX_LOSSES,
     conflicts: MAX_ATTEMPTS,
     softDeadline
@@ -159,7 +172,8 @@ async function runAttempt (
     await released
     if (isUsable(connection)) {
       onRetry('session')
-      sent = applyVariant(batch, { ...variant, restoreSession: true })
+      // What changed the session may also have deallocated the prepared BEGIN.
+      sent = applyVariant(batch, { ...variant, restoreSession: true, unprepared: true })
       ;({ outcome: pending, released } = startAttempt(connection, sent, clientClosed))
       outcome = await pending
     }
@@ -197,13 +211,14 @@ function releaseWhenReady (
 const checkedTexts = new LRUCache<string, true>({ max: 1000 })
 
 function rememberChecks ({ batch, outcome }: AttemptResult): void {
-  if (outcome.kind !== 'failed' || markerKind(outcome) !== 'inspect') return
-  checkedTexts.set((batch.operations[outcome.at as number] as Statement).text, true)
+  if (outcome.kind !== 'failed' || outcome.plain === true) return
+  if (markerKind(outcome) !== 'inspect') return
+  checkedTexts.set((batch.operations()[outcome.at as number] as Statement).text, true)
 }
 
-function isKnownToNeedChecks ({ operations, hasReferences }: CompiledBatch): boolean {
-  return hasReferences !== true &&
-    operations.some(({ text, needsValueChecks }) =>
+function isKnownToNeedChecks ({ operations, plain, hasReferences }: CompiledBatch): boolean {
+  return hasReferences !== true && plain?.statements.includes(undefined) !== false &&
+    operations().some(({ text, needsValueChecks }) =>
       needsValueChecks === true && checkedTexts.has(text)
     )
 }
@@ -251,8 +266,8 @@ function lossError (late: boolean): Failure | { readonly code: string, readonly 
 }
 
 /** The first statement that was not answered. */
-function findLoss ({ times }: Lost, { operations }: CompiledBatch): Place {
+function findLoss ({ times }: Lost, { count }: CompiledBatch): Place {
   if (times.sessionSet === undefined) return 'session'
   const answered = times.operations.length
-  return answered < operations.length ? answered : 'commit'
+  return answered < count ? answered : 'commit'
 }

@@ -124,7 +124,7 @@ export async function readAnswer (
 async function findById (
   connection: Connection,
   id: TransactionId,
-  { batch: { operations }, lost: { rows } }: LostCommit
+  { batch: { count }, lost: { rows } }: LostCommit
 ): Promise<Verdict | undefined> {
   const { status, same } = await readStatus(connection, id)
   if (status === 'aborted') return { kind: 'rolled back' }
@@ -132,7 +132,7 @@ async function findById (
   // After a crash, or on another server, the id may belong to another transaction (measured: 5 of
   // 5).
   if (same !== 't') return { kind: 'unknown' }
-  return rows.length === operations.length ? { kind: 'committed', rows } : { kind: 'rows lost' }
+  return rows.length === count ? { kind: 'committed', rows } : { kind: 'rows lost' }
 }
 
 interface TransactionStatus {

@@ -25,7 +25,7 @@ export type Server = 'primary' | 'replica'
 
 /** The decorator `observer` of the metrics plugin. */
 export interface Observer {
-  /** Counts a batch that reached BEGIN. */
+  /** Counts a batch that was sent. */
   batch(report: BatchReport): void
   /** Counts another attempt at a batch. */
   retry(reason: RetryReason): void
@@ -38,7 +38,7 @@ export interface Observer {
 
 /** The decorator `spans` of the tracing plugin. It does nothing for requests without a trace. */
 export interface Spans {
-  /** Records a batch that reached BEGIN, its operations, and its failure. */
+  /** Records a batch that was sent, its operations, and its failure. */
   batch(request: FastifyRequest, report: BatchReport, failure: Failure | undefined): void
   /** Records another attempt at a batch. */
   retry(request: FastifyRequest, reason: RetryReason): void

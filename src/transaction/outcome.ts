@@ -27,6 +27,8 @@ export interface Failed {
   readonly kind: 'failed'
   readonly error: DatabaseError
   readonly at: Place
+  /** The operation ran in the plain form. */
+  readonly plain?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
   readonly times: AttemptTimes
@@ -56,9 +58,9 @@ export interface Unknown {
   readonly times: AttemptTimes
 }
 
-/** When the parts of an attempt were answered, in milliseconds of performance.now(). */
+/** When the parts of an attempt were sent or answered, in milliseconds of performance.now(). */
 export interface AttemptTimes {
-  /** BEGIN. undefined: nothing was sent after it. */
+  /** The statements were sent; undefined: they were not. */
   readonly begun?: number
   /** The session: role, claims, settings. */
   readonly sessionSet?: number
@@ -68,16 +70,17 @@ export interface AttemptTimes {
 
 /**
  * The statement that failed: the index of an operation; `session`: BEGIN or the session before the
- * operations; `commit`: the end after them; `key`: a statement about the idempotency key.
+ * operations; `commit`: the end after them; `key`: a statement about the idempotency key; `plain`:
+ * a statement that prepares the plain form for later batches.
  */
-export type Place = number | 'session' | 'commit' | 'key'
+export type Place = number | 'session' | 'commit' | 'key' | 'plain'
 
 /** Identifies a transaction after its connection was lost. All values are text from PostgreSQL. */
 export interface TransactionId {
   readonly xid: string
   /** When the server was started, in seconds of its clock. */
   readonly serverStarted: string
-  /** When the transaction reported its id, in seconds of the server's clock. */
+  /** A time before the transaction was committed, in seconds of the server's clock. */
   readonly reportedAt: string
 }
 

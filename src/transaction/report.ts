@@ -1,5 +1,5 @@
 /**
- * The report on a batch that reached BEGIN, for logs, metrics and traces.
+ * The report on a batch that was sent, for logs, metrics and traces.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
@@ -22,9 +22,9 @@ export interface BatchReport {
   /** undefined when the session did not take the role: an unverified name must not be a label. */
   readonly role: string | undefined
   readonly outcome: 'ok' | 'error'
-  /** Milliseconds from the answer of BEGIN to the answer of COMMIT, or to the failure. */
+  /** Milliseconds from the sending of the statements to the answer of COMMIT, or the failure. */
   readonly ms: number
-  /** When BEGIN was answered, as a time of performance.now(). */
+  /** When the statements were sent, as a time of performance.now(). */
   readonly since: number
   /** Milliseconds until the session was set; undefined: it was not. */
   readonly sessionMs: number | undefined

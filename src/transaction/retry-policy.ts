@@ -56,12 +56,25 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   if (isSessionChanged(result)) {
     return { ...retry('session'), variant: { checkValues: true, restoreSession: true } }
   }
+  if (needsGeneralForm(outcome)) {
+    // A statement that cannot be prepared may be of outdated types.
+    const outdated = stale || outcome.at === 'plain' || isConnectionStale(result)
+    return {
+      ...retry(outdated ? 'stale_plan' : 'values'),
+      variant: { ...variant, general: true }
+    }
+  }
   if (needsValueChecks(result)) {
     return { ...retry('values'), variant: { ...variant, checkValues: true }, isAnswer: stale }
   }
   if (isConnectionStale(result)) {
     if (--budget.connections === 0 || late) return undefined
-    return { ...retry('stale_plan'), variant, isAnswer: stale }
+    // The attempt may already have restored the session.
+    return {
+      ...retry('stale_plan'),
+      variant: { ...result.batch.variant, ...variant },
+      isAnswer: stale
+    }
   }
   // The next attempt uses nothing that was prepared, so this happens once.
   if (stale) return { ...retry('stale_plan'), variant, isAnswer: true }
@@ -110,13 +123,32 @@ const SESSION_ERRORS: ReadonlySet<string> = new Set([
 ])
 
 /**
+ * Only the general form tells what is wrong: the plain form refused an operation, or it could not
+ * be prepared. A failure for another reason is the same in both forms.
+ */
+function needsGeneralForm (outcome: Failed): boolean {
+  if (outcome.at === 'plain') return !isConflict(outcome)
+  if (outcome.plain !== true) return false
+  const kind = markerKind(outcome)
+  if (kind !== undefined) return kind === 'inspect'
+  return GENERAL_FORM_CLASSES.has(classOf(outcome.error.code))
+}
+
+/** Conditions with which PostgreSQL refuses a statement in the plain form. */
+export const GENERAL_FORM_CLASSES: ReadonlySet<string> = new Set([
+  SqlStateClass.data_exception,
+  SqlStateClass.syntax_error_or_access_rule_violation,
+  SqlStateClass.feature_not_supported
+])
+
+/**
  * An attempt with value checks can tell more: an operation found a value that may not fit, or
  * PostgreSQL refused one without naming the column (class 22, or a syntax error of a tsvector).
  */
 export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.checkValues === true || outcome.kind !== 'failed') return false
   const { at, error } = outcome
-  if (typeof at !== 'number' || batch.operations[at]?.needsValueChecks !== true) return false
+  if (typeof at !== 'number' || batch.operations()[at]?.needsValueChecks !== true) return false
   const kind = markerKind(outcome)
   return kind === undefined ? isValueError(error.code) : kind === 'inspect'
 }
@@ -124,8 +156,10 @@ export function needsValueChecks ({ batch, outcome }: AttemptResult): boolean {
 /**
  * The failure belongs to the connection, not to the batch: a plan that DDL made stale (0A000 from
  * RevalidateCachedQuery), a prepared statement that a function deallocated (26000 from
- * FetchPreparedStatement), a statement_timeout left by a trigger that stops the session statement,
- * or a setting of the role that was valid when the connection was opened and is not any more.
+ * FetchPreparedStatement), a statement that a function prepared in an earlier batch of the same
+ * principal and prepares again (42P05), a statement_timeout left by a trigger that stops the
+ * session statement, or a setting of the role that was valid when the connection was opened and is
+ * not any more.
  */
 export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult): boolean {
   if (outcome.kind !== 'failed') return false
@@ -136,14 +170,16 @@ export function isConnectionStale ({ outcome, hasRoleSettings }: AttemptResult):
     ((hasRoleSettings && code !== SqlState.feature_not_supported) ||
       code === SqlState.query_canceled)
   ) return true
-  return (code === SqlState.feature_not_supported && routine === 'RevalidateCachedQuery') ||
+  return code === SqlState.duplicate_prepared_statement ||
+    (code === SqlState.feature_not_supported && routine === 'RevalidateCachedQuery') ||
     (code === SqlState.invalid_sql_statement_name && routine === 'FetchPreparedStatement')
 }
 
 /**
- * A prepared statement keeps the types of its parameters, and ALTER TABLE may have changed the
- * columns since: no such operator or column (class 42), or a value that the former type cannot hold
- * (class 22, or the check of a domain that reads it). Only a new preparation can tell.
+ * A prepared statement keeps the types of its parameters, and DDL may have changed the columns
+ * since: no such operator or column (class 42), a value that the former type cannot hold (class 22,
+ * or the check of a domain that reads it), or a former type that was dropped (XX000 from
+ * getTypeInputInfo). Only a new preparation can tell.
  */
 export function isStatementStale (outcome: AttemptOutcome): boolean {
   if (outcome.kind !== 'failed' || outcome.wasPrepared !== true) return false
@@ -154,7 +190,8 @@ export function isStatementStale (outcome: AttemptOutcome): boolean {
   }
   // An unknown role is of class 22, too, but the session reads no column.
   return typeof at === 'number' && (
-    classOf(code) === SqlStateClass.data_exception || routine === 'domain_check_input'
+    classOf(code) === SqlStateClass.data_exception || routine === 'domain_check_input' ||
+      routine === 'getTypeInputInfo'
   )
 }
 

@@ -4,6 +4,7 @@
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { Plan } from '../plan/nodes.ts'
+import { ColumnTypes } from '../sql/column-types.ts'
 import {
   compileBatch,
   wantsQueryPlan,
@@ -26,6 +27,12 @@ export interface RunBatchOptions extends ExecuteOptions {
 export interface BatchSettings extends CompileSettings {
   /** Send PostgreSQL's own message and details to the client (ERROR_VERBOSITY). */
   readonly verbose: boolean
+  /** Called before each batch, for tests. */
+  readonly beforeBatch?: (
+    plan: Plan,
+    request: BatchRequest,
+    options: RunBatchOptions
+  ) => Promise<void>
 }
 
 /** The settings that the configuration contains. */
@@ -37,6 +44,7 @@ export function batchSettings (config: Config): BatchSettings {
     lockTimeoutMs: config.LOCK_TIMEOUT_MS,
     idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS,
     sqlComments: config.SQL_COMMENTS === 'on',
+    columnTypes: new ColumnTypes(),
     verbose: config.ERROR_VERBOSITY === 'verbose'
   }
 }
@@ -64,6 +72,7 @@ export async function runBatch (
   options: RunBatchOptions
 ): Promise<BatchResult> {
   const { database, settings } = options
+  await settings.beforeBatch?.(plan, request, options)
   const batch = compileBatch(plan, request, settings)
   const compiledAt = performance.now()
   const outcome = await executeBatch(choosePool(database, batch.mode), batch, options)

@@ -1,54 +1,79 @@
 /**
- * The statements of one attempt, in the order in which they are sent.
+ * The statements of one attempt, in the order in which they are sent:
  *
+ *     BEGIN                                            unless sql.begin has sent it
+ *     look at the prepared statements                  for another principal than before
  *     claim of the idempotency key                     with a key
  *     session
  *     operation 1 … n                                  each followed by the session, if restored
- *     SET CONSTRAINTS ALL IMMEDIATE, login role,       with a key
- *     answers stored, session
- *     COMMIT AND CHAIN                                 in a dry run: SET CONSTRAINTS ALL IMMEDIATE,
- *                                                      ROLLBACK AND CHAIN
+ *     types of columns, plain statements               for later batches; see choose-forms.ts
+ *     SET CONSTRAINTS ALL IMMEDIATE                    with a key, and in a dry run
+ *     login role, answers stored, session              with a key
+ *     COMMIT AND CHAIN                                 in a dry run: ROLLBACK AND CHAIN
+ *     reset of the connection, COMMIT
  */
 import type { Statement } from '../sql/compile.ts'
+import type { PlainStatement } from '../sql/plain.ts'
+import type { ConnectionFacts } from '../sql/session.ts'
 import { claimStatement, releaseStatement, storeStatement, type Key } from '../sql/idempotency.ts'
+import type { OperationStatement } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import type { Place } from './outcome.ts'
 
 export interface Step {
-  readonly statement: Statement
+  readonly statement: OperationStatement | PlainStatement
   readonly place: Place
-  /**
-   * The command tag that PostgreSQL returns on success. Such a statement is sent by the simple
-   * protocol: with the extended one, 79 of 282 batches that failed while backends were terminated
-   * had in fact committed.
-   */
-  readonly tag?: string
-  /** The answer carries no information. */
-  readonly ignoreAnswer?: boolean
+  /** What its answer means; undefined: only whether it succeeded counts. */
+  readonly answer?: 'begin' | 'check' | 'claim' | 'session' | 'operation' | 'column types' | 'plain'
 }
 
 /**
- * The end of a transaction: statements with the command tag of success. A COMMIT of a failed
- * transaction returns the tag ROLLBACK and no error. The tag of ROLLBACK shows nothing, but SET
- * CONSTRAINTS before it is refused in a failed transaction.
+ * The end of a transaction and its command tag on success. It goes by the simple protocol: with the
+ * extended one, 79 of 282 batches that failed while backends were terminated had in fact committed.
+ * A COMMIT of a failed transaction returns the tag ROLLBACK and no error. AND CHAIN keeps a
+ * pooler from giving the connection to another client before it is reset.
  */
-const END = {
-  commit: [['commit and chain', 'COMMIT']],
-  rollback: [
-    ['set constraints all immediate', 'SET CONSTRAINTS'],
-    ['rollback and chain', 'ROLLBACK']
-  ]
-} as const satisfies Record<
-  TransactionMode['tx'],
-  ReadonlyArray<readonly [text: string, tag: string]>
->
+export const END = {
+  commit: { text: 'commit and chain', tag: 'COMMIT' },
+  rollback: { text: 'rollback and chain', tag: 'ROLLBACK' }
+} as const satisfies Record<TransactionMode['tx'], object>
 
+const checkConstraints = unprepared('set constraints all immediate')
 const setEncoding = unprepared("select pg_catalog.set_config('client_encoding', 'UTF8', true)")
 
-/** The steps of an attempt; `session` is the session statement for its connection. */
-export function buildSteps (batch: AttemptBatch, session: Statement): readonly Step[] {
-  const { comment = '' } = batch
-  const steps = buildPlainSteps(batch, session)
+/** The options of BEGIN. All are explicit: a trigger may have changed default_transaction_*. */
+export function beginOptions ({ isolation, access }: TransactionMode): string {
+  return `isolation level ${isolation} ${access} not deferrable`.replaceAll('-', ' ')
+}
+
+export interface StepOptions {
+  readonly operations: readonly OperationStatement[]
+  /** Plain statements to prepare for later batches. */
+  readonly unverified: readonly PlainStatement[]
+  /** Facts for the session statement. */
+  readonly connection: ConnectionFacts
+  /** Send BEGIN. */
+  readonly begin: boolean
+  /** Refuse a connection on which a statement was prepared in SQL; see REFUSE_PREPARED. */
+  readonly refusePrepared: boolean
+}
+
+/** Returns the steps before the end. */
+export function buildSteps (
+  batch: AttemptBatch,
+  options: StepOptions
+): readonly Step[] {
+  const { comment = '', mode } = batch
+  const { begin, refusePrepared } = options
+  const beginning = unprepared(`begin ${beginOptions(mode)}`)
+  const steps: readonly Step[] = [
+    // Not prepared, because it runs as the login role; see REFUSE_PREPARED.
+    ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
+    ...refusePrepared
+      ? [{ statement: REFUSE_PREPARED, place: 'session', answer: 'check' } as const]
+      : [],
+    ...buildBatchSteps(batch, options)
+  ]
   if (comment === '') return steps
   return steps.map(step => ({
     ...step,
@@ -56,24 +81,36 @@ export function buildSteps (batch: AttemptBatch, session: Statement): readonly S
   }))
 }
 
-function buildPlainSteps (
-  { operations, variant, key, mode }: AttemptBatch,
-  session: Statement
+function buildBatchSteps (
+  { session, plain, variant, key, mode }: AttemptBatch,
+  { operations, unverified, connection }: StepOptions
 ): readonly Step[] {
-  const restore = variant?.restoreSession === true ? restoreSteps(session) : []
+  // Without the facts it relies on nothing that was set before.
+  const restored = (): readonly Statement[] =>
+    session({ ...connection, server: undefined })
+      .map(statement => ({ ...statement, prepare: false }))
+  const restore = variant?.restoreSession === true ? restoreSteps(restored()) : []
   return [
-    ...(key === undefined ? [] : [{ statement: claimStatement(key), place: 'key' } as const]),
-    { statement: session, place: 'session' },
-    ...operations.flatMap((
+    ...key === undefined
+      ? []
+      : [{ statement: claimStatement(key), place: 'key', answer: 'claim' } as const],
+    ...session(connection).map((statement, i, { length }): Step => ({
       statement,
-      place
-    ): readonly Step[] => [{ statement, place }, ...restore]),
-    ...(key === undefined ? [] : storeSteps(key, operations.length, session)),
-    ...END[mode.tx].map(([text, tag]): Step => ({
-      statement: unprepared(text),
-      place: 'commit',
-      tag
-    }))
+      place: 'session',
+      ...i === length - 1 && { answer: 'session' }
+    })),
+    ...operations.flatMap((statement, place): readonly Step[] => [
+      { statement, place, answer: 'operation' },
+      ...restore
+    ]),
+    ...unverified.map(statement => ({ statement, place: 'plain', answer: 'plain' }) as const),
+    ...plain?.columnTypes === undefined
+      ? []
+      : [{ statement: plain.columnTypes, place: 'plain', answer: 'column types' } as const],
+    ...key === undefined && mode.tx === 'commit'
+      ? []
+      : [{ statement: checkConstraints, place: 'commit' } as const],
+    ...key === undefined ? [] : storeSteps(key, operations.length, restored())
   ]
 }
 
@@ -82,28 +119,48 @@ function buildPlainSteps (
  * replaced a prepared statement. The encoding comes first: the parameters of the rest are read in
  * it.
  */
-function restoreSteps (session: Statement): readonly Step[] {
-  return [setEncoding, { ...session, prepare: false }].map((statement): Step => ({
-    statement,
-    place: 'session',
-    ignoreAnswer: true
-  }))
+function restoreSteps (session: readonly Statement[]): readonly Step[] {
+  return [setEncoding, ...session].map(statement => ({ statement, place: 'session' }))
 }
 
 /**
- * Stores the results as the login role. Deferred constraints are checked before: until PostgreSQL
+ * Stores the results as the login role. Deferred constraints were checked before: until PostgreSQL
  * 17 their triggers run under the current role. The session is set again for triggers that are
  * deferred a second time, to COMMIT.
  */
-function storeSteps (key: Key, operations: number, session: Statement): readonly Step[] {
-  const [[text, tag]] = END.rollback
-  return [
-    { statement: unprepared(text), place: 'commit', tag },
-    { statement: releaseStatement, place: 'key', ignoreAnswer: true },
-    { statement: storeStatement(key, operations), place: 'key', ignoreAnswer: true },
-    { statement: { ...session, prepare: false }, place: 'key', ignoreAnswer: true }
-  ]
+function storeSteps (key: Key, operations: number, session: readonly Statement[]): readonly Step[] {
+  return [releaseStatement, storeStatement(key, operations), ...session]
+    .map(statement => ({ statement, place: 'key' }))
 }
+
+/**
+ * Undoes what a trigger can leave behind in a session, however its transaction ended: settings,
+ * temporary tables, values of sequences, cursors WITH HOLD, LISTEN, advisory locks, and the role,
+ * which RESET ALL keeps. DISCARD ALL would also forget our prepared statements, and is not allowed
+ * in a transaction.
+ */
+const RESET = 'set session authorization default; reset all; discard temp; discard sequences; ' +
+  'close all; unlisten *; select pg_catalog.pg_advisory_unlock_all()'
+/** Behind a pooler we prepare nothing, and other clients get the connection. */
+const FORGET_PREPARED = '; deallocate all'
+
+/**
+ * Returns the text that resets a connection; `prepares`: it has prepared statements. It is not
+ * prepared: it runs as the login role, and a function may have replaced a prepared statement.
+ */
+export function resetText (prepares: boolean): string {
+  return `${RESET}${prepares ? '' : FORGET_PREPARED}; commit`
+}
+
+/**
+ * Fails, so that the connection is not used, when a statement was prepared in SQL: it may have the
+ * name of one of ours and would run instead, with the privileges of another principal or of the
+ * login role. It takes 0.05 ms, so a batch of the same principal as the one before does without,
+ * unless it runs a prepared statement as the login role.
+ */
+const REFUSE_PREPARED = unprepared(
+  'select 1 / (1 - from_sql::int) from pg_catalog.pg_prepared_statement() where from_sql'
+)
 
 function unprepared (text: string): Statement {
   return { text, parameters: [], prepare: false }

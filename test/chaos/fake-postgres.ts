@@ -1,7 +1,8 @@
 /**
  * A fake PostgreSQL server for message sequences that a real server rarely sends. It answers with
  * default responses unless the script of a test replaces one, and records all requests. Statements
- * are recognized by substrings.
+ * are recognized by substrings. As in a real server, statements of the extended protocol run when
+ * Execute arrives, and after an error everything up to Sync is skipped.
  */
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
@@ -19,12 +20,14 @@ import {
   parameterStatus,
   parseComplete,
   ready,
-  rowDescription
+  rowDescription,
+  type Frame
 } from './messages.ts'
 
 /**
- * The kinds of requests; `end` is the COMMIT or ROLLBACK of the chained transaction, `lookup` asks
- * for the status of a transaction.
+ * The kinds of requests. `reset` is any statement after `commit`, `end` the COMMIT or ROLLBACK that
+ * follows them; `ready` is Sync or the end of a simple query; `lookup` asks for the status of a
+ * transaction.
  */
 export type Kind =
   | 'startup'
@@ -37,6 +40,7 @@ export type Kind =
   | 'commit'
   | 'reset'
   | 'end'
+  | 'ready'
   | 'lookup'
   | KeyKind
   | 'other'
@@ -47,19 +51,22 @@ export type Kind =
  */
 type KeyKind = 'claim' | 'check' | 'release' | 'store' | 'terminate' | 'wait' | 'stored'
 
-/** One request with the default response, which ends with ReadyForQuery. */
+/** One request with the default response. ReadyForQuery is the response to `ready`. */
 export interface Exchange {
   readonly kind: Kind
   readonly text: string
+  /** The last statement that was answered before. */
+  readonly after: Kind
   /** The number of the connection, from 0. */
   readonly connection: number
-  /** The number of earlier requests of this kind, on all connections. */
+  /** The number of earlier requests of this kind, on all connections; `ready`: after its kind. */
   readonly occurrence: number
   readonly response: readonly Buffer[]
 }
 
 /**
- * A response. `then`: afterwards the server closes or resets the connection, or sends nothing more.
+ * A response. An ErrorResponse without CommandComplete makes the statement fail. `then`: afterwards
+ * the server closes or resets the connection, or sends nothing more.
  */
 export interface Reply {
   readonly bytes: readonly Buffer[]
@@ -91,8 +98,7 @@ const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
   ['settings', 'pg_db_role_setting'],
   ['begin', 'begin isolation'],
   ['claim', 'pg_try_advisory_xact_lock'],
-  ['session', 'client_connection_check_interval'],
-  ['reset', 'reset all'],
+  ['session', 'request.jwt.claims'],
   ['commit', 'commit and chain'],
   ['operation', '--operation'],
   ['check', 'set constraints'],
@@ -115,17 +121,18 @@ export async function useFakePostgres (t: Pick<Test, 'teardown'>): Promise<FakeP
     const connection = accepted++
     sockets.add(socket)
     socket.on('error', () => {}).on('close', () => sockets.delete(socket))
-    serve(socket, (kind, text, response) => {
+    const session = new FakeSession(socket, request => {
       const exchange: Exchange = {
-        kind,
-        text,
+        ...request,
         connection,
-        response,
-        occurrence: exchanges.filter(({ kind: earlier }) => earlier === kind).length
+        occurrence: exchanges.filter(({ kind, after }) =>
+          kind === request.kind && (kind !== 'ready' || after === request.after)
+        ).length
       }
       exchanges.push(exchange)
-      return fake.script(exchange) ?? { bytes: response }
+      return fake.script(exchange) ?? { bytes: exchange.response }
     })
+    session.serve()
   })
   listener.listen(0, '127.0.0.1')
   await once(listener, 'listening')
@@ -144,133 +151,204 @@ export async function useFakePostgres (t: Pick<Test, 'teardown'>): Promise<FakeP
   return fake
 }
 
-type ChooseReply = (kind: Kind, text: string, response: readonly Buffer[]) => Reply
+type ChooseReply = (request: Omit<Exchange, 'connection' | 'occurrence'>) => Reply
 
-/** Serves one connection. */
-function serve (socket: Socket, chooseReply: ChooseReply): void {
-  const framer = createFramer(1)
-  const prepared = new Map<string, string>()
-  let state: 'I' | 'T' | 'E' = 'I'
-  let silent = false
-  /** The parts of the current extended query so far. */
-  let pending: { text: string, parse: boolean, describe: boolean } = {
-    text: '',
-    parse: false,
-    describe: false
+/** Idle, in a transaction, or in a failed transaction. */
+type State = 'I' | 'T' | 'E'
+
+/** One connection. */
+class FakeSession {
+  readonly #socket: Socket
+  readonly #chooseReply: ChooseReply
+  /** The texts of the prepared statements by name. */
+  readonly #prepared = new Map<string, string>()
+  #state: State = 'I'
+  /** After an error of the extended protocol, until Sync. */
+  #skipping = false
+  /** After COMMIT AND CHAIN, until the next COMMIT. */
+  #resetting = false
+  #silent = false
+  #lastKind: Kind = 'startup'
+  /** The text of the statement that was bound last, or was parsed after it. */
+  #current = ''
+  /** Answers to Parse, Bind and Describe, which are sent with that of Execute. */
+  #answers: Buffer[] = []
+
+  constructor (socket: Socket, chooseReply: ChooseReply) {
+    this.#socket = socket
+    this.#chooseReply = chooseReply
   }
-  const reply = (kind: Kind, text: string, response: readonly Buffer[]): void => {
-    const { bytes, then, pieces = false } = chooseReply(kind, text, response)
-    const joined = Buffer.concat(bytes)
-    const last = createFramer().feed(joined).findLast(({ type }) => type === 'Z')?.body.toString()
-    if (last !== undefined) state = last as typeof state
-    if (pieces) {
-      for (const byte of joined) socket.write(Buffer.from([byte]))
-    } else socket.write(joined)
-    silent = then !== undefined
-    if (then === 'close') socket.end()
-    if (then === 'reset') socket.resetAndDestroy()
+
+  serve (): void {
+    const framer = createFramer(1)
+    this.#socket.on('data', bytes => {
+      for (const { type, body } of framer.feed(bytes)) {
+        if (!this.#silent) this.#handle(type, body)
+      }
+    })
   }
-  socket.on('data', bytes => {
-    for (const { type, body } of framer.feed(bytes)) {
-      // One write per response, because a script may close the connection between two of them.
-      if (silent) return
-      if (type === '') {
-        reply('startup', '', [
-          authenticationOk,
-          parameterStatus('server_version', '18.0'),
-          parameterStatus('client_encoding', 'UTF8'),
-          backendKeyData(process.pid),
-          ready('I')
-        ])
-      } else if (type === 'Q') {
-        const text = readText(body, 0)
-        reply(kindOf(text), text, defaultResponse(text, state))
-      } else if (type === 'P') {
-        const name = readText(body, 0)
-        prepared.set(name, readText(body, Buffer.byteLength(name) + 1))
-        pending = { ...pending, parse: true }
-      } else if (type === 'D') pending = { ...pending, describe: true }
-      else if (type === 'B') pending = { ...pending, text: prepared.get(readText(body, 1)) ?? '' }
-      else if (type === 'S') {
-        const { text, parse, describe } = pending
-        pending = { text: '', parse: false, describe: false }
-        const [first, ...rest] = defaultResponse(text, state)
-        const shape = first?.[0] === 'T'.charCodeAt(0) ? [first] : [noData]
-        const rows = first?.[0] === 'T'.charCodeAt(0) ? rest : [first as Buffer, ...rest]
-        const failed = state === 'E'
-        reply(
-          kindOf(text),
-          text,
-          failed
-            ? rows
-            : [
-                ...parse ? [parseComplete] : [],
-                ...describe ? [parameterDescription(0), ...shape] : [],
-                bindComplete,
-                ...rows
-              ]
-        )
-      } else if (type === 'X') socket.end()
+
+  #handle (type: string, body: Buffer): void {
+    if (type === 'X') this.#socket.end()
+    else if (type === '') this.#start()
+    else if (type === 'S') this.#ready()
+    else if (type === 'Q') {
+      this.#query(readText(body, 0))
+      if (!this.#silent) this.#ready()
+    } else if (!this.#skipping) this.#handleExtended(type, body)
+  }
+
+  #handleExtended (type: string, body: Buffer): void {
+    if (type === 'P') {
+      const name = readText(body, 0)
+      this.#current = readText(body, Buffer.byteLength(name) + 1)
+      this.#prepared.set(name, this.#current)
+      this.#answers.push(parseComplete)
+    } else if (type === 'B') {
+      this.#current = this.#prepared.get(readText(body, 1)) ?? ''
+      this.#answers.push(bindComplete)
+    } else if (type === 'D') {
+      const { columns } = defaultResponse(this.#kindOf(this.#current), this.#current, this.#state)
+      this.#answers.push(parameterDescription(0), columns[0] ?? noData)
+    } else if (type === 'E') {
+      const text = this.#current
+      const { rest } = defaultResponse(this.#kindOf(text), text, this.#state)
+      const isRefused = rest[0]?.[0] === ERROR_RESPONSE
+      this.#skipping = this.#execute(text, isRefused ? rest : [...this.#answers, ...rest])
+      this.#answers = []
     }
-  })
+  }
+
+  /** Runs the statements of a simple query up to the first one that fails. */
+  #query (query: string): void {
+    for (const text of query.split('; ')) {
+      const { columns, rest } = defaultResponse(this.#kindOf(text), text, this.#state)
+      if (this.#execute(text, [...columns, ...rest]) || this.#silent) return
+    }
+  }
+
+  #start (): void {
+    this.#reply('startup', '', [
+      authenticationOk,
+      parameterStatus('server_version', '18.0'),
+      parameterStatus('client_encoding', 'UTF8'),
+      backendKeyData(process.pid),
+      ready('I')
+    ])
+  }
+
+  #ready (): void {
+    this.#skipping = false
+    this.#answers = []
+    this.#reply('ready', '', [ready(this.#state)])
+  }
+
+  /** Returns whether the statement failed. */
+  #execute (text: string, response: readonly Buffer[]): boolean {
+    const kind = this.#kindOf(text)
+    const frames = this.#reply(kind, text, response)
+    const failed = !frames.some(({ type }) => type === 'C') &&
+      frames.some(({ type, body }) => type === 'E' && body.includes('ERROR\0'))
+    if (failed && this.#state === 'T') this.#state = 'E'
+    if (kind === 'begin' && !failed) this.#state = 'T'
+    if (kind === 'commit') {
+      this.#resetting = true
+      this.#state = failed ? 'I' : 'T'
+    }
+    if (kind !== 'end') return failed
+    this.#resetting = false
+    this.#state = 'I'
+    return failed
+  }
+
+  /** Sends the default response or that of the script, and returns the messages sent. */
+  #reply (kind: Kind, text: string, response: readonly Buffer[]): readonly Frame[] {
+    const request = { kind, text, response, after: this.#lastKind }
+    if (kind !== 'ready') this.#lastKind = kind
+    const { bytes, then, pieces = false } = this.#chooseReply(request)
+    // One write per response, because a script may close the connection between two of them.
+    const joined = Buffer.concat(bytes)
+    if (pieces) {
+      for (const byte of joined) this.#socket.write(Buffer.from([byte]))
+    } else if (joined.length > 0) this.#socket.write(joined)
+    this.#silent = then !== undefined
+    if (then === 'close') this.#socket.end()
+    if (then === 'reset') this.#socket.resetAndDestroy()
+    const frames = createFramer().feed(joined)
+    const state = frames.findLast(({ type }) => type === 'Z')?.body.toString()
+    if (state !== undefined) this.#state = state as State
+    return frames
+  }
+
+  #kindOf (text: string): Kind {
+    if (text === 'commit' || text === 'rollback') return 'end'
+    if (this.#resetting) return 'reset'
+    return KINDS.find(([, word]) => text.includes(word))?.[0] ?? 'other'
+  }
 }
+
+const ERROR_RESPONSE = 'E'.charCodeAt(0)
 
 function readText (body: Buffer, start: number): string {
   return body.toString('utf8', start, body.indexOf(0, start))
 }
 
-function kindOf (text: string): Kind {
-  return KINDS.find(([, word]) => text.includes(word))?.[0] ??
-    (text === 'commit' || text === 'rollback' ? 'end' : 'other')
+/** What the service asks for when it opens a connection. */
+const FACTS = {
+  standby: 'f',
+  readonly: 'off',
+  version: '180000',
+  pid: String(process.pid),
+  started: '1.5',
+  privileged: 'f',
+  serverStarted: '1.5',
+  openedAt: '2.5',
+  connectionCheck: '1000',
+  defaults: ''
 }
 
-/** Returns what a real server sends in response to a simple query. */
-function defaultResponse (text: string, state: 'I' | 'T' | 'E'): readonly Buffer[] {
-  const kind = kindOf(text)
+/** What a real server answers to a statement, without ReadyForQuery. */
+interface DefaultResponse {
+  /** RowDescription, if the statement returns rows. */
+  readonly columns: readonly Buffer[]
+  readonly rest: readonly Buffer[]
+}
+
+function defaultResponse (kind: Kind, text: string, state: State): DefaultResponse {
+  const plain = (answer: Buffer): DefaultResponse => ({ columns: [], rest: [answer] })
   const rows = (
     names: readonly string[],
     ...cells: ReadonlyArray<ReadonlyArray<string | null>>
-  ): readonly Buffer[] => [
-    rowDescription(names),
-    ...cells.map(dataRow),
-    complete(`SELECT ${cells.length}`),
-    ready(state)
-  ]
-  if (kind === 'end') return [complete(state === 'E' ? 'ROLLBACK' : text.toUpperCase()), ready('I')]
-  if (kind === 'commit') return [complete(state === 'E' ? 'ROLLBACK' : 'COMMIT'), ready('T')]
-  if (state === 'E') return [errorResponse('25P02'), ready('E')]
+  ): DefaultResponse => ({
+    columns: [rowDescription(names)],
+    rest: [...cells.map(dataRow), complete(`SELECT ${cells.length}`)]
+  })
+  if (kind === 'end') return plain(complete(state === 'E' ? 'ROLLBACK' : text.toUpperCase()))
+  if (kind === 'commit') {
+    // Outside of a transaction AND CHAIN is refused.
+    if (state === 'I') return plain(errorResponse('25P01'))
+    return plain(complete(state === 'E' ? 'ROLLBACK' : 'COMMIT'))
+  }
+  if (state === 'E') return plain(errorResponse('25P02'))
   switch (kind) {
     case 'inspect':
-      return rows(['standby', 'readonly', 'version', 'pid', 'started', 'privileged'], [
-        'f',
-        'off',
-        '180000',
-        String(process.pid),
-        '1.5',
-        'f'
-      ])
+      return rows(Object.keys(FACTS), Object.values(FACTS))
     case 'engine':
       return rows(['engine'])
     case 'settings':
       return rows(['role', 'name', 'value'])
     case 'begin':
-      return [complete('BEGIN'), ready('T')]
+      return plain(complete('BEGIN'))
     case 'session':
-      return rows(['xid', 'pid', 'server', 'at', 'set'], [
-        XID,
-        String(process.pid),
-        '1.5',
-        '2.5',
-        ''
-      ])
+      return rows(['xid', 'server', 'at', 'set'], [XID, '1.5', '2.5', ''])
     case 'reset':
-      return [complete('RESET'), ready(state)]
+      return text.includes('select') ? rows(['reset'], ['1']) : plain(complete('RESET'))
     case 'lookup':
       return rows(['status', 'same'], ['committed', 't'])
     case 'claim':
       return rows(['claimed'], [null])
     case 'check':
-      return [complete('SET CONSTRAINTS'), ready(state)]
+      return plain(complete('SET CONSTRAINTS'))
     case 'store':
       return rows(['stored'], [null])
     case 'terminate':

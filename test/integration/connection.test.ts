@@ -76,8 +76,10 @@ t.test('an attempt ends with its connection, even if begin never settles', async
   }
   const { outcome, released } = startAttempt(neverBegins, {
     role: 'x',
-    session: () => ({ text: 'select 1', parameters: [], prepare: false }),
-    operations: [],
+    principal: 'x',
+    session: () => [{ text: 'select 1', parameters: [], prepare: false }],
+    count: 0,
+    operations: () => [],
     mode: defaultPreferences
   })
   connection.socket.destroy()

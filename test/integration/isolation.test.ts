@@ -6,6 +6,7 @@
 import { randomInt } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
+import { FIXED_SETTINGS } from '../../src/sql/session.ts'
 import { ensureRoles, LOGIN_ROLE } from '../support/database/database.ts'
 import { trapSchema } from '../support/database/triggers.ts'
 import { thorough } from '../support/runs.ts'
@@ -72,7 +73,8 @@ const schema = `
   create view look as select current_user::text as role, session_user::text as login,
     setting('role') as setting, setting('request.jwt.claims') as claims,
     setting('request.id') as id, setting('app.left') as app,
-    (select json_object_agg(name, setting) from pg_settings where source = 'session') as settings,
+    (select json_object_agg(name, setting) from pg_settings where source = 'session' or name in
+      (${FIXED_SETTINGS.map(([name]) => `'${name}'`).join()})) as settings,
     (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
     (select count(*) from pg_class where relnamespace = pg_my_temp_schema()) as tables,
     (select count(*) from pg_listening_channels()) as channels,
@@ -92,7 +94,7 @@ const settings = {
   TimeZone: 'UTC',
   bytea_output: 'hex',
   client_connection_check_interval: '1000',
-  idle_in_transaction_session_timeout: '5000',
+  tcp_user_timeout: '5000',
   client_encoding: 'UTF8',
   extra_float_digits: '1',
   lock_timeout: '5000',
@@ -113,7 +115,7 @@ const tricks: readonly string[] = [
     search_path: 'fake, pg_catalog, public',
     statement_timeout: '1',
     lock_timeout: '1',
-    idle_in_transaction_session_timeout: '10000',
+    tcp_user_timeout: '10000',
     row_security: 'off',
     DateStyle: 'German, DMY',
     IntervalStyle: 'iso_8601',

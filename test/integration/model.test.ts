@@ -1,22 +1,23 @@
 /**
  * Random batches against a model, which runs the same operations one by one in plain SQL. Both must
- * return the same rows and leave the same tables, or fail in the same way. `PROPERTY_RUNS=5000`
- * sets the number of batches, `SEED=n` repeats a run.
+ * return the same rows and leave the same tables, or fail in the same way, whatever the form of the
+ * statements. `PROPERTY_RUNS=5000` sets the number of batches, `SEED=n` repeats a run.
  */
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import {
   arbitraryTrial,
   modelReset,
   modelSchema,
   type Trial
 } from '../support/model/arbitrary-batch.ts'
+import { FORMS, formSettings, type FormName } from '../support/form-settings.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { runModel, type Outcome } from '../support/model/model.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { useService, type Answer } from '../support/service.ts'
 
-const runs = propertyRuns(100, 400)
+const runs = propertyRuns(60, 400)
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 
 /**
@@ -90,12 +91,22 @@ function difference (
     : { expected: outcome.results.length, got: [...results.keys()] }
 }
 
-t.setTimeout(30_000 + runs * 100)
+const timeout = 60_000 + runs * 200
+t.setTimeout(FORMS.length * timeout)
 
-t.test('property: a batch equals its operations run one by one in plain SQL', {
-  timeout: 30_000 + runs * 100
-}, async t => {
-  const service = await useService(t, { schema: modelSchema })
+for (const form of FORMS) {
+  t.test(`property: a batch equals its operations run one by one in plain SQL, form ${form}`, {
+    timeout
+  }, t => compareWithModel(t, form))
+}
+
+async function compareWithModel (t: Test, form: FormName): Promise<void> {
+  const forms = { plain: 0, all: 0 }
+  const service = await useService(t, {
+    schema: modelSchema,
+    batchSettings: formSettings(form, forms),
+    env: form === 'plain' ? { POOL_SIZE: '1' } : {}
+  })
   const { sql: plain } = await useDatabase(t, { schema: modelSchema })
   const sides = [service.database.sql, plain] as const
   const dump =
@@ -140,8 +151,9 @@ t.test('property: a batch equals its operations run one by one in plain SQL', {
     }),
     { numRuns: runs, seed }
   )
-  t.comment(JSON.stringify(seen))
+  t.comment(JSON.stringify({ ...seen, forms }))
+  if (form === 'plain') t.ok(forms.plain > forms.all / 3, 'many operations have a plain form')
   t.ok((seen['done'] ?? 0) > runs / 4, `${seen['done']} of ${runs} batches succeeded`)
   t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were rejected`)
   t.ok((seen['open'] ?? 0) < runs / 4, `${seen['open'] ?? 0} had no defined outcome`)
-})
+}

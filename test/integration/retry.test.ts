@@ -240,7 +240,8 @@ t.test('a statement can have 65533 parameters', async t => {
   t.match(
     await executeBatch(pool, {
       ...plainBatch([]),
-      operations: [{
+      count: 1,
+      operations: () => [{
         text: `select count(*)::text from unnest(array[${
           many.map((_, i) => `$${i + 1}`).join(',')
         }])`,

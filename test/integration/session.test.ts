@@ -9,7 +9,7 @@ import { toFailure } from '../../src/transaction/to-failure.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import { query } from '../../src/postgres/connection.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
-import { sessionStatement } from '../../src/sql/session.ts'
+import { sessionStatements, type ConnectionFacts } from '../../src/sql/session.ts'
 import { plainBatch, useEngine } from '../support/database/engine.ts'
 import { gauge, token, useService, type ServiceUnderTest } from '../support/service.ts'
 import { ensureRoles, LOGIN_ROLE, useDatabase } from '../support/database/database.ts'
@@ -31,7 +31,8 @@ const schema = `
   create view seen with (security_barrier) as select current_user::text as role, session_user::text
     as login, name, current_setting(name, true) as value
     from unnest('{role,search_path,statement_timeout,lock_timeout,'
-      'idle_in_transaction_session_timeout,row_security,datestyle,intervalstyle,timezone,'
+      'idle_in_transaction_session_timeout,tcp_user_timeout,row_security,datestyle,'
+      'intervalstyle,timezone,'
       'client_encoding,bytea_output,extra_float_digits,default_transaction_read_only,'
       'default_transaction_isolation,default_transaction_deferrable,transaction_read_only,'
       'transaction_isolation,app.setting,request.id,request.jwt.claims,work_mem}'::text[]) as name;
@@ -73,7 +74,7 @@ t.test('settings changed by a trigger do not reach the next batch', async t => {
     search_path: '"public", pg_temp',
     statement_timeout: '15s',
     lock_timeout: '5s',
-    idle_in_transaction_session_timeout: '5s',
+    tcp_user_timeout: '5000',
     row_security: 'on',
     datestyle: 'ISO, YMD',
     timezone: 'UTC',
@@ -141,7 +142,9 @@ t.test('locks, tables, cursors and statements of a trigger do not outlive the ba
   for (const [what, command] of rows) {
     const answer = await post([leave('l', command), look])
     t.match(answer.body.data?.k, [{ what }], `${command} ${answer.text}`)
-    t.same((await post([look])).body.data.k, [], command)
+    // Another principal: a statement is only looked for when the principal changes.
+    const authorization = `Bearer ${token({ role: 'oneflight_user', sub: what })}`
+    t.same((await post([look], { headers: { authorization } })).body.data.k, [], command)
   }
   // LISTEN takes effect at COMMIT.
   t.equal((await post([leave('l', 'listen gossip')])).status, 200)
@@ -565,13 +568,13 @@ t.test('the login role of the connection is rejected, even if the URL names anot
   const { loginUrl } = await useDatabase(t, { schema })
   const { pool } = useEngine(t, loginUrl)
   const batch = plainBatch(['select 1'])
-  const session = (): Statement =>
-    sessionStatement({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, {
+  const session = (connection: ConnectionFacts): readonly Statement[] =>
+    sessionStatements({ role: LOGIN_ROLE, claims: '{}', requestId: 'x' }, {
       schemas: ['public'],
       statementTimeoutMs: 1000,
       lockTimeoutMs: 1000,
       idleTimeoutMs: 1000
-    })
+    }, connection)
   t.match(
     await executeBatch(pool, { ...batch, role: LOGIN_ROLE, session }, {
       deadline: performance.now() + 5000

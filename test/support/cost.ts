@@ -10,12 +10,13 @@ import { createFramer, type Frame } from '../chaos/messages.ts'
 import {
   holdUntilWritten,
   isIdle,
-  untilAlone,
   messageTypes,
+  untilAlone,
+  untilQuiet,
   useProxy,
   type Proxy
 } from './network/proxy.ts'
-import { useService, type ServiceUnderTest } from './service.ts'
+import { token, useService, type ServiceUnderTest } from './service.ts'
 import { until } from './until.ts'
 
 /** The cost of one batch. */
@@ -25,8 +26,8 @@ export interface Cost {
   /** System calls that wrote them. */
   readonly writes: number
   /**
-   * Messages after BEGIN. A parsed statement is `PDBES`, a prepared statement `BES`, a simple query
-   * `Q`. `3 BES` are three of them.
+   * Messages after BEGIN. A parsed statement that runs is `PBEH`, one that is only described `PDH`,
+   * a prepared statement `BEH`, a simple query `Q`. `3 BEH` are three of them.
    */
   readonly messages: string
   /** Bytes that the service sent, without the names of prepared statements. */
@@ -38,8 +39,8 @@ export interface Cost {
 export interface Meter {
   readonly service: ServiceUnderTest
   /**
-   * Posts a batch and waits for its end. Throws unless the status is 200. From the first call on,
-   * the proxy accepts no other connection.
+   * Posts a batch on a quiet connection and waits for its end. Throws unless the status is 200.
+   * From the first call on, the proxy accepts no other connection.
    */
   measure(batch: readonly object[], headers?: Readonly<Record<string, string>>): Promise<Cost>
 }
@@ -58,8 +59,10 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
     databaseUrl: proxy.through
   })
   await untilAlone(proxy)
+  // The same claims for all: another principal would cost a look at the prepared statements.
+  const authorization = `Bearer ${token({ role: 'oneflight_user' })}`
   for (let time = 0; time < 3; time++) {
-    for (const batch of shared.batches) await service.post(batch)
+    for (const batch of shared.batches) await service.post(batch, { headers: { authorization } })
   }
   // A response in the middle of the pipeline would split the burst, so responses wait for its end.
   holdUntilWritten(proxy)
@@ -68,12 +71,12 @@ export async function useMeter (t: Test, schema: string): Promise<Meter> {
     async measure (batch, headers = {}) {
       // No other connection may interfere. The deletion of expired keys would, after half a minute.
       proxy.open = false
-      await until(() => isIdle(proxy))
+      await untilQuiet(proxy)
       proxy.record()
       const before = countWritten()
       // A fixed request id. Without one the service creates a UUID.
       const { status, text } = await service.post(batch, {
-        headers: { 'x-request-id': 'cost', ...headers }
+        headers: { authorization, 'x-request-id': 'cost', ...headers }
       })
       if (status !== 200) throw new Error(`answered ${status}: ${text}`)
       // Responses after COMMIT arrive later than the response of the service.
@@ -132,7 +135,7 @@ function watchWrites (t: Test, proxy: Proxy): () => number {
 
 function shorten (types: string): string {
   const runs: Array<{ readonly types: string, times: number }> = []
-  for (const statement of types.match(/(?:PD)?BES|./g) ?? []) {
+  for (const statement of types.match(/P?BEH|PDH|./g) ?? []) {
     const last = runs.at(-1)
     if (last?.types === statement) last.times++
     else runs.push({ types: statement, times: 1 })
@@ -147,19 +150,24 @@ function countBytes (bursts: readonly Buffer[], excluded: (message: Frame) => nu
 }
 
 /**
- * Length of the statement name in a Bind message. postgres.js starts the names of a connection with
- * a random word of variable length.
+ * Length of the statement name in a Parse, Bind or Describe message, which counts the names before
+ * it.
  */
 function nameLength ({ type, body }: Frame): number {
-  return type === 'B' ? body.indexOf(0, 1) - 1 : 0
+  if (type === 'P') return body.indexOf(0)
+  return type === 'B' || type === 'D' ? body.indexOf(0, 1) - 1 : 0
 }
+
+/** Operations have fewer cells, in these tests. */
+const SESSION_CELLS = 9
 
 /**
  * Length of the parts that vary. Reports of settings depend on the version and configuration of
  * PostgreSQL. The length of a transaction id depends on the age of the cluster; it is the first
- * cell of the response to the session statement, the only one with more than two cells.
+ * cell of the response to the session statement.
  */
 function variableLength ({ type, start, end, body }: Frame): number {
   if (type === 'S') return end - start
-  return type === 'D' && body.readInt16BE(0) > 2 ? Math.max(0, body.readInt32BE(2)) : 0
+  if (type !== 'D' || body.readInt16BE(0) < SESSION_CELLS) return 0
+  return Math.max(0, body.readInt32BE(2))
 }

@@ -6,7 +6,6 @@ import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { parseJson } from '../../src/json/parse.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { sendExtended } from '../../src/postgres/driver-internals.ts'
 import { ColumnTypes, columnTypesStatement } from '../../src/sql/column-types.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
 import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
@@ -160,6 +159,28 @@ function openSession (role: string): Statement {
     lockTimeoutMs: 5000,
     idleTimeoutMs: 5000
   })
+}
+
+/** Rows as arrays of the bytes received. */
+type RawRows = ReadonlyArray<ReadonlyArray<Buffer | null>>
+
+/** A query of postgres.js, with members that are missing from its types. */
+interface RawQuery extends PromiseLike<RawRows> {
+  parameters: ReadonlyArray<string | null>
+  readonly statement: { readonly columns?: unknown } | null
+  execute(): RawQuery
+}
+
+/** Sends a statement with its parameters as text; PostgreSQL infers their types. */
+function sendExtended (
+  transaction: postgres.TransactionSql,
+  { text, parameters }: Pick<PlainStatement, 'text' | 'parameters'>,
+  prepare: boolean
+): RawQuery {
+  const options = { prepare, simple: false } as postgres.UnsafeQueryOptions
+  const query = transaction.unsafe(text, [], options).raw() as unknown as RawQuery
+  query.parameters = [...parameters]
+  return query.execute()
 }
 
 async function runStatements (

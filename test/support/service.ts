@@ -16,6 +16,7 @@ import { signToken } from '../../src/auth/sign-token.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { startService, type Service } from '../../src/server/service.ts'
 import { LOGIN_ROLE, useDatabase, type Database } from './database/database.ts'
+import { formSettings } from './form-settings.ts'
 import { until } from './until.ts'
 
 export const SECRET = 'a secret of the test suite, more than 32 bytes'
@@ -67,13 +68,22 @@ export interface UseServiceOptions {
   readonly replicaUrl?: (loginUrl: string) => string
   /** Creates spans; none by default. */
   readonly tracerProvider?: AppOptions['tracerProvider']
+  /** See form-settings.ts. */
+  readonly batchSettings?: AppOptions['batchSettings']
 }
 
 /** Starts the service. The end of `t` stops it. */
 export async function useService (
   t: Test,
-  { schema, env = {}, keys = false, databaseUrl = url => url, replicaUrl, tracerProvider }:
-  UseServiceOptions = {}
+  {
+    schema,
+    env = {},
+    keys = false,
+    databaseUrl = url => url,
+    replicaUrl,
+    tracerProvider,
+    batchSettings = formSettings()
+  }: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
   const database = await useDatabase(t, schema === undefined ? {} : { schema })
   if (keys) await makeKeyTable(database)
@@ -89,13 +99,15 @@ export async function useService (
   const settings = readConfig({
     DATABASE_URL: databaseUrl(database.loginUrl),
     ...testEnvironment,
+    ...process.env['TEST_FORMS'] === 'plain' ? { POOL_SIZE: '1' } : {},
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env
   })
   const service = await startService({
     ...settings,
     logger: pino({ level: settings.config.LOG_LEVEL }, sink),
-    tracerProvider
+    tracerProvider,
+    batchSettings
   })
   t.teardown(() => service.stop())
   return {

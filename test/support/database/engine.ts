@@ -10,7 +10,8 @@ import { executeBatch } from '../../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../../src/transaction/outcome.ts'
 import { createPool, type ConnectionPool, type PoolOptions } from '../../../src/postgres/pool.ts'
 import type { Statement } from '../../../src/sql/compile.ts'
-import { sessionStatement } from '../../../src/sql/session.ts'
+import { until } from '../until.ts'
+import { sessionStatements } from '../../../src/sql/session.ts'
 
 export interface Engine {
   readonly pool: ConnectionPool
@@ -40,11 +41,20 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
   }
 }
 
+/** Waits until the idle connection was quiet for so long that the next batch sends BEGIN first. */
+export async function untilQuiet ({ pool }: Engine): Promise<void> {
+  const connection = await pool.acquire(performance.now() + 5000)
+  await until(() => performance.now() - connection.socket.heardAt > 100)
+  pool.release(connection)
+}
+
 /** Returns the batch with `from` replaced by `to` in its session statement. */
 export function alterSession (batch: CompiledBatch, from: string, to: string): CompiledBatch {
-  const change = (session: Statement): Statement => {
-    if (!session.text.includes(from)) throw new Error(`no "${from}" in the session statement`)
-    return { ...session, text: session.text.replace(from, to) }
+  const change = (session: readonly Statement[]): readonly Statement[] => {
+    if (!session.some(({ text }) => text.includes(from))) {
+      throw new Error(`no "${from}" in the session statements`)
+    }
+    return session.map(statement => ({ ...statement, text: statement.text.replace(from, to) }))
   }
   return { ...batch, session: connection => change(batch.session(connection)) }
 }
@@ -56,17 +66,20 @@ export function alterSession (batch: CompiledBatch, from: string, to: string): C
 export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_000): CompiledBatch {
   return {
     role: 'oneflight_user',
-    session: () =>
-      sessionStatement(
+    principal: 'oneflight_user',
+    session: connection =>
+      sessionStatements(
         {
           role: 'oneflight_user',
           claims: '{"role":"oneflight_user"}',
           requestId: 'test',
           writes: true
         },
-        { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 }
+        { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 },
+        connection
       ),
-    operations: texts.map(text => ({ text, parameters: [], prepare: true })),
+    count: texts.length,
+    operations: () => texts.map(text => ({ text, parameters: [], prepare: true })),
     mode: defaultPreferences
   }
 }

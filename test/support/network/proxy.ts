@@ -6,6 +6,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import type { Test } from 'tap'
+import { setImmediate as turn } from 'node:timers/promises'
 import { createFramer, type Frame, type Framer } from '../../chaos/messages.ts'
 import { until } from '../until.ts'
 
@@ -21,6 +22,8 @@ export const CLAIMS = '"role":'
 export interface Burst {
   readonly from: Side
   readonly bytes: Buffer
+  /** How long the client had received nothing when the burst began, in milliseconds. */
+  readonly quietMs: number
 }
 
 /** One connection through the proxy. */
@@ -103,11 +106,11 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
   const sockets = new Set<Socket>()
   let pending: Watch | undefined
   let bursts: Burst[] = []
-  const record = (from: Side, bytes: Buffer): void => {
+  const record = (from: Side, bytes: Buffer, { heardAt }: WatchedLink): void => {
     const last = bursts.at(-1)
     if (last?.from === from) {
-      bursts[bursts.length - 1] = { from, bytes: Buffer.concat([last.bytes, bytes]) }
-    } else bursts.push({ from, bytes })
+      bursts[bursts.length - 1] = { ...last, bytes: Buffer.concat([last.bytes, bytes]) }
+    } else bursts.push({ from, bytes, quietMs: performance.now() - heardAt })
   }
   /** Forwards the bytes up to an injected fault, and triggers the fault. */
   const pass = (link: WatchedLink, side: Side, bytes: Buffer): void => {
@@ -131,7 +134,8 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
     if (bytes.length === 0) return
     link.held = link.held.subarray(bytes.length)
     link.sent = Buffer.alloc(0)
-    record('server', bytes)
+    record('server', bytes, link)
+    link.heardAt = performance.now()
     pass(link, 'server', bytes)
   }
   const listener = createServer({ noDelay: true }, client => {
@@ -145,13 +149,14 @@ export async function useProxy (t: Pick<Test, 'teardown'>, url: string): Promise
       server,
       sent: Buffer.alloc(0),
       held: Buffer.alloc(0),
+      heardAt: performance.now(),
       framers: { client: createFramer(1), server: createFramer() },
       lines: { client: createLine(server, () => proxy), server: createLine(client, () => proxy) },
       swallowed: false
     }
     links.add(link)
     client.on('data', bytes => {
-      record('client', bytes)
+      record('client', bytes, link)
       link.sent = Buffer.concat([link.sent, bytes])
       if (proxy.forward(link)) pass(link, 'client', bytes)
       deliver(link)
@@ -217,6 +222,8 @@ interface WatchedLink extends Link {
   readonly framers: Readonly<Record<Side, Framer>>
   /** From this side to the other side. */
   readonly lines: Readonly<Record<Side, Line>>
+  /** When bytes were last delivered to the client, as a time of performance.now(). */
+  heardAt: number
   /** Whether everything is dropped, in both directions. */
   swallowed: boolean
 }
@@ -385,14 +392,49 @@ export function holdUntilWritten (proxy: Proxy): void {
   proxy.deliver = ({ sent, held }) => isUnfinished(sent) ? 0 : held.length
 }
 
-/**
- * Whether a transaction was started and its end not sent: the COMMIT of `sql.begin`, after the
- * reset of the session.
- */
+/** Whether a transaction was started and its end not sent: the COMMIT after the reset. */
 function isUnfinished (sent: Buffer): boolean {
-  return sent.includes(CLAIMS) &&
-    !(sent.includes('from_sql))::int; commit and chain\0') &&
-      sent.subarray(-SYNC.length).equals(SYNC))
+  return sent.includes(CLAIMS) && !sent.subarray(-END.length).equals(END)
 }
 
-const SYNC = Buffer.from([0x53, 0, 0, 0, 4])
+const END = Buffer.from('commit\0')
+
+/** On a connection that was quiet for longer, the service sends BEGIN and awaits its answer. */
+const MAX_QUIET_MS = 100
+
+/** What the service sent for one batch. */
+export interface SentBatch {
+  /** BEGIN, if it was sent first. */
+  readonly begin: Buffer | undefined
+  /** Everything else, from the service until the COMMIT after the reset. */
+  readonly pipeline: Buffer
+}
+
+/**
+ * Reads the recorded bursts of one batch. Throws if it took more round trips than allowed: one on a
+ * connection that was just used, else a second one for BEGIN.
+ */
+export function readSentBatch ({ bursts }: Pick<Proxy, 'bursts'>): SentBatch {
+  const [first, second, ...more] = bursts.filter(({ from }) => from === 'client')
+  const texts = [first, second, ...more].map(burst => String(burst?.bytes))
+  if (first === undefined) throw new Error('nothing was sent')
+  if (more.length > 0) throw new Error(`more than two round trips: ${texts.join('\n')}`)
+  if (second === undefined) return { begin: undefined, pipeline: first.bytes }
+  if (first.quietMs <= MAX_QUIET_MS) {
+    throw new Error(`two round trips after ${first.quietMs} ms: ${texts.join('\n')}`)
+  }
+  if (messageTypes(first.bytes) !== 'Q' || !first.bytes.includes('begin isolation level')) {
+    throw new Error(`not only BEGIN in the first round trip: ${texts[0]}`)
+  }
+  return { begin: first.bytes, pipeline: second.bytes }
+}
+
+/** Waits until the next batch on any connection sends BEGIN first. */
+export async function untilQuiet (proxy: Proxy): Promise<void> {
+  await until(() => isIdle(proxy))
+  // The service runs in this process: it has read what was delivered before.
+  await turn()
+  const start = performance.now()
+  // Twice the time: what was delivered may be read a little later.
+  await until(() => performance.now() - start > 2 * MAX_QUIET_MS)
+}

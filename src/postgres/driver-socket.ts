@@ -1,0 +1,122 @@
+/**
+ * The socket that postgres.js gets. It passes everything through, except for a batch: then the
+ * service writes and reads itself, and answers the BEGIN and the COMMIT of `sql.begin`, which are
+ * part of its own write. postgres.js sees a connection that works as usual.
+ */
+import { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
+import { createMessageReader } from './message-reader.ts'
+import { readError, readMessage, Reply, type Message } from './wire-protocol.ts'
+
+const message = (type: string, body: string): Buffer => {
+  const bytes = Buffer.from(`${type}\0\0\0\0${body}`, 'latin1')
+  bytes.writeUInt32BE(bytes.length - 1, 1)
+  return bytes
+}
+
+/** What the server answers to BEGIN by the simple protocol. */
+const BEGUN = Buffer.concat([message('C', 'BEGIN\0'), message('Z', 'T')])
+
+/** What the server answers to COMMIT by the extended protocol: no parameters, no columns. */
+const COMMITTED = Buffer.concat([
+  message('1', ''),
+  message('t', '\0\0'),
+  message('n', ''),
+  message('2', ''),
+  message('C', 'COMMIT\0'),
+  message('Z', 'I')
+])
+
+export class DriverSocket extends EventEmitter {
+  /**
+   * Whether the server reported that it ends the connection: the statement that ran at that moment,
+   * and those after it, had no effect. postgres.js does not report such an error when the
+   * connection closes right after it.
+   */
+  fatal = false
+  /** When the server last sent something, as a time of performance.now(). */
+  heardAt = performance.now()
+  readonly #socket: Socket
+  /** Answers to what postgres.js writes next, instead of the server's. */
+  readonly #answers: Buffer[] = []
+  #receive: ((message: Message) => void) | undefined
+
+  /** `socket` is connected (and encrypted, where configured) and was not read yet. */
+  constructor (socket: Socket) {
+    super()
+    this.#socket = socket
+    const read = createMessageReader(message => this.#deliver(message))
+    socket.on('data', (chunk: Buffer) => {
+      this.heardAt = performance.now()
+      try {
+        read(chunk)
+      } catch (error) {
+        socket.destroy(error as Error)
+      }
+    })
+    // postgres.js removes its listeners when the connection closes.
+    socket.on('error', error => this.listenerCount('error') > 0 && this.emit('error', error))
+    socket.on('close', hadError => this.emit('close', hadError))
+  }
+
+  get readyState (): Socket['readyState'] {
+    return this.#socket.readyState
+  }
+
+  /** Called by postgres.js. */
+  write (bytes: Buffer): boolean {
+    const answer = this.#answers.shift()
+    if (answer === undefined) this.#socket.write(bytes)
+    // Not at once: postgres.js is still in the function that writes.
+    else queueMicrotask(() => this.emit('data', answer))
+    return true
+  }
+
+  /** Called by postgres.js. */
+  end (bytes?: Buffer): void {
+    if (bytes === undefined) this.#socket.end()
+    else this.#socket.end(bytes)
+  }
+
+  /** Nothing is delivered after this, not even the rest of what was just read. */
+  destroy (): void {
+    this.#socket.destroy()
+  }
+
+  /** Answers the BEGIN that postgres.js writes next. */
+  answerBegin (): void {
+    this.#answers.push(BEGUN)
+  }
+
+  /** Answers the COMMIT that postgres.js writes next. */
+  answerCommit (): void {
+    this.#answers.push(COMMITTED)
+  }
+
+  /** Sends a batch. All messages of the server go to `receive` until `returnToDriver`. */
+  send (bytes: Buffer, receive: (message: Message) => void): void {
+    this.#receive = receive
+    this.#socket.write(bytes)
+  }
+
+  returnToDriver (): void {
+    this.#receive = undefined
+  }
+
+  #deliver (bytes: Buffer): void {
+    if (this.#socket.destroyed) return
+    const message = readMessage(bytes)
+    if (message.type === Reply.error) this.fatal ||= isFatal(message.body)
+    if (this.#receive === undefined) this.emit('data', bytes)
+    else this.#receive(message)
+  }
+}
+
+/**
+ * Whether an ErrorResponse is a FATAL error of class 57P (operator intervention) or 25P (timeouts
+ * of idle sessions and transactions). A pooler reports FATAL for other reasons.
+ */
+function isFatal (body: Buffer): boolean {
+  const { severity, code } = readError(body)
+  return severity === 'FATAL' && /^(?:57|25)P/.test(code)
+}

@@ -1,0 +1,123 @@
+/**
+ * Writes messages to PostgreSQL: any number of them in one buffer, so that they are sent in one
+ * write. Values are in their text form, and so are the results.
+ */
+
+/** Where messages are written first. It grows with the largest batch, up to MAX_KEPT_BYTES. */
+let scratch = Buffer.allocUnsafeSlow(64 * 1024)
+const MAX_KEPT_BYTES = 1024 * 1024
+
+/** The longest UTF-8 form of a UTF-16 unit. */
+const MAX_BYTES_PER_UNIT = 3
+
+const [PARSE, BIND, DESCRIBE, EXECUTE, FLUSH, SYNC, QUERY] = ['P', 'B', 'D', 'E', 'H', 'S', 'Q']
+  .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number, number]
+const STATEMENT = 'S'.charCodeAt(0)
+
+/** Collects messages. `finish` must be called before another writer is created. */
+export class MessageWriter {
+  #bytes = scratch
+  #end = 0
+  #start = 0
+
+  /** Prepares a statement. PostgreSQL infers the types of its parameters. */
+  parse (name: string, text: string): this {
+    return this.#open(PARSE).#text(name).#text(text).#int16(0).#close()
+  }
+
+  /** Asks for the types of the parameters and the columns of a prepared statement. */
+  describe (name: string): this {
+    return this.#open(DESCRIBE).#byte(STATEMENT).#text(name).#close()
+  }
+
+  /** Gives a prepared statement its parameters. */
+  bind (name: string, parameters: ReadonlyArray<string | null>): this {
+    this.#open(BIND).#text('').#text(name).#int16(0).#int16(parameters.length)
+    for (const parameter of parameters) this.#value(parameter)
+    return this.#int16(0).#close()
+  }
+
+  /** Runs the statement that was bound last. */
+  execute (): this {
+    return this.#open(EXECUTE).#text('').#int32(0).#close()
+  }
+
+  /** Makes the server send the answers so far. */
+  flush (): this {
+    return this.#open(FLUSH).#close()
+  }
+
+  /** Ends a group of messages; after an error the server skips everything up to here. */
+  sync (): this {
+    return this.#open(SYNC).#close()
+  }
+
+  /** Runs a text without parameters by the simple protocol. */
+  query (text: string): this {
+    return this.#open(QUERY).#text(text).#close()
+  }
+
+  finish (): Buffer {
+    const written = Buffer.from(this.#bytes.subarray(0, this.#end))
+    if (this.#bytes.length <= MAX_KEPT_BYTES) scratch = this.#bytes
+    return written
+  }
+
+  #open (type: number): this {
+    this.#reserve(5)
+    this.#bytes[this.#end] = type
+    this.#start = this.#end + 1
+    this.#end += 5
+    return this
+  }
+
+  #close (): this {
+    this.#bytes.writeUInt32BE(this.#end - this.#start, this.#start)
+    return this
+  }
+
+  #byte (value: number): this {
+    this.#reserve(1)
+    this.#bytes[this.#end++] = value
+    return this
+  }
+
+  #int16 (value: number): this {
+    this.#reserve(2)
+    this.#end = this.#bytes.writeUInt16BE(value, this.#end)
+    return this
+  }
+
+  #int32 (value: number): this {
+    this.#reserve(4)
+    this.#end = this.#bytes.writeInt32BE(value, this.#end)
+    return this
+  }
+
+  /** A text that ends with a zero byte. */
+  #text (text: string): this {
+    this.#reserve(text.length * MAX_BYTES_PER_UNIT + 1)
+    this.#end += this.#bytes.write(text, this.#end)
+    this.#bytes[this.#end++] = 0
+    return this
+  }
+
+  /** A parameter: its length and its text; NULL has the length -1. */
+  #value (text: string | null): void {
+    if (text === null) {
+      this.#int32(-1)
+      return
+    }
+    this.#reserve(text.length * MAX_BYTES_PER_UNIT + 4)
+    const length = this.#bytes.write(text, this.#end + 4)
+    this.#bytes.writeInt32BE(length, this.#end)
+    this.#end += 4 + length
+  }
+
+  #reserve (size: number): void {
+    if (this.#end + size <= this.#bytes.length) return
+    const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, this.#end + size))
+    this.#bytes.copy(larger, 0, 0, this.#end)
+    this.#bytes = larger
+  }
+}

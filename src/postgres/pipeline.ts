@@ -1,0 +1,171 @@
+/**
+ * Sends statements to PostgreSQL in one write and reads their answers. Statements of one group end
+ * with one Sync: after an error the server skips the rest of the group.
+ */
+import type { DatabaseError } from '../errors/postgres.ts'
+import type { DriverSocket } from './driver-socket.ts'
+import { MessageWriter } from './message-writer.ts'
+import { readColumnTypes, readError, readTag, Reply, type Message } from './wire-protocol.ts'
+
+/** One statement, by the extended protocol. */
+export interface Request {
+  readonly text: string
+  readonly parameters: ReadonlyArray<string | null>
+  /** The name of the prepared statement; '' for one that is used once. */
+  readonly name: string
+  /** Prepare it first. */
+  readonly parse: boolean
+  /** Do not run it, but ask for the types of the columns of its result. */
+  readonly describe?: boolean
+  /** Let the server send the answer at once, instead of at the end of the group. */
+  readonly flush?: boolean
+}
+
+/**
+ * Statements that end with one Sync, or a text by the simple protocol, which is one request
+ * whatever the number of its statements.
+ */
+export type Group = readonly Request[] | string
+
+/** Receives the answers. A request is given by its number in all groups, from 0. */
+export interface AnswerHandler {
+  /** The server has prepared the statement of a request. */
+  parsed(request: number): void
+  /** The types of the columns of a request with `describe`, as OIDs. */
+  described(request: number, types: readonly number[]): void
+  /** The body of a DataRow. */
+  row(request: number, body: Buffer): void
+  /** The request succeeded, with this command tag. */
+  completed(request: number, tag: string): void
+  failed(request: number, error: DatabaseError): void
+  /** All groups are answered. */
+  finished(): void
+  /** The server sent what it never sends; nothing is called after this. */
+  violated(): void
+}
+
+/** Sends the groups. The handler is called when answers arrive, never during this call. */
+export function sendPipeline (
+  socket: DriverSocket,
+  groups: readonly Group[],
+  handler: AnswerHandler
+): void {
+  const writer = new MessageWriter()
+  for (const group of groups) {
+    if (typeof group === 'string') writer.query(group)
+    else {
+      for (const request of group) writeRequest(writer, request)
+      writer.sync()
+    }
+  }
+  const reader = new AnswerReader(groups, socket, handler)
+  socket.send(writer.finish(), message => reader.read(message))
+}
+
+function writeRequest (
+  writer: MessageWriter,
+  { name, text, parameters, parse, describe = false, flush = false }: Request
+): void {
+  if (parse) writer.parse(name, text)
+  if (describe) writer.describe(name)
+  else writer.bind(name, parameters).execute()
+  if (flush) writer.flush()
+}
+
+class AnswerReader {
+  readonly #groups: readonly Group[]
+  readonly #socket: DriverSocket
+  readonly #handler: AnswerHandler
+  #group = 0
+  /** The number of the request that is answered next, in all groups. */
+  #request = 0
+  /** The number of the first request of the next group. */
+  #nextGroup: number
+  #violated = false
+
+  constructor (groups: readonly Group[], socket: DriverSocket, handler: AnswerHandler) {
+    this.#groups = groups
+    this.#socket = socket
+    this.#handler = handler
+    this.#nextGroup = sizeOf(groups[0])
+  }
+
+  read ({ type, body }: Message): void {
+    if (this.#violated) return
+    switch (type) {
+      case Reply.dataRow:
+        return this.#isText()
+          ? undefined
+          : this.#expectRequest(() => this.#handler.row(this.#request, body))
+      case Reply.parseComplete:
+        return this.#expectRequest(() => this.#handler.parsed(this.#request))
+      case Reply.commandComplete:
+        return this.#complete(body)
+      case Reply.error:
+        return this.#readError(body)
+      case Reply.ready:
+        return this.#endGroup()
+      case Reply.rowDescription:
+        // A text by the simple protocol describes its rows without being asked.
+        return this.#isText()
+          ? undefined
+          : this.#expectRequest(() =>
+            this.#handler.described(this.#request++, readColumnTypes(body))
+          )
+      case Reply.bindComplete:
+      case Reply.parameterDescription:
+      case Reply.notice:
+      case Reply.notification:
+      case Reply.parameterStatus:
+        return
+      default:
+        this.#violate()
+    }
+  }
+
+  #expectRequest (answer: () => void): void {
+    if (this.#request < this.#nextGroup) answer()
+    else this.#violate()
+  }
+
+  #complete (body: Buffer): void {
+    // A later statement of a text by the simple protocol.
+    if (this.#request === this.#nextGroup && this.#isText()) return
+    this.#expectRequest(() => this.#handler.completed(this.#request++, readTag(body)))
+  }
+
+  #isText (): boolean {
+    return typeof this.#groups[this.#group] === 'string'
+  }
+
+  #readError (body: Buffer): void {
+    const error = readError(body)
+    // The server closes the connection after a FATAL error, which belongs to no statement.
+    if ((error.severity || error.severity_local) !== 'ERROR') return
+    if (this.#isText()) this.#handler.failed(this.#nextGroup - 1, error)
+    else this.#expectRequest(() => this.#handler.failed(this.#request, error))
+    this.#request = this.#nextGroup
+  }
+
+  #endGroup (): void {
+    if (this.#request < this.#nextGroup) {
+      this.#violate()
+      return
+    }
+    this.#group++
+    this.#nextGroup += sizeOf(this.#groups[this.#group])
+    if (this.#group < this.#groups.length) return
+    this.#socket.returnToDriver()
+    this.#handler.finished()
+  }
+
+  #violate (): void {
+    this.#violated = true
+    this.#handler.violated()
+  }
+}
+
+function sizeOf (group: Group | undefined): number {
+  if (group === undefined) return 0
+  return typeof group === 'string' ? 1 : group.length
+}

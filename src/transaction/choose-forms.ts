@@ -1,0 +1,63 @@
+/**
+ * Chooses for each operation of a batch the form in which a connection runs it. The plain form is
+ * used once the connection has verified it: it prepares the statement in an earlier batch, after
+ * the operations, and compares the types that PostgreSQL reports with the expected ones. After DDL
+ * PostgreSQL refuses the prepared statement.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Connection } from '../postgres/connection.ts'
+import { canPrepare } from '../postgres/prepared-statements.ts'
+import type { Statement } from '../sql/compile.ts'
+import type { PlainStatement } from '../sql/plain.ts'
+import type { AttemptVariant, CompiledBatch } from './compiled-batch.ts'
+
+/** An operation as it is sent. */
+export type OperationStatement = (Statement | PreparedPlain) & Partial<PlainStatement>
+
+/** A plain statement that the connection has prepared. */
+type PreparedPlain = PlainStatement & { readonly prepare: true }
+
+export interface ChosenForms {
+  readonly operations: readonly OperationStatement[]
+  /** Plain statements to prepare and to verify. */
+  readonly unverified: readonly PlainStatement[]
+}
+
+/** Texts of plain statements that PostgreSQL refuses; they are not tried again. */
+const refused = new LRUCache<string, true>({ max: 1000 })
+
+/** Records that a plain statement cannot be prepared, or that its types differ. */
+export function refusePlain ({ text }: Pick<PlainStatement, 'text'>): void {
+  refused.set(text, true)
+}
+
+export function chooseForms (
+  { operations, plain }: CompiledBatch,
+  connection: Connection,
+  variant: AttemptVariant = {}
+): ChosenForms {
+  const { checkValues, restoreSession, general, unprepared } = variant
+  if (plain === undefined || checkValues || restoreSession || general || unprepared) {
+    return { operations: operations(), unverified: [] }
+  }
+  const { names } = connection.prepared
+  const { statements, links } = plain
+  const isReady = (statement: PlainStatement | undefined): boolean =>
+    statement !== undefined && names.has(statement.text)
+  // Linked operations publish and read their values in the same form.
+  const unready = new Set(links.filter((_, i) => !isReady(statements[i])))
+  const chosen = statements.map((statement, i): OperationStatement =>
+    statement === undefined || unready.has(links[i] as number)
+      ? operations()[i] as Statement
+      : { ...statement, prepare: true }
+  )
+  // By text, because several operations can have the same one.
+  const unverified = new Map<string, PlainStatement>()
+  for (const statement of statements) {
+    if (statement === undefined || isReady(statement) || refused.has(statement.text)) continue
+    if (canPrepare(connection, statement.text, unverified.size)) {
+      unverified.set(statement.text, statement)
+    }
+  }
+  return { operations: chosen, unverified: [...unverified.values()] }
+}
