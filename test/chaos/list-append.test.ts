@@ -108,7 +108,9 @@ t.test('the check detects broken engines', async t => {
       level: 'serializable',
       clients: 10,
       transactions: 400,
-      random: seeded(seed)
+      random: seeded(seed),
+      // The gateway does not pass keys on, so a transaction that is sent again would run twice.
+      keys: false
     })
     t.teardown(() => clients.stop())
     await clients.end()

@@ -33,6 +33,8 @@ export interface ListClientsOptions {
   /** The minimum number of transactions. Clients continue until `end` is called. */
   readonly transactions: number
   readonly random: () => number
+  /** Send half of the transactions with an idempotency key; true by default. */
+  readonly keys?: boolean
 }
 
 const KEYED_PROBABILITY = 0.5
@@ -49,7 +51,7 @@ const READ_AT_ONCE = 20
 
 /** Starts the clients. */
 export function startListClients (options: ListClientsOptions): ListClients {
-  const { url, level, clients, transactions, random } = options
+  const { url, level, clients, transactions, random, keys = true } = options
   const maker = createTransactionMaker()
   const poster = createPoster(url, clients, { prefer: `isolation=${level}` })
   const history: HistoryEvent[] = []
@@ -108,7 +110,7 @@ export function startListClients (options: ListClientsOptions): ListClients {
       !stopped.signal.aborted && (counts.started < transactions || !enough.signal.aborted)
     ) {
       const number = counts.started++
-      const key = own() < KEYED_PROBABILITY ? `${level}-${number}` : undefined
+      const key = own() < KEYED_PROBABILITY && keys ? `${level}-${number}` : undefined
       const outcome = await run(process, maker.next(own), { key, random: own })
       counts.finished++
       if (outcome === 'info') process += clients
