@@ -14,7 +14,7 @@ import t, { type Test } from 'tap'
 import { LOGIN_ROLE, useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { ledgerSchema, pair } from '../support/ledger.ts'
-import { useProxy, type Proxy } from '../support/network/proxy.ts'
+import { untilQuiet, useProxy, type Proxy } from '../support/network/proxy.ts'
 import {
   ask,
   gauge,
@@ -241,6 +241,8 @@ t.test('a disconnect at BEGIN cancels the batch and keeps the connection', async
     (await service.post([...add(note), { id: 'here', op: 'select', table: 'here' }])).body.data.here
   const before = await backendPid('before')
   await waitUntilIdle(t, service, database)
+  // BEGIN is then sent first.
+  await untilQuiet(proxy)
   proxy.deliver = ({ sent, held }) => sent.includes('begin isolation') ? 0 : held.length
   const client = await send(service, add(), 'begin')
   await until(() =>
