@@ -59,11 +59,9 @@ function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
 
 /** The place with what `schema` changes for its inside. */
 function enter (schema: TSchema, place: ShapePlace): ShapePlace {
-  const code = schema['issueCode'] as IssueCode | undefined
-  if (code === undefined && schema.$id === undefined) return place
   return {
     ...place,
-    code: code ?? place.code,
+    code: (schema['issueCode'] as IssueCode | undefined) ?? place.code,
     recursive: schema.$id === undefined
       ? place.recursive
       : new Map(place.recursive).set(schema.$id, schema)

@@ -73,9 +73,8 @@ export class DriverSocket extends EventEmitter {
   }
 
   /** Called by postgres.js. */
-  end (bytes?: Buffer): void {
-    if (bytes === undefined) this.#socket.end()
-    else this.#socket.end(bytes)
+  end (bytes: Buffer): void {
+    this.#socket.end(bytes)
   }
 
   /** Nothing is delivered after this, not even the rest of what was just read. */

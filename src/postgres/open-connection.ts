@@ -44,7 +44,7 @@ interface UntypedOptions {
 const TEXT_TYPE = {
   to: 25,
   from: [16, 17, 20, 21, 23, 26, 114, 700, 701, 1082, 1114, 1184, 3802],
-  serialize: (text: string) => text,
+  serialize: String,
   parse: (text: string) => text
 }
 

@@ -81,7 +81,6 @@ class AnswerReader {
   #request = 0
   /** The number of the first request of the next group. */
   #nextGroup: number
-  #violated = false
 
   constructor (groups: readonly Group[], socket: DriverSocket, handler: AnswerHandler) {
     this.#groups = groups
@@ -91,7 +90,6 @@ class AnswerReader {
   }
 
   read ({ type, body }: Message): void {
-    if (this.#violated) return
     switch (type) {
       case Reply.dataRow:
         return this.#isText()
@@ -107,11 +105,9 @@ class AnswerReader {
         return this.#endGroup()
       case Reply.rowDescription:
         // A text by the simple protocol describes its rows without being asked.
-        return this.#isText()
-          ? undefined
-          : this.#expectRequest(() =>
-            this.#handler.described(this.#request++, readColumnTypes(body))
-          )
+        return this.#isDescribed()
+          ? this.#handler.described(this.#request++, readColumnTypes(body))
+          : undefined
       case Reply.bindComplete:
       case Reply.parameterDescription:
       case Reply.notice:
@@ -132,6 +128,12 @@ class AnswerReader {
     // A later statement of a text by the simple protocol.
     if (this.#request === this.#nextGroup && this.#isText()) return
     this.#expectRequest(() => this.#handler.completed(this.#request++, readTag(body)))
+  }
+
+  #isDescribed (): boolean {
+    const group = this.#groups[this.#group] as Group
+    if (typeof group === 'string') return false
+    return group.at(this.#request - this.#nextGroup)?.describe === true
   }
 
   #isText (): boolean {
@@ -160,7 +162,6 @@ class AnswerReader {
   }
 
   #violate (): void {
-    this.#violated = true
     this.#handler.violated()
   }
 }

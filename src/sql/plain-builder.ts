@@ -189,10 +189,6 @@ export class PlainBuilder implements ValueBuilder {
     return this.#refuse()
   }
 
-  exposedColumns (): Fragment {
-    return empty
-  }
-
   #refuse (): Fragment {
     this.#plain = false
     return empty

@@ -1,7 +1,7 @@
 /**
  * Builds the INSERT, UPDATE or DELETE of an operation in the plain form.
  */
-import type { DeleteNode, InsertNode, UpdateNode } from '../plan/nodes.ts'
+import type { Cell, DeleteNode, InsertNode, UpdateNode } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildDelete } from './delete.ts'
 import { buildWhere } from './filter.ts'
@@ -45,7 +45,7 @@ function buildPlainUpdate (
   { table, columns, set, computed, where }: UpdateNode,
   values: PlainBuilder
 ): Fragment | undefined {
-  const [cells] = set.cells ?? []
+  const [cells] = set.cells as ReadonlyArray<ReadonlyMap<string, Cell>>
   const stored = columns.map(column => {
     const cell = cells?.get(column)
     const value = values.buildCell(cell, column)

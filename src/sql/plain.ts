@@ -8,7 +8,14 @@
  * Operations that are linked by references must all have the same form, because they publish their
  * values in different ways.
  */
-import type { InsertNode, Plan, PlanNode, ReferenceUse, TableName } from '../plan/nodes.ts'
+import type {
+  InsertNode,
+  OutputColumn,
+  Plan,
+  PlanNode,
+  ReferenceUse,
+  TableName
+} from '../plan/nodes.ts'
 import {
   buildCases,
   buildRowCountChecks,
@@ -271,6 +278,8 @@ function buildOperation (
   if (statement === undefined) return undefined
   const returned = shape === 'nothing'
     ? sql`null as row`
-    : shape === 'whole' ? sql`${wholeRow(node.table)}${more}` : returningList(node.output ?? [])
+    : shape === 'whole'
+      ? sql`${wholeRow(node.table)}${more}`
+      : returningList(node.output as readonly OutputColumn[])
   return { ctes: sql`with r as (${statement} returning ${returned}) `, rows: sql`r` }
 }

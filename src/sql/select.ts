@@ -7,6 +7,7 @@ import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { wholeRow } from './output.ts'
 import { tableName } from './table.ts'
+import type { CteBuilder } from './cte-builder.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 const ROW = sql`t`
@@ -22,7 +23,7 @@ const LOCK_MODES = {
 const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
 
 /** Builds a query whose rows are one value `row` each. The caller limits the number of rows. */
-export function buildSelect (node: SelectNode, values: ValueBuilder): Fragment {
+export function buildSelect (node: SelectNode, values: CteBuilder): Fragment {
   const rows = buildSelectRows(node, values)
   if (node.output === undefined) return rows
   return sql`select p.*::record as row${values.exposedColumns(sql`p`)} from (${rows}) as p`

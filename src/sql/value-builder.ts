@@ -37,7 +37,4 @@ export interface ValueBuilder {
    * NULL, or with `refuse` a failure (`value`).
    */
   buildJsonNull(path: ColumnPath, options: { readonly refuse: boolean }): Fragment
-
-  /** Returns further columns that a select provides beside its rows; see CteBuilder. */
-  exposedColumns(from: Fragment): Fragment
 }

@@ -172,11 +172,7 @@ class Attempt implements AnswerHandler {
   }
 
   described (request: number, types: readonly number[]): void {
-    const { statement, answer } = this.#steps[request] as Step
-    if (answer !== 'plain') {
-      this.violated()
-      return
-    }
+    const { statement } = this.#steps[request] as Step
     const { name, text } = this.#requests[request] as Request
     const { expectedTypes } = statement as PlainStatement
     const actual = types.slice(types.length - expectedTypes.length)
@@ -190,7 +186,7 @@ class Attempt implements AnswerHandler {
   }
 
   row (request: number, body: Buffer): void {
-    const { answer } = this.#steps[request] ?? {}
+    const { answer } = this.#steps[request] as Step
     if (answer === undefined) return
     if (answer === 'session') this.#readTransactionId(body)
     // Only the session and the claim return NULL.
@@ -200,13 +196,12 @@ class Attempt implements AnswerHandler {
   #readTransactionId (body: Buffer): void {
     const { server } = this.#connection
     const [xid, ...more] = readRow(body)
-    if (xid === null) return
+    if (xid == null) return
     // Without facts about the server the next two columns are its start and its clock.
     const [serverStarted, reportedAt] = server === undefined
-      ? more
+      ? more as [string, string]
       : [server.started, server.openedAt]
-    if (xid === undefined || serverStarted == null || reportedAt == null) this.violated()
-    else this.#transactionId = { xid, serverStarted, reportedAt }
+    this.#transactionId = { xid, serverStarted, reportedAt }
   }
 
   completed (request: number, tag: string): void {

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
-import { destroyConnection, isUsable, type Connection } from '../postgres/connection.ts'
+import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 import type { Statement } from '../sql/compile.ts'
@@ -170,13 +170,11 @@ async function runAttempt (
   if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
     await released
-    if (isUsable(connection)) {
-      onRetry('session')
-      // What changed the session may also have deallocated the prepared BEGIN.
-      sent = applyVariant(batch, { ...variant, restoreSession: true, unprepared: true })
-      ;({ outcome: pending, released } = startAttempt(connection, sent, clientClosed))
-      outcome = await pending
-    }
+    onRetry('session')
+    // What changed the session may also have deallocated prepared statements.
+    sent = applyVariant(batch, { ...variant, restoreSession: true, unprepared: true })
+    ;({ outcome: pending, released } = startAttempt(connection, sent, clientClosed))
+    outcome = await pending
   }
   if (batch.key !== undefined && outcome.kind === 'failed' && outcome.at === 'key') {
     await released

@@ -53,9 +53,6 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   }
   const stale = isStatementStale(outcome)
   const variant: AttemptVariant = stale ? { unprepared: true } : {}
-  if (isSessionChanged(result)) {
-    return { ...retry('session'), variant: { checkValues: true, restoreSession: true } }
-  }
   if (needsGeneralForm(outcome)) {
     // A statement that cannot be prepared may be of outdated types.
     const outdated = stale || outcome.at === 'plain' || isConnectionStale(result)

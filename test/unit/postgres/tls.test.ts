@@ -94,7 +94,6 @@ for (const [behaviour, host, query, expected] of modes) {
     const { socket, address } = await opening
     t.equal(address, `${host}:${server.port}`)
     t.equal(socket instanceof TLSSocket, expected === 'tls')
-    t.equal(socket.writableHighWaterMark, 1024 * 1024 * 1024)
     t.strictSame(
       ['data', 'readable', 'connect', 'secureConnect'].map(event => socket.listenerCount(event)),
       [0, 0, 0, 0]
