@@ -17,8 +17,6 @@ export interface Request {
   readonly parse: boolean
   /** Do not run it, but ask for the types of the columns of its result. */
   readonly describe?: boolean
-  /** Let the server send the answer at once, instead of at the end of the group. */
-  readonly flush?: boolean
 }
 
 /**
@@ -64,12 +62,13 @@ export function sendPipeline (
 
 function writeRequest (
   writer: MessageWriter,
-  { name, text, parameters, parse, describe = false, flush = false }: Request
+  { name, text, parameters, parse, describe = false }: Request
 ): void {
   if (parse) writer.parse(name, text)
   if (describe) writer.describe(name)
   else writer.bind(name, parameters).execute()
-  if (flush) writer.flush()
+  // The server then sends the answer at once, instead of at the end of the group.
+  writer.flush()
 }
 
 class AnswerReader {

@@ -81,7 +81,7 @@ export function readError (body: Buffer): DatabaseError {
   return fields as unknown as DatabaseError
 }
 
-/** Returns the first column of a DataRow; null also if there is none. */
+/** Returns the first column of a DataRow, or null if it is NULL or there is no column. */
 export function readCell (body: Buffer): Buffer | null {
   const length = body.readUInt16BE(0) === 0 ? -1 : body.readInt32BE(2)
   return length < 0 ? null : body.subarray(6, 6 + length)

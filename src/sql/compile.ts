@@ -64,7 +64,7 @@ export interface CompileOptions {
 }
 
 /** The protocol counts parameters in 16 bits. */
-const MAX_PARAMETERS = 65_533
+export const MAX_PARAMETERS = 65_533
 
 /** Names of the CTE with the rows of an operation, and of the one before it with restoreSession. */
 const ROWS = sql`r`
@@ -101,9 +101,9 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
 
 /**
  * Returns statements that return the query plan of each operation, in the shape of rows:
- * `[{"Plan": {…}}]`. They explain only what the operation does to its table; the conversion to JSON
- * and the checks are the same for every operation. They contain no markers, because a plan shows
- * the conditions of its query.
+ * `[{"Plan": {…}}]`. They explain only what the operation does to its table; the conversion to
+ * JSON and the checks are the same for every operation. They contain no markers, because a plan
+ * shows the conditions of its query.
  */
 export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
   return plan.operations.map(node => {

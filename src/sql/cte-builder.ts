@@ -38,7 +38,7 @@ import {
   type PublicationReader
 } from './reference.ts'
 import { rowsSetting } from './settings.ts'
-import { tableName } from './table.ts'
+import { MAX_TYPE_GUARDS, tableName, typeGuard } from './table.ts'
 import {
   buildTypedList,
   buildTypedValues,
@@ -74,9 +74,6 @@ const VALUES_PER_QUERY = 50
  */
 const MAX_DIRECT_ROWS = 4
 const MAX_DIRECT_READS = 4
-
-/** PostgreSQL copies the description of the table for each of them. */
-const MAX_TYPES = 16
 
 export class CteBuilder implements ValueBuilder, PublicationReader {
   readonly table: TableName
@@ -267,10 +264,8 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    * parameter types. Returns undefined if there are too many: do not prepare the statement.
    */
   parameterTypes (): readonly Fragment[] | undefined {
-    if (this.#parameterColumns.size > MAX_TYPES) return undefined
-    return [...this.#parameterColumns].map(column =>
-      sql`case when false then (null::${tableName(this.table)}).${identifier(column)} end`
-    )
+    if (this.#parameterColumns.size > MAX_TYPE_GUARDS) return undefined
+    return [...this.#parameterColumns].map(column => typeGuard(this.table, column))
   }
 
   /** Returns the CTEs: `s0 as materialized (…), v0 as …, l0 as …, x0 as …`. */

@@ -16,7 +16,6 @@ import type {
 import { NUMBER_OIDS, TypeOid, type ColumnType, type TableColumns } from './column-types.ts'
 import {
   empty,
-  identifier,
   nullableParameter,
   parameter,
   sharedParameter,
@@ -25,12 +24,9 @@ import {
 } from './fragment.ts'
 import { raiseInspect } from './marker.ts'
 import { valueSetting } from './settings.ts'
-import { tableName } from './table.ts'
+import { MAX_TYPE_GUARDS, typeGuard } from './table.ts'
 import type { TypedAs } from './typed-json.ts'
 import type { ValueBuilder } from './value-builder.ts'
-
-/** PostgreSQL copies the description of the table for each of them. */
-const MAX_GUARDS = 16
 
 /** A value that later operations read. */
 export interface PublishedValue {
@@ -110,7 +106,7 @@ export class PlainBuilder implements ValueBuilder {
 
   /** Whether everything so far can be written in the plain form. */
   get plain (): boolean {
-    return this.#plain && this.#guards.size <= MAX_GUARDS
+    return this.#plain && this.#guards.size <= MAX_TYPE_GUARDS
   }
 
   /** OIDs of the types of `guards`. */
@@ -123,9 +119,7 @@ export class PlainBuilder implements ValueBuilder {
    * and refuses to run a prepared statement after one of them has changed.
    */
   guards (): readonly Fragment[] {
-    return [...this.#guards.keys()].map(column =>
-      sql`case when false then (null::${tableName(this.table)}).${identifier(column)} end`
-    )
+    return [...this.#guards.keys()].map(column => typeGuard(this.table, column))
   }
 
   /** Conditions that are true, or fail with the marker `inspect`: a referenced row is missing. */

@@ -24,7 +24,7 @@ import {
   type Check
 } from './checks.ts'
 import type { TableColumns } from './column-types.ts'
-import type { CompileOptions } from './compile.ts'
+import { MAX_PARAMETERS, type CompileOptions } from './compile.ts'
 import {
   empty,
   fixed,
@@ -75,9 +75,6 @@ export interface PlainOptions extends Pick<
 
 /** What json_agg writes between two rows. */
 export const ROW_SEPARATOR = ', \n '
-
-/** The protocol counts parameters in 16 bits. */
-const MAX_PARAMETERS = 65_533
 
 /**
  * Returns the plain form of each operation of a plan, or undefined for an operation that has none.

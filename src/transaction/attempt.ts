@@ -143,10 +143,7 @@ class Attempt implements AnswerHandler {
     const statements = this.#steps.map(({ statement }) =>
       variant?.unprepared === true ? { ...statement, prepare: false } : statement
     )
-    const requests = toRequests(connection, statements).map(request => ({
-      ...request,
-      flush: true
-    }))
+    const requests = toRequests(connection, statements)
     this.#requests = requests
     this.#sent = true
     this.#times.begun = performance.now()

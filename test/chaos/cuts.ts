@@ -3,17 +3,22 @@
  * at every message of a transaction, while the server runs. Afterwards compares every response with
  * the database: the reported outcome must be true, responses in time, and nothing left behind.
  */
-import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
-import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
 import { startService, type Service } from '../../src/server/service.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { useProxy, type Fault, type Injected, type Proxy } from '../support/network/proxy.ts'
 import { until } from '../support/until.ts'
-import { bearer, readMetric, ROLE, SECRET, useServer, type OwnServer } from './own-server.ts'
+import {
+  bearer,
+  migrateServer,
+  readMetric,
+  ROLE,
+  SECRET,
+  useServer,
+  type OwnServer
+} from './own-server.ts'
 import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
 
 /**
@@ -73,11 +78,7 @@ export const cuts: Scenario = {
 async function runCuts (stage: Stage, options: ScenarioOptions): Promise<readonly Figure[]> {
   const form = forms[options.long ? 'long' : 'short']
   const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
-  await migrate(
-    parseDatabaseUrl(server.url),
-    await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
-    new URL(server.loginUrl).username
-  )
+  await migrateServer(server)
   const proxy = await useProxy(stage, server.loginUrl)
   const post = createPoster()
   const patient = await useService(stage, proxy, server, {

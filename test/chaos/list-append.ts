@@ -3,12 +3,10 @@
  * sessions are terminated, processes killed and connections cut. Checks the history in the manner
  * of Elle: the responses alone must not show an anomaly that the level excludes.
  */
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
 import { toElleJson, type HistoryEvent } from '../support/elle/history.ts'
 import { checkHistory, type Level } from '../support/elle/levels.ts'
 import { useProxy, type Injected, type Proxy } from '../support/network/proxy.ts'
@@ -16,7 +14,7 @@ import { until } from '../support/until.ts'
 import { killAll, type KillKind, type Targets } from './killers.ts'
 import { startListClients, type ListClients } from './list-clients.ts'
 import { levels, schema } from './lists.ts'
-import { useServer } from './own-server.ts'
+import { migrateServer, useServer } from './own-server.ts'
 import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 import { useRestartableService } from './service-process.ts'
 
@@ -47,11 +45,7 @@ async function runListAppend (
   options: ScenarioOptions
 ): Promise<readonly Figure[]> {
   const server = await useServer(stage, { schema })
-  await migrate(
-    parseDatabaseUrl(server.url),
-    await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
-    new URL(server.loginUrl).username
-  )
+  await migrateServer(server)
   const proxy = await useProxy(stage, server.loginUrl)
   const service = await useRestartableService(stage, proxy.through(server.loginUrl))
   const figures: Figure[] = []

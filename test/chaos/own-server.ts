@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres, { type Sql } from 'postgres'
@@ -16,6 +16,8 @@ import {
   type Postgres
 } from '../../src/dev/postgres.ts'
 import type { Stage } from '../../src/dev/stage.ts'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
 import { signToken } from '../../src/auth/sign-token.ts'
 import { childEnvironment } from '../support/process/process.ts'
 import { until } from '../support/until.ts'
@@ -40,6 +42,12 @@ export interface OwnServer {
   readonly sql: Sql
   /** Restarts the server on the same port after it has stopped. */
   start(): Promise<void>
+}
+
+/** Creates the table of idempotency keys. */
+export async function migrateServer ({ url, loginUrl }: OwnServer): Promise<void> {
+  const text = await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8')
+  await migrate(parseDatabaseUrl(url), text, new URL(loginUrl).username)
 }
 
 /** Starts a server whose data survives restarts, and creates the database `shop` with `schema`. */

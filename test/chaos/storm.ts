@@ -3,9 +3,6 @@
  * client connections while clients transfer money. Afterwards the audit checks the responses, and
  * the service must be healthy without leftover connections, sessions or locks.
  */
-import { readFile } from 'node:fs/promises'
-import { parseDatabaseUrl } from '../../src/config/database-url.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
 import { onStage, type Stage } from '../../src/dev/stage.ts'
 import { until } from '../support/until.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
@@ -13,7 +10,7 @@ import { schema } from './bank.ts'
 import { startCrowd } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
 import { killAll, type KillKind, type Kills } from './killers.ts'
-import { readMetric, useServer } from './own-server.ts'
+import { migrateServer, readMetric, useServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
 import { seeded, type Figure, type Scenario, type ScenarioOptions } from './scenario.ts'
 import { useRestartableService, type RestartableService } from './service-process.ts'
@@ -61,11 +58,7 @@ async function runStorm (
 ): Promise<readonly Figure[]> {
   const form = forms[long ? 'long' : 'short']
   const server = await useServer(stage, { schema })
-  await migrate(
-    parseDatabaseUrl(server.url),
-    await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
-    new URL(server.loginUrl).username
-  )
+  await migrateServer(server)
   const service = await useRestartableService(stage, server.loginUrl)
   const client = createQueryClient(server.url)
   stage.teardown(() => client.close())

@@ -352,7 +352,7 @@ function endOf (bytes: Buffer, type: string, count: number): number {
 
 t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t => {
   // The server waits for the rest and does not count as idle. It ends the transaction when the
-  // service closes the connection, or when nobody acknowledges its answers (tcp_user_timeout).
+  // service closes the connection, or when its answers are not acknowledged (tcp_user_timeout).
   const { service, database, proxy } = await useProxied(t, {
     IDLE_TRANSACTION_TIMEOUT_MS: '400',
     REQUEST_TIMEOUT_MS: '6000'

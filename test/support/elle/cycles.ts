@@ -85,7 +85,7 @@ function chooseCycle (component: ReadonlySet<State>, successors: Successors): re
   return single ?? findWalk(first as State, within) ?? []
 }
 
-/** Returns the shortest walk from a state to itself; undefined if there is none. */
+/** Returns the shortest walk from a state to itself, or undefined if no walk exists. */
 function findWalk (start: State, successors: Successors): readonly State[] | undefined {
   const previous = new Map<State, State>()
   let border: readonly State[] = [start]

@@ -118,7 +118,7 @@ const cases: readonly Case[] = [
     forbiddenAt: everywhere
   },
   {
-    name: 'unknown element: a read of what nobody appended',
+    name: 'unknown element: a read of an element that was never appended',
     history: [ok('r x 7')],
     types: ['unknown-element'],
     forbiddenAt: everywhere
