@@ -1,6 +1,7 @@
 /**
  * Writes messages to PostgreSQL: any number of them in one buffer, so that they are sent in one
- * write. Values are in their text form, and so are the results.
+ * write. Parameters are in their text form, results in their binary form: that of json and text is
+ * the text itself, and times are numbers.
  */
 
 /** Where messages are written first. It grows with the largest batch, up to MAX_KEPT_BYTES. */
@@ -13,6 +14,8 @@ const MAX_BYTES_PER_UNIT = 3
 const [PARSE, BIND, DESCRIBE, EXECUTE, FLUSH, SYNC, QUERY] = ['P', 'B', 'D', 'E', 'H', 'S', 'Q']
   .map(letter => letter.charCodeAt(0)) as [number, number, number, number, number, number, number]
 const STATEMENT = 'S'.charCodeAt(0)
+/** The binary form of values. */
+const BINARY = 1
 
 /** Collects messages. `finish` must be called before another writer is created. */
 export class MessageWriter {
@@ -34,7 +37,8 @@ export class MessageWriter {
   bind (name: string, parameters: ReadonlyArray<string | null>): this {
     this.#open(BIND).#text('').#text(name).#int16(0).#int16(parameters.length)
     for (const parameter of parameters) this.#value(parameter)
-    return this.#int16(0).#close()
+    // One form for all columns of the result.
+    return this.#int16(1).#int16(BINARY).#close()
   }
 
   /** Runs the statement that was bound last. */

@@ -17,6 +17,11 @@ export interface Request {
   readonly parse: boolean
   /** Do not run it, but ask for the types of the columns of its result. */
   readonly describe?: boolean
+  /**
+   * Let the server send the answers so far at once, instead of at the end of the group. It costs
+   * the server about 15 us, and the service a read.
+   */
+  readonly flush?: boolean
 }
 
 /**
@@ -62,13 +67,12 @@ export function sendPipeline (
 
 function writeRequest (
   writer: MessageWriter,
-  { name, text, parameters, parse, describe = false }: Request
+  { name, text, parameters, parse, describe = false, flush = false }: Request
 ): void {
   if (parse) writer.parse(name, text)
   if (describe) writer.describe(name)
   else writer.bind(name, parameters).execute()
-  // The server then sends the answer at once, instead of at the end of the group.
-  writer.flush()
+  if (flush) writer.flush()
 }
 
 class AnswerReader {

@@ -87,6 +87,32 @@ export function readCell (body: Buffer): Buffer | null {
   return length < 0 ? null : body.subarray(6, 6 + length)
 }
 
+/** When a statement began and when its rows were ready, in milliseconds of the server's clock. */
+export interface StatementTimes {
+  readonly began: number
+  readonly ended: number
+}
+
+/**
+ * Returns columns 1 and 2 of a DataRow, of type timestamptz in binary form; undefined: they are
+ * something else.
+ */
+export function readStatementTimes (body: Buffer): StatementTimes | undefined {
+  const first = 6 + Math.max(0, body.readInt32BE(2))
+  const second = first + 4 + TIME_BYTES
+  const isTime = (offset: number): boolean =>
+    body.length >= offset + 4 + TIME_BYTES && body.readInt32BE(offset) === TIME_BYTES
+  if (!isTime(first) || !isTime(second)) return undefined
+  return { began: readTime(body, first + 4), ended: readTime(body, second + 4) }
+}
+
+const TIME_BYTES = 8
+
+/** PostgreSQL counts microseconds. */
+function readTime (body: Buffer, offset: number): number {
+  return (body.readInt32BE(offset) * 2 ** 32 + body.readUInt32BE(offset + 4)) / 1000
+}
+
 /** Returns the columns of a DataRow as text. */
 export function readRow (body: Buffer): ReadonlyArray<string | null> {
   let offset = 2

@@ -25,6 +25,7 @@ import {
   type RenderedSql
 } from './fragment.ts'
 import { buildOperationCte, buildOrderCheck, shapeOf } from './operation-cte.ts'
+import { operationTimes } from './output.ts'
 import {
   buildColumnSearch,
   buildPublication,
@@ -166,8 +167,9 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
   return sql`with ${join([...ctes.build(), operation], sql`, `)}${
     countRows(ctes, rows, maxRows)
   }${search ? buildColumnSearch(columns) : empty}
-  select case${buildCases(checks, result, keep ? node.index : undefined)} end${join(types, empty)}
-  from j${search ? sql`, m` : empty}`
+  select case${buildCases(checks, result, keep ? node.index : undefined)} end${operationTimes}${
+    join(types, empty)
+  } from j${search ? sql`, m` : empty}`
 }
 
 /** The rows of `r` as one JSON array. */

@@ -6,6 +6,10 @@ import { columnValue } from './column.ts'
 import { identifier, join, sql, type Fragment } from './fragment.ts'
 import { tableName } from './table.ts'
 
+/** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
+export const operationTimes: Fragment =
+  sql`, pg_catalog.statement_timestamp(), pg_catalog.clock_timestamp()`
+
 /**
  * The rows of `t` as values of the table's row type, with the name `row`. Unlike `t.*` this is one
  * column for every table, even for a table without columns.

@@ -38,7 +38,7 @@ import {
 } from './fragment.ts'
 import { raise } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
-import { returningList, wholeRow } from './output.ts'
+import { operationTimes, returningList, wholeRow } from './output.ts'
 import {
   findPublishedValues,
   PlainBuilder,
@@ -164,7 +164,9 @@ function compileOperation (
   const where = conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
   const guards = join(values.guards().map(guard => sql`, ${guard}`), empty)
   const statement = renderNullable(
-    sql`${body.ctes}select ${body.columns}${guards} from ${body.from}${where}`
+    sql`${body.ctes}select ${body.result}${operationTimes}${body.settings}${guards} from ${
+      body.from
+    }${where}`
   )
   if (!values.plain || statement.parameters.length > MAX_PARAMETERS) return undefined
   return { ...statement, expectedTypes: values.expectedTypes, separateRows: direct }
@@ -173,7 +175,9 @@ function compileOperation (
 /** The parts of a statement; the conditions on the session come after `from`. */
 interface Body {
   readonly ctes: Fragment
-  readonly columns: Fragment
+  readonly result: Fragment
+  /** More columns, which set the settings of published values. */
+  readonly settings: Fragment
   readonly from: Fragment
 }
 
@@ -193,7 +197,8 @@ function buildDirect (node: PlanNode, context: Context): Body | undefined {
   )
   return {
     ctes: operation.ctes,
-    columns: sql`${last ? checked : row}${join(settings, empty)}`,
+    result: last ? checked : row,
+    settings: join(settings, empty),
     from: operation.rows
   }
 }
@@ -219,7 +224,8 @@ function buildAggregated (node: PlanNode, context: Context): Body | undefined {
   const checks = buildChecks(node, context)
   return {
     ctes: operation.ctes,
-    columns: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
+    result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
+    settings: empty,
     from: sql`(select ${rows}count(*) as n${join(firsts, empty)} from (select * from ${
       operation.rows
     } limit ${integer(maxRows + 1)}) as r) as j`

@@ -17,11 +17,17 @@ import { classOf, SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import { sendPipeline, type AnswerHandler, type Request } from '../postgres/pipeline.ts'
 import { toRequests } from '../postgres/prepared-statements.ts'
-import { readCell, readRow } from '../postgres/wire-protocol.ts'
+import {
+  readCell,
+  readRow,
+  readStatementTimes,
+  type StatementTimes
+} from '../postgres/wire-protocol.ts'
 import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
 import { chooseForms, refusePlain } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
-import type { AttemptOutcome, Failed, TransactionId } from './outcome.ts'
+import { settleTimes } from './operation-times.ts'
+import type { AttemptOutcome, AttemptTimes, Failed, TransactionId } from './outcome.ts'
 import { GENERAL_FORM_CLASSES } from './retry-policy.ts'
 import { beginOptions, buildSteps, END, resetText, type Step } from './steps.ts'
 
@@ -66,8 +72,12 @@ class Attempt implements AnswerHandler {
   /** Ends the callback of `sql.begin`. */
   readonly #answered = Promise.withResolvers<void>()
   readonly #rows: Buffer[] = []
-  readonly #times: { begun?: number, sessionSet?: number, operations: number[] } = {
-    operations: []
+  /** When answers arrived. */
+  readonly #arrived = {
+    begun: undefined as number | undefined,
+    sessionSet: undefined as number | undefined,
+    operations: [] as number[],
+    server: [] as Array<StatementTimes | undefined>
   }
 
   #steps: readonly Step[] = []
@@ -85,6 +95,8 @@ class Attempt implements AnswerHandler {
   #firstError: Omit<Failed, 'kind' | 'times'> | undefined
   /** The first columns of the rows of the current statement so far. */
   #cells: Buffer[] = []
+  /** The times in the last of these rows. */
+  #serverTimes: StatementTimes | undefined
   /**
    * The server answered what PostgreSQL never answers. No answer counts then, and the state of the
    * transaction is looked up.
@@ -130,7 +142,7 @@ class Attempt implements AnswerHandler {
   #send (): void {
     const connection = this.#connection
     const { prepares, socket, state } = connection
-    const { comment = '', variant, mode, principal } = this.#batch
+    const { comment = '', variant, mode, principal, writes } = this.#batch
     const { operations, unverified } = chooseForms(this.#batch, connection, variant)
     this.#steps = buildSteps(this.#batch, {
       operations,
@@ -143,10 +155,13 @@ class Attempt implements AnswerHandler {
     const statements = this.#steps.map(({ statement }) =>
       variant?.unprepared === true ? { ...statement, prepare: false } : statement
     )
-    const requests = toRequests(connection, statements)
+    // The id of the transaction is needed if the connection is lost while operations run.
+    const requests = toRequests(connection, statements).map((request, i) =>
+      writes && this.#steps[i]?.answer === 'session' ? { ...request, flush: true } : request
+    )
     this.#requests = requests
     this.#sent = true
-    this.#times.begun = performance.now()
+    this.#arrived.begun = performance.now()
     const end = `${END[mode.tx].text}${comment}`
     sendPipeline(socket, [requests, end, resetText(prepares)], this)
   }
@@ -186,6 +201,7 @@ class Attempt implements AnswerHandler {
     const { answer } = this.#steps[request] as Step
     if (answer === undefined) return
     if (answer === 'session') this.#readTransactionId(body)
+    if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
     // Only the session and the claim return NULL.
     this.#cells.push(readCell(body) ?? NO_VALUE)
   }
@@ -205,7 +221,9 @@ class Attempt implements AnswerHandler {
     this.#begun = true
     const { answer, statement } = this.#steps[request] ?? {}
     const cells = this.#cells
+    const serverTimes = this.#serverTimes
     this.#cells = []
+    this.#serverTimes = undefined
     const separateRows = statement !== undefined && 'separateRows' in statement &&
       statement.separateRows
     if (answer !== undefined && NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) {
@@ -214,18 +232,21 @@ class Attempt implements AnswerHandler {
     }
     const [cell = NO_VALUE] = cells
     if (answer === 'claim') this.#keyClaimed = true
-    if (answer === 'session') this.#times.sessionSet = performance.now()
+    if (answer === 'session') this.#arrived.sessionSet = performance.now()
     if (answer === 'column types') this.#batch.plain?.remember(cell.toString())
-    if (answer === 'operation') this.#completeOperation(separateRows ? joinRows(cells) : cell)
+    if (answer === 'operation') {
+      this.#completeOperation(separateRows ? joinRows(cells) : cell, serverTimes)
+    }
     if (request === this.#steps.length) this.#completeEnd(tag)
   }
 
-  #completeOperation (result: Buffer): void {
+  #completeOperation (result: Buffer, serverTimes: StatementTimes | undefined): void {
     if (result === NO_VALUE) {
       this.violated()
       return
     }
-    this.#times.operations.push(performance.now())
+    this.#arrived.operations.push(performance.now())
+    this.#arrived.server.push(serverTimes)
     this.#rows.push(result)
   }
 
@@ -237,7 +258,7 @@ class Attempt implements AnswerHandler {
     }
     this.#resolveFailure()
     if (tag === END[this.#batch.mode.tx].tag) {
-      this.#outcome.resolve({ kind: 'committed', rows: this.#rows, times: this.#times })
+      this.#outcome.resolve({ kind: 'committed', rows: this.#rows, times: this.#times() })
     }
   }
 
@@ -274,7 +295,11 @@ class Attempt implements AnswerHandler {
 
   #resolveFailure (): void {
     if (this.#firstError === undefined) return
-    this.#outcome.resolve({ kind: 'failed', ...this.#firstError, times: this.#times })
+    this.#outcome.resolve({ kind: 'failed', ...this.#firstError, times: this.#times() })
+  }
+
+  #times (): AttemptTimes {
+    return settleTimes(this.#arrived, this.#batch.count)
   }
 
   /** Resolves the outcome if it is still open. `refusal`: BEGIN was refused, or `begin` failed. */
@@ -296,7 +321,7 @@ class Attempt implements AnswerHandler {
       keyClaimed: this.#keyClaimed,
       transactionId: this.#transactionId,
       rows: this.#protocolViolation ? [] : this.#rows,
-      times: this.#times
+      times: this.#times()
     })
     // After a refusal postgres.js does not use the connection again, and queries on it would wait
     // for ever.

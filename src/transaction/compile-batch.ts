@@ -60,6 +60,7 @@ export function compileBatch (
     role: identity.role,
     principal: `${identity.role}\n${identity.claims}`,
     session: connection => sessionStatements(session, settings, connection),
+    writes: session.writes,
     ...isQueryPlan
       ? { operations: once(() => compileQueryPlans(plan, settings.maxRows)) }
       : compileOperations(plan, request, { ...settings, keepAnswers: key !== undefined }),

@@ -20,6 +20,8 @@ export interface CompiledBatch {
    * last one returns the id of the transaction.
    */
   readonly session: (connection: ConnectionFacts) => readonly Statement[]
+  /** Whether the batch can write. Then the session returns the id of the transaction. */
+  readonly writes?: boolean
   readonly count: number
   /** Returns the operations in the general form, which is compiled when it is needed. */
   readonly operations: () => readonly Statement[]

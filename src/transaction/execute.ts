@@ -263,9 +263,13 @@ function lossError (late: boolean): Failure | { readonly code: string, readonly 
   }
 }
 
-/** The first statement that was not answered. */
-function findLoss ({ times }: Lost, { count }: CompiledBatch): Place {
-  if (times.sessionSet === undefined) return 'session'
+/**
+ * The first statement that was not answered. A server that ends the connection itself sends the
+ * answers so far. Otherwise those of all operations arrive together, and the one that was running
+ * is not known.
+ */
+function findLoss ({ rolledBack, times }: Lost, { count }: CompiledBatch): Place {
   const answered = times.operations.length
-  return answered < count ? answered : 'commit'
+  if (answered === count) return 'commit'
+  return rolledBack && times.sessionSet !== undefined ? answered : 'session'
 }

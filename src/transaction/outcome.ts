@@ -58,13 +58,13 @@ export interface Unknown {
   readonly times: AttemptTimes
 }
 
-/** When the parts of an attempt were sent or answered, in milliseconds of performance.now(). */
+/** When the parts of an attempt were sent or had run, in milliseconds of performance.now(). */
 export interface AttemptTimes {
   /** The statements were sent; undefined: they were not. */
-  readonly begun?: number
+  readonly begun?: number | undefined
   /** The session: role, claims, settings. */
-  readonly sessionSet?: number
-  /** Operations that were answered, in their order. */
+  readonly sessionSet?: number | undefined
+  /** The end of each operation that was answered, in their order; see settleTimes. */
   readonly operations: readonly number[]
 }
 

@@ -562,10 +562,10 @@ async function terminateStuck ({ server: { sql } }: Scene): Promise<readonly Stu
 }
 
 /**
- * Number of messages up to the end of the second operation, on a new connection: Parse, Bind,
- * Execute and Flush of BEGIN, the role, the settings and two operations.
+ * Number of messages up to the end of the second operation, on a new connection: Parse, Bind and
+ * Execute of BEGIN, the role, the settings and two operations, and Flush after the settings.
  */
-const UP_TO_HELD = 5 * 4
+const UP_TO_HELD = 5 * 3 + 1
 
 /**
  * Measures how long a row stays locked when the server receives a part of a transaction and then

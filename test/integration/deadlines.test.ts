@@ -325,8 +325,8 @@ async function useProxied (
 }
 
 /**
- * Forwards the next pipeline on one connection up to its `count`th message of this type (`S` ends a
- * statement) and drops the rest.
+ * Forwards the next pipeline on one connection up to its `count`th message of this type after the
+ * settings, which a Flush follows, and drops the rest.
  */
 function loseRest (proxy: Proxy, type: string, count: number): void {
   let victim: Link | undefined
@@ -339,15 +339,18 @@ function loseRest (proxy: Proxy, type: string, count: number): void {
   }
 }
 
-/** The offset after the `count`th message of a type. */
+/** The offset after the `count`th message of a type that follows a Flush. */
 function endOf (bytes: Buffer, type: string, count: number): number {
+  let flushed = false
   let seen = 0
   for (let at = 0; at < bytes.length;) {
-    if (String.fromCharCode(bytes[at] as number) === type) seen++
+    const found = String.fromCharCode(bytes[at] as number)
+    flushed ||= found === 'H'
+    if (flushed && found === type) seen++
     at += 1 + bytes.readUInt32BE(at + 1)
     if (seen === count) return at
   }
-  throw new Error(`fewer than ${count} messages ${type}`)
+  throw new Error(`fewer than ${count} messages ${type} after a Flush`)
 }
 
 t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t => {
@@ -359,9 +362,9 @@ t.test('an attempt that arrives in part is ended by REQUEST_TIMEOUT_MS', async t
   })
   const key = { 'idempotency-key': 'k' }
   // The operation before the cut holds its lock. The next one is missing, or bound but not run.
-  const cuts = [['H', {}, 3], ['H', key, 4], ['B', {}, 4], ['B', key, 5]] as const
-  for (const [type, headers, statements] of cuts) {
-    loseRest(proxy, type, statements)
+  const cuts = [['E', {}, 1], ['E', key, 1], ['B', {}, 2], ['B', key, 2]] as const
+  for (const [type, headers, count] of cuts) {
+    loseRest(proxy, type, count)
     const { response, ms } = await timed(() => service.post([touch, add()], { headers }))
     t.match(response, refused(504, 'deadline_exceeded'), response.text)
     between(t, ms, 5400, 12_000, 'REQUEST_TIMEOUT_MS')

@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { setTimeout as delay } from 'node:timers/promises'
 import { startAttempt } from '../../src/transaction/attempt.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
-import type { BatchOutcome } from '../../src/transaction/outcome.ts'
+import type { BatchOutcome, Place } from '../../src/transaction/outcome.ts'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import {
@@ -61,12 +61,13 @@ const connections = async ({ sql, name }: Database): Promise<number> =>
 const inFlight = ({ sent }: Link): boolean => sent.includes(CLAIMS)
 
 t.test('a connection lost inside an operation is resolved as rolled back', async t => {
-  const rows: ReadonlyArray<readonly [string, (setup: TestSetup) => unknown]> = [
-    ['terminated by the server', ({ database }) => terminateConnections(database)],
-    ['closed by the network with FIN', ({ proxy }) => proxy.cut()],
-    ['closed by the network with RST', ({ proxy }) => proxy.cut('reset')]
+  // The server sends the results so far, so the operation that was running is known.
+  const rows: ReadonlyArray<readonly [string, Place, (setup: TestSetup) => unknown]> = [
+    ['terminated by the server', 1, ({ database }) => terminateConnections(database)],
+    ['closed by the network with FIN', 'session', ({ proxy }) => proxy.cut()],
+    ['closed by the network with RST', 'session', ({ proxy }) => proxy.cut('reset')]
   ]
-  for (const [name, cut] of rows) {
+  for (const [name, at, cut] of rows) {
     await t.test(name, async t => {
       const setup = await useProxiedEngine(t)
       const { database, engine } = setup
@@ -74,7 +75,7 @@ t.test('a connection lost inside an operation is resolved as rolled back', async
       const batch = engine.run([add(1), touch, add(2)])
       await lock.awaited()
       await cut(setup)
-      t.match(await batch, { kind: 'failed', at: 1, error: { code: '08006' } })
+      t.match(await batch, { kind: 'failed', at, error: { code: '08006' } })
       t.same(await database.sql`select n from t order by n`, [{ n: 0 }])
       await lock.free()
       t.equal(
@@ -174,7 +175,7 @@ t.test('resolving a lost connection does not wait for a free connection of the p
   link.client.destroy()
   t.match(
     await batch,
-    { kind: 'failed', at: 1, error: { code: '08006' } },
+    { kind: 'failed', at: 'session', error: { code: '08006' } },
     'resolved while the other batches wait for the lock'
   )
   await lock.free()
@@ -219,7 +220,7 @@ t.test('a transaction id unknown to the server is resolved as rolled back', asyn
   const batch = executeBatch(engine.pool, unknownId, { deadline: performance.now() + 5000 })
   await lock.awaited()
   proxy.cut()
-  t.match(await batch, { kind: 'failed', at: 0, error: { code: '08006' } })
+  t.match(await batch, { kind: 'failed', at: 'session', error: { code: '08006' } })
   await lock.free()
 })
 
@@ -229,7 +230,7 @@ t.test('a deadline inside an operation rolls back at once and releases the locks
   const batch = engine.run([add(1), touch], 5000)
   t.match(await batch, {
     kind: 'failed',
-    at: 1,
+    at: 'session',
     error: { code: 'deadline_exceeded', status: 504 }
   })
   await lock.awaited(0)

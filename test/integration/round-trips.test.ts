@@ -81,8 +81,8 @@ function checkPipeline (
   t.match(
     messageTypes(pipeline),
     // At the end, statements that find out about types.
-    new RegExp(`^(P?BEH){${least},${least + 1}}(PDH)*(P?BEH)?SQQ$`),
-    'one Sync, and no other message in between'
+    new RegExp(`^(P?BEH?){${least},${least + 1}}(PD)*(P?BE)?SQQ$`),
+    'one Sync, and nothing in between but a Flush after the settings'
   )
 }
 

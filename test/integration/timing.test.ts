@@ -8,7 +8,11 @@ import { useService, type Answer } from '../support/service.ts'
 const schema = `
   create table t (id int primary key);
   create view nap as select pg_sleep(0.5)::text as slept;
-  grant all on t, nap to oneflight_user;`
+  create table slow (id int);
+  create function doze () returns trigger language plpgsql as
+    'begin perform pg_sleep(0.5); return null; end';
+  create trigger doze after insert on slow execute function doze();
+  grant all on t, nap, slow to oneflight_user;`
 
 interface Entry {
   readonly name: string
@@ -49,6 +53,24 @@ t.test('Server-Timing lists the duration of every stage and operation', async t 
   t.ok((ms['op1'] ?? 0) > 250, 'it sleeps 500 ms; its time ends when its result is received')
   const sum = entries.slice(0, -1).reduce((sum, { ms }) => sum + ms, 0)
   t.ok(Math.abs(sum - (ms['total'] ?? 0)) < 0.1, 'the durations add up to the total')
+})
+
+t.test('the time of an operation includes its triggers, and no other operation', async t => {
+  const { post } = await useService(t, { schema })
+  const insert = (id: string, table: string): object => ({ id, op: 'insert', table, values: [{}] })
+  const bad = { id: 'bad', op: 'select', table: 't', where: { id: { eq: 'x' } } }
+  const cases: ReadonlyArray<readonly [readonly object[], slow: string]> = [
+    [[select('a', 'nap')], 'op0'],
+    [[insert('a', 'slow')], 'op0'],
+    [[insert('a', 'slow'), select('b')], 'op0'],
+    [[select('a'), insert('b', 'slow'), select('c')], 'op1'],
+    [[select('a', 'nap'), bad], 'op0']
+  ]
+  for (const [batch, slow] of cases) {
+    const entries = entriesOf(await post(batch, { headers }))
+    const longest = entries.filter(({ ms }) => ms > 250).map(({ name }) => name)
+    t.same(longest, [slow, 'total'], JSON.stringify(batch))
+  }
 })
 
 t.test('without Prefer: timing there is no Server-Timing header', async t => {

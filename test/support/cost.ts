@@ -26,8 +26,8 @@ export interface Cost {
   /** System calls that wrote them. */
   readonly writes: number
   /**
-   * Messages after BEGIN. A parsed statement that runs is `PBEH`, one that is only described `PDH`,
-   * a prepared statement `BEH`, a simple query `Q`. `3 BEH` are three of them.
+   * Messages after BEGIN. A parsed statement that runs is `PBE`, one that is only described `PD`,
+   * a prepared statement `BE`, a simple query `Q`. `3 BE` are three of them. `H` is Flush.
    */
   readonly messages: string
   /** Bytes that the service sent, without the names of prepared statements. */
@@ -135,7 +135,7 @@ function watchWrites (t: Test, proxy: Proxy): () => number {
 
 function shorten (types: string): string {
   const runs: Array<{ readonly types: string, times: number }> = []
-  for (const statement of types.match(/P?BEH|PDH|./g) ?? []) {
+  for (const statement of types.match(/P?BEH?|PD|./g) ?? []) {
     const last = runs.at(-1)
     if (last?.types === statement) last.times++
     else runs.push({ types: statement, times: 1 })

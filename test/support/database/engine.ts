@@ -78,6 +78,7 @@ export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_00
         { schemas: ['public'], statementTimeoutMs, lockTimeoutMs: 15_000, idleTimeoutMs: 15_000 },
         connection
       ),
+    writes: true,
     count: texts.length,
     operations: () => texts.map(text => ({ text, parameters: [], prepare: true })),
     mode: defaultPreferences

@@ -30,14 +30,14 @@ t.test('each message has the bytes of the protocol', async t => {
     [
       'Bind without parameters',
       writer => writer.bind('s1', []),
-      'B\0\0\0\x0e' + '\0' + 's1\0' + '\0\0' + '\0\0' + '\0\0'
+      'B\0\0\0\x10' + '\0' + 's1\0' + '\0\0' + '\0\0' + '\0\x01\0\x01'
     ],
     [
       'Bind with a text, an empty text, NULL and UTF-8',
       writer => writer.bind('', ['ab', '', null, 'é€😀']),
-      'B\0\0\0\x27' + '\0' + '\0' + '\0\0' + '\0\x04' +
+      'B\0\0\0\x29' + '\0' + '\0' + '\0\0' + '\0\x04' +
         '\0\0\0\x02ab' + '\0\0\0\0' + '\xff\xff\xff\xff' +
-        '\0\0\0\x09\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80' + '\0\0'
+        '\0\0\0\x09\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80' + '\0\x01\0\x01'
     ],
     ['Execute', writer => writer.execute(), 'E\0\0\0\x09' + '\0' + '\0\0\0\0'],
     ['Flush', writer => writer.flush(), 'H\0\0\0\x04'],
@@ -55,7 +55,7 @@ t.test('a batch may be larger than the memory that is kept', async t => {
   for (const size of [10, 65_536, 200_000, 3_000_000]) {
     const value = 'ü'.repeat(size)
     const bytes = write(writer => writer.bind('', [value, null]).sync())
-    t.equal(bytes.length, 5 + 2 + 2 + 2 + 4 + 2 * size + 4 + 2 + 5, `${size} characters`)
+    t.equal(bytes.length, 5 + 2 + 2 + 2 + 4 + 2 * size + 4 + 4 + 5, `${size} characters`)
     t.equal(bytes.readUInt32BE(1), bytes.length - 1 - 5)
     t.equal(bytes.readInt32BE(11), 2 * size)
     t.ok(bytes.subarray(15, 15 + 2 * size).equals(Buffer.from(value)))

@@ -1,0 +1,72 @@
+/**
+ * The times of operations, computed from the arrival of the answers and the clock of the server.
+ */
+import t from 'tap'
+import { settleTimes, type ArrivedTimes } from '../../../src/transaction/operation-times.ts'
+
+/** Answers of operations that arrive together, at 150; the server's clock began at 9000. */
+function arrived (
+  server: ReadonlyArray<readonly [began: number, ended: number] | undefined>,
+  sessionSet: number
+): ArrivedTimes {
+  return {
+    begun: 100,
+    sessionSet,
+    operations: server.map(() => 150),
+    server: server.map(times => times && { began: times[0], ended: times[1] })
+  }
+}
+
+const three = [[9000, 9010], [9015, 9016], [9017, 9030]] as const
+
+t.test('an operation ends when the next one begins, the last one when its answer arrives', t => {
+  t.same(settleTimes(arrived(three, 110), 3), {
+    begun: 100,
+    sessionSet: 110,
+    operations: [125, 127, 150]
+  })
+  t.end()
+})
+
+t.test('if the next operation failed, an operation ends when its rows are ready', t => {
+  t.same(settleTimes(arrived(three, 110), 4).operations, [125, 127, 140])
+  t.end()
+})
+
+t.test('if the answer of the session arrives with the others, it is the time before them', t => {
+  t.same(settleTimes(arrived(three, 150), 3), {
+    begun: 100,
+    sessionSet: 120,
+    operations: [135, 137, 150]
+  })
+  t.end()
+})
+
+t.test('an operation that returned no times ends when the next one begins', t => {
+  t.same(settleTimes(arrived([three[0], undefined, three[2]], 110), 3).operations, [120, 127, 150])
+  t.same(settleTimes(arrived([three[0], undefined], 110), 3).operations, [120, 150])
+  t.end()
+})
+
+t.test('without times of the server, the times of arrival count', t => {
+  for (const times of [arrived([undefined, three[1]], 110), arrived([], 110)]) {
+    t.equal(settleTimes(times, 3), times)
+  }
+  t.end()
+})
+
+t.test('a clock that was set changes the order of nothing', t => {
+  const back = [[9000, 9010], [3000, 3010], [3020, 3030]] as const
+  t.same(settleTimes(arrived(back, 110), 3), {
+    begun: 100,
+    sessionSet: 110,
+    operations: [110, 110, 150]
+  })
+  const ahead = [[9000, 9010], [99_000, 99_010], [99_020, 99_030]] as const
+  t.same(settleTimes(arrived(ahead, 110), 3), {
+    begun: 100,
+    sessionSet: 100,
+    operations: [120, 140, 150]
+  })
+  t.end()
+})
