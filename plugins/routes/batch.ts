@@ -4,6 +4,7 @@
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
+import { BatchPlanner } from '../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
@@ -27,6 +28,7 @@ async function batch (
   const database = app.getDecorator<Database>('database')
   const settings = { ...batchSettings(config), ...moreSettings }
   const limits = batchLimits(config)
+  const planner = new BatchPlanner(limits)
   // Fastify's own parsers would also accept text/plain.
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
@@ -39,8 +41,10 @@ async function batch (
 
   app.post<{ Body: Buffer }>('/', { onRequest }, async (request, reply) => {
     const times = { received: performance.now() - reply.elapsedTime, read: performance.now() }
-    const plan = readBatch(request.body, limits, request.access)
-    const result = await runBatch(plan, request, {
+    const operations = readBatch(request.body, limits)
+    request.access.operations = operations.length
+    const batch = planner.plan(operations)
+    const result = await runBatch(batch, request, {
       database,
       settings,
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
@@ -54,7 +58,7 @@ async function batch (
     const { report, isQueryPlan, failure } = result
     if (report !== undefined && !isQueryPlan) observer.batch(report)
     if (report !== undefined) spans.batch(request, report, failure)
-    return respond(reply, { plan, result, times })
+    return respond(reply, { plan: batch.outline, result, times })
   })
 }
 

@@ -6,6 +6,7 @@ import { readDatabaseSettings, readLimits, type Limits } from '../config/config.
 import { Failure, failure } from '../errors/catalogue.ts'
 import { findDuplicate } from '../json/duplicate-key.ts'
 import type { Plan } from '../plan/nodes.ts'
+import { planBatch } from '../plan/plan-batch.ts'
 import { batchLimits, readBatch } from '../plan/read-batch.ts'
 import { readSettings, UsageError } from './arguments.ts'
 import { describeIssues, readBatchText } from './batch.ts'
@@ -72,7 +73,8 @@ async function checkInput (
 /** Throws the Failure that the service would return. */
 function readPlan (bytes: Buffer, limits: Limits): Plan {
   if (bytes.length > limits.MAX_BODY_BYTES) throw failure('body_too_large')
-  return readBatch(bytes, batchLimits(limits))
+  const allLimits = batchLimits(limits)
+  return planBatch(readBatch(bytes, allLimits), allLimits)
 }
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {

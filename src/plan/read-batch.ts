@@ -1,13 +1,11 @@
 /**
- * Reads the body of `POST /`: bytes → Plan. The route and `oneflight check` share this code, so
- * they accept and refuse the same batches.
+ * Reads the body of `POST /`: bytes → operations. The route and `oneflight check` share this code,
+ * so they accept and refuse the same batches.
  */
 import type { Batch } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
 import { parseJson } from '../json/parse.ts'
 import type { PlanLimits } from './context.ts'
-import type { Plan } from './nodes.ts'
-import { planBatch } from './plan-batch.ts'
 import { validateBody } from './validate-body.ts'
 
 /** Limits of one request. */
@@ -16,22 +14,14 @@ export interface BatchLimits extends PlanLimits {
 }
 
 /**
- * Parses, validates and plans a batch. Throws the Failure of the first stage that finds a problem:
- * JSON (`body_invalid`), the request level (see validateBody) or the operations
- * (`validation_failed`, with all issues). `facts` gets the number of operations before they are
- * planned, for the access log.
+ * Parses and validates a batch. Throws the Failure of the first stage that finds a problem: JSON
+ * (`body_invalid`) or the request level (see validateBody).
  */
-export function readBatch (
-  bytes: Buffer,
-  limits: BatchLimits,
-  facts: { operations?: number } = {}
-): Plan {
+export function readBatch (bytes: Buffer, { maxOps }: Pick<BatchLimits, 'maxOps'>): Batch {
   const body = parseJson(bytes)
-  const problem = validateBody(body, limits.maxOps)
+  const problem = validateBody(body, maxOps)
   if (problem !== undefined) throw problem
-  const operations = body as unknown as Batch
-  facts.operations = operations.length
-  return planBatch(operations, limits)
+  return body as unknown as Batch
 }
 
 /** The limits that the configuration sets. */

@@ -110,7 +110,10 @@ export class ColumnTypes {
     this.#tables.delete(keyOf(table))
   }
 
-  /** The columns of a table, or undefined if they are not known. */
+  /**
+   * The columns of a table, or undefined if they are not known. It is the same object until they
+   * are read again.
+   */
   lookup (table: TableName): TableColumns | undefined {
     return this.#tables.get(keyOf(table))
   }

@@ -13,8 +13,7 @@ import type {
   OutputColumn,
   Plan,
   PlanNode,
-  ReferenceUse,
-  TableName
+  ReferenceUse
 } from '../plan/nodes.ts'
 import {
   buildCases,
@@ -69,8 +68,8 @@ export interface PlainOptions extends Pick<
   CompileOptions,
   'session' | 'maxRows' | 'minimal' | 'keep'
 > {
-  /** Returns the columns of a table, or undefined if they are not known. */
-  readonly lookup: (table: TableName) => TableColumns | undefined
+  /** The columns of the table of each operation; undefined: they are not known. */
+  readonly columns: ReadonlyArray<TableColumns | undefined>
 }
 
 /** What json_agg writes between two rows. */
@@ -85,7 +84,7 @@ export function compilePlain (
 ): ReadonlyArray<PlainStatement | undefined> {
   const publications = new Map<number, Publication>()
   return plan.operations.map(node => {
-    const columns = options.lookup(node.table)
+    const columns = options.columns[node.index]
     const uses = plan.referenceUses.get(node.index) ?? []
     const published = columns && findPublishedValues(node, uses, columns)
     if (columns === undefined || published === undefined) return undefined
@@ -112,18 +111,6 @@ export function linkOperations ({ operations, referenceUses }: Plan): readonly n
     }
   }
   return groups
-}
-
-/** Returns the tables of a plan whose columns are not known. */
-export function findUnknownTables (
-  { operations }: Plan,
-  lookup: PlainOptions['lookup']
-): readonly TableName[] {
-  const unknown = new Map<string, TableName>()
-  for (const { table } of operations) {
-    if (lookup(table) === undefined) unknown.set(JSON.stringify(table), table)
-  }
-  return [...unknown.values()]
 }
 
 interface Context extends PlainOptions {

@@ -6,6 +6,7 @@
 import { defaultPreferences, enabled } from '../../schemas/prefer.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
+import { toPlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { columnAtError } from '../sql/error-place.ts'
@@ -64,7 +65,8 @@ async function explain (
     idempotencyKey: undefined,
     trace: undefined
   }
-  const batch = compileBatch({ ...plan, operations: [node] }, request, settings)
+  const planned = toPlannedBatch({ ...plan, operations: [node] })
+  const batch = compileBatch(planned, request, settings)
   const outcome = await executeBatch(pool, batch, { deadline: performance.now() + timeoutMs })
   if (outcome.kind !== 'failed') return undefined
   const at = typeof outcome.at === 'number' ? index : outcome.at

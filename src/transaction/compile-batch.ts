@@ -4,20 +4,16 @@
 import type { Identity } from '../../schemas/claims.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Trace } from '../../schemas/trace-context.ts'
+import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
-import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
-import { compile, compileQueryPlans, type CompileOptions } from '../sql/compile.ts'
+import type { ColumnTypes } from '../sql/column-types.ts'
+import { compile, compileQueryPlans } from '../sql/compile.ts'
 import type { Key } from '../sql/idempotency.ts'
-import { compilePlain, findUnknownTables, linkOperations } from '../sql/plain.ts'
 import { emptyPublications } from '../sql/publication.ts'
 import { sessionStatements, type SessionDefaults } from '../sql/session.ts'
-import {
-  mayCommit,
-  type CompiledBatch,
-  type PlainBatch,
-  type TransactionMode
-} from './compiled-batch.ts'
+import { compilePlainBatch } from './compile-plain.ts'
+import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
@@ -41,10 +37,11 @@ export interface CompileSettings extends SessionDefaults {
 }
 
 export function compileBatch (
-  plan: Plan,
+  batch: PlannedBatch,
   request: BatchRequest,
   settings: CompileSettings
 ): CompiledBatch {
+  const { outline } = batch
   const { id, identity, trace } = request
   const isQueryPlan = wantsQueryPlan(request.preferences)
   const mode = readMode(request.preferences)
@@ -53,8 +50,8 @@ export function compileBatch (
   const session = {
     ...identity,
     requestId: id,
-    writes: writes(plan, mode, key),
-    settings: isQueryPlan ? emptyPublications(plan) : []
+    writes: writes(outline, mode, key),
+    settings: isQueryPlan ? emptyPublications(outline) : []
   }
   return {
     role: identity.role,
@@ -62,10 +59,10 @@ export function compileBatch (
     session: connection => sessionStatements(session, settings, connection),
     writes: session.writes,
     ...isQueryPlan
-      ? { operations: once(() => compileQueryPlans(plan, settings.maxRows)) }
-      : compileOperations(plan, request, { ...settings, keepAnswers: key !== undefined }),
-    count: plan.operations.length,
-    hasReferences: plan.referenceUses.size > 0,
+      ? { operations: once(() => compileQueryPlans(batch.plan(), settings.maxRows)) }
+      : compileOperations(batch, request, { ...settings, keepAnswers: key !== undefined }),
+    count: outline.operations.length,
+    hasReferences: outline.referenceUses.size > 0,
     mode,
     key,
     comment: settings.sqlComments ? commentOn(id, trace) : ''
@@ -83,7 +80,7 @@ function readMode (preferences: Preferences): TransactionMode {
 }
 
 function compileOperations (
-  plan: Plan,
+  batch: PlannedBatch,
   { identity, preferences }: BatchRequest,
   { maxRows, keepAnswers, sqlComments, columnTypes, plainForm = true }: CompileSettings & {
     readonly keepAnswers: boolean
@@ -96,36 +93,11 @@ function compileOperations (
     keep: keepAnswers
   }
   return {
-    operations: once(() => compile(plan, options)),
+    operations: once(() => compile(batch.plan(), options)),
     // With a comment nothing is prepared.
-    plain: plainForm && !sqlComments ? compilePlainBatch(plan, options, columnTypes) : undefined,
+    plain: plainForm && !sqlComments ? compilePlainBatch(batch, options, columnTypes) : undefined,
     compileChecked: restoreSession =>
-      compile(plan, { ...options, checkValues: true, restoreSession })
-  }
-}
-
-function compilePlainBatch (
-  plan: Plan,
-  options: CompileOptions,
-  columnTypes: ColumnTypes
-): PlainBatch {
-  const lookup = columnTypes.lookup.bind(columnTypes)
-  const unknown = findUnknownTables(plan, lookup)
-  return {
-    statements: compilePlain(plan, { ...options, lookup }),
-    links: linkOperations(plan),
-    columnTypes: unknown.length === 0 ? undefined : columnTypesStatement(unknown),
-    remember: text => columnTypes.remember(text),
-    forget: () => plan.operations.forEach(({ table }) => columnTypes.forget(table))
-  }
-}
-
-/** Calls the function when its result is first needed. */
-function once<Result> (create: () => Result): () => Result {
-  let result: Result | undefined
-  return () => {
-    result ??= create()
-    return result
+      compile(batch.plan(), { ...options, checkValues: true, restoreSession })
   }
 }
 

@@ -3,7 +3,7 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
-import type { Plan } from '../plan/nodes.ts'
+import type { PlannedBatch } from '../plan/batch-planner.ts'
 import { ColumnTypes } from '../sql/column-types.ts'
 import {
   compileBatch,
@@ -29,7 +29,7 @@ export interface BatchSettings extends CompileSettings {
   readonly verbose: boolean
   /** Called before each batch, for tests. */
   readonly beforeBatch?: (
-    plan: Plan,
+    batch: PlannedBatch,
     request: BatchRequest,
     options: RunBatchOptions
   ) => Promise<void>
@@ -67,25 +67,25 @@ export interface BatchResult {
 
 /** Throws what executeBatch throws: then nothing is committed. */
 export async function runBatch (
-  plan: Plan,
+  planned: PlannedBatch,
   request: BatchRequest,
   options: RunBatchOptions
 ): Promise<BatchResult> {
   const { database, settings } = options
-  await settings.beforeBatch?.(plan, request, options)
-  const batch = compileBatch(plan, request, settings)
+  await settings.beforeBatch?.(planned, request, options)
+  const batch = compileBatch(planned, request, settings)
   const compiledAt = performance.now()
   const outcome = await executeBatch(choosePool(database, batch.mode), batch, options)
   const { role, anonymous } = request.identity
   const failed = outcome.kind === 'failed'
-    ? toFailure(outcome, plan, { ...settings, role, anonymous })
+    ? toFailure(outcome, planned.plan(), { ...settings, role, anonymous })
     : undefined
   const answeredAt = performance.now()
   return {
     outcome,
     failure: failed?.failure ?? describeUnknown(outcome),
     report: didRun(outcome, failed)
-      ? createReport(plan, outcome, { role, failed: failed?.operation, now: answeredAt })
+      ? createReport(planned.outline, outcome, { role, failed: failed?.operation, now: answeredAt })
       : undefined,
     isQueryPlan: wantsQueryPlan(request.preferences),
     mayCommit: mayCommit(batch.mode),

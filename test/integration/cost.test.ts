@@ -491,8 +491,8 @@ const allocations: ReadonlyArray<{
   readonly batch: readonly object[],
   readonly bytes: number
 }> = [
-  { name: 'an order', batch: order(), bytes: 213_200 },
-  { name: 'a hundred operations', batch: hundred, bytes: 4_863_000 },
+  { name: 'an order', batch: order(), bytes: 26_100 },
+  { name: 'a hundred operations', batch: hundred, bytes: 356_000 },
   {
     name: 'an insert of 1000 rows',
     batch: [{ id: 'i', op: 'insert', table: 'readings', values: thousandRows(0) }],
@@ -532,7 +532,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
   const script = `
     import { readFileSync } from 'node:fs'
     import { parseJson } from ${url('json/parse.ts')}
-    import { planBatch } from ${url('plan/plan-batch.ts')}
+    import { BatchPlanner } from ${url('plan/batch-planner.ts')}
     import { ColumnTypes } from ${url('sql/column-types.ts')}
     import { compileBatch } from ${url('transaction/compile-batch.ts')}
     const limits = { schemas: ['public'], maxRows: 10_000, maxConditions: 1000 }
@@ -542,11 +542,12 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
       preferences: { tx: 'commit', access: 'read-write' }
     }
     const settings = { ...limits, columnTypes: new ColumnTypes() }
+    const planner = new BatchPlanner(limits)
     const { batches, columnTypes } = JSON.parse(readFileSync(0, 'utf8'))
     settings.columnTypes.remember(JSON.stringify(columnTypes))
     const run = bytes => {
       const { operations, plain } = compileBatch(
-        planBatch(parseJson(bytes), limits),
+        planner.plan(parseJson(bytes)),
         request,
         settings
       )

@@ -32,9 +32,9 @@ export function formSettings (
   if (form === 'general') return { plainForm: false }
   if (form === 'chosen') return {}
   return {
-    async beforeBatch (plan, request, options) {
+    async beforeBatch (planned, request, options) {
       // A failure is that of the batch, too, which reports it.
-      await verify(() => compileBatch(plan, request, options.settings), options, count).catch(
+      await verify(() => compileBatch(planned, request, options.settings), options, count).catch(
         () => {}
       )
     }

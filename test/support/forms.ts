@@ -1,22 +1,19 @@
 /**
  * Runs a batch in the general and in the plain form, each in a transaction that is rolled back.
  */
+import { deepEqual } from 'node:assert/strict'
 import postgres from 'postgres'
 import type { Test } from 'tap'
 import type { Batch } from '../../schemas/batch.ts'
 import { parseJson } from '../../src/json/parse.ts'
+import { BatchPlanner, toPlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes, columnTypesStatement } from '../../src/sql/column-types.ts'
+import { ColumnTypes } from '../../src/sql/column-types.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
 import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
-import {
-  compilePlain,
-  findUnknownTables,
-  linkOperations,
-  ROW_SEPARATOR,
-  type PlainStatement
-} from '../../src/sql/plain.ts'
+import { ROW_SEPARATOR, type PlainStatement } from '../../src/sql/plain.ts'
 import { sessionStatement } from '../../src/sql/session.ts'
+import { compilePlainBatch } from '../../src/transaction/compile-plain.ts'
 import { useDatabase } from './database/database.ts'
 
 export interface FormsOptions {
@@ -80,25 +77,33 @@ export async function useForms (
     sql: admin,
     async run (batch, { minimal = false, maxRows = 600, role = 'oneflight_user' } = {}) {
       const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
-      const plan = planBatch(parseJson(Buffer.from(text)) as unknown as Batch, {
-        schemas: ['public'],
-        maxRows,
-        maxConditions: 1000
-      })
-      const lookup = types.lookup.bind(types)
-      const unknown = findUnknownTables(plan, lookup)
-      if (unknown.length > 0) {
+      const operations = parseJson(Buffer.from(text)) as unknown as Batch
+      const limits = { schemas: ['public'], maxRows, maxConditions: 1000 }
+      const plan = planBatch(operations, limits)
+      const options = { session: { role, claims: '{}' }, maxRows, minimal, keep: false }
+      const { columnTypes } = compilePlainBatch(toPlannedBatch(plan), options, types)
+      if (columnTypes !== undefined) {
         const [row] = await sendExtended(
           sql as unknown as postgres.TransactionSql,
-          columnTypesStatement(unknown),
+          columnTypes,
           false
         )
         types.remember(String(row?.[0]))
       }
-      const options = { session: { role, claims: '{}' }, maxRows, minimal }
       const general = compile(plan, options)
-      const plain = compilePlain(plan, { ...options, lookup })
-      const groups = linkOperations(plan)
+      const { statements: plain, links: groups } = compilePlainBatch(
+        toPlannedBatch(plan),
+        options,
+        types
+      )
+      const planner = new BatchPlanner(limits)
+      planner.plan(operations)
+      planner.plan(operations)
+      deepEqual(
+        compilePlainBatch(planner.plan(operations), options, types).statements,
+        plain,
+        'the plan of a shape gives the same statements'
+      )
       const chosen = general.map((statement, i) => {
         const whole = plain.every((other, j) => groups[i] !== groups[j] || other !== undefined)
         return whole ? plain[i] as PlainStatement : statement

@@ -1,0 +1,70 @@
+/**
+ * Plans batches, and keeps the plans of shapes that recur.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Batch } from '../../schemas/batch.ts'
+import { parseJson, type Json } from '../json/parse.ts'
+import type { PlanLimits } from './context.ts'
+import type { Plan } from './nodes.ts'
+import { planBatch } from './plan-batch.ts'
+import { readShape } from './shape.ts'
+
+/** A batch that is valid. */
+export interface PlannedBatch {
+  /** Its operations. Values may be placeholders; see shape.ts. */
+  readonly outline: Plan
+  /** The values of an outline with placeholders; undefined: it has none. */
+  readonly values: readonly Json[] | undefined
+  /** Returns the plan with all values. */
+  readonly plan: () => Plan
+}
+
+/** Texts of 8 kB at most. A service has some dozens of shapes. */
+const MAX_SHAPES = 1000
+
+export class BatchPlanner {
+  readonly #limits: PlanLimits
+  /** The outlines by the text of their shape; `seen`: not yet made. */
+  readonly #outlines = new LRUCache<string, Plan | 'seen'>({ max: MAX_SHAPES })
+
+  constructor (limits: PlanLimits) {
+    this.#limits = limits
+  }
+
+  /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
+  plan (batch: Batch): PlannedBatch {
+    const shape = readShape(batch)
+    const known = shape && this.#outlines.get(shape.text)
+    if (shape !== undefined && known instanceof Object) {
+      return {
+        outline: known,
+        values: shape.values,
+        plan: once(() => planBatch(batch, this.#limits))
+      }
+    }
+    const plan = planBatch(batch, this.#limits)
+    if (shape !== undefined) {
+      this.#outlines.set(shape.text, known === undefined ? 'seen' : this.#planOutline(shape.text))
+    }
+    return toPlannedBatch(plan)
+  }
+
+  /** Plans a shape. It is valid, because a batch of this shape is. */
+  #planOutline (text: string): Plan {
+    return planBatch(parseJson(Buffer.from(text)) as unknown as Batch, this.#limits)
+  }
+}
+
+/** A batch whose plan is not shared. */
+export function toPlannedBatch (plan: Plan): PlannedBatch {
+  return { outline: plan, values: undefined, plan: () => plan }
+}
+
+/** Calls the function when its result is first needed. */
+export function once<Result> (create: () => Result): () => Result {
+  let result: Result | undefined
+  return () => {
+    result ??= create()
+    return result
+  }
+}

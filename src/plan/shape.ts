@@ -1,0 +1,178 @@
+/**
+ * The shape of a batch: everything except the values that its operations store and compare. Batches
+ * of the same shape have the same plan and the same statements, and differ only in their values.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Batch } from '../../schemas/batch.ts'
+import { referenceAttempt } from '../../schemas/operand.ts'
+import { operators, type OperatorName } from '../../schemas/operator.ts'
+import { has, isDeep, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { readDollarMember } from './document.ts'
+import { MAX_CELL_ROWS } from './stored-values.ts'
+
+export interface Shape {
+  /** The batch as JSON, with a placeholder for each value. */
+  readonly text: string
+  /** Texts, numbers, and objects and arrays without references. */
+  readonly values: readonly Json[]
+}
+
+/** A longer text hardly recurs. */
+const MAX_TEXT_LENGTH = 8192
+
+/** Returns the shape, or undefined for a batch whose plan is not kept. */
+export function readShape (batch: Batch): Shape | undefined {
+  if (isDeep(batch)) return undefined
+  const writer = new ShapeWriter()
+  for (const operation of batch) writer.addOperation(operation as unknown as JsonObject)
+  return writer.finish()
+}
+
+class ShapeWriter {
+  readonly #values: Json[] = []
+  #text = ''
+  /** Some operation has a kind of values that are not kept one by one. */
+  #unsupported = false
+
+  finish (): Shape | undefined {
+    if (this.#unsupported || this.#text.length > MAX_TEXT_LENGTH) return undefined
+    return { text: `[${this.#text}]`, values: this.#values }
+  }
+
+  addOperation (operation: JsonObject): void {
+    if (this.#text !== '') this.#text += ','
+    this.#unsupported ||= has(operation, 'on_conflict')
+    this.#addObject(operation, (name, value) => {
+      if (name === 'values') this.#addRows(value)
+      else if (name === 'set') this.#addSet(value)
+      else if (name === 'where') this.#addFilter(value)
+      else this.#addFixed(value)
+    })
+  }
+
+  #addRows (rows: Json): void {
+    this.#unsupported ||= Array.isArray(rows) && rows.length > MAX_CELL_ROWS
+    if (this.#unsupported) return
+    this.#addArray(rows, row => this.#addObject(row, (_, value) => this.#addStored(value)))
+  }
+
+  #addSet (set: Json): void {
+    this.#addObject(set, (_, value) => {
+      const [modifier, operand] = readDollarMember(value) ?? []
+      const computed = modifier !== undefined && modifier !== '$col' && operand !== undefined
+      if (!computed) this.#addStored(value)
+      else this.#addObject(value, () => this.#addScalar(operand))
+    })
+  }
+
+  #addFilter (filter: Json): void {
+    this.#addObject(filter, (name, value) => {
+      if (name === 'and' || name === 'or') this.#addArray(value, inner => this.#addFilter(inner))
+      else if (name === 'not') this.#addFilter(value)
+      else this.#addConditions(value)
+    })
+  }
+
+  #addConditions (conditions: Json): void {
+    this.#addObject(conditions, (name, operand) => {
+      const takes = Object.hasOwn(operators, name) ? operators[name as OperatorName].takes : ''
+      if (name === 'not') this.#addConditions(operand)
+      else if (takes === 'comparand' || takes === 'distinct') this.#addScalar(operand)
+      else if (takes === 'bounds') this.#addArray(operand, bound => this.#addScalar(bound))
+      else this.#addFixed(operand)
+    })
+  }
+
+  #addObject (value: Json, addMember: (name: string, value: Json) => void): void {
+    if (!isObject(value)) return this.#addFixed(value)
+    let separator = '{'
+    for (const name of Object.keys(value)) {
+      this.#text += `${separator}${JSON.stringify(name)}:`
+      addMember(name, value[name] as Json)
+      separator = ','
+    }
+    this.#text += separator === '{' ? '{}' : '}'
+  }
+
+  #addArray (value: Json, addElement: (value: Json) => void): void {
+    if (!Array.isArray(value)) return this.#addFixed(value)
+    let separator = '['
+    for (const element of value as readonly Json[]) {
+      this.#text += separator
+      addElement(element)
+      separator = ','
+    }
+    this.#text += separator === '[' ? '[]' : ']'
+  }
+
+  /** Adds a value that is stored: a scalar, or JSON without references. */
+  #addStored (value: Json): void {
+    const nested = isObject(value) || Array.isArray(value)
+    if (nested && !JSON.stringify(value).includes('"$')) this.#addValue(value)
+    else this.#addScalar(value)
+  }
+
+  #addScalar (value: Json): void {
+    const isValue = typeof value === 'string' ? isText(value) : isNumber(value)
+    if (isValue) this.#addValue(value)
+    else this.#addFixed(value)
+  }
+
+  #addValue (value: Json): void {
+    this.#text += placeholderOf(value, this.#values.length)
+    this.#values.push(value)
+  }
+
+  #addFixed (value: Json): void {
+    this.#text += JSON.stringify(value)
+  }
+}
+
+/** Whether a string is data as it is: no reference, no attempt at one, and no escaped string. */
+function isText (value: string): boolean {
+  return !value.startsWith('$') || !(value.startsWith('$$') || referenceAttempt.test(value))
+}
+
+/** Random, so that no data looks like a placeholder. */
+const SECRET = randomBytes(9).toString('hex')
+/** The digits of a number that JavaScript cannot hold, so it is kept as it is. */
+const SECRET_DIGITS = String(10n ** 20n + randomBytes(8).readBigUInt64BE())
+const POSITION_DIGITS = 5
+
+/** Returns the placeholder of a value, as JSON of the same kind. */
+function placeholderOf (value: Json, position: number): string {
+  if (typeof value === 'string') return `"${textPlaceholder(position)}"`
+  return isNumber(value)
+    ? SECRET_DIGITS + String(position).padStart(POSITION_DIGITS, '0')
+    : `{"${textPlaceholder(position)}":0}`
+}
+
+/** The placeholder of a text. */
+export function textPlaceholder (position: number): string {
+  return `${SECRET}.${position}.`
+}
+
+/** A placeholder in a parameter of a statement. */
+export interface Placeholder {
+  readonly position: number
+  /** Whether the parameter is the value as JSON, and not the text itself. */
+  readonly json: boolean
+}
+
+const TEXT = new RegExp(`^${SECRET}\\.(\\d+)\\.$`)
+const JSON_TEXT = new RegExp(
+  `^(?:"${SECRET}\\.(\\d+)\\."|\\{"${SECRET}\\.(\\d+)\\.":0\\}|${SECRET_DIGITS}(\\d{5}))$`
+)
+
+/** Returns the placeholder that a parameter consists of, or undefined. */
+export function readPlaceholder (parameter: string): Placeholder | undefined {
+  const [, text] = TEXT.exec(parameter) ?? []
+  if (text !== undefined) return { position: Number(text), json: false }
+  const position = JSON_TEXT.exec(parameter)?.slice(1).find(found => found !== undefined)
+  return position === undefined ? undefined : { position: Number(position), json: true }
+}
+
+/** Whether a text contains a placeholder. */
+export function hasPlaceholder (text: string): boolean {
+  return text.includes(SECRET) || text.includes(SECRET_DIGITS)
+}

@@ -1,0 +1,202 @@
+/**
+ * Batches of the same shape share one plan. Each must store, return and report its own values. The
+ * twin service compiles every batch anew, in the general form.
+ */
+import t from 'tap'
+import { token } from '../support/service.ts'
+import { useTwins } from '../support/twins.ts'
+
+const schema = `
+  create table accounts (id int primary key, owner text not null, balance numeric(12, 2) not null,
+    active bool, tags jsonb, note text, seen timestamptz, constraint funded check (balance >= 0));
+  create table entries (n int generated always as identity (start 1000) primary key,
+    account int not null references accounts, amount numeric(12, 2), doc json);
+  grant all on all tables in schema public to oneflight_user, oneflight_other;`
+
+/** More than it takes until a batch runs in the plain form. */
+const TIMES = 6
+
+interface Case {
+  readonly name: string
+  /** The batch; `i` makes each one different. */
+  readonly batch: (i: number) => readonly object[]
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const open = (i: number): object => ({
+  id: 'open',
+  op: 'insert',
+  table: 'accounts',
+  values: [{
+    id: i,
+    owner: `owner "${i}" $5.00 é`,
+    balance: i + 0.5,
+    active: i % 2 === 0,
+    tags: { i, list: [i, `${i}`] },
+    note: i % 2 === 0 ? null : `$2b$${i}`,
+    seen: `2024-01-0${1 + i % 9}T00:00:00Z`
+  }]
+})
+
+const cases: readonly Case[] = [
+  {
+    name: 'an insert that others read',
+    batch: i => [
+      open(i),
+      {
+        id: 'entry',
+        op: 'insert',
+        table: 'entries',
+        values: [{ account: '$open.0.id', amount: i, doc: [i, { a: `${i}` }] }]
+      },
+      { id: 'all', op: 'select', table: 'entries', where: { account: { eq: '$open.0.id' } } }
+    ]
+  },
+  {
+    name: 'a computed value and several conditions',
+    batch: i => [{
+      id: 'paid',
+      op: 'update',
+      table: 'accounts',
+      set: { balance: { $inc: i }, note: `paid ${i}`, tags: { $merge: { paid: i } } },
+      where: {
+        id: { between: [0, i] },
+        or: [{ owner: { like: `%${i}%` } }, { not: { balance: { lt: i } } }],
+        note: { isdistinct: `paid ${i}` }
+      },
+      returning: ['id', 'balance', 'note', 'tags']
+    }]
+  },
+  {
+    name: 'json paths',
+    batch: i => [{
+      id: 'found',
+      op: 'select',
+      table: 'accounts',
+      columns: ['id'],
+      where: { 'tags->i': { gte: i }, 'tags->>i': { neq: `${i}` } },
+      order: [{ id: 'asc' }]
+    }]
+  },
+  {
+    name: 'values of other types',
+    batch: i => [{
+      id: 'found',
+      op: 'select',
+      table: 'accounts',
+      columns: ['id'],
+      where: { id: { eq: [1, '2', 1e2, 12345678901, '', 'x'][i] } }
+    }]
+  },
+  {
+    name: 'an expectation that sometimes fails',
+    batch: i => [{
+      id: 'one',
+      op: 'select',
+      table: 'accounts',
+      where: { id: { eq: i * 2 } },
+      expect: 1
+    }]
+  },
+  {
+    name: 'a value that sometimes does not fit',
+    batch: i => [
+      { id: 'first', op: 'select', table: 'entries', limit: 1 },
+      {
+        id: 'entry',
+        op: 'insert',
+        table: 'entries',
+        values: [{ account: 1, amount: '1' }, { account: 2, amount: i === 4 ? 'much' : `${i}` }]
+      }
+    ]
+  },
+  {
+    name: 'a constraint that sometimes fails',
+    batch: i => [
+      { id: 'a', op: 'update', table: 'accounts', set: { balance: i === 4 ? -i : i }, all: true },
+      { id: 'entry', op: 'insert', table: 'entries', values: [{ account: i === 5 ? 77 : 1 }] }
+    ]
+  },
+  {
+    name: 'a referenced row that is sometimes missing',
+    batch: i => [
+      { id: 'found', op: 'select', table: 'accounts', where: { id: { eq: i === 4 ? 99 : 1 } } },
+      {
+        id: 'entry',
+        op: 'insert',
+        table: 'entries',
+        values: [{ account: '$found.0.id', amount: i }]
+      }
+    ]
+  },
+  {
+    name: 'minimal answers',
+    batch: i => [
+      open(10 + i),
+      { id: 'd', op: 'delete', table: 'entries', where: { amount: { eq: i } } }
+    ],
+    headers: { prefer: 'return=minimal' }
+  },
+  {
+    name: 'a dry run',
+    batch: i => [open(20 + i)],
+    headers: { prefer: 'tx=rollback' }
+  },
+  {
+    name: 'query plans',
+    batch: i => [{ id: 's', op: 'select', table: 'accounts', where: { id: { eq: i } } }],
+    headers: { prefer: 'explain' }
+  }
+]
+
+t.test('batches of one shape have the answers and the effects of their own values', async t => {
+  const { post, compare } = await useTwins(t, { schema, env: { EXPLAIN: 'on' } })
+  for (const { name, batch, headers } of cases) {
+    const statuses = new Set<number>()
+    for (let i = 0; i < TIMES; i++) {
+      statuses.add((await post(batch(i), `${name}, ${i}`, headers)).status)
+    }
+    t.ok(statuses.has(200), name)
+    await compare('select * from accounts order by id', name)
+    await compare('select * from entries order by n', name)
+  }
+})
+
+t.test('the plain form is used, and follows a change of the types of columns', async t => {
+  const { post, compare, countPlain, sql } = await useTwins(t, { schema })
+  const settle = async (name: string): Promise<number> => {
+    const before = await countPlain('accounts')
+    for (let i = 0; i < TIMES; i++) {
+      await post([{ ...open(i), op: 'insert' }], `${name}, ${i}`, { prefer: 'tx=rollback' })
+    }
+    return await countPlain('accounts') - before
+  }
+  t.ok(await settle('before') > 0)
+  await sql(`alter table accounts alter balance type text using balance::text,
+    drop constraint funded`)
+  await settle('after')
+  t.ok(await settle('once more') > 0)
+  await post([open(1)], 'stored')
+  await compare('select * from accounts', 'stored')
+})
+
+t.test('each caller has its own role and claims', async t => {
+  const { chosen: { post } } = await useTwins(t, {
+    schema: `${schema}
+      alter table accounts enable row level security;
+      create policy own on accounts using (owner =
+        current_setting('request.jwt.claims')::json ->> 'sub' || ' ' || current_user);`
+  })
+  for (let i = 0; i < TIMES; i++) {
+    for (const role of ['oneflight_user', 'oneflight_other']) {
+      const sub = `caller ${i}`
+      const row = { id: 2 * i + (role === 'oneflight_user' ? 0 : 1), balance: 0 }
+      const { status, body } = await post([
+        { id: 'a', op: 'insert', table: 'accounts', values: [{ ...row, owner: `${sub} ${role}` }] },
+        { id: 'mine', op: 'select', table: 'accounts', columns: ['id'] }
+      ], { headers: { authorization: `Bearer ${token({ role, sub })}` } })
+      t.equal(status, 200)
+      t.same(body.data.mine, [{ id: row.id }], `${sub} ${role}`)
+    }
+  }
+})
