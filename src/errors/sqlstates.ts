@@ -21,6 +21,7 @@ export const SqlState = {
   foreign_key_violation: '23503',
   grouping_error: '42803',
   insufficient_privilege: '42501',
+  internal_error: 'XX000',
   invalid_datetime_format: '22007',
   invalid_parameter_value: '22023',
   invalid_schema_name: '3F000',
