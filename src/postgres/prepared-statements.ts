@@ -5,16 +5,11 @@
  */
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { MAX_PREPARED_LENGTH } from '../sql/compile.ts'
 import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250
 const MAX_RECENT_TEXTS = 2000
-
-/**
- * Longer texts, such as a filter of hundreds of conditions, hardly recur. Remembering 2000 of them
- * would take hundreds of megabytes.
- */
-const MAX_TEXT_LENGTH = 8192
 
 const recentTexts = new LRUCache<string, true>({ max: MAX_RECENT_TEXTS })
 
@@ -60,7 +55,7 @@ export function toRequests (
   const requests = statements.map(({ text, parameters, prepare }): Request => {
     if (prepare === undefined) return toDescribe(text, createName())
     const request = { text, parameters, name: '', parse: true }
-    if (!connection.prepares || !prepare || text.length > MAX_TEXT_LENGTH) return request
+    if (!connection.prepares || !prepare || text.length > MAX_PREPARED_LENGTH) return request
     const recurs = doesRecur(text)
     const name = names.get(text) ?? added.get(text)
     if (name !== undefined) return { ...request, name, parse: false }
@@ -78,16 +73,15 @@ function toDescribe (text: string, name: string): Request {
 }
 
 /**
- * Whether a connection can prepare one more statement, with this text; `others`: how many it
- * prepares before.
+ * Whether a connection can prepare one more statement, with this text in the plain form; `others`:
+ * how many it prepares before.
  */
 export function canPrepare (
   { prepared, prepares }: PreparingConnection,
   text: string,
   others: number
 ): boolean {
-  return prepares && text.length <= MAX_TEXT_LENGTH && doesRecur(text) &&
-    prepared.names.size + others < MAX_PREPARED
+  return prepares && doesRecur(text) && prepared.names.size + others < MAX_PREPARED
 }
 
 /** Whether a text is seen for the second time. */

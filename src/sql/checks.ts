@@ -3,7 +3,7 @@
  */
 import type { PlanNode } from '../plan/nodes.ts'
 import { empty, fixed, integer, join, parameter, sql, type Fragment } from './fragment.ts'
-import { raise } from './marker.ts'
+import { raise, raiseNumber } from './marker.ts'
 import { formatsUnchanged, searchPathUnchanged } from './session-checks.ts'
 import { answerSetting } from './settings.ts'
 
@@ -15,7 +15,7 @@ export interface Check {
   readonly then: Fragment
 }
 
-const raiseSession = raise('session', sql`j.n`)
+const raiseSession = raise('session')
 
 /**
  * The check of a batch that is one operation. It ignores the search_path: there is no other
@@ -30,16 +30,20 @@ export const LAST_OPERATION_CHECKS: readonly Check[] = [
   { when: fixed(sql`not (${formatsUnchanged} and ${searchPathUnchanged})`), then: raiseSession }
 ]
 
-/** Checks the number of rows against MAX_ROWS and `expect`. */
-export function buildRowCountChecks ({ expect }: PlanNode, maxRows: number): readonly Check[] {
-  const limit = { when: sql`j.n > ${integer(maxRows)}`, then: raise('rows', sql`j.n`) }
+/** Checks the number of rows, an expression, against MAX_ROWS and `expect`. */
+export function buildRowCountChecks (
+  { expect }: PlanNode,
+  rows: Fragment,
+  maxRows: number
+): readonly Check[] {
+  const limit = { when: sql`${rows} > ${integer(maxRows)}`, then: raise('rows') }
   if (expect === undefined) return [limit]
   const { min, max } = expect
   const bounds = [
-    ...(min > 0 ? [sql`j.n < ${parameter(String(min))}`] : []),
-    ...(max < Infinity ? [sql`j.n > ${parameter(String(max))}`] : [])
+    ...(min > 0 ? [sql`${rows} < ${parameter(String(min))}`] : []),
+    ...(max < Infinity ? [sql`${rows} > ${parameter(String(max))}`] : [])
   ]
-  return [limit, ...bounds.map(when => ({ when, then: raise('expect', sql`j.n`) }))]
+  return [limit, ...bounds.map(when => ({ when, then: raiseNumber('expect', rows) }))]
 }
 
 /**

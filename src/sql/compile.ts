@@ -64,6 +64,12 @@ export interface CompileOptions {
   readonly restoreSession?: boolean
 }
 
+/**
+ * Longer texts, such as a filter of hundreds of conditions, hardly recur. Remembering 2000 of them
+ * would take hundreds of megabytes.
+ */
+export const MAX_PREPARED_LENGTH = 8192
+
 /** The protocol counts parameters in 16 bits. */
 export const MAX_PARAMETERS = 65_533
 
@@ -154,7 +160,7 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
   const rowsJson = buildRowsJson(ctes)
   const checks = [
     ...sessionChecks,
-    ...buildRowCountChecks(node, maxRows),
+    ...buildRowCountChecks(node, sql`j.n`, maxRows),
     ...buildOrderCheck(node, shape),
     ...buildPublication(node, { uses, maxRows, hidden, rowsJson, checkValues: ctes.checkValues })
   ]

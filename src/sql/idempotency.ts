@@ -55,11 +55,8 @@ export function claimStatement (
         where k.expires_at operator(pg_catalog.<=) pg_catalog.now()
       returning 1
     )
-    select case when not l.free then ${
-    raise('busy', sql`pg_catalog.pg_backend_pid()`)
-  } when not exists (select from i) then ${
-    raise('taken', sql`pg_catalog.pg_backend_pid()`)
-  } end from l`)
+    select case when not l.free then ${raise('busy')}
+      when not exists (select from i) then ${raise('taken')} end from l`)
 }
 
 /**
@@ -84,7 +81,7 @@ export function storeStatement (
   operations: number
 ): Statement {
   const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
-  const missing = raise('session', sql`pg_catalog.pg_backend_pid()`)
+  const missing = raise('session')
   return {
     ...render(
       sql`update ${TABLE} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)

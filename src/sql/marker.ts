@@ -1,6 +1,7 @@
 /**
- * Raises our own failures in SQL, so that the transaction cannot commit: a cast that always fails,
- * of a text that contains a secret marker. Recognises these failures by the marker.
+ * Raises our own failures in SQL, so that the transaction cannot commit, and recognises them: a
+ * look at a setting that does not exist, or a cast of a text that is no number. Its name, or the
+ * text, contains a secret marker.
  */
 import { randomUUID } from 'node:crypto'
 import { textAtError, type PlacedError } from './error-place.ts'
@@ -10,18 +11,27 @@ const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
 const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
 
-/** The kinds as text of statements. */
+/** The kinds with a number or a text, as text of statements. */
 const KINDS = {
-  rows: constant('rows:'),
   row: constant('row:'),
   column: constant('column:'),
   expect: constant('expect:'),
   lists: constant('lists:'),
-  order: constant('order:'),
-  session: constant('session:'),
-  value: constant('value:'),
-  busy: constant('busy:'),
-  taken: constant('taken:')
+  value: constant('value:')
+}
+
+/** The kinds without, as settings that do not exist. Their names cannot be guessed. */
+const SETTINGS = {
+  rows: missingSetting('rows'),
+  order: missingSetting('order'),
+  session: missingSetting('session'),
+  inspect: missingSetting('inspect'),
+  busy: missingSetting('busy'),
+  taken: missingSetting('taken')
+}
+
+function missingSetting (kind: string): string {
+  return `oneflight.${kind}_${randomUUID().replaceAll('-', '')}`
 }
 
 /**
@@ -36,7 +46,7 @@ const KINDS = {
  * - `value`: a value does not fit its type; see verifyDocument
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type MarkerKind = keyof typeof KINDS | 'inspect'
+export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS
 
 export interface Marker {
   readonly kind: MarkerKind
@@ -62,12 +72,25 @@ export interface ValueFault {
 }
 
 /**
- * An expression of type text that fails with a marker when it is evaluated. `value` is an integer
- * expression; it must not be a constant, which PostgreSQL would evaluate during planning. The
- * operators name their schema: with a search_path, a user could create an operator that fits better
- * and disables the failure.
+ * An expression of type text that fails with a marker when it is evaluated. It is a single function
+ * call: many statements contain it, few fail, and PostgreSQL prepares each call at every execution.
  */
-export function raise (kind: keyof typeof KINDS, value: Fragment): Fragment {
+export function raise (kind: keyof typeof SETTINGS): Fragment {
+  return raised[kind]
+}
+
+const raised = Object.fromEntries(
+  Object.entries(SETTINGS).map(([kind, name]) =>
+    [kind, sql`pg_catalog.current_setting(${sharedParameter(name)})`]
+  )
+) as Record<keyof typeof SETTINGS, Fragment>
+
+/**
+ * The same with a number. `value` is an integer expression; it must not be a constant, which
+ * PostgreSQL would evaluate during planning. The operators name their schema: with a search_path, a
+ * user could create an operator that fits better and disables the failure.
+ */
+export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragment {
   return sql`cast(cast(${secretText} operator(pg_catalog.||) ${
     KINDS[kind]
   } operator(pg_catalog.||) cast(${value} as pg_catalog.text) as pg_catalog.int4)
@@ -79,19 +102,8 @@ export function raise (kind: keyof typeof KINDS, value: Fragment): Fragment {
  * translation of the error message can cut it.
  */
 export function raiseText (kind: 'value', text: Fragment): Fragment {
-  return raise(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
+  return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
 }
-
-/** A setting that does not exist. Its name cannot be guessed. */
-const MISSING_SETTING = `oneflight.inspect_${randomUUID().replaceAll('-', '')}`
-
-/**
- * An expression that fails with the marker `inspect`. Many statements contain it and few fail, so
- * it is a single function call.
- */
-export const raiseInspect: Fragment = sql`pg_catalog.current_setting(${
-  sharedParameter(MISSING_SETTING)
-})`
 
 /** The members of a PostgreSQL error that identify a marker. */
 export interface MarkedError extends PlacedError {
@@ -102,14 +114,18 @@ export interface MarkedError extends PlacedError {
 /** Returns the marker in a PostgreSQL error, or undefined if it is not one of our failures. */
 export function readMarker (error: MarkedError): Marker | undefined {
   if (error.code === '42883' || error.code === '42725') return readMissingOperator(error)
-  if (error.code === '42704' && error.message.includes(MISSING_SETTING)) {
-    return { kind: 'inspect', value: 0 }
-  }
+  if (error.code === '42704') return readMissingSetting(error)
   const found = error.code === '22P02' ? RAISED.exec(error.message) : null
   if (found === null) return undefined
   const [, kind, text = ''] = found
   if (kind !== 'value') return { kind: kind as MarkerKind, value: Number(text) }
   return { kind, value: 0, fault: JSON.parse(Buffer.from(text, 'hex').toString()) as ValueFault }
+}
+
+function readMissingSetting ({ message }: MarkedError): Marker | undefined {
+  const kinds = Object.keys(SETTINGS) as ReadonlyArray<keyof typeof SETTINGS>
+  const kind = kinds.find(kind => message.includes(SETTINGS[kind]))
+  return kind && { kind, value: 0 }
 }
 
 /** The operator of $append and $merge, as schemas/modifier.ts writes it. */

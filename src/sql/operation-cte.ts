@@ -151,5 +151,5 @@ export function buildOrderCheck (node: PlanNode, shape: Shape): readonly Check[]
     return sql`(select count(${number}) < count(*) and count(*) < ${all} from ${name})`
   })
   if (missing.length === 0) return []
-  return [{ when: join(missing, sql` or `), then: raise('order', sql`j.n`) }]
+  return [{ when: join(missing, sql` or `), then: raise('order') }]
 }

@@ -22,7 +22,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { raiseInspect } from './marker.ts'
+import { raise } from './marker.ts'
 import { valueSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, typeGuard } from './table.ts'
 import type { TypedAs } from './typed-json.ts'
@@ -82,6 +82,14 @@ function isJsonType ({ oid }: ColumnType): boolean {
   return oid === TypeOid.json || oid === TypeOid.jsonb
 }
 
+/** How a reference is read. */
+interface ReadOptions {
+  /** The type that its value is converted to. */
+  readonly type?: ColumnType
+  /** Reading it shows whether its row exists. */
+  readonly checked?: boolean
+}
+
 export class PlainBuilder implements ValueBuilder {
   readonly table: TableName
   readonly #columns: TableColumns
@@ -126,7 +134,7 @@ export class PlainBuilder implements ValueBuilder {
   existenceChecks (): readonly Fragment[] {
     return [...this.#unchecked.values()].map(setting =>
       sql`case when pg_catalog.current_setting(${setting}, true) operator(pg_catalog.<>) ''
-        then true else ${raiseInspect} is null end`
+        then true else ${raise('inspect')} is null end`
     )
   }
 
@@ -136,11 +144,18 @@ export class PlainBuilder implements ValueBuilder {
     else this.#guards.set(column, oid)
   }
 
-  /** Builds a value of a row that is stored. */
-  buildCell (cell: Cell | undefined, column: string): Fragment {
+  /**
+   * Builds a value of a row that is stored. `always`: PostgreSQL computes it in any case, and so
+   * finds that a referenced row is missing: its setting is not set, or is no JSON.
+   */
+  buildCell (
+    cell: Cell | undefined,
+    column: string,
+    { always }: { readonly always: boolean }
+  ): Fragment {
     const type = this.#typeOf(column)
     if (type === undefined || cell === undefined || cell.kind === 'mixed') return this.#refuse()
-    if (cell.kind === 'reference') return this.#typedValue(cell, type)
+    if (cell.kind === 'reference') return this.#typedValue(cell, type, always)
     const { value } = cell
     if (isNested(value) && !isJsonType(type)) return this.#refuse()
     const text = typeof value === 'string' && !isJsonType(type) ? value : JSON.stringify(value)
@@ -196,26 +211,30 @@ export class PlainBuilder implements ValueBuilder {
   }
 
   /** The value of a reference in the type of a column. */
-  #typedValue (reference: Reference, type: ColumnType): Fragment {
+  #typedValue (reference: Reference, type: ColumnType, checked = false): Fragment {
     // The owner of an enum can define the cast from text.
     if (type.isEnum) return this.#refuse()
-    if (isJsonType(type)) return sql`${this.#jsonValue(reference)}::${type.sql}`
-    return sql`${this.#textValue(reference, type)}::${type.sql}`
+    if (isJsonType(type)) return sql`${this.#jsonValue(reference, checked)}::${type.sql}`
+    return sql`${this.#textValue(reference, { type, checked })}::${type.sql}`
   }
 
-  #textValue (reference: Reference, type?: ColumnType): Fragment {
-    const setting = this.#readSetting(reference, type)
+  #textValue (reference: Reference, options: ReadOptions = {}): Fragment {
+    const setting = this.#readSetting(reference, options)
     return sql`(pg_catalog.current_setting(${setting})::pg_catalog.json
       operator(pg_catalog.#>>) '{}'::pg_catalog.text[])`
   }
 
   /** NULL is published as `null`; a text `null` has quotes. */
-  #jsonValue (reference: Reference): Fragment {
-    return sql`nullif(pg_catalog.current_setting(${this.#readSetting(reference)}), 'null')`
+  #jsonValue (reference: Reference, checked = false): Fragment {
+    const setting = this.#readSetting(reference, { checked })
+    return sql`nullif(pg_catalog.current_setting(${setting}), 'null')`
   }
 
   /** A parameter with the name of the setting of a value that is converted to `type`. */
-  #readSetting ({ source, row, column }: Reference, type?: ColumnType): Fragment {
+  #readSetting (
+    { source, row, column }: Reference,
+    { type, checked = false }: ReadOptions
+  ): Fragment {
     const publication = this.#publications.get(source)
     const value = publication?.values.find(value => value.row === row && value.output === column)
     if (publication === undefined || value === undefined) return this.#refuse()
@@ -224,7 +243,7 @@ export class PlainBuilder implements ValueBuilder {
     if (zoned && value.type.oid !== type?.oid) return this.#refuse()
     const setting = this.#settings.get(value.setting) ?? sharedParameter(value.setting)
     this.#settings.set(value.setting, setting)
-    if (publication.direct) this.#unchecked.set(source, setting)
+    if (publication.direct && !checked) this.#unchecked.set(source, setting)
     return setting
   }
 }

@@ -35,9 +35,10 @@ function buildPlainInsert (
   const { columns } = group as InsertNode['groups'][number]
   const insert = sql`insert into ${tableName(table)} as t`
   if (columns.length === 0) return cells.length === 1 ? sql`${insert} default values` : undefined
-  const rows = cells.map(row =>
-    sql`(${join(columns.map(column => values.buildCell(row.get(column), column)), COMMA)})`
-  )
+  const rows = cells.map(row => {
+    const built = columns.map(column => values.buildCell(row.get(column), column, { always: true }))
+    return sql`(${join(built, COMMA)})`
+  })
   return sql`${insert} (${join(columns.map(identifier), COMMA)}) values ${join(rows, COMMA)}`
 }
 
@@ -48,7 +49,7 @@ function buildPlainUpdate (
   const [cells] = set.cells as ReadonlyArray<ReadonlyMap<string, Cell>>
   const stored = columns.map(column => {
     const cell = cells?.get(column)
-    const value = values.buildCell(cell, column)
+    const value = values.buildCell(cell, column, { always: false })
     // A subquery is computed once, and not for each row.
     const once = cell?.kind === 'reference' ? sql`(select ${value})` : value
     return sql`${identifier(column)} = ${once}`

@@ -23,7 +23,7 @@ import {
   type Check
 } from './checks.ts'
 import type { TableColumns } from './column-types.ts'
-import { MAX_PARAMETERS, type CompileOptions } from './compile.ts'
+import { MAX_PARAMETERS, MAX_PREPARED_LENGTH, type CompileOptions } from './compile.ts'
 import {
   empty,
   fixed,
@@ -35,7 +35,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { raise } from './marker.ts'
+import { raise, raiseNumber } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
 import { operationTimes, returningList, wholeRow } from './output.ts'
 import {
@@ -152,20 +152,23 @@ function compileOperation (
   const guards = join(values.guards().map(guard => sql`, ${guard}`), empty)
   const statement = renderNullable(
     sql`${body.ctes}select ${body.result}${operationTimes}${body.settings}${guards} from ${
-      body.from
-    }${where}`
+      body.from(where)
+    }`
   )
-  if (!values.plain || statement.parameters.length > MAX_PARAMETERS) return undefined
+  const fits = statement.parameters.length <= MAX_PARAMETERS &&
+    statement.text.length <= MAX_PREPARED_LENGTH
+  if (!values.plain || !fits) return undefined
   return { ...statement, expectedTypes: values.expectedTypes, separateRows: direct }
 }
 
-/** The parts of a statement; the conditions on the session come after `from`. */
+/** The parts of a statement. */
 interface Body {
   readonly ctes: Fragment
   readonly result: Fragment
   /** More columns, which set the settings of published values. */
   readonly settings: Fragment
-  readonly from: Fragment
+  /** Builds what follows FROM, with the conditions on the session. */
+  readonly from: (where: Fragment) => Fragment
 }
 
 /**
@@ -186,53 +189,57 @@ function buildDirect (node: PlanNode, context: Context): Body | undefined {
     ctes: operation.ctes,
     result: last ? checked : row,
     settings: join(settings, empty),
-    from: operation.rows
+    from: where => sql`${operation.rows}${where}`
   }
 }
 
 const FORMATS_UNCHANGED = fixed(formatsUnchanged)
-const RAISE_SESSION = raise('session', sql`pg_catalog.pg_backend_pid()`)
+const RAISE_SESSION = raise('session')
 
 /** Returns all rows as one JSON array, after checks of their number. */
 function buildAggregated (node: PlanNode, context: Context): Body | undefined {
-  const { maxRows, minimal = false, keep = false, uses, published } = context
+  const { maxRows, minimal = false, keep = false, uses } = context
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
   const operation = buildOperation(node, shape, context)
   if (operation === undefined) return undefined
   const row = shape === 'columns' ? sql`r.*::record` : sql`r.row`
-  const rows = hidden ? empty : sql`coalesce(pg_catalog.json_agg(${row}), '[]') as rows, `
-  const firsts = published.map((value, i) =>
-    sql`, (pg_catalog.array_agg(r.${name(value, i, shape)}))[${integer(value.row + 1)}] as ${
-      identifier(`p${i}`)
-    }`
-  )
-  const result = minimal ? sql`pg_catalog.to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
-  const checks = buildChecks(node, context)
+  const result = minimal
+    ? sql`pg_catalog.to_json(${ROW_COUNT})`
+    : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
+  const checks = buildChecks(node, shape, context)
   return {
     ctes: operation.ctes,
     result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
     settings: empty,
-    from: sql`(select ${rows}count(*) as n${join(firsts, empty)} from (select * from ${
-      operation.rows
-    } limit ${integer(maxRows + 1)}) as r) as j`
+    from: where =>
+      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r`
   }
 }
 
+const ROW_COUNT = sql`count(*)`
+
 function buildChecks (
   node: PlanNode,
+  shape: Shape,
   { maxRows, uses, published, last }: Context
 ): readonly Check[] {
   const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
   const needed = uses.reduce((most, { rows }) => Math.max(most, rows), 0)
   return [
     ...last ? lastChecks : [],
-    ...buildRowCountChecks(node, maxRows),
-    ...needed === 0 ? [] : [{ when: sql`j.n < ${integer(needed)}`, then: raise('row', sql`j.n`) }],
-    ...published.map((value, i) => ({
-      when: sql`${publish(value, sql`j.${identifier(`p${i}`)}`)} is null`,
-      then: sql`null`
-    }))
+    ...buildRowCountChecks(node, ROW_COUNT, maxRows),
+    ...needed === 0
+      ? []
+      : [{
+          when: sql`${ROW_COUNT} < ${integer(needed)}`,
+          then: raiseNumber('row', ROW_COUNT)
+        }],
+    ...published.map((value, i) => {
+      const values = sql`pg_catalog.array_agg(r.${name(value, i, shape)})`
+      const first = sql`(${values})[${integer(value.row + 1)}]`
+      return { when: sql`${publish(value, first)} is null`, then: sql`null` }
+    })
   ]
 }
 

@@ -18,7 +18,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { raise } from './marker.ts'
+import { raiseNumber } from './marker.ts'
 import { jsonNullsSetting, rowsSetting } from './settings.ts'
 
 /**
@@ -93,7 +93,7 @@ export function buildPublication (
       ? sql`j.rows`
       : sql`case when j.n = ${needed} then j.rows else ${neededRows} end`
   return [
-    ...(minRows === 0 ? [] : [{ when: sql`j.n < ${needed}`, then: raise('row', sql`j.n`) }]),
+    ...(minRows === 0 ? [] : [{ when: sql`j.n < ${needed}`, then: raiseNumber('row', sql`j.n`) }]),
     ...buildListCheck(lists, maxRows),
     ...buildColumnChecks(columnsRead(uses)),
     ...checkValues && valuesRead(uses).length > 0 ? publishJsonNulls(node, uses, needed) : [],
@@ -110,7 +110,7 @@ function buildListCheck (lists: number, maxRows: number): readonly Check[] {
   if (lists <= MAX_LISTS) return []
   return [{
     when: sql`j.n > ${integer(MAX_LISTS * maxRows / lists)}`,
-    then: raise('lists', sql`j.n`)
+    then: raiseNumber('lists', sql`j.n`)
   }]
 }
 
@@ -119,7 +119,7 @@ function buildColumnChecks (columns: readonly string[]): readonly Check[] {
   if (needsColumnSearch(columns)) {
     return [{
       when: sql`j.n > 0 and m.position is not null`,
-      then: raise('column', sql`m.position`)
+      then: raiseNumber('column', sql`m.position`)
     }]
   }
   // `->` returns NULL for a missing member, and the JSON null for a member that is null.
@@ -127,7 +127,7 @@ function buildColumnChecks (columns: readonly string[]): readonly Check[] {
     when: sql`j.n > 0 and (select to_json(r.row) -> ${
       parameter(column)
     }::text from (select * from r limit 1) as r) is null`,
-    then: raise('column', sql`j.n * 0 + ${integer(i + 1)}`)
+    then: raiseNumber('column', sql`j.n * 0 + ${integer(i + 1)}`)
   }))
 }
 

@@ -53,7 +53,7 @@ export function sessionUnchanged ({ role, claims }: SessionIdentity): Fragment {
     and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
     and ${inputFormatsAreSet}`
   return sql`case when ${same} then true
-    else ${raise('session', sql`pg_catalog.pg_backend_pid()`)} is null end`
+    else ${raise('session')} is null end`
 }
 
 /** A condition: values still have the text form of the batch. */

@@ -19,7 +19,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import { raiseInspect, raiseText } from './marker.ts'
+import { raise, raiseText } from './marker.ts'
 
 const oids = (...types: readonly number[]): Fragment =>
   fixed(sql`${constant(arrayText(types))}::pg_catalog.oid[]`)
@@ -89,7 +89,7 @@ export function buildValueCheck (values: readonly CheckedValue[]): Fragment {
       when 1009 then ${PATTERNS.textArray} else ${PATTERNS[shape]} end`
   })
   return sql`case when ${join(conditions, sql` and `)} then true
-    else ${raiseInspect} is null end`
+    else ${raise('inspect')} is null end`
 }
 
 /** A member of a JSON object, a NULL of its type, and its name for error messages. */

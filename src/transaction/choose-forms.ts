@@ -36,8 +36,8 @@ export function chooseForms (
   connection: Connection,
   variant: AttemptVariant = {}
 ): ChosenForms {
-  const { checkValues, restoreSession, general, unprepared } = variant
-  if (plain === undefined || checkValues || restoreSession || general || unprepared) {
+  const { checkValues, restoreSession, unprepared } = variant
+  if (plain === undefined || checkValues || restoreSession || variant.general || unprepared) {
     return { operations: operations(), unverified: [] }
   }
   const { names } = connection.prepared
@@ -46,18 +46,26 @@ export function chooseForms (
     statement !== undefined && names.has(statement.text)
   // Linked operations publish and read their values in the same form.
   const unready = new Set(links.filter((_, i) => !isReady(statements[i])))
-  const chosen = statements.map((statement, i): OperationStatement =>
-    statement === undefined || unready.has(links[i] as number)
-      ? operations()[i] as Statement
-      : { ...statement, prepare: true }
-  )
+  const unsupported = new Set(links.filter((_, i) => hasOnlyGeneral(statements[i])))
+  const seen = new Set<string>()
   // By text, because several operations can have the same one.
   const unverified = new Map<string, PlainStatement>()
-  for (const statement of statements) {
-    if (statement === undefined || isReady(statement) || refused.has(statement.text)) continue
-    if (canPrepare(connection, statement.text, unverified.size)) {
+  const chosen = statements.map((statement, i): OperationStatement => {
+    const link = links[i] as number
+    if (statement === undefined || unsupported.has(link)) return operations()[i] as Statement
+    if (!unready.has(link)) return { ...statement, prepare: true }
+    const repeated = seen.has(statement.text)
+    seen.add(statement.text)
+    if (!isReady(statement) && canPrepare(connection, statement.text, unverified.size)) {
       unverified.set(statement.text, statement)
     }
-  }
+    const general = operations()[i] as Statement
+    // Later batches do not need it prepared, but other operations of this batch may.
+    return { ...general, prepare: general.prepare && repeated }
+  })
   return { operations: chosen, unverified: [...unverified.values()] }
+}
+
+function hasOnlyGeneral (statement: PlainStatement | undefined): boolean {
+  return statement === undefined || refused.has(statement.text)
 }

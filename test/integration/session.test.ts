@@ -547,11 +547,8 @@ t.test('a session that cannot be restored is an internal error', async t => {
     maxConditions: 1
   })
   const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters
-    .find(text => text.startsWith('oneflight-'))
-  const error = {
-    code: '22P02',
-    message: `invalid input syntax for type integer: "${marker}session:1"`
-  }
+    .find(text => text.startsWith('oneflight.session'))
+  const error = { code: '42704', message: `unrecognized configuration parameter "${marker}"` }
   t.match(
     toFailure({ kind: 'failed', error, at: 0, times: { operations: [] } }, plan, {
       anonymous: false,
