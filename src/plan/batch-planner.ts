@@ -19,13 +19,19 @@ export interface PlannedBatch {
   readonly plan: () => Plan
 }
 
-/** Texts of 8 kB at most. A service has some dozens of shapes. */
-const MAX_SHAPES = 1000
+/**
+ * Characters of all shapes together. A service has some dozens of shapes of about one kB. A plan
+ * and its statements take about 18 times the memory of their shape.
+ */
+const MAX_TEXT_LENGTH = 2_000_000
 
 export class BatchPlanner {
   readonly #limits: PlanLimits
   /** The outlines by the text of their shape; `seen`: not yet made. */
-  readonly #outlines = new LRUCache<string, Plan | 'seen'>({ max: MAX_SHAPES })
+  readonly #outlines = new LRUCache<string, Plan | 'seen'>({
+    maxSize: MAX_TEXT_LENGTH,
+    sizeCalculation: (_, text) => text.length
+  })
 
   constructor (limits: PlanLimits) {
     this.#limits = limits

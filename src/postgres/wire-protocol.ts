@@ -98,6 +98,7 @@ export interface StatementTimes {
  * something else.
  */
 export function readStatementTimes (body: Buffer): StatementTimes | undefined {
+  if (body.readUInt16BE(0) < 3) return undefined
   const first = 6 + Math.max(0, body.readInt32BE(2))
   const second = first + 4 + TIME_BYTES
   const isTime = (offset: number): boolean =>

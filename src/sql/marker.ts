@@ -3,7 +3,7 @@
  * look at a setting that does not exist, or a cast of a text that is no number. Its name, or the
  * text, contains a secret marker.
  */
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { textAtError, type PlacedError } from './error-place.ts'
 import { constant, sharedParameter, sql, type Fragment } from './fragment.ts'
 
@@ -31,7 +31,7 @@ const SETTINGS = {
 }
 
 function missingSetting (kind: string): string {
-  return `oneflight.${kind}_${randomUUID().replaceAll('-', '')}`
+  return `oneflight.${kind}_${randomBytes(10).toString('hex')}`
 }
 
 /**

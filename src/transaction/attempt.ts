@@ -27,7 +27,7 @@ import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
 import { chooseForms, refusePlain } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import { settleTimes } from './operation-times.ts'
-import type { AttemptOutcome, AttemptTimes, Failed, TransactionId } from './outcome.ts'
+import type { AttemptOutcome, AttemptTimes, Failed, Lost, TransactionId } from './outcome.ts'
 import { GENERAL_FORM_CLASSES } from './retry-policy.ts'
 import { beginOptions, buildSteps, END, resetText, type Step } from './steps.ts'
 
@@ -87,6 +87,7 @@ class Attempt implements AnswerHandler {
   #sent = false
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
+  #resolved = false
   /** Whether the server has answered anything. */
   #begun = false
   #keyClaimed = false
@@ -258,7 +259,7 @@ class Attempt implements AnswerHandler {
     }
     this.#resolveFailure()
     if (tag === END[this.#batch.mode.tx].tag) {
-      this.#outcome.resolve({ kind: 'committed', rows: this.#rows, times: this.#times() })
+      this.#resolve({ kind: 'committed', rows: this.#rows, times: this.#times() })
     }
   }
 
@@ -295,7 +296,12 @@ class Attempt implements AnswerHandler {
 
   #resolveFailure (): void {
     if (this.#firstError === undefined) return
-    this.#outcome.resolve({ kind: 'failed', ...this.#firstError, times: this.#times() })
+    this.#resolve({ kind: 'failed', ...this.#firstError, times: this.#times() })
+  }
+
+  #resolve (outcome: AttemptOutcome): void {
+    this.#resolved = true
+    this.#outcome.resolve(outcome)
   }
 
   #times (): AttemptTimes {
@@ -304,17 +310,25 @@ class Attempt implements AnswerHandler {
 
   /** Resolves the outcome if it is still open. `refusal`: BEGIN was refused, or `begin` failed. */
   #finish (refusal: unknown): void {
-    const { backend, socket, state } = this.#connection
+    const { state } = this.#connection
     state.onLost = undefined
     if (!this.#sent && isImpossibleMode(refusal, this.#batch.mode)) {
       this.#firstError = { error: refusal, at: 'session' }
     }
     if (!this.#protocolViolation) this.#resolveFailure()
+    if (!this.#resolved) this.#resolve(this.#describeLoss())
+    // After a refusal postgres.js does not use the connection again, and queries on it would wait
+    // for ever.
+    if (refusal !== undefined) state.retired = true
+  }
+
+  #describeLoss (): Lost {
+    const { backend, socket } = this.#connection
     // Once all operations are answered a FATAL error shows nothing: COMMIT may have run. A pooler
     // also reports FATAL when it loses its server.
     const rolledBack = backend !== undefined && socket.fatal && !this.#protocolViolation &&
       this.#rows.length < this.#batch.count
-    this.#outcome.resolve({
+    return {
       kind: 'lost',
       sent: this.#sent && !this.#refused && (this.#begun || this.#begunByDriver || !rolledBack),
       rolledBack,
@@ -322,10 +336,7 @@ class Attempt implements AnswerHandler {
       transactionId: this.#transactionId,
       rows: this.#protocolViolation ? [] : this.#rows,
       times: this.#times()
-    })
-    // After a refusal postgres.js does not use the connection again, and queries on it would wait
-    // for ever.
-    if (refusal !== undefined) state.retired = true
+    }
   }
 }
 

@@ -11,8 +11,9 @@ import type { ColumnTypes } from '../sql/column-types.ts'
 import { compile, compileQueryPlans } from '../sql/compile.ts'
 import type { Key } from '../sql/idempotency.ts'
 import { emptyPublications } from '../sql/publication.ts'
-import { sessionStatements, type SessionDefaults } from '../sql/session.ts'
+import type { SessionDefaults } from '../sql/session.ts'
 import { compilePlainBatch } from './compile-plain.ts'
+import { compileSession } from './compile-session.ts'
 import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
@@ -51,12 +52,12 @@ export function compileBatch (
     ...identity,
     requestId: id,
     writes: writes(outline, mode, key),
-    settings: isQueryPlan ? emptyPublications(outline) : []
+    ...isQueryPlan && { settings: emptyPublications(outline) }
   }
   return {
     role: identity.role,
     principal: `${identity.role}\n${identity.claims}`,
-    session: connection => sessionStatements(session, settings, connection),
+    session: connection => compileSession(session, settings, connection),
     writes: session.writes,
     ...isQueryPlan
       ? { operations: once(() => compileQueryPlans(batch.plan(), settings.maxRows)) }

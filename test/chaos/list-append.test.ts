@@ -99,15 +99,19 @@ async function useEngine (t: Test, url: string, engine: Engine): Promise<string>
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
+/** Of broken engines; in most cases the first one contains an anomaly. */
+const MAX_HISTORIES = 10
+
 t.test('the check detects broken engines', async t => {
   await ensureRoles([ROLE])
-  const found = async (engine: Engine): Promise<readonly string[]> => {
+  const found = async (engine: Engine, transactions: number): Promise<readonly string[]> => {
+    // New tables, because a history begins with empty lists.
     const service = await useService(t, { schema, env: { JWT_SECRET: SECRET, POOL_SIZE: '10' } })
     const clients = startListClients({
       url: await useEngine(t, service.url, engine),
       level: 'serializable',
       clients: 10,
-      transactions: 400,
+      transactions,
       random: seeded(seed),
       // The gateway does not pass keys on, so a transaction that is sent again would run twice.
       keys: false
@@ -117,7 +121,7 @@ t.test('the check detects broken engines', async t => {
     const { forbidden } = checkHistory(clients.history, 'serializable')
     return [...new Set(forbidden.map(({ type }) => type))].sort()
   }
-  t.same(await found(engines.honest), [])
+  t.same(await found(engines.honest, 400), [])
   const broken = {
     splitting: ['G-single', 'G1b'],
     forgetful: ['lost-append'],
@@ -126,8 +130,12 @@ t.test('the check detects broken engines', async t => {
     skewed: ['G2-item']
   } satisfies Partial<Record<keyof typeof engines, readonly string[]>>
   for (const [name, expected] of Object.entries(broken)) {
-    const types = await found(engines[name as keyof typeof broken])
-    t.comment(`${name}: ${types.join(', ')}`)
-    t.ok(types.some(type => expected.includes(type)), `${name}: ${types.join(', ')}`)
+    // Transactions overlap by chance, so one history may contain no anomaly.
+    let types: readonly string[] = []
+    const isFound = (): boolean => types.some(type => expected.includes(type))
+    for (let i = 0; i < MAX_HISTORIES && !isFound(); i++) {
+      types = await found(engines[name as keyof typeof broken], 150)
+    }
+    t.ok(isFound(), `${name}: ${types.join(', ')}`)
   }
 })

@@ -579,7 +579,8 @@ const cases: readonly Case[] = [
       lookupReply('aborted')
     ),
     expected: 'failed at session 08006',
-    connection: 'replaced'
+    connection: 'replaced',
+    lookups: 1
   },
   {
     name: 'a row without columns; rolled back',
@@ -590,7 +591,8 @@ const cases: readonly Case[] = [
       lookupReply('aborted')
     ),
     expected: 'failed at session 08006',
-    connection: 'replaced'
+    connection: 'replaced',
+    lookups: 1
   },
   {
     name: 'the session statement returns no row',
@@ -642,7 +644,8 @@ const cases: readonly Case[] = [
       lookupReply('aborted')
     ),
     expected: 'failed at session 08006',
-    connection: 'replaced'
+    connection: 'replaced',
+    lookups: 1
   },
   {
     name: 'COPY FROM instead of rows; rolled back',

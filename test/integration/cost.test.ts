@@ -132,7 +132,7 @@ const cases: readonly Case[] = [
       'PBE BE PBE PD S 2 Q',
       'PBE 2 BE S 2 Q'
     ],
-    sent: 473,
+    sent: 503,
     received: 512
   },
   {
@@ -144,7 +144,7 @@ const cases: readonly Case[] = [
       'PBE BEH 5 PBE 5 PD S 2 Q',
       'PBE BEH 5 BE S 2 Q'
     ],
-    sent: 1325,
+    sent: 1337,
     received: 991
   },
   {
@@ -156,7 +156,7 @@ const cases: readonly Case[] = [
       'PBE BEH 4 PBE 4 PD S 2 Q',
       'PBE BEH 4 BE S 2 Q'
     ],
-    sent: 1135,
+    sent: 1120,
     received: 806
   },
   {
@@ -171,7 +171,7 @@ const cases: readonly Case[] = [
       'PBE BEH 100 BE S 2 Q',
       'PBE BEH 100 BE S 2 Q'
     ],
-    sent: 18_098,
+    sent: 26_054,
     received: 9914
   },
   {
@@ -184,7 +184,7 @@ const cases: readonly Case[] = [
       'PBE BEH BE S 2 Q',
       'PBE BEH BE S 2 Q'
     ],
-    sent: 37_483,
+    sent: 37_513,
     received: 40_453
   },
   {
@@ -196,7 +196,7 @@ const cases: readonly Case[] = [
       'PBE BE PBE PD S 2 Q',
       'PBE 2 BE S 2 Q'
     ],
-    sent: 482,
+    sent: 512,
     received: 40_457
   },
   {
@@ -219,7 +219,7 @@ const cases: readonly Case[] = [
       'PBE BE PBE BEH BE 4 PBE S 2 Q',
       'PBE BE PBE BEH BE 4 PBE S 2 Q'
     ],
-    sent: 3574,
+    sent: 3471,
     received: 938
   },
   {
@@ -238,7 +238,7 @@ const cases: readonly Case[] = [
       'PBE 2 BE PBE S 2 Q',
       'PBE 2 BE PBE S 2 Q'
     ],
-    sent: 552,
+    sent: 582,
     received: 521
   },
   {
@@ -251,7 +251,7 @@ const cases: readonly Case[] = [
       'PBE 2 BE S 2 Q',
       'PBE 2 BE S 2 Q'
     ],
-    sent: 477,
+    sent: 507,
     received: 509
   }
 ]
