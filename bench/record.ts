@@ -58,8 +58,8 @@ export interface Wire {
   readonly work: string
   /** On a connection that was idle for some time. */
   readonly roundTrips: number
-  /** On a connection that has just run a batch. Absent in older records. */
-  readonly afterBatch?: number
+  /** On a connection that has just run a batch. */
+  readonly afterBatch: number
   /** The larger number of both. */
   readonly underLock: number
 }

@@ -101,7 +101,7 @@ ${describeRepetition()}`
 }
 
 function renderWire ({ wire }: BenchRecord): string {
-  const rows = wire.map(({ name, work, roundTrips, afterBatch = '–', underLock }) =>
+  const rows = wire.map(({ name, work, roundTrips, afterBatch, underLock }) =>
     [name, work, ...[afterBatch, roundTrips, underLock].map(String)]
   )
   return `### Round trips
