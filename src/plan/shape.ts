@@ -19,6 +19,8 @@ export interface Shape {
 
 /** A longer text hardly recurs. */
 const MAX_TEXT_LENGTH = 8192
+/** Nor does a longer list, for example of `in`, which takes time to write. */
+const MAX_FIXED_ELEMENTS = 100
 
 /** Returns the shape, or undefined for a batch whose plan is not kept. */
 export function readShape (batch: Batch): Shape | undefined {
@@ -31,7 +33,7 @@ export function readShape (batch: Batch): Shape | undefined {
 class ShapeWriter {
   readonly #values: Json[] = []
   #text = ''
-  /** Some operation has a kind of values that are not kept one by one. */
+  /** Some operation has no plain form, or contains a long list. */
   #unsupported = false
 
   finish (): Shape | undefined {
@@ -40,6 +42,7 @@ class ShapeWriter {
   }
 
   addOperation (operation: JsonObject): void {
+    if (this.#unsupported || this.#text.length > MAX_TEXT_LENGTH) return
     if (this.#text !== '') this.#text += ','
     this.#unsupported ||= has(operation, 'on_conflict')
     this.#addObject(operation, (name, value) => {
@@ -124,7 +127,8 @@ class ShapeWriter {
   }
 
   #addFixed (value: Json): void {
-    this.#text += JSON.stringify(value)
+    this.#unsupported ||= Array.isArray(value) && value.length > MAX_FIXED_ELEMENTS
+    if (!this.#unsupported) this.#text += JSON.stringify(value)
   }
 }
 

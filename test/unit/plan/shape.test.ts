@@ -96,9 +96,14 @@ t.test('some batches have no shape', async t => {
       `${insert('{"n":1}')},"on_conflict":{"columns":["n"],"do":"nothing"}`,
       insert(rows),
       insert(deep),
-      select(`{"n":{"in":["${'x'.repeat(9000)}"]}}`)
+      select(`{"n":{"in":["${'x'.repeat(9000)}"]}}`),
+      select(`{"n":{"in":[${Array.from({ length: 101 }, () => 1).join()}]}}`)
     ]
-  ) t.equal(shapeOf(operation), undefined, operation.slice(0, 80))
+  ) {
+    t.equal(shapeOf(operation), undefined, operation.slice(0, 80))
+    const two = read(`[{"id":"a",${operation}},{"id":"b",${insert('{"n":1}')}}]`)
+    t.equal(readShape(two), undefined)
+  }
 })
 
 t.test('placeholders are found only as a whole', async t => {
