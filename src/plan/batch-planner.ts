@@ -23,13 +23,13 @@ export interface PlannedBatch {
  * Characters of all shapes together. A service has some dozens of shapes of about one kB. A plan
  * and its statements take about 18 times the memory of their shape.
  */
-const MAX_TEXT_LENGTH = 2_000_000
+const MAX_SHAPES_LENGTH = 2_000_000
 
 export class BatchPlanner {
   readonly #limits: PlanLimits
   /** The outlines by the text of their shape; `seen`: not yet made. */
   readonly #outlines = new LRUCache<string, Plan | 'seen'>({
-    maxSize: MAX_TEXT_LENGTH,
+    maxSize: MAX_SHAPES_LENGTH,
     sizeCalculation: (_, text) => text.length
   })
 

@@ -1,6 +1,6 @@
 /**
- * Reads the body of `POST /`: bytes → operations. The route and `oneflight check` share this code,
- * so they accept and refuse the same batches.
+ * Reads the body of `POST /`: bytes → operations. The route and `oneflight check` share this
+ * code, so they accept and refuse the same batches.
  */
 import type { Batch } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'

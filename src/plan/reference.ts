@@ -28,11 +28,15 @@ export interface KnownOperations {
   readonly batch: ReadonlyArray<{ readonly id: string }>
 }
 
+/** Whether a string is data as it is: no attempt at a reference, and not escaped. */
+export function isData (text: string): boolean {
+  return !text.startsWith('$') || !(escaped.test(text) || referenceAttempt.test(text))
+}
+
 /** Parses a string of an operation. */
 export function parseString (text: string, known: KnownOperations): ParsedString {
-  if (!text.startsWith('$')) return { kind: 'data', text }
+  if (isData(text)) return { kind: 'data', text }
   if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
-  if (!referenceAttempt.test(text)) return { kind: 'data', text }
   const [name = ''] = text.slice(1).split('.', 1)
   const source = known.earlier.get(name)
   if (source === undefined) return { kind: 'unknown', message: describeUnknown(text, name, known) }

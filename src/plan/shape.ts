@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Batch } from '../../schemas/batch.ts'
-import { referenceAttempt } from '../../schemas/operand.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
 import { has, isDeep, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
+import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
 
 export interface Shape {
@@ -116,7 +116,7 @@ class ShapeWriter {
   }
 
   #addScalar (value: Json): void {
-    const isValue = typeof value === 'string' ? isText(value) : isNumber(value)
+    const isValue = typeof value === 'string' ? isData(value) : isNumber(value)
     if (isValue) this.#addValue(value)
     else this.#addFixed(value)
   }
@@ -130,11 +130,6 @@ class ShapeWriter {
     this.#unsupported ||= Array.isArray(value) && value.length > MAX_FIXED_ELEMENTS
     if (!this.#unsupported) this.#text += JSON.stringify(value)
   }
-}
-
-/** Whether a string is data as it is: no reference, no attempt at one, and no escaped string. */
-function isText (value: string): boolean {
-  return !value.startsWith('$') || !(value.startsWith('$$') || referenceAttempt.test(value))
 }
 
 /** Random, so that no data looks like a placeholder. */
@@ -165,7 +160,8 @@ export interface Placeholder {
 
 const TEXT = new RegExp(`^${SECRET}\\.(\\d+)\\.$`)
 const JSON_TEXT = new RegExp(
-  `^(?:"${SECRET}\\.(\\d+)\\."|\\{"${SECRET}\\.(\\d+)\\.":0\\}|${SECRET_DIGITS}(\\d{5}))$`
+  `^(?:"${SECRET}\\.(\\d+)\\."|\\{"${SECRET}\\.(\\d+)\\.":0\\}` +
+    `|${SECRET_DIGITS}(\\d{${POSITION_DIGITS}}))$`
 )
 
 /** Returns the placeholder that a parameter consists of, or undefined. */

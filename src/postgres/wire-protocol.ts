@@ -114,10 +114,10 @@ function readTime (body: Buffer, offset: number): number {
   return (body.readInt32BE(offset) * 2 ** 32 + body.readUInt32BE(offset + 4)) / 1000
 }
 
-/** Returns the columns of a DataRow as text. */
-export function readRow (body: Buffer): ReadonlyArray<string | null> {
+/** Returns the first columns of a DataRow as text, `count` at most. */
+export function readRow (body: Buffer, count: number): ReadonlyArray<string | null> {
   let offset = 2
-  return Array.from({ length: body.readUInt16BE(0) }, () => {
+  return Array.from({ length: Math.min(count, body.readUInt16BE(0)) }, () => {
     const length = body.readInt32BE(offset)
     offset += 4
     if (length < 0) return null

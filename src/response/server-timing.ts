@@ -36,7 +36,7 @@ export function renderTiming (
   ].join(', ')
 }
 
-/** `wait` ends with the answer to BEGIN of the last try. */
+/** `wait` ends when the statements of the last try are sent. */
 function describe ({ ms, sessionMs = ms, operations }: BatchReport): readonly string[] {
   const slowest = new Set(
     operations.toSorted((one, other) => other.ms - one.ms).slice(0, MOST_OPERATIONS)

@@ -214,7 +214,7 @@ export class PlainBuilder implements ValueBuilder {
   #typedValue (reference: Reference, type: ColumnType, checked = false): Fragment {
     // The owner of an enum can define the cast from text.
     if (type.isEnum) return this.#refuse()
-    if (isJsonType(type)) return sql`${this.#jsonValue(reference, checked)}::${type.sql}`
+    if (isJsonType(type)) return sql`${this.#jsonValue(reference, { checked })}::${type.sql}`
     return sql`${this.#textValue(reference, { type, checked })}::${type.sql}`
   }
 
@@ -225,8 +225,8 @@ export class PlainBuilder implements ValueBuilder {
   }
 
   /** NULL is published as `null`; a text `null` has quotes. */
-  #jsonValue (reference: Reference, checked = false): Fragment {
-    const setting = this.#readSetting(reference, { checked })
+  #jsonValue (reference: Reference, options: ReadOptions = {}): Fragment {
+    const setting = this.#readSetting(reference, options)
     return sql`nullif(pg_catalog.current_setting(${setting}), 'null')`
   }
 

@@ -118,11 +118,11 @@ export function sessionStatements (
 }
 
 /**
- * Builds `select <transaction id or null>, …`, with one `set_config(…, true)` per setting; behind
- * a pooler also the start of the server and its clock. All batches that write share one text, and
- * all others share another, so the statement can be prepared. Roles with their own settings have
- * one text per number of settings. All names include their schema, because the search_path may
- * have been changed.
+ * Builds `select <transaction id or null>, …`, with one `set_config(…, true)` per setting;
+ * behind a pooler also the start of the server and its clock. All batches that write share one
+ * text, and all others share another, so the statement can be prepared. Roles with their own
+ * settings have one text per number of settings. All names include their schema, because the
+ * search_path may have been changed.
  */
 export function sessionStatement (
   session: Session,

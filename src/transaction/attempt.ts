@@ -209,7 +209,7 @@ class Attempt implements AnswerHandler {
 
   #readTransactionId (body: Buffer): void {
     const { server } = this.#connection
-    const [xid, ...more] = readRow(body)
+    const [xid, ...more] = readRow(body, 3)
     if (xid == null) return
     // Without facts about the server the next two columns are its start and its clock.
     const [serverStarted, reportedAt] = server === undefined
@@ -225,8 +225,7 @@ class Attempt implements AnswerHandler {
     const serverTimes = this.#serverTimes
     this.#cells = []
     this.#serverTimes = undefined
-    const separateRows = statement !== undefined && 'separateRows' in statement &&
-      statement.separateRows
+    const separateRows = isPlain(statement) && statement.separateRows
     if (answer !== undefined && NEEDS_ROW.has(answer) && !separateRows && cells.length !== 1) {
       this.violated()
       return
@@ -278,7 +277,7 @@ class Attempt implements AnswerHandler {
     if (request <= this.#steps.length && !this.#refused) {
       const { text: query = '', name = '', parse } = this.#requests[request] ?? {}
       const wasPrepared = name !== '' && parse === false
-      const plain = statement !== undefined && 'separateRows' in statement
+      const plain = isPlain(statement)
       this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, plain }
     }
     if (request === this.#steps.length) this.#resolveFailure()
@@ -348,6 +347,10 @@ function isImpossibleMode (refusal: unknown, mode: TransactionMode): refusal is 
   const { severity, code } = (refusal ?? {}) as Partial<DatabaseError>
   return severity === 'ERROR' && code === SqlState.feature_not_supported &&
     mode.access === 'read-only'
+}
+
+function isPlain (statement: Step['statement'] | undefined): statement is PlainStatement {
+  return statement !== undefined && 'separateRows' in statement
 }
 
 /** Whether a plain statement can never be prepared, by any role. */

@@ -73,7 +73,6 @@ function findTemplate (outline: Plan, values: number, options: PlainOptions): Pl
   const { minimal, keep, columns } = options
   const variant = JSON.stringify([minimal, keep])
   const ofOutline = templates.get(outline) ?? new Map<string, PlainTemplate>()
-  templates.set(outline, ofOutline)
   const known = ofOutline.get(variant)
   if (known?.columns.every((of, i) => of === columns[i]) === true) return known
   const session = { role: textPlaceholder(values), claims: textPlaceholder(values + 1) }
@@ -84,5 +83,6 @@ function findTemplate (outline: Plan, values: number, options: PlainOptions): Pl
     links: linkOperations(outline)
   }
   ofOutline.set(variant, created)
+  templates.set(outline, ofOutline)
   return created
 }

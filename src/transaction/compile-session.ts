@@ -26,23 +26,29 @@ export function compileSession (
   defaults: SessionDefaults,
   connection: ConnectionFacts
 ): readonly Statement[] {
-  // The settings of query plans depend on the batch.
-  if (session.settings !== undefined) return sessionStatements(session, defaults, connection)
-  const ofConnection = templates.get(connection) ??
-    new LRUCache<string, SessionTemplate>({ max: MAX_ROLES })
-  templates.set(connection, ofConnection)
-  const key = `${session.writes === true} ${session.role}`
-  const template = ofConnection.get(key) ?? createSessionTemplate(session, defaults, connection)
-  ofConnection.set(key, template)
+  // The settings of query plans depend on the batch. A session that is set again has facts of its
+  // own, which no later batch has.
+  if (session.settings !== undefined || connection.server === undefined) {
+    return sessionStatements(session, defaults, connection)
+  }
+  const template = findTemplate(session, defaults, connection)
   return template.map(statement => fillTemplate(statement, [session.claims, session.requestId]))
 }
 
-function createSessionTemplate (
+function findTemplate (
   session: Session,
   defaults: SessionDefaults,
   connection: ConnectionFacts
 ): SessionTemplate {
+  const ofConnection = templates.get(connection) ??
+    new LRUCache<string, SessionTemplate>({ max: MAX_ROLES })
+  const key = `${session.writes === true} ${session.role}`
+  const known = ofConnection.get(key)
+  if (known !== undefined) return known
   const [claims, requestId] = [textPlaceholder(0), textPlaceholder(1)]
-  return sessionStatements({ ...session, claims, requestId }, defaults, connection)
+  const created = sessionStatements({ ...session, claims, requestId }, defaults, connection)
     .map(statement => createTemplate(statement) as Template<Statement>)
+  ofConnection.set(key, created)
+  templates.set(connection, ofConnection)
+  return created
 }

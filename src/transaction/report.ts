@@ -12,9 +12,9 @@ export interface OperationReport {
   /** `<schema>.<table>`; undefined when PostgreSQL reported that there is no such table. */
   readonly table: string | undefined
   readonly outcome: 'ok' | 'error'
-  /** Milliseconds from the previous answer to the answer of the operation. */
+  /** Milliseconds from the end of the previous operation to that of this one; see settleTimes. */
   readonly ms: number
-  /** When the previous answer arrived, as a time of performance.now(). */
+  /** The end of the previous operation, as a time of performance.now(). */
   readonly since: number
 }
 

@@ -20,25 +20,18 @@ function arrived (
 const three = [[9000, 9010], [9015, 9016], [9017, 9030]] as const
 
 t.test('an operation ends when the next one begins, the last one when its answer arrives', t => {
-  t.same(settleTimes(arrived(three, 110), 3), {
-    begun: 100,
-    sessionSet: 110,
-    operations: [125, 127, 150]
-  })
+  const rows = [
+    ['the answer of the session arrives first', 110, 110, [125, 127, 150]],
+    ['it arrives with the others, and is the time before them', 150, 120, [135, 137, 150]]
+  ] as const
+  for (const [name, arrival, sessionSet, operations] of rows) {
+    t.same(settleTimes(arrived(three, arrival), 3), { begun: 100, sessionSet, operations }, name)
+  }
   t.end()
 })
 
 t.test('if the next operation failed, an operation ends when its rows are ready', t => {
   t.same(settleTimes(arrived(three, 110), 4).operations, [125, 127, 140])
-  t.end()
-})
-
-t.test('if the answer of the session arrives with the others, it is the time before them', t => {
-  t.same(settleTimes(arrived(three, 150), 3), {
-    begun: 100,
-    sessionSet: 120,
-    operations: [135, 137, 150]
-  })
   t.end()
 })
 
