@@ -1,6 +1,6 @@
 /**
  * The grammar of `where`: column → { operator: operand, … }. All conditions must hold; `and`,
- * `or` and `not` combine filters.
+ * `or` and `not` combine filters, `exists` and `not_exists` look into another table.
  *
  * Schemas have these keywords in addition to TypeBox's own:
  * - `issueCode`: the code of a value that does not match, also for what is inside;
@@ -29,6 +29,7 @@ import {
   type OperandKind
 } from './operand.ts'
 import { operators, type Operator } from './operator.ts'
+import { On, TableText } from './table.ts'
 
 /** Maximum nesting of combinators, including `not` of a column. */
 export const maxFilterDepth = 10
@@ -72,20 +73,45 @@ interface FilterOptions {
   readonly emptyCode: IssueCode
   readonly keys: 'plain' | 'path'
   readonly title: string
+  /** Whether conditions on other tables are allowed; true by default. */
+  readonly otherTables?: boolean
 }
 
 /** Creates the schema of a filter. Filters inside `and`, `or` and `not` must not be empty. */
 function filterOf (operands: OperandSchemas, options: FilterOptions): TObject {
-  const { emptyCode, keys, title } = options
+  const { emptyCode, keys, title, otherTables = true } = options
   const common = {
     additionalProperties: conditionsOf(operands, options),
     keys,
-    nested: ['and', 'or', 'not'],
-    description: 'column → { operator: operand, … }; `and`, `or` and `not` combine filters',
+    nested: ['and', 'or', 'not', ...otherTables ? ['exists', 'not_exists'] : []],
+    description: 'column → { operator: operand, … }; `and`, `or` and `not` combine filters' +
+      (otherTables ? '; `exists` and `not_exists` look into another table' : ''),
     expected: 'an object of conditions, for example {"sku": {"eq": "apple"}}'
   }
+  const membersOf = (filter: TSchema, exists: TSchema | undefined) => ({
+    ...combinatorsOf(filter, emptyCode),
+    ...exists !== undefined && existenceOf(exists)
+  })
+  /** What `exists` takes. `filter` is the schema of filters inside its `where`. */
+  const existsOf = (filter: TSchema): TSchema | undefined =>
+    otherTables
+      ? Type.Recursive(This =>
+        Type.Object({
+          table: TableText,
+          on: On,
+          where: Type.Optional(
+            Type.Object(membersOf(filter, This), { ...common, title: `Exists${title}` })
+          )
+        }, {
+          additionalProperties: false,
+          issueCode: 'operand_invalid',
+          title: `${title}Exists`,
+          description: 'rows of another table; `on`: column of that table → column of this one'
+        })
+      )
+      : undefined
   const inner = Type.Recursive(This =>
-    Type.Object(combinatorsOf(This, emptyCode), {
+    Type.Object(membersOf(This, existsOf(This)), {
       ...common,
       minProperties: 1,
       emptyCode,
@@ -93,7 +119,17 @@ function filterOf (operands: OperandSchemas, options: FilterOptions): TObject {
       title: `Nested${title}`
     })
   )
-  return Type.Object(combinatorsOf(inner, emptyCode), { ...common, title })
+  return Type.Object(membersOf(inner, existsOf(inner)), { ...common, title })
+}
+
+function existenceOf (exists: TSchema) {
+  return {
+    exists: Type.Optional({
+      ...exists,
+      meaning: 'at least one row of another table must match'
+    }),
+    not_exists: Type.Optional({ ...exists, meaning: 'no row of another table may match' })
+  }
 }
 
 /** The schema of the conditions of one column: operators and `not`. */
@@ -160,5 +196,6 @@ export const ConflictFilter = filterOf(operandsWith(Type.Union([ColumnOperand, E
 export const IndexFilter = filterOf(constantOperands, {
   emptyCode: 'operand_invalid',
   keys: 'plain',
-  title: 'IndexFilter'
+  title: 'IndexFilter',
+  otherTables: false
 })

@@ -5,6 +5,7 @@
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
+import { TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
 export const maxDepth = 100
@@ -27,10 +28,7 @@ const id = Type.String({
   pattern: operationId.source,
   description: 'unique in the batch; names the result, also in references'
 })
-const table = Type.String({
-  description:
-    '`<table>` (in the first schema of `DB_SCHEMAS`) or `<schema>.<table>`; may be a view'
-})
+const table = TableText
 const row = Type.Record(Type.String(), Type.Unknown(), {
   title: 'Row',
   description: 'column → value'

@@ -65,6 +65,11 @@ export type Update<Database, Schema extends string, Table extends string> = Foun
   'Update'
 >
 
+/** The rows of every table, for conditions on other tables. */
+export type RowsByTable<Database, Schema extends string> = {
+  [Table in keyof TablesOf<Database, Schema> & string]: Row<Database, Schema, Table>
+}
+
 type Found<Tables, Table extends string, Name extends keyof TableTypes> = Table extends keyof Tables
   ? Member<Tables[Table], Name>
   : never

@@ -8,18 +8,37 @@ import type { Modifier, Reference, ReferenceList, Referred } from './reference.t
 import type { NumberInput, Numbers, PlainInput } from './values.ts'
 
 /**
- * A filter of a table with the columns of `Row`. All conditions must hold. `Columns` is the type of
- * operands that name another column. Members can be assigned, so that a program can build a filter
- * step by step.
+ * A filter of a table with the columns of `Row`. All conditions must hold. `Tables` has the rows of
+ * every table, and `Columns` is the type of operands that name another column. Members can be
+ * assigned, so that a program can build a filter step by step.
  */
-export type Filter<Row, Mode extends Numbers, Columns = Modifier<'$col', ColumnPath<Row>>> = {
-  [Name in ColumnPath<Row> | 'and' | 'or' | 'not']?: string extends Name
-    ? AnyOperators<Columns> | Filter<Row, Mode, Columns> | ReadonlyArray<Filter<Row, Mode, Columns>>
-    : Name extends 'and' | 'or' ? ReadonlyArray<Filter<Row, Mode, Columns>>
-      : Name extends 'not' ? Filter<Row, Mode, Columns>
-        : Name extends keyof Row ? Operators<Row[Name], Mode, Columns>
-          : AnyOperators<Columns>
+export type Filter<
+  Row,
+  Mode extends Numbers,
+  Tables,
+  Columns = Modifier<'$col', ColumnPath<Row>>
+> = {
+  [Name in ColumnPath<Row> | 'and' | 'or' | 'not' | 'exists' | 'not_exists']?: string extends Name
+    ?
+      | AnyOperators<Columns>
+      | Filter<Row, Mode, Tables, Columns>
+      | ReadonlyArray<Filter<Row, Mode, Tables, Columns>>
+      | Exists<Row, Mode, Tables>
+    : Name extends 'and' | 'or' ? ReadonlyArray<Filter<Row, Mode, Tables, Columns>>
+      : Name extends 'not' ? Filter<Row, Mode, Tables, Columns>
+        : Name extends 'exists' | 'not_exists' ? Exists<Row, Mode, Tables>
+          : Name extends keyof Row ? Operators<Row[Name], Mode, Columns>
+            : AnyOperators<Columns>
 }
+
+/** Rows of another table. `on`: column of that table → column of this one, all equal. */
+export type Exists<Row, Mode extends Numbers, Tables> = {
+  [Table in keyof Tables & string]: {
+    readonly table: Table,
+    readonly on: { readonly [Column in keyof Tables[Table] & string]?: keyof Row & string },
+    readonly where?: Filter<Tables[Table], Mode, Tables>
+  }
+}[keyof Tables & string]
 
 /** `on_conflict.index_where`: a filter with only constants. */
 export type IndexFilter<Row, Mode extends Numbers> = {

@@ -6,6 +6,7 @@ import type {
   Insert,
   InsertableTables,
   Row,
+  RowsByTable,
   TablesOf,
   UpdatableTables,
   Update
@@ -64,7 +65,12 @@ export interface Batch<
       | InputRow<Insert<Database, Schema, Table>, Mode>
       | ReadonlyArray<InputRow<Insert<Database, Schema, Table>, Mode>>,
     options?:
-      & InsertOptions<Row<Database, Schema, Table>, Update<Database, Schema, Table>, Mode>
+      & InsertOptions<
+        Row<Database, Schema, Table>,
+        Update<Database, Schema, Table>,
+        Mode,
+        RowsByTable<Database, Schema>
+      >
       & ReturningOptions<Outputs, Expected>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
@@ -80,7 +86,12 @@ export interface Batch<
   >(
     table: Table,
     options:
-      & UpdateOptions<Row<Database, Schema, Table>, Update<Database, Schema, Table>, Mode>
+      & UpdateOptions<
+        Row<Database, Schema, Table>,
+        Update<Database, Schema, Table>,
+        Mode,
+        RowsByTable<Database, Schema>
+      >
       & ReturningOptions<Outputs, Expected>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
@@ -95,7 +106,9 @@ export interface Batch<
     const Expected extends Expect = Expect
   >(
     table: Table,
-    options: DeleteOptions<Row<Database, Schema, Table>, Mode> & ReturningOptions<Outputs, Expected>
+    options:
+      & DeleteOptions<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
+      & ReturningOptions<Outputs, Expected>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
     OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
@@ -109,7 +122,13 @@ export interface Batch<
     const Expected extends Expect = Expect
   >(
     table: Table,
-    options?: SelectOptions<Row<Database, Schema, Table>, Mode, Outputs, Expected>
+    options?: SelectOptions<
+      Row<Database, Schema, Table>,
+      Mode,
+      RowsByTable<Database, Schema>,
+      Outputs,
+      Expected
+    >
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
     OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
@@ -122,7 +141,7 @@ export type Where<
   Table extends string,
   Schema extends string = 'public',
   Mode extends Numbers = 'number'
-> = Filter<Row<Database, Schema, Table>, Mode>
+> = Filter<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
 
 /**
  * The rows that an operation returns. `Outputs` is undefined for whole rows, and `[]` for none.
@@ -141,15 +160,15 @@ export interface ReturningOptions<Outputs, Expected> {
   readonly expect?: Expected
 }
 
-export interface InsertOptions<Row, Update, Mode extends Numbers> {
+export interface InsertOptions<Row, Update, Mode extends Numbers, Tables> {
   /** What to do if the row exists. */
-  readonly on_conflict?: OnConflict<Row, Update, Mode>
+  readonly on_conflict?: OnConflict<Row, Update, Mode, Tables>
 }
 
 /** The unique index, by its columns or its constraint, and what to do on a conflict. */
-export type OnConflict<Row, Update, Mode extends Numbers> =
+export type OnConflict<Row, Update, Mode extends Numbers, Tables> =
   & ConflictTarget<Row, Mode>
-  & ConflictAction<Row, Update, Mode>
+  & ConflictAction<Row, Update, Mode, Tables>
 
 type ConflictTarget<Row, Mode extends Numbers> =
   | {
@@ -159,7 +178,7 @@ type ConflictTarget<Row, Mode extends Numbers> =
   }
   | { readonly constraint: string, readonly columns?: never, readonly index_where?: never }
 
-type ConflictAction<Row, Update, Mode extends Numbers> =
+type ConflictAction<Row, Update, Mode extends Numbers, Tables> =
   | { readonly do: 'nothing', readonly set?: never, readonly where?: never }
   | {
     readonly do: 'update',
@@ -169,26 +188,27 @@ type ConflictAction<Row, Update, Mode extends Numbers> =
     readonly where?: Filter<
       Row,
       Mode,
+      Tables,
       Modifier<'$col', ColumnPath<Row>> | Modifier<'$excluded', ColumnPath<Row>>
     >
   }
 
-export type UpdateOptions<Row, Update, Mode extends Numbers> =
+export type UpdateOptions<Row, Update, Mode extends Numbers, Tables> =
   & {
     /** New values of columns, also computed ones: `$.inc(1)`, `$.now()`. */
     readonly set: SetValues<Update, Mode, ColumnPath<Row>>
   }
-  & Target<Row, Mode>
+  & Target<Row, Mode, Tables>
 
-export type DeleteOptions<Row, Mode extends Numbers> = Target<Row, Mode>
+export type DeleteOptions<Row, Mode extends Numbers, Tables> = Target<Row, Mode, Tables>
 
 /** Which rows are changed: those of a filter, or explicitly all. */
-type Target<Row, Mode extends Numbers> =
-  | { readonly where: Filter<Row, Mode>, readonly all?: never }
+type Target<Row, Mode extends Numbers, Tables> =
+  | { readonly where: Filter<Row, Mode, Tables>, readonly all?: never }
   | { readonly all: true, readonly where?: never }
 
-export interface SelectOptions<Row, Mode extends Numbers, Outputs, Expected> {
-  readonly where?: Filter<Row, Mode>
+export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expected> {
+  readonly where?: Filter<Row, Mode, Tables>
   /** The columns and aggregates to return. Default: all columns. */
   readonly columns?: Outputs
   /** The columns to group by. */

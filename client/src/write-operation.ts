@@ -38,15 +38,22 @@ function writeSet (writer: Writer, set: unknown): void {
   writeMembers(writer, present, (_, value) => writeOperand(writer, value, 'json'))
 }
 
-/** Writes a filter, with `and`, `or` and `not`. */
+/** Writes a filter, with `and`, `or`, `not`, `exists` and `not_exists`. */
 function writeFilter (writer: Writer, filter: unknown): void {
   if (!isObject(filter)) return writeLiteral(writer, filter)
   writeMembers(writer, filter, (name, value) => {
     if (name === 'not') writeFilter(writer, value)
+    else if (name === 'exists' || name === 'not_exists') writeExists(writer, value)
     else if ((name === 'and' || name === 'or') && Array.isArray(value)) {
       writeList(writer, value, inner => writeFilter(writer, inner))
     } else writeTests(writer, value)
   })
+}
+
+/** Writes a condition on another table. */
+function writeExists (writer: Writer, exists: unknown): void {
+  if (isObject(exists)) writeOperation(writer, exists)
+  else writeLiteral(writer, exists)
 }
 
 /** Writes the operators of one column. */

@@ -14,36 +14,39 @@ export interface Components {
   readonly schemas: Readonly<Record<string, JsonSchema>>
   /**
    * Returns the converted schema, or a reference when it is a component. Schemas with the same
-   * title must be equal, which a test checks: the first one is used.
+   * title must be equal, which a test checks: the first one is used. `titles`: of the recursive
+   * schemas around it.
    */
-  describe(schema: TSchema): JsonSchema
+  describe(schema: TSchema, titles?: Titles): JsonSchema
 }
 
 export function collectComponents (): Components {
   const schemas: Record<string, JsonSchema> = {}
   const describe = (schema: TSchema, titles: Titles): JsonSchema => {
-    if (schema[Kind] === 'This') return refer(titles.get(schema['$ref'] as string) as string)
+    if (schema[Kind] === 'This') {
+      return refer(schema, titles.get(schema['$ref'] as string) as string)
+    }
     const { title } = schema
     const inner = schema.$id === undefined
       ? titles
       : new Map(titles).set(schema.$id, title as string)
     if (title === undefined) return write(schema, part => describe(part, inner))
     schemas[title] ??= write(schema, part => describe(part, inner))
-    return {
-      ...refer(title),
-      ...(schema['meaning'] === undefined ? {} : { description: schema['meaning'] })
-    }
+    return refer(schema, title)
   }
-  return { schemas, describe: schema => describe(schema, new Map()) }
+  return { schemas, describe: (schema, titles = new Map()) => describe(schema, titles) }
 }
 
 /** Titles of the enclosing recursive schemas, by their $id. */
-type Titles = ReadonlyMap<string, string>
+export type Titles = ReadonlyMap<string, string>
 
 type Describe = (schema: TSchema) => JsonSchema
 
-function refer (title: string): JsonSchema {
-  return { $ref: `#/components/schemas/${title}` }
+function refer ({ meaning }: TSchema, title: string): JsonSchema {
+  return {
+    $ref: `#/components/schemas/${title}`,
+    ...(meaning === undefined ? {} : { description: meaning as unknown })
+  }
 }
 
 /** Keywords of JSON Schema that contain no schema of ours. */

@@ -3,7 +3,7 @@
  */
 import type { IssueCode } from '../../schemas/error.ts'
 import type { Issues } from './issues.ts'
-import type { ParsedString, Reference, ReferenceUse } from './nodes.ts'
+import type { ParsedString, Reference, ReferenceUse, TableName } from './nodes.ts'
 import { parseString, type KnownOperations } from './reference.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
@@ -18,6 +18,8 @@ export interface PlanLimits {
 
 export interface PlanContext {
   readonly limits: PlanLimits
+  /** The tables that the batch names so far, by name. */
+  readonly tables: Map<string, TableName>
   /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */
   addIssue(code: IssueCode, path: Path, message: string): undefined
   /** Parses a string of the request. Adds an issue for an invalid reference. */
@@ -41,11 +43,12 @@ export interface BatchState extends KnownOperations {
   readonly limits: PlanLimits
   readonly issues: Issues
   readonly referenceUses: Map<number, ReferenceUse[]>
+  readonly tables: Map<string, TableName>
 }
 
 /** Creates the context of operation `index`. */
 export function createPlanContext (
-  { limits, issues, referenceUses, ...known }: BatchState,
+  { limits, issues, referenceUses, tables, ...known }: BatchState,
   { op, index }: { readonly op: string, readonly index: number }
 ): PlanContext {
   const addIssue: PlanContext['addIssue'] = (code, path, message) =>
@@ -58,6 +61,7 @@ export function createPlanContext (
   }
   return {
     limits,
+    tables,
     addIssue,
     parseString: parse,
     resolveString (text, path, minRows = 0) {

@@ -13,8 +13,16 @@ import {
   planScalar,
   readDollarMember
 } from './document.ts'
-import { readPath } from './name.ts'
-import type { ColumnPath, List, Operand, Predicate, Single } from './nodes.ts'
+import { planTable, readPath } from './name.ts'
+import type {
+  ColumnPath,
+  Condition,
+  Exists,
+  List,
+  Operand,
+  Predicate,
+  Single
+} from './nodes.ts'
 
 interface FilterPlace extends Place {
   /** The type that the column or path gives; undefined outside of a column. */
@@ -68,8 +76,26 @@ function planMembers (filter: JsonObject, place: FilterPlace): readonly Predicat
         of: combine(planMembers(value as JsonObject, { ...inner, negated: !place.negated }))
       }]
     }
+    if (key === 'exists' || key === 'not_exists') {
+      return planExists(value as JsonObject, key === 'not_exists', inner)
+    }
     return planConditions(key, value as JsonObject, inner)
   })
+}
+
+/** Returns no predicate after an issue of the table. */
+function planExists (
+  { table: text, on, where = {} }: JsonObject,
+  negated: boolean,
+  place: FilterPlace
+): readonly Exists[] {
+  place.used.conditions++
+  const table = planTable(text as string, within(place, 'table'))
+  const inner = { ...within(place, 'where'), negated: place.negated !== negated }
+  const predicates = planMembers(where as JsonObject, inner)
+  if (table === undefined) return []
+  const pairs = Object.entries(on as Readonly<Record<string, string>>)
+  return [{ kind: 'exists', negated, table, on: pairs, where: predicates }]
 }
 
 /** Plans the conditions of one column. */
@@ -91,6 +117,24 @@ function planConditions (
     const minRows = countRequiredRows(operator.emptyMatches === true, place)
     const planned = planners[operator.takes](operand, inner, minRows)
     return { kind: 'condition', column: path, operator: name as OperatorName, operand: planned }
+  })
+}
+
+/** All conditions of a filter, also those inside `exists`. */
+export function flattenConditions (
+  predicates: readonly Predicate[]
+): ReadonlyArray<Condition | Exists> {
+  return predicates.flatMap((predicate): ReadonlyArray<Condition | Exists> => {
+    switch (predicate.kind) {
+      case 'condition':
+        return [predicate]
+      case 'exists':
+        return [predicate, ...flattenConditions(predicate.where)]
+      case 'not':
+        return flattenConditions([predicate.of])
+      default:
+        return flattenConditions(predicate.of)
+    }
   })
 }
 

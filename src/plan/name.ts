@@ -3,25 +3,22 @@
  * of DB_SCHEMAS.
  */
 import { maxDepth, maxIdentifierBytes, maxInt4 } from '../../schemas/operation.ts'
-import type { PlanContext } from './context.ts'
+import type { Place } from './context.ts'
 import type { ColumnPath, TableName } from './nodes.ts'
 
 /**
  * Parses `table`. An unqualified name belongs to the first schema of DB_SCHEMAS. Returns undefined
  * after an issue.
  */
-export function planTable (
-  text: string,
-  context: PlanContext
-): TableName | undefined {
-  const { schemas } = context.limits
+export function planTable (text: string, { context, path }: Place): TableName | undefined {
+  const { limits: { schemas }, tables } = context
   const parts = text.split('.')
   const schema = parts.length === 1 ? schemas[0] : parts[0]
   const name = parts.at(-1)
   if (parts.length > 2 || !isIdentifier(schema) || !isIdentifier(name)) {
     return context.addIssue(
       'table_invalid',
-      ['table'],
+      path,
       '"table" must be <table> or <schema>.<table>, ' +
         `each name 1 to ${maxIdentifierBytes} bytes long.`
     )
@@ -29,11 +26,14 @@ export function planTable (
   if (!schemas.includes(schema)) {
     return context.addIssue(
       'schema_forbidden',
-      ['table'],
+      path,
       `Schema "${schema}" is not accessible: DB_SCHEMAS does not list it.`
     )
   }
-  return { schema, name }
+  const key = `${schema}\0${name}`
+  const table = tables.get(key) ?? { schema, name }
+  tables.set(key, table)
+  return table
 }
 
 /** Returns what is wrong with the name of a column, or undefined. */

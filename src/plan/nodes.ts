@@ -139,8 +139,19 @@ export interface Condition {
   readonly operand: Operand
 }
 
+/** Whether another table has (or, negated, has no) row that matches this one. */
+export interface Exists {
+  readonly kind: 'exists'
+  readonly negated: boolean
+  readonly table: TableName
+  /** Columns of that table, each with the column that it equals. */
+  readonly on: ReadonlyArray<readonly [column: string, outer: string]>
+  readonly where: readonly Predicate[]
+}
+
 export type Predicate =
   | Condition
+  | Exists
   | { readonly kind: 'and' | 'or', readonly of: readonly Predicate[] }
   | { readonly kind: 'not', readonly of: Predicate }
 
@@ -243,6 +254,8 @@ export interface ReferenceUse {
 
 export interface Plan {
   readonly operations: readonly PlanNode[]
+  /** All tables that the operations name, each once. */
+  readonly tables: readonly TableName[]
   /** Every reference to an operation, by its index, in the order of the batch. */
   readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
 }

@@ -6,7 +6,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { isDeep, type JsonObject } from '../json/parse.ts'
 import { createPlanContext, type PlanLimits } from './context.ts'
 import { collectIssues } from './issues.ts'
-import type { Plan, PlanNode, ReferenceUse } from './nodes.ts'
+import type { Plan, PlanNode, ReferenceUse, TableName } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
 
 /**
@@ -16,13 +16,14 @@ import { planOperation } from './plan-operation.ts'
 export function planBatch (batch: Batch, limits: PlanLimits): Plan {
   const issues = collectIssues()
   const referenceUses = new Map<number, ReferenceUse[]>()
+  const tables = new Map<string, TableName>()
   const earlier = new Map<string, number>()
   const planned: PlanNode[] = []
   const deep = isDeep(batch)
   for (const [index, element] of batch.entries()) {
     const { id } = element
     const context = createPlanContext(
-      { limits, issues, referenceUses, earlier, batch },
+      { limits, issues, referenceUses, tables, earlier, batch },
       { op: id, index }
     )
     const operation = element as unknown as JsonObject
@@ -31,5 +32,5 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
     earlier.set(id, index)
   }
   issues.throwIfAny()
-  return { operations: planned, referenceUses }
+  return { operations: planned, tables: [...tables.values()], referenceUses }
 }

@@ -77,7 +77,8 @@ const invalidTable: TableName = { schema: '', name: '' }
 function readTable (source: OperationSource): TableName | undefined {
   if (requireMember(source, 'table') === undefined) return undefined
   const text = readMember(source, 'table') as string | undefined
-  return text === undefined ? undefined : planTable(text, source.context)
+  if (text === undefined) return undefined
+  return planTable(text, { context: source.context, path: ['table'] })
 }
 
 /**

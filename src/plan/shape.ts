@@ -72,7 +72,15 @@ class ShapeWriter {
     this.#addObject(filter, (name, value) => {
       if (name === 'and' || name === 'or') this.#addArray(value, inner => this.#addFilter(inner))
       else if (name === 'not') this.#addFilter(value)
+      else if (name === 'exists' || name === 'not_exists') this.#addExists(value)
       else this.#addConditions(value)
+    })
+  }
+
+  #addExists (exists: Json): void {
+    this.#addObject(exists, (name, value) => {
+      if (name === 'where') this.#addFilter(value)
+      else this.#addFixed(value)
     })
   }
 

@@ -4,8 +4,9 @@
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { maxColumns } from '../../schemas/operation.ts'
 import type { PlanContext } from './context.ts'
+import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'
-import type { ConflictNode, OutputColumn, Predicate, RowGroup } from './nodes.ts'
+import type { ConflictNode, OutputColumn, RowGroup } from './nodes.ts'
 import { planRows } from './stored-values.ts'
 
 /**
@@ -169,15 +170,5 @@ export function countRepeatedParts (
 ): number {
   const update = conflict?.update
   if (update === undefined) return output.length
-  return output.length + update.set.length + countConditions(update.where)
-}
-
-function countConditions (predicates: readonly Predicate[]): number {
-  return predicates.reduce(
-    (sum, predicate) =>
-      sum + (predicate.kind === 'condition'
-        ? 1
-        : countConditions(predicate.kind === 'not' ? [predicate.of] : predicate.of)),
-    0
-  )
+  return output.length + update.set.length + flattenConditions(update.where).length
 }

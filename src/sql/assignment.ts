@@ -17,7 +17,7 @@ export function buildAssignment (
   const path = { column, keys: [], resultType: 'column' } as const
   const context = { values, path, stored: true }
   const value = fill(modifier.sql, {
-    column: sql`t.${identifier(column)}`,
+    column: sql`${values.row}.${identifier(column)}`,
     operand: operand === undefined ? empty : buildOperand(operand, modifier, context),
     empty: modifier.empty === undefined
       ? empty

@@ -23,6 +23,7 @@ import { SYSTEM_COLUMNS } from './column.ts'
 import {
   empty,
   identifier,
+  integer,
   join,
   parameter,
   sharedParameter,
@@ -75,35 +76,66 @@ const VALUES_PER_QUERY = 50
 const MAX_DIRECT_ROWS = 4
 const MAX_DIRECT_READS = 4
 
+/** What the builders of one statement share, one for each of its tables. */
+interface Collected {
+  needsValueChecks: boolean
+  directReads: number
+  /** Rows of other tables that have a name. */
+  rows: number
+  /** Columns that give parameters their types, by name. */
+  readonly parameterColumns: Map<string, readonly [table: TableName, column: string]>
+  /** Names of the CTEs with published rows, by operation. */
+  readonly sources: Map<number, string>
+  /** Parameters with the names of settings, by operation. */
+  readonly settings: Map<number, Fragment>
+  /** The values of `v0`, `v1`, …; those of one CTE meet columns of one table. */
+  readonly values: Array<{ readonly table: TableName, readonly values: TypedValue[] }>
+  readonly lists: Array<{ readonly table: TableName, readonly list: TypedList }>
+  readonly stored: Fragment[]
+}
+
+function nothingCollected (): Collected {
+  return {
+    needsValueChecks: false,
+    directReads: 0,
+    rows: 0,
+    parameterColumns: new Map(),
+    sources: new Map(),
+    settings: new Map(),
+    values: [],
+    lists: [],
+    stored: []
+  }
+}
+
 export class CteBuilder implements ValueBuilder, PublicationReader {
   readonly table: TableName
+  readonly row: Fragment
   readonly checkValues: boolean
   readonly restoreSession: boolean
   readonly #referenceUses: Plan['referenceUses']
-  readonly #exposed: NonNullable<CteBuilderOptions['exposed']>
-  readonly #explain: boolean
-  #needsValueChecks = false
-  #directReads = 0
-  readonly #parameterColumns = new Set<string>()
-  /** Names of the CTEs with published rows, by operation. */
-  readonly #sources = new Map<number, string>()
-  /** Parameters with the names of settings, by operation. */
-  readonly #settings = new Map<number, Fragment>()
-  readonly #values: TypedValue[] = []
-  readonly #lists: TypedList[] = []
-  readonly #stored: Fragment[] = []
+  readonly #options: CteBuilderOptions
+  readonly #collected: Collected
 
   constructor (
     table: TableName,
     referenceUses: Plan['referenceUses'],
-    { checkValues, restoreSession, exposed = [], explain = false }: CteBuilderOptions
+    options: CteBuilderOptions,
+    collected = nothingCollected(),
+    row = sql`t`
   ) {
     this.table = table
-    this.checkValues = checkValues === true
-    this.restoreSession = restoreSession === true
+    this.row = row
+    this.checkValues = options.checkValues === true
+    this.restoreSession = options.restoreSession === true
     this.#referenceUses = referenceUses
-    this.#exposed = exposed
-    this.#explain = explain
+    this.#options = options
+    this.#collected = collected
+  }
+
+  ofTable (table: TableName): CteBuilder {
+    const row = sql`t${integer(++this.#collected.rows)}`
+    return new CteBuilder(table, this.#referenceUses, this.#options, this.#collected, row)
   }
 
   /**
@@ -111,8 +143,9 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    * column `rows` is of type json[].
    */
   readPublished (source: number): Fragment {
-    const name = this.#sources.get(source) ?? `s${this.#sources.size}`
-    this.#sources.set(source, name)
+    const { sources } = this.#collected
+    const name = sources.get(source) ?? `s${sources.size}`
+    sources.set(source, name)
     return identifier(name)
   }
 
@@ -122,13 +155,14 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    */
   readPublishedDirectly (source: number): Fragment | undefined {
     if (
-      this.#directReads++ >= MAX_DIRECT_READS ||
+      this.#collected.directReads++ >= MAX_DIRECT_READS ||
       this.#referenceUses.get(source)?.some(({ reference, rows }) =>
         reference.row === '*' || rows > MAX_DIRECT_ROWS
       ) !== false
     ) return undefined
-    const setting = this.#settings.get(source) ?? sharedParameter(rowsSetting(source))
-    this.#settings.set(source, setting)
+    const { settings } = this.#collected
+    const setting = settings.get(source) ?? sharedParameter(rowsSetting(source))
+    settings.set(source, setting)
     return sql`current_setting(${setting})::json`
   }
 
@@ -138,11 +172,11 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     path: ColumnPath,
     { as = 'value', shape = 'scalar' }: { readonly as?: TypedAs, readonly shape?: JsonShape } = {}
   ): Fragment {
-    this.#needsValueChecks ||= shape !== 'scalar'
+    this.#collected.needsValueChecks ||= shape !== 'scalar'
     return this.#addTypedValue({
       json,
       example: typeExample(path, this.table, as),
-      shape: this.#explain ? 'scalar' : shape,
+      shape: this.#options.explain === true ? 'scalar' : shape,
       label: pathLabel(path)
     })
   }
@@ -180,7 +214,8 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     const json = buildDocument(document, this)
     if (path.resultType !== 'column') return jsonElements(json, path.resultType)
     const example = typeExample(path, this.table, 'value')
-    const query = identifier(`l${this.#lists.push({ json, example }) - 1}`)
+    const position = this.#collected.lists.push({ table: this.table, list: { json, example } }) - 1
+    const query = identifier(`l${position}`)
     return sql`(select ${query}.f1 from ${query})`
   }
 
@@ -213,7 +248,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
   addStoredRows (rows: Fragment, columns: readonly string[]): Fragment {
     if (!this.restoreSession) return sql`${rows} as x`
     const names = join(columns.map(identifier), sql`, `)
-    const position = this.#stored.push(sql`select ${names} from ${rows} as x`) - 1
+    const position = this.#collected.stored.push(sql`select ${names} from ${rows} as x`) - 1
     return sql`${identifier(`x${position}`)} as x`
   }
 
@@ -222,8 +257,8 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    * conditions that check them.
    */
   checkStoredRows (columns: readonly UncertainColumn[]): readonly Fragment[] {
-    this.#needsValueChecks ||= columns.length > 0
-    if (this.#explain || this.checkValues || columns.length === 0) return []
+    this.#collected.needsValueChecks ||= columns.length > 0
+    if (this.#options.explain === true || this.checkValues || columns.length === 0) return []
     return [
       buildValueCheck(
         columns.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape }))
@@ -233,7 +268,10 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
 
   /** Registers that a parameter takes its type from a column. */
   addParameterType (column: string): void {
-    if (!SYSTEM_COLUMNS.has(column)) this.#parameterColumns.add(column)
+    if (SYSTEM_COLUMNS.has(column)) return
+    const { table } = this
+    const name = [table.schema, table.name, column].join('\0')
+    this.#collected.parameterColumns.set(name, [table, column])
   }
 
   /**
@@ -243,7 +281,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
   exposedColumns (from?: Fragment): Fragment {
     if (!this.checkValues) return empty
     return join(
-      this.#exposed.map(([column, position]) => {
+      (this.#options.exposed ?? []).map(([column, position]) => {
         const name = identifier(`n${position}`)
         return from === undefined
           ? sql`, ${name}`
@@ -255,7 +293,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
 
   /** Whether the statement stores or compares JSON that may not fit the type of its column. */
   needsValueChecks (): boolean {
-    return this.#needsValueChecks
+    return this.#collected.needsValueChecks
   }
 
   /**
@@ -264,22 +302,23 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    * parameter types. Returns undefined if there are too many: do not prepare the statement.
    */
   parameterTypes (): readonly Fragment[] | undefined {
-    if (this.#parameterColumns.size > MAX_TYPE_GUARDS) return undefined
-    return [...this.#parameterColumns].map(column => typeGuard(this.table, column))
+    const { parameterColumns } = this.#collected
+    if (parameterColumns.size > MAX_TYPE_GUARDS) return undefined
+    return [...parameterColumns.values()].map(([table, column]) => typeGuard(table, column))
   }
 
   /** Returns the CTEs: `s0 as materialized (…), v0 as …, l0 as …, x0 as …`. */
   build (): readonly Fragment[] {
-    const { table, checkValues } = this
+    const { sources, values, lists, stored } = this.#collected
     const cte = (name: string, query: Fragment): Fragment =>
       sql`${identifier(name)} as materialized (${query})`
     return [
-      ...[...this.#sources].map(([source, name]) => cte(name, publishedRows(source))),
-      ...this.#valueChunks().map((values, i) =>
-        cte(`v${i}`, buildTypedValues(values, table, checkValues))
+      ...[...sources].map(([source, name]) => cte(name, publishedRows(source))),
+      ...values.map(({ table, values }, i) =>
+        cte(`v${i}`, buildTypedValues(values, table, this.checkValues))
       ),
-      ...this.#lists.map((list, i) => cte(`l${i}`, buildTypedList(list, table))),
-      ...this.#stored.map((query, i) => cte(`x${i}`, query))
+      ...lists.map(({ table, list }, i) => cte(`l${i}`, buildTypedList(list, table))),
+      ...stored.map((query, i) => cte(`x${i}`, query))
     ]
   }
 
@@ -288,10 +327,11 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    * column, so PostgreSQL evaluates it before it reads any row.
    */
   computeFirst (): Fragment {
+    const { values, lists, stored } = this.#collected
     const names = [
-      ...this.#valueChunks().map((_, i) => `v${i}`),
-      ...this.#lists.map((_, i) => `l${i}`),
-      ...this.#stored.map((_, i) => `x${i}`)
+      ...values.map((_, i) => `v${i}`),
+      ...lists.map((_, i) => `l${i}`),
+      ...stored.map((_, i) => `x${i}`)
     ]
     return join([
       sql`true`,
@@ -300,17 +340,15 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
   }
 
   #addTypedValue (value: TypedValue): Fragment {
-    const position = this.#values.push(value) - 1
-    const query = identifier(`v${Math.floor(position / VALUES_PER_QUERY)}`)
-    const field = identifier(fieldName(position % VALUES_PER_QUERY))
-    return sql`(select ${query}.${field} from ${query})`
-  }
-
-  #valueChunks (): ReadonlyArray<readonly TypedValue[]> {
-    return Array.from(
-      { length: Math.ceil(this.#values.length / VALUES_PER_QUERY) },
-      (_, i) => this.#values.slice(i * VALUES_PER_QUERY, (i + 1) * VALUES_PER_QUERY)
+    const { values: queries } = this.#collected
+    let position = queries.findIndex(({ table, values }) =>
+      table === this.table && values.length < VALUES_PER_QUERY
     )
+    if (position < 0) position = queries.push({ table: this.table, values: [] }) - 1
+    const { values } = queries[position] as Collected['values'][number]
+    const query = identifier(`v${position}`)
+    const field = identifier(fieldName(values.push(value) - 1))
+    return sql`(select ${query}.${field} from ${query})`
   }
 }
 

@@ -21,7 +21,7 @@ export function textAtError ({ position, query = '' }: PlacedError): string {
 }
 
 /** The aliases of a table, of its new values and of a row of NULLs. */
-const COLUMN_AT_ERROR = /^\(*(?:\w+\()?(?:(?:t|x|n|excluded)\.)?"((?:[^"]|"")+)"(?!\.)/
+const COLUMN_AT_ERROR = /^\(*(?:\w+\()?(?:(?:t\d*|x|n|excluded)\.)?"((?:[^"]|"")+)"(?!\.)/
 
 /**
  * The column at the position of the error, if its name is there: `t."sku"`, or in an aggregate
@@ -31,8 +31,18 @@ export function columnAtError (error: PlacedError): string | undefined {
   return unquote(COLUMN_AT_ERROR.exec(textAtError(error))?.[1])
 }
 
+/**
+ * The table, as SQL, of the column at the position of the error; undefined for the table of the
+ * operation. Other tables have numbered aliases.
+ */
+export function tableAtError (error: PlacedError): string | undefined {
+  const alias = /^\(*(?:\w+\()?(t\d+)\./.exec(textAtError(error))?.[1]
+  if (alias === undefined) return undefined
+  return new RegExp(`("(?:[^"]|"")+"\\."(?:[^"]|"")+") as ${alias}\\b`).exec(error.query ?? '')?.[1]
+}
+
 /** The last column of the table, of a row of NULLs, or in `on_conflict.index_where`. */
-const COLUMN_BEFORE_ERROR = /.*(?:\b[tn]\.|\bwhere |\band |\bor |\()"((?:[^"]|"")+)"(?!\.)/s
+const COLUMN_BEFORE_ERROR = /.*(?:\b(?:t\d*|n)\.|\bwhere |\band |\bor |\()"((?:[^"]|"")+)"(?!\.)/s
 
 /** The column that stands last before the error: the one that an operator compares or computes. */
 export function columnBeforeError (error: PlacedError): string | undefined {

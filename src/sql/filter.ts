@@ -2,7 +2,7 @@
  * Builds conditions.
  */
 import { operators, type Operator } from '../../schemas/operator.ts'
-import type { Condition, Operand, Predicate } from '../plan/nodes.ts'
+import type { Condition, Exists, Operand, Predicate } from '../plan/nodes.ts'
 import { comparableValue } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import {
@@ -14,6 +14,7 @@ import {
   buildValue,
   type OperandContext
 } from './operand.ts'
+import { tableName } from './table.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 interface WhereOptions {
@@ -26,7 +27,7 @@ interface WhereOptions {
   readonly also?: readonly Fragment[]
 }
 
-/** Builds ` where …` over the columns of `t`, or an empty fragment without conditions. */
+/** Builds ` where …` over the columns of `values`, or an empty fragment without conditions. */
 export function buildWhere (
   where: readonly Predicate[],
   values: ValueBuilder,
@@ -51,7 +52,22 @@ function buildPredicate (predicate: Predicate, context: Context): Fragment {
       return sql`not (${buildPredicate(predicate.of, context)})`
     case 'condition':
       return buildCondition(predicate, context)
+    case 'exists':
+      return buildExists(predicate, context)
   }
+}
+
+function buildExists (
+  { negated, table, on, where }: Exists,
+  { values }: Context
+): Fragment {
+  const inner = values.ofTable(table)
+  const matches = on.map(([column, outer]) =>
+    sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
+  )
+  return sql`${negated ? sql`not ` : empty}exists (select from ${tableName(table)} as ${inner.row}${
+    buildWhere(where, inner, { also: matches })
+  })`
 }
 
 function buildCondition (
@@ -60,9 +76,11 @@ function buildCondition (
 ): Fragment {
   const operator: Operator = operators[name]
   return fill(operator.sql, {
-    column: constants ? identifier(path.column) : comparableValue(path, sql`t`),
+    column: constants ? identifier(path.column) : comparableValue(path, values.row),
     operand: buildOperand(operand, operator, { values, path, constants }),
-    document: operand.kind === 'search' ? buildSearchDocument(path, operand.config) : empty
+    document: operand.kind === 'search'
+      ? buildSearchDocument(path, operand.config, values.row)
+      : empty
   })
 }
 

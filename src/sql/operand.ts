@@ -44,7 +44,7 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       return values.buildJson(operand, path)
     }
     case 'column':
-      return comparableValue(operand.path, operand.of === 'row' ? sql`t` : sql`excluded`)
+      return comparableValue(operand.path, operand.of === 'row' ? values.row : sql`excluded`)
   }
 }
 
@@ -54,7 +54,7 @@ export function buildDifference (operand: Single, context: OperandContext): Frag
   if (operand.kind === 'reference') {
     return values.buildReference(operand, path, { stored: true, as: 'difference' })
   }
-  const column = sql`t.${identifier(path.column)}`
+  const column = sql`${values.row}.${identifier(path.column)}`
   const value = buildValue(operand, context)
   return sql`coalesce(case when false then ${column} - ${column} end, ${value})`
 }
@@ -109,8 +109,12 @@ export function buildSearchArguments (
  * to_tsvector(…) can be used: as a tsvector, `1` reads `'1'`. That expression is never computed, so
  * a computed column is called once per row.
  */
-export function buildSearchDocument (path: ColumnPath, config: string | undefined): Fragment {
-  const value = columnValue(path, sql`t`)
+export function buildSearchDocument (
+  path: ColumnPath,
+  config: string | undefined,
+  row: Fragment
+): Fragment {
+  const value = columnValue(path, row)
   const argument = configurationArgument(config)
   if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
   if (path.resultType === 'text') return sql`to_tsvector(${argument}${value})`

@@ -16,6 +16,7 @@ import type {
 import { NUMBER_OIDS, TypeOid, type ColumnType, type TableColumns } from './column-types.ts'
 import {
   empty,
+  integer,
   nullableParameter,
   parameter,
   sharedParameter,
@@ -90,36 +91,68 @@ interface ReadOptions {
   readonly checked?: boolean
 }
 
+/** The columns of a table, or undefined if they are not known. */
+export type FindColumns = (table: TableName) => TableColumns | undefined
+
+/** What the builders of one statement share, one for each of its tables. */
+interface Collected {
+  /** The columns whose types the statement depends on, with the OIDs of the types, by name. */
+  readonly guards: Map<
+    string,
+    { readonly table: TableName, readonly column: string, readonly oid: number }
+  >
+  /** Parameters with the names of settings. */
+  readonly settings: Map<string, Fragment>
+  /** A setting of each operation whose readers check that its row exists. */
+  readonly unchecked: Map<number, Fragment>
+  /** Rows of other tables that have a name. */
+  rows: number
+  plain: boolean
+}
+
 export class PlainBuilder implements ValueBuilder {
   readonly table: TableName
-  readonly #columns: TableColumns
+  readonly row: Fragment
+  readonly #findColumns: FindColumns
+  readonly #columns: TableColumns | undefined
   readonly #publications: ReadonlyMap<number, Publication>
-  /** OIDs of the types that the statement depends on, by column. */
-  readonly #guards = new Map<string, number>()
-  /** Parameters with the names of settings. */
-  readonly #settings = new Map<string, Fragment>()
-  /** A setting of each operation whose readers check that its row exists. */
-  readonly #unchecked = new Map<number, Fragment>()
-  #plain = true
+  readonly #collected: Collected
 
   constructor (
     table: TableName,
-    columns: TableColumns,
-    publications: ReadonlyMap<number, Publication>
+    findColumns: FindColumns,
+    publications: ReadonlyMap<number, Publication>,
+    collected: Collected = {
+      guards: new Map(),
+      settings: new Map(),
+      unchecked: new Map(),
+      rows: 0,
+      plain: true
+    },
+    row = sql`t`
   ) {
     this.table = table
-    this.#columns = columns
+    this.row = row
+    this.#findColumns = findColumns
+    this.#columns = findColumns(table)
     this.#publications = publications
+    this.#collected = collected
+    if (this.#columns === undefined) this.#refuse()
+  }
+
+  ofTable (table: TableName): PlainBuilder {
+    const row = sql`t${integer(++this.#collected.rows)}`
+    return new PlainBuilder(table, this.#findColumns, this.#publications, this.#collected, row)
   }
 
   /** Whether everything so far can be written in the plain form. */
   get plain (): boolean {
-    return this.#plain && this.#guards.size <= MAX_TYPE_GUARDS
+    return this.#collected.plain && this.#collected.guards.size <= MAX_TYPE_GUARDS
   }
 
   /** OIDs of the types of `guards`. */
   get expectedTypes (): readonly number[] {
-    return [...this.#guards.values()]
+    return [...this.#collected.guards.values()].map(({ oid }) => oid)
   }
 
   /**
@@ -127,21 +160,23 @@ export class PlainBuilder implements ValueBuilder {
    * and refuses to run a prepared statement after one of them has changed.
    */
   guards (): readonly Fragment[] {
-    return [...this.#guards.keys()].map(column => typeGuard(this.table, column))
+    return [...this.#collected.guards.values()].map(({ table, column }) =>
+      typeGuard(table, column)
+    )
   }
 
   /** Conditions that are true, or fail with the marker `inspect`: a referenced row is missing. */
   existenceChecks (): readonly Fragment[] {
-    return [...this.#unchecked.values()].map(setting =>
+    return [...this.#collected.unchecked.values()].map(setting =>
       sql`case when pg_catalog.current_setting(${setting}, true) operator(pg_catalog.<>) ''
         then true else ${raise('inspect')} is null end`
     )
   }
 
   addParameterType (column: string): void {
-    const oid = this.#columns.oids.get(column)
+    const oid = this.#columns?.oids.get(column)
     if (oid === undefined) this.#refuse()
-    else this.#guards.set(column, oid)
+    else this.#addGuard(column, oid)
   }
 
   /**
@@ -199,14 +234,20 @@ export class PlainBuilder implements ValueBuilder {
   }
 
   #refuse (): Fragment {
-    this.#plain = false
+    this.#collected.plain = false
     return empty
+  }
+
+  #addGuard (column: string, oid: number): void {
+    const { table } = this
+    const name = [table.schema, table.name, column].join('\0')
+    this.#collected.guards.set(name, { table, column, oid })
   }
 
   /** The type of a column that a value meets. */
   #typeOf (column: string): ColumnType | undefined {
-    const type = this.#columns.supported.get(column)
-    if (type !== undefined) this.#guards.set(column, type.oid)
+    const type = this.#columns?.supported.get(column)
+    if (type !== undefined) this.#addGuard(column, type.oid)
     return type
   }
 
@@ -241,9 +282,10 @@ export class PlainBuilder implements ValueBuilder {
     // The conversion of other types depends on the time zone, which a trigger can change meanwhile.
     const zoned = type?.oid === TypeOid.timestamptz || type?.oid === TypeOid.timetz
     if (zoned && value.type.oid !== type?.oid) return this.#refuse()
-    const setting = this.#settings.get(value.setting) ?? sharedParameter(value.setting)
-    this.#settings.set(value.setting, setting)
-    if (publication.direct && !checked) this.#unchecked.set(source, setting)
+    const { settings, unchecked } = this.#collected
+    const setting = settings.get(value.setting) ?? sharedParameter(value.setting)
+    settings.set(value.setting, setting)
+    if (publication.direct && !checked) unchecked.set(source, setting)
     return setting
   }
 }

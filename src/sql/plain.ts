@@ -22,7 +22,6 @@ import {
   SINGLE_OPERATION_CHECKS,
   type Check
 } from './checks.ts'
-import type { TableColumns } from './column-types.ts'
 import { MAX_PARAMETERS, MAX_PREPARED_LENGTH, type CompileOptions } from './compile.ts'
 import {
   empty,
@@ -41,6 +40,7 @@ import { operationTimes, returningList, wholeRow } from './output.ts'
 import {
   findPublishedValues,
   PlainBuilder,
+  type FindColumns,
   type Publication,
   type PublishedValue
 } from './plain-builder.ts'
@@ -68,8 +68,7 @@ export interface PlainOptions extends Pick<
   CompileOptions,
   'session' | 'maxRows' | 'minimal' | 'keep'
 > {
-  /** The columns of the table of each operation; undefined: they are not known. */
-  readonly columns: ReadonlyArray<TableColumns | undefined>
+  readonly findColumns: FindColumns
 }
 
 /** What json_agg writes between two rows. */
@@ -84,11 +83,11 @@ export function compilePlain (
 ): ReadonlyArray<PlainStatement | undefined> {
   const publications = new Map<number, Publication>()
   return plan.operations.map(node => {
-    const columns = options.columns[node.index]
+    const columns = options.findColumns(node.table)
     const uses = plan.referenceUses.get(node.index) ?? []
     const published = columns && findPublishedValues(node, uses, columns)
     if (columns === undefined || published === undefined) return undefined
-    const values = new PlainBuilder(node.table, columns, publications)
+    const values = new PlainBuilder(node.table, options.findColumns, publications)
     const last = node.index === plan.operations.length - 1
     const context = { ...options, uses, published, values, last }
     const direct = isDirect(node, context)

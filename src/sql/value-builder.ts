@@ -8,7 +8,13 @@ import type { Fragment } from './fragment.ts'
 import type { TypedAs } from './typed-json.ts'
 
 export interface ValueBuilder {
+  /** The table whose columns the values meet. */
   readonly table: TableName
+  /** The name of its row in the statement. */
+  readonly row: Fragment
+
+  /** Builds values that meet columns of another table, whose row gets a name of its own. */
+  ofTable(table: TableName): ValueBuilder
 
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void

@@ -5,7 +5,7 @@
 import type { PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan, TableName } from '../plan/nodes.ts'
 import { textPlaceholder } from '../plan/shape.ts'
-import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
+import { columnTypesStatement, type ColumnTypes, type TableColumns } from '../sql/column-types.ts'
 import {
   compilePlain,
   linkOperations,
@@ -15,29 +15,26 @@ import {
 import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
 import type { PlainBatch } from './compiled-batch.ts'
 
-type Options = Omit<PlainOptions, 'columns'>
-type Columns = PlainOptions['columns']
+type Options = Omit<PlainOptions, 'findColumns'>
+/** The columns of the tables of a plan; undefined: they are not known. */
+type Columns = ReadonlyArray<TableColumns | undefined>
 
 export function compilePlainBatch (
   batch: PlannedBatch,
   options: Options,
   columnTypes: ColumnTypes
 ): PlainBatch {
-  const { operations } = batch.outline
-  const columns = operations.map(({ table }) => columnTypes.lookup(table))
+  const { tables } = batch.outline
+  const findColumns = (table: TableName): TableColumns | undefined => columnTypes.lookup(table)
+  const columns = tables.map(findColumns)
   return {
-    ...compileStatements(batch, { ...options, columns }),
+    ...compileStatements(batch, { ...options, findColumns }, columns),
     columnTypes: columns.includes(undefined)
-      ? columnTypesStatement(findUnknownTables(batch.outline, columns))
+      ? columnTypesStatement(tables.filter((_, i) => columns[i] === undefined))
       : undefined,
     remember: text => columnTypes.remember(text),
-    forget: () => operations.forEach(({ table }) => columnTypes.forget(table))
+    forget: () => tables.forEach(table => columnTypes.forget(table))
   }
-}
-
-function findUnknownTables ({ operations }: Plan, columns: Columns): readonly TableName[] {
-  const unknown = operations.filter((_, i) => columns[i] === undefined)
-  return [...new Map(unknown.map(({ table }) => [JSON.stringify(table), table])).values()]
 }
 
 /** The statements of a shape. */
@@ -51,12 +48,13 @@ interface PlainTemplate {
 
 function compileStatements (
   { outline, values, plan }: PlannedBatch,
-  options: PlainOptions
+  options: PlainOptions,
+  columns: Columns
 ): Pick<PlainBatch, 'statements' | 'links'> {
   if (values === undefined) {
     return { statements: compilePlain(plan(), options), links: linkOperations(outline) }
   }
-  const { statements, links } = findTemplate(outline, values.length, options)
+  const { statements, links } = findTemplate(outline, values.length, { options, columns })
   const { role, claims } = options.session
   const allValues = [...values, role, claims]
   return {
@@ -69,8 +67,12 @@ function compileStatements (
 const templates = new WeakMap<Plan, Map<string, PlainTemplate>>()
 
 /** `values`: their number. The role and the claims of the batch follow them. */
-function findTemplate (outline: Plan, values: number, options: PlainOptions): PlainTemplate {
-  const { minimal, keep, columns } = options
+function findTemplate (
+  outline: Plan,
+  values: number,
+  { options, columns }: { readonly options: PlainOptions, readonly columns: Columns }
+): PlainTemplate {
+  const { minimal, keep } = options
   const variant = JSON.stringify([minimal, keep])
   const ofOutline = templates.get(outline) ?? new Map<string, PlainTemplate>()
   const known = ofOutline.get(variant)

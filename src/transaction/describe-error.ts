@@ -12,14 +12,17 @@ import {
   storesColumn,
   type ValuePlace
 } from '../plan/find-value.ts'
-import type { Condition, PlanNode, Predicate } from '../plan/nodes.ts'
-import { columnAtError, columnBeforeError, textAtError } from '../sql/error-place.ts'
+import { flattenConditions } from '../plan/filter.ts'
+import type { Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
+import { columnAtError, columnBeforeError, tableAtError, textAtError } from '../sql/error-place.ts'
 import { render } from '../sql/fragment.ts'
 import { tableName } from '../sql/table.ts'
 
 /** The operation that failed. */
 export interface ErrorContext {
   readonly node: PlanNode
+  /** All tables of the batch. */
+  readonly tables: readonly TableName[]
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
 }
@@ -28,18 +31,19 @@ export interface ErrorContext {
 export function describeError (
   error: DatabaseError,
   message: string,
-  { node, schemas }: ErrorContext
+  context: ErrorContext
 ): string {
+  const { node } = context
   switch (error.code) {
     case SqlState.undefined_table:
     case SqlState.undefined_object:
-      return describeTable(error, message, { node, schemas })
+      return describeTable(error, message, context)
     case SqlState.undefined_column:
-      return describeColumn(error, message, node)
+      return describeColumn(error, message, context)
     case SqlState.grouping_error:
       // An aggregate where none is allowed: `t."count"` is also count(t).
       return error.routine === 'check_agglevels_and_constraints'
-        ? describeColumn(error, message, node)
+        ? describeColumn(error, message, context)
         : describeGroup(error, message)
     case SqlState.undefined_function:
       return describeFunction(error, message, node)
@@ -60,25 +64,34 @@ export function describeError (
 export function describeHint ({ hint, position }: DatabaseError): string | undefined {
   return position === undefined
     ? hint
-    : hint?.replaceAll(/(["«„“‘「])(?:t|x|n|excluded|\*SELECT\*)\./g, '$1')
+    : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|excluded|\*SELECT\*)\./g, '$1')
 }
 
 /** A missing table is also a missing type: that of its rows. */
 function describeTable (
   error: DatabaseError,
   message: string,
-  { node: { table }, schemas }: ErrorContext
+  { tables, schemas }: ErrorContext
 ): string {
-  if (!textAtError(error).startsWith(render(tableName(table)).text)) return message
+  const text = textAtError(error)
+  const table = tables.find(table => text.startsWith(render(tableName(table)).text))
+  if (table === undefined) return message
   const other = schemas.length === 1
     ? ''
     : ' For a table of another schema, write <schema>.<table>.'
   return `Table "${table.name}" does not exist in schema "${table.schema}".${other}`
 }
 
-function describeColumn (error: DatabaseError, message: string, { table }: PlanNode): string {
+function describeColumn (
+  error: DatabaseError,
+  message: string,
+  { node, tables }: ErrorContext
+): string {
   const column = columnAtError(error)
-  return column === undefined ? message : `Table "${table.name}" has no column "${column}".`
+  if (column === undefined) return message
+  const quoted = tableAtError(error)
+  const table = tables.find(table => render(tableName(table)).text === quoted) ?? node.table
+  return `Table "${table.name}" has no column "${column}".`
 }
 
 function describeGroup (error: DatabaseError, message: string): string {
@@ -116,10 +129,11 @@ function at (place: ValuePlace | undefined, message: string): string {
 
 /** The operator of the request that stands at the beginning of this SQL, or the modifier. */
 function findOperator (text: string, column: string, node: PlanNode): string | undefined {
-  const condition = conditionsOf(node).find(condition =>
-    condition.column.column === column && text.startsWith(symbolOf(condition.operator))
-  )
-  return condition?.operator ??
+  const operator = conditionsOf(node)
+    .filter(part => part.kind === 'condition')
+    .find(part => part.column.column === column && text.startsWith(symbolOf(part.operator)))
+    ?.operator
+  return operator ??
     assignmentsOf(node).find(assignment => assignment.column === column)?.modifier
 }
 
@@ -128,20 +142,13 @@ function symbolOf (operator: OperatorName): string {
   return operators[operator].sql.split(/ ?<\w+> ?/)[1] as string
 }
 
-function conditionsOf (node: PlanNode): readonly Condition[] {
-  if (node.kind !== 'insert') return flatten(node.where)
+function conditionsOf (node: PlanNode): ReadonlyArray<Condition | Exists> {
+  if (node.kind !== 'insert') return flattenConditions(node.where)
   const { target, update } = node.conflict ?? {}
-  return flatten([
+  return flattenConditions([
     ...(target !== undefined && 'where' in target ? target.where : []),
     ...(update?.where ?? [])
   ])
-}
-
-function flatten (predicates: readonly Predicate[]): readonly Condition[] {
-  return predicates.flatMap(predicate => {
-    if (predicate.kind === 'condition') return [predicate]
-    return flatten(predicate.kind === 'not' ? [predicate.of] : predicate.of)
-  })
 }
 
 function describeRefused (error: DatabaseError, message: string, node: PlanNode): string {

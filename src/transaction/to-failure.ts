@@ -49,7 +49,11 @@ export function toFailure (
   const node = plan.operations[operation] as PlanNode
   const place = {
     ...placeOf(plan, operation),
-    describe: (message: string) => describeError(error, message, { node, schemas }),
+    describe: (message: string) => describeError(error, message, {
+      node,
+      tables: plan.tables,
+      schemas
+    }),
     hint: describeHint(error)
   }
   return { failure: fromDatabase(error, { ...place, ...options }), operation }

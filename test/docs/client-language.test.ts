@@ -149,6 +149,27 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       equal: b.select('orders', { columns: ['id'], where: { data: { eq: {} } } })
     })
   ],
+  'Another table': [
+    b => ({
+      loyal: b.select('customers', {
+        columns: ['name'],
+        where: {
+          exists: {
+            table: 'orders',
+            on: { customer_id: 'id' },
+            where: { status: { in: ['paid', 'shipped'] } }
+          }
+        },
+        order: [{ name: 'asc' }]
+      }),
+      unsold: b.delete('stock', {
+        where: {
+          not_exists: { table: 'order_items', on: { sku: 'sku' }, where: { qty: { lt: 3 } } }
+        },
+        returning: ['sku']
+      })
+    })
+  ],
   'Arrays and ranges': [
     b => ({
       both: b.select('orders', { columns: ['id'], where: { tags: { cs: ['express', 'gift'] } } }),

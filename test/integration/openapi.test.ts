@@ -21,7 +21,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { catalogue, Failure } from '../../src/errors/catalogue.ts'
 import { conditions } from '../../src/errors/conditions.ts'
 import { describeApi, type ApiDocument } from '../../src/openapi/document.ts'
-import { collectComponents } from '../../src/openapi/json-schema.ts'
+import { collectComponents, type Titles } from '../../src/openapi/json-schema.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
 import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
 import { codeBlocks } from '../support/docs/markdown.ts'
@@ -279,11 +279,11 @@ t.test('the security requirements follow the configuration', async t => {
 
 t.test('schemas with the same title are equal', async t => {
   const seen = new Map<string, number>()
-  const visit = (schema: TSchema): void => {
+  const visit = (schema: TSchema, titles: Titles = new Map()): void => {
     const { title } = schema
     if (title !== undefined && schema[Kind] !== 'This') {
       const { describe, schemas } = collectComponents()
-      describe(schema)
+      describe(schema, titles)
       // The document adds `additionalProperties: false` to operations.
       if (!Object.values<TSchema>(operations).includes(schema)) {
         t.same(schemas[title], document.components.schemas[title], title)
@@ -291,6 +291,7 @@ t.test('schemas with the same title are equal', async t => {
       seen.set(title, (seen.get(title) ?? 0) + 1)
     }
     if (schema['described'] !== undefined) visit(schema['described'] as TSchema)
+    const inner = schema.$id === undefined ? titles : new Map(titles).set(schema.$id, title ?? '')
     const parts = [
       schema['items'],
       schema['additionalProperties'],
@@ -299,7 +300,7 @@ t.test('schemas with the same title are equal', async t => {
       ...Object.values(schema['patternProperties'] ?? {})
     ]
     for (const part of parts) {
-      if (typeof part === 'object') visit(part as TSchema)
+      if (typeof part === 'object') visit(part as TSchema, inner)
     }
   }
   for (const schema of [...Object.values(operations), BatchAnswer, ErrorEnvelope]) visit(schema)

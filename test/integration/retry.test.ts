@@ -355,6 +355,7 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       offset: undefined,
       lock: undefined
     }],
+    tables: [{ schema: 's', name: 't' }],
     referenceUses: new Map()
   } as const
   t.match(

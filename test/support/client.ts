@@ -30,6 +30,8 @@ export interface LanguageDatabase {
     data: Generated<Json>
   }
   stock: { sku: string, qty: number, sold: Generated<number>, counted_at: string | null }
+  order_items: { order_id: number, sku: string, qty: number }
+  cart_items: { cart_id: number, sku: string, qty: number }
   bookings: { id: Generated<number>, room: string, during: string }
   articles: {
     id: Generated<number>,

@@ -535,6 +535,19 @@ export function parts (): void {
   where.total = { like: 'a' }
   // @ts-expect-error an unknown column
   where.totl = { eq: 1 }
+  where.exists = { table: 'customers', on: { id: 'customer_id' }, where: { name: { eq: 'a' } } }
+  where.not_exists = {
+    table: 'public.customers',
+    on: { id: 'customer_id' },
+    // @ts-expect-error an unknown column of the other table
+    where: { nme: { eq: 'a' } }
+  }
+  // @ts-expect-error an unknown column in `on`
+  where.exists = { table: 'customers', on: { idd: 'customer_id' } }
+  // @ts-expect-error an unknown column of this table in `on`
+  where.exists = { table: 'customers', on: { id: 'custmer_id' } }
+  // @ts-expect-error an unknown table
+  where.exists = { table: 'custmers', on: { id: 'customer_id' } }
   const any: Where<AnyDatabase, 'anything'> = {}
   any['x'] = { eq: 1 }
   const billing = (client: Client<Supabase, 'billing'>) => client.batch(b => b.select('invoices'))
@@ -548,7 +561,7 @@ export function words (): void {
   same<Exclude<ErrorType, 'client_error'>, ServiceErrorType>(true)
   same<keyof AnyOperators<never>, OperatorName | 'not'>(true)
   same<
-    KeysOf<SelectOptions<object, 'number', [], number>> | 'id' | 'op' | 'table',
+    KeysOf<SelectOptions<object, 'number', object, [], number>> | 'id' | 'op' | 'table',
     keyof typeof Select.properties
   >(true)
   same<
@@ -559,8 +572,11 @@ export function words (): void {
     | 'values',
     keyof typeof Insert.properties
   >(true)
-  same<KeysOf<OnConflict<object, object, 'number'>>, keyof typeof OnConflictSchema.properties>(true)
-  same<Extract<SelectOptions<object, 'number', [], number>['lock'], string>, LockMode>(true)
+  same<
+    KeysOf<OnConflict<object, object, 'number', object>>,
+    keyof typeof OnConflictSchema.properties
+  >(true)
+  same<Extract<SelectOptions<object, 'number', object, [], number>['lock'], string>, LockMode>(true)
 }
 
 const root = join(import.meta.dirname, '../../..')
@@ -634,7 +650,8 @@ t.test('compiler messages name the mistake', async t => {
     [
       "b.select('orders', { where: { totl: { eq: 1 } } })",
       "'totl' does not exist in type 'Filter<{ id: number; customer_id: number; total: " +
-      "number; data: Json; }, \"number\">'. Did you mean to write 'total'?"
+      "number; data: Json; }, \"number\", RowsByTable<Database, \"public\">>'. Did you mean to " +
+      "write 'total'?"
     ],
     [
       "b.select('orders', { where: { total: { like: 'a' } } })",

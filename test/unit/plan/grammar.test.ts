@@ -60,6 +60,9 @@ const filler = fc.constantFrom<unknown>(
   { all: [] },
   { any: [1], all: [1] },
   { $cool: 'b' },
+  { table: 't', on: { a: 'b' } },
+  { table: 't', on: { a: 'b' }, where: { a: { eq: 1 } } },
+  { table: 't', on: {}, where: { a: {} } },
   { query: 'x' },
   { query: 'x', config: 'y' },
   { config: 'y' },
@@ -94,7 +97,7 @@ const operatorMap = fc.dictionary(
   { minKeys: 1, maxKeys: 2 }
 )
 const filter = fc.dictionary(
-  fc.constantFrom('a', 'b->c', 'and', 'or', 'not'),
+  fc.constantFrom('a', 'b->c', 'and', 'or', 'not', 'exists', 'not_exists'),
   fc.oneof(
     operatorMap,
     filler,

@@ -1,0 +1,325 @@
+/**
+ * Tests that `exists` and `not_exists` match the same rows as the same condition in SQL, in every
+ * place of a filter, in both forms of a statement, and that a mistake never widens a filter.
+ */
+import t from 'tap'
+import { ids } from '../support/database/same-rows.ts'
+import { useForms } from '../support/forms.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create schema sales;
+  create table customers (id int primary key, name text not null, region text);
+  create table orders (id int primary key, customer_id int references customers, region text,
+    status text not null, data jsonb);
+  create table lines (order_id int references orders, sku text, qty numeric,
+    primary key (order_id, sku));
+  create table sales.visits (customer_id int, at timestamptz);
+  create domain sku as text;
+  create table parts (sku sku primary key, tags text[]);
+  insert into customers values (1, 'a', 'n'), (2, 'b', 's'), (3, 'c', null), (4, 'd', 'n');
+  insert into orders values (1, 1, 'n', 'paid', '{"k": 1}'), (2, 1, 's', 'open', null),
+    (3, 2, 's', 'open', '{"k": 2}'), (4, 3, null, 'paid', null);
+  insert into lines values (1, 'apple', 2), (1, 'pear', 5), (3, 'apple', 7.50), (4, 'fig', 1);
+  insert into parts values ('apple', '{red,round}'), ('fig', '{}');
+  create table hidden (customer_id int);
+  alter table hidden enable row level security;
+  create policy odd on hidden using (customer_id % 2 = 1);
+  insert into hidden values (1), (2), (3);
+  create table secret (customer_id int);
+  grant all on customers, orders, lines, parts, hidden to oneflight_user;
+`
+const tables = ['customers', 'orders', 'lines', 'parts']
+
+/** Filters of customers, each with its condition. */
+const filters: ReadonlyArray<readonly [where: object, condition: string]> = [
+  [
+    { exists: { table: 'orders', on: { customer_id: 'id' } } },
+    'exists (select from orders o where o.customer_id = t.id)'
+  ],
+  [
+    { not_exists: { table: 'orders', on: { customer_id: 'id' }, where: {} } },
+    'not exists (select from orders o where o.customer_id = t.id)'
+  ],
+  [
+    {
+      exists: {
+        table: 'public.orders',
+        on: { customer_id: 'id', region: 'region' },
+        where: { status: { eq: 'open' } }
+      }
+    },
+    `exists (select from orders o where o.customer_id = t.id and o.region = t.region
+      and o.status = 'open')`
+  ],
+  [
+    {
+      name: { neq: 'd' },
+      not: {
+        exists: {
+          table: 'orders',
+          on: { customer_id: 'id' },
+          where: {
+            or: [{ status: { eq: 'paid' } }, { 'data->k': { eq: 2 } }],
+            exists: {
+              table: 'lines',
+              on: { order_id: 'id' },
+              where: { qty: { gt: 2 }, sku: { like: 'a%' } }
+            }
+          }
+        }
+      }
+    },
+    `name <> 'd' and not exists (select from orders o where o.customer_id = t.id
+      and (o.status = 'paid' or o.data -> 'k' = '2')
+      and exists (select from lines l where l.order_id = o.id and l.qty > 2 and l.sku like 'a%'))`
+  ],
+  [
+    {
+      or: [
+        { exists: { table: 'hidden', on: { customer_id: 'id' } } },
+        { not_exists: { table: 'customers', on: { region: 'region' }, where: { id: { gt: 3 } } } }
+      ]
+    },
+    `t.id % 2 = 1 and t.id < 4
+      or not exists (select from customers c where c.region = t.region and c.id > 3)`
+  ],
+  [
+    {
+      exists: {
+        table: 'orders',
+        on: { customer_id: 'id' },
+        where: { region: { isdistinct: { $col: 'status' } }, 'data->>k': { in: ['1', '9'] } }
+      }
+    },
+    `exists (select from orders o where o.customer_id = t.id and o.region is distinct from o.status
+      and o.data ->> 'k' in ('1', '9'))`
+  ],
+  [
+    {
+      exists: { table: 'orders', on: { customer_id: 'id' }, where: { id: { in: '$some.*.id' } } },
+      id: { lt: '$some.1.id' }
+    },
+    'exists (select from orders o where o.customer_id = t.id and o.id in (1, 3)) and t.id < 3'
+  ],
+  [
+    {
+      exists: {
+        table: 'orders',
+        on: { customer_id: 'id' },
+        where: {
+          exists: {
+            table: 'lines',
+            on: { order_id: 'id' },
+            where: {
+              exists: { table: 'parts', on: { sku: 'sku' }, where: { sku: { eq: 'apple' } } }
+            }
+          }
+        }
+      }
+    },
+    `exists (select from orders o join lines l on l.order_id = o.id join parts p on p.sku = l.sku
+      where o.customer_id = t.id and p.sku = 'apple')`
+  ]
+]
+const some = {
+  id: 'some',
+  op: 'select',
+  table: 'orders',
+  where: { id: { in: [1, 3] } },
+  order: [{ id: 'asc' }]
+}
+
+t.test('exists matches the rows of the same condition in SQL', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  for (const [where, condition] of filters) {
+    const expected = ids(
+      await sql.unsafe<Array<{ id: number }>>(`select id from customers as t where ${condition}`)
+    )
+    const name = encodeURI(condition)
+    t.ok(expected.length > 0 && expected.length < 4, `${name} matches some rows but not all`)
+    // The plain form is used from the second batch on.
+    for (const attempt of [1, 2, 3]) {
+      const { body, text } = await service.post([
+        some,
+        { id: 's', op: 'select', table: 'customers', where },
+        { id: 'u', op: 'update', table: 'customers', set: { name: { $col: 'name' } }, where }
+      ])
+      t.equal(body.error, null, text)
+      t.same(ids(body.data['s']), expected, `${name}, attempt ${attempt}`)
+      t.same(ids(body.data['u']), expected, `${name}, update, attempt ${attempt}`)
+    }
+  }
+})
+
+t.test('both forms of a statement agree', async t => {
+  const forms = await useForms(t, { schema, tables })
+  for (const [i, [where]] of filters.entries()) {
+    const { general, plain, used } = await forms.run([
+      some,
+      { id: 's', op: 'select', table: 'customers', where, order: [{ id: 'asc' }] },
+      {
+        id: 'd',
+        op: 'delete',
+        table: 'lines',
+        where: {
+          exists: {
+            table: 'orders',
+            on: { id: 'order_id' },
+            where: {
+              status: { eq: 'paid' },
+              exists: { table: 'customers', on: { id: 'id' }, where }
+            }
+          }
+        }
+      }
+    ])
+    t.same(plain, general, `filter ${i}`)
+    t.equal(general.failure, undefined)
+    // Parts has a domain, which the plain form does not know. Lists are read in the general form.
+    const plainly = !/parts|\*/.test(JSON.stringify(where))
+    t.equal(used[1] !== 'general', plainly, `filter ${i} is plain`)
+  }
+})
+
+t.test('a filter of an upsert can look into another table', async t => {
+  const service = await useService(t, { schema })
+  const upsert = (status: string): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 'customers',
+    values: [{ id: 1, name: 'new' }, { id: 4, name: 'new' }],
+    on_conflict: {
+      columns: ['id'],
+      do: 'update',
+      set: { name: { $excluded: 'name' } },
+      where: {
+        exists: {
+          table: 'orders',
+          on: { customer_id: 'id' },
+          where: { status: { eq: status } }
+        }
+      }
+    },
+    returning: ['id', 'name']
+  })
+  for (const [status, rows] of [['paid', [{ id: 1, name: 'new' }]], ['lost', []]] as const) {
+    const { body } = await service.post([upsert(status)])
+    t.same(body.data, { i: rows })
+  }
+})
+
+t.test('policies and privileges of the other table apply', async t => {
+  const service = await useService(t, { schema })
+  const select = (table: string): object => ({
+    id: 's',
+    op: 'select',
+    table: 'customers',
+    where: { exists: { table, on: { customer_id: 'id' } } }
+  })
+  const { body } = await service.post([select('hidden')])
+  t.same(ids(body.data['s']), [1, 3], 'rows that the policy hides do not count')
+  const refused = await service.post([select('secret')])
+  t.equal(refused.status, 403)
+  t.equal(refused.body.error?.code, 'insufficient_privilege')
+})
+
+t.test('mistakes are refused and change nothing', async t => {
+  const service = await useService(t, { schema })
+  const on = { customer_id: 'id' }
+  const table = 'orders'
+  const deep = (levels: number): object =>
+    levels === 0 ? {} : { exists: { table, on: { id: 'id' }, where: deep(levels - 1) } }
+  const invalid: ReadonlyArray<readonly [exists: unknown, code: string, path: readonly string[]]> =
+    [
+      [{ table }, 'member_missing', ['exists', 'on']],
+      [{ on }, 'member_missing', ['exists', 'table']],
+      [{ table, on: {} }, 'operand_invalid', ['exists', 'on']],
+      [{ table, on: { customer_id: 5 } }, 'operand_invalid', ['exists', 'on', 'customer_id']],
+      [{ table, on: { '': 'id' } }, 'member_invalid', ['exists', 'on', '']],
+      [{ table, on: { id: 'x'.repeat(64) } }, 'operand_invalid', ['exists', 'on', 'id']],
+      [{ table, on, wher: {} }, 'member_unknown', ['exists', 'wher']],
+      [{ table, on, where: { id: {} } }, 'where_empty', ['exists', 'where', 'id']],
+      [{ table, on, where: { and: [] } }, 'where_empty', ['exists', 'where', 'and']],
+      [{ table, on, where: { id: { equals: 1 } } }, 'operator_unknown', [
+        'exists',
+        'where',
+        'id',
+        'equals'
+      ]],
+      [{ table: 'sales.visits', on }, 'schema_forbidden', ['exists', 'table']],
+      [{ table: 'a.b.c', on }, 'table_invalid', ['exists', 'table']],
+      [[], 'operand_invalid', ['exists']],
+      ['orders', 'operand_invalid', ['exists']],
+      [{ table, on: { id: 'id' }, where: deep(10) }, 'depth_exceeded', [
+        'exists',
+        ...Array.from({ length: 10 }, () => ['where', 'exists']).flat()
+      ]]
+    ]
+  for (const [exists, code, path] of invalid) {
+    const { body, status } = await service.post([
+      { id: 'd', op: 'delete', table: 'lines', where: { exists } }
+    ])
+    t.equal(status, code === 'schema_forbidden' ? 403 : 422, code)
+    t.match(body.error?.errors, [{ op: 'd', code, path: ['where', ...path] }], code)
+  }
+  const { body } = await service.post([
+    {
+      id: 'd',
+      op: 'delete',
+      table: 'lines',
+      where: { exists: { table: 'orders', on: { id: 'ordr_id' } } }
+    }
+  ])
+  t.match(body.error, {
+    code: 'undefined_column',
+    message: 'Table "lines" has no column "ordr_id".'
+  })
+  const inner = await service.post([
+    {
+      id: 'd',
+      op: 'delete',
+      table: 'lines',
+      where: { exists: { table: 'orders', on: { id: 'order_id' }, where: { nope: { eq: 1 } } } }
+    }
+  ])
+  t.match(inner.body.error, {
+    code: 'undefined_column',
+    message: 'Table "orders" has no column "nope".'
+  })
+  const [count] = await service.database.sql`select count(*)::int as n from lines`
+  t.equal(count?.['n'], 4)
+})
+
+t.test('conditions of other tables count to MAX_CONDITIONS', async t => {
+  const service = await useService(t, { schema, env: { MAX_CONDITIONS: '3' } })
+  const condition = (where: object): object => ({
+    exists: { table: 'orders', on: { customer_id: 'id' }, where }
+  })
+  const where = condition({ id: { gt: 0, lt: 9 } })
+  const accepted = await service.post([{ id: 's', op: 'select', table: 'customers', where }])
+  t.equal(accepted.status, 200)
+  const more = condition({ id: { gt: 0, lt: 9 }, ...condition({}) })
+  const refused = await service.post([{ id: 's', op: 'select', table: 'customers', where: more }])
+  t.match(refused.body.error?.errors, [{ code: 'member_invalid', path: ['where'] }])
+})
+
+t.test('an empty list inside not_exists does not match every row', async t => {
+  const service = await useService(t, { schema })
+  const where = (word: string): object => ({
+    [word]: { table: 'orders', on: { customer_id: 'id' }, where: { id: { in: '$none.*.id' } } }
+  })
+  const none = { id: 'none', op: 'select', table: 'orders', where: { id: { eq: 0 } } }
+  const found = await service.post([
+    none,
+    { id: 's', op: 'select', table: 'customers', where: where('exists') }
+  ])
+  t.same(found.body.data['s'], [])
+  const refused = await service.post([
+    none,
+    { id: 'd', op: 'delete', table: 'customers', where: where('not_exists') }
+  ])
+  t.equal(refused.status, 422)
+  t.equal(refused.body.error?.code, 'reference_row_missing')
+})
