@@ -5,7 +5,7 @@
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
-import { TableText } from './table.ts'
+import { FunctionText, TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
 export const maxDepth = 100
@@ -189,18 +189,43 @@ export const Delete = Type.Object({
   description: 'Deletes the rows that match `where` and returns them as they were.'
 })
 
+const columns = Type.Optional(Type.Array(Type.Union([aggregate, output]), {
+  minItems: 1,
+  maxItems: maxColumns,
+  expected: columnList,
+  description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
+    '"avg" | "min" | "max", "column", "as"}`'
+}))
+const order = Type.Optional(
+  Type.Array(
+    Type.Record(Type.String(), ordering, {
+      keys: 'path',
+      minProperties: 1,
+      maxProperties: 1,
+      expected: 'an object of a column and its direction, for example "order": [<order>]'
+    }),
+    {
+      maxItems: maxColumns,
+      expected: 'an array of objects, for example [<order>]',
+      description:
+        '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`, by a ' +
+        'column or the name of an output column'
+    }
+  )
+)
+const limit = Type.Optional(
+  Type.Integer({ minimum: 0, description: 'maximum number of rows' })
+)
+const offset = Type.Optional(
+  Type.Integer({ minimum: 0, description: 'number of rows to skip first' })
+)
+
 export const Select = Type.Object({
   id,
   op: Type.Literal('select'),
   table,
   where: Type.Optional(Filter),
-  columns: Type.Optional(Type.Array(Type.Union([aggregate, output]), {
-    minItems: 1,
-    maxItems: maxColumns,
-    expected: columnList,
-    description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
-      '"avg" | "min" | "max", "column", "as"}`'
-  })),
+  columns,
   group_by: Type.Optional(
     Type.Array(columnPath, {
       maxItems: maxColumns,
@@ -208,25 +233,9 @@ export const Select = Type.Object({
       description: 'columns to group by'
     })
   ),
-  order: Type.Optional(
-    Type.Array(
-      Type.Record(Type.String(), ordering, {
-        keys: 'path',
-        minProperties: 1,
-        maxProperties: 1,
-        expected: 'an object of a column and its direction, for example "order": [<order>]'
-      }),
-      {
-        maxItems: maxColumns,
-        expected: 'an array of objects, for example [<order>]',
-        description:
-          '`[{"column": "asc" | "desc" | {"direction", "nulls": "first" | "last"}}, …]`, by a ' +
-          'column or the name of an output column'
-      }
-    )
-  ),
-  limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of rows' })),
-  offset: Type.Optional(Type.Integer({ minimum: 0, description: 'number of rows to skip first' })),
+  order,
+  limit,
+  offset,
   lock: Type.Optional(lock),
   expect
 }, {
@@ -235,12 +244,32 @@ export const Select = Type.Object({
   description: 'Returns the rows that match `where`, or all rows without it.'
 })
 
+export const Call = Type.Object({
+  id,
+  op: Type.Literal('call'),
+  function: FunctionText,
+  args: Type.Optional(Type.Record(Type.String(), Type.Unknown({ reference: 'any' }), {
+    keys: 'column',
+    description: 'parameter → value; parameters that are missing take their defaults'
+  })),
+  where: Type.Optional(Filter),
+  columns,
+  order,
+  limit,
+  offset,
+  expect
+}, {
+  title: 'Call',
+  description: 'Calls a function and returns its rows, as `select * from f(…)` does.'
+})
+
 /** The schema of each kind of operation. */
 export const operations = {
   insert: Insert,
   update: Update,
   delete: Delete,
-  select: Select
+  select: Select,
+  call: Call
 } as const satisfies Record<string, TObject>
 
 export type OperationKind = keyof typeof operations

@@ -1,11 +1,15 @@
 /**
- * Names of tables, and how the rows of two tables belong together.
+ * Names of tables and functions, and how the rows of two tables belong together.
  */
 import { Type } from '@sinclair/typebox'
 
 export const TableText = Type.String({
   description:
     '`<table>` (in the first schema of `DB_SCHEMAS`) or `<schema>.<table>`; may be a view'
+})
+
+export const FunctionText = Type.String({
+  description: '`<function>` (in the first schema of `DB_SCHEMAS`) or `<schema>.<function>`'
 })
 
 /** Pairs of columns that must be equal. */

@@ -13,7 +13,7 @@ import { writeOperation } from './write-operation.ts'
 
 /** One operation of a batch that is being built. */
 interface OperationNode extends Source {
-  readonly op: 'insert' | 'update' | 'delete' | 'select'
+  readonly op: 'insert' | 'update' | 'delete' | 'select' | 'call'
   readonly pieces: readonly Piece[]
   name: string | undefined
 }
@@ -50,11 +50,11 @@ function createBuilder (nodes: OperationNode[]): object {
       throw invalid('A reference points to an operation of another batch.')
     }
   }
-  const add = (op: OperationNode['op'], table: string, members: object): object => {
+  const add = (op: OperationNode['op'], name: string, members: object): object => {
     const pieces: Piece[] = []
-    writeOperation({ pieces, path: [], title: `${op} ${table}`, checkReference }, {
+    writeOperation({ pieces, path: [], title: `${op} ${name}`, checkReference }, {
       op,
-      table,
+      [op === 'call' ? 'function' : 'table']: name,
       ...members
     })
     const node: OperationNode = { op, pieces, id: undefined, name: undefined }
@@ -74,7 +74,9 @@ function createBuilder (nodes: OperationNode[]): object {
       add('insert', table, { values: Array.isArray(values) ? values : [values], ...options }),
     update: (table: string, options: object) => add('update', table, options),
     delete: (table: string, options: object) => add('delete', table, options),
-    select: (table: string, options?: object) => add('select', table, { ...options })
+    select: (table: string, options?: object) => add('select', table, { ...options }),
+    call: (name: string, args?: object, options?: object) =>
+      add('call', name, { ...args !== undefined && { args }, ...options })
   }
 }
 

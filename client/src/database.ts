@@ -70,10 +70,29 @@ export type RowsByTable<Database, Schema extends string> = {
   [Table in keyof TablesOf<Database, Schema> & string]: Row<Database, Schema, Table>
 }
 
+/** The functions of a database in the form of Supabase: arguments and result by name. */
+export type FunctionsOf<Database, Schema extends string> = [SchemasOf<Database>] extends [never]
+  ? { readonly [name: string]: { Args: { readonly [name: string]: unknown }, Returns: unknown } }
+  : Schema extends keyof Database ? Part<Database[Schema], 'Functions'>
+    : never
+
+/** A row of the result of a function. A scalar is a row with one column, named as the function. */
+export type FunctionRow<Functions, Name extends keyof Functions & string> = Member<
+  Functions[Name],
+  'Returns'
+> extends infer Result
+  ? unknown extends Result ? { readonly [column: string]: unknown }
+    : Result extends ReadonlyArray<infer Row> ? RowOf<Row, Name>
+      : RowOf<Result, Name>
+  : never
+
+type RowOf<Result, Name extends string> = Result extends object ? Result
+  : { [Column in Name]: Result }
+
 type Found<Tables, Table extends string, Name extends keyof TableTypes> = Table extends keyof Tables
   ? Member<Tables[Table], Name>
   : never
-type Member<Types, Name extends keyof TableTypes> = Types extends
+type Member<Types, Name extends string> = Types extends
 { readonly [N in Name]: infer Found } ? Found : never
 
 // Supabase: schema → Tables and Views → Row, Insert, Update.
@@ -94,6 +113,8 @@ type NamesOf<Database, Schema extends string> = {
 type Relations<SchemaTypes> =
   & (keyof Part<SchemaTypes, 'Tables'> | keyof Part<SchemaTypes, 'Views'>)
   & string
+
+export type Arguments<Functions, Name extends keyof Functions> = Member<Functions[Name], 'Args'>
 
 type Part<SchemaTypes, Name extends string> = SchemaTypes extends
 { readonly [N in Name]: infer Found } ? Found : Record<never, never>

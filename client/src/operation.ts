@@ -1,8 +1,11 @@
 /**
- * Types of the four operations: their options and their results. The options have the names of the
+ * Types of the operations: their options and their results. The options have the names of the
  * batch language.
  */
 import type {
+  Arguments,
+  FunctionRow,
+  FunctionsOf,
   Insert,
   InsertableTables,
   Row,
@@ -133,7 +136,38 @@ export interface Batch<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
     OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
   >
+
+  /**
+   * Calls a function and returns its rows. A scalar is one row with one column, named as the
+   * function. Parameters that are omitted take their defaults.
+   */
+  call<
+    Name extends keyof FunctionsOf<Database, Schema> & string,
+    const Outputs extends
+    | ReadonlyArray<SelectOutput<FunctionRow<FunctionsOf<Database, Schema>, Name>>>
+    | undefined = undefined,
+    const Expected extends Expect = Expect
+  >(
+    name: Name,
+    args?: InputRow<Arguments<FunctionsOf<Database, Schema>, Name>, Mode>,
+    options?: CallOptions<
+      FunctionRow<FunctionsOf<Database, Schema>, Name>,
+      Mode,
+      RowsByTable<Database, Schema>,
+      Outputs,
+      Expected
+    >
+  ): Operation<
+    OutputRow<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs>,
+    OutputRows<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs, Expected, Mode>
+  >
 }
+
+/** Options of a call. They read its rows as those of a select. */
+export type CallOptions<Row, Mode extends Numbers, Tables, Outputs, Expected> = Omit<
+  SelectOptions<Row, Mode, Tables, Outputs, Expected>,
+  'group_by' | 'lock'
+>
 
 /** The type of `where` of a table, for filters that are built outside of an operation. */
 export type Where<

@@ -23,6 +23,7 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
   Object.create(null),
   {
     values: writeData,
+    args: writeData,
     set: writeSet,
     where: writeFilter,
     index_where: writeFilter,

@@ -7,11 +7,23 @@ import type { Place } from './context.ts'
 import type { ColumnPath, TableName } from './nodes.ts'
 
 /**
- * Parses `table`. An unqualified name belongs to the first schema of DB_SCHEMAS. Returns undefined
- * after an issue.
+ * Parses the name of a table. An unqualified name belongs to the first schema of DB_SCHEMAS.
+ * Returns undefined after an issue.
  */
-export function planTable (text: string, { context, path }: Place): TableName | undefined {
-  const { limits: { schemas }, tables } = context
+export function planTable (text: string, place: Place): TableName | undefined {
+  const name = planName(text, place)
+  if (name === undefined) return undefined
+  const { tables } = place.context
+  const key = `${name.schema}\0${name.name}`
+  const table = tables.get(key) ?? name
+  tables.set(key, table)
+  return table
+}
+
+/** Parses the name of a table or a function. The last step of the path is the word for it. */
+export function planName (text: string, { context, path }: Place): TableName | undefined {
+  const { schemas } = context.limits
+  const word = String(path.at(-1))
   const parts = text.split('.')
   const schema = parts.length === 1 ? schemas[0] : parts[0]
   const name = parts.at(-1)
@@ -19,7 +31,7 @@ export function planTable (text: string, { context, path }: Place): TableName | 
     return context.addIssue(
       'table_invalid',
       path,
-      '"table" must be <table> or <schema>.<table>, ' +
+      `"${word}" must be <${word}> or <schema>.<${word}>, ` +
         `each name 1 to ${maxIdentifierBytes} bytes long.`
     )
   }
@@ -30,10 +42,7 @@ export function planTable (text: string, { context, path }: Place): TableName | 
       `Schema "${schema}" is not accessible: DB_SCHEMAS does not list it.`
     )
   }
-  const key = `${schema}\0${name}`
-  const table = tables.get(key) ?? { schema, name }
-  tables.set(key, table)
-  return table
+  return { schema, name }
 }
 
 /** Returns what is wrong with the name of a column, or undefined. */

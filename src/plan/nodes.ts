@@ -223,8 +223,8 @@ export interface DeleteNode extends OperationNode {
   readonly kind: 'delete'
   readonly where: readonly Predicate[]
 }
-export interface SelectNode extends OperationNode {
-  readonly kind: 'select'
+/** What select and call have in common: they return rows of a source. */
+interface ReadNode extends OperationNode {
   readonly where: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
@@ -233,6 +233,17 @@ export interface SelectNode extends OperationNode {
   readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
 }
 
+export interface SelectNode extends ReadNode {
+  readonly kind: 'select'
+}
+/** A call of the function that `table` names. It has neither groups nor a lock. */
+export interface CallNode extends ReadNode {
+  readonly kind: 'call'
+  readonly args: ReadonlyArray<readonly [parameter: string, value: Argument]>
+}
+
+export type Argument = Literal | JsonDocument | Null
+
 /** `by` is a column or the name of an aggregate in the output. */
 export interface SortKey {
   readonly by: ColumnPath | string
@@ -240,7 +251,7 @@ export interface SortKey {
   readonly nulls: 'first' | 'last' | undefined
 }
 
-export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode
+export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode | CallNode
 
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many

@@ -13,6 +13,7 @@ import {
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
+import { planCall } from './call.ts'
 import { planFilter } from './filter.ts'
 import {
   checkMembers,
@@ -21,7 +22,7 @@ import {
   requireMember,
   type OperationSource
 } from './members.ts'
-import { planTable, readPath } from './name.ts'
+import { planName, planTable, readPath } from './name.ts'
 import type {
   DeleteNode,
   InsertNode,
@@ -54,7 +55,7 @@ export function planOperation (
   }
   const op = readKind(operation, context)
   const source: OperationSource = { operation, kind: op ?? 'select', context }
-  const table = readTable(source)
+  const table = op === 'call' ? readFunction(source) : readTable(source)
   checkMembers(operation, op, context)
   const tooDeep = deep ? findDeepNode(operation, 2) : undefined
   // The planners recurse, so they must not read this operation.
@@ -81,6 +82,13 @@ function readTable (source: OperationSource): TableName | undefined {
   return planTable(text, { context: source.context, path: ['table'] })
 }
 
+function readFunction (source: OperationSource): TableName | undefined {
+  if (requireMember(source, 'function') === undefined) return undefined
+  const text = readMember(source, 'function') as string | undefined
+  if (text === undefined) return undefined
+  return planName(text, { context: source.context, path: ['function'] })
+}
+
 /**
  * Returns the path to the first node that is nested too deeply. It never recurses deeper itself. An
  * operation is level 2 of the body. parseJson keeps no ExactNumber in a body that is too deep.
@@ -104,7 +112,13 @@ type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
 const planners: Record<
   OperationKind,
   (source: OperationSource, common: CommonMembers) => PlanNode | undefined
-> = { insert: planInsert, update: planUpdate, delete: planDelete, select: planSelect }
+> = {
+  insert: planInsert,
+  update: planUpdate,
+  delete: planDelete,
+  select: planSelect,
+  call: planCall
+}
 
 function planInsert (source: OperationSource, common: CommonMembers): InsertNode | undefined {
   const { operation, context } = source

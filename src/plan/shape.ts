@@ -44,7 +44,7 @@ class ShapeWriter {
   addOperation (operation: JsonObject): void {
     if (this.#unsupported || this.#text.length > MAX_TEXT_LENGTH) return
     if (this.#text !== '') this.#text += ','
-    this.#unsupported ||= has(operation, 'on_conflict')
+    this.#unsupported ||= has(operation, 'on_conflict') || operation['op'] === 'call'
     this.#addObject(operation, (name, value) => {
       if (name === 'values') this.#addRows(value)
       else if (name === 'set') this.#addSet(value)

@@ -14,7 +14,7 @@ import {
   SINGLE_OPERATION_CHECKS,
   type Check
 } from './checks.ts'
-import { CteBuilder } from './cte-builder.ts'
+import { CteBuilder, type FindFunction } from './cte-builder.ts'
 import {
   empty,
   integer,
@@ -62,6 +62,8 @@ export interface CompileOptions {
    * changed; it also sets the session again after each operation.
    */
   readonly restoreSession?: boolean
+  /** Finds the types of the parameters of functions; undefined: they are not known. */
+  readonly findFunction?: FindFunction
 }
 
 /**
@@ -82,7 +84,7 @@ const OPERATION_ROWS = sql`c`
  * `program_limit_exceeded`, PostgreSQL's own condition, if an operation needs too many parameters.
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
-  const { session, checkValues, restoreSession } = options
+  const { session, checkValues, restoreSession, findFunction } = options
   const inSession = sql` where ${sessionUnchanged(session)}`
   return plan.operations.map((node, i) => {
     const uses = plan.referenceUses.get(node.index) ?? []
@@ -90,7 +92,9 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     const ctes = new CteBuilder(node.table, plan.referenceUses, {
       checkValues,
       restoreSession,
-      exposed
+      exposed,
+      findFunction,
+      call: node.kind === 'call' ? node : undefined
     })
     const last = i === plan.operations.length - 1 && restoreSession !== true
     const lastChecks = i === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
@@ -100,7 +104,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     const fixedText = node.kind !== 'insert' || node.groups.length === 1
     return {
       ...statement,
-      prepare: fixedText && ctes.parameterTypes() !== undefined,
+      prepare: fixedText && node.kind !== 'call' && ctes.parameterTypes() !== undefined,
       needsValueChecks: ctes.needsValueChecks()
     }
   })
@@ -112,9 +116,16 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
  * JSON and the checks are the same for every operation. They contain no markers, because a plan
  * shows the conditions of its query.
  */
-export function compileQueryPlans (plan: Plan, maxRows: number): readonly Statement[] {
+export function compileQueryPlans (
+  plan: Plan,
+  { maxRows, findFunction }: Pick<CompileOptions, 'maxRows' | 'findFunction'>
+): readonly Statement[] {
   return plan.operations.map(node => {
-    const ctes = new CteBuilder(node.table, plan.referenceUses, { explain: true })
+    const ctes = new CteBuilder(node.table, plan.referenceUses, {
+      explain: true,
+      findFunction,
+      call: node.kind === 'call' ? node : undefined
+    })
     const operation = buildOperationCte(node, { ctes, shape: shapeOf(node, false), name: ROWS })
     const statement = sql`explain (format json) with ${
       join([...ctes.build(), operation], sql`, `)

@@ -11,6 +11,7 @@
  */
 import { isValue, shapeOfReference } from '../plan/document.ts'
 import type {
+  CallNode,
   ColumnPath,
   UncertainColumn,
   JsonDocument,
@@ -31,6 +32,8 @@ import {
   type Fragment
 } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
+import { nullRowOfCall } from './call.ts'
+import type { FunctionVariants } from './function-types.ts'
 import {
   buildDocument,
   isJsonNull,
@@ -39,7 +42,7 @@ import {
   type PublicationReader
 } from './reference.ts'
 import { rowsSetting } from './settings.ts'
-import { MAX_TYPE_GUARDS, tableName, typeGuard } from './table.ts'
+import { MAX_TYPE_GUARDS, nullRow, tableName, typeGuard } from './table.ts'
 import {
   buildTypedList,
   buildTypedValues,
@@ -55,6 +58,9 @@ import {
 import type { ValueBuilder } from './value-builder.ts'
 import { buildValueCheck, isJson } from './value-checks.ts'
 
+/** Finds what is known about the functions of a name. */
+export type FindFunction = (name: TableName) => FunctionVariants | undefined
+
 export interface CteBuilderOptions {
   /** See CompileOptions. */
   readonly checkValues?: boolean | undefined
@@ -62,6 +68,10 @@ export interface CteBuilderOptions {
   readonly restoreSession?: boolean | undefined
   /** Output columns of which later operations read single values. */
   readonly exposed?: ReadonlyArray<readonly [column: string, position: number]>
+  /** The functions of a name, if they are known. */
+  readonly findFunction?: FindFunction | undefined
+  /** The operation that calls the function `table`. */
+  readonly call?: CallNode | undefined
   /** Leaves out value checks: clients see query plans, and checks contain the markers' secret. */
   readonly explain?: boolean
 }
@@ -76,6 +86,14 @@ const VALUES_PER_QUERY = 50
 const MAX_DIRECT_ROWS = 4
 const MAX_DIRECT_READS = 4
 
+/** Values that meet columns of one table. */
+interface TypedValues {
+  readonly table: TableName
+  /** A row of the table in which every column is NULL. */
+  readonly nulls: Fragment
+  readonly values: TypedValue[]
+}
+
 /** What the builders of one statement share, one for each of its tables. */
 interface Collected {
   needsValueChecks: boolean
@@ -89,8 +107,8 @@ interface Collected {
   /** Parameters with the names of settings, by operation. */
   readonly settings: Map<number, Fragment>
   /** The values of `v0`, `v1`, …; those of one CTE meet columns of one table. */
-  readonly values: Array<{ readonly table: TableName, readonly values: TypedValue[] }>
-  readonly lists: Array<{ readonly table: TableName, readonly list: TypedList }>
+  readonly values: TypedValues[]
+  readonly lists: Array<{ readonly nulls: Fragment, readonly list: TypedList }>
   readonly stored: Fragment[]
 }
 
@@ -133,9 +151,14 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     this.#collected = collected
   }
 
+  get findFunction (): FindFunction | undefined {
+    return this.#options.findFunction
+  }
+
   ofTable (table: TableName): CteBuilder {
     const row = sql`t${integer(++this.#collected.rows)}`
-    return new CteBuilder(table, this.#referenceUses, this.#options, this.#collected, row)
+    const options = { ...this.#options, call: undefined }
+    return new CteBuilder(table, this.#referenceUses, options, this.#collected, row)
   }
 
   /**
@@ -214,7 +237,8 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     const json = buildDocument(document, this)
     if (path.resultType !== 'column') return jsonElements(json, path.resultType)
     const example = typeExample(path, this.table, 'value')
-    const position = this.#collected.lists.push({ table: this.table, list: { json, example } }) - 1
+    const list = { json, example }
+    const position = this.#collected.lists.push({ nulls: this.#nulls(), list }) - 1
     const query = identifier(`l${position}`)
     return sql`(select ${query}.f1 from ${query})`
   }
@@ -230,6 +254,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     if (path.resultType === 'json') {
       return sql`case when ${when ?? sql`true`} then 'null'::jsonb end`
     }
+    if (this.#options.call !== undefined) return this.#addJsonNullOfCall(path)
     const fault: ValueFault = { problem: 'null', path: ['', pathLabel(path)] }
     const failure = sql` else ${raiseText('value', parameter(JSON.stringify(fault)))}::json`
     const isJsonType = isJson(typeExample(path, this.table, 'value'))
@@ -239,6 +264,12 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     const example = sql`null::${tableName(this.table)}`
     const row = this.#addTypedValue({ json, example, shape: 'scalar', label: '' })
     return sql`(${row}).${identifier(path.column)}`
+  }
+
+  /** A condition names the column, so PostgreSQL knows its type. */
+  #addJsonNullOfCall ({ column }: ColumnPath): Fragment {
+    const value = sql`${this.row}.${identifier(column)}`
+    return sql`case when ${isJson(value)} then case when false then ${value} else 'null' end end`
   }
 
   /**
@@ -268,7 +299,8 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
 
   /** Registers that a parameter takes its type from a column. */
   addParameterType (column: string): void {
-    if (SYSTEM_COLUMNS.has(column)) return
+    // A call is not prepared.
+    if (SYSTEM_COLUMNS.has(column) || this.#options.call !== undefined) return
     const { table } = this
     const name = [table.schema, table.name, column].join('\0')
     this.#collected.parameterColumns.set(name, [table, column])
@@ -314,10 +346,10 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
       sql`${identifier(name)} as materialized (${query})`
     return [
       ...[...sources].map(([source, name]) => cte(name, publishedRows(source))),
-      ...values.map(({ table, values }, i) =>
-        cte(`v${i}`, buildTypedValues(values, table, this.checkValues))
+      ...values.map(({ nulls, values }, i) =>
+        cte(`v${i}`, buildTypedValues(values, nulls, this.checkValues))
       ),
-      ...lists.map(({ table, list }, i) => cte(`l${i}`, buildTypedList(list, table))),
+      ...lists.map(({ nulls, list }, i) => cte(`l${i}`, buildTypedList(list, nulls))),
       ...stored.map((query, i) => cte(`x${i}`, query))
     ]
   }
@@ -339,12 +371,22 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     ], sql` and `)
   }
 
+  /** A row of the table in which every column is NULL. */
+  #nulls (): Fragment {
+    const { call } = this.#options
+    return call === undefined
+      ? sql`json_populate_record(${nullRow(this.table)}, '{}')`
+      : nullRowOfCall(call, this)
+  }
+
   #addTypedValue (value: TypedValue): Fragment {
     const { values: queries } = this.#collected
     let position = queries.findIndex(({ table, values }) =>
       table === this.table && values.length < VALUES_PER_QUERY
     )
-    if (position < 0) position = queries.push({ table: this.table, values: [] }) - 1
+    if (position < 0) {
+      position = queries.push({ table: this.table, nulls: this.#nulls(), values: [] }) - 1
+    }
     const { values } = queries[position] as Collected['values'][number]
     const query = identifier(`v${position}`)
     const field = identifier(fieldName(values.push(value) - 1))

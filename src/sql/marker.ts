@@ -26,6 +26,7 @@ const SETTINGS = {
   order: missingSetting('order'),
   session: missingSetting('session'),
   inspect: missingSetting('inspect'),
+  function: missingSetting('function'),
   busy: missingSetting('busy'),
   taken: missingSetting('taken')
 }
@@ -44,6 +45,7 @@ function missingSetting (kind: string): string {
  * - `session`: the session was changed; see sessionUnchanged
  * - `inspect`: a value may not fit its type; see buildValueCheck
  * - `value`: a value does not fit its type; see verifyDocument
+ * - `function`: a function was replaced since the types of its parameters were read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
 export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS
@@ -61,11 +63,12 @@ export interface ValueFault {
   /**
    * - `member`: the composite `type` has no such member
    * - `list`: `type` takes one value, and this is an array or an object
+   * - `type`: the type of this parameter of a function is not known
    * - `null`: this is the JSON null, and `type` is neither json nor jsonb
    * - `$append`: the current value is not an array
    * - `$merge`: the current value or the operand is not a jsonb object
    */
-  readonly problem: 'member' | 'list' | 'null' | '$append' | '$merge'
+  readonly problem: 'member' | 'list' | 'type' | 'null' | '$append' | '$merge'
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

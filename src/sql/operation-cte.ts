@@ -42,6 +42,7 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
     case 'delete':
       return buildReturningCte(node, buildDelete(node, ctes), options)
     case 'select':
+    case 'call':
       return sql`${name} as (${buildSelect(node, ctes)})`
   }
 }

@@ -9,6 +9,7 @@
  * values in different ways.
  */
 import type {
+  CallNode,
   InsertNode,
   OutputColumn,
   Plan,
@@ -83,6 +84,7 @@ export function compilePlain (
 ): ReadonlyArray<PlainStatement | undefined> {
   const publications = new Map<number, Publication>()
   return plan.operations.map(node => {
+    if (node.kind === 'call') return undefined
     const columns = options.findColumns(node.table)
     const uses = plan.referenceUses.get(node.index) ?? []
     const published = columns && findPublishedValues(node, uses, columns)
@@ -112,6 +114,9 @@ export function linkOperations ({ operations, referenceUses }: Plan): readonly n
   return groups
 }
 
+/** The operations that have a plain form. */
+type PlainNode = Exclude<PlanNode, CallNode>
+
 interface Context extends PlainOptions {
   readonly uses: readonly ReferenceUse[]
   readonly published: readonly PublishedValue[]
@@ -135,7 +140,7 @@ function isDirect (
 }
 
 function compileOperation (
-  node: PlanNode,
+  node: PlainNode,
   direct: boolean,
   context: Context
 ): PlainStatement | undefined {
@@ -174,7 +179,7 @@ interface Body {
  * Returns each row as soon as it is inserted. The insert is a CTE, so that the session is checked
  * before its statement triggers run, which could hide a change.
  */
-function buildDirect (node: PlanNode, context: Context): Body | undefined {
+function buildDirect (node: PlainNode, context: Context): Body | undefined {
   const { published, last } = context
   const shape = shapeOf(node, false)
   const operation = buildOperation(node, shape, context)
@@ -196,7 +201,7 @@ const FORMATS_UNCHANGED = fixed(formatsUnchanged)
 const RAISE_SESSION = raise('session')
 
 /** Returns all rows as one JSON array, after checks of their number. */
-function buildAggregated (node: PlanNode, context: Context): Body | undefined {
+function buildAggregated (node: PlainNode, context: Context): Body | undefined {
   const { maxRows, minimal = false, keep = false, uses } = context
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
@@ -255,7 +260,7 @@ function name ({ output }: PublishedValue, position: number, shape: Shape): Frag
 
 /** Builds the operation. `rows` is what follows FROM. */
 function buildOperation (
-  node: PlanNode,
+  node: PlainNode,
   shape: Shape,
   { published, values }: Context
 ): { readonly ctes: Fragment, readonly rows: Fragment } | undefined {

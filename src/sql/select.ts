@@ -1,7 +1,8 @@
 /**
  * Builds the SELECT of a select operation.
  */
-import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
+import type { CallNode, ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
+import { buildCall } from './call.ts'
 import { columnValue, comparableValue } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
@@ -23,8 +24,10 @@ const LOCK_MODES = {
 const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
 
 /** Builds a query whose rows are one value `row` each. The caller limits the number of rows. */
-export function buildSelect (node: SelectNode, values: CteBuilder): Fragment {
-  const rows = buildSelectRows(node, values)
+export function buildSelect (node: SelectNode | CallNode, values: CteBuilder): Fragment {
+  const rows = node.kind === 'call'
+    ? buildRows(node, values, { source: buildCall(node, values), row: sql`t.*::record as row` })
+    : buildSelectRows(node, values)
   if (node.output === undefined) return rows
   return sql`select p.*::record as row${values.exposedColumns(sql`p`)} from (${rows}) as p`
 }
@@ -37,12 +40,28 @@ export function buildSelectRows (
   values: ValueBuilder,
   more: Fragment = empty
 ): Fragment {
-  const { table, output, where } = node
-  const from = sql`from ${tableName(table)} as t`
+  const { table } = node
+  const row = sql`${wholeRow(table)}${more}`
+  return buildRows(node, values, { source: tableName(table), row })
+}
+
+interface RowSource {
+  readonly source: Fragment
+  /** The value `row` of a row, and other columns, if the operation returns whole rows. */
+  readonly row: Fragment
+}
+
+function buildRows (
+  node: SelectNode | CallNode,
+  values: ValueBuilder,
+  { source, row }: RowSource
+): Fragment {
+  const { output, where } = node
+  const from = sql`from ${source} as t`
   const columns = collectColumns(orderedPaths(node))
   if (output === undefined) {
     const end = buildEnd(node, columns.comparable)
-    return sql`select ${wholeRow(table)}${more} ${from}${columns.guard()}${
+    return sql`select ${row} ${from}${columns.guard()}${
       buildWhere(where, values)
     }${end}`
   }
@@ -87,7 +106,9 @@ interface Columns {
  * if another transaction has changed a row, PostgreSQL reads the row again, but not the joined
  * subquery.
  */
-function orderedPaths ({ output = [], groupBy, order, lock }: SelectNode): readonly ColumnPath[] {
+function orderedPaths (
+  { output = [], groupBy, order, lock }: SelectNode | CallNode
+): readonly ColumnPath[] {
   if (groupBy.length > 0 || lock !== undefined) return []
   const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
   const paths = new Map<string, ColumnPath>()
@@ -145,7 +166,7 @@ function collectColumns (shared: readonly ColumnPath[]): Columns {
 
 /** Builds everything after GROUP BY: the order, the limits and the lock. */
 function buildEnd (
-  { order, limit, offset, lock }: SelectNode,
+  { order, limit, offset, lock }: SelectNode | CallNode,
   column: (path: ColumnPath) => Fragment
 ): Fragment {
   return sql`${buildOrder(order, column)}${

@@ -8,7 +8,13 @@ import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
 import type { ColumnTypes } from '../sql/column-types.ts'
-import { compile, compileQueryPlans } from '../sql/compile.ts'
+import type { FindFunction } from '../sql/cte-builder.ts'
+import { compile, compileQueryPlans, type Statement } from '../sql/compile.ts'
+import {
+  functionTypesStatement,
+  needsTypes,
+  type FunctionTypes
+} from '../sql/function-types.ts'
 import type { Key } from '../sql/idempotency.ts'
 import { emptyPublications } from '../sql/publication.ts'
 import type { SessionDefaults } from '../sql/session.ts'
@@ -33,6 +39,8 @@ export interface CompileSettings extends SessionDefaults {
   readonly sqlComments: boolean
   /** What is known about the types of columns. */
   readonly columnTypes: ColumnTypes
+  /** What is known about the parameters of functions. */
+  readonly functionTypes: FunctionTypes
   /** Whether the plain form is used at all; true by default. */
   readonly plainForm?: boolean
 }
@@ -60,7 +68,9 @@ export function compileBatch (
     session: connection => compileSession(session, settings, connection),
     writes: session.writes,
     ...isQueryPlan
-      ? { operations: once(() => compileQueryPlans(batch.plan(), settings.maxRows)) }
+      ? compileRenewable(batch, settings.functionTypes, findFunction =>
+        compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, findFunction })
+      )
       : compileOperations(batch, request, { ...settings, keepAnswers: key !== undefined }),
     count: outline.operations.length,
     hasReferences: outline.referenceUses.size > 0,
@@ -83,10 +93,10 @@ function readMode (preferences: Preferences): TransactionMode {
 function compileOperations (
   batch: PlannedBatch,
   { identity, preferences }: BatchRequest,
-  { maxRows, keepAnswers, sqlComments, columnTypes, plainForm = true }: CompileSettings & {
+  { maxRows, keepAnswers, sqlComments, plainForm = true, ...types }: CompileSettings & {
     readonly keepAnswers: boolean
   }
-): Pick<CompiledBatch, 'operations' | 'plain' | 'compileChecked'> {
+): Pick<CompiledBatch, 'operations' | 'functions' | 'plain' | 'compileChecked'> {
   const options = {
     session: identity,
     maxRows,
@@ -94,11 +104,52 @@ function compileOperations (
     keep: keepAnswers
   }
   return {
-    operations: once(() => compile(batch.plan(), options)),
+    ...compileRenewable(batch, types.functionTypes, findFunction =>
+      compile(batch.plan(), { ...options, findFunction })
+    ),
     // With a comment nothing is prepared.
-    plain: plainForm && !sqlComments ? compilePlainBatch(batch, options, columnTypes) : undefined,
+    plain: plainForm && !sqlComments
+      ? compilePlainBatch(batch, options, types.columnTypes)
+      : undefined,
     compileChecked: restoreSession =>
-      compile(batch.plan(), { ...options, checkValues: true, restoreSession })
+      compile(batch.plan(), {
+        ...options,
+        checkValues: true,
+        restoreSession,
+        findFunction: name => types.functionTypes.lookup(name)
+      })
+  }
+}
+
+/**
+ * The operations in the general form. They are compiled when they are first needed, and again when
+ * a function has been replaced whose types they name.
+ */
+function compileRenewable (
+  { outline }: PlannedBatch,
+  types: FunctionTypes,
+  create: (findFunction: FindFunction) => readonly Statement[]
+): Pick<CompiledBatch, 'operations' | 'functions'> {
+  const compileLater = (): () => readonly Statement[] =>
+    once(() => create(name => types.lookup(name)))
+  let operations = compileLater()
+  const functions = outline.operations
+    .filter(node => node.kind === 'call' && needsTypes(node)).map(({ table }) => table)
+  return {
+    operations: () => operations(),
+    functions: functions.length === 0
+      ? undefined
+      : {
+          lookup () {
+            const unknown = functions.filter(name => types.lookup(name) === undefined)
+            return unknown.length === 0 ? undefined : functionTypesStatement(unknown)
+          },
+          remember: json => types.remember(json),
+          forget () {
+            for (const name of functions) types.forget(name)
+            operations = compileLater()
+          }
+        }
   }
 }
 

@@ -32,6 +32,8 @@ export interface CompiledBatch {
    * them when `restoreSession` is true.
    */
   readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
+  /** The functions that the batch calls with arguments whose types must be known. */
+  readonly functions?: CalledFunctions | undefined
   /** Operations read rows of earlier operations. */
   readonly hasReferences?: boolean
   readonly mode: TransactionMode
@@ -42,6 +44,15 @@ export interface CompiledBatch {
    * nothing is prepared.
    */
   readonly comment?: string
+}
+
+/** What a batch needs to know about the functions that it calls; see src/sql/function-types.ts. */
+export interface CalledFunctions {
+  /** Returns the statement that reads what is not known yet; undefined: all is known. */
+  readonly lookup: () => Statement | undefined
+  readonly remember: (functionTypes: string) => void
+  /** A function was replaced. */
+  readonly forget: () => void
 }
 
 /** The operations of a batch in the plain form; see src/sql/plain.ts. */
@@ -65,6 +76,8 @@ export interface AttemptVariant {
   readonly restoreSession?: boolean
   /** Use only the general form. */
   readonly general?: boolean
+  /** Read the types of the parameters of functions again. */
+  readonly freshFunctions?: boolean
   /** Use no statement that was prepared before. */
   readonly unprepared?: boolean
 }

@@ -50,7 +50,7 @@ export function describeError (
     case SqlState.datatype_mismatch:
       // An assigned value of another type is reported with the column that it is assigned to.
       return error.routine === 'coerce_to_boolean'
-        ? at(placeAtError(error), message)
+        ? at(placeAtError(error), message, node)
         : message
     default:
       return isValueError(error.code) ? describeRefused(error, message, node) : message
@@ -106,7 +106,7 @@ function describeGroup (error: DatabaseError, message: string): string {
 /** A function or an operator that does not exist for the type of the column. */
 function describeFunction (error: DatabaseError, message: string, node: PlanNode): string {
   const column = columnAtError(error) ?? columnBeforeError(error)
-  if (column === undefined) return message
+  if (column === undefined || isMissingFunction(error, node)) return message
   const text = textAtError(error)
   if (text.startsWith('operator(pg_catalog.->')) {
     return `Column "${column}" is neither json nor jsonb, so it has no path.`
@@ -114,7 +114,7 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
   const aggregate = /^(\w+)\(/.exec(text)?.[1]
   const name = aggregate ?? findOperator(text, column, node)
   return name === undefined
-    ? at({ column }, message)
+    ? at({ column }, message, node)
     : `"${name}" does not work with column "${column}": ${message}`
 }
 
@@ -123,8 +123,8 @@ function placeAtError (error: DatabaseError): ValuePlace | undefined {
   return column === undefined ? undefined : { column }
 }
 
-function at (place: ValuePlace | undefined, message: string): string {
-  return place === undefined ? message : `${placeName(place)}: ${message}`
+function at (place: ValuePlace | undefined, message: string, node: PlanNode): string {
+  return place === undefined ? message : `${placeName(place, node)}: ${message}`
 }
 
 /** The operator of the request that stands at the beginning of this SQL, or the modifier. */
@@ -154,7 +154,7 @@ function conditionsOf (node: PlanNode): ReadonlyArray<Condition | Exists> {
 function describeRefused (error: DatabaseError, message: string, node: PlanNode): string {
   const place = findRefused(error, node)
   const help = place === undefined ? undefined : modifierHelp(node, place)
-  return `${at(place, message)}${help === undefined ? '' : `. ${help}`}`
+  return `${at(place, message, node)}${help === undefined ? '' : `. ${help}`}`
 }
 
 /** Where the value is that PostgreSQL cannot convert. */
@@ -179,6 +179,15 @@ export function modifierHelp (node: PlanNode, place: ValuePlace): string | undef
 }
 
 /** The name of a place in messages. */
-export function placeName ({ column, row }: ValuePlace): string {
+export function placeName ({ column, row }: ValuePlace, node: PlanNode): string {
+  if (node.kind === 'call' && node.args.some(([name]) => name === column)) {
+    return `Argument "${column}"`
+  }
   return `${row === undefined ? 'Column' : `Row ${row} of values, column`} "${column}"`
+}
+
+/** Whether there is no function that the operation could call. */
+export function isMissingFunction (error: DatabaseError, node: PlanNode): boolean {
+  return node.kind === 'call' && error.code === SqlState.undefined_function &&
+    textAtError(error).startsWith(render(tableName(node.table)).text)
 }

@@ -88,6 +88,7 @@ export async function executeBatch (
     if (retry === undefined) return lost?.outcome ?? conclude(last.outcome, softDeadline)
     if (retry.pauseMs > 0) await delay(retry.pauseMs)
     variant = { ...variant, ...retry.variant }
+    if (retry.variant.freshFunctions === true) batch.functions?.forget()
     const answer = lost?.outcome ?? (retry.isAnswer ? last.outcome as BatchOutcome : undefined)
     const next = await runAttempt(run, variant, retry.reason).catch((error: unknown) => {
       const { code } = error as Failure
@@ -164,6 +165,7 @@ async function runAttempt (
   if (reason !== undefined) onRetry(reason)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
+  await learnFunctions(connection, batch)
   let sent: AttemptBatch = applyVariant(batch, variant)
   let { outcome: pending, released } = startAttempt(connection, sent, clientClosed)
   let outcome = await pending
@@ -186,6 +188,25 @@ async function runAttempt (
   if (isConnectionStale(result)) connection.state.retired = true
   rememberChecks(result)
   return result
+}
+
+/**
+ * Reads the types of parameters before the batch begins. If that fails, the connection is lost, and
+ * so is the attempt.
+ */
+async function learnFunctions (
+  connection: Connection,
+  { functions }: CompiledBatch
+): Promise<void> {
+  const statement = functions?.lookup()
+  if (statement === undefined) return
+  try {
+    const { text, parameters } = statement
+    const [row] = await connection.client.unsafe(text, [...parameters])
+    functions?.remember(row?.['coalesce'] as string)
+  } catch {
+    destroyConnection(connection)
+  }
 }
 
 /** What follows the answer takes no time, unless the connection does not respond any more. */
@@ -214,8 +235,11 @@ function rememberChecks ({ batch, outcome }: AttemptResult): void {
   checkedTexts.set((batch.operations()[outcome.at as number] as Statement).text, true)
 }
 
-function isKnownToNeedChecks ({ operations, plain, hasReferences }: CompiledBatch): boolean {
-  return hasReferences !== true && plain?.statements.includes(undefined) !== false &&
+function isKnownToNeedChecks (
+  { operations, functions, plain, hasReferences }: CompiledBatch
+): boolean {
+  return hasReferences !== true && functions === undefined &&
+    plain?.statements.includes(undefined) !== false &&
     operations().some(({ text, needsValueChecks }) =>
       needsValueChecks === true && checkedTexts.has(text)
     )

@@ -51,6 +51,9 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
     return --budget.connections > 0 && !late ? retry('lane') : undefined
   }
+  if (mayKnowOldFunctions(result)) {
+    return { ...retry('stale_plan'), variant: { freshFunctions: true }, isAnswer: true }
+  }
   const stale = isStatementStale(outcome)
   const variant: AttemptVariant = stale ? { unprepared: true } : {}
   if (needsGeneralForm(outcome)) {
@@ -137,6 +140,15 @@ export const GENERAL_FORM_CLASSES: ReadonlySet<string> = new Set([
   SqlStateClass.syntax_error_or_access_rule_violation,
   SqlStateClass.feature_not_supported
 ])
+
+/** A function was replaced or dropped since the types of its parameters were read. */
+function mayKnowOldFunctions ({ batch, outcome }: AttemptResult): boolean {
+  if (batch.functions === undefined || batch.variant?.freshFunctions === true) return false
+  if (outcome.kind !== 'failed') return false
+  const { error: { code } } = outcome
+  return markerKind(outcome) === 'function' || code === SqlState.undefined_function ||
+    code === SqlState.undefined_object
+}
 
 /**
  * An attempt with value checks can tell more: an operation found a value that may not fit, or

@@ -5,6 +5,7 @@ import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
 import { ColumnTypes } from '../sql/column-types.ts'
+import { FunctionTypes } from '../sql/function-types.ts'
 import {
   compileBatch,
   wantsQueryPlan,
@@ -45,6 +46,7 @@ export function batchSettings (config: Config): BatchSettings {
     idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS,
     sqlComments: config.SQL_COMMENTS === 'on',
     columnTypes: new ColumnTypes(),
+    functionTypes: new FunctionTypes(),
     verbose: config.ERROR_VERBOSITY === 'verbose'
   }
 }

@@ -8,7 +8,13 @@ import { SqlState } from '../errors/sqlstates.ts'
 import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
-import { describeError, describeHint, modifierHelp, placeName } from './describe-error.ts'
+import {
+  describeError,
+  describeHint,
+  isMissingFunction,
+  modifierHelp,
+  placeName
+} from './describe-error.ts'
 import type { Failed } from './outcome.ts'
 
 export interface ToFailureOptions {
@@ -56,7 +62,9 @@ export function toFailure (
     }),
     hint: describeHint(error)
   }
-  return { failure: fromDatabase(error, { ...place, ...options }), operation }
+  const { position, ...unplaced } = error
+  const origin = position !== undefined && isMissingFunction(error, node) ? unplaced : error
+  return { failure: fromDatabase(origin, { ...place, ...options }), operation }
 }
 
 /** Reasons for the log. The response is the same: otherwise it would tell which roles exist. */
@@ -88,8 +96,10 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       const message = describeValue(marker.fault as ValueFault, plan.operations[at] as PlanNode)
       return { failure: failure('value_invalid', message, place), operation: at }
     }
-    case 'session': {
-      const message = 'An earlier operation changed the session, and it could not be restored.'
+    case 'session':
+    case 'function': {
+      const message =
+        'An earlier operation changed the session or a function, and it could not be restored.'
       return { failure: failure('internal', message, placeOf(plan, at)), operation: at }
     }
     case 'order': {
@@ -163,7 +173,7 @@ function describeValue ({ problem, path, type = '' }: ValueFault, node: PlanNode
   const missing = problem === 'member' ? steps.pop() : undefined
   const inside = steps.length === 0 ? '' : `, at ${steps.join('.')}`
   const valuePlace = { column, row: row === '' ? undefined : Number(row) }
-  const place = `${placeName(valuePlace)}${inside}`
+  const place = `${placeName(valuePlace, node)}${inside}`
   const help = modifierHelp(node, valuePlace)
   switch (problem) {
     case 'member':
@@ -173,6 +183,9 @@ function describeValue ({ problem, path, type = '' }: ValueFault, node: PlanNode
     case 'list':
       return `${place}: the type ${type} takes one value, not an array or an object. ` +
         (help ?? 'To store JSON text, send it as a string.')
+    case 'type':
+      return `${place}: functions of this name take it with different types, or with any type. ` +
+        'Send the value itself, not a reference.'
     case 'null':
       return `${place}: only json and jsonb can hold the JSON null. ` +
         'To compare with NULL, write {"is": null}.'

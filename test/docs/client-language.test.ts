@@ -39,6 +39,19 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       porto: b.select('customers', { where: { city: { eq: 'Porto' } }, order: [{ id: 'asc' }] })
     })
   ],
+  Call: [
+    b => {
+      const line = b.select('order_items', { where: { order_id: { eq: 1 } } })
+      return {
+        line,
+        price: b.call('price_of', { sku: line.row().sku, qty: line.row().qty }),
+        taken: b.call('take_stock', { wanted: { apple: 4, pear: 1 } }, {
+          columns: ['sku', 'qty'],
+          order: [{ sku: 'asc' }]
+        })
+      }
+    }
+  ],
   'All issues at once': [
     b => ({
       // @ts-expect-error an unknown member

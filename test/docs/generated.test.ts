@@ -36,9 +36,9 @@ t.test('the generated tables are written between their markers', async t => {
     'docs/reference/errors.md': ['| `request_error` | `id_missing` | 400 | '],
     'docs/reference/language.md': [
       '| `id` | all; required | ',
-      '| `op` | all; required | `insert`, `update`, `delete`, `select` |',
+      '| `op` | all; required | `insert`, `update`, `delete`, `select`, `call` |',
       '| `values` | insert; required | ',
-      '| `where` | update, delete, select | ',
+      '| `where` | update, delete, select, call | ',
       '| `$inc` | a number or a reference | adds a number'
     ],
     'docs/reference/filters.md': [

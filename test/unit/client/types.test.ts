@@ -110,7 +110,10 @@ interface Supabase {
         Relationships: []
       }
     },
-    Functions: { [_ in never]: never },
+    Functions: {
+      price_of: { Args: { sku: string, qty?: number }, Returns: number },
+      late_orders: { Args: { days: number }, Returns: Array<{ id: number, late: boolean | null }> }
+    },
     Enums: { status: 'open' | 'paid' },
     CompositeTypes: { [_ in never]: never }
   }
@@ -553,6 +556,30 @@ export function parts (): void {
   const billing = (client: Client<Supabase, 'billing'>) => client.batch(b => b.select('invoices'))
   exactly<(client: Client<Supabase, 'billing'>) => Promise<BatchResult<Array<{ id: number }>>>>()
     .of(billing)
+}
+
+/** Calls of functions. */
+export async function calls (client: Client<Supabase>): Promise<void> {
+  const price = await client.batch(b => b.call('price_of', { sku: 'apple' }))
+  exactly<BatchResult<Array<{ price_of: number }>>>().of(price)
+  const late = await client.batch(b =>
+    b.call('late_orders', { days: b.select('orders').row().id }, {
+      columns: ['late'],
+      where: { id: { gt: 1 } },
+      order: [{ id: 'asc' }]
+    })
+  )
+  exactly<BatchResult<Array<{ late: boolean | null }>>>().of(late)
+  await client.batch(b => [
+    // @ts-expect-error an unknown function
+    b.call('prise_of', { sku: 'apple' }),
+    // @ts-expect-error an unknown parameter
+    b.call('price_of', { sku: 'apple', quantity: 1 }),
+    // @ts-expect-error a number instead of a string
+    b.call('price_of', { sku: 1 }),
+    // @ts-expect-error an unknown column of the result
+    b.call('late_orders', { days: 1 }, { columns: ['customer'] })
+  ])
 }
 
 /** The names in the client's types equal those of the service. */

@@ -1,0 +1,127 @@
+/**
+ * Builds the call of a function as a source of rows.
+ */
+import type { Argument, CallNode, JsonDocument, UncertainColumn } from '../plan/nodes.ts'
+import {
+  constant,
+  empty,
+  identifier,
+  join,
+  parameter,
+  render,
+  sql,
+  type Fragment
+} from './fragment.ts'
+import type { CteBuilder } from './cte-builder.ts'
+import {
+  findParameters,
+  needsTypes,
+  versionOf,
+  type FunctionVariants
+} from './function-types.ts'
+import { raise, raiseText, type ValueFault } from './marker.ts'
+import { buildDocument } from './reference.ts'
+import { tableName } from './table.ts'
+import { verifyDocument } from './value-checks.ts'
+
+/** The type of a function that returns nothing (pg_type.dat). */
+const VOID = sql`2278`
+
+/**
+ * Builds a query whose rows are those of `select * from f(…)`, and none for a function that returns
+ * nothing. The alias is the name of the function, because PostgreSQL names the column of a scalar
+ * after it.
+ */
+export function buildCall (node: CallNode, values: CteBuilder): Fragment {
+  const { table } = node
+  const name = identifier(table.name)
+  const variants = needsTypes(node) ? values.findFunction?.(table) : undefined
+  const built = node.args.map(argument => buildArgument(node, argument, { values, variants }))
+  const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))
+    .map(({ argument }) => argument)
+  const conditions = [
+    sql`pg_catalog.pg_typeof(${name})::pg_catalog.oid operator(pg_catalog.<>) ${VOID}`,
+    ...built.flatMap(({ refusal }) => refusal === undefined ? [] : [sql`${refusal} is null`]),
+    ...variants === undefined ? [] : [isCurrent(node, variants)]
+  ]
+  return sql`(select ${name}.* from ${tableName(table)}(${join(list, sql`, `)}) as ${name}
+    where ${join(conditions, sql` and `)})`
+}
+
+/** A row of NULLs of the types that the function returns. It is not called for that. */
+export function nullRowOfCall (node: CallNode, values: CteBuilder): Fragment {
+  return sql`(select n.* from (select) as one left join ${buildCall(node, values)} as n on false)`
+}
+
+/** A condition that is true, or fails with the marker `function`: the types are outdated. */
+function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragment {
+  const current = versionOf(constant(table.schema), constant(table.name))
+  return sql`case when ${current} operator(pg_catalog.=) ${parameter(version)} then true
+    else ${raise('function')} is null end`
+}
+
+interface ArgumentContext {
+  readonly values: CteBuilder
+  readonly variants: FunctionVariants | undefined
+}
+
+interface BuiltArgument {
+  readonly argument: Fragment
+  /** PostgreSQL requires it to be the last one. */
+  readonly variadic: boolean
+  /** An expression that fails: the value cannot be converted. */
+  readonly refusal?: Fragment
+}
+
+/**
+ * Builds an argument. PostgreSQL converts a literal to the type of the parameter, and chooses the
+ * function by it. JSON and references are converted to the type in the catalogue. If there are
+ * several, PostgreSQL decides about JSON as about a literal, and references are refused.
+ */
+function buildArgument (
+  node: CallNode,
+  [name, value]: readonly [name: string, value: Argument],
+  { values, variants }: ArgumentContext
+): BuiltArgument {
+  const found = variants === undefined ? [] : findParameters(variants, node, name)
+  const variadic = found.some(parameter => parameter.variadic)
+  const write = (value: Fragment): Fragment =>
+    sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`
+  if (value.kind === 'null') return { argument: write(sql`null`), variadic }
+  if (value.kind === 'literal') return { argument: write(parameter(value.text)), variadic }
+  const types = new Set(found.map(({ type = empty }) => render(type).text))
+  const type = found[0]?.type
+  if (types.size === 1 && type !== undefined) {
+    return { argument: write(convert(name, value, { type, values })), variadic }
+  }
+  if (value.references.length === 0) {
+    return { argument: write(parameter(value.pieces[0] as string)), variadic }
+  }
+  const fault: ValueFault = { problem: 'type', path: ['', name] }
+  return {
+    argument: write(sql`null::${type ?? sql`pg_catalog.text`}`),
+    variadic,
+    refusal: raiseText('value', parameter(JSON.stringify(fault)))
+  }
+}
+
+interface ConversionContext {
+  readonly type: Fragment
+  readonly values: CteBuilder
+}
+
+/** Converts JSON to a type. */
+function convert (
+  name: string,
+  document: JsonDocument,
+  { type, values }: ConversionContext
+): Fragment {
+  const object = sql`pg_catalog.json_build_object('v', ${buildDocument(document, values)})`
+  const shape = document.shape as UncertainColumn['shape']
+  const record = values.checkValues
+    ? verifyDocument(object, [{ member: 'v', example: sql`null::${type}`, label: name }])
+    : object
+  const checks = values.checkStoredRows([{ column: 'v', shape, references: [] }])
+  const where = checks.length === 0 ? empty : sql` where ${join(checks, sql` and `)}`
+  return sql`(select x.v from pg_catalog.json_to_record(${record}) as x (v ${type})${where})`
+}

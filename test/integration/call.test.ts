@@ -1,0 +1,346 @@
+/**
+ * Tests that `call` returns the rows of `select * from f(…)`, that JSON and references take the
+ * types of the parameters, also after these have changed, and that mistakes are refused.
+ */
+import t from 'tap'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+
+const schema = `
+  create schema inner_schema;
+  create type pair as (x int, y text);
+  create type mood as enum ('sad', 'happy');
+  create domain even as int check (value % 2 = 0);
+  create table log (id int generated always as identity, note text);
+  create table items (id int primary key, name text, tags text[], data jsonb);
+  insert into items values (1, 'a', '{x,y}', '{"k": 1.10}'), (2, 'b', '{}', null),
+    (3, 'c', null, 'null');
+  create function add(a int, b int default 10) returns int language sql as 'select a + b';
+  create function many(n int) returns setof int language sql as 'select generate_series(1, n)';
+  create function pairs(ps pair[]) returns setof pair language sql as 'select * from unnest(ps)';
+  create function one_pair(p pair) returns pair language sql as 'select p';
+  create function sum_of(v int[]) returns bigint language sql as 'select sum(x) from unnest(v) x';
+  create function all_of(variadic v int[]) returns text language sql as 'select v::text';
+  create function after_first(first int, variadic v text[]) returns text
+    language sql as $$ select first || ':' || array_to_string(v, ',') $$;
+  create function js(j jsonb) returns jsonb language sql as 'select j';
+  create function text_of(t text) returns text language sql as 'select t';
+  create function typed(d date, m mood, e even, n numeric) returns text
+    language sql as $$ select concat_ws('|', d, m, e, n) $$;
+  create function note(text text) returns void
+    language sql as 'insert into log (note) values (text)';
+  create function either(a int) returns text language sql as $$ select 'int' $$;
+  create function either(a jsonb) returns text language sql as $$ select 'jsonb' $$;
+  create function any_type(a anyelement) returns text language sql as 'select a::text';
+  create function no_pair() returns pair language sql as 'select null::pair';
+  create function outs(a int, out b int, out c text)
+    language sql as $$ select a * 2, 'c' || a $$;
+  create function rows_of(max int) returns table (id int, name text)
+    language sql as $$ select i, 'r' || i from generate_series(1, max) as i $$;
+  create function items_of(ids int[]) returns setof items
+    language sql as 'select * from items where id = any (ids) order by id desc';
+  create function t(n int) returns int language sql as 'select n';
+  create function "Odd Name"("a ""b" int) returns int language sql as 'select $1';
+  create function teapot() returns int language plpgsql
+    as $$ begin raise sqlstate 'PT418' using message = 'short and stout'; end $$;
+  create function private() returns int language sql as 'select 1';
+  revoke execute on function private() from public;
+  create procedure proc(a int) language sql as 'select 1';
+  create function record_of() returns setof record language sql as 'select 1, 2';
+  create function inner_schema.hidden() returns int language sql as 'select 1';
+  grant all on log, items to oneflight_user;
+`
+
+/** Calls a function, twice: later calls know the types of the parameters. */
+async function call (
+  service: ServiceUnderTest,
+  name: string,
+  args?: object,
+  members: object = {}
+): Promise<unknown> {
+  const batch = [{ id: 'c', op: 'call', function: name, ...args && { args }, ...members }]
+  const answers = [await service.post(batch), await service.post(batch)]
+  const [first, second] = answers.map(({ body }) => body.error ?? body.data['c'])
+  t.same(withoutId(first), withoutId(second), `${name}: the second call gives the same`)
+  return first
+}
+
+function withoutId (answer: unknown): unknown {
+  return { ...answer as object, request_id: undefined }
+}
+
+t.test('a call returns the rows of select * from f(…)', async t => {
+  const service = await useService(t, { schema })
+  const rows: ReadonlyArray<readonly [name: string, args: object | undefined, query: string]> = [
+    ['add', { a: 5 }, 'add(5)'],
+    ['add', { b: 7, a: '5' }, 'add(5, 7)'],
+    ['add', { a: 5, b: null }, 'add(5, null)'],
+    ['many', { n: 3 }, 'many(3)'],
+    ['many', { n: 0 }, 'many(0)'],
+    ['pairs', { ps: [{ x: 1, y: 'a' }, null, { y: null }] }, "pairs('{\"(1,a)\",null,\"(,)\"}')"],
+    ['one_pair', { p: { x: 2, y: '"q"' } }, "one_pair(row(2, '\"q\"'))"],
+    ['one_pair', { p: '(2,b)' }, "one_pair('(2,b)')"],
+    ['no_pair', undefined, 'no_pair()'],
+    ['sum_of', { v: [1, 2, null] }, "sum_of('{1,2,null}')"],
+    ['sum_of', { v: '{1,2}' }, "sum_of('{1,2}')"],
+    ['sum_of', { v: [] }, "sum_of('{}')"],
+    ['all_of', { v: [1, 2] }, 'all_of(1, 2)'],
+    ['after_first', { v: ['a', 'b'], first: 1 }, "after_first(1, 'a', 'b')"],
+    ['js', { j: { a: [1, { $x: 'y' }], b: null } }, 'js(\'{"a": [1, {"$x": "y"}], "b": null}\')'],
+    ['js', { j: [1, [2]] }, "js('[1, [2]]')"],
+    ['js', { j: '{"a": 1}' }, 'js(\'{"a": 1}\')'],
+    ['text_of', { t: '$$order.0.id' }, "text_of('$order.0.id')"],
+    [
+      'typed',
+      { d: '2026-02-28', m: 'happy', e: 4, n: '1.10' },
+      "typed('2026-02-28', 'happy', 4, 1.10)"
+    ],
+    ['outs', { a: 4 }, 'outs(4)'],
+    ['rows_of', { max: 2 }, 'rows_of(2)'],
+    ['items_of', { ids: [1, 3] }, "items_of('{1,3}')"],
+    ['public.t', { n: 1 }, 't(1)'],
+    ['Odd Name', { 'a "b': 1 }, '"Odd Name"(1)'],
+    ['either', { a: '5' }, "either('5'::int)"]
+  ]
+  for (const [name, args, query] of rows) {
+    const [{ rows: expected } = { rows: '' }] = await service.database.sql.unsafe<
+      Array<{ rows: string }>
+    >(`select coalesce(json_agg(q), '[]')::text as rows from (select * from ${query}) as q`)
+      .catch(() => [])
+    const actual = await call(service, name, args)
+    if (name === 'either') t.match(actual, { code: 'ambiguous_function' }, 'either of two')
+    else t.same(actual, JSON.parse(expected), encodeURI(query))
+  }
+})
+
+t.test('rows of a call are read as those of a select', async t => {
+  const service = await useService(t, { schema })
+  const rows: ReadonlyArray<readonly [args: object, members: object, rows: unknown]> = [
+    [{ max: 9 }, { where: { id: { between: [3, 4] } } }, [
+      { id: 3, name: 'r3' },
+      { id: 4, name: 'r4' }
+    ]],
+    [
+      { max: 9 },
+      { columns: ['name'], order: [{ id: 'desc' }], limit: 2, offset: 1 },
+      [{ name: 'r8' }, { name: 'r7' }]
+    ],
+    [
+      { max: 9 },
+      { columns: [{ fn: 'count' }, { fn: 'max', column: 'id', as: 'last' }] },
+      [{ count: 9, last: 9 }]
+    ],
+    [{ max: 3 }, { where: { exists: { table: 'items', on: { id: 'id' } }, id: { gt: 2 } } }, [
+      { id: 3, name: 'r3' }
+    ]],
+    [{ max: 3 }, { expect: 3, columns: ['id'], where: { name: { in: ['r1', 'r2', 'r3'] } } }, [
+      { id: 1 },
+      { id: 2 },
+      { id: 3 }
+    ]]
+  ]
+  for (const [args, members, expected] of rows) {
+    t.same(await call(service, 'rows_of', args, members), expected, JSON.stringify(members))
+  }
+  t.match(await call(service, 'rows_of', { max: 3 }, { expect: 2 }), { code: 'expectation_failed' })
+  t.same(
+    await call(service, 'js', { j: { k: [5] } }, {
+      columns: [{ column: 'js->k->0', as: 'k' }],
+      where: { 'js->k': { eq: { $value: [5] } }, js: { eq: { $value: { k: [5] } } } }
+    }),
+    [{ k: 5 }]
+  )
+  const jsonNull = { where: { js: { eq: { $value: null } } } }
+  t.same(await call(service, 'js', { j: 'null' }, jsonNull), [{ js: null }])
+  t.same(await call(service, 'js', { j: '1' }, jsonNull), [])
+  t.same(
+    await call(service, 'text_of', { t: 'null' }, { where: { text_of: { eq: { $value: null } } } }),
+    [],
+    'a text is not the JSON null'
+  )
+})
+
+t.test('a function that returns nothing gives no row, and runs once', async t => {
+  const service = await useService(t, { schema })
+  t.same(await call(service, 'note', { text: 'x' }, { expect: 0 }), [])
+  t.same(await call(service, 'note', { text: 'y' }, { where: { note: { is: null } } }), [])
+  const rows = await service.database.sql`select note from log order by id`
+  t.same(rows.map(({ note }) => note as string), ['x', 'x', 'y', 'y'])
+})
+
+t.test('references have the type of the parameter', async t => {
+  const service = await useService(t, { schema })
+  const batch = [
+    { id: 'i', op: 'select', table: 'items', order: [{ id: 'asc' }] },
+    { id: 'value', op: 'call', function: 'add', args: { a: '$i.1.id' } },
+    { id: 'list', op: 'call', function: 'sum_of', args: { v: '$i.*.id' } },
+    { id: 'inside', op: 'call', function: 'sum_of', args: { v: [40, '$value.0.add'] } },
+    { id: 'row', op: 'call', function: 'js', args: { j: '$i.0' } },
+    { id: 'tags', op: 'call', function: 'after_first', args: { first: 0, v: '$i.0.tags' } },
+    { id: 'json', op: 'call', function: 'js', args: { j: '$i.0.data' } },
+    { id: 'null', op: 'call', function: 'js', args: { j: '$i.1.data' } },
+    {
+      id: 'where',
+      op: 'call',
+      function: 'many',
+      args: { n: 20 },
+      where: { many: { in: '$i.*.id', gt: '$i.0.id', lt: { $value: '$value.0.add' } } }
+    },
+    {
+      id: 'stored',
+      op: 'insert',
+      table: 'log',
+      values: [{ note: '$list.0.sum_of' }],
+      returning: ['note']
+    }
+  ]
+  for (const attempt of [1, 2, 3]) {
+    const { body, text } = await service.post(batch)
+    const { i: _, ...data } = body.data ?? {}
+    t.same(data, {
+      value: [{ add: 12 }],
+      list: [{ sum_of: 6 }],
+      inside: [{ sum_of: 52 }],
+      row: [{ js: { id: 1, name: 'a', tags: ['x', 'y'], data: { k: 1.1 } } }],
+      tags: [{ after_first: '0:x,y' }],
+      json: [{ js: { k: 1.1 } }],
+      null: [{ js: null }],
+      where: [{ many: 2 }, { many: 3 }],
+      stored: [{ note: '6' }]
+    }, `attempt ${attempt}`)
+    t.match(text, /"k":\s*1\.10/, 'digits are kept')
+  }
+})
+
+t.test('a function can be replaced while the service runs', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  t.same(await call(service, 'sum_of', { v: [1, 2] }), [{ sum_of: 3 }])
+  await sql.unsafe(`drop function sum_of; create function sum_of(v jsonb) returns text
+    language sql as 'select v::text'`)
+  t.same(await call(service, 'sum_of', { v: [1, 2] }), [{ sum_of: '[1, 2]' }])
+  await sql.unsafe(`drop function sum_of; create function sum_of(v timestamp[]) returns text
+    language sql as 'select v::text'`)
+  t.same(await call(service, 'sum_of', { v: ['2026-01-01 12:00'] }), [
+    { sum_of: '{"2026-01-01 12:00:00"}' }
+  ])
+  await sql.unsafe('drop function sum_of')
+  t.match(await call(service, 'sum_of', { v: [1] }), { code: 'undefined_function' })
+  await sql.unsafe('create function sum_of(v int[]) returns int language sql as \'select v[1]\'')
+  t.same(await call(service, 'sum_of', { v: [7] }), [{ sum_of: 7 }])
+})
+
+t.test('a batch that replaces the function that it calls is rolled back', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table log (note text);
+      create function target(v int[]) returns int language sql as 'select v[1]';
+      create function replace_it(note text) returns void language plpgsql security definer as $$
+        begin
+          insert into log values (note);
+          create or replace function target(v int[]) returns int language sql as 'select v[2]';
+        end $$;
+    `
+  })
+  const { status, body } = await service.post([
+    { id: 'r', op: 'call', function: 'replace_it', args: { note: 'x' } },
+    { id: 'c', op: 'call', function: 'target', args: { v: [1, 2] } }
+  ])
+  t.equal(status, 500)
+  t.match(body.error, { code: 'internal', op: 'c', committed: false })
+  t.same([...await service.database.sql`select * from log`], [])
+})
+
+t.test('mistakes are refused', async t => {
+  const service = await useService(t, { schema, env: { MAX_ROWS: '100' } })
+  const refused: ReadonlyArray<
+    readonly [operation: object, status: number, error: Readonly<Record<string, unknown>>]
+  > = [
+    [{ function: 'nope', args: { a: 1 } }, 404, { code: 'undefined_function' }],
+    [{ function: 'add', args: { z: 1 } }, 404, { code: 'undefined_function' }],
+    [{ function: 'add', args: { z: [1] } }, 404, { code: 'undefined_function' }],
+    [{ function: 'private' }, 403, { code: 'insufficient_privilege' }],
+    [{ function: 'proc', args: { a: 1 } }, 400, { code: 'wrong_object_type' }],
+    [{ function: 'record_of' }, 400, { code: 'syntax_error' }],
+    [{ function: 'teapot' }, 418, { message: 'short and stout' }],
+    [{ function: 'any_type', args: { a: 1 } }, 400, { code: 'datatype_mismatch' }],
+    [{ function: 'any_type', args: { a: [1] } }, 400, { code: 'datatype_mismatch' }],
+    [{ function: 'any_type', args: { a: '$i.0.id' } }, 422, {
+      code: 'value_invalid',
+      message: 'Argument "a": functions of this name take it with different types, or with any ' +
+        'type. Send the value itself, not a reference.'
+    }],
+    [{ function: 'either', args: { a: '$i.0.id' } }, 422, { code: 'value_invalid' }],
+    [{ function: 'add', args: { a: 'x' } }, 400, {
+      code: 'invalid_text_representation',
+      message: 'Argument "a": invalid input syntax for type integer: "…"'
+    }],
+    [{ function: 'sum_of', args: { v: [1, [2], 3] } }, 422, {
+      code: 'value_invalid',
+      message: 'Argument "v", at 1: the type integer takes one value, not an array or an object. ' +
+        'To store JSON text, send it as a string.'
+    }],
+    [{ function: 'one_pair', args: { p: { z: 1 } } }, 422, { code: 'value_invalid' }],
+    [{ function: 'text_of', args: { t: { a: 1 } } }, 422, { code: 'value_invalid' }],
+    [{ function: 'many', args: { n: 101 } }, 422, { code: 'rows_limit' }],
+    [{ function: 'many', args: { n: 1 }, where: { nope: { eq: 1 } } }, 400, {
+      code: 'undefined_column'
+    }],
+    [{ function: 'add', args: { a: '$none.0.id' } }, 422, { code: 'validation_failed' }],
+    [{ function: 'add', args: { a: '$i.9.id' } }, 422, { code: 'reference_row_missing' }]
+  ]
+  for (const [operation, status, error] of refused) {
+    const answer = await service.post([
+      { id: 'i', op: 'select', table: 'items' },
+      { id: 'n', op: 'insert', table: 'log', values: [{ note: 'x' }] },
+      { id: 'c', op: 'call', ...operation }
+    ])
+    t.equal(answer.status, status, JSON.stringify(operation))
+    t.match(answer.body.error, error, JSON.stringify(operation))
+  }
+  const invalid: ReadonlyArray<
+    readonly [operation: object, code: string, path: readonly string[]]
+  > = [
+    [{}, 'member_missing', ['function']],
+    [{ function: 'a.b.c' }, 'table_invalid', ['function']],
+    [{ function: 5 }, 'member_invalid', ['function']],
+    [{ function: 'inner_schema.hidden' }, 'schema_forbidden', ['function']],
+    [{ function: 'add', args: [] }, 'member_invalid', ['args']],
+    [{ function: 'add', args: { '': 1 } }, 'member_invalid', ['args', '']],
+    [{ function: 'add', arg: {} }, 'member_unknown', ['arg']],
+    [{ function: 'add', table: 't' }, 'member_invalid', ['table']],
+    [{ function: 'add', group_by: ['a'] }, 'member_invalid', ['group_by']],
+    [{ function: 'add', lock: 'update' }, 'member_invalid', ['lock']],
+    [{ function: 'add', args: { a: '$i.x.y' } }, 'reference_malformed', ['args', 'a']]
+  ]
+  for (const [operation, code, path] of invalid) {
+    const { body } = await service.post([
+      { id: 'i', op: 'select', table: 'items' },
+      { id: 'c', op: 'call', ...operation }
+    ])
+    t.match(body.error?.errors, [{ op: 'c', code, path }], JSON.stringify(operation))
+  }
+  t.same([...await service.database.sql`select * from log`], [])
+})
+
+t.test('a call works with keys, row counts, a dry run and query plans', async t => {
+  const service = await useService(t, { schema, keys: true, env: { EXPLAIN: 'on' } })
+  const batch = [
+    { id: 'n', op: 'call', function: 'note', args: { text: 'x' } },
+    { id: 'p', op: 'call', function: 'pairs', args: { ps: [{ x: 1, y: 'a' }] } }
+  ]
+  const post = (headers: Readonly<Record<string, string>>) => service.post(batch, { headers })
+  const rows = async (): Promise<number> =>
+    (await service.database.sql`select * from log`).length
+  t.same((await post({ Prefer: 'tx=rollback' })).body.data, { n: [], p: [{ x: 1, y: 'a' }] })
+  t.equal(await rows(), 0)
+  t.same((await post({ Prefer: 'return=minimal' })).body.data, { n: 0, p: 1 })
+  t.equal(await rows(), 1)
+  const key = { 'Idempotency-Key': 'k1' }
+  const [first, second] = [await post(key), await post(key)]
+  t.same(first.text, second.text)
+  t.same(first.body.data, { n: [], p: [{ x: 1, y: 'a' }] })
+  t.equal(await rows(), 2)
+  t.match((await post({ Prefer: 'explain' })).body.data['p'], [{ Plan: {} }])
+  t.equal(await rows(), 2, 'a query plan calls nothing')
+  t.equal((await post({ Prefer: 'access=read-only' })).status, 403)
+})
