@@ -158,7 +158,8 @@ const planners: Record<OperandKind, PlanOperand> = {
   },
   distinct: (operand, place, minRows) =>
     operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, minRows),
-  list: planList,
+  list: planPossiblyEmptyList,
+  nonEmptyList: planList,
   keys: planList,
   bounds (operand, place) {
     const [low, high] = (operand as readonly [Json, Json]).map((bound, i) =>
@@ -208,6 +209,19 @@ function planSingle (operand: Json, place: FilterPlace, minRows: number): Single
     path: readPath(Object.values(operand)[0] as string),
     of: has(operand, '$excluded') ? 'excluded' : 'row'
   }
+}
+
+/** An empty list matches no row; inside `not` it would match every row. */
+function planPossiblyEmptyList (operand: Json, place: FilterPlace, minRows: number): List {
+  if (place.negated && Array.isArray(operand) && operand.length === 0) {
+    place.context.addIssue(
+      'operand_invalid',
+      place.path,
+      `"${place.path.at(-1)}" must not be an empty array inside "not" or "not_exists": the ` +
+        'condition would match every row.'
+    )
+  }
+  return planList(operand, place, minRows)
 }
 
 function planList (operand: Json, place: FilterPlace, minRows: number): List {

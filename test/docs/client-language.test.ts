@@ -83,7 +83,8 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         where: { status: { in: ['paid', 'shipped'] } },
         order: [{ id: 'asc' }]
       }),
-      nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } })
+      nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } }),
+      none: b.select('orders', { columns: ['id'], where: { id: { in: [] } } })
     }),
     b => ({
       any: b.select('customers', {
