@@ -150,9 +150,11 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
   const output = columns === undefined
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
+  checkLock(operation, context)
   return {
     kind: 'select',
     ...common,
+    distinct: readMember(source, 'distinct') === true,
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
     output,
     groupBy: groupBy?.map(readPath) ?? [],
@@ -164,6 +166,12 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     offset: readMember(source, 'offset') as number | undefined,
     lock: planLock(readMember(source, 'lock') as Lock | undefined)
   }
+}
+
+/** A row of such a select is not one row of the table. */
+function checkLock (operation: JsonObject, context: PlanContext): void {
+  if (!has(operation, 'lock') || !has(operation, 'distinct')) return
+  context.addIssue('member_invalid', ['lock'], '"lock" and "distinct" exclude each other.')
 }
 
 function planLock (lock: Lock | undefined): SelectNode['lock'] {

@@ -12,6 +12,7 @@ import type { ValueBuilder } from './value-builder.ts'
 
 const ROW = sql`t`
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
+const DISTINCT = sql`distinct `
 const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
 const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
 const LOCK_MODES = {
@@ -37,36 +38,61 @@ export function buildSelectRows (
   values: ValueBuilder,
   more: Fragment = empty
 ): Fragment {
-  const { table, output, where } = node
+  const { table, output, where, distinct, groupBy } = node
   const from = sql`from ${tableName(table)} as t`
-  const columns = collectColumns(orderedPaths(node))
   if (output === undefined) {
+    if (distinct) return buildDistinctRows(node, values, more)
+    const columns = collectColumns([])
     const end = buildEnd(node, columns.comparable)
     return sql`select ${wholeRow(table)}${more} ${from}${columns.guard()}${
       buildWhere(where, values)
     }${end}`
   }
-  const grouped = node.groupBy.length > 0
-  const selected = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
-  const groups = grouped
-    ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}`
+  const columns = collectColumns(orderedPaths(node))
+  const selected = join(
+    output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
+    sql`, `
+  )
+  const groups = groupBy.length > 0
+    ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
   const end = buildEnd(node, columns.comparable)
   const conditions = buildWhere(where, values)
-  return sql`select ${selected} ${from}${columns.guard()}${conditions}${groups}${end}`
+  return sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
+    columns.guard()
+  }${conditions}${groups}${end}`
 }
 
+/**
+ * The whole rows of a table, each once. They are ordered outside: PostgreSQL orders distinct rows
+ * only by what it returns, which is one value.
+ */
+function buildDistinctRows (
+  node: SelectNode,
+  values: ValueBuilder,
+  more: Fragment
+): Fragment {
+  const { table, where } = node
+  const columns = collectColumns([], sql`(d.row)`)
+  const end = buildEnd(node, columns.comparable)
+  return sql`select d.* from (select distinct ${wholeRow(table)}${more} from ${
+    tableName(table)
+  } as t${columns.guard()}${buildWhere(where, values)}) as d${end}`
+}
+
+/** `compared`: equal values are one value. */
 function outputColumn (
-  { name, path, aggregate }: OutputColumn,
+  { name, path, aggregate, distinct }: OutputColumn,
   columns: Columns,
-  grouped: boolean
+  compared: boolean
 ): Fragment {
   const value = path === undefined
     ? sql`*`
-    : grouped
+    : compared || distinct === true
       ? columns.comparable(path)
       : columns.plain(path)
-  return sql`${aggregate === undefined ? value : sql`${AGGREGATES[aggregate]}(${value})`} as ${
+  const argument = distinct === true ? sql`${DISTINCT}${value}` : value
+  return sql`${aggregate === undefined ? value : sql`${AGGREGATES[aggregate]}(${argument})`} as ${
     identifier(name)
   }`
 }
@@ -82,13 +108,15 @@ interface Columns {
 }
 
 /**
- * Returns the paths into json or jsonb that a select both returns and orders by. With groups there
- * are none, because a group returns the value that is compared. With locks there are none either:
- * if another transaction has changed a row, PostgreSQL reads the row again, but not the joined
- * subquery.
+ * Returns the paths into json or jsonb that a select both returns and orders by. With groups or
+ * `distinct` there are none, because they return the value that is compared. With locks there are
+ * none either: if another transaction has changed a row, PostgreSQL reads the row again, but not
+ * the joined subquery.
  */
-function orderedPaths ({ output = [], groupBy, order, lock }: SelectNode): readonly ColumnPath[] {
-  if (groupBy.length > 0 || lock !== undefined) return []
+function orderedPaths (
+  { output = [], distinct, groupBy, order, lock }: SelectNode
+): readonly ColumnPath[] {
+  if (distinct || groupBy.length > 0 || lock !== undefined) return []
   const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
   const paths = new Map<string, ColumnPath>()
   for (const { path, aggregate } of output) {
@@ -112,7 +140,7 @@ function orderedPaths ({ output = [], groupBy, order, lock }: SelectNode): reado
  * aggregates. It joins on false, so PostgreSQL never evaluates it: a computed column that is
  * volatile or returns a set is called once, and an index can still provide the order.
  */
-function collectColumns (shared: readonly ColumnPath[]): Columns {
+function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
   const values = new Map<string, Fragment>()
   const names = new Set<string>()
   const sharedValues = shared.map((path, i) => {
@@ -126,7 +154,7 @@ function collectColumns (shared: readonly ColumnPath[]): Columns {
     : sql` cross join lateral (select ${join(sharedValues, sql`, `)}) as c`
   const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
     names.add(path.column)
-    const value = values.get(key) ?? create(path, ROW)
+    const value = values.get(key) ?? create(path, row)
     values.set(key, value)
     return value
   }

@@ -117,6 +117,7 @@ async function returnsColumn (
       { name: column, path: { column, keys: [], resultType: 'column' }, aggregate: undefined }
     ],
     where: [],
+    distinct: false,
     groupBy: [],
     order: [],
     limit: undefined,

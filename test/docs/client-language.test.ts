@@ -315,7 +315,20 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         order: [{ worth: 'desc' }]
       }),
       all: b.select('orders', {
-        columns: [{ fn: 'max', column: 'placed' }, { fn: 'count', column: 'placed' }]
+        columns: [
+          { fn: 'max', column: 'placed' },
+          { fn: 'count', column: 'placed' },
+          { fn: 'count', column: 'customer_id', distinct: true, as: 'customers' }
+        ]
+      })
+    })
+  ],
+  'Distinct rows': [
+    b => ({
+      cities: b.select('customers', {
+        columns: ['city'],
+        distinct: true,
+        order: [{ city: 'asc' }]
       })
     })
   ],

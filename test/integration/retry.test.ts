@@ -352,6 +352,7 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       groupBy: [],
       order: [],
       limit: undefined,
+      distinct: false,
       offset: undefined,
       lock: undefined
     }],

@@ -187,8 +187,10 @@ export async function results (): Promise<void> {
         { fn: 'sum', column: 'total', as: 'worth' },
         { fn: 'min', column: 'placed' },
         { fn: 'max', column: 'data->x', as: 'most' },
-        { fn: 'avg', column: 'during' }
+        { fn: 'avg', column: 'during' },
+        { fn: 'count', column: 'customer_id', distinct: true, as: 'customers' }
       ],
+      distinct: true,
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
@@ -223,7 +225,8 @@ export async function results (): Promise<void> {
         worth: number | null,
         min: string | null,
         most: Json,
-        avg: unknown
+        avg: unknown,
+        customers: number
       }
     >,
     view: Array<{ customer_id: number | null, total: number | null }>,
