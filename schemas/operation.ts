@@ -213,6 +213,10 @@ export const Select = Type.Object({
       description: 'columns to group by'
     })
   ),
+  having: Type.Optional({
+    ...Filter,
+    meaning: 'output column → { operator: operand, … }: the rows to return'
+  }),
   order: Type.Optional(
     Type.Array(
       Type.Record(Type.String(), ordering, {

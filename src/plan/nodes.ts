@@ -230,6 +230,8 @@ export interface SelectNode extends OperationNode {
   readonly where: readonly Predicate[]
   /** Whether equal rows of the output are returned once. */
   readonly distinct: boolean
+  /** Its columns are those of the output. */
+  readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
   readonly limit: number | undefined

@@ -14,6 +14,7 @@ import {
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
+import { planHaving } from './having.ts'
 import {
   checkMembers,
   readKind,
@@ -143,10 +144,12 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
   const where = readMember(source, 'where') as JsonObject | undefined
   const columns = readMember(source, 'columns') as ReadonlyArray<Output | Aggregate> | undefined
   const groupBy = readMember(source, 'group_by') as readonly string[] | undefined
-  if (groupBy !== undefined && !has(operation, 'columns')) {
-    // A group has no whole row.
-    context.addIssue('member_missing', ['columns'], '"group_by" requires "columns".')
+  // A group has no whole row.
+  const reader = ['group_by', 'having'].find(name => has(operation, name))
+  if (reader !== undefined && !has(operation, 'columns')) {
+    context.addIssue('member_missing', ['columns'], `"${reader}" requires "columns".`)
   }
+  const having = readMember(source, 'having') as JsonObject | undefined
   const output = columns === undefined
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
@@ -155,6 +158,9 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     kind: 'select',
     ...common,
     distinct: readMember(source, 'distinct') === true,
+    having: having === undefined || output === undefined
+      ? []
+      : planHaving(having, output, { context, path: ['having'] }),
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
     output,
     groupBy: groupBy?.map(readPath) ?? [],
@@ -168,10 +174,11 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
   }
 }
 
-/** A row of such a select is not one row of the table. */
+/** Of these selects, a row of the table may have no row, or be one of several. */
 function checkLock (operation: JsonObject, context: PlanContext): void {
-  if (!has(operation, 'lock') || !has(operation, 'distinct')) return
-  context.addIssue('member_invalid', ['lock'], '"lock" and "distinct" exclude each other.')
+  const other = ['distinct', 'having'].find(name => has(operation, name))
+  if (!has(operation, 'lock') || other === undefined) return
+  context.addIssue('member_invalid', ['lock'], `"lock" and "${other}" exclude each other.`)
 }
 
 function planLock (lock: Lock | undefined): SelectNode['lock'] {

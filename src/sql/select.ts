@@ -5,13 +5,13 @@ import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/node
 import { columnValue, comparableValue } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { wholeRow } from './output.ts'
+import { outputValue, wholeRow } from './output.ts'
+import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 const ROW = sql`t`
-const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 const DISTINCT = sql`distinct `
 const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
 const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
@@ -38,15 +38,15 @@ export function buildSelectRows (
   values: ValueBuilder,
   more: Fragment = empty
 ): Fragment {
-  const { table, output, where, distinct, groupBy } = node
+  const { table, output, where, distinct, groupBy, having } = node
   const from = sql`from ${tableName(table)} as t`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, more)
     const columns = collectColumns([])
-    const end = buildEnd(node, columns.comparable)
+    const order = buildOrder(node.order, columns.comparable)
     return sql`select ${wholeRow(table)}${more} ${from}${columns.guard()}${
       buildWhere(where, values)
-    }${end}`
+    }${order}${buildLimits(node)}`
   }
   const columns = collectColumns(orderedPaths(node))
   const selected = join(
@@ -56,11 +56,16 @@ export function buildSelectRows (
   const groups = groupBy.length > 0
     ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
-  const end = buildEnd(node, columns.comparable)
+  const order = buildOrder(node.order, columns.comparable)
   const conditions = buildWhere(where, values)
-  return sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
+  const rows = sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
     columns.guard()
-  }${conditions}${groups}${end}`
+  }${conditions}${groups}${order}`
+  if (having.length === 0) return sql`${rows}${buildLimits(node)}`
+  // The order of a subquery stays, and PostgreSQL moves the conditions into it where it can.
+  return sql`select o.* from (${rows}) as o${
+    buildWhere(having, new OutputValues(values, output))
+  }${buildLimits(node)}`
 }
 
 /**
@@ -74,27 +79,21 @@ function buildDistinctRows (
 ): Fragment {
   const { table, where } = node
   const columns = collectColumns([], sql`(d.row)`)
-  const end = buildEnd(node, columns.comparable)
+  const order = buildOrder(node.order, columns.comparable)
   return sql`select d.* from (select distinct ${wholeRow(table)}${more} from ${
     tableName(table)
-  } as t${columns.guard()}${buildWhere(where, values)}) as d${end}`
+  } as t${columns.guard()}${buildWhere(where, values)}) as d${order}${buildLimits(node)}`
 }
 
 /** `compared`: equal values are one value. */
-function outputColumn (
-  { name, path, aggregate, distinct }: OutputColumn,
-  columns: Columns,
-  compared: boolean
-): Fragment {
+function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
+  const { name, path, distinct } = column
   const value = path === undefined
     ? sql`*`
     : compared || distinct === true
       ? columns.comparable(path)
       : columns.plain(path)
-  const argument = distinct === true ? sql`${DISTINCT}${value}` : value
-  return sql`${aggregate === undefined ? value : sql`${AGGREGATES[aggregate]}(${argument})`} as ${
-    identifier(name)
-  }`
+  return sql`${outputValue(column, value)} as ${identifier(name)}`
 }
 
 /** Writes the columns that a select reads. */
@@ -171,16 +170,14 @@ function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
   }
 }
 
-/** Builds everything after GROUP BY: the order, the limits and the lock. */
-function buildEnd (
-  { order, limit, offset, lock }: SelectNode,
-  column: (path: ColumnPath) => Fragment
-): Fragment {
-  return sql`${buildOrder(order, column)}${
-    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`
-  }${offset === undefined ? empty : sql` offset ${parameter(String(offset))}`}${
+/** Builds everything after ORDER BY: the limits and the lock. */
+function buildLimits ({ limit, offset, lock }: SelectNode): Fragment {
+  const parts = [
+    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`,
+    offset === undefined ? empty : sql` offset ${parameter(String(offset))}`,
     lock === undefined ? empty : buildLock(lock)
-  }`
+  ]
+  return join(parts, empty)
 }
 
 function buildOrder (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {

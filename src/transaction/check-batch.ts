@@ -118,6 +118,7 @@ async function returnsColumn (
     ],
     where: [],
     distinct: false,
+    having: [],
     groupBy: [],
     order: [],
     limit: undefined,

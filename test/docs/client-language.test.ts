@@ -323,6 +323,19 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
+  'Conditions on the output': [
+    b => ({
+      cities: b.select('customers', {
+        columns: ['city', { fn: 'count', as: 'customers' }],
+        group_by: ['city'],
+        having: { customers: { gt: 1 } }
+      }),
+      short: b.select('orders', {
+        columns: ['id', { column: 'data->>note', as: 'remark' }],
+        having: { remark: { is: 'not_null' } }
+      })
+    })
+  ],
   'Distinct rows': [
     b => ({
       cities: b.select('customers', {

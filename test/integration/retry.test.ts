@@ -353,6 +353,7 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       order: [],
       limit: undefined,
       distinct: false,
+      having: [],
       offset: undefined,
       lock: undefined
     }],
