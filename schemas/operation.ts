@@ -65,12 +65,14 @@ const output = Type.Union([
 const aggregate = Type.Object({
   fn: oneOf('count', 'sum', 'avg', 'min', 'max'),
   column: Type.Optional(columnPath),
+  distinct: Type.Optional(Type.Literal(true, { description: 'each value counts once' })),
   as: Type.Optional(columnName)
 }, {
   additionalProperties: false,
   title: 'Aggregate',
   if: { properties: { fn: { const: 'count' } } },
-  else: { required: ['column'] }
+  else: { required: ['column'] },
+  dependentRequired: { distinct: ['column'] }
 })
 const direction = oneOf('asc', 'desc')
 const ordering = Type.Union([
@@ -194,7 +196,7 @@ const columns = Type.Optional(Type.Array(Type.Union([aggregate, output]), {
   maxItems: maxColumns,
   expected: columnList,
   description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
-    '"avg" | "min" | "max", "column", "as"}`'
+    '"avg" | "min" | "max", "column", "distinct", "as"}`'
 }))
 const order = Type.Optional(
   Type.Array(
@@ -226,6 +228,9 @@ export const Select = Type.Object({
   table,
   where: Type.Optional(Filter),
   columns,
+  distinct: Type.Optional(
+    Type.Literal(true, { description: 'returns each of several equal rows once' })
+  ),
   group_by: Type.Optional(
     Type.Array(columnPath, {
       maxItems: maxColumns,
@@ -233,6 +238,10 @@ export const Select = Type.Object({
       description: 'columns to group by'
     })
   ),
+  having: Type.Optional({
+    ...Filter,
+    meaning: 'output column → { operator: operand, … }: the rows to return'
+  }),
   order,
   limit,
   offset,

@@ -26,7 +26,7 @@ type OperatorRow =
   & (
     | { readonly takes: 'bounds' | 'keyword' | 'search' | 'key' }
     | {
-      readonly takes: 'comparand' | 'distinct' | 'json' | 'list' | 'keys',
+      readonly takes: 'comparand' | 'distinct' | 'json' | 'list' | 'nonEmptyList' | 'keys',
       readonly emptyMatches: boolean
     }
   )
@@ -106,7 +106,7 @@ export const operators = {
     constant: true
   },
   nin: {
-    takes: 'list',
+    takes: 'nonEmptyList',
     sql: '<column> <> all (<operand>)',
     meaning: 'not equal to any element of the list',
     emptyMatches: true

@@ -245,8 +245,12 @@ export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expec
   readonly where?: Filter<Row, Mode, Tables>
   /** The columns and aggregates to return. Default: all columns. */
   readonly columns?: Outputs
+  /** Returns each of several equal rows once. */
+  readonly distinct?: true
   /** The columns to group by. */
   readonly group_by?: ReadonlyArray<ColumnPath<Row>>
+  /** A filter of the rows to return. It names `columns`. */
+  readonly having?: Filter<OutputRow<Row, Outputs>, Mode, Tables>
   /** Sort keys: columns or names of `columns`, most significant first. Default: no order. */
   readonly order?: ReadonlyArray<
     { readonly [Name in ColumnPath<Row> | OutputNames<Outputs>]?: Ordering }

@@ -16,10 +16,12 @@ export type SelectOutput<Row> = Output<Row> | Aggregate<Row>
 
 /** `count` without a column counts rows. */
 export type Aggregate<Row> =
-  | { readonly fn: 'count', readonly column?: ColumnPath<Row>, readonly as?: string }
+  | { readonly fn: 'count', readonly as?: string }
   | {
-    readonly fn: 'sum' | 'avg' | 'min' | 'max',
+    readonly fn: 'count' | 'sum' | 'avg' | 'min' | 'max',
     readonly column: ColumnPath<Row>,
+    /** Each value counts once. */
+    readonly distinct?: true,
     readonly as?: string
   }
 

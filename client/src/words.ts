@@ -16,7 +16,7 @@ export const operators = {
   match: 'comparand',
   imatch: 'comparand',
   in: 'list',
-  nin: 'list',
+  nin: 'nonEmptyList',
   between: 'bounds',
   is: 'keyword',
   isdistinct: 'distinct',

@@ -30,7 +30,9 @@ export function planCall (
     ),
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
     output,
+    distinct: false,
     groupBy: [],
+    having: [],
     order: planOrder(
       readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
       output

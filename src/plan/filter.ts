@@ -24,7 +24,11 @@ import type {
   Single
 } from './nodes.ts'
 
+/** Reads the name of a column, or a path. */
+export type ReadColumn = (text: string, place: Place) => ColumnPath
+
 interface FilterPlace extends Place {
+  readonly read: ReadColumn
   /** The type that the column or path gives; undefined outside of a column. */
   readonly resultType?: ColumnPath['resultType']
   /**
@@ -37,9 +41,13 @@ interface FilterPlace extends Place {
 }
 
 /** Plans a filter whose shape is valid. All predicates must hold. */
-export function planFilter (filter: JsonObject, { context, path }: Place): readonly Predicate[] {
+export function planFilter (
+  filter: JsonObject,
+  { context, path }: Place,
+  read: ReadColumn = readPath
+): readonly Predicate[] {
   const used = { conditions: 0, columns: new Set<string>() }
-  const predicates = planMembers(filter, { context, path, negated: false, used })
+  const predicates = planMembers(filter, { context, path, negated: false, used, read })
   const { maxConditions } = context.limits
   const name = `"${path.join('.')}"`
   if (used.conditions > maxConditions) {
@@ -91,10 +99,11 @@ function planExists (
 ): readonly Exists[] {
   place.used.conditions++
   const table = planTable(text as string, within(place, 'table'))
-  const inner = { ...within(place, 'where'), negated: place.negated !== negated }
+  const inner = { ...within(place, 'where'), negated: place.negated !== negated, read: readPath }
   const predicates = planMembers(where as JsonObject, inner)
-  if (table === undefined) return []
   const pairs = Object.entries(on as Readonly<Record<string, string>>)
+  for (const [column, outer] of pairs) place.read(outer, within(within(place, 'on'), column))
+  if (table === undefined) return []
   return [{ kind: 'exists', negated, table, on: pairs, where: predicates }]
 }
 
@@ -104,7 +113,7 @@ function planConditions (
   conditions: JsonObject,
   place: FilterPlace
 ): readonly Predicate[] {
-  const path = readPath(column)
+  const path = place.read(column, place)
   place.used.columns.add(path.column)
   return Object.entries(conditions).map(([name, operand]): Predicate => {
     const inner = { ...within(place, name), resultType: path.resultType }
@@ -158,7 +167,8 @@ const planners: Record<OperandKind, PlanOperand> = {
   },
   distinct: (operand, place, minRows) =>
     operand === null ? { kind: 'keyword', word: null } : planSingle(operand, place, minRows),
-  list: planList,
+  list: planPossiblyEmptyList,
+  nonEmptyList: planList,
   keys: planList,
   bounds (operand, place) {
     const [low, high] = (operand as readonly [Json, Json]).map((bound, i) =>
@@ -205,9 +215,22 @@ function planSingle (operand: Json, place: FilterPlace, minRows: number): Single
   if (has(operand, '$value')) return planDocument(operand['$value'] as Json, inner, minRows)
   return {
     kind: 'column',
-    path: readPath(Object.values(operand)[0] as string),
+    path: place.read(Object.values(operand)[0] as string, place),
     of: has(operand, '$excluded') ? 'excluded' : 'row'
   }
+}
+
+/** An empty list matches no row; inside `not` it would match every row. */
+function planPossiblyEmptyList (operand: Json, place: FilterPlace, minRows: number): List {
+  if (place.negated && Array.isArray(operand) && operand.length === 0) {
+    place.context.addIssue(
+      'operand_invalid',
+      place.path,
+      `"${place.path.at(-1)}" must not be an empty array inside "not" or "not_exists": the ` +
+        'condition would match every row.'
+    )
+  }
+  return planList(operand, place, minRows)
 }
 
 function planList (operand: Json, place: FilterPlace, minRows: number): List {

@@ -160,6 +160,8 @@ export interface OutputColumn {
   readonly name: string
   readonly path: ColumnPath | undefined
   readonly aggregate: Aggregate['fn'] | undefined
+  /** Whether the aggregate reads each value once. */
+  readonly distinct?: boolean
 }
 
 /** How many rows an operation must affect or return; both limits are inclusive. */
@@ -226,6 +228,10 @@ export interface DeleteNode extends OperationNode {
 /** What select and call have in common: they return rows of a source. */
 interface ReadNode extends OperationNode {
   readonly where: readonly Predicate[]
+  /** Whether equal rows of the output are returned once. */
+  readonly distinct: boolean
+  /** Its columns are those of the output. */
+  readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
   readonly limit: number | undefined

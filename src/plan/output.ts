@@ -38,14 +38,16 @@ function planColumn (column: Output | Aggregate, { context, path }: Place): Outp
     const source = readPath(column.column)
     return { name: column.as ?? defaultName(source), path: source, aggregate: undefined }
   }
-  const { fn, as = fn } = column
-  if (column.column === undefined && fn !== 'count') {
-    context.addIssue('member_missing', [...path, 'column'], `"fn": "${fn}" requires "column".`)
+  const { fn, as = fn, distinct = false } = column
+  if (column.column === undefined && (fn !== 'count' || distinct)) {
+    const reader = distinct ? '"distinct"' : `"fn": "${fn}"`
+    context.addIssue('member_missing', [...path, 'column'], `${reader} requires "column".`)
   }
   return {
     name: as,
     path: column.column === undefined ? undefined : readPath(column.column),
-    aggregate: fn
+    aggregate: fn,
+    distinct
   }
 }
 

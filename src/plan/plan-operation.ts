@@ -15,6 +15,7 @@ import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
 import { planCall } from './call.ts'
 import { planFilter } from './filter.ts'
+import { planHaving } from './having.ts'
 import {
   checkMembers,
   readKind,
@@ -157,16 +158,23 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
   const where = readMember(source, 'where') as JsonObject | undefined
   const columns = readMember(source, 'columns') as ReadonlyArray<Output | Aggregate> | undefined
   const groupBy = readMember(source, 'group_by') as readonly string[] | undefined
-  if (groupBy !== undefined && !has(operation, 'columns')) {
-    // A group has no whole row.
-    context.addIssue('member_missing', ['columns'], '"group_by" requires "columns".')
+  // A group has no whole row.
+  const reader = ['group_by', 'having'].find(name => has(operation, name))
+  if (reader !== undefined && !has(operation, 'columns')) {
+    context.addIssue('member_missing', ['columns'], `"${reader}" requires "columns".`)
   }
+  const having = readMember(source, 'having') as JsonObject | undefined
   const output = columns === undefined
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
+  checkLock(operation, context)
   return {
     kind: 'select',
     ...common,
+    distinct: readMember(source, 'distinct') === true,
+    having: having === undefined || output === undefined
+      ? []
+      : planHaving(having, output, { context, path: ['having'] }),
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
     output,
     groupBy: groupBy?.map(readPath) ?? [],
@@ -178,6 +186,13 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     offset: readMember(source, 'offset') as number | undefined,
     lock: planLock(readMember(source, 'lock') as Lock | undefined)
   }
+}
+
+/** Of these selects, a row of the table may have no row, or be one of several. */
+function checkLock (operation: JsonObject, context: PlanContext): void {
+  const other = ['distinct', 'having'].find(name => has(operation, name))
+  if (!has(operation, 'lock') || other === undefined) return
+  context.addIssue('member_invalid', ['lock'], `"lock" and "${other}" exclude each other.`)
 }
 
 function planLock (lock: Lock | undefined): SelectNode['lock'] {

@@ -48,7 +48,7 @@ class ShapeWriter {
     this.#addObject(operation, (name, value) => {
       if (name === 'values') this.#addRows(value)
       else if (name === 'set') this.#addSet(value)
-      else if (name === 'where') this.#addFilter(value)
+      else if (name === 'where' || name === 'having') this.#addFilter(value)
       else this.#addFixed(value)
     })
   }

@@ -53,9 +53,10 @@ import {
   typeExample,
   type TypedAs,
   type TypedList,
+  type TypedPath,
   type TypedValue
 } from './typed-json.ts'
-import type { ValueBuilder } from './value-builder.ts'
+import type { ReferenceOptions, ValueBuilder } from './value-builder.ts'
 import { buildValueCheck, isJson } from './value-checks.ts'
 
 /** Finds what is known about the functions of a name. */
@@ -192,7 +193,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
   /** Converts JSON of the given shape to the type of a column path. */
   addValue (
     json: Fragment,
-    path: ColumnPath,
+    path: TypedPath,
     { as = 'value', shape = 'scalar' }: { readonly as?: TypedAs, readonly shape?: JsonShape } = {}
   ): Fragment {
     this.#collected.needsValueChecks ||= shape !== 'scalar'
@@ -210,8 +211,8 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    */
   buildReference (
     reference: Reference,
-    path: ColumnPath,
-    { stored, as = 'value' }: { readonly stored: boolean, readonly as?: TypedAs }
+    path: TypedPath,
+    { stored, as = 'value' }: ReferenceOptions
   ): Fragment {
     const compared = isValue(reference) && !stored
     const shape = compared || as === 'difference' ? 'scalar' : shapeOfReference(reference)
@@ -225,7 +226,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     return referenceText(reference, this)
   }
 
-  buildJson (document: JsonDocument, path: ColumnPath): Fragment {
+  buildJson (document: JsonDocument, path: TypedPath): Fragment {
     return this.addValue(buildDocument(document, this), path, { shape: document.shape })
   }
 
@@ -233,7 +234,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     return this.addJsonNull(path, { refuse })
   }
 
-  buildList (document: JsonDocument, path: ColumnPath): Fragment {
+  buildList (document: JsonDocument, path: TypedPath): Fragment {
     const json = buildDocument(document, this)
     if (path.resultType !== 'column') return jsonElements(json, path.resultType)
     const example = typeExample(path, this.table, 'value')
@@ -248,7 +249,7 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
    * is NULL, or with `refuse` a failure (`value`). `when`: a condition; NULL if it is not true.
    */
   addJsonNull (
-    path: ColumnPath,
+    path: TypedPath,
     { refuse = false, when }: { readonly refuse?: boolean, readonly when?: Fragment } = {}
   ): Fragment {
     if (path.resultType === 'json') {
@@ -256,7 +257,10 @@ export class CteBuilder implements ValueBuilder, PublicationReader {
     }
     if (this.#options.call !== undefined) return this.#addJsonNullOfCall(path)
     const fault: ValueFault = { problem: 'null', path: ['', pathLabel(path)] }
-    const failure = sql` else ${raiseText('value', parameter(JSON.stringify(fault)))}::json`
+    const raised = sql`${raiseText('value', parameter(JSON.stringify(fault)))}::json`
+    // The expression is an aggregate or a cast, and neither json nor jsonb.
+    if (path.example !== undefined) return this.addValue(raised, path)
+    const failure = sql` else ${raised}`
     const isJsonType = isJson(typeExample(path, this.table, 'value'))
     const condition = sql`${when === undefined ? empty : sql`${when} and `}${isJsonType}`
     const json = sql`case when ${condition}

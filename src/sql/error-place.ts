@@ -20,8 +20,8 @@ export function textAtError ({ position, query = '' }: PlacedError): string {
   return position === undefined ? '' : [...query].slice(Number(position) - 1).join('')
 }
 
-/** The aliases of a table, of its new values and of a row of NULLs. */
-const COLUMN_AT_ERROR = /^\(*(?:\w+\()?(?:(?:t\d*|x|n|excluded)\.)?"((?:[^"]|"")+)"(?!\.)/
+/** The aliases of a table, of its new values, of a row of NULLs and of the output. */
+const COLUMN_AT_ERROR = /^\(*(?:\w+\((?:distinct )?)?(?:(?:t\d*|x|n|o|excluded)\.)?"((?:[^"]|"")+)"(?!\.)/
 
 /**
  * The column at the position of the error, if its name is there: `t."sku"`, or in an aggregate
@@ -42,7 +42,7 @@ export function tableAtError (error: PlacedError): string | undefined {
 }
 
 /** The last column of the table, of a row of NULLs, or in `on_conflict.index_where`. */
-const COLUMN_BEFORE_ERROR = /.*(?:\b(?:t\d*|n)\.|\bwhere |\band |\bor |\()"((?:[^"]|"")+)"(?!\.)/s
+const COLUMN_BEFORE_ERROR = /.*(?:\b(?:t\d*|n|o)\.|\bwhere |\band |\bor |\()"((?:[^"]|"")+)"(?!\.)/s
 
 /** The column that stands last before the error: the one that an operator compares or computes. */
 export function columnBeforeError (error: PlacedError): string | undefined {

@@ -71,8 +71,8 @@ export function buildText (operand: Single, values: ValueBuilder): Fragment {
  * one array, PostgreSQL computes the column that it is compared with once per row.
  */
 export function buildArray ({ literals, references }: List, context: OperandContext): Fragment {
+  if (references === undefined) return buildLiteralArray(literals, context)
   const constantPart = literals.length === 0 ? undefined : buildLiteralArray(literals, context)
-  if (references === undefined) return constantPart as Fragment
   const { values, path } = context
   const referencePart = values.buildList(references, path)
   // Without `coalesce` it would be a subquery after `any`, whose rows are compared.

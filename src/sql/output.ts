@@ -3,7 +3,7 @@
  */
 import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
 import { columnValue } from './column.ts'
-import { identifier, join, sql, type Fragment } from './fragment.ts'
+import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { tableName } from './table.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
@@ -16,6 +16,14 @@ export const operationTimes: Fragment =
  */
 export function wholeRow (table: TableName): Fragment {
   return sql`t.*::${tableName(table)} as row`
+}
+
+const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
+
+/** What an output column computes from the value of its path; `*` without a path. */
+export function outputValue ({ aggregate, distinct }: OutputColumn, value: Fragment): Fragment {
+  if (aggregate === undefined) return value
+  return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${value})`
 }
 
 /** `expression as "name", …` for RETURNING, which has no aggregates. */

@@ -5,7 +5,6 @@
 import { isNested } from '../plan/stored-values.ts'
 import type {
   Cell,
-  ColumnPath,
   JsonDocument,
   OutputColumn,
   PlanNode,
@@ -26,8 +25,8 @@ import {
 import { raise } from './marker.ts'
 import { valueSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, typeGuard } from './table.ts'
-import type { TypedAs } from './typed-json.ts'
-import type { ValueBuilder } from './value-builder.ts'
+import type { TypedPath } from './typed-json.ts'
+import type { ReferenceOptions, ValueBuilder } from './value-builder.ts'
 
 /** A value that later operations read. */
 export interface PublishedValue {
@@ -199,14 +198,14 @@ export class PlainBuilder implements ValueBuilder {
 
   buildReference (
     reference: Reference,
-    path: ColumnPath,
-    { as = 'value' }: { readonly as?: TypedAs }
+    path: TypedPath,
+    { as = 'value' }: ReferenceOptions
   ): Fragment {
     if (path.resultType === 'text') return this.buildReferenceText(reference)
     if (path.resultType === 'json') {
       return sql`(select ${this.#jsonValue(reference)}::pg_catalog.jsonb)`
     }
-    const type = this.#typeOf(path.column)
+    const type = this.#typeOf(path.column, path.example)
     if (type === undefined || (as === 'difference' && !NUMBER_OIDS.has(type.oid))) {
       return this.#refuse()
     }
@@ -218,8 +217,10 @@ export class PlainBuilder implements ValueBuilder {
     return sql`(select ${this.#textValue(reference)})`
   }
 
-  buildJson ({ pieces, references }: JsonDocument, path: ColumnPath): Fragment {
-    const type = path.resultType === 'column' ? this.#typeOf(path.column) : undefined
+  buildJson ({ pieces, references }: JsonDocument, path: TypedPath): Fragment {
+    const type = path.resultType === 'column'
+      ? this.#typeOf(path.column, path.example)
+      : undefined
     if (references.length > 0 || path.resultType === 'text') return this.#refuse()
     if (path.resultType === 'column' && type?.oid !== TypeOid.jsonb) return this.#refuse()
     return sql`${parameter(pieces[0] as string)}::pg_catalog.jsonb`
@@ -244,8 +245,9 @@ export class PlainBuilder implements ValueBuilder {
     this.#collected.guards.set(name, { table, column, oid })
   }
 
-  /** The type of a column that a value meets. */
-  #typeOf (column: string): ColumnType | undefined {
+  /** The type of a column that a value meets; that of an expression is not known. */
+  #typeOf (column: string, expression?: Fragment): ColumnType | undefined {
+    if (expression !== undefined) return undefined
     const type = this.#columns?.supported.get(column)
     if (type !== undefined) this.#addGuard(column, type.oid)
     return type

@@ -6,13 +6,14 @@ import { buildCall } from './call.ts'
 import { columnValue, comparableValue } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { wholeRow } from './output.ts'
+import { outputValue, wholeRow } from './output.ts'
+import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 const ROW = sql`t`
-const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
+const DISTINCT = sql`distinct `
 const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
 const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
 const LOCK_MODES = {
@@ -56,38 +57,61 @@ function buildRows (
   values: ValueBuilder,
   { source, row }: RowSource
 ): Fragment {
-  const { output, where } = node
+  const { output, where, distinct, groupBy, having } = node
   const from = sql`from ${source} as t`
-  const columns = collectColumns(orderedPaths(node))
   if (output === undefined) {
-    const end = buildEnd(node, columns.comparable)
+    if (distinct) return buildDistinctRows(node, values, { source, row })
+    const columns = collectColumns([])
+    const order = buildOrder(node.order, columns.comparable)
     return sql`select ${row} ${from}${columns.guard()}${
       buildWhere(where, values)
-    }${end}`
+    }${order}${buildLimits(node)}`
   }
-  const grouped = node.groupBy.length > 0
-  const selected = join(output.map(column => outputColumn(column, columns, grouped)), sql`, `)
-  const groups = grouped
-    ? sql` group by ${join(node.groupBy.map(columns.comparable), sql`, `)}`
+  const columns = collectColumns(orderedPaths(node))
+  const selected = join(
+    output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
+    sql`, `
+  )
+  const groups = groupBy.length > 0
+    ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
-  const end = buildEnd(node, columns.comparable)
+  const order = buildOrder(node.order, columns.comparable)
   const conditions = buildWhere(where, values)
-  return sql`select ${selected} ${from}${columns.guard()}${conditions}${groups}${end}`
+  const rows = sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
+    columns.guard()
+  }${conditions}${groups}${order}`
+  if (having.length === 0) return sql`${rows}${buildLimits(node)}`
+  // The order of a subquery stays, and PostgreSQL moves the conditions into it where it can.
+  return sql`select o.* from (${rows}) as o${
+    buildWhere(having, new OutputValues(values, output))
+  }${buildLimits(node)}`
 }
 
-function outputColumn (
-  { name, path, aggregate }: OutputColumn,
-  columns: Columns,
-  grouped: boolean
+/**
+ * The whole rows of a table, each once. They are ordered outside: PostgreSQL orders distinct rows
+ * only by what it returns, which is one value.
+ */
+function buildDistinctRows (
+  node: SelectNode | CallNode,
+  values: ValueBuilder,
+  { source, row }: RowSource
 ): Fragment {
+  const columns = collectColumns([], sql`(d.row)`)
+  const order = buildOrder(node.order, columns.comparable)
+  return sql`select d.* from (select distinct ${row} from ${source} as t${columns.guard()}${
+    buildWhere(node.where, values)
+  }) as d${order}${buildLimits(node)}`
+}
+
+/** `compared`: equal values are one value. */
+function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
+  const { name, path, distinct } = column
   const value = path === undefined
     ? sql`*`
-    : grouped
+    : compared || distinct === true
       ? columns.comparable(path)
       : columns.plain(path)
-  return sql`${aggregate === undefined ? value : sql`${AGGREGATES[aggregate]}(${value})`} as ${
-    identifier(name)
-  }`
+  return sql`${outputValue(column, value)} as ${identifier(name)}`
 }
 
 /** Writes the columns that a select reads. */
@@ -101,15 +125,15 @@ interface Columns {
 }
 
 /**
- * Returns the paths into json or jsonb that a select both returns and orders by. With groups there
- * are none, because a group returns the value that is compared. With locks there are none either:
- * if another transaction has changed a row, PostgreSQL reads the row again, but not the joined
- * subquery.
+ * Returns the paths into json or jsonb that a select both returns and orders by. With groups or
+ * `distinct` there are none, because they return the value that is compared. With locks there are
+ * none either: if another transaction has changed a row, PostgreSQL reads the row again, but not
+ * the joined subquery.
  */
 function orderedPaths (
-  { output = [], groupBy, order, lock }: SelectNode | CallNode
+  { output = [], distinct, groupBy, order, lock }: SelectNode | CallNode
 ): readonly ColumnPath[] {
-  if (groupBy.length > 0 || lock !== undefined) return []
+  if (distinct || groupBy.length > 0 || lock !== undefined) return []
   const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
   const paths = new Map<string, ColumnPath>()
   for (const { path, aggregate } of output) {
@@ -133,7 +157,7 @@ function orderedPaths (
  * aggregates. It joins on false, so PostgreSQL never evaluates it: a computed column that is
  * volatile or returns a set is called once, and an index can still provide the order.
  */
-function collectColumns (shared: readonly ColumnPath[]): Columns {
+function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
   const values = new Map<string, Fragment>()
   const names = new Set<string>()
   const sharedValues = shared.map((path, i) => {
@@ -147,7 +171,7 @@ function collectColumns (shared: readonly ColumnPath[]): Columns {
     : sql` cross join lateral (select ${join(sharedValues, sql`, `)}) as c`
   const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
     names.add(path.column)
-    const value = values.get(key) ?? create(path, ROW)
+    const value = values.get(key) ?? create(path, row)
     values.set(key, value)
     return value
   }
@@ -164,16 +188,14 @@ function collectColumns (shared: readonly ColumnPath[]): Columns {
   }
 }
 
-/** Builds everything after GROUP BY: the order, the limits and the lock. */
-function buildEnd (
-  { order, limit, offset, lock }: SelectNode | CallNode,
-  column: (path: ColumnPath) => Fragment
-): Fragment {
-  return sql`${buildOrder(order, column)}${
-    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`
-  }${offset === undefined ? empty : sql` offset ${parameter(String(offset))}`}${
+/** Builds everything after ORDER BY: the limits and the lock. */
+function buildLimits ({ limit, offset, lock }: SelectNode | CallNode): Fragment {
+  const parts = [
+    limit === undefined ? empty : sql` limit ${parameter(String(limit))}`,
+    offset === undefined ? empty : sql` offset ${parameter(String(offset))}`,
     lock === undefined ? empty : buildLock(lock)
-  }`
+  ]
+  return join(parts, empty)
 }
 
 function buildOrder (order: readonly SortKey[], column: (path: ColumnPath) => Fragment): Fragment {

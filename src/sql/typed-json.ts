@@ -22,6 +22,12 @@ import { buildValueCheck, verifyDocument, type CheckedValue } from './value-chec
  */
 export type TypedAs = 'value' | 'difference'
 
+/** A column path, or an expression that has a type of its own. */
+export interface TypedPath extends ColumnPath {
+  /** The expression. It is never computed. */
+  readonly example?: Fragment
+}
+
 export interface TypedList {
   readonly json: Fragment
   /** A NULL of the type; see typeExample. */
@@ -98,10 +104,11 @@ function exampleRow (
  * computed, so a computed column is not called for its type.
  */
 export function typeExample (
-  { column, resultType }: ColumnPath,
+  { column, resultType, example }: TypedPath,
   table: TableName,
   as: TypedAs
 ): Fragment {
+  if (example !== undefined) return sql`case when false then ${example} end`
   if (resultType !== 'column') {
     return sql`null::${resultType === 'json' ? sql`jsonb` : sql`text`}`
   }

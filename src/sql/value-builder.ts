@@ -3,9 +3,15 @@
  * to the types of columns without knowing them (cte-builder.ts). The plain form names these types
  * (plain-builder.ts).
  */
-import type { ColumnPath, JsonDocument, Reference, TableName } from '../plan/nodes.ts'
+import type { JsonDocument, Reference, TableName } from '../plan/nodes.ts'
 import type { Fragment } from './fragment.ts'
-import type { TypedAs } from './typed-json.ts'
+import type { TypedAs, TypedPath } from './typed-json.ts'
+
+/** `stored`: the value is assigned, and not only compared. */
+export interface ReferenceOptions {
+  readonly stored: boolean
+  readonly as?: TypedAs
+}
 
 export interface ValueBuilder {
   /** The table whose columns the values meet. */
@@ -19,28 +25,21 @@ export interface ValueBuilder {
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void
 
-  /**
-   * Builds the value, row or list of a reference in the type of a column path. `stored`: it is
-   * assigned, and not only compared.
-   */
-  buildReference(
-    reference: Reference,
-    path: ColumnPath,
-    options: { readonly stored: boolean, readonly as?: TypedAs }
-  ): Fragment
+  /** Builds the value, row or list of a reference in the type of a column path. */
+  buildReference(reference: Reference, path: TypedPath, options: ReferenceOptions): Fragment
 
   /** Builds the value of a reference as text. */
   buildReferenceText(reference: Reference): Fragment
 
   /** Builds JSON in the type of a column path. */
-  buildJson(document: JsonDocument, path: ColumnPath): Fragment
+  buildJson(document: JsonDocument, path: TypedPath): Fragment
 
   /** Builds a JSON array as an array of the type of a column path. */
-  buildList(document: JsonDocument, path: ColumnPath): Fragment
+  buildList(document: JsonDocument, path: TypedPath): Fragment
 
   /**
    * Builds the JSON null in the type of a column path. For a type other than json and jsonb that is
    * NULL, or with `refuse` a failure (`value`).
    */
-  buildJsonNull(path: ColumnPath, options: { readonly refuse: boolean }): Fragment
+  buildJsonNull(path: TypedPath, options: { readonly refuse: boolean }): Fragment
 }

@@ -117,6 +117,8 @@ async function returnsColumn (
       { name: column, path: { column, keys: [], resultType: 'column' }, aggregate: undefined }
     ],
     where: [],
+    distinct: false,
+    having: [],
     groupBy: [],
     order: [],
     limit: undefined,

@@ -64,7 +64,7 @@ export function describeError (
 export function describeHint ({ hint, position }: DatabaseError): string | undefined {
   return position === undefined
     ? hint
-    : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|excluded|\*SELECT\*)\./g, '$1')
+    : hint?.replaceAll(/(["«„“‘「])(?:t\d*|x|n|o|excluded|\*SELECT\*)\./g, '$1')
 }
 
 /** A missing table is also a missing type: that of its rows. */
@@ -143,6 +143,7 @@ function symbolOf (operator: OperatorName): string {
 }
 
 function conditionsOf (node: PlanNode): ReadonlyArray<Condition | Exists> {
+  if (node.kind === 'select') return flattenConditions([...node.where, ...node.having])
   if (node.kind !== 'insert') return flattenConditions(node.where)
   const { target, update } = node.conflict ?? {}
   return flattenConditions([

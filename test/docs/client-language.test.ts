@@ -96,7 +96,8 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         where: { status: { in: ['paid', 'shipped'] } },
         order: [{ id: 'asc' }]
       }),
-      nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } })
+      nin: b.select('orders', { columns: ['id'], where: { id: { nin: [1, 2, 3] } } }),
+      none: b.select('orders', { columns: ['id'], where: { id: { in: [] } } })
     }),
     b => ({
       any: b.select('customers', {
@@ -327,7 +328,33 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         order: [{ worth: 'desc' }]
       }),
       all: b.select('orders', {
-        columns: [{ fn: 'max', column: 'placed' }, { fn: 'count', column: 'placed' }]
+        columns: [
+          { fn: 'max', column: 'placed' },
+          { fn: 'count', column: 'placed' },
+          { fn: 'count', column: 'customer_id', distinct: true, as: 'customers' }
+        ]
+      })
+    })
+  ],
+  'Conditions on the output': [
+    b => ({
+      cities: b.select('customers', {
+        columns: ['city', { fn: 'count', as: 'customers' }],
+        group_by: ['city'],
+        having: { customers: { gt: 1 } }
+      }),
+      short: b.select('orders', {
+        columns: ['id', { column: 'data->>note', as: 'remark' }],
+        having: { remark: { is: 'not_null' } }
+      })
+    })
+  ],
+  'Distinct rows': [
+    b => ({
+      cities: b.select('customers', {
+        columns: ['city'],
+        distinct: true,
+        order: [{ city: 'asc' }]
       })
     })
   ],

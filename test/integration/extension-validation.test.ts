@@ -203,10 +203,10 @@ const invalidOperations: readonly InvalidOperation[] = [
     ] as const
   ),
   [{ ...select, columns: [{}] }, ['member_invalid', ['columns', 0]]],
-  [{ ...select, columns: [{ fn: 'count', distinct: true }] }, ['member_unknown', [
+  [{ ...select, columns: [{ fn: 'count', distinct: true }] }, ['member_missing', [
     'columns',
     0,
-    'distinct'
+    'column'
   ]]],
   [{ ...select, columns: [{ column: 'id', x: 1 }, { column: 'n', as: '' }, 'name'] }, [
     'member_unknown',

@@ -352,6 +352,8 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       groupBy: [],
       order: [],
       limit: undefined,
+      distinct: false,
+      having: [],
       offset: undefined,
       lock: undefined
     }],

@@ -141,8 +141,8 @@ t.test('an unknown name is answered with the known one that it resembles', async
     [{ wheer: {} }, 'Unknown member "wheer". Did you mean "where"?'],
     [
       { filter: {} },
-      'Unknown member "filter". Members: id, op, table, where, columns, group_by, order, limit, ' +
-      'offset, lock, expect.'
+      'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
+      'having, order, limit, offset, lock, expect.'
     ],
     [
       { order: [{ qty: { dir: 'asc' } }] },

@@ -190,8 +190,11 @@ export async function results (): Promise<void> {
         { fn: 'sum', column: 'total', as: 'worth' },
         { fn: 'min', column: 'placed' },
         { fn: 'max', column: 'data->x', as: 'most' },
-        { fn: 'avg', column: 'during' }
+        { fn: 'avg', column: 'during' },
+        { fn: 'count', column: 'customer_id', distinct: true, as: 'customers' }
       ],
+      distinct: true,
+      having: { worth: { gt: 10 }, status: { in: ['open'] }, customers: { gte: 2 } },
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
@@ -226,7 +229,8 @@ export async function results (): Promise<void> {
         worth: number | null,
         min: string | null,
         most: Json,
-        avg: unknown
+        avg: unknown,
+        customers: number
       }
     >,
     view: Array<{ customer_id: number | null, total: number | null }>,
@@ -457,6 +461,8 @@ export async function inputs (): Promise<void> {
     b.select('orders', { where: { total: { lt: $.col('totl') } } })
     // @ts-expect-error an order by an unknown column or alias
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
+    // @ts-expect-error not a column of the output
+    b.select('orders', { columns: [{ fn: 'count', as: 'n' }], having: { id: { eq: 1 } } })
     // @ts-expect-error functions other than count need a column
     b.select('orders', { columns: [{ fn: 'sum' }] })
     // @ts-expect-error a path into a column that is not jsonb

@@ -166,7 +166,8 @@ t.test('each operator and modifier accepts the operands of its schema, and no ot
       { $value: {} }
     ],
     distinct: [null, 'x', { $col: 'b' }],
-    list: [[1], '$a.*.id'],
+    list: [[1], [], '$a.*.id'],
+    nonEmptyList: [[1], '$a.*.id'],
     bounds: [[1, 2], ['$a.id', { $col: 'b' }]],
     keyword: [null, 'not_null', true, false, 'unknown'],
     search: ['x', { query: '$a.name', config: 'simple' }],
@@ -201,7 +202,8 @@ t.test('each operator and modifier accepts the operands of its schema, and no ot
       { $excluded: 'b' }
     ],
     distinct: [[], { any: [1] }],
-    list: [null, 1, 'x', [], [null], [{}], [['x']], '$a.id', ['$a.*.id']],
+    list: [null, 1, 'x', [null], [{}], [['x']], '$a.id', ['$a.*.id']],
+    nonEmptyList: [null, 1, 'x', [], [null], [{}], [['x']], '$a.id', ['$a.*.id']],
     bounds: [1, [], [1], [1, 2, 3], [1, null], [1, '$a.*.id']],
     keyword: ['null', 'true', 0, [], {}],
     search: [1, null, {}, { config: 'x' }, { query: 1 }, { query: 'x', konfig: 'y' }],
@@ -242,6 +244,7 @@ t.test('every operator is compiled to the SQL of its table row', async t => {
       comparand: 1,
       distinct: 1,
       list: [1],
+      nonEmptyList: [1],
       bounds: [1, 2],
       keyword: true,
       search: 'x',

@@ -1,0 +1,36 @@
+/**
+ * Plans `having`: a filter of the rows that a select returns. Its conditions name output columns.
+ */
+import type { JsonObject } from '../json/parse.ts'
+import type { Place } from './context.ts'
+import { planFilter, type ReadColumn } from './filter.ts'
+import { readPath } from './name.ts'
+import type { ColumnPath, OutputColumn, Predicate } from './nodes.ts'
+
+/** Plans a filter whose shape is valid. */
+export function planHaving (
+  filter: JsonObject,
+  output: readonly OutputColumn[],
+  place: Place
+): readonly Predicate[] {
+  const types = new Map(output.map(column => [column.name, resultTypeOf(column)]))
+  const read: ReadColumn = (text, { context, path }) => {
+    const resultType = types.get(text)
+    if (resultType !== undefined) return { column: text, keys: [], resultType }
+    const found = readPath(text)
+    if (found.keys.length === 0 || !types.has(found.column)) {
+      context.addIssue(
+        'member_invalid',
+        path,
+        `"${text}" is not in "columns". Output columns: ${[...types.keys()].join(', ')}.`
+      )
+    }
+    return found
+  }
+  return planFilter(filter, place, read)
+}
+
+/** An aggregate has a type of its own. */
+function resultTypeOf ({ path, aggregate }: OutputColumn): ColumnPath['resultType'] {
+  return aggregate === undefined && path !== undefined ? path.resultType : 'column'
+}

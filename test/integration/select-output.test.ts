@@ -1,0 +1,320 @@
+/**
+ * Tests that what a select returns is what the same select in SQL returns, in both forms of a
+ * statement: `distinct`, `having`.
+ */
+import type postgres from 'postgres'
+import t from 'tap'
+import { useForms } from '../support/forms.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create type mood as enum ('calm', 'wild');
+  create domain positive as int check (value > 0);
+  create table items (id int primary key, kind text, price numeric, qty int, at timestamptz,
+    m mood, p positive, tags text[], data jsonb, raw json);
+  create function label(items) returns text language sql immutable as 'select $1.kind || $1.qty';
+  insert into items values
+    (1, 'a', 1.50, 1, '2026-01-01T00:00Z', 'wild', 1, '{x}', '{"k": 1, "s": "u"}', '{"k": 1}'),
+    (2, 'a', 1.5, 2, '2026-01-02T00:00Z', 'calm', 2, '{}', '{"k": 1.0, "s": "v"}', '{"k":1}'),
+    (3, 'b', 9007199254740993.25, 1, null, null, null, null, '{"k": "1", "s": "7"}', null),
+    (4, null, null, null, null, 'calm', 2, '{x}', null, '{"k": 2}'),
+    (5, 'b', 3, 2, '2026-01-01T00:00Z', null, 1, '{y,x}', '{"s": null}', '{"k": 2}');
+  create table pairs (a int, b text);
+  insert into pairs values (1, 'x'), (1, 'x'), (2, null), (2, null), (null, null), (1, 'y');
+  create table jsons (a json);
+  grant all on items, pairs, jsons to oneflight_user;
+`
+const tables = ['items', 'pairs']
+
+type Case = readonly [operation: object, query: string, form?: 'general']
+
+const id = { id: 'asc' }
+
+/** Members of a select of items, or of another table, with the same select in SQL. */
+const cases: readonly Case[] = [
+  [{ columns: ['kind'], distinct: true, order: [{ kind: 'asc' }] },
+    'select distinct kind from items order by kind'],
+  [{
+    columns: ['kind', 'qty'],
+    distinct: true,
+    order: [{ qty: 'desc' }, { kind: 'asc' }],
+    limit: 3,
+    offset: 1
+  },
+  'select distinct kind, qty from items order by qty desc, kind limit 3 offset 1'],
+  [{
+    columns: ['data->k', { column: 'raw->k', as: 'r' }],
+    distinct: true,
+    order: [{ 'data->k': 'asc' }, { 'raw->k': 'asc' }]
+  },
+  "select distinct data->'k' as k, (raw->'k')::jsonb as r from items order by 1, 2"],
+  [{ columns: ['label'], distinct: true, order: [{ label: 'asc' }] },
+    'select distinct label(items) from items order by 1'],
+  [{ table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: { nulls: 'first' } }], limit: 4 },
+    'select distinct * from pairs order by a, b nulls first limit 4'],
+  [{ table: 'pairs', distinct: true, where: { b: { in: ['x'] } } },
+    "select distinct * from pairs where b = 'x'"],
+  [{
+    columns: [{ fn: 'count', column: 'kind', distinct: true },
+      { fn: 'sum', column: 'qty', distinct: true }, { fn: 'avg', column: 'price', distinct: true },
+      { fn: 'min', column: 'm', distinct: true }, { fn: 'max', column: 'at', distinct: true },
+      { fn: 'count', column: 'raw->k', distinct: true, as: 'r' }, { fn: 'count', as: 'n' }]
+  },
+  `select count(distinct kind), sum(distinct qty), avg(distinct price), min(distinct m),
+      max(distinct at), count(distinct (raw->'k')::jsonb) as r, count(*) as n from items`],
+  [{
+    columns: ['kind', { fn: 'count', column: 'qty', distinct: true }],
+    group_by: ['kind'],
+    order: [{ count: 'desc' }, { kind: 'asc' }]
+  },
+  'select kind, count(distinct qty) from items group by kind order by 2 desc, 1'],
+  [{ columns: [{ fn: 'count' }], group_by: ['kind'], distinct: true, order: [{ count: 'asc' }] },
+    'select distinct count(*) from items group by kind order by 1'],
+
+  // having
+  [{
+    columns: ['kind', { fn: 'count' }],
+    group_by: ['kind'],
+    having: { count: { gte: 2 } },
+    order: [{ kind: 'desc' }]
+  },
+  'select kind, count(*) from items group by kind having count(*) >= 2 order by 1 desc'],
+  [{
+    columns: [{ column: 'kind', as: 'k' }, { fn: 'sum', column: 'price', as: 'worth' }],
+    group_by: ['kind'],
+    having: { or: [{ k: { is: null } }, { worth: { gt: 3.5 } }] },
+    order: [{ worth: 'asc' }],
+    limit: 1,
+    offset: 1
+  },
+  `select kind as k, sum(price) as worth from items group by kind
+    having kind is null or sum(price) > 3.5 order by 2 limit 1 offset 1`],
+  [{
+    columns: ['kind', { fn: 'min', column: 'm' }],
+    group_by: ['kind'],
+    having: { min: { in: ['calm', 'wild'] }, kind: { isdistinct: null } }
+  },
+  'select kind, min(m) from items where kind is not null group by kind having min(m) is not null'],
+  [{
+    columns: [{ fn: 'count' }, { fn: 'avg', column: 'qty' }],
+    having: { count: { between: [1, 5] } }
+  },
+  'select count(*), avg(qty) from items'],
+  [{ columns: [{ fn: 'max', column: 'id' }], having: { max: { gt: 5 } } },
+    'select max(id) from items having max(id) > 5'],
+  [{
+    columns: [{ fn: 'count' }, { fn: 'max', column: 'id' }],
+    having: { count: { eq: { $col: 'max' } } }
+  },
+  'select count(*), max(id) from items'],
+  [{
+    columns: ['id', 'data->k', 'data->>s', { column: 'data', as: 'd' }, 'tags'],
+    having: {
+      k: { eq: { $value: 1 } },
+      s: { in: ['u', 'v'] },
+      'd->>s': { like: 'u' },
+      d: { cs: { k: 1 }, has_key: 's' },
+      tags: { cs: ['x'] }
+    }
+  },
+  "select id, data->'k' as k, data->>'s' as s, data as d, tags from items where id = 1",
+  'general'],
+  [{
+    columns: [{ column: 'qty', as: 'id' }, { column: 'id', as: 'qty' }],
+    having: { qty: { gt: 2 }, id: { lt: { any: [2, 0] } }, not: { qty: { eq: 4 } } },
+    order: [{ qty: 'desc' }]
+  },
+  'select qty as id, id as qty from items where id > 2 and qty < 2 order by id desc'],
+  [{
+    columns: ['label', 'qty'],
+    having: { label: { like: 'a%' } },
+    order: [{ price: 'asc' },
+      { id: 'desc' }]
+  },
+  "select label(items), qty from items where label(items) like 'a%' order by price, id desc",
+  'general'],
+  [{ columns: ['kind'], distinct: true, having: { kind: { neq: 'a' } } },
+    "select distinct kind from items where kind <> 'a'"],
+  [{ columns: ['raw->k', { fn: 'count' }], group_by: ['raw->k'], having: { k: { eq: 2 } } },
+    "select (raw->'k')::jsonb as k, count(*) from items where raw->>'k' = '2' group by 1"],
+  [{
+    columns: [{ column: 'kind', as: 'b' }, { fn: 'count' }],
+    group_by: ['kind'],
+    having: { exists: { table: 'pairs', on: { a: 'count' }, where: { b: { eq: 'x' } } } }
+  },
+  'select kind as b, count(*) from items group by kind having count(*) = 1'],
+  [{ columns: ['p', { fn: 'count' }], group_by: ['p'], having: { p: { eq: 2 } } },
+    'select p, count(*) from items where p = 2 group by p', 'general']
+]
+
+/** The rows of a query as the service returns them. */
+async function selectJson (sql: postgres.Sql, query: string): Promise<string> {
+  const statement = `select coalesce(json_agg(q), '[]')::text as rows from (${query}) as q`
+  return await sql.begin(async transaction => {
+    await transaction`set local timezone to 'UTC'`
+    const [row] = await transaction.unsafe<Array<{ rows: string }>>(statement)
+    return row?.rows ?? ''
+  })
+}
+
+function toSelect (members: object): object {
+  return { id: 's', op: 'select', table: 'items', ...members }
+}
+
+t.test('a select returns the rows of the same select in SQL', async t => {
+  const service = await useService(t, { schema })
+  for (const [members, query] of cases) {
+    const rows = await selectJson(service.database.sql, query)
+    // The plain form is used from the second batch on.
+    for (const attempt of [1, 2, 3]) {
+      const { text } = await service.post([toSelect(members)])
+      t.equal(text, `{"error":null,"data":{"s":${rows}}}`, `${query}, attempt ${attempt}`)
+    }
+  }
+})
+
+t.test('both forms of a statement agree', async t => {
+  const forms = await useForms(t, { schema, tables })
+  for (const [members, query, form = 'aggregated'] of cases) {
+    const { general, plain, used } = await forms.run([toSelect(members)])
+    t.same(plain, general, query)
+    t.equal(general.failure, undefined, query)
+    t.same(used, [form], query)
+  }
+})
+
+/** Conditions of the output with references to the rows of `v`. */
+const referring: readonly Case[] = [
+  [{
+    columns: ['kind', { fn: 'count' }],
+    group_by: ['kind'],
+    having: { count: { eq: '$v.0.n' } },
+    order: [{ kind: 'asc' }]
+  },
+  'select kind, count(*) from items group by kind having count(*) = 2 order by 1', 'general'],
+  [{
+    columns: ['kind', { fn: 'sum', column: 'price' }],
+    group_by: ['kind'],
+    having: { sum: { in: ['$v.0.price', '9007199254740996.25'] } }
+  },
+  'select kind, sum(price) from items group by kind having sum(price) > 5', 'general'],
+  [{
+    columns: ['kind', { fn: 'sum', column: 'price', distinct: true, as: 'kind2' }],
+    group_by: ['kind'],
+    having: { kind2: { eq: '$v.0.price' } }
+  },
+  'select kind, sum(distinct price) as kind2 from items where kind = $$a$$ group by kind',
+  'general'],
+  [{
+    columns: ['kind', { fn: 'max', column: 'at' }],
+    group_by: ['kind'],
+    having: { max: { eq: '$v.0.at' } }
+  },
+  "select kind, max(at) from items where kind = 'a' group by kind", 'general'],
+  [{
+    columns: [{ column: 'qty', as: 'n' }, { column: 'id', as: 'qty' }],
+    having: { qty: { gt: '$v.0.n' } },
+    order: [{ qty: 'asc' }]
+  },
+  'select qty as n, id as qty from items where id > 2 order by id'],
+  [{ columns: ['id', 'data->>s'], having: { s: { eq: '$v.0.s' } } },
+    "select id, data->>'s' as s from items where id = 2"],
+  [{ columns: ['id', 'data'], having: { data: { has_key: '$v.0.key' } }, order: [id] },
+    "select id, data from items where data ? 's' order by id"],
+  [{ columns: ['id', 'data->k'], having: { k: { in: '$v.*.n' }, id: { in: '$v.*.n' } } },
+    "select id, data->'k' as k from items where false", 'general'],
+  [{ columns: ['id', 'data'], having: { data: { neq: { $value: null } } }, order: [id] },
+    'select id, data from items where data is not null order by id', 'general']
+]
+
+t.test('conditions of the output can refer to earlier operations', async t => {
+  const withValues = `${schema}
+    create table vals (id int, n int, price numeric, at timestamptz, s text, key text);
+    insert into vals values (1, 2, 1.5, '2026-01-02T00:00Z', 'v', 's');
+    grant select on vals to oneflight_user`
+  const values = { id: 'v', op: 'select', table: 'vals' }
+  const service = await useService(t, { schema: withValues })
+  const forms = await useForms(t, { schema: withValues, tables })
+  for (const [members, query, form = 'aggregated'] of referring) {
+    const rows = await selectJson(service.database.sql, query)
+    for (const attempt of [1, 2, 3]) {
+      const { text } = await service.post([values, toSelect(members)])
+      t.match(text, `"s":${rows}}}`, `${query}, attempt ${attempt}`)
+    }
+    const { general, plain, used } = await forms.run([values, toSelect(members)])
+    t.same(plain, general, query)
+    t.equal(general.results?.[1], rows)
+    t.equal(used[1], form, query)
+  }
+})
+
+t.test('rows of a distinct select can be referred to', async t => {
+  const service = await useService(t, { schema })
+  const batch = [
+    toSelect({ id: 'd', table: 'pairs', distinct: true, order: [{ a: 'asc' }, { b: 'desc' }] }),
+    toSelect({ columns: ['id'], where: { qty: { eq: '$d.0.a' } }, order: [id] }),
+    toSelect({ id: 'l', columns: ['id'], where: { qty: { in: '$d.*.a' } }, order: [id] })
+  ]
+  for (const attempt of [1, 2, 3]) {
+    const { body } = await service.post(batch)
+    t.same(body.data['s'], [{ id: 1 }, { id: 3 }], `attempt ${attempt}`)
+    t.same(body.data['l'], [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 5 }])
+  }
+})
+
+t.test('mistakes are refused', async t => {
+  const service = await useService(t, { schema })
+  const invalid: ReadonlyArray<readonly [members: object, code: string, path: unknown[]]> = [
+    [{ distinct: false }, 'member_invalid', ['distinct']],
+    [{ distinct: ['kind'] }, 'member_invalid', ['distinct']],
+    [{ distinct: true, lock: 'update' }, 'member_invalid', ['lock']],
+    [{ columns: [{ fn: 'count', distinct: true }] }, 'member_missing', ['columns', 0, 'column']],
+    [{ columns: [{ fn: 'sum', column: 'qty', distinct: 'yes' }] }, 'member_invalid',
+      ['columns', 0, 'distinct']],
+    [{ columns: [{ column: 'qty', distinct: true }] }, 'member_unknown', [
+      'columns',
+      0,
+      'distinct'
+    ]],
+    [{ having: { kind: { eq: 'a' } } }, 'member_missing', ['columns']],
+    [{ columns: ['id'], having: { kind: { eq: 'a' } } }, 'member_invalid', ['having', 'kind']],
+    [{ columns: ['id'], having: { 'data->k': { eq: 1 } } }, 'member_invalid',
+      ['having', 'data->k']],
+    [{ columns: ['id'], having: { id: { eq: { $col: 'qty' } } } }, 'member_invalid',
+      ['having', 'id', 'eq']],
+    [{ columns: ['id'], having: { exists: { table: 'pairs', on: { a: 'qty' } } } },
+      'member_invalid', ['having', 'exists', 'on', 'a']],
+    [{ columns: ['id'], having: { id: { equals: 1 } } }, 'operator_unknown',
+      ['having', 'id', 'equals']],
+    [{ columns: ['id'], having: { not: { id: { in: [] } } } }, 'operand_invalid',
+      ['having', 'not', 'id', 'in']],
+    [{ columns: ['id'], having: [] }, 'member_invalid', ['having']],
+    [{ columns: ['id'], having: { id: { eq: 1 } }, lock: 'update' }, 'member_invalid', ['lock']]
+  ]
+  for (const [members, code, path] of invalid) {
+    const { body, status } = await service.post([toSelect(members)])
+    t.equal(status, 422)
+    t.match(body.error?.errors, [{ code, path }], JSON.stringify(members))
+  }
+  const { sql } = service.database
+  await sql`insert into jsons values ('1'), ('2')`
+  const failing: ReadonlyArray<readonly [members: object, code: string, message: RegExp]> = [
+    [{ columns: ['kind'], distinct: true, order: [{ qty: 'asc' }] },
+      'invalid_column_reference', /SELECT DISTINCT/],
+    [{ columns: ['raw'], distinct: true }, 'undefined_function', /Column "raw".*type json/],
+    [{ table: 'jsons', distinct: true }, 'undefined_function', /type/],
+    [{ columns: [{ fn: 'sum', column: 'kind', distinct: true }] }, 'undefined_function',
+      /"sum" does not work with column "kind"/],
+    [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: 'many' } } },
+      'invalid_text_representation', /Column "n": .*bigint/],
+    [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { like: 'many' } } },
+      'undefined_function', /"like" does not work with column "n"/],
+    [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: { $value: null } } } },
+      'value_invalid', /Column "n": only json and jsonb can hold the JSON null/]
+  ]
+  for (const [members, code, message] of failing) {
+    const { body, status } = await service.post([toSelect(members)])
+    t.equal(status, code === 'value_invalid' ? 422 : 400, JSON.stringify(members))
+    t.match(body.error, { code, message })
+  }
+})
