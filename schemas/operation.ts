@@ -5,7 +5,7 @@
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
-import { FunctionText, TableText } from './table.ts'
+import { FunctionText, On, TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
 export const maxDepth = 100
@@ -222,6 +222,42 @@ const offset = Type.Optional(
   Type.Integer({ minimum: 0, description: 'number of rows to skip first' })
 )
 
+/** Maximum levels of `with`. */
+export const maxNestedReads = 5
+
+export const NestedRead = Type.Recursive(This =>
+  Type.Object({
+    table,
+    on: On,
+    one: Type.Optional(
+      Type.Literal(true, { description: 'the member is the row or null, instead of an array' })
+    ),
+    columns: Type.Optional(
+      Type.Array(output, {
+        minItems: 1,
+        maxItems: maxColumns,
+        expected: columnList,
+        description: 'columns to return: `"column"` or `{"column", "as"}`'
+      })
+    ),
+    where: Type.Optional(Filter),
+    order,
+    limit,
+    offset,
+    with: Type.Optional(
+      Type.Record(Type.String(), This, {
+        keys: 'column',
+        minProperties: 1,
+        description: `member → rows of another table; at most ${maxNestedReads} levels`
+      })
+    )
+  }, {
+    additionalProperties: false,
+    title: 'NestedRead',
+    description: 'rows of another table that belong to a row'
+  })
+)
+
 export const Select = Type.Object({
   id,
   op: Type.Literal('select'),
@@ -246,6 +282,14 @@ export const Select = Type.Object({
   limit,
   offset,
   lock: Type.Optional(lock),
+  with: Type.Optional(
+    Type.Record(Type.String(), NestedRead, {
+      keys: 'column',
+      minProperties: 1,
+      description: 'member → rows of another table that belong to the row: `{"table", "on", ' +
+        '"one", "columns", "where", "order", "limit", "offset", "with"}`'
+    })
+  ),
   expect
 }, {
   title: 'Select',

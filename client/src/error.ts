@@ -65,6 +65,7 @@ export type ServiceErrorCode =
   | 'expectation_failed'
   | 'value_invalid'
   | 'rows_limit'
+  | 'rows_ambiguous'
   | 'overloaded'
   | 'database_unavailable'
   | 'keys_unavailable'

@@ -122,7 +122,10 @@ export interface Batch<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<SelectOutput<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Nested extends
+    | NestedReads<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
+    | undefined = undefined
   >(
     table: Table,
     options?: SelectOptions<
@@ -130,11 +133,17 @@ export interface Batch<
       Mode,
       RowsByTable<Database, Schema>,
       Outputs,
-      Expected
+      Expected,
+      Nested
     >
   ): Operation<
-    OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    & OutputRow<Row<Database, Schema, Table>, Outputs>
+    & Members<Nested, Mode, RowsByTable<Database, Schema>>,
+    Rows<
+      & ResultRow<OutputRow<Row<Database, Schema, Table>, Outputs>, Mode>
+      & Members<Nested, Mode, RowsByTable<Database, Schema>>,
+      Expected
+    >
   >
 
   /**
@@ -166,7 +175,7 @@ export interface Batch<
 /** Options of a call. They read its rows as those of a select. */
 export type CallOptions<Row, Mode extends Numbers, Tables, Outputs, Expected> = Omit<
   SelectOptions<Row, Mode, Tables, Outputs, Expected>,
-  'group_by' | 'lock'
+  'group_by' | 'having' | 'distinct' | 'lock' | 'with'
 >
 
 /** The type of `where` of a table, for filters that are built outside of an operation. */
@@ -241,7 +250,14 @@ type Target<Row, Mode extends Numbers, Tables> =
   | { readonly where: Filter<Row, Mode, Tables>, readonly all?: never }
   | { readonly all: true, readonly where?: never }
 
-export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expected> {
+export interface SelectOptions<
+  Row,
+  Mode extends Numbers,
+  Tables,
+  Outputs,
+  Expected,
+  Nested = undefined
+> {
   readonly where?: Filter<Row, Mode, Tables>
   /** The columns and aggregates to return. Default: all columns. */
   readonly columns?: Outputs
@@ -261,12 +277,53 @@ export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expec
   readonly offset?: number
   /** Locks the rows until the end of the batch. */
   readonly lock?: LockMode | { readonly mode?: LockMode, readonly wait?: 'nowait' | 'skip_locked' }
+  /** Rows of other tables that become members of each row. */
+  readonly with?: Nested
   /**
    * The number of rows that must be found. Otherwise the batch is rolled back and fails with
    * `expectation_failed`.
    */
   readonly expect?: Expected
 }
+
+/** Rows of other tables that become members of each row, by the name of the member. */
+export type NestedReads<Row, Mode extends Numbers, Tables> = {
+  readonly [name: string]: NestedRead<Row, Mode, Tables>
+}
+
+/** The members of a row that nested reads add. */
+export type Members<Nested, Mode extends Numbers, Tables> = [Nested] extends [undefined] ? unknown
+  : { [Name in keyof Nested]: NestedResult<Nested[Name], Mode, Tables> }
+
+type NestedResult<Read, Mode extends Numbers, Tables> = Read extends
+{ readonly table: infer Table extends keyof Tables }
+  ? Read extends { readonly one: true } ? NestedRow<Read, Tables[Table], Mode, Tables> | null
+    : Array<NestedRow<Read, Tables[Table], Mode, Tables>>
+  : never
+
+type NestedRow<Read, Row, Mode extends Numbers, Tables> =
+  & ResultRow<
+    OutputRow<Row, Read extends { readonly columns: infer Outputs } ? Outputs : undefined>,
+    Mode
+  >
+  & Members<Read extends { readonly with: infer Inner } ? Inner : undefined, Mode, Tables>
+
+/** Rows of another table. `on`: column of that table → column of this one, all equal. */
+export type NestedRead<Row, Mode extends Numbers, Tables> = {
+  [Table in keyof Tables & string]: {
+    readonly table: Table,
+    readonly on: { readonly [Column in keyof Tables[Table] & string]?: keyof Row & string },
+    /** The member is the row or null, instead of an array. */
+    readonly one?: true,
+    /** The columns to return. Default: all columns. */
+    readonly columns?: ReadonlyArray<Output<Tables[Table]>>,
+    readonly where?: Filter<Tables[Table], Mode, Tables>,
+    readonly order?: ReadonlyArray<{ readonly [Column in ColumnPath<Tables[Table]>]?: Ordering }>,
+    readonly limit?: number,
+    readonly offset?: number,
+    readonly with?: NestedReads<Tables[Table], Mode, Tables>
+  }
+}[keyof Tables & string]
 
 export type Direction = 'asc' | 'desc'
 export type Ordering = Direction | {

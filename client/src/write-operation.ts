@@ -28,6 +28,7 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     where: writeFilter,
     having: writeFilter,
     index_where: writeFilter,
+    with: writeReads,
     on_conflict: (writer: Writer, value: unknown) =>
       isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)
   }
@@ -45,17 +46,23 @@ function writeFilter (writer: Writer, filter: unknown): void {
   if (!isObject(filter)) return writeLiteral(writer, filter)
   writeMembers(writer, filter, (name, value) => {
     if (name === 'not') writeFilter(writer, value)
-    else if (name === 'exists' || name === 'not_exists') writeExists(writer, value)
+    else if (name === 'exists' || name === 'not_exists') writeRead(writer, value)
     else if ((name === 'and' || name === 'or') && Array.isArray(value)) {
       writeList(writer, value, inner => writeFilter(writer, inner))
     } else writeTests(writer, value)
   })
 }
 
-/** Writes a condition on another table. */
-function writeExists (writer: Writer, exists: unknown): void {
-  if (isObject(exists)) writeOperation(writer, exists)
-  else writeLiteral(writer, exists)
+/** Writes what is read of another table. */
+function writeRead (writer: Writer, read: unknown): void {
+  if (isObject(read)) writeOperation(writer, read)
+  else writeLiteral(writer, read)
+}
+
+/** Writes nested reads by the name of their member. */
+function writeReads (writer: Writer, reads: unknown): void {
+  if (!isObject(reads)) return writeLiteral(writer, reads)
+  writeMembers(writer, reads, (_, read) => writeRead(writer, read))
 }
 
 /** Writes the operators of one column. */

@@ -188,6 +188,12 @@ export const catalogue = {
     status: 422,
     meaning: 'An operation returned or changed more than `MAX_ROWS` rows.'
   },
+  rows_ambiguous: {
+    type: 'execution_error',
+    status: 422,
+    meaning: 'More than one row matched where one was required: several rows belong to a member ' +
+      'with `one`.'
+  },
   overloaded: {
     type: 'service_error',
     status: 503,

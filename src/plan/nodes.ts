@@ -241,6 +241,30 @@ interface ReadNode extends OperationNode {
 
 export interface SelectNode extends ReadNode {
   readonly kind: 'select'
+  readonly nested?: NestedReads | undefined
+}
+
+/** Rows of other tables that become members of each row. */
+export interface NestedReads {
+  readonly reads: readonly NestedRead[]
+  /** The maximum number of rows of all levels together. */
+  readonly maxRows: number
+}
+
+/** The rows of another table that belong to a row, as its member `name`. */
+export interface NestedRead {
+  readonly name: string
+  readonly table: TableName
+  /** Columns of that table, each with the column that it equals. */
+  readonly on: ReadonlyArray<readonly [column: string, outer: string]>
+  /** The member is one row or NULL, and not an array. */
+  readonly one: boolean
+  readonly output: readonly OutputColumn[] | undefined
+  readonly where: readonly Predicate[]
+  readonly order: readonly SortKey[]
+  readonly limit: number | undefined
+  readonly offset: number | undefined
+  readonly nested: NestedReads | undefined
 }
 /** A call of the function that `table` names. It has neither groups nor a lock. */
 export interface CallNode extends ReadNode {

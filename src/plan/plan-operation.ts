@@ -33,6 +33,7 @@ import type {
   TableName,
   UpdateNode
 } from './nodes.ts'
+import { checkNested, planNested } from './nested.ts'
 import { planConflict } from './on-conflict.ts'
 import { planExpectation, planOrder, planOutput } from './output.ts'
 import { planSet } from './set.ts'
@@ -168,9 +169,12 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
   checkLock(operation, context)
+  checkNested(operation, output, context)
+  const nested = readMember(source, 'with') as Parameters<typeof planNested>[0] | undefined
   return {
     kind: 'select',
     ...common,
+    nested: nested && planNested(nested, output, { context, path: ['with'], level: 1 }),
     distinct: readMember(source, 'distinct') === true,
     having: having === undefined || output === undefined
       ? []

@@ -49,6 +49,7 @@ class ShapeWriter {
       if (name === 'values') this.#addRows(value)
       else if (name === 'set') this.#addSet(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
+      else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
       else this.#addFixed(value)
     })
   }
@@ -72,14 +73,16 @@ class ShapeWriter {
     this.#addObject(filter, (name, value) => {
       if (name === 'and' || name === 'or') this.#addArray(value, inner => this.#addFilter(inner))
       else if (name === 'not') this.#addFilter(value)
-      else if (name === 'exists' || name === 'not_exists') this.#addExists(value)
+      else if (name === 'exists' || name === 'not_exists') this.#addRead(value)
       else this.#addConditions(value)
     })
   }
 
-  #addExists (exists: Json): void {
-    this.#addObject(exists, (name, value) => {
+  /** Adds what `exists` takes, or a member of `with`: rows of another table. */
+  #addRead (read: Json): void {
+    this.#addObject(read, (name, value) => {
       if (name === 'where') this.#addFilter(value)
+      else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
       else this.#addFixed(value)
     })
   }

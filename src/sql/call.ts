@@ -12,17 +12,26 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
-import type { CteBuilder } from './cte-builder.ts'
 import {
   findParameters,
   needsTypes,
   versionOf,
+  type FindFunction,
   type FunctionVariants
 } from './function-types.ts'
 import { raise, raiseText, type ValueFault } from './marker.ts'
-import { buildDocument } from './reference.ts'
+import { buildDocument, type PublicationReader } from './reference.ts'
 import { tableName } from './table.ts'
 import { verifyDocument } from './value-checks.ts'
+
+/** What arguments need from the builder of a statement. */
+export interface ArgumentBuilder extends PublicationReader {
+  readonly findFunction: FindFunction | undefined
+  /** See CompileOptions. */
+  readonly checkValues: boolean
+  /** Returns the conditions that check columns of the row `x`. */
+  checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
+}
 
 /** The type of a function that returns nothing (pg_type.dat). */
 const VOID = sql`2278`
@@ -32,7 +41,7 @@ const VOID = sql`2278`
  * nothing. The alias is the name of the function, because PostgreSQL names the column of a scalar
  * after it.
  */
-export function buildCall (node: CallNode, values: CteBuilder): Fragment {
+export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
   const variants = needsTypes(node) ? values.findFunction?.(table) : undefined
@@ -49,7 +58,7 @@ export function buildCall (node: CallNode, values: CteBuilder): Fragment {
 }
 
 /** A row of NULLs of the types that the function returns. It is not called for that. */
-export function nullRowOfCall (node: CallNode, values: CteBuilder): Fragment {
+export function nullRowOfCall (node: CallNode, values: ArgumentBuilder): Fragment {
   return sql`(select n.* from (select) as one left join ${buildCall(node, values)} as n on false)`
 }
 
@@ -61,7 +70,7 @@ function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragmen
 }
 
 interface ArgumentContext {
-  readonly values: CteBuilder
+  readonly values: ArgumentBuilder
   readonly variants: FunctionVariants | undefined
 }
 
@@ -107,7 +116,7 @@ function buildArgument (
 
 interface ConversionContext {
   readonly type: Fragment
-  readonly values: CteBuilder
+  readonly values: ArgumentBuilder
 }
 
 /** Converts JSON to a type. */

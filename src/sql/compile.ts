@@ -14,7 +14,8 @@ import {
   SINGLE_OPERATION_CHECKS,
   type Check
 } from './checks.ts'
-import { CteBuilder, type FindFunction } from './cte-builder.ts'
+import { CteBuilder } from './cte-builder.ts'
+import type { FindFunction } from './function-types.ts'
 import {
   empty,
   integer,

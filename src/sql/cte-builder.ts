@@ -32,14 +32,13 @@ import {
   type Fragment
 } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
-import { nullRowOfCall } from './call.ts'
-import type { FunctionVariants } from './function-types.ts'
+import { nullRowOfCall, type ArgumentBuilder } from './call.ts'
+import type { FindFunction } from './function-types.ts'
 import {
   buildDocument,
   isJsonNull,
   referenceJson,
-  referenceText,
-  type PublicationReader
+  referenceText
 } from './reference.ts'
 import { rowsSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, nullRow, tableName, typeGuard } from './table.ts'
@@ -58,9 +57,6 @@ import {
 } from './typed-json.ts'
 import type { ReferenceOptions, ValueBuilder } from './value-builder.ts'
 import { buildValueCheck, isJson } from './value-checks.ts'
-
-/** Finds what is known about the functions of a name. */
-export type FindFunction = (name: TableName) => FunctionVariants | undefined
 
 export interface CteBuilderOptions {
   /** See CompileOptions. */
@@ -127,7 +123,7 @@ function nothingCollected (): Collected {
   }
 }
 
-export class CteBuilder implements ValueBuilder, PublicationReader {
+export class CteBuilder implements ArgumentBuilder, ValueBuilder {
   readonly table: TableName
   readonly row: Fragment
   readonly checkValues: boolean

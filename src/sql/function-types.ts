@@ -6,8 +6,15 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { CallNode, TableName } from '../plan/nodes.ts'
-import type { Statement } from './compile.ts'
-import { arrayText, identifier, parameter, render, sql, type Fragment } from './fragment.ts'
+import {
+  arrayText,
+  identifier,
+  parameter,
+  render,
+  sql,
+  type Fragment,
+  type RenderedSql
+} from './fragment.ts'
 
 /** A parameter of a function. */
 export interface Parameter {
@@ -32,12 +39,14 @@ export interface FunctionVariants {
   readonly version: string
 }
 
+/** Finds what is known about the functions of a name. */
+export type FindFunction = (name: TableName) => FunctionVariants | undefined
+
 /** Builds a statement that returns the functions of these names as JSON, for `remember`. */
-export function functionTypesStatement (functions: readonly TableName[]): Statement {
+export function functionTypesStatement (functions: readonly TableName[]): RenderedSql {
   const names = (values: readonly string[]): Fragment =>
     sql`${parameter(arrayText(values))}::pg_catalog.name[]`
-  return {
-    ...render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+  return render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
         'variants', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
@@ -55,9 +64,7 @@ export function functionTypesStatement (functions: readonly TableName[]): Statem
               and p.proname operator(pg_catalog.=) q.name))), '[]')
       from unnest(${names(functions.map(({ schema }) => schema))}, ${
       names(functions.map(({ name }) => name))
-    }) as q (schema, name)`),
-    prepare: false
-  }
+    }) as q (schema, name)`)
 }
 
 /** A text that changes when a function of this name is created, replaced or dropped. */

@@ -26,6 +26,7 @@ const SETTINGS = {
   order: missingSetting('order'),
   session: missingSetting('session'),
   inspect: missingSetting('inspect'),
+  ambiguous: missingSetting('ambiguous'),
   function: missingSetting('function'),
   busy: missingSetting('busy'),
   taken: missingSetting('taken')
@@ -45,6 +46,7 @@ function missingSetting (kind: string): string {
  * - `session`: the session was changed; see sessionUnchanged
  * - `inspect`: a value may not fit its type; see buildValueCheck
  * - `value`: a value does not fit its type; see verifyDocument
+ * - `ambiguous`: several rows match where one is required
  * - `function`: a function was replaced since the types of its parameters were read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */

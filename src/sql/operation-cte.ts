@@ -9,6 +9,7 @@ import { arrayText, empty, identifier, join, parameter, sql, type Fragment } fro
 import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
 import { raise } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
+import { buildNestedSelect, isNested } from './nested.ts'
 import { buildSelect } from './select.ts'
 import { buildUpdate } from './update.ts'
 
@@ -26,9 +27,9 @@ export interface OperationCteOptions {
 }
 
 /** Returns the shape of an operation. `unread`: nothing reads its rows. */
-export function shapeOf ({ output }: PlanNode, unread: boolean): Shape {
-  if (unread || output?.length === 0) return 'nothing'
-  return output === undefined ? 'whole' : 'columns'
+export function shapeOf (node: PlanNode, unread: boolean): Shape {
+  if (unread || node.output?.length === 0) return 'nothing'
+  return node.output === undefined || isNested(node) ? 'whole' : 'columns'
 }
 
 /** Builds `<name> as (…)`, if necessary with further CTEs before it. */
@@ -43,7 +44,11 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
       return buildReturningCte(node, buildDelete(node, ctes), options)
     case 'select':
     case 'call':
-      return sql`${name} as (${buildSelect(node, ctes)})`
+      return sql`${name} as (${
+        isNested(node)
+          ? buildNestedSelect(node, ctes, row => ctes.exposedColumns(row))
+          : buildSelect(node, ctes)
+      })`
   }
 }
 

@@ -37,6 +37,7 @@ import {
 } from './fragment.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
+import { buildNestedSelect, isNested } from './nested.ts'
 import { operationTimes, returningList, wholeRow } from './output.ts'
 import {
   findPublishedValues,
@@ -273,6 +274,11 @@ function buildOperation (
     )
     : empty
   if (node.kind === 'select') {
+    if (isNested(node)) {
+      return published.length > 0
+        ? undefined
+        : { ctes: empty, rows: sql`(${buildNestedSelect(node, values)}) as q` }
+    }
     return { ctes: empty, rows: sql`(${buildSelectRows(node, values, more)}) as q` }
   }
   const statement = buildPlainChange(node, values)

@@ -7,6 +7,7 @@
  */
 import type { Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import type { Check } from './checks.ts'
+import { isNested } from './nested.ts'
 import {
   arrayText,
   empty,
@@ -59,11 +60,21 @@ export function listsRead (uses: readonly ReferenceUse[]): readonly ReferenceUse
  * among all such columns. `r` has these values beside its rows.
  */
 export function exposedColumns (
-  { output = [] }: PlanNode,
+  node: PlanNode,
   uses: readonly ReferenceUse[]
 ): ReadonlyArray<readonly [column: string, position: number]> {
   return valuesRead(uses).map((name, i) => [name, i] as const)
-    .filter(([name]) => output.some(column => column.name === name))
+    .filter(([name]) => isExposed(node, name))
+}
+
+/** Whether a column stands beside the row. If the row has no type of its own, all of them do. */
+function isExposed (node: PlanNode, name: string): boolean {
+  return !hasTypedRows(node) || node.output?.some(column => column.name === name) === true
+}
+
+/** Whether the type of the rows is that of the table, or that of the output columns. */
+function hasTypedRows (node: PlanNode): boolean {
+  return !isNested(node) && (node.kind !== 'call' || node.output !== undefined)
 }
 
 /** The columns of which later operations read single values. */
@@ -156,17 +167,19 @@ export function buildColumnSearch (columns: readonly string[]): Fragment {
  * which is NULL.
  */
 function publishJsonNulls (
-  { index, output }: PlanNode,
+  node: PlanNode,
   uses: readonly ReferenceUse[],
   needed: Fragment
 ): readonly Check[] {
   const names = valuesRead(uses)
   const exposed = names.flatMap((name, i) =>
-    output?.some(column => column.name === name) === true
+    isExposed(node, name)
       ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`]
       : []
   )
-  const columns = output === undefined ? sql`(r.row).*` : join(exposed, sql`, `)
+  const columns = node.output === undefined && hasTypedRows(node)
+    ? sql`(r.row).*`
+    : join(exposed, sql`, `)
   const nulls = names.map(name =>
     sql`case when (select to_json(${identifier(name)}) from (select ${columns}) as e)::text = 'null'
       then ${parameter(name)}::text end`
@@ -176,7 +189,7 @@ function publishJsonNulls (
     from (select * from r limit ${needed}) as r
     cross join lateral (select array_remove(array[${join(nulls, sql`, `)}], null) as nulls
       from (select ${defaults}) as f) as n)`
-  return [publish(jsonNullsSetting(index), rows)]
+  return [publish(jsonNullsSetting(node.index), rows)]
 }
 
 /**

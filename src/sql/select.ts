@@ -12,7 +12,6 @@ import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
-const ROW = sql`t`
 const DISTINCT = sql`distinct `
 const DIRECTIONS = { asc: sql` asc`, desc: sql` desc` }
 const NULLS = { first: sql` nulls first`, last: sql` nulls last` }
@@ -27,7 +26,10 @@ const LOCK_WAITS = { nowait: sql` nowait`, skip_locked: sql` skip locked` }
 /** Builds a query whose rows are one value `row` each. The caller limits the number of rows. */
 export function buildSelect (node: SelectNode | CallNode, values: CteBuilder): Fragment {
   const rows = node.kind === 'call'
-    ? buildRows(node, values, { source: buildCall(node, values), row: sql`t.*::record as row` })
+    ? buildRows(node, values, {
+      source: buildCall(node, values),
+      row: sql`t.*::record as row${values.exposedColumns(sql`t`)}`
+    })
     : buildSelectRows(node, values)
   if (node.output === undefined) return rows
   return sql`select p.*::record as row${values.exposedColumns(sql`p`)} from (${rows}) as p`
@@ -46,28 +48,39 @@ export function buildSelectRows (
   return buildRows(node, values, { source: tableName(table), row })
 }
 
-interface RowSource {
+/** What is read, and how. */
+export type Read = Pick<
+  SelectNode,
+  'output' | 'where' | 'distinct' | 'groupBy' | 'having' | 'order' | 'limit' | 'offset' | 'lock'
+>
+
+export interface RowSource {
   readonly source: Fragment
   /** The value `row` of a row, and other columns, if the operation returns whole rows. */
   readonly row: Fragment
+  /** Further columns beside the row or the output columns. */
+  readonly more?: Fragment
+  /** Further conditions. */
+  readonly also?: readonly Fragment[]
 }
 
-function buildRows (
-  node: SelectNode | CallNode,
+/** Builds a query whose rows are the output columns, or one value `row`. */
+export function buildRows (
+  node: Read,
   values: ValueBuilder,
-  { source, row }: RowSource
+  { source, row, more = empty, also = [] }: RowSource
 ): Fragment {
   const { output, where, distinct, groupBy, having } = node
-  const from = sql`from ${source} as t`
+  const from = sql`from ${source} as ${values.row}`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, { source, row })
-    const columns = collectColumns([])
+    const columns = collectColumns([], values.row)
     const order = buildOrder(node.order, columns.comparable)
-    return sql`select ${row} ${from}${columns.guard()}${
-      buildWhere(where, values)
+    return sql`select ${row}${more} ${from}${columns.guard()}${
+      buildWhere(where, values, { also })
     }${order}${buildLimits(node)}`
   }
-  const columns = collectColumns(orderedPaths(node))
+  const columns = collectColumns(orderedPaths(node), values.row)
   const selected = join(
     output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
     sql`, `
@@ -76,8 +89,8 @@ function buildRows (
     ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
   const order = buildOrder(node.order, columns.comparable)
-  const conditions = buildWhere(where, values)
-  const rows = sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
+  const conditions = buildWhere(where, values, { also })
+  const rows = sql`select ${distinct ? DISTINCT : empty}${selected}${more} ${from}${
     columns.guard()
   }${conditions}${groups}${order}`
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
@@ -92,13 +105,14 @@ function buildRows (
  * only by what it returns, which is one value.
  */
 function buildDistinctRows (
-  node: SelectNode | CallNode,
+  node: Read,
   values: ValueBuilder,
   { source, row }: RowSource
 ): Fragment {
-  const columns = collectColumns([], sql`(d.row)`)
+  const columns = collectColumns([], values.row, sql`(d.row)`)
   const order = buildOrder(node.order, columns.comparable)
-  return sql`select d.* from (select distinct ${row} from ${source} as t${columns.guard()}${
+  const from = sql`${source} as ${values.row}${columns.guard()}`
+  return sql`select d.* from (select distinct ${row} from ${from}${
     buildWhere(node.where, values)
   }) as d${order}${buildLimits(node)}`
 }
@@ -131,7 +145,7 @@ interface Columns {
  * the joined subquery.
  */
 function orderedPaths (
-  { output = [], distinct, groupBy, order, lock }: SelectNode | CallNode
+  { output = [], distinct, groupBy, order, lock }: Read
 ): readonly ColumnPath[] {
   if (distinct || groupBy.length > 0 || lock !== undefined) return []
   const ordered = new Set(order.map(({ by }) => JSON.stringify(by)))
@@ -157,14 +171,18 @@ function orderedPaths (
  * aggregates. It joins on false, so PostgreSQL never evaluates it: a computed column that is
  * volatile or returns a set is called once, and an index can still provide the order.
  */
-function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
+function collectColumns (
+  shared: readonly ColumnPath[],
+  table: Fragment,
+  row = table
+): Columns {
   const values = new Map<string, Fragment>()
   const names = new Set<string>()
   const sharedValues = shared.map((path, i) => {
     const name = identifier(String(i))
     values.set(JSON.stringify(path), sql`c.${name}`)
     values.set(`comparable ${JSON.stringify(path)}`, sql`(c.${name})::jsonb`)
-    return sql`${columnValue(path, ROW)} as ${name}`
+    return sql`${columnValue(path, table)} as ${name}`
   })
   const subquery = sharedValues.length === 0
     ? empty
@@ -180,7 +198,7 @@ function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
     comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
     guard () {
       const named = [...names].map((name, i) =>
-        sql`t.${identifier(name)} as ${identifier(String(i))}`
+        sql`${table}.${identifier(name)} as ${identifier(String(i))}`
       )
       if (named.length === 0) return empty
       return sql`${subquery} left join lateral (select ${join(named, sql`, `)}) as g on false`
@@ -189,7 +207,7 @@ function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
 }
 
 /** Builds everything after ORDER BY: the limits and the lock. */
-function buildLimits ({ limit, offset, lock }: SelectNode | CallNode): Fragment {
+function buildLimits ({ limit, offset, lock }: Read): Fragment {
   const parts = [
     limit === undefined ? empty : sql` limit ${parameter(String(limit))}`,
     offset === undefined ? empty : sql` offset ${parameter(String(offset))}`,

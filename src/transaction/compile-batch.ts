@@ -8,11 +8,11 @@ import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
 import type { ColumnTypes } from '../sql/column-types.ts'
-import type { FindFunction } from '../sql/cte-builder.ts'
 import { compile, compileQueryPlans, type Statement } from '../sql/compile.ts'
 import {
   functionTypesStatement,
   needsTypes,
+  type FindFunction,
   type FunctionTypes
 } from '../sql/function-types.ts'
 import type { Key } from '../sql/idempotency.ts'

@@ -3,6 +3,7 @@
  */
 import type { Preferences } from '../../schemas/prefer.ts'
 import type { Statement } from '../sql/compile.ts'
+import type { RenderedSql } from '../sql/fragment.ts'
 import type { Key } from '../sql/idempotency.ts'
 import type { PlainStatement } from '../sql/plain.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
@@ -49,7 +50,7 @@ export interface CompiledBatch {
 /** What a batch needs to know about the functions that it calls; see src/sql/function-types.ts. */
 export interface CalledFunctions {
   /** Returns the statement that reads what is not known yet; undefined: all is known. */
-  readonly lookup: () => Statement | undefined
+  readonly lookup: () => RenderedSql | undefined
   readonly remember: (functionTypes: string) => void
   /** A function was replaced. */
   readonly forget: () => void

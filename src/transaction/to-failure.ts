@@ -106,6 +106,11 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
       return { failure: failure('internal', message, place), operation: at }
     }
+    case 'ambiguous': {
+      const message = 'A member with "one" has several rows. Remove "one", or choose a row by ' +
+        '"order" and "limit": 1.'
+      return { failure: failure('rows_ambiguous', message, place), operation: at }
+    }
     case 'expect': {
       const message = describeExpectation(plan, at, marker.value)
       return { failure: failure('expectation_failed', message, place), operation: at }

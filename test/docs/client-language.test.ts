@@ -39,6 +39,30 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       porto: b.select('customers', { where: { city: { eq: 'Porto' } }, order: [{ id: 'asc' }] })
     })
   ],
+  'Nested rows': [
+    b => ({
+      orders: b.select('orders', {
+        columns: ['id', 'status'],
+        where: { id: { lte: 2 } },
+        order: [{ id: 'asc' }],
+        with: {
+          customer: {
+            table: 'customers',
+            on: { id: 'customer_id' },
+            one: true,
+            columns: ['name']
+          },
+          items: {
+            table: 'order_items',
+            on: { order_id: 'id' },
+            columns: ['sku', 'qty'],
+            order: [{ sku: 'asc' }],
+            with: { stock: { table: 'stock', on: { sku: 'sku' }, one: true, columns: ['qty'] } }
+          }
+        }
+      })
+    })
+  ],
   Call: [
     b => {
       const line = b.select('order_items', { where: { order_id: { eq: 1 } } })

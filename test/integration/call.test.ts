@@ -211,6 +211,19 @@ t.test('references have the type of the parameter', async t => {
   }
 })
 
+t.test('rows of a call are stored without loss', async t => {
+  const service = await useService(t, { schema })
+  for (const [sent, stored] of [['null', 'null'], ['{"a": 1.10}', '{"a": 1.10}']] as const) {
+    const { body, text } = await service.post([
+      { id: 'c', op: 'call', function: 'js', args: { j: sent } },
+      { id: 'i', op: 'update', table: 'items', set: { data: '$c.0.js' }, where: { id: { eq: 2 } } }
+    ])
+    t.equal(body.error, null, text)
+    const [row] = await service.database.sql`select data::text as data from items where id = 2`
+    t.equal(row?.['data'], stored)
+  }
+})
+
 t.test('a function can be replaced while the service runs', async t => {
   const service = await useService(t, { schema })
   const { sql } = service.database

@@ -564,6 +564,40 @@ export function parts (): void {
     .of(billing)
 }
 
+/** Rows with nested ones. */
+export async function nestedRows (client: Client<Supabase>): Promise<void> {
+  const found = await client.batch(b =>
+    b.select('orders', {
+      columns: ['id'],
+      with: {
+        customer: { table: 'customers', on: { id: 'customer_id' }, one: true, columns: ['name'] },
+        others: {
+          table: 'orders',
+          on: { customer_id: 'customer_id' },
+          columns: ['total'],
+          order: [{ id: 'desc' }],
+          with: { again: { table: 'public.customers', on: { id: 'customer_id' }, one: true } }
+        }
+      }
+    })
+  )
+  const [row] = found.data
+  exactly<number | undefined>().of(row?.id)
+  exactly<string | undefined>().of(row?.customer?.name)
+  exactly<number | undefined>().of(row?.others[0]?.total)
+  exactly<string | null | undefined>().of(row?.others[0]?.again?.email)
+  await client.batch(b => [
+    // @ts-expect-error an unknown table
+    b.select('orders', { with: { a: { table: 'custmers', on: { id: 'customer_id' } } } }),
+    // @ts-expect-error an unknown column of this table
+    b.select('orders', { with: { a: { table: 'customers', on: { id: 'custmer_id' } } } }),
+    b.select('orders', {
+      // @ts-expect-error an unknown column of the other table
+      with: { a: { table: 'customers', on: { id: 'customer_id' }, columns: ['nme'] } }
+    })
+  ])
+}
+
 /** Calls of functions. */
 export async function calls (client: Client<Supabase>): Promise<void> {
   const price = await client.batch(b => b.call('price_of', { sku: 'apple' }))

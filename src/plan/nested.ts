@@ -1,0 +1,82 @@
+/**
+ * Plans `with`: rows of other tables that become members of each row of a select.
+ */
+import type { Static } from '@sinclair/typebox'
+import { maxNestedReads, type NestedRead as Schema } from '../../schemas/operation.ts'
+import { has, type JsonObject } from '../json/parse.ts'
+import type { Place, PlanContext } from './context.ts'
+import { planFilter } from './filter.ts'
+import { planTable } from './name.ts'
+import type { NestedRead, NestedReads, OutputColumn } from './nodes.ts'
+import { planOrder, planOutput } from './output.ts'
+
+type Reads = Readonly<Record<string, Static<typeof Schema>>>
+
+/** Members of a select that exclude `with`, because its rows are not rows of the table. */
+const EXCLUDED = ['group_by', 'having', 'distinct', 'lock']
+
+/** Adds an issue for every member beside `with` that excludes it. */
+export function checkNested (
+  operation: JsonObject,
+  output: readonly OutputColumn[] = [],
+  context: PlanContext
+): void {
+  if (!has(operation, 'with')) return
+  const excluded = EXCLUDED.filter(name => has(operation, name))
+  if (output.some(({ aggregate }) => aggregate !== undefined)) excluded.push('fn')
+  for (const name of excluded) {
+    context.addIssue('member_invalid', ['with'], `"with" and "${name}" exclude each other.`)
+  }
+}
+
+/** `output`: the columns of the row that the reads belong to. `level`: from 1. */
+export function planNested (
+  reads: Reads,
+  output: readonly OutputColumn[] = [],
+  { context, path, level }: Place & { readonly level: number }
+): NestedReads | undefined {
+  if (level > maxNestedReads) {
+    return context.addIssue(
+      'depth_exceeded',
+      path,
+      `"with" must not be nested more than ${maxNestedReads} levels deep.`
+    )
+  }
+  const planned = Object.entries(reads).map(([name, read]): NestedRead | undefined => {
+    const place = { context, path: [...path, name] }
+    if (output.some(column => column.name === name)) {
+      context.addIssue(
+        'member_invalid',
+        place.path,
+        `"columns" returns "${name}" already; choose another name.`
+      )
+    }
+    return planRead([name, read], { ...place, level })
+  })
+  return { reads: planned.filter(read => read !== undefined), maxRows: context.limits.maxRows }
+}
+
+/** Returns undefined after an issue of the table. */
+function planRead (
+  [name, read]: readonly [name: string, read: Reads[string]],
+  { context, path, level }: Place & { readonly level: number }
+): NestedRead | undefined {
+  const within = (step: string): Place => ({ context, path: [...path, step] })
+  const { on, one = false, columns, where, order, limit, offset, with: inner } = read
+  const table = planTable(read.table, within('table'))
+  const output = columns === undefined ? undefined : planOutput(columns, within('columns'))
+  const planned = {
+    name,
+    on: Object.entries(on as Readonly<Record<string, string>>),
+    one,
+    output,
+    where: where === undefined ? [] : planFilter(where as JsonObject, within('where')),
+    order: planOrder(order, output),
+    limit,
+    offset,
+    nested: inner === undefined
+      ? undefined
+      : planNested(inner as Reads, output, { ...within('with'), level: level + 1 })
+  }
+  return table && { ...planned, table }
+}

@@ -1,0 +1,155 @@
+/**
+ * Builds a select whose rows have rows of other tables as members. Each level reads its rows first,
+ * with their order and limits, and then, for each of them, those that belong to it:
+ *
+ *     select s.row from (
+ *       select p.*::record as row, sum(1 + n0.n) over (rows unbounded preceding) as total
+ *       from (select t.*::"orders" as row, t."id" as "k0" from "orders" as t …) as b0
+ *         cross join lateral (select json_agg(…) as rows, count(*) as n from …) as n0
+ *         cross join lateral (select (b0.row).*, n0.rows as "items") as p
+ *     ) as s where <total is not too large>
+ *
+ * The total counts the rows of all levels so far, so a small request cannot read without limit.
+ */
+import type {
+  NestedRead,
+  NestedReads,
+  PlanNode,
+  SelectNode,
+  TableName
+} from '../plan/nodes.ts'
+import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
+import { raise } from './marker.ts'
+import { buildRows, type Read } from './select.ts'
+import { tableName } from './table.ts'
+import type { ValueBuilder } from './value-builder.ts'
+
+type NestedSelect = SelectNode & { readonly nested: NestedReads }
+
+/** Whether an operation returns rows with nested ones. */
+export function isNested (node: PlanNode): node is NestedSelect {
+  return node.kind === 'select' && node.nested !== undefined
+}
+
+/** Builds further columns of a row; without `row` only their names. */
+type ExposedColumns = (row?: Fragment) => Fragment
+
+const NOTHING: ExposedColumns = () => empty
+
+/** Builds a query whose rows are one value `row` each, and the `exposed` columns. */
+export function buildNestedSelect (
+  node: NestedSelect,
+  values: ValueBuilder,
+  exposed = NOTHING
+): Fragment {
+  const level = { read: node, table: node.table, nested: node.nested, also: [], depth: 0 }
+  const rows = buildLevel(level, values, exposed)
+  return sql`select s.row${exposed()} from (${rows}) as s where ${checkTotal(node.nested)}`
+}
+
+/** Rows with nested ones. */
+interface Level {
+  readonly read: Read
+  readonly table: TableName
+  readonly nested: NestedReads
+  /** Further conditions: the rows belong to a row of the level above. */
+  readonly also: readonly Fragment[]
+  /** Number of levels above. */
+  readonly depth: number
+}
+
+/** Builds the rows of a level as `row`, and as `total` the number of all rows so far. */
+function buildLevel (
+  { read, table, nested: { reads }, also, depth }: Level,
+  values: ValueBuilder,
+  exposed: ExposedColumns
+): Fragment {
+  const base = sql`b${integer(depth)}`
+  const keys = nameKeys(reads, read.output?.map(({ name }) => name) ?? [])
+  const more = [...keys].map(([column, key]) =>
+    sql`, ${values.row}.${identifier(column)} as ${identifier(key)}`
+  )
+  const rows = buildRows(read, values, {
+    source: tableName(table),
+    row: wholeRow(table, values),
+    more: join(more, empty),
+    also
+  })
+  const members = reads.map((read, i) => {
+    const inner = values.ofTable(read.table)
+    const matches = read.on.map(([column, outer]) =>
+      sql`${inner.row}.${identifier(column)} = ${base}.${identifier(keys.get(outer) as string)}`
+    )
+    const member = buildMember(read, inner, { also: matches, depth })
+    const alias = sql`n${integer(i)}`
+    return {
+      source: sql` cross join lateral (${member}) as ${alias}`,
+      value: sql`, ${alias}.rows as ${identifier(read.name)}`,
+      count: sql` + ${alias}.n`,
+      // PostgreSQL refuses a name that the table has as well.
+      guard: sql`p.${identifier(read.name)} as ${identifier(String(i))}`
+    }
+  })
+  const own = read.output === undefined
+    ? sql`(${base}.row).*`
+    : join(read.output.map(({ name }) => sql`${base}.${identifier(name)}`), sql`, `)
+  const all = (part: keyof typeof members[number], separator = empty): Fragment =>
+    join(members.map(member => member[part]), separator)
+  return sql`select p.*::record as row${exposed(sql`p`)},
+      sum(1${all('count')}) over (rows unbounded preceding) as total
+    from (${rows}) as ${base}${all('source')}
+    cross join lateral (select ${own}${all('value')}) as p
+    left join lateral (select ${all('guard', sql`, `)}) as g on false`
+}
+
+/** The columns that nested reads compare, each with a name that no output column has. */
+function nameKeys (
+  reads: readonly NestedRead[],
+  taken: readonly string[]
+): ReadonlyMap<string, string> {
+  const columns = new Set(reads.flatMap(({ on }) => on.map(([, outer]) => outer)))
+  const free = Array.from({ length: columns.size + taken.length }, (_, i) => `k${i}`)
+    .filter(name => !taken.includes(name))
+  return new Map([...columns].map((column, i) => [column, free[i] as string]))
+}
+
+interface MemberOptions {
+  readonly also: readonly Fragment[]
+  readonly depth: number
+}
+
+/** Builds one row: the member as `rows`, and the number of its rows of all levels as `n`. */
+function buildMember (
+  { table, one, nested, ...parts }: NestedRead,
+  values: ValueBuilder,
+  { also, depth }: MemberOptions
+): Fragment {
+  const read = { ...parts, distinct: false, groupBy: [], having: [], lock: undefined }
+  const rows = one
+    ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
+      else json_agg(m.row) operator(pg_catalog.->) 0 end`
+    : sql`coalesce(json_agg(m.row), '[]')`
+  if (nested !== undefined) {
+    const level = buildLevel({ read, table, nested, also, depth: depth + 1 }, values, NOTHING)
+    return sql`select ${rows} as rows, coalesce(max(m.total), 0) as n
+      from (select * from (${level}) as s where ${checkTotal(nested)}) as m`
+  }
+  const source = buildRows(read, values, {
+    source: tableName(table),
+    row: wholeRow(table, values),
+    also
+  })
+  const whole = read.output === undefined
+    ? source
+    : sql`select q.*::record as row from (${source}) as q`
+  return sql`select ${rows} as rows, count(*) as n from (${whole}) as m`
+}
+
+function wholeRow (table: TableName, { row }: ValueBuilder): Fragment {
+  return sql`${row}.*::${tableName(table)} as row`
+}
+
+/** A condition that is true, or fails with the marker `rows`. */
+function checkTotal ({ maxRows }: NestedReads): Fragment {
+  return sql`case when s.total > ${integer(maxRows)} then ${raise('rows')} is null else true end`
+}

@@ -1,0 +1,353 @@
+/**
+ * Tests nested reads (`with`): the same rows as hand-written SQL in both forms of a statement,
+ * their limits, and that mistakes are refused.
+ */
+import t from 'tap'
+import { useForms } from '../support/forms.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create table customers (id int primary key, name text, region text);
+  create table orders (id int primary key, customer_id int, region text, status text not null,
+    data jsonb);
+  create table lines (order_id int, sku text, qty numeric, primary key (order_id, sku));
+  create domain sku as text;
+  create table parts (sku sku primary key, tags text[], k0 int default 5, k1 int, row text);
+  insert into customers values (1, 'a', 'n'), (2, 'b', 's'), (3, 'c', null), (4, 'd', 'n');
+  insert into orders values (1, 1, 'n', 'paid', '{"k": 1.10}'), (2, 1, 's', 'open', 'null'),
+    (3, 2, 's', 'open', '{"k": 2}'), (4, 3, null, 'paid', null), (5, null, null, 'open', null);
+  insert into lines values (1, 'apple', 2), (1, 'pear', 5.00), (3, 'apple', 7.50), (4, 'fig', 1);
+  insert into parts values ('apple', '{red,round}'), ('fig', '{}');
+  create table hidden (customer_id int, note text);
+  alter table hidden enable row level security;
+  create policy odd on hidden using (customer_id % 2 = 1);
+  insert into hidden values (1, 'x'), (2, 'y');
+  create table some_columns (customer_id int, open text, closed text);
+  insert into some_columns values (1, 'seen', 'unseen');
+  create view order_view as select * from orders;
+  grant all on customers, orders, lines, parts, hidden, order_view to oneflight_user;
+  grant select (customer_id, open) on some_columns to oneflight_user;
+`
+const tables = ['customers', 'orders', 'lines', 'parts']
+
+/** Selects of a table, each with the rows that it returns, as SQL. */
+const selects: ReadonlyArray<readonly [select: object, query: string]> = [
+  [
+    {
+      table: 'customers',
+      order: [{ id: 'asc' }],
+      with: { orders: { table: 'orders', on: { customer_id: 'id' }, order: [{ id: 'desc' }] } }
+    },
+    `select c.*, (select coalesce(json_agg(o order by o.id desc), '[]') from orders o
+      where o.customer_id = c.id) as orders from customers c order by c.id`
+  ],
+  [
+    {
+      table: 'orders',
+      columns: ['id', { column: 'data->k', as: 'k' }],
+      where: { status: { eq: 'paid' } },
+      order: [{ region: 'desc' }],
+      limit: 1,
+      offset: 1,
+      with: {
+        customer: { table: 'customers', on: { id: 'customer_id' }, one: true, columns: ['name'] },
+        lines: { table: 'lines', on: { order_id: 'id' }, where: { qty: { gt: 2 } } }
+      }
+    },
+    `select o.id, o.data -> 'k' as k, (select json_build_object('name', c.name) from customers c
+        where c.id = o.customer_id) as customer, (select coalesce(json_agg(l), '[]')
+        from lines l where l.order_id = o.id and l.qty > 2) as lines
+      from orders o where status = 'paid' order by region desc limit 1 offset 1`
+  ],
+  [
+    {
+      table: 'customers',
+      columns: [{ column: 'name', as: 'k0' }, { column: 'region', as: 'k1' }],
+      order: [{ id: 'asc' }],
+      with: {
+        same: {
+          table: 'customers',
+          on: { region: 'region' },
+          columns: ['id'],
+          order: [{ id: 'asc' }],
+          with: {
+            orders: {
+              table: 'orders',
+              on: { customer_id: 'id', region: 'region' },
+              columns: ['id'],
+              with: {
+                lines: {
+                  table: 'lines',
+                  on: { order_id: 'id' },
+                  order: [{ sku: 'asc' }],
+                  limit: 1,
+                  with: { part: { table: 'parts', on: { sku: 'sku' }, one: true } }
+                }
+              }
+            }
+          }
+        }
+      }
+    },
+    `select c.name as k0, c.region as k1, (select coalesce(json_agg(s order by s.id), '[]')
+      from (select d.id, (select coalesce(json_agg(q), '[]') from (select o.id,
+        (select coalesce(json_agg(m), '[]') from (select l.*, (select to_json(p) from parts p
+          where p.sku = l.sku) as part from lines l where l.order_id = o.id order by l.sku limit 1)
+          as m) as lines from orders o where o.customer_id = d.id and o.region = d.region) as q)
+        as orders from customers d where d.region = c.region) as s) as same
+      from customers c order by c.id`
+  ],
+  [
+    {
+      table: 'parts',
+      order: [{ sku: 'asc' }],
+      with: {
+        lines: {
+          table: 'lines',
+          on: { sku: 'sku' },
+          columns: ['qty'],
+          order: [{ qty: 'desc' }],
+          offset: 1
+        }
+      }
+    },
+    `select p.*, (select coalesce(json_agg(l), '[]') from (select qty from lines
+      where lines.sku = p.sku order by qty desc offset 1) as l) as lines from parts p order by sku`
+  ],
+  [
+    {
+      table: 'order_view',
+      where: { id: { lt: 3 } },
+      order: [{ id: 'asc' }],
+      with: {
+        lines: {
+          table: 'lines',
+          on: { order_id: 'id' },
+          where: {
+            exists: { table: 'parts', on: { sku: 'sku' }, where: { tags: { cs: ['red'] } } }
+          }
+        }
+      }
+    },
+    `select o.*, (select coalesce(json_agg(l), '[]') from lines l where l.order_id = o.id
+      and exists (select from parts p where p.sku = l.sku and p.tags @> '{red}')) as lines
+      from order_view o where id < 3 order by id`
+  ],
+  [
+    {
+      table: 'customers',
+      where: { id: { eq: 99 } },
+      with: { orders: { table: 'orders', on: { customer_id: 'id' } } }
+    },
+    "select c.*, '[]'::json as orders from customers c where false"
+  ]
+]
+
+t.test('nested rows are those of hand-written SQL', async t => {
+  const service = await useService(t, { schema })
+  for (const [select, query] of selects) {
+    const [row] = await service.database.sql.unsafe<Array<{ rows: string }>>(
+      `select coalesce(json_agg(q), '[]')::text as rows from (${query}) as q`
+    )
+    for (const attempt of [1, 2, 3]) {
+      const { body, text } = await service.post([{ id: 's', op: 'select', ...select }])
+      t.equal(body.error, null, text)
+      t.same(body.data?.['s'], JSON.parse(row?.rows as string), encodeURI(`${query} ${attempt}`))
+    }
+  }
+})
+
+t.test('both forms of a statement agree', async t => {
+  const forms = await useForms(t, { schema, tables })
+  for (const [i, [select]] of selects.entries()) {
+    const { general, plain, used } = await forms.run([
+      { id: 'some', op: 'select', table: 'customers', where: { id: { lt: 3 } } },
+      { id: 's', op: 'select', ...select },
+      {
+        id: 'r',
+        op: 'select',
+        table: 'customers',
+        with: {
+          orders: {
+            table: 'orders',
+            on: { customer_id: 'id' },
+            where: { id: { eq: '$some.0.id' } }
+          }
+        }
+      }
+    ])
+    t.equal(general.failure, undefined)
+    t.same(plain, general, `select ${i}`)
+    // Arrays are compared in the general form.
+    const plainly = !JSON.stringify(select).includes('tags')
+    t.equal(used[1] !== 'general', plainly, `select ${i} is plain`)
+  }
+})
+
+t.test('digits, the JSON null and nested members as references are kept', async t => {
+  const service = await useService(t, { schema })
+  const { body, text } = await service.post([
+    {
+      id: 's',
+      op: 'select',
+      table: 'customers',
+      where: { id: { eq: 1 } },
+      with: { orders: { table: 'orders', on: { customer_id: 'id' }, order: [{ id: 'asc' }] } }
+    },
+    {
+      id: 'u',
+      op: 'update',
+      table: 'orders',
+      set: { data: '$s.0.orders', status: '$s.0.name' },
+      where: { id: { eq: 5 } }
+    },
+    {
+      id: 'n',
+      op: 'select',
+      table: 'orders',
+      columns: ['data'],
+      where: { id: { eq: 2 } },
+      with: { lines: { table: 'lines', on: { order_id: 'id' } } }
+    },
+    { id: 'v', op: 'update', table: 'orders', set: { data: '$n.0.data' }, where: { id: { eq: 4 } } }
+  ])
+  t.equal(body.error, null, text)
+  t.match(text, /"k":\s*1\.10/)
+  const [row] = await service.database.sql`select data::text as data, status from orders
+    where id = 5`
+  t.match(row, { data: /"k": 1\.10/, status: 'a' })
+  const [json] = await service.database.sql`select data::text as data from orders where id = 4`
+  t.equal(json?.['data'], 'null')
+})
+
+t.test('policies and privileges of each table apply', async t => {
+  const service = await useService(t, { schema })
+  const select = (table: string, members: object = {}): readonly object[] => [{
+    id: 's',
+    op: 'select',
+    table: 'customers',
+    columns: ['id'],
+    where: { id: { lt: 3 } },
+    order: [{ id: 'asc' }],
+    with: { more: { table, on: { customer_id: 'id' }, ...members } }
+  }]
+  const hidden = await service.post(select('hidden', { columns: ['note'] }))
+  t.same(hidden.body.data?.['s'], [{ id: 1, more: [{ note: 'x' }] }, { id: 2, more: [] }])
+  const some = await service.post(select('some_columns', { columns: ['open'], one: true }))
+  t.same(some.body.data?.['s'], [{ id: 1, more: { open: 'seen' } }, { id: 2, more: null }])
+  const refused = await service.post(select('some_columns'))
+  t.match(refused.body.error, { code: 'insufficient_privilege' })
+})
+
+t.test('the rows of all levels count to MAX_ROWS', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table numbers (n int primary key, one int default 1);
+      insert into numbers select generate_series(1, 400);
+      grant all on numbers to oneflight_user;
+    `,
+    env: { MAX_ROWS: '500' }
+  })
+  const all = { table: 'numbers', on: { one: 'one' } }
+  const post = (where: object, nested: object): ReturnType<typeof service.post> =>
+    service.post([{ id: 's', op: 'select', table: 'numbers', where, with: { nested } }])
+  const accepted = await post({ n: { eq: 1 } }, all)
+  t.equal(accepted.status, 200)
+  t.match(accepted.body.data?.['s'], [{ nested: { length: 400 } }])
+  t.equal((await post({ n: { lte: 250 } }, { ...all, limit: 1 })).status, 200)
+  t.match((await post({ n: { lte: 251 } }, { ...all, limit: 1 })).body.error, {
+    code: 'rows_limit',
+    op: 's'
+  })
+  t.match((await post({ n: { lte: 2 } }, all)).body.error, { code: 'rows_limit' })
+  // 400 ** 6 rows, unless the count stops them.
+  const deep = (level: number): object =>
+    level === 0 ? all : { ...all, with: { deeper: deep(level - 1) } }
+  t.match((await post({}, deep(4))).body.error, { code: 'rows_limit' })
+})
+
+t.test('mistakes are refused', async t => {
+  const service = await useService(t, { schema })
+  const table = 'orders'
+  const on = { customer_id: 'id' }
+  const deep = (level: number): object =>
+    level === 0 ? {} : { with: { next: { table, on: { id: 'id' }, ...deep(level - 1) } } }
+  const invalid: ReadonlyArray<
+    readonly [members: object, code: string, path: ReadonlyArray<string | number>]
+  > = [
+    [{ with: {} }, 'member_invalid', ['with']],
+    [{ with: [] }, 'member_invalid', ['with']],
+    [{ with: { a: { table } } }, 'member_missing', ['with', 'a', 'on']],
+    [{ with: { a: { on } } }, 'member_missing', ['with', 'a', 'table']],
+    [{ with: { a: { table, on: {} } } }, 'member_invalid', ['with', 'a', 'on']],
+    [{ with: { a: { table, on, one: false } } }, 'member_invalid', ['with', 'a', 'one']],
+    [{ with: { a: { table, on, wher: {} } } }, 'member_unknown', ['with', 'a', 'wher']],
+    [{ with: { a: { table, on, columns: [{ fn: 'count' }] } } }, 'member_missing', [
+      'with',
+      'a',
+      'columns',
+      0,
+      'column'
+    ]],
+    [{ with: { a: { table: 'x.y', on } } }, 'schema_forbidden', ['with', 'a', 'table']],
+    [{ with: { '': { table, on } } }, 'member_invalid', ['with', '']],
+    [{ columns: ['name'], with: { name: { table, on } } }, 'member_invalid', ['with', 'name']],
+    [{ lock: 'update', with: { a: { table, on } } }, 'member_invalid', ['with']],
+    [{ distinct: true, with: { a: { table, on } } }, 'member_invalid', ['with']],
+    [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid', ['with']],
+    [{ columns: ['id'], group_by: ['id'], with: { a: { table, on } } }, 'member_invalid', ['with']],
+    [deep(6), 'depth_exceeded', [
+      'with',
+      ...Array.from({ length: 5 }, () => ['next', 'with']).flat()
+    ]]
+  ]
+  for (const [members, code, path] of invalid) {
+    const { body } = await service.post([
+      { id: 's', op: 'select', table: 'customers', ...members }
+    ])
+    t.match(body.error?.errors?.[0], { op: 's', code, path }, JSON.stringify(members).slice(0, 80))
+  }
+  t.equal(
+    (await service.post([{ id: 's', op: 'select', table: 'customers', ...deep(5) }])).status,
+    200
+  )
+  const refused: ReadonlyArray<
+    readonly [nested: object, error: Readonly<Record<string, unknown>>]
+  > = [
+    [{ a: { table, on, one: true } }, {
+      code: 'rows_ambiguous',
+      message: 'A member with "one" has several rows. Remove "one", or choose a row by ' +
+        '"order" and "limit": 1.'
+    }],
+    [{ name: { table, on } }, { code: 'ambiguous_column' }],
+    [{ a: { table, on: { customer_id: 'nope' } } }, {
+      code: 'undefined_column',
+      message: 'Table "customers" has no column "nope".'
+    }],
+    [{ a: { table, on: { nope: 'id' } } }, {
+      code: 'undefined_column',
+      message: 'Table "orders" has no column "nope".'
+    }],
+    [{ a: { table, on, columns: ['nope'] } }, {
+      code: 'undefined_column',
+      message: 'Table "orders" has no column "nope".'
+    }],
+    [{ a: { table, on: { status: 'id' } } }, { code: 'undefined_function' }]
+  ]
+  for (const [nested, error] of refused) {
+    for (const attempt of [1, 2]) {
+      const { body } = await service.post([
+        { id: 's', op: 'select', table: 'customers', with: nested }
+      ])
+      t.match(body.error, error, `${JSON.stringify(nested)}, attempt ${attempt}`)
+    }
+  }
+  const first = await service.post([{
+    id: 's',
+    op: 'select',
+    table: 'customers',
+    where: { id: { eq: 1 } },
+    with: { a: { table, on, one: true, order: [{ id: 'desc' }], limit: 1, columns: ['id'] } }
+  }])
+  t.match(first.body.data?.['s'], [{ a: { id: 2 } }])
+})
