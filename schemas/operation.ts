@@ -100,8 +100,8 @@ const returning = Type.Optional(
   Type.Array(output, {
     maxItems: maxColumns,
     expected: columnList,
-    description: 'columns to return: `"column"` or `{"column", "as"}`. `[]` returns none; an ' +
-      'insert then needs no SELECT privilege'
+    description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "as"}`. `[]` returns ' +
+      'none; an insert then needs no SELECT privilege'
   })
 )
 const expect = Type.Optional(Type.Union([
@@ -200,7 +200,7 @@ export const Select = Type.Object({
     minItems: 1,
     maxItems: maxColumns,
     expected: columnList,
-    description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
+    description: 'columns to return: `"column"`, `"*"` (all), `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
       '"avg" | "min" | "max", "column", "distinct", "as"}`'
   })),
   distinct: Type.Optional(

@@ -5,8 +5,8 @@
 import type { ColumnPath } from './filter.ts'
 import type { Json } from './json.ts'
 
-/** A column to return, under its own name or another one. */
-export type Output<Row> = ColumnPath<Row> | {
+/** A column to return, under its own name or another one; `'*'`: all columns of the table. */
+export type Output<Row> = '*' | ColumnPath<Row> | {
   readonly column: ColumnPath<Row>,
   readonly as?: string
 }
@@ -30,8 +30,15 @@ export type Expect = number | { readonly min?: number, readonly max?: number }
 
 /** The row with the columns `Outputs`; by default the whole row. */
 export type OutputRow<Row, Outputs> = Outputs extends readonly unknown[]
-  ? { [Element in Outputs[number] as NameOf<Element>]: TypeOf<Row, Element> } & {}
+  ? [Extract<Outputs[number], '*'>] extends [never] ? NamedColumns<Row, Outputs[number]>
+      : Flat<Row & NamedColumns<Row, Exclude<Outputs[number], '*'>>>
   : Row
+
+type NamedColumns<Row, Elements> =
+  & { [Element in Elements as NameOf<Element>]: TypeOf<Row, Element> }
+  & {}
+
+type Flat<Members> = { [Name in keyof Members]: Members[Name] } & {}
 
 /** Rows, with the number that `Expected` states. */
 export type Rows<Row, Expected> = [Expected] extends [1] ? [Row]
@@ -41,7 +48,8 @@ export type Rows<Row, Expected> = [Expected] extends [1] ? [Row]
           : Row[]
 
 /** The names of `columns` that `order` may use in addition to the columns of the table. */
-export type OutputNames<Outputs> = Outputs extends readonly unknown[] ? NameOf<Outputs[number]>
+export type OutputNames<Outputs> = Outputs extends readonly unknown[]
+  ? NameOf<Exclude<Outputs[number], '*'>>
   : never
 
 type NameOf<Element> = Element extends string ? PathName<Element>

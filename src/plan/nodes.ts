@@ -155,7 +155,10 @@ export type Predicate =
   | { readonly kind: 'and' | 'or', readonly of: readonly Predicate[] }
   | { readonly kind: 'not', readonly of: Predicate }
 
-/** An output column. Without `path` it is `count(*)`. */
+/**
+ * An output column. Without `path` it is `count(*)`, or without `aggregate` all columns of the
+ * table.
+ */
 export interface OutputColumn {
   readonly name: string
   readonly path: ColumnPath | undefined

@@ -32,7 +32,21 @@ export function planOutput (
   })
 }
 
+/** The element of `columns` and `returning` that means all columns of the table. */
+export const ALL_COLUMNS = '*'
+
+/** Whether an output column stands for all columns of the table. */
+export function isAllColumns ({ path, aggregate }: OutputColumn): boolean {
+  return path === undefined && aggregate === undefined
+}
+
+/** Whether the output has a column with this name, or may have it among those of the table. */
+export function mayReturn (output: readonly OutputColumn[], name: string): boolean {
+  return output.some(column => column.name === name || isAllColumns(column))
+}
+
 function planColumn (column: Output | Aggregate, { context, path }: Place): OutputColumn {
+  if (column === ALL_COLUMNS) return { name: column, path: undefined, aggregate: undefined }
   if (typeof column === 'string') return planColumn({ column }, { context, path })
   if (!('fn' in column)) {
     const source = readPath(column.column)

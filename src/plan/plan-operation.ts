@@ -33,7 +33,7 @@ import type {
   UpdateNode
 } from './nodes.ts'
 import { planConflict } from './on-conflict.ts'
-import { planExpectation, planOrder, planOutput } from './output.ts'
+import { ALL_COLUMNS, planExpectation, planOrder, planOutput } from './output.ts'
 import { planSet } from './set.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -150,7 +150,8 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     context.addIssue('member_missing', ['columns'], `"${reader}" requires "columns".`)
   }
   const having = readMember(source, 'having') as JsonObject | undefined
-  const output = columns === undefined
+  const grouped = groupBy !== undefined || having !== undefined
+  const output = columns === undefined || (isWhole(columns) && !grouped)
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
   checkLock(operation, context)
@@ -187,9 +188,14 @@ function planLock (lock: Lock | undefined): SelectNode['lock'] {
   return { mode, wait }
 }
 
+/** Whether the output is the whole row. */
+function isWhole (columns: ReadonlyArray<Output | Aggregate>): boolean {
+  return columns.length === 1 && columns[0] === ALL_COLUMNS
+}
+
 function planReturning (source: OperationSource): PlanNode['output'] {
   const returning = readMember(source, 'returning') as readonly Output[] | undefined
-  return returning === undefined
+  return returning === undefined || isWhole(returning)
     ? undefined
     : planOutput(returning, { context: source.context, path: ['returning'] })
 }

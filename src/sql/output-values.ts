@@ -33,8 +33,10 @@ export class OutputValues implements ValueBuilder {
   }
 
   addParameterType (column: string): void {
-    const path = this.#find(column)?.path
-    if (path !== undefined) this.#values.addParameterType(path.column)
+    const found = this.#find(column)
+    // Without one, it is among all columns of the table.
+    const name = found === undefined ? column : found.path?.column
+    if (name !== undefined) this.#values.addParameterType(name)
   }
 
   buildReference (reference: Reference, path: ColumnPath, options: ReferenceOptions): Fragment {

@@ -6,6 +6,7 @@
  * would go unnoticed.
  */
 import type { Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
+import { mayReturn } from '../plan/output.ts'
 import type { Check } from './checks.ts'
 import {
   arrayText,
@@ -63,7 +64,7 @@ export function exposedColumns (
   uses: readonly ReferenceUse[]
 ): ReadonlyArray<readonly [column: string, position: number]> {
   return valuesRead(uses).map((name, i) => [name, i] as const)
-    .filter(([name]) => output.some(column => column.name === name))
+    .filter(([name]) => mayReturn(output, name))
 }
 
 /** The columns of which later operations read single values. */
@@ -162,7 +163,7 @@ function publishJsonNulls (
 ): readonly Check[] {
   const names = valuesRead(uses)
   const exposed = names.flatMap((name, i) =>
-    output?.some(column => column.name === name) === true
+    output !== undefined && mayReturn(output, name)
       ? [sql`r.${identifier(`n${i}`)} as ${identifier(name)}`]
       : []
   )

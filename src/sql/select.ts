@@ -2,10 +2,11 @@
  * Builds the SELECT of a select operation.
  */
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
+import { isAllColumns } from '../plan/output.ts'
 import { columnValue, comparableValue } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { outputValue, wholeRow } from './output.ts'
+import { buildNameClash, outputValue, wholeRow } from './output.ts'
 import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -59,7 +60,7 @@ export function buildSelectRows (
   const order = buildOrder(node.order, columns.comparable)
   const conditions = buildWhere(where, values)
   const rows = sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
-    columns.guard()
+    columns.guard(output)
   }${conditions}${groups}${order}`
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
   // The order of a subquery stays, and PostgreSQL moves the conditions into it where it can.
@@ -87,6 +88,7 @@ function buildDistinctRows (
 
 /** `compared`: equal values are one value. */
 function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
+  if (isAllColumns(column)) return sql`t.*`
   const { name, path, distinct } = column
   const value = path === undefined
     ? sql`*`
@@ -102,8 +104,11 @@ interface Columns {
   plain(path: ColumnPath): Fragment
   /** The value of a column path as it is compared. */
   comparable(path: ColumnPath): Fragment
-  /** The joins after the table. All columns must have been written before. */
-  guard(): Fragment
+  /**
+   * The joins after the table. All columns must have been written before. `output`: its names must
+   * be different.
+   */
+  guard(output?: readonly OutputColumn[]): Fragment
 }
 
 /**
@@ -160,7 +165,11 @@ function collectColumns (shared: readonly ColumnPath[], row = ROW): Columns {
   return {
     plain: path => write(JSON.stringify(path), path, columnValue),
     comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
-    guard () {
+    guard (output = []) {
+      const clash = buildNameClash(output, [...names].map(name => sql`t.${identifier(name)}`))
+      if (clash !== undefined) {
+        return sql`${subquery} left join lateral (select ${clash}) as g on false`
+      }
       const named = [...names].map((name, i) =>
         sql`t.${identifier(name)} as ${identifier(String(i))}`
       )

@@ -304,6 +304,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         where: { id: { eq: 2 } },
         returning: ['id', { column: 'total', as: 'amount' }]
       }),
+      everything: b.select('cart_items', {
+        columns: ['*', { column: 'qty', as: 'pieces' }],
+        where: { cart_id: { eq: 8 } }
+      }),
       quiet: b.delete('articles', { where: { id: { eq: 3 } }, returning: [] })
     })
   ],

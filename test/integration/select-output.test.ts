@@ -1,6 +1,6 @@
 /**
  * Tests that what a select returns is what the same select in SQL returns, in both forms of a
- * statement: `distinct`, `having`.
+ * statement: `distinct`, `having`, `*`.
  */
 import type postgres from 'postgres'
 import t from 'tap'
@@ -144,7 +144,38 @@ const cases: readonly Case[] = [
   },
   'select kind as b, count(*) from items group by kind having count(*) = 1'],
   [{ columns: ['p', { fn: 'count' }], group_by: ['p'], having: { p: { eq: 2 } } },
-    'select p, count(*) from items where p = 2 group by p', 'general']
+    'select p, count(*) from items where p = 2 group by p', 'general'],
+
+  // *
+  [{ columns: ['*'], where: { qty: { eq: 2 } }, order: [id] },
+    'select * from items where qty = 2 order by id'],
+  [{
+    columns: ['*', { column: 'data->>s', as: 's' }, 'label'],
+    order: [{ s: 'asc' }, { qty: 'asc' },
+      id],
+    limit: 3
+  },
+  "select *, data->>'s' as s, label(items) from items order by s, qty, id limit 3"],
+  [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } },
+    'select ctid, * from items where id = 1'],
+  [{ columns: ['*'], having: { qty: { gt: 1 }, 'data->>s': { eq: 'v' } } },
+    'select * from items where id = 2'],
+  [{
+    table: 'pairs',
+    columns: ['*', { column: 'b', as: 'c' }],
+    distinct: true,
+    having: { a: { gt: 1 } }
+  },
+  'select distinct *, b as c from pairs where a > 1'],
+  [{
+    table: 'pairs',
+    columns: ['*', { fn: 'count' }],
+    group_by: ['a', 'b'],
+    having: { b: { eq: 'x' } }
+  },
+  "select *, count(*) from pairs where b = 'x' group by a, b"],
+  [{ columns: [{ column: 'b', as: '*' }], table: 'pairs', order: [{ b: 'asc' }], limit: 2 },
+    'select b as "*" from pairs order by b limit 2']
 ]
 
 /** The rows of a query as the service returns them. */
@@ -289,6 +320,8 @@ t.test('mistakes are refused', async t => {
     [{ columns: ['id'], having: { not: { id: { in: [] } } } }, 'operand_invalid',
       ['having', 'not', 'id', 'in']],
     [{ columns: ['id'], having: [] }, 'member_invalid', ['having']],
+    [{ columns: ['*', 'id', '*'] }, 'member_invalid', ['columns', 2]],
+    [{ group_by: ['id'] }, 'member_missing', ['columns']],
     [{ columns: ['id'], having: { id: { eq: 1 } }, lock: 'update' }, 'member_invalid', ['lock']]
   ]
   for (const [members, code, path] of invalid) {
@@ -309,6 +342,13 @@ t.test('mistakes are refused', async t => {
       'invalid_text_representation', /Column "n": .*bigint/],
     [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { like: 'many' } } },
       'undefined_function', /"like" does not work with column "n"/],
+    [{ columns: ['*', { column: 'id', as: 'qty' }] }, 'ambiguous_column',
+      /"\*" contains a column "qty" already/],
+    [{ columns: [{ column: 'data->x', as: 'kind' }, '*'], having: { id: { eq: 1 } } },
+      'ambiguous_column', /"kind"/],
+    [{ columns: ['*', 'id'] }, 'ambiguous_column', /"id"/],
+    [{ columns: ['*', { fn: 'count' }] }, 'grouping_error', /./],
+    [{ columns: ['*'], having: { nope: { eq: 1 } } }, 'undefined_column', /"nope"/],
     [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: { $value: null } } } },
       'value_invalid', /Column "n": only json and jsonb can hold the JSON null/]
   ]

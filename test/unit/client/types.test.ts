@@ -195,6 +195,7 @@ export async function results (): Promise<void> {
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
+    all: b.select('customers', { columns: ['*', { column: 'id', as: 'number' }] }),
     view: b.select('order_totals'),
     invoices: b.select('billing.invoices'),
     qualified: b.select('public.customers')
@@ -230,6 +231,7 @@ export async function results (): Promise<void> {
         customers: number
       }
     >,
+    all: Array<{ id: number, name: string, email: string | null, number: number }>,
     view: Array<{ customer_id: number | null, total: number | null }>,
     invoices: Array<{ id: number }>,
     qualified: Array<{ id: number, name: string, email: string | null }>
