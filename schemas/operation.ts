@@ -3,6 +3,7 @@
  * have in addition to TypeBox's own.
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
+import { Cast } from './cast.ts'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
 import { TableText } from './table.ts'
@@ -58,13 +59,15 @@ const oneOf = <T extends string>(...words: readonly T[]) =>
 
 const output = Type.Union([
   columnPath,
-  Type.Object({ column: columnPath, as: Type.Optional(columnName) }, {
-    additionalProperties: false
-  })
+  Type.Object(
+    { column: columnPath, cast: Type.Optional(Cast), as: Type.Optional(columnName) },
+    { additionalProperties: false }
+  )
 ], { title: 'Output' })
 const aggregate = Type.Object({
   fn: oneOf('count', 'sum', 'avg', 'min', 'max'),
   column: Type.Optional(columnPath),
+  cast: Type.Optional(Cast),
   distinct: Type.Optional(Type.Literal(true, { description: 'each value counts once' })),
   as: Type.Optional(columnName)
 }, {
@@ -72,7 +75,7 @@ const aggregate = Type.Object({
   title: 'Aggregate',
   if: { properties: { fn: { const: 'count' } } },
   else: { required: ['column'] },
-  dependentRequired: { distinct: ['column'] }
+  dependentRequired: { distinct: ['column'], cast: ['column'] }
 })
 const direction = oneOf('asc', 'desc')
 const ordering = Type.Union([
@@ -100,8 +103,8 @@ const returning = Type.Optional(
   Type.Array(output, {
     maxItems: maxColumns,
     expected: columnList,
-    description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "as"}`. `[]` returns ' +
-      'none; an insert then needs no SELECT privilege'
+    description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`. `[]` ' +
+      'returns none; an insert then needs no SELECT privilege'
   })
 )
 const expect = Type.Optional(Type.Union([
@@ -200,8 +203,8 @@ export const Select = Type.Object({
     minItems: 1,
     maxItems: maxColumns,
     expected: columnList,
-    description: 'columns to return: `"column"`, `"*"` (all), `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
-      '"avg" | "min" | "max", "column", "distinct", "as"}`'
+    description: 'columns to return: `"column"`, `"*"` (all), `{"column", "cast", "as"}` or ' +
+      '`{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "cast", "distinct", "as"}`'
   })),
   distinct: Type.Optional(
     Type.Literal(true, { description: 'returns each of several equal rows once' })

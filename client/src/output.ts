@@ -8,7 +8,30 @@ import type { Json } from './json.ts'
 /** A column to return, under its own name or another one; `'*'`: all columns of the table. */
 export type Output<Row> = '*' | ColumnPath<Row> | {
   readonly column: ColumnPath<Row>,
+  /** The type that the value is converted to. */
+  readonly cast?: Cast,
   readonly as?: string
+}
+
+/** The types that a value can be converted to. */
+export type Cast = keyof CastTypes
+
+/** How JSON represents them. */
+interface CastTypes {
+  text: string | null
+  int: number | null
+  bigint: bigint | null
+  numeric: number | null
+  float8: number | null
+  boolean: boolean | null
+  date: string | null
+  time: string | null
+  timestamp: string | null
+  timestamptz: string | null
+  interval: string | null
+  uuid: string | null
+  json: Json
+  jsonb: Json
 }
 
 /** A column or an aggregate to return. */
@@ -20,6 +43,8 @@ export type Aggregate<Row> =
   | {
     readonly fn: 'count' | 'sum' | 'avg' | 'min' | 'max',
     readonly column: ColumnPath<Row>,
+    /** The type that the values are converted to before. */
+    readonly cast?: Cast,
     /** Each value counts once. */
     readonly distinct?: true,
     readonly as?: string
@@ -72,10 +97,14 @@ type LastKey<Keys extends string, Last extends string> = Keys extends `${infer K
 type TypeOf<Row, Element> = Element extends string ? PathType<Row, Element>
   : Element extends { readonly fn: infer Fn, readonly column?: infer Path }
     ? Fn extends 'count' ? bigint
-      : Path extends string ? AggregateType<Fn, PathType<Row, Path>>
+      : Path extends string ? AggregateType<Fn, ValueType<Row, Path, Element>>
         : never
-    : Element extends { readonly column: infer Path extends string } ? PathType<Row, Path>
+    : Element extends { readonly column: infer Path extends string } ? ValueType<Row, Path, Element>
       : never
+
+type ValueType<Row, Path extends string, Element> =
+  Element extends { readonly cast: infer Name extends Cast } ? CastTypes[Name]
+    : PathType<Row, Path>
 
 type PathType<Row, Path extends string> = string extends keyof Row ? Row[Path & keyof Row]
   : Path extends keyof Row ? Row[Path]

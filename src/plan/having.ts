@@ -6,7 +6,7 @@ import type { Place } from './context.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
 import { readPath } from './name.ts'
 import type { ColumnPath, OutputColumn, Predicate } from './nodes.ts'
-import { isAllColumns } from './output.ts'
+import { isAllColumns, isUnchanged } from './output.ts'
 
 /** Plans a filter whose shape is valid. */
 export function planHaving (
@@ -33,6 +33,9 @@ export function planHaving (
 }
 
 /** An aggregate has a type of its own. */
-function resultTypeOf ({ path, aggregate }: OutputColumn): ColumnPath['resultType'] {
-  return aggregate === undefined && path !== undefined ? path.resultType : 'column'
+function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
+  if (isUnchanged(column)) return column.path.resultType
+  const cast = column.aggregate === undefined ? column.cast : undefined
+  if (cast === 'json' || cast === 'jsonb') return 'json'
+  return cast === 'text' ? 'text' : 'column'
 }

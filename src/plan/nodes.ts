@@ -2,6 +2,7 @@
  * The plan of a batch: its operations after validation, before they become SQL. Nodes are readonly
  * and have a `kind`.
  */
+import type { CastName } from '../../schemas/cast.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
@@ -163,6 +164,8 @@ export interface OutputColumn {
   readonly name: string
   readonly path: ColumnPath | undefined
   readonly aggregate: Aggregate['fn'] | undefined
+  /** The type that the value is converted to, before it is aggregated. */
+  readonly cast?: CastName | undefined
   /** Whether the aggregate reads each value once. */
   readonly distinct?: boolean
 }

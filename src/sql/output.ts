@@ -2,9 +2,10 @@
  * SQL for the output of an operation.
  */
 import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
+import { casts } from '../../schemas/cast.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { columnValue } from './column.ts'
-import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
+import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import { tableName } from './table.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
@@ -22,9 +23,13 @@ export function wholeRow (table: TableName): Fragment {
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
 /** What an output column computes from the value of its path; `*` without a path. */
-export function outputValue ({ aggregate, distinct }: OutputColumn, value: Fragment): Fragment {
-  if (aggregate === undefined) return value
-  return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${value})`
+export function outputValue (
+  { aggregate, cast, distinct }: OutputColumn,
+  value: Fragment
+): Fragment {
+  const converted = cast === undefined ? value : sql`(${value})::${fill(casts[cast], {})}`
+  if (aggregate === undefined) return converted
+  return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${converted})`
 }
 
 /** `expression as "name", …` for RETURNING, which has no aggregates. */

@@ -311,6 +311,17 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       quiet: b.delete('articles', { where: { id: { eq: 3 } }, returning: [] })
     })
   ],
+  Casts: [
+    b => ({
+      heavy: b.select('orders', {
+        columns: ['id', { column: 'data->>weight', cast: 'numeric', as: 'kilos' }],
+        having: { kilos: { gt: 9 } }
+      }),
+      load: b.select('orders', {
+        columns: [{ fn: 'sum', column: 'data->>weight', cast: 'numeric', as: 'kilos' }]
+      })
+    })
+  ],
   Aggregates: [
     b => ({
       totals: b.select('orders', {

@@ -195,6 +195,14 @@ export async function results (): Promise<void> {
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
+    casts: b.select('orders', {
+      columns: [
+        { column: 'data->>n', cast: 'int', as: 'n' },
+        { column: 'total', cast: 'bigint', as: 'b' },
+        { column: 'total', cast: 'text' },
+        { fn: 'sum', column: 'data->>n', cast: 'numeric' }
+      ]
+    }),
     all: b.select('customers', { columns: ['*', { column: 'id', as: 'number' }] }),
     view: b.select('order_totals'),
     invoices: b.select('billing.invoices'),
@@ -231,6 +239,7 @@ export async function results (): Promise<void> {
         customers: number
       }
     >,
+    casts: Array<{ n: number | null, b: number | null, total: string | null, sum: number | null }>,
     all: Array<{ id: number, name: string, email: string | null, number: number }>,
     view: Array<{ customer_id: number | null, total: number | null }>,
     invoices: Array<{ id: number }>,
@@ -460,6 +469,8 @@ export async function inputs (): Promise<void> {
     b.select('orders', { where: { total: { lt: $.col('totl') } } })
     // @ts-expect-error an order by an unknown column or alias
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
+    // @ts-expect-error an unknown cast
+    b.select('orders', { columns: [{ column: 'total', cast: 'integer' }] })
     // @ts-expect-error not a column of the output
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], having: { id: { eq: 1 } } })
     // @ts-expect-error functions other than count need a column
