@@ -6,6 +6,7 @@ import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox
 import { Cast } from './cast.ts'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
+import { Scalar } from './operand.ts'
 import { TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
@@ -22,6 +23,9 @@ export const maxInt4 = 2_147_483_647
 
 /** PostgreSQL's MaxHeapAttributeNumber: no table has more columns. */
 export const maxColumns = 1600
+
+/** Maximum values of `after`, each of which is a level of its condition. */
+export const maxPageValues = 100
 
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
@@ -237,13 +241,22 @@ export const Select = Type.Object({
       }
     )
   ),
+  after: Type.Optional(
+    Type.Array(Type.Union([Scalar, Type.Null()]), {
+      minItems: 1,
+      maxItems: maxPageValues,
+      expected: 'a non-empty array of values, one for each element of "order"',
+      description: 'returns the rows behind these values of `order`: one scalar, reference or ' +
+        'null for each of its elements'
+    })
+  ),
   limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of rows' })),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'number of rows to skip first' })),
   lock: Type.Optional(lock),
   expect
 }, {
   title: 'Select',
-  dependentRequired: { group_by: ['columns'] },
+  dependentRequired: { group_by: ['columns'], having: ['columns'], after: ['order'] },
   description: 'Returns the rows that match `where`, or all rows without it.'
 })
 

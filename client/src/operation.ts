@@ -13,8 +13,8 @@ import type {
 } from './database.ts'
 import type { ColumnPath, Filter, IndexFilter } from './filter.ts'
 import type { Expect, Output, OutputNames, OutputRow, Rows, SelectOutput } from './output.ts'
-import type { Modifier, RowReference, RowsReference } from './reference.ts'
-import type { InputRow, Numbers, ResultRow, SetValues } from './values.ts'
+import type { Modifier, Reference, RowReference, RowsReference } from './reference.ts'
+import type { InputRow, NumberInput, Numbers, ResultRow, SetValues } from './values.ts'
 
 declare const result: unique symbol
 
@@ -221,6 +221,8 @@ export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expec
   readonly order?: ReadonlyArray<
     { readonly [Name in ColumnPath<Row> | OutputNames<Outputs>]?: Ordering }
   >
+  /** Returns the rows behind these values of `order`, one for each of its elements. */
+  readonly after?: ReadonlyArray<PageValue<Mode>>
   /** Maximum number of rows. */
   readonly limit?: number
   /** Number of rows to skip. */
@@ -233,6 +235,15 @@ export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expec
    */
   readonly expect?: Expected
 }
+
+/** A value of the last row of the page before, or a reference to one. */
+export type PageValue<Mode extends Numbers> =
+  | NumberInput<Mode>
+  | string
+  | boolean
+  | Date
+  | null
+  | Reference<string | number | bigint | boolean | null>
 
 export type Direction = 'asc' | 'desc'
 export type Ordering = Direction | {

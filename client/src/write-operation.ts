@@ -26,6 +26,7 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     set: writeSet,
     where: writeFilter,
     having: writeFilter,
+    after: writeData,
     index_where: writeFilter,
     on_conflict: (writer: Writer, value: unknown) =>
       isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)

@@ -240,12 +240,23 @@ export interface SelectNode extends OperationNode {
   readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
+  /** Where the rows begin, for each element of `order`. Undefined: at the first row. */
+  readonly after: readonly PageStart[] | undefined
   readonly limit: number | undefined
   readonly offset: number | undefined
   readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
 }
 
-/** `by` is a column or the name of an aggregate in the output. */
+/** The value of an element of the order behind which the rows of a page begin. */
+export interface PageStart {
+  readonly path: ColumnPath
+  readonly descending: boolean
+  /** Whether NULL comes before all values. */
+  readonly nullsFirst: boolean
+  readonly value: Literal | Reference | Null
+}
+
+/** `by` is a column or the name of an aggregate or a cast in the output. */
 export interface SortKey {
   readonly by: ColumnPath | string
   readonly direction: 'asc' | 'desc' | undefined

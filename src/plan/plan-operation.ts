@@ -12,6 +12,7 @@ import {
   type Output
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
+import { planAfter } from './after.ts'
 import type { Path, PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import { planHaving } from './having.ts'
@@ -155,6 +156,15 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
   checkLock(operation, context)
+  const sorted = {
+    output,
+    groupBy: groupBy?.map(readPath) ?? [],
+    order: planOrder(
+      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
+      output
+    )
+  }
+  const after = readMember(source, 'after') as readonly Json[] | undefined
   return {
     kind: 'select',
     ...common,
@@ -163,12 +173,8 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
       ? []
       : planHaving(having, output, { context, path: ['having'] }),
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
-    output,
-    groupBy: groupBy?.map(readPath) ?? [],
-    order: planOrder(
-      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
-      output
-    ),
+    ...sorted,
+    after: after === undefined ? undefined : planAfter(after, sorted, context),
     limit: readMember(source, 'limit') as number | undefined,
     offset: readMember(source, 'offset') as number | undefined,
     lock: planLock(readMember(source, 'lock') as Lock | undefined)

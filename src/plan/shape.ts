@@ -49,6 +49,7 @@ class ShapeWriter {
       if (name === 'values') this.#addRows(value)
       else if (name === 'set') this.#addSet(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
+      else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
       else this.#addFixed(value)
     })
   }

@@ -3,6 +3,7 @@
  */
 import type { ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
+import { buildAfter } from './after.ts'
 import { columnValue, comparableValue } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
@@ -39,14 +40,14 @@ export function buildSelectRows (
   values: ValueBuilder,
   more: Fragment = empty
 ): Fragment {
-  const { table, output, where, distinct, groupBy, having } = node
+  const { table, output, distinct, groupBy, having } = node
   const from = sql`from ${tableName(table)} as t`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, more)
     const columns = collectColumns([])
     const order = buildOrder(node.order, columns.comparable)
     return sql`select ${wholeRow(table)}${more} ${from}${columns.guard()}${
-      buildWhere(where, values)
+      buildConditions(node, values)
     }${order}${buildLimits(node)}`
   }
   const columns = collectColumns(orderedPaths(node))
@@ -58,7 +59,7 @@ export function buildSelectRows (
     ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
   const order = buildOrder(node.order, columns.comparable)
-  const conditions = buildWhere(where, values)
+  const conditions = buildConditions(node, values)
   const rows = sql`select ${distinct ? DISTINCT : empty}${selected} ${from}${
     columns.guard(output)
   }${conditions}${groups}${order}`
@@ -67,6 +68,10 @@ export function buildSelectRows (
   return sql`select o.* from (${rows}) as o${
     buildWhere(having, new OutputValues(values, output))
   }${buildLimits(node)}`
+}
+
+function buildConditions ({ where, after }: SelectNode, values: ValueBuilder): Fragment {
+  return buildWhere(where, values, { also: after === undefined ? [] : [buildAfter(after, values)] })
 }
 
 /**
@@ -78,12 +83,12 @@ function buildDistinctRows (
   values: ValueBuilder,
   more: Fragment
 ): Fragment {
-  const { table, where } = node
+  const { table } = node
   const columns = collectColumns([], sql`(d.row)`)
   const order = buildOrder(node.order, columns.comparable)
   return sql`select d.* from (select distinct ${wholeRow(table)}${more} from ${
     tableName(table)
-  } as t${columns.guard()}${buildWhere(where, values)}) as d${order}${buildLimits(node)}`
+  } as t${columns.guard()}${buildConditions(node, values)}) as d${order}${buildLimits(node)}`
 }
 
 /** `compared`: equal values are one value. */

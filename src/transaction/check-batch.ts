@@ -124,6 +124,7 @@ async function returnsColumn (
     having: [],
     groupBy: [],
     order: [],
+    after: undefined,
     limit: undefined,
     offset: undefined,
     lock: undefined,

@@ -370,6 +370,30 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
+  Pages: [
+    b => {
+      const first = b.select('orders', {
+        columns: ['placed', 'id'],
+        order: [{ placed: 'asc' }, { id: 'asc' }],
+        limit: 2
+      })
+      return {
+        first,
+        second: b.select('orders', {
+          columns: ['placed', 'id'],
+          order: [{ placed: 'asc' }, { id: 'asc' }],
+          after: [first.row(1).placed, first.row(1).id],
+          limit: 2
+        }),
+        third: b.select('orders', {
+          columns: ['placed', 'id'],
+          order: [{ placed: 'asc' }, { id: 'asc' }],
+          after: [null, 4],
+          limit: 2
+        })
+      }
+    }
+  ],
   Locks: [
     b => {
       const next = b.select('orders', {

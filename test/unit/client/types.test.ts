@@ -195,6 +195,10 @@ export async function results (): Promise<void> {
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
+    page: b.select('customers', {
+      order: [{ name: 'desc' }, { id: 'asc' }],
+      after: [null, b.select('customers').row().id]
+    }),
     casts: b.select('orders', {
       columns: [
         { column: 'data->>n', cast: 'int', as: 'n' },
@@ -239,6 +243,7 @@ export async function results (): Promise<void> {
         customers: number
       }
     >,
+    page: Customer[],
     casts: Array<{ n: number | null, b: number | null, total: string | null, sum: number | null }>,
     all: Array<{ id: number, name: string, email: string | null, number: number }>,
     view: Array<{ customer_id: number | null, total: number | null }>,
