@@ -111,6 +111,12 @@ const returning = Type.Optional(
       'returns none; an insert then needs no SELECT privilege'
   })
 )
+const answer = Type.Optional(
+  Type.Union([Type.Literal('rows'), Type.Literal('count')], {
+    title: 'Answer',
+    description: 'what the response holds: the rows (default), or with `"count"` their number'
+  })
+)
 const expect = Type.Optional(Type.Union([
   count,
   Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
@@ -166,7 +172,8 @@ export const Insert = Type.Object({
   }),
   on_conflict: Type.Optional(OnConflict),
   returning,
-  expect
+  expect,
+  answer
 }, { title: 'Insert', description: 'Inserts rows and returns them as stored.' })
 
 export const Update = Type.Object({
@@ -177,7 +184,8 @@ export const Update = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect
+  expect,
+  answer
 }, {
   title: 'Update',
   ...rowsAreNamed,
@@ -191,7 +199,8 @@ export const Delete = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect
+  expect,
+  answer
 }, {
   title: 'Delete',
   ...rowsAreNamed,
@@ -253,7 +262,8 @@ export const Select = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of rows' })),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'number of rows to skip first' })),
   lock: Type.Optional(lock),
-  expect
+  expect,
+  answer
 }, {
   title: 'Select',
   dependentRequired: { group_by: ['columns'], having: ['columns'], after: ['order'] },

@@ -58,7 +58,8 @@ export interface Batch<
     Table extends keyof InsertableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     values:
@@ -71,10 +72,10 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected, Answered>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 
   /** Updates the rows that match `where`, or `all` rows, and returns them as updated. */
@@ -82,7 +83,8 @@ export interface Batch<
     Table extends keyof UpdatableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     options:
@@ -92,10 +94,10 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected, Answered>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 
   /** Deletes the rows that match `where`, or `all` rows, and returns them as they were. */
@@ -103,15 +105,16 @@ export interface Batch<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     options:
       & DeleteOptions<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
-      & ReturningOptions<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected, Answered>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 
   /** Returns the rows that match `where`; without `where`, all rows. */
@@ -119,7 +122,8 @@ export interface Batch<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<SelectOutput<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     options?: SelectOptions<
@@ -127,11 +131,12 @@ export interface Batch<
       Mode,
       RowsByTable<Database, Schema>,
       Outputs,
-      Expected
+      Expected,
+      Answered
     >
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 }
 
@@ -150,7 +155,12 @@ export type OutputRows<Row, Outputs, Expected, Mode extends Numbers> = Outputs e
   ? []
   : Rows<ResultRow<OutputRow<Row, Outputs>, Mode>, Expected>
 
-export interface ReturningOptions<Outputs, Expected> {
+/** What the response holds of an operation: its rows, or their number. */
+export type Answer = 'rows' | 'count'
+
+type Result<Rows, Answered> = [Answered] extends ['count'] ? number : Rows
+
+export interface ReturningOptions<Outputs, Expected, Answered> {
   /** The columns to return: `'column'` or `{ column, as }`. Default: all; `[]` for none. */
   readonly returning?: Outputs
   /**
@@ -158,6 +168,8 @@ export interface ReturningOptions<Outputs, Expected> {
    * with `expectation_failed`.
    */
   readonly expect?: Expected
+  /** `'count'` returns the number of rows instead of the rows. */
+  readonly answer?: Answered
 }
 
 export interface InsertOptions<Row, Update, Mode extends Numbers, Tables> {
@@ -207,7 +219,14 @@ type Target<Row, Mode extends Numbers, Tables> =
   | { readonly where: Filter<Row, Mode, Tables>, readonly all?: never }
   | { readonly all: true, readonly where?: never }
 
-export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expected> {
+export interface SelectOptions<
+  Row,
+  Mode extends Numbers,
+  Tables,
+  Outputs,
+  Expected,
+  Answered = Answer
+> {
   readonly where?: Filter<Row, Mode, Tables>
   /** The columns and aggregates to return. Default: all columns. */
   readonly columns?: Outputs
@@ -234,6 +253,8 @@ export interface SelectOptions<Row, Mode extends Numbers, Tables, Outputs, Expec
    * `expectation_failed`.
    */
   readonly expect?: Expected
+  /** `'count'` returns the number of rows instead of the rows. */
+  readonly answer?: Answered
 }
 
 /** A value of the last row of the page before, or a reference to one. */

@@ -183,6 +183,8 @@ interface OperationNode {
   /** Undefined: the whole row. */
   readonly output: readonly OutputColumn[] | undefined
   readonly expect: Expectation | undefined
+  /** Whether the response has the number of rows instead of the rows. */
+  readonly counted?: boolean
 }
 
 /**

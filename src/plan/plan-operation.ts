@@ -69,7 +69,8 @@ export function planOperation (
   }
   if (op === undefined) return undefined
   const expect = planExpectation(readMember(source, 'expect') as Expect | undefined, context)
-  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect })
+  const counted = readMember(source, 'answer') === 'count'
+  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect, counted })
   return table === undefined ? undefined : node
 }
 
@@ -101,7 +102,7 @@ function findDeepNode (node: Json, level: number): Path | undefined {
 }
 
 /** Members that the nodes of every kind have. */
-type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
+type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'counted'>
 
 const planners: Record<
   OperationKind,

@@ -394,6 +394,19 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       }
     }
   ],
+  Counts: [
+    b => {
+      const open = b.select('orders', { where: { status: { eq: 'open' } }, answer: 'count' })
+      return {
+        open,
+        customers: b.select('customers', {
+          columns: ['name'],
+          where: { id: { in: open.rows.customer_id } },
+          order: [{ name: 'asc' }]
+        })
+      }
+    }
+  ],
   Locks: [
     b => {
       const next = b.select('orders', {

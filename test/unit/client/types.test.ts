@@ -195,6 +195,14 @@ export async function results (): Promise<void> {
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
+    counted: b.select('customers', { answer: 'count' }),
+    countedUpdate: b.update('customers', {
+      set: { name: 'x' },
+      all: true,
+      expect: 1,
+      answer: 'count'
+    }),
+    rows: b.select('customers', { answer: 'rows' }),
     page: b.select('customers', {
       order: [{ name: 'desc' }, { id: 'asc' }],
       after: [null, b.select('customers').row().id]
@@ -243,6 +251,9 @@ export async function results (): Promise<void> {
         customers: number
       }
     >,
+    counted: number,
+    countedUpdate: number,
+    rows: Customer[],
     page: Customer[],
     casts: Array<{ n: number | null, b: number | null, total: string | null, sum: number | null }>,
     all: Array<{ id: number, name: string, email: string | null, number: number }>,
