@@ -23,7 +23,7 @@ export type Batch = Static<ReturnType<typeof batchSchema>>
 
 /**
  * The response body with status 200: the rows of each operation by id, rendered by PostgreSQL, or
- * their number with `Prefer: return=minimal`.
+ * their number with `answer` or `Prefer: return=minimal`.
  */
 export const BatchAnswer = Type.Object({
   error: Type.Null(),
@@ -39,7 +39,8 @@ export const BatchAnswer = Type.Object({
       Type.Integer({ minimum: 0 })
     ], {
       title: 'Result',
-      description: 'the rows of an operation, or their number with `Prefer: return=minimal`'
+      description: 'the rows of an operation, or their number with `"answer": "count"` or ' +
+        '`Prefer: return=minimal`'
     }),
     { description: 'results by operation id' }
   )

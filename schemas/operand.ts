@@ -49,7 +49,9 @@ export function scalarOf (reference: ReferenceKind, title: string): TSchema {
 
 const exact = { exact: true, additionalProperties: false }
 const anything = Type.Unknown({ reference: 'any' })
-const scalar = scalarOf('value', 'Scalar')
+/** A scalar, or a reference to one. */
+export const Scalar = scalarOf('value', 'Scalar')
+const scalar = Scalar
 
 /** `{"$col": column}`: another column of the row. */
 export const ColumnOperand = Type.Object({ $col: Type.String({ name: 'path' }) }, {

@@ -3,8 +3,10 @@
  * have in addition to TypeBox's own.
  */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
+import { Cast } from './cast.ts'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
+import { Scalar } from './operand.ts'
 import { FunctionText, On, TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
@@ -21,6 +23,9 @@ export const maxInt4 = 2_147_483_647
 
 /** PostgreSQL's MaxHeapAttributeNumber: no table has more columns. */
 export const maxColumns = 1600
+
+/** Maximum values of `after`, each of which is a level of its condition. */
+export const maxPageValues = 100
 
 export const operationId = /^[A-Za-z_][A-Za-z0-9_]*$/
 
@@ -58,13 +63,15 @@ const oneOf = <T extends string>(...words: readonly T[]) =>
 
 const output = Type.Union([
   columnPath,
-  Type.Object({ column: columnPath, as: Type.Optional(columnName) }, {
-    additionalProperties: false
-  })
+  Type.Object(
+    { column: columnPath, cast: Type.Optional(Cast), as: Type.Optional(columnName) },
+    { additionalProperties: false }
+  )
 ], { title: 'Output' })
 const aggregate = Type.Object({
   fn: oneOf('count', 'sum', 'avg', 'min', 'max'),
   column: Type.Optional(columnPath),
+  cast: Type.Optional(Cast),
   distinct: Type.Optional(Type.Literal(true, { description: 'each value counts once' })),
   as: Type.Optional(columnName)
 }, {
@@ -72,7 +79,7 @@ const aggregate = Type.Object({
   title: 'Aggregate',
   if: { properties: { fn: { const: 'count' } } },
   else: { required: ['column'] },
-  dependentRequired: { distinct: ['column'] }
+  dependentRequired: { distinct: ['column'], cast: ['column'] }
 })
 const direction = oneOf('asc', 'desc')
 const ordering = Type.Union([
@@ -100,8 +107,14 @@ const returning = Type.Optional(
   Type.Array(output, {
     maxItems: maxColumns,
     expected: columnList,
-    description: 'columns to return: `"column"` or `{"column", "as"}`. `[]` returns none; an ' +
-      'insert then needs no SELECT privilege'
+    description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`. `[]` ' +
+      'returns none; an insert then needs no SELECT privilege'
+  })
+)
+const answer = Type.Optional(
+  Type.Union([Type.Literal('rows'), Type.Literal('count')], {
+    title: 'Answer',
+    description: 'what the response holds: the rows (default), or with `"count"` their number'
   })
 )
 const expect = Type.Optional(Type.Union([
@@ -159,7 +172,8 @@ export const Insert = Type.Object({
   }),
   on_conflict: Type.Optional(OnConflict),
   returning,
-  expect
+  expect,
+  answer
 }, { title: 'Insert', description: 'Inserts rows and returns them as stored.' })
 
 export const Update = Type.Object({
@@ -170,7 +184,8 @@ export const Update = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect
+  expect,
+  answer
 }, {
   title: 'Update',
   ...rowsAreNamed,
@@ -184,7 +199,8 @@ export const Delete = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect
+  expect,
+  answer
 }, {
   title: 'Delete',
   ...rowsAreNamed,
@@ -195,8 +211,8 @@ const columns = Type.Optional(Type.Array(Type.Union([aggregate, output]), {
   minItems: 1,
   maxItems: maxColumns,
   expected: columnList,
-  description: 'columns to return: `"column"`, `{"column", "as"}` or `{"fn": "count" | "sum" | ' +
-    '"avg" | "min" | "max", "column", "distinct", "as"}`'
+  description: 'columns to return: `"column"`, `"*"` (all), `{"column", "cast", "as"}` or ' +
+    '`{"fn": "count" | "sum" | "avg" | "min" | "max", "column", "cast", "distinct", "as"}`'
 }))
 const order = Type.Optional(
   Type.Array(
@@ -237,7 +253,7 @@ export const NestedRead = Type.Recursive(This =>
         minItems: 1,
         maxItems: maxColumns,
         expected: columnList,
-        description: 'columns to return: `"column"` or `{"column", "as"}`'
+        description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`'
       })
     ),
     where: Type.Optional(Filter),
@@ -279,6 +295,15 @@ export const Select = Type.Object({
     meaning: 'output column → { operator: operand, … }: the rows to return'
   }),
   order,
+  after: Type.Optional(
+    Type.Array(Type.Union([Scalar, Type.Null()]), {
+      minItems: 1,
+      maxItems: maxPageValues,
+      expected: 'a non-empty array of values, one for each element of "order"',
+      description: 'returns the rows behind these values of `order`: one scalar, reference or ' +
+        'null for each of its elements'
+    })
+  ),
   limit,
   offset,
   lock: Type.Optional(lock),
@@ -290,10 +315,11 @@ export const Select = Type.Object({
         '"one", "columns", "where", "order", "limit", "offset", "with"}`'
     })
   ),
-  expect
+  expect,
+  answer
 }, {
   title: 'Select',
-  dependentRequired: { group_by: ['columns'] },
+  dependentRequired: { group_by: ['columns'], having: ['columns'], after: ['order'] },
   description: 'Returns the rows that match `where`, or all rows without it.'
 })
 
@@ -310,7 +336,8 @@ export const Call = Type.Object({
   order,
   limit,
   offset,
-  expect
+  expect,
+  answer
 }, {
   title: 'Call',
   description: 'Calls a function and returns its rows, as `select * from f(…)` does.'

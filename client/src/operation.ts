@@ -16,8 +16,8 @@ import type {
 } from './database.ts'
 import type { ColumnPath, Filter, IndexFilter } from './filter.ts'
 import type { Expect, Output, OutputNames, OutputRow, Rows, SelectOutput } from './output.ts'
-import type { Modifier, RowReference, RowsReference } from './reference.ts'
-import type { InputRow, Numbers, ResultRow, SetValues } from './values.ts'
+import type { Modifier, Reference, RowReference, RowsReference } from './reference.ts'
+import type { InputRow, NumberInput, Numbers, ResultRow, SetValues } from './values.ts'
 
 declare const result: unique symbol
 
@@ -61,7 +61,8 @@ export interface Batch<
     Table extends keyof InsertableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     values:
@@ -74,10 +75,10 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected, Answered>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 
   /** Updates the rows that match `where`, or `all` rows, and returns them as updated. */
@@ -85,7 +86,8 @@ export interface Batch<
     Table extends keyof UpdatableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     options:
@@ -95,10 +97,10 @@ export interface Batch<
         Mode,
         RowsByTable<Database, Schema>
       >
-      & ReturningOptions<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected, Answered>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 
   /** Deletes the rows that match `where`, or `all` rows, and returns them as they were. */
@@ -106,15 +108,16 @@ export interface Batch<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     table: Table,
     options:
       & DeleteOptions<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
-      & ReturningOptions<Outputs, Expected>
+      & ReturningOptions<Outputs, Expected, Answered>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
   >
 
   /** Returns the rows that match `where`; without `where`, all rows. */
@@ -123,6 +126,7 @@ export interface Batch<
     const Outputs extends ReadonlyArray<SelectOutput<Row<Database, Schema, Table>>> | undefined =
     undefined,
     const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows',
     const Nested extends
     | NestedReads<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
     | undefined = undefined
@@ -134,15 +138,19 @@ export interface Batch<
       RowsByTable<Database, Schema>,
       Outputs,
       Expected,
+      Answered,
       Nested
     >
   ): Operation<
     & OutputRow<Row<Database, Schema, Table>, Outputs>
     & Members<Nested, Mode, RowsByTable<Database, Schema>>,
-    Rows<
-      & ResultRow<OutputRow<Row<Database, Schema, Table>, Outputs>, Mode>
-      & Members<Nested, Mode, RowsByTable<Database, Schema>>,
-      Expected
+    Result<
+      Rows<
+        & ResultRow<OutputRow<Row<Database, Schema, Table>, Outputs>, Mode>
+        & Members<Nested, Mode, RowsByTable<Database, Schema>>,
+        Expected
+      >,
+      Answered
     >
   >
 
@@ -155,7 +163,8 @@ export interface Batch<
     const Outputs extends
     | ReadonlyArray<SelectOutput<FunctionRow<FunctionsOf<Database, Schema>, Name>>>
     | undefined = undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows'
   >(
     name: Name,
     args?: InputRow<Arguments<FunctionsOf<Database, Schema>, Name>, Mode>,
@@ -164,18 +173,22 @@ export interface Batch<
       Mode,
       RowsByTable<Database, Schema>,
       Outputs,
-      Expected
+      Expected,
+      Answered
     >
   ): Operation<
     OutputRow<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs>,
-    OutputRows<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs, Expected, Mode>
+    Result<
+      OutputRows<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs, Expected, Mode>,
+      Answered
+    >
   >
 }
 
 /** Options of a call. They read its rows as those of a select. */
-export type CallOptions<Row, Mode extends Numbers, Tables, Outputs, Expected> = Omit<
-  SelectOptions<Row, Mode, Tables, Outputs, Expected>,
-  'group_by' | 'having' | 'distinct' | 'lock' | 'with'
+export type CallOptions<Row, Mode extends Numbers, Tables, Outputs, Expected, Answered> = Omit<
+  SelectOptions<Row, Mode, Tables, Outputs, Expected, Answered>,
+  'group_by' | 'having' | 'distinct' | 'after' | 'lock' | 'with'
 >
 
 /** The type of `where` of a table, for filters that are built outside of an operation. */
@@ -193,7 +206,12 @@ export type OutputRows<Row, Outputs, Expected, Mode extends Numbers> = Outputs e
   ? []
   : Rows<ResultRow<OutputRow<Row, Outputs>, Mode>, Expected>
 
-export interface ReturningOptions<Outputs, Expected> {
+/** What the response holds of an operation: its rows, or their number. */
+export type Answer = 'rows' | 'count'
+
+type Result<Rows, Answered> = [Answered] extends ['count'] ? number : Rows
+
+export interface ReturningOptions<Outputs, Expected, Answered> {
   /** The columns to return: `'column'` or `{ column, as }`. Default: all; `[]` for none. */
   readonly returning?: Outputs
   /**
@@ -201,6 +219,8 @@ export interface ReturningOptions<Outputs, Expected> {
    * with `expectation_failed`.
    */
   readonly expect?: Expected
+  /** `'count'` returns the number of rows instead of the rows. */
+  readonly answer?: Answered
 }
 
 export interface InsertOptions<Row, Update, Mode extends Numbers, Tables> {
@@ -256,6 +276,7 @@ export interface SelectOptions<
   Tables,
   Outputs,
   Expected,
+  Answered = Answer,
   Nested = undefined
 > {
   readonly where?: Filter<Row, Mode, Tables>
@@ -271,6 +292,8 @@ export interface SelectOptions<
   readonly order?: ReadonlyArray<
     { readonly [Name in ColumnPath<Row> | OutputNames<Outputs>]?: Ordering }
   >
+  /** Returns the rows behind these values of `order`, one for each of its elements. */
+  readonly after?: ReadonlyArray<PageValue<Mode>>
   /** Maximum number of rows. */
   readonly limit?: number
   /** Number of rows to skip. */
@@ -284,6 +307,8 @@ export interface SelectOptions<
    * `expectation_failed`.
    */
   readonly expect?: Expected
+  /** `'count'` returns the number of rows instead of the rows. */
+  readonly answer?: Answered
 }
 
 /** Rows of other tables that become members of each row, by the name of the member. */
@@ -324,6 +349,14 @@ export type NestedRead<Row, Mode extends Numbers, Tables> = {
     readonly with?: NestedReads<Tables[Table], Mode, Tables>
   }
 }[keyof Tables & string]
+/** A value of the last row of the page before, or a reference to one. */
+export type PageValue<Mode extends Numbers> =
+  | NumberInput<Mode>
+  | string
+  | boolean
+  | Date
+  | null
+  | Reference<string | number | bigint | boolean | null>
 
 export type Direction = 'asc' | 'desc'
 export type Ordering = Direction | {

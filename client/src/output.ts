@@ -5,10 +5,33 @@
 import type { ColumnPath } from './filter.ts'
 import type { Json } from './json.ts'
 
-/** A column to return, under its own name or another one. */
-export type Output<Row> = ColumnPath<Row> | {
+/** A column to return, under its own name or another one; `'*'`: all columns of the table. */
+export type Output<Row> = '*' | ColumnPath<Row> | {
   readonly column: ColumnPath<Row>,
+  /** The type that the value is converted to. */
+  readonly cast?: Cast,
   readonly as?: string
+}
+
+/** The types that a value can be converted to. */
+export type Cast = keyof CastTypes
+
+/** How JSON represents them. */
+interface CastTypes {
+  text: string | null
+  int: number | null
+  bigint: bigint | null
+  numeric: number | null
+  float8: number | null
+  boolean: boolean | null
+  date: string | null
+  time: string | null
+  timestamp: string | null
+  timestamptz: string | null
+  interval: string | null
+  uuid: string | null
+  json: Json
+  jsonb: Json
 }
 
 /** A column or an aggregate to return. */
@@ -20,6 +43,8 @@ export type Aggregate<Row> =
   | {
     readonly fn: 'count' | 'sum' | 'avg' | 'min' | 'max',
     readonly column: ColumnPath<Row>,
+    /** The type that the values are converted to before. */
+    readonly cast?: Cast,
     /** Each value counts once. */
     readonly distinct?: true,
     readonly as?: string
@@ -30,8 +55,15 @@ export type Expect = number | { readonly min?: number, readonly max?: number }
 
 /** The row with the columns `Outputs`; by default the whole row. */
 export type OutputRow<Row, Outputs> = Outputs extends readonly unknown[]
-  ? { [Element in Outputs[number] as NameOf<Element>]: TypeOf<Row, Element> } & {}
+  ? [Extract<Outputs[number], '*'>] extends [never] ? NamedColumns<Row, Outputs[number]>
+      : Flat<Row & NamedColumns<Row, Exclude<Outputs[number], '*'>>>
   : Row
+
+type NamedColumns<Row, Elements> =
+  & { [Element in Elements as NameOf<Element>]: TypeOf<Row, Element> }
+  & {}
+
+type Flat<Members> = { [Name in keyof Members]: Members[Name] } & {}
 
 /** Rows, with the number that `Expected` states. */
 export type Rows<Row, Expected> = [Expected] extends [1] ? [Row]
@@ -41,7 +73,8 @@ export type Rows<Row, Expected> = [Expected] extends [1] ? [Row]
           : Row[]
 
 /** The names of `columns` that `order` may use in addition to the columns of the table. */
-export type OutputNames<Outputs> = Outputs extends readonly unknown[] ? NameOf<Outputs[number]>
+export type OutputNames<Outputs> = Outputs extends readonly unknown[]
+  ? NameOf<Exclude<Outputs[number], '*'>>
   : never
 
 type NameOf<Element> = Element extends string ? PathName<Element>
@@ -64,10 +97,14 @@ type LastKey<Keys extends string, Last extends string> = Keys extends `${infer K
 type TypeOf<Row, Element> = Element extends string ? PathType<Row, Element>
   : Element extends { readonly fn: infer Fn, readonly column?: infer Path }
     ? Fn extends 'count' ? bigint
-      : Path extends string ? AggregateType<Fn, PathType<Row, Path>>
+      : Path extends string ? AggregateType<Fn, ValueType<Row, Path, Element>>
         : never
-    : Element extends { readonly column: infer Path extends string } ? PathType<Row, Path>
+    : Element extends { readonly column: infer Path extends string } ? ValueType<Row, Path, Element>
       : never
+
+type ValueType<Row, Path extends string, Element> =
+  Element extends { readonly cast: infer Name extends Cast } ? CastTypes[Name]
+    : PathType<Row, Path>
 
 type PathType<Row, Path extends string> = string extends keyof Row ? Row[Path & keyof Row]
   : Path extends keyof Row ? Row[Path]

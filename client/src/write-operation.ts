@@ -27,6 +27,7 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     set: writeSet,
     where: writeFilter,
     having: writeFilter,
+    after: writeData,
     index_where: writeFilter,
     with: writeReads,
     on_conflict: (writer: Writer, value: unknown) =>

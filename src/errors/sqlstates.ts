@@ -6,6 +6,7 @@
 /** SQLSTATE by condition name: only the ones in use. */
 export const SqlState = {
   admin_shutdown: '57P01',
+  ambiguous_column: '42702',
   ambiguous_function: '42725',
   cannot_connect_now: '57P03',
   character_not_in_repertoire: '22021',

@@ -6,6 +6,7 @@ import type { Place } from './context.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
 import { readPath } from './name.ts'
 import type { ColumnPath, OutputColumn, Predicate } from './nodes.ts'
+import { isAllColumns, isUnchanged } from './output.ts'
 
 /** Plans a filter whose shape is valid. */
 export function planHaving (
@@ -13,12 +14,13 @@ export function planHaving (
   output: readonly OutputColumn[],
   place: Place
 ): readonly Predicate[] {
+  const allColumns = output.some(isAllColumns)
   const types = new Map(output.map(column => [column.name, resultTypeOf(column)]))
   const read: ReadColumn = (text, { context, path }) => {
     const resultType = types.get(text)
     if (resultType !== undefined) return { column: text, keys: [], resultType }
     const found = readPath(text)
-    if (found.keys.length === 0 || !types.has(found.column)) {
+    if (!allColumns && (found.keys.length === 0 || !types.has(found.column))) {
       context.addIssue(
         'member_invalid',
         path,
@@ -31,6 +33,9 @@ export function planHaving (
 }
 
 /** An aggregate has a type of its own. */
-function resultTypeOf ({ path, aggregate }: OutputColumn): ColumnPath['resultType'] {
-  return aggregate === undefined && path !== undefined ? path.resultType : 'column'
+function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
+  if (isUnchanged(column)) return column.path.resultType
+  const cast = column.aggregate === undefined ? column.cast : undefined
+  if (cast === 'json' || cast === 'jsonb') return 'json'
+  return cast === 'text' ? 'text' : 'column'
 }

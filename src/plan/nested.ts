@@ -8,7 +8,7 @@ import type { Place, PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import { planTable } from './name.ts'
 import type { NestedRead, NestedReads, OutputColumn } from './nodes.ts'
-import { planOrder, planOutput } from './output.ts'
+import { isAllColumns, isWhole, planOrder, planOutput } from './output.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
 
@@ -42,6 +42,13 @@ export function planNested (
       `"with" must not be nested more than ${maxNestedReads} levels deep.`
     )
   }
+  if (output.some(isAllColumns)) {
+    context.addIssue(
+      'member_invalid',
+      path,
+      'Beside "*" there must be no other column where "with" adds members.'
+    )
+  }
   const planned = Object.entries(reads).map(([name, read]): NestedRead | undefined => {
     const place = { context, path: [...path, name] }
     if (output.some(column => column.name === name)) {
@@ -64,7 +71,9 @@ function planRead (
   const within = (step: string): Place => ({ context, path: [...path, step] })
   const { on, one = false, columns, where, order, limit, offset, with: inner } = read
   const table = planTable(read.table, within('table'))
-  const output = columns === undefined ? undefined : planOutput(columns, within('columns'))
+  const output = columns === undefined || isWhole(columns)
+    ? undefined
+    : planOutput(columns, within('columns'))
   const planned = {
     name,
     on: Object.entries(on as Readonly<Record<string, string>>),

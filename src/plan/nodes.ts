@@ -2,6 +2,7 @@
  * The plan of a batch: its operations after validation, before they become SQL. Nodes are readonly
  * and have a `kind`.
  */
+import type { CastName } from '../../schemas/cast.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
@@ -155,11 +156,16 @@ export type Predicate =
   | { readonly kind: 'and' | 'or', readonly of: readonly Predicate[] }
   | { readonly kind: 'not', readonly of: Predicate }
 
-/** An output column. Without `path` it is `count(*)`. */
+/**
+ * An output column. Without `path` it is `count(*)`, or without `aggregate` all columns of the
+ * table.
+ */
 export interface OutputColumn {
   readonly name: string
   readonly path: ColumnPath | undefined
   readonly aggregate: Aggregate['fn'] | undefined
+  /** The type that the value is converted to, before it is aggregated. */
+  readonly cast?: CastName | undefined
   /** Whether the aggregate reads each value once. */
   readonly distinct?: boolean
 }
@@ -177,6 +183,8 @@ interface OperationNode {
   /** Undefined: the whole row. */
   readonly output: readonly OutputColumn[] | undefined
   readonly expect: Expectation | undefined
+  /** Whether the response has the number of rows instead of the rows. */
+  readonly counted?: boolean
 }
 
 /**
@@ -234,6 +242,8 @@ interface ReadNode extends OperationNode {
   readonly having: readonly Predicate[]
   readonly groupBy: readonly ColumnPath[]
   readonly order: readonly SortKey[]
+  /** Where the rows begin, for each element of `order`. Undefined: at the first row. */
+  readonly after: readonly PageStart[] | undefined
   readonly limit: number | undefined
   readonly offset: number | undefined
   readonly lock: { readonly mode: LockMode, readonly wait: LockWait | undefined } | undefined
@@ -274,7 +284,16 @@ export interface CallNode extends ReadNode {
 
 export type Argument = Literal | JsonDocument | Null
 
-/** `by` is a column or the name of an aggregate in the output. */
+/** The value of an element of the order behind which the rows of a page begin. */
+export interface PageStart {
+  readonly path: ColumnPath
+  readonly descending: boolean
+  /** Whether NULL comes before all values. */
+  readonly nullsFirst: boolean
+  readonly value: Literal | Reference | Null
+}
+
+/** `by` is a column or the name of an aggregate or a cast in the output. */
 export interface SortKey {
   readonly by: ColumnPath | string
   readonly direction: 'asc' | 'desc' | undefined

@@ -32,21 +32,50 @@ export function planOutput (
   })
 }
 
+/** The element of `columns` and `returning` that means all columns of the table. */
+export const ALL_COLUMNS = '*'
+
+/** Whether an output column stands for all columns of the table. */
+export function isAllColumns ({ path, aggregate }: OutputColumn): boolean {
+  return path === undefined && aggregate === undefined
+}
+
+/** Whether an output column returns a column or path of the table as it is. */
+export function isUnchanged (
+  column: OutputColumn
+): column is OutputColumn & { readonly path: ColumnPath } {
+  const { path, aggregate, cast } = column
+  return path !== undefined && aggregate === undefined && cast === undefined
+}
+
+/** Whether the output is the whole row. */
+export function isWhole (columns: ReadonlyArray<Output | Aggregate>): boolean {
+  return columns.length === 1 && columns[0] === ALL_COLUMNS
+}
+
+/** Whether the output has a column with this name, or may have it among those of the table. */
+export function mayReturn (output: readonly OutputColumn[], name: string): boolean {
+  return output.some(column => column.name === name || isAllColumns(column))
+}
+
 function planColumn (column: Output | Aggregate, { context, path }: Place): OutputColumn {
+  if (column === ALL_COLUMNS) return { name: column, path: undefined, aggregate: undefined }
   if (typeof column === 'string') return planColumn({ column }, { context, path })
   if (!('fn' in column)) {
     const source = readPath(column.column)
-    return { name: column.as ?? defaultName(source), path: source, aggregate: undefined }
+    const { as = defaultName(source), cast } = column
+    return { name: as, path: source, aggregate: undefined, cast }
   }
-  const { fn, as = fn, distinct = false } = column
-  if (column.column === undefined && (fn !== 'count' || distinct)) {
-    const reader = distinct ? '"distinct"' : `"fn": "${fn}"`
+  const { fn, as = fn, cast, distinct = false } = column
+  if (column.column === undefined && (fn !== 'count' || distinct || cast !== undefined)) {
+    const reader = distinct ? '"distinct"' : cast === undefined ? `"fn": "${fn}"` : '"cast"'
     context.addIssue('member_missing', [...path, 'column'], `${reader} requires "column".`)
   }
   return {
     name: as,
     path: column.column === undefined ? undefined : readPath(column.column),
     aggregate: fn,
+    cast,
     distinct
   }
 }
@@ -62,9 +91,7 @@ export function planOrder (
   output: readonly OutputColumn[] = []
 ): readonly SortKey[] {
   const named = new Map(
-    output.map((
-      { name, path, aggregate }
-    ) => [name, aggregate === undefined && path !== undefined ? path : name])
+    output.map(column => [column.name, isUnchanged(column) ? column.path : column.name])
   )
   return order.flatMap(element =>
     Object.entries(element).map(([name, ordering]) => {

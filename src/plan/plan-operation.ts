@@ -12,6 +12,7 @@ import {
   type Output
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
+import { planAfter } from './after.ts'
 import type { Path, PlanContext } from './context.ts'
 import { planCall } from './call.ts'
 import { planFilter } from './filter.ts'
@@ -35,7 +36,7 @@ import type {
 } from './nodes.ts'
 import { checkNested, planNested } from './nested.ts'
 import { planConflict } from './on-conflict.ts'
-import { planExpectation, planOrder, planOutput } from './output.ts'
+import { isWhole, planExpectation, planOrder, planOutput } from './output.ts'
 import { planSet } from './set.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -70,7 +71,8 @@ export function planOperation (
   }
   if (op === undefined) return undefined
   const expect = planExpectation(readMember(source, 'expect') as Expect | undefined, context)
-  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect })
+  const counted = readMember(source, 'answer') === 'count'
+  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect, counted })
   return table === undefined ? undefined : node
 }
 
@@ -109,7 +111,7 @@ function findDeepNode (node: Json, level: number): Path | undefined {
 }
 
 /** Members that the nodes of every kind have. */
-type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
+type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'counted'>
 
 const planners: Record<
   OperationKind,
@@ -165,12 +167,22 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     context.addIssue('member_missing', ['columns'], `"${reader}" requires "columns".`)
   }
   const having = readMember(source, 'having') as JsonObject | undefined
-  const output = columns === undefined
+  const grouped = groupBy !== undefined || having !== undefined
+  const output = columns === undefined || (isWhole(columns) && !grouped)
     ? undefined
     : planOutput(columns, { context, path: ['columns'] })
   checkLock(operation, context)
   checkNested(operation, output, context)
   const nested = readMember(source, 'with') as Parameters<typeof planNested>[0] | undefined
+  const sorted = {
+    output,
+    groupBy: groupBy?.map(readPath) ?? [],
+    order: planOrder(
+      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
+      output
+    )
+  }
+  const after = readMember(source, 'after') as readonly Json[] | undefined
   return {
     kind: 'select',
     ...common,
@@ -180,12 +192,8 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
       ? []
       : planHaving(having, output, { context, path: ['having'] }),
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
-    output,
-    groupBy: groupBy?.map(readPath) ?? [],
-    order: planOrder(
-      readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
-      output
-    ),
+    ...sorted,
+    after: after === undefined ? undefined : planAfter(after, sorted, context),
     limit: readMember(source, 'limit') as number | undefined,
     offset: readMember(source, 'offset') as number | undefined,
     lock: planLock(readMember(source, 'lock') as Lock | undefined)
@@ -207,7 +215,7 @@ function planLock (lock: Lock | undefined): SelectNode['lock'] {
 
 function planReturning (source: OperationSource): PlanNode['output'] {
   const returning = readMember(source, 'returning') as readonly Output[] | undefined
-  return returning === undefined
+  return returning === undefined || isWhole(returning)
     ? undefined
     : planOutput(returning, { context: source.context, path: ['returning'] })
 }

@@ -50,6 +50,7 @@ class ShapeWriter {
       else if (name === 'set') this.#addSet(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
+      else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
       else this.#addFixed(value)
     })
   }

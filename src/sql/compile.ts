@@ -48,7 +48,7 @@ export interface CompileOptions {
   readonly session: SessionIdentity
   /** Maximum rows per operation. */
   readonly maxRows: number
-  /** Returns the number of rows instead of the rows. */
+  /** Returns the number of rows instead of the rows, also of operations that are not `counted`. */
   readonly minimal?: boolean
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
   readonly keep?: boolean
@@ -164,7 +164,8 @@ interface StatementOptions extends CompileOptions {
  * later operations read them. The caller adds the condition on the session.
  */
 function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOptions): Fragment {
-  const { maxRows, minimal = false, keep = false, uses, sessionChecks } = options
+  const { maxRows, keep = false, uses, sessionChecks } = options
+  const minimal = options.minimal === true || node.counted === true
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
   const name = ctes.restoreSession ? OPERATION_ROWS : ROWS

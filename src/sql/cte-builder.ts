@@ -308,16 +308,19 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
 
   /**
    * With `checkValues`: the values that later operations read, as further columns beside the row:
-   * `, <from>."<column>" as "n0", …`. Without `from` only their names.
+   * `, <from>."<column>" as "n0", …`. Without `from` only their names; with `source` each of them
+   * is a subquery of it.
    */
-  exposedColumns (from?: Fragment): Fragment {
+  exposedColumns (from?: Fragment, source?: Fragment): Fragment {
     if (!this.checkValues) return empty
     return join(
       (this.#options.exposed ?? []).map(([column, position]) => {
         const name = identifier(`n${position}`)
-        return from === undefined
-          ? sql`, ${name}`
-          : sql`, ${from}.${identifier(column)} as ${name}`
+        if (from === undefined) return sql`, ${name}`
+        const value = sql`${from}.${identifier(column)}`
+        return sql`, ${
+          source === undefined ? value : sql`(select ${value} from ${source})`
+        } as ${name}`
       }),
       empty
     )

@@ -124,7 +124,14 @@ function buildMember (
   values: ValueBuilder,
   { also, depth }: MemberOptions
 ): Fragment {
-  const read = { ...parts, distinct: false, groupBy: [], having: [], lock: undefined }
+  const read = {
+    ...parts,
+    distinct: false,
+    groupBy: [],
+    having: [],
+    after: undefined,
+    lock: undefined
+  }
   const rows = one
     ? sql`case when count(*) > 1 then ${raise('ambiguous')}::json
       else json_agg(m.row) operator(pg_catalog.->) 0 end`

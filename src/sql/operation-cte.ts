@@ -2,6 +2,7 @@
  * Builds the CTEs that run an operation and provide its rows, each as one value `row`.
  */
 import type { InsertNode, PlanNode, RowGroup } from '../plan/nodes.ts'
+import { isAllColumns } from '../plan/output.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildDelete } from './delete.ts'
@@ -68,6 +69,16 @@ function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
   return shape === 'nothing' ? sql`null` : returningList(output)
 }
 
+function hasAllColumns ({ output = [] }: PlanNode): boolean {
+  return output.some(isAllColumns)
+}
+
+/** The output columns as one value `row`: beside the number of a row, their names are not known. */
+function returnedRow ({ output = [] }: PlanNode, ctes: CteBuilder): Fragment {
+  const columns = sql`(select ${returningList(output)}) as q`
+  return sql`(select q.*::record from ${columns}) as row${ctes.exposedColumns(sql`q`, columns)}`
+}
+
 /** The returned columns of `from` as one value `row`. */
 function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
   if (shape === 'whole') return sql`row`
@@ -91,8 +102,11 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
   const groups = nameGroups(node, shape)
   const inserts = groups.map(({ group, name, number }) => {
     const statement = buildInsert(group, ctes, { conflict, numbered: number !== undefined })
+    const columns = number !== undefined && hasAllColumns(node)
+      ? returnedRow(node, ctes)
+      : returned(node, shape)
     const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
-    return sql`${name} as (${statement} returning ${returned(node, shape)}${numbers})`
+    return sql`${name} as (${statement} returning ${columns}${numbers})`
   })
   const rows = groups.map(group => selectWithPosition(node, group, options))
   const columns = sql`row${shape === 'columns' ? ctes.exposedColumns() : empty}`
@@ -128,7 +142,7 @@ function hasGaps ({ positions }: RowGroup): boolean {
 
 /** Selects the rows of a group as `row`, with their `position` in `values`. */
 function selectWithPosition (
-  { output = [] }: InsertNode,
+  node: InsertNode,
   { group, name, number }: NamedGroup,
   { ctes, shape }: OperationCteOptions
 ): Fragment {
@@ -140,6 +154,10 @@ function selectWithPosition (
   // For rows without a number see buildOrderCheck.
   const position = sql`${positions}[coalesce(${name}.${number}, ${next})] as position`
   if (shape === 'whole') return sql`select row, ${position} from ${name}`
+  if (hasAllColumns(node)) {
+    return sql`select row${ctes.exposedColumns()}, ${position} from ${name}`
+  }
+  const { output = [] } = node
   const columns = join(output.map(column => sql`${name}.${identifier(column.name)}`), sql`, `)
   const outputColumns = sql`cross join lateral (select ${columns}) as q`
   return sql`select ${asRow(sql`q`, shape, ctes)}, ${position} from ${name} ${outputColumns}`

@@ -8,6 +8,7 @@ import type {
   Reference,
   TableName
 } from '../plan/nodes.ts'
+import { isUnchanged } from '../plan/output.ts'
 import { comparableValue } from './column.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { outputValue } from './output.ts'
@@ -33,8 +34,10 @@ export class OutputValues implements ValueBuilder {
   }
 
   addParameterType (column: string): void {
-    const path = this.#find(column)?.path
-    if (path !== undefined) this.#values.addParameterType(path.column)
+    const found = this.#find(column)
+    // Without one, it is among all columns of the table.
+    const name = found === undefined ? column : found.path?.column
+    if (name !== undefined) this.#values.addParameterType(name)
   }
 
   buildReference (reference: Reference, path: ColumnPath, options: ReferenceOptions): Fragment {
@@ -65,9 +68,8 @@ export class OutputValues implements ValueBuilder {
   #typed (path: ColumnPath): TypedPath {
     const column = path.resultType === 'column' ? this.#find(path.column) : undefined
     if (column === undefined) return path
-    const { path: source, aggregate } = column
-    if (source !== undefined && aggregate === undefined) return source
-    const value = source === undefined ? sql`*` : comparableValue(source, sql`t`)
+    if (isUnchanged(column)) return column.path
+    const value = column.path === undefined ? sql`*` : comparableValue(column.path, sql`t`)
     const expression = outputValue(column, value)
     return { ...path, example: sql`(select ${expression} from ${tableName(this.table)} as t)` }
   }

@@ -2,8 +2,10 @@
  * SQL for the output of an operation.
  */
 import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
+import { casts } from '../../schemas/cast.ts'
+import { isAllColumns } from '../plan/output.ts'
 import { columnValue } from './column.ts'
-import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
+import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import { tableName } from './table.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
@@ -21,17 +23,43 @@ export function wholeRow (table: TableName): Fragment {
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
 /** What an output column computes from the value of its path; `*` without a path. */
-export function outputValue ({ aggregate, distinct }: OutputColumn, value: Fragment): Fragment {
-  if (aggregate === undefined) return value
-  return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${value})`
+export function outputValue (
+  { aggregate, cast, distinct }: OutputColumn,
+  value: Fragment
+): Fragment {
+  const converted = cast === undefined ? value : sql`(${value})::${fill(casts[cast], {})}`
+  if (aggregate === undefined) return converted
+  return sql`${AGGREGATES[aggregate]}(${distinct === true ? sql`distinct ` : empty}${converted})`
 }
 
 /** `expression as "name", …` for RETURNING, which has no aggregates. */
 export function returningList (output: readonly OutputColumn[]): Fragment {
+  const clash = buildNameClash(output)
   return join(
-    output.map(({ name, path }) =>
-      sql`${columnValue(path as ColumnPath, sql`t`)} as ${identifier(name)}`
-    ),
+    output.map(column => {
+      if (isAllColumns(column)) return sql`t.*`
+      const value = outputValue(column, columnValue(column.path as ColumnPath, sql`t`))
+      const checked = clash === undefined
+        ? value
+        : sql`case when (case when false then (select ${clash}) end) is null then ${value} end`
+      return sql`${checked} as ${identifier(column.name)}`
+    }),
     sql`, `
   )
+}
+
+/**
+ * Columns of a subquery, and its FROM, in which PostgreSQL refuses a name that is both a column of
+ * the table and that of another output column: JSON would keep only one of them. Undefined if that
+ * cannot be.
+ */
+export function buildNameClash (
+  output: readonly OutputColumn[],
+  more: readonly Fragment[] = []
+): Fragment | undefined {
+  const names = output.filter(column => !isAllColumns(column)).map(({ name }) => identifier(name))
+  if (names.length === 0 || names.length === output.length) return undefined
+  const columns = [...more, ...names.map(name => sql`o.${name}`)]
+  const nulls = names.map(name => sql`, null as ${name}`)
+  return sql`row(${join(columns, sql`, `)}) as "0" from (select t.*${join(nulls, empty)}) as o`
 }

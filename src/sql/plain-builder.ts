@@ -2,6 +2,7 @@
  * Builds the values of a statement in the plain form, in which the types of columns are named. What
  * the plain form does not support clears `plain`; the statement must not be used then.
  */
+import { isAllColumns, isUnchanged } from '../plan/output.ts'
 import { isNested } from '../plan/stored-values.ts'
 import type {
   Cell,
@@ -74,8 +75,9 @@ function tableColumn (
 ): string | undefined {
   if (output === undefined) return name
   const found = output.find(column => column.name === name)
-  if (found?.path?.resultType !== 'column' || found.aggregate !== undefined) return undefined
-  return found.path.column
+  if (found === undefined && output.some(isAllColumns)) return name
+  if (found === undefined || !isUnchanged(found)) return undefined
+  return found.path.resultType === 'column' ? found.path.column : undefined
 }
 
 function isJsonType ({ oid }: ColumnType): boolean {

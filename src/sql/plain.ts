@@ -92,7 +92,8 @@ export function compilePlain (
     if (columns === undefined || published === undefined) return undefined
     const values = new PlainBuilder(node.table, options.findColumns, publications)
     const last = node.index === plan.operations.length - 1
-    const context = { ...options, uses, published, values, last }
+    const minimal = options.minimal === true || node.counted === true
+    const context = { ...options, minimal, uses, published, values, last }
     const direct = isDirect(node, context)
     const statement = compileOperation(node, direct, context)
     if (statement !== undefined) publications.set(node.index, { values: published, direct })

@@ -6,6 +6,7 @@
  * would go unnoticed.
  */
 import type { Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
+import { mayReturn } from '../plan/output.ts'
 import type { Check } from './checks.ts'
 import { isNested } from './nested.ts'
 import {
@@ -69,7 +70,7 @@ export function exposedColumns (
 
 /** Whether a column stands beside the row. If the row has no type of its own, all of them do. */
 function isExposed (node: PlanNode, name: string): boolean {
-  return !hasTypedRows(node) || node.output?.some(column => column.name === name) === true
+  return !hasTypedRows(node) || (node.output !== undefined && mayReturn(node.output, name))
 }
 
 /** Whether the type of the rows is that of the table, or that of the output columns. */

@@ -2,11 +2,13 @@
  * Builds the SELECT of a select operation.
  */
 import type { CallNode, ColumnPath, OutputColumn, SelectNode, SortKey } from '../plan/nodes.ts'
+import { isAllColumns } from '../plan/output.ts'
+import { buildAfter } from './after.ts'
 import { buildCall } from './call.ts'
 import { columnValue, comparableValue } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { outputValue, wholeRow } from './output.ts'
+import { buildNameClash, outputValue, wholeRow } from './output.ts'
 import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -51,7 +53,16 @@ export function buildSelectRows (
 /** What is read, and how. */
 export type Read = Pick<
   SelectNode,
-  'output' | 'where' | 'distinct' | 'groupBy' | 'having' | 'order' | 'limit' | 'offset' | 'lock'
+  | 'output'
+  | 'where'
+  | 'distinct'
+  | 'groupBy'
+  | 'having'
+  | 'order'
+  | 'after'
+  | 'limit'
+  | 'offset'
+  | 'lock'
 >
 
 export interface RowSource {
@@ -70,14 +81,14 @@ export function buildRows (
   values: ValueBuilder,
   { source, row, more = empty, also = [] }: RowSource
 ): Fragment {
-  const { output, where, distinct, groupBy, having } = node
+  const { output, distinct, groupBy, having } = node
   const from = sql`from ${source} as ${values.row}`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, { source, row })
     const columns = collectColumns([], values.row)
     const order = buildOrder(node.order, columns.comparable)
     return sql`select ${row}${more} ${from}${columns.guard()}${
-      buildWhere(where, values, { also })
+      buildConditions(node, values, also)
     }${order}${buildLimits(node)}`
   }
   const columns = collectColumns(orderedPaths(node), values.row)
@@ -89,15 +100,24 @@ export function buildRows (
     ? sql` group by ${join(groupBy.map(columns.comparable), sql`, `)}`
     : empty
   const order = buildOrder(node.order, columns.comparable)
-  const conditions = buildWhere(where, values, { also })
+  const conditions = buildConditions(node, values, also)
   const rows = sql`select ${distinct ? DISTINCT : empty}${selected}${more} ${from}${
-    columns.guard()
+    columns.guard(output)
   }${conditions}${groups}${order}`
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
   // The order of a subquery stays, and PostgreSQL moves the conditions into it where it can.
   return sql`select o.* from (${rows}) as o${
     buildWhere(having, new OutputValues(values, output))
   }${buildLimits(node)}`
+}
+
+function buildConditions (
+  { where, after }: Read,
+  values: ValueBuilder,
+  also: readonly Fragment[] = []
+): Fragment {
+  const page = after === undefined ? [] : [buildAfter(after, values)]
+  return buildWhere(where, values, { also: [...page, ...also] })
 }
 
 /**
@@ -113,12 +133,13 @@ function buildDistinctRows (
   const order = buildOrder(node.order, columns.comparable)
   const from = sql`${source} as ${values.row}${columns.guard()}`
   return sql`select d.* from (select distinct ${row} from ${from}${
-    buildWhere(node.where, values)
+    buildConditions(node, values)
   }) as d${order}${buildLimits(node)}`
 }
 
 /** `compared`: equal values are one value. */
 function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
+  if (isAllColumns(column)) return sql`t.*`
   const { name, path, distinct } = column
   const value = path === undefined
     ? sql`*`
@@ -134,8 +155,11 @@ interface Columns {
   plain(path: ColumnPath): Fragment
   /** The value of a column path as it is compared. */
   comparable(path: ColumnPath): Fragment
-  /** The joins after the table. All columns must have been written before. */
-  guard(): Fragment
+  /**
+   * The joins after the table. All columns must have been written before. `output`: its names must
+   * be different.
+   */
+  guard(output?: readonly OutputColumn[]): Fragment
 }
 
 /**
@@ -196,7 +220,14 @@ function collectColumns (
   return {
     plain: path => write(JSON.stringify(path), path, columnValue),
     comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
-    guard () {
+    guard (output = []) {
+      const clash = buildNameClash(
+        output,
+        [...names].map(name => sql`${table}.${identifier(name)}`)
+      )
+      if (clash !== undefined) {
+        return sql`${subquery} left join lateral (select ${clash}) as g on false`
+      }
       const named = [...names].map((name, i) =>
         sql`${table}.${identifier(name)} as ${identifier(String(i))}`
       )

@@ -8,6 +8,7 @@ import { failure, type Failure } from '../errors/catalogue.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import { toPlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
+import { isAllColumns } from '../plan/output.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { columnAtError } from '../sql/error-place.ts'
 import { columnsRead } from '../sql/publication.ts'
@@ -107,7 +108,9 @@ async function returnsColumn (
   column: string,
   { plan, ...options }: CheckOptions & { readonly plan: Plan }
 ): Promise<boolean> {
-  if (output !== undefined) return output.some(({ name }) => name === column)
+  if (output !== undefined && !output.some(isAllColumns)) {
+    return output.some(({ name }) => name === column)
+  }
   const select: PlanNode = {
     kind: 'select',
     index,
@@ -121,6 +124,7 @@ async function returnsColumn (
     having: [],
     groupBy: [],
     order: [],
+    after: undefined,
     limit: undefined,
     offset: undefined,
     lock: undefined,

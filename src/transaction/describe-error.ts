@@ -40,6 +40,8 @@ export function describeError (
       return describeTable(error, message, context)
     case SqlState.undefined_column:
       return describeColumn(error, message, context)
+    case SqlState.ambiguous_column:
+      return describeClash(error, message)
     case SqlState.grouping_error:
       // An aggregate where none is allowed: `t."count"` is also count(t).
       return error.routine === 'check_agglevels_and_constraints'
@@ -92,6 +94,14 @@ function describeColumn (
   const quoted = tableAtError(error)
   const table = tables.find(table => render(tableName(table)).text === quoted) ?? node.table
   return `Table "${table.name}" has no column "${column}".`
+}
+
+/** An output column has the name of a column of the table, which "*" returns too. */
+function describeClash (error: DatabaseError, message: string): string {
+  const column = columnAtError(error)
+  return column === undefined
+    ? message
+    : `"*" contains a column "${column}" already; rename the other one with "as".`
 }
 
 function describeGroup (error: DatabaseError, message: string): string {

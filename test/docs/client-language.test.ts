@@ -341,7 +341,22 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         where: { id: { eq: 2 } },
         returning: ['id', { column: 'total', as: 'amount' }]
       }),
+      everything: b.select('cart_items', {
+        columns: ['*', { column: 'qty', as: 'pieces' }],
+        where: { cart_id: { eq: 8 } }
+      }),
       quiet: b.delete('articles', { where: { id: { eq: 3 } }, returning: [] })
+    })
+  ],
+  Casts: [
+    b => ({
+      heavy: b.select('orders', {
+        columns: ['id', { column: 'data->>weight', cast: 'numeric', as: 'kilos' }],
+        having: { kilos: { gt: 9 } }
+      }),
+      load: b.select('orders', {
+        columns: [{ fn: 'sum', column: 'data->>weight', cast: 'numeric', as: 'kilos' }]
+      })
     })
   ],
   Aggregates: [
@@ -391,6 +406,43 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         offset: 1
       })
     })
+  ],
+  Pages: [
+    b => {
+      const first = b.select('orders', {
+        columns: ['placed', 'id'],
+        order: [{ placed: 'asc' }, { id: 'asc' }],
+        limit: 2
+      })
+      return {
+        first,
+        second: b.select('orders', {
+          columns: ['placed', 'id'],
+          order: [{ placed: 'asc' }, { id: 'asc' }],
+          after: [first.row(1).placed, first.row(1).id],
+          limit: 2
+        }),
+        third: b.select('orders', {
+          columns: ['placed', 'id'],
+          order: [{ placed: 'asc' }, { id: 'asc' }],
+          after: [null, 4],
+          limit: 2
+        })
+      }
+    }
+  ],
+  Counts: [
+    b => {
+      const open = b.select('orders', { where: { status: { eq: 'open' } }, answer: 'count' })
+      return {
+        open,
+        customers: b.select('customers', {
+          columns: ['name'],
+          where: { id: { in: open.rows.customer_id } },
+          order: [{ name: 'asc' }]
+        })
+      }
+    }
   ],
   Locks: [
     b => {

@@ -351,6 +351,7 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       expect: undefined,
       groupBy: [],
       order: [],
+      after: undefined,
       limit: undefined,
       distinct: false,
       having: [],

@@ -330,7 +330,7 @@ const names = [
   'é'.repeat(31),
   '1',
   '0',
-  '*',
+  '**',
   '?column?',
   'a.b',
   '"',
@@ -756,7 +756,7 @@ t.test('a missing column is an error, even if a type, table or function has its 
       'r',
       'j',
       'status ',
-      '*',
+      '**',
       's.id',
       'count(*)',
       '"id"'

@@ -1,6 +1,6 @@
 /**
  * Tests that what a select returns is what the same select in SQL returns, in both forms of a
- * statement: `distinct`, `having`.
+ * statement: `distinct`, `having`, `*`, `cast`.
  */
 import type postgres from 'postgres'
 import t from 'tap'
@@ -144,12 +144,93 @@ const cases: readonly Case[] = [
   },
   'select kind as b, count(*) from items group by kind having count(*) = 1'],
   [{ columns: ['p', { fn: 'count' }], group_by: ['p'], having: { p: { eq: 2 } } },
-    'select p, count(*) from items where p = 2 group by p', 'general']
+    'select p, count(*) from items where p = 2 group by p', 'general'],
+
+  // *
+  [{ columns: ['*'], where: { qty: { eq: 2 } }, order: [id] },
+    'select * from items where qty = 2 order by id'],
+  [{
+    columns: ['*', { column: 'data->>s', as: 's' }, 'label'],
+    order: [{ s: 'asc' }, { qty: 'asc' },
+      id],
+    limit: 3
+  },
+  "select *, data->>'s' as s, label(items) from items order by s, qty, id limit 3"],
+  [{ columns: ['ctid', '*'], where: { id: { eq: 1 } } },
+    'select ctid, * from items where id = 1'],
+  [{ columns: ['*'], having: { qty: { gt: 1 }, 'data->>s': { eq: 'v' } } },
+    'select * from items where id = 2'],
+  [{
+    table: 'pairs',
+    columns: ['*', { column: 'b', as: 'c' }],
+    distinct: true,
+    having: { a: { gt: 1 } }
+  },
+  'select distinct *, b as c from pairs where a > 1'],
+  [{
+    table: 'pairs',
+    columns: ['*', { fn: 'count' }],
+    group_by: ['a', 'b'],
+    having: { b: { eq: 'x' } }
+  },
+  "select *, count(*) from pairs where b = 'x' group by a, b"],
+  [{ columns: [{ column: 'b', as: '*' }], table: 'pairs', order: [{ b: 'asc' }], limit: 2 },
+    'select b as "*" from pairs order by b limit 2'],
+
+  // cast
+  [{
+    columns: ['id', { column: 'data->>k', cast: 'int', as: 'n' },
+      { column: 'data->k', cast: 'text', as: 't' }, { column: 'raw->>k', cast: 'numeric' },
+      { column: 'qty', cast: 'bigint', as: 'b' }, { column: 'price', cast: 'float8', as: 'f' }],
+    where: { id: { neq: 2 } },
+    order: [{ n: 'desc' }, id]
+  },
+  `select id, (data->>'k')::int as n, (data->'k')::text as t, (raw->>'k')::numeric as k,
+    qty::bigint as b, price::float8 as f from items where id <> 2 order by n desc, id`],
+  [{
+    columns: [{ column: 'at', cast: 'date' }, { column: 'at', cast: 'time', as: 'm' },
+      { column: 'at', cast: 'timestamp', as: 's' }, { column: 'm', cast: 'text', as: 'x' },
+      { column: 'data', cast: 'json' }, { column: 'raw', cast: 'jsonb' }, 'tags'],
+    order: [id]
+  },
+  `select at::date, at::time as m, at::timestamp as s, m::text as x, data::json, raw::jsonb, tags
+    from items order by id`],
+  [{ columns: ['label', { column: 'qty', cast: 'boolean', as: 'q' }], order: [{ q: 'asc' }, id] },
+    'select label(items), qty::boolean as q from items order by q, id'],
+  [{
+    columns: [{ column: 'data->>k', cast: 'numeric', as: 'n' }, { fn: 'count' }],
+    group_by: ['data->>k'],
+    having: { n: { eq: 1 }, count: { gt: 1 } }
+  },
+  'select 1 as n, 2 as count'],
+  [{
+    columns: [{ fn: 'sum', column: 'data->>k', cast: 'numeric' },
+      { fn: 'max', column: 'raw->>k', cast: 'int' },
+      { fn: 'count', column: 'data->>k', cast: 'numeric', distinct: true }],
+    having: { sum: { gt: 1.5 } }
+  },
+  `select sum((data->>'k')::numeric), max((raw->>'k')::int),
+    count(distinct (data->>'k')::numeric) from items`],
+  [{
+    columns: ['*', { column: 'a', cast: 'text', as: 't' }],
+    table: 'pairs',
+    distinct: true,
+    having: { t: { in: ['1'] } },
+    order: [{ t: 'asc' }, { b: 'asc' }]
+  },
+  'select distinct *, a::text as t from pairs where a = 1 order by t, b'],
+  [{
+    columns: ['id', { column: 'raw', cast: 'jsonb', as: 'j' }],
+    having: { j: { cs: { k: 2 } }, 'j->k': { eq: 2 } },
+    order: [id]
+  },
+  'select id, raw::jsonb as j from items where raw->>\'k\' = \'2\' order by id']
 ]
 
 /** The rows of a query as the service returns them. */
 async function selectJson (sql: postgres.Sql, query: string): Promise<string> {
-  const statement = `select coalesce(json_agg(q), '[]')::text as rows from (${query}) as q`
+  const statement =
+    `select coalesce(json_agg(wanted), '[]')::text as rows from (${query}) as wanted`
   return await sql.begin(async transaction => {
     await transaction`set local timezone to 'UTC'`
     const [row] = await transaction.unsafe<Array<{ rows: string }>>(statement)
@@ -289,6 +370,12 @@ t.test('mistakes are refused', async t => {
     [{ columns: ['id'], having: { not: { id: { in: [] } } } }, 'operand_invalid',
       ['having', 'not', 'id', 'in']],
     [{ columns: ['id'], having: [] }, 'member_invalid', ['having']],
+    [{ columns: [{ column: 'id', cast: 'integer' }] }, 'member_invalid', ['columns', 0, 'cast']],
+    [{ columns: [{ column: 'id', cast: 'pg_catalog.int4' }] }, 'member_invalid',
+      ['columns', 0, 'cast']],
+    [{ columns: [{ fn: 'count', cast: 'int' }] }, 'member_missing', ['columns', 0, 'column']],
+    [{ columns: ['*', 'id', '*'] }, 'member_invalid', ['columns', 2]],
+    [{ group_by: ['id'] }, 'member_missing', ['columns']],
     [{ columns: ['id'], having: { id: { eq: 1 } }, lock: 'update' }, 'member_invalid', ['lock']]
   ]
   for (const [members, code, path] of invalid) {
@@ -309,6 +396,17 @@ t.test('mistakes are refused', async t => {
       'invalid_text_representation', /Column "n": .*bigint/],
     [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { like: 'many' } } },
       'undefined_function', /"like" does not work with column "n"/],
+    [{ columns: [{ column: 'kind', cast: 'int' }] }, 'invalid_text_representation', /type integer: "…"/],
+    [{ columns: [{ column: 'tags', cast: 'int' }] }, 'cannot_coerce', /integer/],
+    [{ columns: [{ fn: 'sum', column: 'data->>k', cast: 'date' }] }, 'undefined_function',
+      /"sum" does not work with column "data"/],
+    [{ columns: ['*', { column: 'id', as: 'qty' }] }, 'ambiguous_column',
+      /"\*" contains a column "qty" already/],
+    [{ columns: [{ column: 'data->x', as: 'kind' }, '*'], having: { id: { eq: 1 } } },
+      'ambiguous_column', /"kind"/],
+    [{ columns: ['*', 'id'] }, 'ambiguous_column', /"id"/],
+    [{ columns: ['*', { fn: 'count' }] }, 'grouping_error', /./],
+    [{ columns: ['*'], having: { nope: { eq: 1 } } }, 'undefined_column', /"nope"/],
     [{ columns: [{ fn: 'count', as: 'n' }], having: { n: { eq: { $value: null } } } },
       'value_invalid', /Column "n": only json and jsonb can hold the JSON null/]
   ]

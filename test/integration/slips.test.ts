@@ -142,7 +142,8 @@ t.test('an unknown name is answered with the known one that it resembles', async
     [
       { filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
-      'having, order, limit, offset, lock, expect.'
+      'having, order, after, limit, offset, lock, expect, ' +
+      'answer.'
     ],
     [
       { order: [{ qty: { dir: 'asc' } }] },

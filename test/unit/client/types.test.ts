@@ -198,6 +198,27 @@ export async function results (): Promise<void> {
       group_by: ['status'],
       order: [{ worth: { direction: 'desc', nulls: 'last' } }, { status: 'asc' }]
     }),
+    counted: b.select('customers', { answer: 'count' }),
+    countedUpdate: b.update('customers', {
+      set: { name: 'x' },
+      all: true,
+      expect: 1,
+      answer: 'count'
+    }),
+    rows: b.select('customers', { answer: 'rows' }),
+    page: b.select('customers', {
+      order: [{ name: 'desc' }, { id: 'asc' }],
+      after: [null, b.select('customers').row().id]
+    }),
+    casts: b.select('orders', {
+      columns: [
+        { column: 'data->>n', cast: 'int', as: 'n' },
+        { column: 'total', cast: 'bigint', as: 'b' },
+        { column: 'total', cast: 'text' },
+        { fn: 'sum', column: 'data->>n', cast: 'numeric' }
+      ]
+    }),
+    all: b.select('customers', { columns: ['*', { column: 'id', as: 'number' }] }),
     view: b.select('order_totals'),
     invoices: b.select('billing.invoices'),
     qualified: b.select('public.customers')
@@ -233,6 +254,12 @@ export async function results (): Promise<void> {
         customers: number
       }
     >,
+    counted: number,
+    countedUpdate: number,
+    rows: Customer[],
+    page: Customer[],
+    casts: Array<{ n: number | null, b: number | null, total: string | null, sum: number | null }>,
+    all: Array<{ id: number, name: string, email: string | null, number: number }>,
     view: Array<{ customer_id: number | null, total: number | null }>,
     invoices: Array<{ id: number }>,
     qualified: Array<{ id: number, name: string, email: string | null }>
@@ -461,6 +488,8 @@ export async function inputs (): Promise<void> {
     b.select('orders', { where: { total: { lt: $.col('totl') } } })
     // @ts-expect-error an order by an unknown column or alias
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
+    // @ts-expect-error an unknown cast
+    b.select('orders', { columns: [{ column: 'total', cast: 'integer' }] })
     // @ts-expect-error not a column of the output
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], having: { id: { eq: 1 } } })
     // @ts-expect-error functions other than count need a column

@@ -1,0 +1,222 @@
+/**
+ * Tests that `after` returns exactly the rows behind the given values: for random orders with mixed
+ * directions and NULLs, for every row, with literals and references, in both forms of a statement.
+ */
+import t from 'tap'
+import { useForms } from '../support/forms.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create type mood as enum ('wild', 'calm');
+  create table items (id int primary key, a int, b text, c numeric, d date, m mood, f boolean,
+    data jsonb);
+  insert into items select i, nullif(i % 4, 0), nullif(chr(97 + i * 7 % 3), 'a'),
+    case when i % 3 > 0 then 9007199254740993 + (i % 3) * 0.25 end,
+    case when i % 5 > 0 then date '2026-01-01' + i % 2 end,
+    (array['wild', 'calm', null])[i % 3 + 1]::mood,
+    nullif(i % 3, 2)::boolean,
+    case when i % 4 > 0 then jsonb_build_object('k', i % 3, 's', nullif(i % 2, 1)::text) end
+    from generate_series(1, 24) as i;
+  create function label(items) returns text language sql stable as 'select $1.b || ''!''';
+  grant all on items to oneflight_user;
+`
+const columns = ['a', 'b', 'c', 'd', 'm', 'f', 'data->k', 'data->>s', 'label']
+
+type SortElement = Readonly<Record<string, object | string>>
+
+/** Random numbers that are the same in every run. */
+function createRandom (seed: number): (below: number) => number {
+  let state = seed
+  return below => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
+    return Math.floor(state / 2_147_483_648 * below)
+  }
+}
+
+/** Orders of one to three columns and the id, which decides. */
+function createOrders (count: number): ReadonlyArray<readonly SortElement[]> {
+  const random = createRandom(7)
+  const directions = [
+    'asc',
+    'desc',
+    { direction: 'asc', nulls: 'first' },
+    { direction: 'desc', nulls: 'last' },
+    { nulls: 'first' },
+    { direction: 'desc', nulls: 'first' }
+  ]
+  const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T
+  return Array.from({ length: count }, (_, i) => {
+    // Some orders have one direction.
+    const only = i % 3 === 0 ? pick(directions) : undefined
+    const names = Array.from({ length: 1 + random(3) }, () => pick(columns))
+    return [...names, 'id'].map(name => ({ [name]: only ?? pick(directions) }))
+  })
+}
+
+const outputs = columns.map((column, i) => ({ column, as: `o${i}` }))
+
+/** A select in this order; its rows have the values of all columns. */
+function select (order: readonly SortElement[], more: object = {}): object {
+  return {
+    id: 's',
+    op: 'select',
+    table: 'items',
+    columns: ['id', ...outputs],
+    order,
+    ...more
+  }
+}
+
+type Row = Readonly<Record<string, unknown>>
+
+/** The value of an element of the order in a row, as a literal. */
+function literalOf (element: SortElement, row: Row): unknown {
+  const [name = ''] = Object.keys(element)
+  if (name === 'id') return row['id']
+  const value = row[`o${columns.indexOf(name)}`]
+  // A number may have more digits than JavaScript keeps.
+  return name === 'c' && value !== null ? String(value) : value
+}
+
+function referenceTo (element: SortElement): string {
+  const [name = ''] = Object.keys(element)
+  return name === 'id' ? '$at.0.id' : `$at.0.o${columns.indexOf(name)}`
+}
+
+t.test('pages follow each other in random orders', async t => {
+  const service = await useService(t, { schema })
+  const texts = outputs.map(output => output.column === 'c' ? { ...output, cast: 'text' } : output)
+  for (const order of createOrders(40)) {
+    const { body, text } = await service.post([select(order, { columns: ['id', ...texts] })])
+    t.equal(body.error, null, text)
+    const rows = body.data['s'] as readonly Row[]
+    const batch = rows.flatMap((row, i): object[] => [
+      select(order, { id: `l${i}`, after: order.map(element => literalOf(element, row)) }),
+      {
+        id: `at${i}`,
+        op: 'select',
+        table: 'items',
+        columns: ['id', ...outputs],
+        where: { id: { eq: row['id'] as number } }
+      },
+      select(order, {
+        id: `r${i}`,
+        after: order.map(element => referenceTo(element).replace('$at', `$at${i}`)),
+        limit: 3
+      })
+    ])
+    const pages = await service.post(batch)
+    t.equal(pages.body.error, null, pages.text)
+    const idsOf = (name: string): unknown[] =>
+      (pages.body.data[name] as readonly Row[]).map(row => row['id'])
+    const ids = rows.map(row => row['id'])
+    t.same(rows.map((_, i) => idsOf(`l${i}`)), ids.map((_, i) => ids.slice(i + 1)),
+      `literals: ${JSON.stringify(order)}`)
+    t.same(rows.map((_, i) => idsOf(`r${i}`)), ids.map((_, i) => ids.slice(i + 1, i + 4)),
+      `references: ${JSON.stringify(order)}`)
+  }
+})
+
+t.test('both forms of a statement agree', async t => {
+  const forms = await useForms(t, { schema, tables: ['items'] })
+  const orders: ReadonlyArray<readonly [order: readonly SortElement[], after: readonly unknown[]]> =
+    [
+      [[{ id: 'asc' }], [20]],
+      [[{ id: 'asc' }], [null]],
+      [[{ id: 'desc' }], [3]],
+      [[{ a: 'desc' }, { id: 'desc' }], [2, 6]],
+      [[{ a: 'asc' }, { id: 'asc' }], [3, 15]],
+      [[{ a: 'desc' }, { b: 'asc' }, { id: 'asc' }], [2, 'b', 1]],
+      [[{ a: 'asc' }, { id: 'asc' }], [null, 16]],
+      [[{ a: { nulls: 'first' } }, { id: 'asc' }], [null, 16]],
+      [[{ 'data->k': 'asc' }, { 'data->>s': 'desc' }, { id: 'asc' }], [1, '0', 4]],
+      [[{ m: 'asc' }, { d: 'desc' }, { id: 'asc' }], ['wild', '2026-01-02', 9]],
+      [[{ a: 'asc' }, { id: { direction: 'asc' } }], [null, 24]]
+    ]
+  for (const [order, after] of orders) {
+    const plainColumns = ['id', 'a', 'b', 'data->k']
+    const literals = await forms.run([select(order, { columns: plainColumns, after })])
+    t.same(literals.plain, literals.general, JSON.stringify(order))
+    t.same(literals.used, ['aggregated'])
+    const whole = { id: 's', op: 'select', table: 'items', order, after, limit: 5 }
+    const rows = await forms.run([whole])
+    t.same(rows.plain, rows.general)
+    const distinct = await forms.run([{ ...whole, distinct: true }])
+    t.same(distinct.plain, distinct.general)
+    t.same(distinct.general, rows.general)
+    const having = await forms.run([
+      select(order, { columns: ['*'], having: { id: { gt: 0 } }, after, limit: 5 })
+    ])
+    t.same(having.general, rows.general)
+  }
+  const at = { id: 'at', op: 'select', table: 'items', where: { id: { eq: 8 } } }
+  const order = [{ a: 'desc' }, { id: 'asc' }]
+  const referring = await forms.run([at, select(order, { columns: ['id'], after: ['$at.0.a', 8] })])
+  t.same(referring.plain, referring.general)
+  t.same(referring.used, ['aggregated', 'aggregated'])
+})
+
+t.test('an index finds the page of an order in one direction', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create table numbers (n int, id int primary key);
+      insert into numbers select i / 3, i from generate_series(1, 30000) as i;
+      create index on numbers (n, id);
+      analyze numbers;
+      grant all on numbers to oneflight_user`,
+    env: { EXPLAIN: 'on' }
+  })
+  const explain = async (order: readonly SortElement[], after: readonly unknown[]) => {
+    const { text } = await service.post(
+      [{ id: 's', op: 'select', table: 'numbers', order, after, limit: 10 }],
+      { headers: { prefer: 'explain' } }
+    )
+    return text
+  }
+  const down = await explain([{ n: 'desc' }, { id: 'desc' }], [5000, 15000])
+  t.match(down, /"Index Cond": "\(ROW\(t?\.?n, t?\.?id\) </)
+  t.notMatch(down, /"Node Type": "Sort"/)
+  const mixed = await explain([{ n: 'desc' }, { id: 'asc' }], [5000, 15000])
+  t.match(mixed, /"Index Cond": "\(t?\.?n <= /)
+  const up = await explain([{ id: 'asc' }], [15000])
+  t.match(up, /"Index Name": "numbers_pkey"/)
+  t.notMatch(up, /"Node Type": "Sort"/)
+})
+
+t.test('mistakes are refused', async t => {
+  const service = await useService(t, { schema })
+  const order = [{ a: 'asc' }, { id: 'asc' }]
+  const invalid: ReadonlyArray<readonly [members: object, code: string, path: unknown[]]> = [
+    [{ after: [1] }, 'member_missing', ['order']],
+    [{ order: [], after: [1] }, 'member_missing', ['order']],
+    [{ order, after: [] }, 'member_invalid', ['after']],
+    [{ order, after: [1] }, 'member_invalid', ['after']],
+    [{ order, after: [1, 2, 3] }, 'member_invalid', ['after']],
+    [{ order, after: { a: 1 } }, 'member_invalid', ['after']],
+    [{ order, after: [1, [2]] }, 'member_invalid', ['after', 1]],
+    [{ order, after: [1, '$at.*.id'] }, 'member_invalid', ['after', 1]],
+    [{ order, after: [1, '$nope.0.id'] }, 'reference_unknown', ['after', 1]],
+    [{ order: [{ n: 'asc' }], after: [1], columns: [{ fn: 'count', as: 'n' }] }, 'member_invalid',
+      ['after']],
+    [{ order: [{ a: 'asc' }], after: [1], columns: ['a'], group_by: ['a'] }, 'member_invalid',
+      ['after']],
+    [{ order: [{ n: 'asc' }], after: [1], columns: [{ column: 'a', cast: 'text', as: 'n' }] },
+      'member_invalid', ['after']]
+  ]
+  const at = { id: 'at', op: 'select', table: 'items' }
+  for (const [members, code, path] of invalid) {
+    const { body, status } = await service.post([
+      at,
+      { id: 's', op: 'select', table: 'items', ...members }
+    ])
+    t.equal(status, 422)
+    t.match(body.error?.errors, [{ code, path }], JSON.stringify(members))
+  }
+  for (const attempt of [1, 2, 3]) {
+    const { body, status } = await service.post([
+      { id: 's', op: 'select', table: 'items', order, after: ['x', 1] }
+    ])
+    t.equal(status, 400)
+    t.match(body.error, { message: /^Column "a": invalid input syntax/ }, `attempt ${attempt}`)
+  }
+})
