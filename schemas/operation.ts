@@ -102,18 +102,32 @@ const returning = Type.Optional(
       'insert then needs no SELECT privilege'
   })
 )
-const expect = Type.Optional(Type.Union([
-  count,
-  Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
-    additionalProperties: false,
-    minProperties: 1
-  })
-], {
-  title: 'Expect',
-  description:
-    'how many rows the operation must affect or return: a number or `{"min", "max"}`. Otherwise ' +
+const rowCountOf = (title: string, description: string) =>
+  Type.Union([
+    count,
+    Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
+      additionalProperties: false,
+      minProperties: 1
+    })
+  ], { title, description })
+const expect = Type.Optional(rowCountOf(
+  'Expect',
+  'how many rows the operation must affect or return: a number or `{"min", "max"}`. Otherwise ' +
     'the batch is rolled back with status 412'
-}))
+))
+const when = Type.Optional(
+  Type.Record(
+    Type.String(),
+    rowCountOf('RowCount', 'how many rows the operation affected or returned'),
+    {
+      minProperties: 1,
+      expected: 'an object of earlier operations and their numbers of rows, for example ' +
+        '{"found": 0}',
+      description: 'earlier operation → how many rows it must have affected or returned: a ' +
+        'number or `{"min", "max"}`. Otherwise this operation is skipped, and its result is `null`'
+    }
+  )
+)
 
 /** What an insert does with a row that exists already. */
 export const OnConflict = Type.Object({
@@ -157,7 +171,8 @@ export const Insert = Type.Object({
   }),
   on_conflict: Type.Optional(OnConflict),
   returning,
-  expect
+  expect,
+  when
 }, { title: 'Insert', description: 'Inserts rows and returns them as stored.' })
 
 export const Update = Type.Object({
@@ -168,7 +183,8 @@ export const Update = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect
+  expect,
+  when
 }, {
   title: 'Update',
   ...rowsAreNamed,
@@ -182,7 +198,8 @@ export const Delete = Type.Object({
   where: Type.Optional(ChangingFilter),
   all,
   returning,
-  expect
+  expect,
+  when
 }, {
   title: 'Delete',
   ...rowsAreNamed,
@@ -228,7 +245,8 @@ export const Select = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 0, description: 'maximum number of rows' })),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'number of rows to skip first' })),
   lock: Type.Optional(lock),
-  expect
+  expect,
+  when
 }, {
   title: 'Select',
   dependentRequired: { group_by: ['columns'] },
@@ -252,6 +270,7 @@ export type Lock = Static<typeof lock>
 export type LockMode = Static<typeof lockMode>
 export type LockWait = Static<typeof lockWait>
 export type Expect = Static<typeof expect>
+export type When = Static<typeof when>
 
 /** Members of other kinds that an operation ignores. It refuses every other foreign member. */
 export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])

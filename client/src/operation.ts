@@ -58,7 +58,8 @@ export interface Batch<
     Table extends keyof InsertableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
     values:
@@ -72,9 +73,10 @@ export interface Batch<
         RowsByTable<Database, Schema>
       >
       & ReturningOptions<Outputs, Expected>
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Skippable<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, When>
   >
 
   /** Updates the rows that match `where`, or `all` rows, and returns them as updated. */
@@ -82,7 +84,8 @@ export interface Batch<
     Table extends keyof UpdatableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
     options:
@@ -93,9 +96,10 @@ export interface Batch<
         RowsByTable<Database, Schema>
       >
       & ReturningOptions<Outputs, Expected>
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Skippable<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, When>
   >
 
   /** Deletes the rows that match `where`, or `all` rows, and returns them as they were. */
@@ -103,15 +107,17 @@ export interface Batch<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
     options:
       & DeleteOptions<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
       & ReturningOptions<Outputs, Expected>
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Skippable<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, When>
   >
 
   /** Returns the rows that match `where`; without `where`, all rows. */
@@ -119,19 +125,22 @@ export interface Batch<
     Table extends keyof TablesOf<Database, Schema> & string,
     const Outputs extends ReadonlyArray<SelectOutput<Row<Database, Schema, Table>>> | undefined =
     undefined,
-    const Expected extends Expect = Expect
+    const Expected extends Expect = Expect,
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
-    options?: SelectOptions<
-      Row<Database, Schema, Table>,
-      Mode,
-      RowsByTable<Database, Schema>,
-      Outputs,
-      Expected
-    >
+    options?:
+      & SelectOptions<
+        Row<Database, Schema, Table>,
+        Mode,
+        RowsByTable<Database, Schema>,
+        Outputs,
+        Expected
+      >
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>
+    Skippable<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, When>
   >
 }
 
@@ -149,6 +158,20 @@ export type Where<
 export type OutputRows<Row, Outputs, Expected, Mode extends Numbers> = Outputs extends readonly []
   ? []
   : Rows<ResultRow<OutputRow<Row, Outputs>, Mode>, Expected>
+
+/** An earlier operation, and how many rows it must have affected or returned. */
+export type RowCount = readonly [operation: HasResult<unknown>, rows: Expect]
+
+export interface WhenOptions<When> {
+  /**
+   * Earlier operations with their numbers of rows: `when: [[found, 0]]`. If one of them has another
+   * number, this operation is skipped, and its result is `null`.
+   */
+  readonly when?: When
+}
+
+/** The result of an operation, which is null if the operation is skipped. */
+type Skippable<Result, When> = [When] extends [undefined] ? Result : Result | null
 
 export interface ReturningOptions<Outputs, Expected> {
   /** The columns to return: `'column'` or `{ column, as }`. Default: all; `[]` for none. */

@@ -7,8 +7,11 @@ import type { OneflightError } from './error.ts'
 import { invalid, meaningOf, type Meaning, type Source } from './reference.ts'
 import { maxDepth } from './words.ts'
 
-/** JSON text, or a reference that becomes text when its operation has an id. */
-export type Piece = string | { readonly to: Source, readonly tail: string }
+/** JSON text; or a reference or the id of an operation, which become text when it has an id. */
+export type Piece =
+  | string
+  | { readonly to: Source, readonly tail: string }
+  | { readonly idOf: Source }
 
 /** The state while one operation is written. */
 export interface Writer {

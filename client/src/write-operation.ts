@@ -26,10 +26,33 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     set: writeSet,
     where: writeFilter,
     index_where: writeFilter,
+    when: writeWhen,
     on_conflict: (writer: Writer, value: unknown) =>
       isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)
   }
 )
+
+/** Writes pairs of an operation and a number of rows as an object. */
+function writeWhen (writer: Writer, when: unknown): void {
+  if (!Array.isArray(when) || !when.every(Array.isArray)) {
+    throw invalidAt(writer, 'must be a list of operations with numbers of rows: [[found, 0]]')
+  }
+  const seen = new Set<unknown>()
+  let separator = '{'
+  for (const [i, [operation, rows]] of (when as ReadonlyArray<readonly unknown[]>).entries()) {
+    writer.path.push(i)
+    const meaning = meaningOf(operation)
+    if (meaning?.kind !== 'operation') throw invalidAt(writer, 'must begin with an operation')
+    if (seen.has(operation)) throw invalidAt(writer, 'names an operation twice')
+    seen.add(operation)
+    writer.checkReference(meaning.source)
+    writer.pieces.push(separator, { idOf: meaning.source }, ':')
+    writeLiteral(writer, rows)
+    writer.path.pop()
+    separator = ','
+  }
+  writer.pieces.push(separator === '{' ? '{}' : '}')
+}
 
 /** Writes new values by column. A column that is `undefined` is omitted. */
 function writeSet (writer: Writer, set: unknown): void {

@@ -3,8 +3,8 @@
  */
 import type { IssueCode } from '../../schemas/error.ts'
 import type { Issues } from './issues.ts'
-import type { ParsedString, Reference, ReferenceUse, TableName } from './nodes.ts'
-import { parseString, type KnownOperations } from './reference.ts'
+import type { ParsedString, Reference, ReferenceUse, Requirement, TableName } from './nodes.ts'
+import { describeUnknownOperation, parseString, type KnownOperations } from './reference.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
@@ -30,6 +30,11 @@ export interface PlanContext {
    * rows of a list.
    */
   resolveString(text: string, path: Path, minRows?: number): string | Reference
+  /**
+   * Returns the index of an earlier operation whose number of rows is read. Returns undefined after
+   * an issue.
+   */
+  countRows(id: string, path: Path): number | undefined
 }
 
 /** A node of the operation: its path, and the context that issues at it are added to. */
@@ -43,13 +48,23 @@ export interface BatchState extends KnownOperations {
   readonly limits: PlanLimits
   readonly issues: Issues
   readonly referenceUses: Map<number, ReferenceUse[]>
+  readonly requirements: Map<number, Map<string, Requirement>>
+  readonly counted: Set<number>
   readonly tables: Map<string, TableName>
 }
 
-/** Creates the context of operation `index`. */
+/** The operation that is planned. */
+export interface PlannedOperation {
+  readonly op: string
+  readonly index: number
+  /** Whether it can be skipped. It then checks itself that the rows exist that it reads. */
+  readonly conditional: boolean
+}
+
+/** Creates the context of an operation. */
 export function createPlanContext (
-  { limits, issues, referenceUses, tables, ...known }: BatchState,
-  { op, index }: { readonly op: string, readonly index: number }
+  { limits, issues, referenceUses, requirements, counted, tables, ...known }: BatchState,
+  { op, index, conditional }: PlannedOperation
 ): PlanContext {
   const addIssue: PlanContext['addIssue'] = (code, path, message) =>
     issues.add({ op, index, code, path: [...path], message }) as undefined
@@ -59,6 +74,13 @@ export function createPlanContext (
     if (parsed.kind === 'malformed') addIssue('reference_malformed', path, parsed.message)
     return parsed
   }
+  const addRequirement = (requirement: Requirement): void => {
+    const { reference: { source }, rows } = requirement
+    const known = requirements.get(index) ?? new Map<string, Requirement>()
+    if ((known.get(String(source))?.rows ?? 0) >= rows) return
+    requirements.set(index, known.set(String(source), requirement))
+    counted.add(source)
+  }
   return {
     limits,
     tables,
@@ -67,15 +89,21 @@ export function createPlanContext (
     resolveString (text, path, minRows = 0) {
       const parsed = parse(text, path)
       if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
-      const use = {
-        reference: parsed,
-        reader: index,
-        rows: parsed.row === '*' ? minRows : parsed.row + 1
-      }
+      const rows = parsed.row === '*' ? minRows : parsed.row + 1
+      const use = { reference: parsed, reader: index, rows, checked: !conditional }
+      if (conditional) addRequirement(use)
       const uses = referenceUses.get(parsed.source)
       if (uses === undefined) referenceUses.set(parsed.source, [use])
       else uses.push(use)
       return parsed
+    },
+    countRows (id, path) {
+      const source = known.earlier.get(id)
+      if (source === undefined) {
+        return addIssue('reference_unknown', path, describeUnknownOperation(id, known))
+      }
+      counted.add(source)
+      return source
     }
   }
 }

@@ -168,6 +168,12 @@ export interface Expectation {
   readonly max: number
 }
 
+/** How many rows the earlier operation `source` must have affected or returned. */
+export interface RowCondition {
+  readonly source: number
+  readonly rows: Expectation
+}
+
 interface OperationNode {
   readonly index: number
   readonly id: string
@@ -175,6 +181,8 @@ interface OperationNode {
   /** Undefined: the whole row. */
   readonly output: readonly OutputColumn[] | undefined
   readonly expect: Expectation | undefined
+  /** The operation is skipped unless all of them hold. */
+  readonly when: readonly RowCondition[]
 }
 
 /**
@@ -244,13 +252,24 @@ export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode
 
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
- * rows the earlier operation must have at least.
+ * rows the earlier operation must have at least. `checked`: the earlier operation checks that it
+ * has them, otherwise the reader does, see Requirement.
  */
 export interface ReferenceUse {
   readonly reference: Reference
   readonly reader: number
   readonly rows: number
+  readonly checked: boolean
 }
+
+/** How many rows an earlier operation must have when the reader runs. A reader can be skipped. */
+export interface Requirement {
+  readonly reference: Reference
+  readonly rows: number
+}
+
+/** The requirements of one operation, each once. */
+export type Requirements = ReadonlyMap<string, Requirement>
 
 export interface Plan {
   readonly operations: readonly PlanNode[]
@@ -258,4 +277,8 @@ export interface Plan {
   readonly tables: readonly TableName[]
   /** Every reference to an operation, by its index, in the order of the batch. */
   readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
+  /** What operations check themselves before they read references, by their index. */
+  readonly requirements: ReadonlyMap<number, Requirements>
+  /** The operations on whose number of rows later ones depend, by their index. */
+  readonly counted: ReadonlySet<number>
 }

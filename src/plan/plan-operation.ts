@@ -9,7 +9,8 @@ import {
   type Lock,
   type OperationKind,
   type Ordering,
-  type Output
+  type Output,
+  type When
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, PlanContext } from './context.ts'
@@ -32,7 +33,7 @@ import type {
   UpdateNode
 } from './nodes.ts'
 import { planConflict } from './on-conflict.ts'
-import { planExpectation, planOrder, planOutput } from './output.ts'
+import { planExpectation, planOrder, planOutput, planWhen } from './output.ts'
 import { planSet } from './set.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -66,8 +67,12 @@ export function planOperation (
     )
   }
   if (op === undefined) return undefined
-  const expect = planExpectation(readMember(source, 'expect') as Expect | undefined, context)
-  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect })
+  const expect = planExpectation(
+    readMember(source, 'expect') as Expect | undefined,
+    { context, path: ['expect'] }
+  )
+  const when = planWhen(readMember(source, 'when') as When | undefined, { context, path: ['when'] })
+  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect, when })
   return table === undefined ? undefined : node
 }
 
@@ -99,7 +104,7 @@ function findDeepNode (node: Json, level: number): Path | undefined {
 }
 
 /** Members that the nodes of every kind have. */
-type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
+type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'when'>
 
 const planners: Record<
   OperationKind,

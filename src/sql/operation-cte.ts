@@ -5,6 +5,7 @@ import type { InsertNode, PlanNode, RowGroup } from '../plan/nodes.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildDelete } from './delete.ts'
+import { buildGate, gateRows } from './gate.ts'
 import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
 import { raise } from './marker.ts'
@@ -42,7 +43,7 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
     case 'delete':
       return buildReturningCte(node, buildDelete(node, ctes), options)
     case 'select':
-      return sql`${name} as (${buildSelect(node, ctes)})`
+      return sql`${name} as (${gateRows(buildSelect(node, ctes), node)})`
   }
 }
 
@@ -77,14 +78,19 @@ function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
 function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragment {
   const { ctes, shape, name } = options
   const conflict = buildConflictClause(node.conflict, ctes)
+  const gate = buildGate(node)
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
-    const statement = buildInsert(group, ctes, { conflict })
+    const statement = buildInsert(group, ctes, { conflict, gate })
     return buildReturningCte(node, statement, options)
   }
   const groups = nameGroups(node, shape)
   const inserts = groups.map(({ group, name, number }) => {
-    const statement = buildInsert(group, ctes, { conflict, numbered: number !== undefined })
+    const statement = buildInsert(group, ctes, {
+      conflict,
+      gate,
+      numbered: number !== undefined
+    })
     const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
     return sql`${name} as (${statement} returning ${returned(node, shape)}${numbers})`
   })

@@ -417,6 +417,21 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
+  'Conditions between operations': [
+    b => {
+      const cherries = { sku: { eq: 'cherry' } }
+      const counted = b.update('stock', { set: { qty: $.inc(7) }, where: cherries })
+      const added = b.insert('stock', { sku: 'cherry', qty: 7 }, {
+        when: [[counted, 0]],
+        returning: ['sku', 'qty']
+      })
+      const recounted = b.select('stock', {
+        where: cherries,
+        when: [[counted, { min: 1 }], [added, 0]]
+      })
+      return { counted, added, recounted }
+    }
+  ],
   Expectations: [
     b => ({
       order: b.update('orders', {

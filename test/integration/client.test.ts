@@ -526,6 +526,29 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       'select stock: limit does not accept a reference.'
     ],
     [
+      (b: Batch<Database>) => b.select('stock', { when: { stock: 1 } as never }),
+      'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: [b.select('stock'), 1] as never }),
+      'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
+      'select stock: when.0 must begin with an operation.'
+    ],
+    [
+      (b: Batch<Database>) => {
+        const found = b.select('stock')
+        return b.select('stock', { when: [[found, 1], [found, 2]] })
+      },
+      'select stock: when.1 names an operation twice.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: [[foreign as never, 1]] }),
+      'A reference points to an operation of another batch.'
+    ],
+    [
       (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: NaN }),
       'insert stock: values.0.qty is NaN, which JSON cannot represent.'
     ],

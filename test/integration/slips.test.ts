@@ -142,7 +142,7 @@ t.test('an unknown name is answered with the known one that it resembles', async
     [
       { filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, group_by, order, limit, ' +
-      'offset, lock, expect.'
+      'offset, lock, expect, when.'
     ],
     [
       { order: [{ qty: { dir: 'asc' } }] },
@@ -542,6 +542,7 @@ t.test('an operator that no part of the operation explains is not named', t => {
     table: { schema: 'public', name: 'things' },
     output: undefined,
     expect: undefined,
+    when: [],
     groups: [],
     conflict: undefined
   }

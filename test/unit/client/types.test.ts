@@ -269,6 +269,28 @@ export async function results (): Promise<void> {
     dryRun: true
   })
   exactly<{ orders: number }>().of(counts.data)
+  const skippable = (b: Batch<Supabase>) => {
+    const found = b.select('customers', { columns: ['id'], expect: { max: 1 } })
+    const made = b.insert('customers', { name: 'a' }, {
+      returning: ['id'],
+      expect: 1,
+      when: [[found, 0]]
+    })
+    b.update('orders', { set: { customer_id: made.row().id }, all: true, when: [[made, 1]] })
+    const gone = b.delete('customers', { all: true, when: [[found, { min: 1 }], [made, 0]] })
+    const left = b.select('customers', { columns: ['id'], when: [[gone, 1]] })
+    return { found, made, gone, left }
+  }
+  const skipped = await supabase.batch(skippable)
+  exactly<{
+    found: Array<{ id: number }>,
+    made: [{ id: number }] | null,
+    gone: Customer[] | null,
+    left: Array<{ id: number }> | null
+  }>().of(skipped.data)
+  const skippedCounts = await supabase.batch(skippable, { return: 'minimal' })
+  exactly<{ found: number, made: number | null, gone: number | null, left: number | null }>()
+    .of(skippedCounts.data)
   const plans = await supabase.batch(b => b.select('orders'), { explain: true })
   exactly<QueryPlan[]>().of(plans.data)
 
@@ -456,6 +478,10 @@ export async function inputs (): Promise<void> {
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
     // @ts-expect-error functions other than count need a column
     b.select('orders', { columns: [{ fn: 'sum' }] })
+    // @ts-expect-error a condition on a reference, and not on an operation
+    b.select('orders', { when: [[named.row(), 1]] })
+    // @ts-expect-error a condition without a number of rows
+    b.select('orders', { when: [[named]] })
     // @ts-expect-error a path into a column that is not jsonb
     b.select('orders', { columns: ['total->a'] })
     b.insert('customers', { name: 'a' }, {
@@ -561,7 +587,7 @@ export function words (): void {
   same<Exclude<ErrorType, 'client_error'>, ServiceErrorType>(true)
   same<keyof AnyOperators<never>, OperatorName | 'not'>(true)
   same<
-    KeysOf<SelectOptions<object, 'number', object, [], number>> | 'id' | 'op' | 'table',
+    KeysOf<NonNullable<Parameters<Batch<Supabase>['select']>[1]>> | 'id' | 'op' | 'table',
     keyof typeof Select.properties
   >(true)
   same<
