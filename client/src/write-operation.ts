@@ -112,6 +112,7 @@ function writeOperand (writer: Writer, operand: unknown, kind: OperandKind): voi
   }
   const start = writer.pieces.length
   const onlyKey = writeData(writer, operand)
+  if (meaning !== undefined) return
   const compared = kind === 'comparand' || kind === 'distinct'
   if (compared ? !isCompound(writer.pieces[start]) : onlyKey?.startsWith('$') !== true) return
   writer.pieces.splice(start, 0, '{"$value":')

@@ -30,6 +30,8 @@ export interface Reference {
   readonly source: number
   readonly row: number | '*'
   readonly column: string | undefined
+  /** `$first`: the references after this one. The first counts whose row exists. */
+  readonly otherwise?: readonly Reference[]
 }
 
 /** A string of the request: data (unescaped), a reference, or an invalid reference. */
@@ -262,10 +264,12 @@ export interface ReferenceUse {
   readonly checked: boolean
 }
 
-/** How many rows an earlier operation must have when the reader runs. A reader can be skipped. */
+/**
+ * What a reader checks itself when it runs: at least one of these earlier operations has so many
+ * rows. There are several for `$first`. A reader that is skipped checks nothing.
+ */
 export interface Requirement {
-  readonly reference: Reference
-  readonly rows: number
+  readonly anyOf: ReadonlyArray<Pick<ReferenceUse, 'reference' | 'rows'>>
 }
 
 /** The requirements of one operation, each once. */

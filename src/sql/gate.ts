@@ -7,7 +7,7 @@
  * row or computes a value of the query (a one-time filter). The statement triggers of an operation
  * that is skipped still run.
  */
-import type { PlanNode, Requirements } from '../plan/nodes.ts'
+import type { PlanNode, Reference, Requirement, Requirements } from '../plan/nodes.ts'
 import { empty, integer, join, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseNumber } from './marker.ts'
 import { countSetting } from './settings.ts'
@@ -42,8 +42,9 @@ export function buildRequirements (
 ): readonly Fragment[] {
   const gate = buildGate(node)
   const skipped = gate.length === 0 ? empty : sql`(${join(gate, AND)}) is not true or `
-  return [...requirements.values()].map(({ reference: { source }, rows }, i) => {
-    const exists = sql`${countOf(source)} operator(pg_catalog.>=) ${bigint(rows)}`
+  return [...requirements.values()].map(({ anyOf }, i) => {
+    const exists = join(anyOf.map(({ reference, rows }) => hasRows(reference, rows)), sql` or `)
+    const { reference: { source } } = anyOf[0] as Requirement['anyOf'][number]
     // Not a constant; see raiseNumber.
     const position = sql`${countOf(source)} operator(pg_catalog.*) 0 operator(pg_catalog.+) ${
       integer(i + 1)
@@ -51,6 +52,27 @@ export function buildRequirements (
     return sql`case when ${skipped}${exists} then true
       else ${raiseNumber('absent', position)} is null end`
   })
+}
+
+/**
+ * Builds what depends on a reference. For `$first` it is built for each of its references; that of
+ * the first whose row exists counts. The requirements ensure that there is one.
+ */
+export function buildFirst (
+  reference: Reference,
+  build: (reference: Reference) => Fragment
+): Fragment {
+  const { otherwise = [] } = reference
+  const last = otherwise.at(-1)
+  if (last === undefined) return build(reference)
+  const cases = [reference, ...otherwise.slice(0, -1)].map(reference =>
+    sql` when ${hasRows(reference, Number(reference.row) + 1)} then ${build(reference)}`
+  )
+  return sql`case${join(cases, empty)} else ${build(last)} end`
+}
+
+function hasRows ({ source }: Reference, rows: number): Fragment {
+  return sql`${countOf(source)} operator(pg_catalog.>=) ${bigint(rows)}`
 }
 
 /** The number of rows of an earlier operation; 0 if it was skipped. */

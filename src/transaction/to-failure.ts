@@ -114,16 +114,19 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
   }
 }
 
-const EMPTY_LIST = 'a condition with an empty list would match every row.'
+const EMPTY_LIST = 'a condition with an empty list would match every row'
 
 /** A failure that the operation which reads the row found itself. */
 function describeAbsent (marker: Marker, { plan, at }: MarkerContext): BatchFailure {
   const requirements = plan.requirements.get(at) as Requirements
-  const { reference } = [...requirements.values()][marker.value - 1] as Requirement
-  const { op: source } = placeOf(plan, reference.source)
-  const message = reference.row === '*'
-    ? `"${source}" returned no rows; ${EMPTY_LIST}`
-    : `"${source}" returned no row ${reference.row}.`
+  const { anyOf } = [...requirements.values()][marker.value - 1] as Requirement
+  const missing = anyOf.map(({ reference: { source, row } }) => {
+    const { op } = placeOf(plan, source)
+    return row === '*'
+      ? `"${op}" returned no rows; ${EMPTY_LIST}`
+      : `"${op}" returned no row ${row}`
+  })
+  const message = `${missing.join(', and ')}.`
   const place = finalPlace(plan, at)
   return { failure: failure('reference_row_missing', message, place), operation: at }
 }
@@ -150,7 +153,7 @@ function describeReference (marker: Marker, { plan, at }: MarkerContext): BatchF
     ? ' or was skipped'
     : ''
   const message = reference.row === '*'
-    ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}`
+    ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}.`
     : `"${source}" returned ${countRows(marker.value)}${skipped}; there is no row ${reference.row}.`
   const place = finalPlace(plan, reader)
   return { failure: failure('reference_row_missing', message, place), operation: reader }

@@ -9,7 +9,8 @@ import {
   OneflightError,
   type Batch,
   type ClientOptions,
-  type Generated
+  type Generated,
+  type Reference
 } from '../../client/src/index.ts'
 import { fakeFetch, rows, useClient, useExactClient } from '../support/client.ts'
 import { token, useService } from '../support/service.ts'
@@ -523,6 +524,27 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
     ],
     [
       (b: Batch<Database>) => b.select('stock', { limit: b.select('stock').row().qty as never }),
+      'select stock: limit does not accept a reference.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
+      '$.first() expects references: $.first(found.row().id, created.row().id).'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: ($.first as () => never)(), qty: 1 }),
+      '$.first() expects references'
+    ],
+    [
+      (b: Batch<Database>) => {
+        const { sku } = foreign.row() as { sku: Reference<string> }
+        return b.insert('stock', { sku: $.first(sku), qty: 1 })
+      },
+      'A reference points to an operation of another batch.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.select('stock', { limit: $.first(b.select('stock').row().qty) as never }),
       'select stock: limit does not accept a reference.'
     ],
     [

@@ -435,6 +435,21 @@ export async function inputs (): Promise<void> {
     // @ts-expect-error a value that is not a reference
     $.notNull(5)
 
+    const found = b.select('customers', { where: { name: { eq: 'a' } } })
+    const id = $.first(found.row().id, customer.row().id)
+    same<typeof id, Reference<number>>(true)
+    b.insert('orders', { customer_id: id, data: { of: id }, tags: [$.first(found.row().name)] })
+    b.update('orders', { set: { total: $.inc(id) }, where: { id: { eq: id, in: [1, id] } } })
+    exactly<Reference<string | null>>().of($.first(found.row().email, customer.row().email))
+    // @ts-expect-error a reference to a column that can be NULL
+    b.insert('customers', { name: $.first(found.row().email) })
+    // @ts-expect-error a reference to another type
+    b.insert('orders', { customer_id: $.first(found.row().name) })
+    // @ts-expect-error a value that is not a reference
+    $.first(found.row().id, 5)
+    // @ts-expect-error no reference
+    $.first()
+
     // @ts-expect-error a reference to another type
     b.insert('orders', { customer_id: customer.row().name })
     // @ts-expect-error a reference to a column that can be NULL
