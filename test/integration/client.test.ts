@@ -628,6 +628,7 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     })
     b.update('stock', { set: [1], all: true })
     b.insert('stock', 5, { on_conflict: 'x' })
+    b.select('stock', { when: [] })
   }).catch((error: OneflightError) => error) as OneflightError
   t.match(error, {
     code: 'validation_failed',
@@ -649,7 +650,8 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     'op2 lock.mode',
     'op3 set',
     'op4 values.0',
-    'op4 on_conflict'
+    'op4 on_conflict',
+    'op5 when'
   ])
 })
 
