@@ -140,8 +140,15 @@ function createOperationMetrics (
     labelNames: ['op', 'table'],
     registers: [register]
   })
+  const skipped = new client.Counter({
+    name: 'service_op_skipped_count',
+    help: 'Operations skipped because of "when"',
+    labelNames: ['op'],
+    registers: [register]
+  })
   const tableLabel = createTableLabel()
   return ({ op, table, outcome, ms }) => {
+    if (outcome === 'skipped') return skipped.inc({ op })
     count.inc({ op, outcome })
     duration.observe({ op, outcome }, ms)
     if (outcome === 'error') exceptions.inc({ op, table: tableLabel(table) })

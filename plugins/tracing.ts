@@ -126,7 +126,7 @@ function spanName ({ op, table }: OperationReport): string {
 
 /** Names follow the semantic conventions of OpenTelemetry for database clients. */
 function operationSpan (
-  { op, table, since }: OperationReport,
+  { op, table, outcome, since }: OperationReport,
   attributes: Attributes
 ): SpanOptions {
   return {
@@ -135,6 +135,7 @@ function operationSpan (
     attributes: {
       ...attributes,
       'db.operation.name': op.toUpperCase(),
+      ...outcome === 'skipped' ? { 'oneflight.operation.skipped': true } : {},
       ...table === undefined ? {} : { 'db.collection.name': table }
     }
   }

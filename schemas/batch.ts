@@ -23,7 +23,7 @@ export type Batch = Static<ReturnType<typeof batchSchema>>
 
 /**
  * The response body with status 200: the rows of each operation by id, rendered by PostgreSQL, or
- * their number with `answer` or `Prefer: return=minimal`.
+ * their number with `answer` or `Prefer: return=minimal`; null for an operation that was skipped.
  */
 export const BatchAnswer = Type.Object({
   error: Type.Null(),
@@ -36,11 +36,12 @@ export const BatchAnswer = Type.Object({
           description: 'column → value, as PostgreSQL renders it as JSON'
         })
       ),
-      Type.Integer({ minimum: 0 })
+      Type.Integer({ minimum: 0 }),
+      Type.Null()
     ], {
       title: 'Result',
       description: 'the rows of an operation, or their number with `"answer": "count"` or ' +
-        '`Prefer: return=minimal`'
+        '`Prefer: return=minimal`; null if the operation was skipped because of `when`'
     }),
     { description: 'results by operation id' }
   )

@@ -4,7 +4,13 @@
  * addition to TypeBox's own.
  */
 import { Type, type TSchema } from '@sinclair/typebox'
-import { referenceAttempt, dollarObject, type ReferenceKind } from './operand.ts'
+import {
+  dollarObject,
+  First,
+  firstReferences,
+  referenceAttempt,
+  type ReferenceKind
+} from './operand.ts'
 
 /**
  * A modifier. `sql` has placeholders for the current value of the column, the operand, the `empty`
@@ -17,9 +23,10 @@ export interface Modifier {
   readonly takes: string
   /**
    * How the operand is read: as the type of the column (`value`, `json`), as the type of the
-   * difference of two of its values, as text, as the name of a column, or not at all.
+   * difference of two of its values, as text, as the name of a column, as references, or not at
+   * all.
    */
-  readonly reads: 'value' | 'difference' | 'json' | 'text' | 'column' | 'nothing'
+  readonly reads: 'value' | 'difference' | 'json' | 'text' | 'column' | 'first' | 'nothing'
   readonly sql: string
   readonly meaning: string
   /** JSON that replaces NULL. */
@@ -29,7 +36,7 @@ export interface Modifier {
 
 const referenceTo = (reference: ReferenceKind) =>
   Type.String({ reference, pattern: referenceAttempt.source, expected: 'a reference' })
-const number = Type.Union([Type.Number(), referenceTo('value')])
+const number = Type.Union([Type.Number(), referenceTo('value'), First])
 const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })
 const yes = Type.Literal(true)
@@ -113,7 +120,7 @@ export const modifiers = {
       'are refused'
   },
   $append: {
-    operand: Type.Union([Type.Array(anything), referenceTo('any')]),
+    operand: Type.Union([Type.Array(anything), referenceTo('any'), First]),
     takes: 'an array or a reference',
     reads: 'json',
     sql: appendSql,
@@ -122,11 +129,19 @@ export const modifiers = {
       'array, other values are refused'
   },
   $remove: {
-    operand: Type.String({ reference: 'value' }),
+    operand: Type.Union([Type.String({ reference: 'value' }), First]),
     takes: 'a key, as a string or a reference',
     reads: 'text',
     sql: 'coalesce(<column> - <operand>, <column>)',
     meaning: 'removes a key from a jsonb object'
+  },
+  $first: {
+    operand: firstReferences,
+    takes: 'a list of references',
+    reads: 'first',
+    sql: '<operand>',
+    meaning: 'sets the value of the first reference whose row exists; also inside JSON, and in ' +
+      '`values`'
   },
   $value: {
     operand: anything,

@@ -42,16 +42,47 @@ const strings: Readonly<Record<ReferenceKind, TSchema>> = {
   })
 }
 
+const exact = { exact: true, additionalProperties: false }
+
+/** Maximum number of references in one `$first`. */
+export const maxFirstReferences = 10
+
+/** What `$first` takes. context.ts checks that each names a column of one row. */
+export const firstReferences = Type.Array(
+  Type.String({
+    reference: 'any',
+    pattern: referenceAttempt.source,
+    expected: 'a reference to a column of one row, for example "$found.0.id"'
+  }),
+  {
+    minItems: 1,
+    maxItems: maxFirstReferences,
+    expected: 'a non-empty array of references, for example ["$found.0.id", "$created.0.id"]'
+  }
+)
+
+/** `{"$first": [reference, …]}`: it stands for a reference. */
+export const First = Type.Object({ $first: firstReferences }, {
+  ...exact,
+  title: 'First',
+  description: 'the first of these references whose row exists'
+})
+
 /** A scalar whose strings may be such references. */
 export function scalarOf (reference: ReferenceKind, title: string): TSchema {
-  return Type.Union([strings[reference], Type.Number(), Type.Boolean()], { title })
+  const first = reference === 'none' ? [] : [First]
+  return Type.Union([strings[reference], Type.Number(), Type.Boolean(), ...first], { title })
 }
 
-const exact = { exact: true, additionalProperties: false }
+/** A text that may be a reference. */
+const text = Type.Union([strings.value, First])
+
 const anything = Type.Unknown({ reference: 'any' })
-/** A scalar, or a reference to one. */
-export const Scalar = scalarOf('value', 'Scalar')
-const scalar = Scalar
+const scalar = scalarOf('value', 'Scalar')
+/** A scalar, or a reference to one row. */
+export const PageValue = Type.Union([strings.value, Type.Number(), Type.Boolean(), Type.Null()], {
+  title: 'PageValue'
+})
 
 /** `{"$col": column}`: another column of the row. */
 export const ColumnOperand = Type.Object({ $col: Type.String({ name: 'path' }) }, {
@@ -85,7 +116,7 @@ const all = Type.Object({ all: listOf(scalar) }, {
   description: 'true if the comparison is true for every element of the list'
 })
 const search = Type.Object({
-  query: strings.value,
+  query: text,
   config: Type.Optional(Type.String({ description: 'a text search configuration' }))
 }, exact)
 
@@ -137,7 +168,7 @@ export const operands = {
     description: '`null`, `"not_null"`, `true`, `false` or `"unknown"`'
   },
   search: {
-    schema: () => Type.Union([strings.value, search]),
+    schema: () => Type.Union([text, search]),
     description: 'a query, or `{"query", "config"}`'
   },
   json: {
@@ -151,9 +182,9 @@ export const operands = {
       ]),
     description: 'any JSON but null, converted to the type of the column, or `{"$col": column}`'
   },
-  key: { schema: () => strings.value, description: 'a key' },
+  key: { schema: () => text, description: 'a key' },
   keys: {
-    schema: () => listOf(strings.value),
+    schema: () => listOf(text),
     description: 'a non-empty array of keys, or a reference `$op.*.column`'
   }
 } as const satisfies Record<string, OperandGrammar>

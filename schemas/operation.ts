@@ -6,7 +6,7 @@ import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox
 import { Cast } from './cast.ts'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
 import { ConflictNewValue, NewValue } from './modifier.ts'
-import { Scalar } from './operand.ts'
+import { PageValue } from './operand.ts'
 import { FunctionText, On, TableText } from './table.ts'
 
 /** Maximum nesting of arrays and objects in a body, including the array of the batch. */
@@ -117,18 +117,32 @@ const answer = Type.Optional(
     description: 'what the response holds: the rows (default), or with `"count"` their number'
   })
 )
-const expect = Type.Optional(Type.Union([
-  count,
-  Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
-    additionalProperties: false,
-    minProperties: 1
-  })
-], {
-  title: 'Expect',
-  description:
-    'how many rows the operation must affect or return: a number or `{"min", "max"}`. Otherwise ' +
+const rowCountOf = (title: string, description: string) =>
+  Type.Union([
+    count,
+    Type.Object({ min: Type.Optional(count), max: Type.Optional(count) }, {
+      additionalProperties: false,
+      minProperties: 1
+    })
+  ], { title, description })
+const expect = Type.Optional(rowCountOf(
+  'Expect',
+  'how many rows the operation must affect or return: a number or `{"min", "max"}`. Otherwise ' +
     'the batch is rolled back with status 412'
-}))
+))
+const when = Type.Optional(
+  Type.Record(
+    Type.String(),
+    rowCountOf('RowCount', 'how many rows the operation affected or returned'),
+    {
+      minProperties: 1,
+      expected: 'an object of earlier operations and their numbers of rows, for example ' +
+        '{"found": 0}',
+      description: 'earlier operation → how many rows it must have affected or returned: a ' +
+        'number or `{"min", "max"}`. Otherwise this operation is skipped, and its result is `null`'
+    }
+  )
+)
 
 /** What an insert does with a row that exists already. */
 export const OnConflict = Type.Object({
@@ -173,7 +187,8 @@ export const Insert = Type.Object({
   on_conflict: Type.Optional(OnConflict),
   returning,
   expect,
-  answer
+  answer,
+  when
 }, { title: 'Insert', description: 'Inserts rows and returns them as stored.' })
 
 export const Update = Type.Object({
@@ -185,7 +200,8 @@ export const Update = Type.Object({
   all,
   returning,
   expect,
-  answer
+  answer,
+  when
 }, {
   title: 'Update',
   ...rowsAreNamed,
@@ -200,7 +216,8 @@ export const Delete = Type.Object({
   all,
   returning,
   expect,
-  answer
+  answer,
+  when
 }, {
   title: 'Delete',
   ...rowsAreNamed,
@@ -296,7 +313,7 @@ export const Select = Type.Object({
   }),
   order,
   after: Type.Optional(
-    Type.Array(Type.Union([Scalar, Type.Null()]), {
+    Type.Array(PageValue, {
       minItems: 1,
       maxItems: maxPageValues,
       expected: 'a non-empty array of values, one for each element of "order"',
@@ -316,7 +333,8 @@ export const Select = Type.Object({
     })
   ),
   expect,
-  answer
+  answer,
+  when
 }, {
   title: 'Select',
   dependentRequired: { group_by: ['columns'], having: ['columns'], after: ['order'] },
@@ -337,7 +355,8 @@ export const Call = Type.Object({
   limit,
   offset,
   expect,
-  answer
+  answer,
+  when
 }, {
   title: 'Call',
   description: 'Calls a function and returns its rows, as `select * from f(…)` does.'
@@ -361,6 +380,7 @@ export type Lock = Static<typeof lock>
 export type LockMode = Static<typeof lockMode>
 export type LockWait = Static<typeof lockWait>
 export type Expect = Static<typeof expect>
+export type When = Static<typeof when>
 
 /** Members of other kinds that an operation ignores. It refuses every other foreign member. */
 export const ignoredMembers: ReadonlySet<string> = new Set(['values', 'set', 'where'])

@@ -133,7 +133,10 @@ function assignIds (nodes: readonly OperationNode[]): void {
 
 /** Joins pieces to text. Every operation must have its id. */
 function join (pieces: readonly Piece[]): string {
-  return pieces.map(piece =>
-    typeof piece === 'string' ? piece : JSON.stringify(`$${piece.to.id as string}${piece.tail}`)
-  ).join('')
+  return pieces.map(piece => {
+    if (typeof piece === 'string') return piece
+    return 'idOf' in piece
+      ? `"${piece.idOf.id as string}"`
+      : JSON.stringify(`$${piece.to.id as string}${piece.tail}`)
+  }).join('')
 }

@@ -14,7 +14,7 @@ export {
 } from './error.ts'
 export type { AnyDatabase, ColumnType, Generated } from './database.ts'
 export type { Json, JsonInput } from './json.ts'
-export type { Batch, Operation, Where } from './operation.ts'
+export type { Batch, Operation, RowCount, Where } from './operation.ts'
 export type {
   BatchOptions,
   BatchResult,

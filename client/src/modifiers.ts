@@ -2,11 +2,18 @@
  * `$`: the modifiers of the batch language, which are used instead of values. They are special
  * objects and not JSON, so data that looks like a modifier (`{ "$inc": 1 }`) stays data.
  */
-import { opaque, type Modifier, type Reference, type ReferenceList } from './reference.ts'
+import {
+  invalid,
+  meaningOf,
+  opaque,
+  type Modifier,
+  type Reference,
+  type ReferenceList
+} from './reference.ts'
 
 /**
- * Creates computed values for `set`, and operands of filters that are not plain values. `notNull`
- * changes the type of a reference.
+ * Creates computed values for `set`, and operands of filters that are not plain values. `first` is
+ * a reference, and `notNull` changes the type of one.
  */
 export const $ = {
   /**
@@ -44,8 +51,24 @@ export const $ = {
   /** Matches all operands of a list. */
   all: <const Value>(list: readonly Value[] | ReferenceList<Value>): Modifier<'all', Value> =>
     modifier('all', list),
+  first,
   notNull
 } as const
+
+/**
+ * The first of these references whose row exists, used like a reference:
+ * `$.first(found.row().id, created.row().id)`. If none exists, the batch fails.
+ */
+function first<T> (
+  ...references: readonly [Reference<T>, ...ReadonlyArray<Reference<T>>]
+): Reference<T> {
+  const meanings = references.map(reference => meaningOf(reference))
+  const valid = meanings.filter(meaning => meaning?.kind === 'reference')
+  if (valid.length < Math.max(1, meanings.length)) {
+    throw invalid('$.first() expects references: $.first(found.row().id, created.row().id).')
+  }
+  return opaque({ kind: 'first', references: valid }) as Reference<T>
+}
 
 /**
  * States that a reference is not NULL, for example to the maximum of a table with rows. Only its

@@ -62,7 +62,8 @@ export interface Batch<
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
     const Expected extends Expect = Expect,
-    const Answered extends Answer = 'rows'
+    const Answered extends Answer = 'rows',
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
     values:
@@ -76,9 +77,13 @@ export interface Batch<
         RowsByTable<Database, Schema>
       >
       & ReturningOptions<Outputs, Expected, Answered>
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
+    Skippable<
+      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
+      When
+    >
   >
 
   /** Updates the rows that match `where`, or `all` rows, and returns them as updated. */
@@ -87,7 +92,8 @@ export interface Batch<
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
     const Expected extends Expect = Expect,
-    const Answered extends Answer = 'rows'
+    const Answered extends Answer = 'rows',
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
     options:
@@ -98,9 +104,13 @@ export interface Batch<
         RowsByTable<Database, Schema>
       >
       & ReturningOptions<Outputs, Expected, Answered>
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
+    Skippable<
+      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
+      When
+    >
   >
 
   /** Deletes the rows that match `where`, or `all` rows, and returns them as they were. */
@@ -109,15 +119,20 @@ export interface Batch<
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
     undefined,
     const Expected extends Expect = Expect,
-    const Answered extends Answer = 'rows'
+    const Answered extends Answer = 'rows',
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
     options:
       & DeleteOptions<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
       & ReturningOptions<Outputs, Expected, Answered>
+      & WhenOptions<When>
   ): Operation<
     OutputRow<Row<Database, Schema, Table>, Outputs>,
-    Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>
+    Skippable<
+      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
+      When
+    >
   >
 
   /** Returns the rows that match `where`; without `where`, all rows. */
@@ -129,28 +144,34 @@ export interface Batch<
     const Answered extends Answer = 'rows',
     const Nested extends
     | NestedReads<Row<Database, Schema, Table>, Mode, RowsByTable<Database, Schema>>
-    | undefined = undefined
+    | undefined = undefined,
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     table: Table,
-    options?: SelectOptions<
-      Row<Database, Schema, Table>,
-      Mode,
-      RowsByTable<Database, Schema>,
-      Outputs,
-      Expected,
-      Answered,
-      Nested
-    >
+    options?:
+      & SelectOptions<
+        Row<Database, Schema, Table>,
+        Mode,
+        RowsByTable<Database, Schema>,
+        Outputs,
+        Expected,
+        Answered,
+        Nested
+      >
+      & WhenOptions<When>
   ): Operation<
     & OutputRow<Row<Database, Schema, Table>, Outputs>
     & Members<Nested, Mode, RowsByTable<Database, Schema>>,
-    Result<
-      Rows<
-        & ResultRow<OutputRow<Row<Database, Schema, Table>, Outputs>, Mode>
-        & Members<Nested, Mode, RowsByTable<Database, Schema>>,
-        Expected
+    Skippable<
+      Result<
+        Rows<
+          & ResultRow<OutputRow<Row<Database, Schema, Table>, Outputs>, Mode>
+          & Members<Nested, Mode, RowsByTable<Database, Schema>>,
+          Expected
+        >,
+        Answered
       >,
-      Answered
+      When
     >
   >
 
@@ -164,23 +185,29 @@ export interface Batch<
     | ReadonlyArray<SelectOutput<FunctionRow<FunctionsOf<Database, Schema>, Name>>>
     | undefined = undefined,
     const Expected extends Expect = Expect,
-    const Answered extends Answer = 'rows'
+    const Answered extends Answer = 'rows',
+    const When extends readonly RowCount[] | undefined = undefined
   >(
     name: Name,
     args?: InputRow<Arguments<FunctionsOf<Database, Schema>, Name>, Mode>,
-    options?: CallOptions<
-      FunctionRow<FunctionsOf<Database, Schema>, Name>,
-      Mode,
-      RowsByTable<Database, Schema>,
-      Outputs,
-      Expected,
-      Answered
-    >
+    options?:
+      & CallOptions<
+        FunctionRow<FunctionsOf<Database, Schema>, Name>,
+        Mode,
+        RowsByTable<Database, Schema>,
+        Outputs,
+        Expected,
+        Answered
+      >
+      & WhenOptions<When>
   ): Operation<
     OutputRow<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs>,
-    Result<
-      OutputRows<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs, Expected, Mode>,
-      Answered
+    Skippable<
+      Result<
+        OutputRows<FunctionRow<FunctionsOf<Database, Schema>, Name>, Outputs, Expected, Mode>,
+        Answered
+      >,
+      When
     >
   >
 }
@@ -210,6 +237,20 @@ export type OutputRows<Row, Outputs, Expected, Mode extends Numbers> = Outputs e
 export type Answer = 'rows' | 'count'
 
 type Result<Rows, Answered> = [Answered] extends ['count'] ? number : Rows
+
+/** An earlier operation, and how many rows it must have affected or returned. */
+export type RowCount = readonly [operation: HasResult<unknown>, rows: Expect]
+
+export interface WhenOptions<When> {
+  /**
+   * Earlier operations with their numbers of rows: `when: [[found, 0]]`. If one of them has another
+   * number, this operation is skipped, and its result is `null`.
+   */
+  readonly when?: When
+}
+
+/** The result of an operation, which is null if the operation is skipped. */
+type Skippable<Result, When> = [When] extends [undefined] ? Result : Result | null
 
 export interface ReturningOptions<Outputs, Expected, Answered> {
   /** The columns to return: `'column'` or `{ column, as }`. Default: all; `[]` for none. */

@@ -142,5 +142,5 @@ export type DataOf<Returned, Options> = Returned extends HasResult<infer Result>
     : undefined
 
 type ResultOf<Result, Options> = Options extends { readonly explain: true } ? QueryPlan[]
-  : Options extends { readonly return: 'minimal' } ? number
+  : Options extends { readonly return: 'minimal' } ? number | Extract<Result, null>
     : Result

@@ -62,6 +62,7 @@ export interface Source {
 /** The meaning of a special object. `operation` and `rows` cannot be used as values. */
 export type Meaning =
   | { readonly kind: 'reference', readonly to: Source, readonly tail: string }
+  | { readonly kind: 'first', readonly references: readonly Meaning[] }
   | { readonly kind: 'modifier', readonly word: string, readonly operand: unknown }
   | { readonly kind: 'operation', readonly source: Source }
   | { readonly kind: 'rows' }

@@ -7,8 +7,11 @@ import type { OneflightError } from './error.ts'
 import { invalid, meaningOf, type Meaning, type Source } from './reference.ts'
 import { maxDepth } from './words.ts'
 
-/** JSON text, or a reference that becomes text when its operation has an id. */
-export type Piece = string | { readonly to: Source, readonly tail: string }
+/** JSON text; or a reference or the id of an operation, which become text when it has an id. */
+export type Piece =
+  | string
+  | { readonly to: Source, readonly tail: string }
+  | { readonly idOf: Source }
 
 /** The state while one operation is written. */
 export interface Writer {
@@ -91,7 +94,7 @@ function write (
   const meaning = meaningOf(input)
   const value = meaning === undefined ? callToJson(writer, input) : input
   if (meaning !== undefined) {
-    writer.pieces.push(referencePiece(writer, meaning, escape !== undefined))
+    writeMeaning(writer, meaning, escape !== undefined)
   } else if (typeof value === 'object' && value !== null) {
     return writeCompound(writer, value, escape)
   } else writer.pieces.push(writeScalar(writer, value, escape))
@@ -184,7 +187,7 @@ function callToJson (writer: Writer, value: unknown): unknown {
   return (object.toJSON as () => unknown).call(value)
 }
 
-function referencePiece (writer: Writer, meaning: Meaning, allowed: boolean): Piece {
+function writeMeaning (writer: Writer, meaning: Meaning, allowed: boolean): void {
   if (meaning.kind === 'operation') {
     throw invalidAt(writer, 'is an operation; use its row(0) or a column of it, row(0).<column>')
   }
@@ -199,8 +202,14 @@ function referencePiece (writer: Writer, meaning: Meaning, allowed: boolean): Pi
     )
   }
   if (!allowed) throw invalidAt(writer, 'does not accept a reference')
-  writer.checkReference(meaning.to)
-  return meaning
+  if (meaning.kind === 'first') {
+    writer.pieces.push('{"$first":')
+    writeList(writer, meaning.references, inner => writeMeaning(writer, inner as Meaning, allowed))
+    writer.pieces.push('}')
+  } else {
+    writer.checkReference(meaning.to)
+    writer.pieces.push(meaning)
+  }
 }
 
 function nameOf ({ word }: { readonly word: string }): string {

@@ -30,10 +30,33 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     after: writeData,
     index_where: writeFilter,
     with: writeReads,
+    when: writeWhen,
     on_conflict: (writer: Writer, value: unknown) =>
       isObject(value) ? writeOperation(writer, value) : writeLiteral(writer, value)
   }
 )
+
+/** Writes pairs of an operation and a number of rows as an object. */
+function writeWhen (writer: Writer, when: unknown): void {
+  if (!Array.isArray(when) || !when.every(Array.isArray)) {
+    throw invalidAt(writer, 'must be a list of operations with numbers of rows: [[found, 0]]')
+  }
+  const seen = new Set<unknown>()
+  let separator = '{'
+  for (const [i, [operation, rows]] of (when as ReadonlyArray<readonly unknown[]>).entries()) {
+    writer.path.push(i)
+    const meaning = meaningOf(operation)
+    if (meaning?.kind !== 'operation') throw invalidAt(writer, 'must begin with an operation')
+    if (seen.has(operation)) throw invalidAt(writer, 'names an operation twice')
+    seen.add(operation)
+    writer.checkReference(meaning.source)
+    writer.pieces.push(separator, { idOf: meaning.source }, ':')
+    writeLiteral(writer, rows)
+    writer.path.pop()
+    separator = ','
+  }
+  writer.pieces.push(separator === '{' ? '{}' : '}')
+}
 
 /** Writes new values by column. A column that is `undefined` is omitted. */
 function writeSet (writer: Writer, set: unknown): void {
@@ -99,6 +122,7 @@ function writeOperand (writer: Writer, operand: unknown, kind: OperandKind): voi
   }
   const start = writer.pieces.length
   const onlyKey = writeData(writer, operand)
+  if (meaning !== undefined) return
   const compared = kind === 'comparand' || kind === 'distinct'
   if (compared ? !isCompound(writer.pieces[start]) : onlyKey?.startsWith('$') !== true) return
   writer.pieces.splice(start, 0, '{"$value":')

@@ -13,7 +13,7 @@ import { isWhole, planOrder, planOutput } from './output.ts'
 /** Plans the members of a call. `common`: those that all operations have. */
 export function planCall (
   source: OperationSource,
-  common: Pick<PlanNode, 'index' | 'id' | 'table' | 'expect'>
+  common: Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'answersCount' | 'when'>
 ): CallNode {
   const { context } = source
   const args = readMember(source, 'args') as JsonObject | undefined

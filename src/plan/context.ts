@@ -2,9 +2,10 @@
  * The context in which one operation is planned: limits, issues and references.
  */
 import type { IssueCode } from '../../schemas/error.ts'
+import { maxFirstReferences } from '../../schemas/operand.ts'
 import type { Issues } from './issues.ts'
-import type { ParsedString, Reference, ReferenceUse, TableName } from './nodes.ts'
-import { parseString, type KnownOperations } from './reference.ts'
+import type { ParsedString, Reference, ReferenceUse, Requirement, TableName } from './nodes.ts'
+import { describeUnknownOperation, parseString, type KnownOperations } from './reference.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
@@ -30,7 +31,26 @@ export interface PlanContext {
    * rows of a list.
    */
   resolveString(text: string, path: Path, minRows?: number): string | Reference
+  /**
+   * Returns the reference for the references in `$first`, and records their use. Adds an issue for
+   * each that does not name a column of one row.
+   */
+  resolveFirst(references: readonly string[], path: Path): Reference
+  /**
+   * Returns the index of an earlier operation whose number of rows is read. Returns undefined after
+   * an issue.
+   */
+  countRows(id: string, path: Path): number | undefined
 }
+
+/**
+ * Maximum number of different `$first` in an operation. Each is a condition and, for each of its
+ * references, a few function calls of the statement.
+ */
+export const maxFirsts = 100
+
+/** Stands for a `$first` that is refused. */
+const INVALID: Reference = { kind: 'reference', source: 0, row: 0, column: '' }
 
 /** A node of the operation: its path, and the context that issues at it are added to. */
 export interface Place {
@@ -43,13 +63,23 @@ export interface BatchState extends KnownOperations {
   readonly limits: PlanLimits
   readonly issues: Issues
   readonly referenceUses: Map<number, ReferenceUse[]>
+  readonly requirements: Map<number, Map<string, Requirement>>
+  readonly counted: Set<number>
   readonly tables: Map<string, TableName>
 }
 
-/** Creates the context of operation `index`. */
+/** The operation that is planned. */
+export interface PlannedOperation {
+  readonly op: string
+  readonly index: number
+  /** Whether it can be skipped. It then checks itself that the rows exist that it reads. */
+  readonly conditional: boolean
+}
+
+/** Creates the context of an operation. */
 export function createPlanContext (
-  { limits, issues, referenceUses, tables, ...known }: BatchState,
-  { op, index }: { readonly op: string, readonly index: number }
+  { limits, issues, referenceUses, requirements, counted, tables, ...known }: BatchState,
+  { op, index, conditional }: PlannedOperation
 ): PlanContext {
   const addIssue: PlanContext['addIssue'] = (code, path, message) =>
     issues.add({ op, index, code, path: [...path], message }) as undefined
@@ -59,6 +89,24 @@ export function createPlanContext (
     if (parsed.kind === 'malformed') addIssue('reference_malformed', path, parsed.message)
     return parsed
   }
+  const addUse = (use: ReferenceUse): void => {
+    const { source } = use.reference
+    const uses = referenceUses.get(source)
+    if (uses === undefined) referenceUses.set(source, [use])
+    else uses.push(use)
+  }
+  const addRequirement = (key: string, { anyOf }: Requirement): void => {
+    const known = requirements.get(index) ?? new Map<string, Requirement>()
+    requirements.set(index, known.set(key, { anyOf }))
+    for (const { reference: { source } } of anyOf) counted.add(source)
+  }
+  /** Requires the most rows that any reference of the operation needs. */
+  const requireRows = (use: ReferenceUse): void => {
+    const key = String(use.reference.source)
+    const known = requirements.get(index)?.get(key)?.anyOf[0]?.rows ?? 0
+    if (use.rows > known) addRequirement(key, { anyOf: [use] })
+  }
+  const firsts = new Map<string, Reference>()
   return {
     limits,
     tables,
@@ -67,15 +115,48 @@ export function createPlanContext (
     resolveString (text, path, minRows = 0) {
       const parsed = parse(text, path)
       if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
-      const use = {
-        reference: parsed,
-        reader: index,
-        rows: parsed.row === '*' ? minRows : parsed.row + 1
-      }
-      const uses = referenceUses.get(parsed.source)
-      if (uses === undefined) referenceUses.set(parsed.source, [use])
-      else uses.push(use)
+      const rows = parsed.row === '*' ? minRows : parsed.row + 1
+      const use = { reference: parsed, reader: index, rows, checked: !conditional }
+      if (conditional) requireRows(use)
+      addUse(use)
       return parsed
+    },
+    resolveFirst (texts, path) {
+      const key = JSON.stringify(texts)
+      const known = firsts.get(key)
+      if (known !== undefined) return known
+      if (texts.length > maxFirstReferences) {
+        const message = `"$first" takes at most ${maxFirstReferences} references.`
+        addIssue('member_invalid', path, message)
+      }
+      if (firsts.size === maxFirsts) {
+        const message = `An operation can have at most ${maxFirsts} different lists of "$first".`
+        addIssue('member_invalid', path, message)
+      }
+      const anyOf = texts.flatMap((text, i): readonly ReferenceUse[] => {
+        const reference = parse(text, [...path, i])
+        if (reference.kind !== 'reference') return []
+        if (reference.row === '*' || reference.column === undefined) {
+          const message = `"${text}" must have the form $op.row.column or $op.column.`
+          addIssue('reference_malformed', [...path, i], message)
+          return []
+        }
+        return [{ reference, reader: index, rows: reference.row + 1, checked: false }]
+      })
+      anyOf.forEach(addUse)
+      addRequirement(key, { anyOf })
+      const [first = INVALID, ...otherwise] = anyOf.map(({ reference }) => reference)
+      const resolved = { ...first, otherwise }
+      firsts.set(key, resolved)
+      return resolved
+    },
+    countRows (id, path) {
+      const source = known.earlier.get(id)
+      if (source === undefined) {
+        return addIssue('reference_unknown', path, describeUnknownOperation(id, known))
+      }
+      counted.add(source)
+      return source
     }
   }
 }

@@ -25,8 +25,23 @@ export function readDollarMember (
   return member?.[0].startsWith('$') === true && more.length === 0 ? member : undefined
 }
 
-/** Plans a string, number or boolean. */
+/**
+ * Returns the references of `{"$first": [reference, …]}`. Inside JSON every other object is data,
+ * also one with a list of something else.
+ */
+export function readFirst (value: Json): readonly string[] | undefined {
+  const [name, list] = readDollarMember(value) ?? []
+  if (name !== '$first' || !Array.isArray(list) || list.length === 0) return undefined
+  const items = list as readonly Json[]
+  return items.every(item => typeof item === 'string' && referenceAttempt.test(item))
+    ? items as readonly string[]
+    : undefined
+}
+
+/** Plans a string, number, boolean or `$first`. */
 export function planScalar (value: Json, { path, context }: Place): Literal | Reference {
+  const first = readFirst(value)
+  if (first !== undefined) return context.resolveFirst(first, [...path, '$first'])
   const resolved = typeof value === 'string' ? context.resolveString(value, path) : undefined
   if (typeof resolved === 'object') return resolved
   const json = JSON.stringify(resolved ?? value)
@@ -66,7 +81,7 @@ export function shapeOfReference ({ row, column }: Reference): JsonShape {
 
 /** The shape of JSON that is not a reference itself. */
 export function shapeOf (value: Json): JsonShape {
-  if (isObject(value)) return 'object'
+  if (isObject(value)) return readFirst(value) === undefined ? 'object' : 'reference'
   if (!Array.isArray(value)) return 'scalar'
   const inside = (value as readonly Json[]).map(item =>
     typeof item === 'string' && referenceAttempt.test(item) ? 'reference' : shapeOf(item)
@@ -114,6 +129,12 @@ export function replaceStrings (value: Json, path: Path, replacement: Replacemen
     return value.map((item: Json, i) => replaceStrings(item, [...path, i], replacement))
   }
   if (!isObject(value)) return value
+  const first = readFirst(value)
+  if (first !== undefined) {
+    const { context, references } = replacement
+    const resolved = context.resolveFirst(first, [...path, '$first'])
+    return `${placeholder}${references.push(resolved) - 1}`
+  }
   return Object.fromEntries(
     Object.entries(value).map(
       ([key, item]) => [key, replaceStrings(item, [...path, key], replacement)]

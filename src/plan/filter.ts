@@ -182,7 +182,7 @@ const planners: Record<OperandKind, PlanOperand> = {
   }),
   key: planSingle,
   search (operand, place) {
-    if (!isObject(operand)) {
+    if (!isObject(operand) || has(operand, '$first')) {
       return { kind: 'search', query: planScalar(operand, place), config: undefined }
     }
     return {
@@ -202,7 +202,7 @@ const planners: Record<OperandKind, PlanOperand> = {
  * `minRows` rows.
  */
 function planSingle (operand: Json, place: FilterPlace, minRows: number): Single {
-  if (!isObject(operand)) return planScalar(operand, place)
+  if (!isObject(operand) || has(operand, '$first')) return planScalar(operand, place)
   const inner = within(place, '$value')
   if (place.resultType === 'text' && operand['$value'] === null) {
     place.context.addIssue(

@@ -31,6 +31,8 @@ export interface Reference {
   readonly source: number
   readonly row: number | '*'
   readonly column: string | undefined
+  /** `$first`: the references after this one. The first counts whose row exists. */
+  readonly otherwise?: readonly Reference[]
 }
 
 /** A string of the request: data (unescaped), a reference, or an invalid reference. */
@@ -176,6 +178,12 @@ export interface Expectation {
   readonly max: number
 }
 
+/** How many rows the earlier operation `source` must have affected or returned. */
+export interface RowCondition {
+  readonly source: number
+  readonly rows: Expectation
+}
+
 interface OperationNode {
   readonly index: number
   readonly id: string
@@ -184,7 +192,9 @@ interface OperationNode {
   readonly output: readonly OutputColumn[] | undefined
   readonly expect: Expectation | undefined
   /** Whether the response has the number of rows instead of the rows. */
-  readonly counted?: boolean
+  readonly answersCount?: boolean
+  /** The operation is skipped unless all of them hold. */
+  readonly when: readonly RowCondition[]
 }
 
 /**
@@ -304,13 +314,26 @@ export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode | CallN
 
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many
- * rows the earlier operation must have at least.
+ * rows the earlier operation must have at least. `checked`: the earlier operation checks that it
+ * has them, otherwise the reader does, see Requirement.
  */
 export interface ReferenceUse {
   readonly reference: Reference
   readonly reader: number
   readonly rows: number
+  readonly checked: boolean
 }
+
+/**
+ * What a reader checks itself when it runs: at least one of these earlier operations has so many
+ * rows. There are several for `$first`. A reader that is skipped checks nothing.
+ */
+export interface Requirement {
+  readonly anyOf: ReadonlyArray<Pick<ReferenceUse, 'reference' | 'rows'>>
+}
+
+/** The requirements of one operation, each once. */
+export type Requirements = ReadonlyMap<string, Requirement>
 
 export interface Plan {
   readonly operations: readonly PlanNode[]
@@ -318,4 +341,8 @@ export interface Plan {
   readonly tables: readonly TableName[]
   /** Every reference to an operation, by its index, in the order of the batch. */
   readonly referenceUses: ReadonlyMap<number, readonly ReferenceUse[]>
+  /** What operations check themselves before they read references, by their index. */
+  readonly requirements: ReadonlyMap<number, Requirements>
+  /** The operations on whose number of rows later ones depend, by their index. */
+  readonly counted: ReadonlySet<number>
 }

@@ -1,11 +1,11 @@
 /**
- * Plans what an operation returns and in which order: `columns`, `returning`, `order` and `expect`.
- * Their shapes are checked before.
+ * Plans what an operation returns and in which order: `columns`, `returning`, `order` and `expect`,
+ * and the rows that `when` expects. Their shapes are checked before.
  */
-import type { Aggregate, Expect, Ordering, Output } from '../../schemas/operation.ts'
-import type { Place, PlanContext } from './context.ts'
+import type { Aggregate, Expect, Ordering, Output, When } from '../../schemas/operation.ts'
+import type { Place } from './context.ts'
 import { findColumnProblem, readPath } from './name.ts'
-import type { ColumnPath, Expectation, OutputColumn, SortKey } from './nodes.ts'
+import type { ColumnPath, Expectation, OutputColumn, RowCondition, SortKey } from './nodes.ts'
 
 /** Plans the output columns. Two with the same name are an issue: JSON would keep only one. */
 export function planOutput (
@@ -106,7 +106,7 @@ export function planOrder (
 /** Plans `expect`; returns undefined if it is absent or after an issue. */
 export function planExpectation (
   expect: Expect | undefined,
-  context: PlanContext
+  { context, path }: Place
 ): Expectation | undefined {
   if (expect === undefined) return undefined
   const { min = 0, max = Infinity } = typeof expect === 'number'
@@ -114,9 +114,15 @@ export function planExpectation (
     : expect
   return min <= max
     ? { min, max }
-    : context.addIssue(
-      'member_invalid',
-      ['expect'],
-      '"min" must not be greater than "max".'
-    )
+    : context.addIssue('member_invalid', path, '"min" must not be greater than "max".')
+}
+
+/** Plans `when`: conditions on the number of rows of earlier operations. */
+export function planWhen (when: When = {}, { context, path }: Place): readonly RowCondition[] {
+  return Object.entries(when).flatMap(([id, expected]): readonly RowCondition[] => {
+    const place = { context, path: [...path, id] }
+    const source = context.countRows(id, place.path)
+    const rows = planExpectation(expected, place)
+    return source === undefined || rows === undefined ? [] : [{ source, rows }]
+  })
 }

@@ -3,10 +3,10 @@
  * all operations together.
  */
 import type { Batch } from '../../schemas/batch.ts'
-import { isDeep, type JsonObject } from '../json/parse.ts'
+import { has, isDeep, type JsonObject } from '../json/parse.ts'
 import { createPlanContext, type PlanLimits } from './context.ts'
 import { collectIssues } from './issues.ts'
-import type { Plan, PlanNode, ReferenceUse, TableName } from './nodes.ts'
+import type { Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
 
 /**
@@ -16,21 +16,29 @@ import { planOperation } from './plan-operation.ts'
 export function planBatch (batch: Batch, limits: PlanLimits): Plan {
   const issues = collectIssues()
   const referenceUses = new Map<number, ReferenceUse[]>()
+  const requirements = new Map<number, Map<string, Requirement>>()
+  const counted = new Set<number>()
   const tables = new Map<string, TableName>()
   const earlier = new Map<string, number>()
   const planned: PlanNode[] = []
   const deep = isDeep(batch)
   for (const [index, element] of batch.entries()) {
     const { id } = element
-    const context = createPlanContext(
-      { limits, issues, referenceUses, tables, earlier, batch },
-      { op: id, index }
-    )
     const operation = element as unknown as JsonObject
+    const context = createPlanContext(
+      { limits, issues, referenceUses, requirements, counted, tables, earlier, batch },
+      { op: id, index, conditional: has(operation, 'when') }
+    )
     const node = planOperation(operation, { index, id, deep }, context)
     if (node !== undefined) planned.push(node)
     earlier.set(id, index)
   }
   issues.throwIfAny()
-  return { operations: planned, tables: [...tables.values()], referenceUses }
+  return {
+    operations: planned,
+    tables: [...tables.values()],
+    referenceUses,
+    requirements,
+    counted
+  }
 }

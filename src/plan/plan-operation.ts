@@ -9,7 +9,8 @@ import {
   type Lock,
   type OperationKind,
   type Ordering,
-  type Output
+  type Output,
+  type When
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { planAfter } from './after.ts'
@@ -36,7 +37,7 @@ import type {
 } from './nodes.ts'
 import { checkNested, planNested } from './nested.ts'
 import { planConflict } from './on-conflict.ts'
-import { isWhole, planExpectation, planOrder, planOutput } from './output.ts'
+import { isWhole, planExpectation, planOrder, planOutput, planWhen } from './output.ts'
 import { planSet } from './set.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -70,9 +71,18 @@ export function planOperation (
     )
   }
   if (op === undefined) return undefined
-  const expect = planExpectation(readMember(source, 'expect') as Expect | undefined, context)
-  const counted = readMember(source, 'answer') === 'count'
-  const node = planners[op](source, { index, id, table: table ?? invalidTable, expect, counted })
+  const common = {
+    index,
+    id,
+    table: table ?? invalidTable,
+    expect: planExpectation(
+      readMember(source, 'expect') as Expect | undefined,
+      { context, path: ['expect'] }
+    ),
+    answersCount: readMember(source, 'answer') === 'count',
+    when: planWhen(readMember(source, 'when') as When | undefined, { context, path: ['when'] })
+  }
+  const node = planners[op](source, common)
   return table === undefined ? undefined : node
 }
 
@@ -111,7 +121,7 @@ function findDeepNode (node: Json, level: number): Path | undefined {
 }
 
 /** Members that the nodes of every kind have. */
-type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'counted'>
+type CommonMembers = Pick<PlanNode, 'index' | 'id' | 'table' | 'expect' | 'answersCount' | 'when'>
 
 const planners: Record<
   OperationKind,

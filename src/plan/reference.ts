@@ -57,21 +57,33 @@ const MAX_LISTED = 10
 /** Longest unknown name that a message quotes. */
 const MAX_NAME_LENGTH = 63
 
-/** Says why `name` is no earlier operation. */
-function describeUnknown (text: string, name: string, { earlier, batch }: KnownOperations): string {
+/** Says why the name in a reference is no earlier operation. */
+function describeUnknown (text: string, name: string, known: KnownOperations): string {
+  const reason = describeOrder(name, known)
+  if (reason !== undefined) return reason
+  // Without a dot the string may be a password, which is not quoted.
+  const problem = text.includes('.') && name.length <= MAX_NAME_LENGTH
+    ? `Unknown operation "${name}".`
+    : 'The string looks like a reference, but names no earlier operation.'
+  return `${problem} ${listEarlier([...known.earlier.keys()])} ${plainTextHint}`
+}
+
+/** Says why the name of an operation, which is not part of a reference, is no earlier one. */
+export function describeUnknownOperation (name: string, known: KnownOperations): string {
+  return describeOrder(name, known) ??
+    `Unknown operation "${name}". ${listEarlier([...known.earlier.keys()])}`
+}
+
+/** Says that an operation of the batch is not an earlier one; undefined: it has none of this id. */
+function describeOrder (name: string, { earlier, batch }: KnownOperations): string | undefined {
   const index = batch.findIndex(({ id }) => id === name)
   // Ids are unique, so the number of earlier operations is the index of this one.
   if (index === earlier.size) {
     return `"${name}" is this operation itself; a reference must name an earlier operation.`
   }
-  if (index > earlier.size) {
-    return `Operation "${name}" comes later in the batch; move it before this operation.`
-  }
-  // Without a dot the string may be a password, which is not quoted.
-  const problem = text.includes('.') && name.length <= MAX_NAME_LENGTH
-    ? `Unknown operation "${name}".`
-    : 'The string looks like a reference, but names no earlier operation.'
-  return `${problem} ${listEarlier([...earlier.keys()])} ${plainTextHint}`
+  return index > earlier.size
+    ? `Operation "${name}" comes later in the batch; move it before this operation.`
+    : undefined
 }
 
 function listEarlier (ids: readonly string[]): string {

@@ -137,6 +137,8 @@ function planOperand (
       }
     case 'json':
       return planDocument(operand, place)
+    case 'first':
+      return place.context.resolveFirst(operand as readonly string[], place.path)
     default:
       return planScalar(operand, place)
   }

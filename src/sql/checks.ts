@@ -5,6 +5,7 @@ import type { PlanNode } from '../plan/nodes.ts'
 import { empty, fixed, integer, join, parameter, sql, type Fragment } from './fragment.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { formatsUnchanged, searchPathUnchanged } from './session-checks.ts'
+import { buildGate } from './gate.ts'
 import { answerSetting } from './settings.ts'
 
 /**
@@ -30,9 +31,12 @@ export const LAST_OPERATION_CHECKS: readonly Check[] = [
   { when: fixed(sql`not (${formatsUnchanged} and ${searchPathUnchanged})`), then: raiseSession }
 ]
 
-/** Checks the number of rows, an expression, against MAX_ROWS and `expect`. */
+/**
+ * Checks the number of rows, an expression, against MAX_ROWS and `expect`, which an operation that
+ * is skipped does not meet.
+ */
 export function buildRowCountChecks (
-  { expect }: PlanNode,
+  { expect, when }: PlanNode,
   rows: Fragment,
   maxRows: number
 ): readonly Check[] {
@@ -40,11 +44,28 @@ export function buildRowCountChecks (
   if (expect === undefined) return [limit]
   const { min, max } = expect
   const bounds = [
-    ...(min > 0 ? [sql`${rows} < ${parameter(String(min))}`] : []),
+    ...(min > 0
+      ? [join([...buildGate({ when }), sql`${rows} < ${parameter(String(min))}`], sql` and `)]
+      : []),
     ...(max < Infinity ? [sql`${rows} > ${parameter(String(max))}`] : [])
   ]
   return [limit, ...bounds.map(when => ({ when, then: raiseNumber('expect', rows) }))]
 }
+
+/**
+ * Builds the case of an operation that was skipped: its result is the JSON null. `keep`: see
+ * buildCases.
+ */
+export function buildSkipCheck (
+  node: Pick<PlanNode, 'when'>,
+  keep: number | undefined
+): readonly Check[] {
+  const gate = buildGate(node)
+  if (gate.length === 0) return []
+  return [{ when: sql`(${join(gate, sql` and `)}) is not true`, then: keepAnswer(NULL, keep) }]
+}
+
+const NULL = sql`'null'`
 
 /**
  * Builds the cases of the checks and the result. With `keep`, the index of the operation, the
@@ -58,8 +79,11 @@ export function buildCases (
 ): Fragment {
   const type = keep === undefined ? sql`::json` : empty
   const cases = checks.map(({ when, then }) => sql` when ${when} then ${then}${type}`)
-  const answer = keep === undefined
+  return sql`${join(cases, empty)} else ${keepAnswer(result, keep)}`
+}
+
+function keepAnswer (result: Fragment, keep: number | undefined): Fragment {
+  return keep === undefined
     ? result
     : sql`pg_catalog.set_config(${parameter(answerSetting(keep))}, (${result})::text, true)`
-  return sql`${join(cases, empty)} else ${answer}`
 }

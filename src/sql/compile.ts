@@ -10,6 +10,7 @@ import type { Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import {
   buildCases,
   buildRowCountChecks,
+  buildSkipCheck,
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
   type Check
@@ -25,6 +26,7 @@ import {
   type Fragment,
   type RenderedSql
 } from './fragment.ts'
+import { buildGate, buildRequirements } from './gate.ts'
 import { buildOperationCte, buildOrderCheck, shapeOf } from './operation-cte.ts'
 import { operationTimes } from './output.ts'
 import {
@@ -86,7 +88,7 @@ const OPERATION_ROWS = sql`c`
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const { session, checkValues, restoreSession, findFunction } = options
-  const inSession = sql` where ${sessionUnchanged(session)}`
+  const inSession = sessionUnchanged(session)
   return plan.operations.map((node, i) => {
     const uses = plan.referenceUses.get(node.index) ?? []
     const exposed = exposedColumns(node, uses)
@@ -100,8 +102,13 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     const last = i === plan.operations.length - 1 && restoreSession !== true
     const lastChecks = i === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
     const sessionChecks = last ? lastChecks : []
-    const body = buildStatement(node, ctes, { ...options, uses, sessionChecks })
-    const statement = renderNode(node, i === 0 ? body : sql`${body}${inSession}`)
+    const counted = plan.counted.has(node.index)
+    const body = buildStatement(node, ctes, { ...options, uses, counted, sessionChecks })
+    const conditions = [inSession, ...buildRequirements(node, plan.requirements.get(node.index))]
+    const statement = renderNode(
+      node,
+      i === 0 ? body : sql`${body} where ${join(conditions, sql` and `)}`
+    )
     const fixedText = node.kind !== 'insert' || node.groups.length === 1
     return {
       ...statement,
@@ -115,13 +122,14 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
  * Returns statements that return the query plan of each operation, in the shape of rows:
  * `[{"Plan": {…}}]`. They explain only what the operation does to its table; the conversion to
  * JSON and the checks are the same for every operation. They contain no markers, because a plan
- * shows the conditions of its query.
+ * shows the conditions of its query. No operation is skipped.
  */
 export function compileQueryPlans (
   plan: Plan,
   { maxRows, findFunction }: Pick<CompileOptions, 'maxRows' | 'findFunction'>
 ): readonly Statement[] {
-  return plan.operations.map(node => {
+  return plan.operations.map(planned => {
+    const node = { ...planned, when: [] }
     const ctes = new CteBuilder(node.table, plan.referenceUses, {
       explain: true,
       findFunction,
@@ -156,6 +164,8 @@ function tooManyParameters ({ id, index }: PlanNode): Failure {
 interface StatementOptions extends CompileOptions {
   /** What later operations read from this one. */
   readonly uses: readonly ReferenceUse[]
+  /** Whether later operations depend on the number of its rows. */
+  readonly counted: boolean
   readonly sessionChecks: readonly Check[]
 }
 
@@ -164,8 +174,9 @@ interface StatementOptions extends CompileOptions {
  * later operations read them. The caller adds the condition on the session.
  */
 function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOptions): Fragment {
-  const { maxRows, keep = false, uses, sessionChecks } = options
-  const minimal = options.minimal === true || node.counted === true
+  const { maxRows, keep = false, uses, counted, sessionChecks } = options
+  const kept = keep ? node.index : undefined
+  const minimal = options.minimal === true || node.answersCount === true
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
   const name = ctes.restoreSession ? OPERATION_ROWS : ROWS
@@ -175,7 +186,15 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
     ...sessionChecks,
     ...buildRowCountChecks(node, sql`j.n`, maxRows),
     ...buildOrderCheck(node, shape),
-    ...buildPublication(node, { uses, maxRows, hidden, rowsJson, checkValues: ctes.checkValues })
+    ...buildPublication(node, {
+      uses,
+      counted,
+      maxRows,
+      hidden,
+      rowsJson,
+      checkValues: ctes.checkValues
+    }),
+    ...buildSkipCheck(node, kept)
   ]
   const result = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
   const columns = columnsRead(uses)
@@ -184,9 +203,9 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
   const types = (ctes.parameterTypes() ?? []).map(type => sql`, ${type}`)
   const rows = hidden ? empty : sql`${rowsJson} as rows, `
   return sql`with ${join([...ctes.build(), operation], sql`, `)}${
-    countRows(ctes, rows, maxRows)
+    countRows(node, ctes, { rows, maxRows })
   }${search ? buildColumnSearch(columns) : empty}
-  select case${buildCases(checks, result, keep ? node.index : undefined)} end${operationTimes}${
+  select case${buildCases(checks, result, kept)} end${operationTimes}${
     join(types, empty)
   } from j${search ? sql`, m` : empty}`
 }
@@ -197,16 +216,28 @@ function buildRowsJson ({ restoreSession }: CteBuilder): Fragment {
   return sql`coalesce(json_agg(${row}), '[]')`
 }
 
+/** A condition that computes the values of an operation that is not skipped. */
+function computeFirst (node: PlanNode, ctes: CteBuilder): Fragment {
+  const gate = buildGate(node)
+  return gate.length === 0
+    ? ctes.computeFirst()
+    : sql`case when ${join(gate, sql` and `)} then ${ctes.computeFirst()} else false end`
+}
+
 /**
  * Builds the CTE `j` with the rows as JSON and their number `n`. With restoreSession the CTE `r`
  * before it makes PostgreSQL compute values first. PostgreSQL starts an operation, with its
  * statement triggers, when it reads the first of its rows. All rows are read before the first one
  * is written: to write them sets settings on which triggers may depend.
  */
-function countRows (ctes: CteBuilder, rows: Fragment, maxRows: number): Fragment {
+function countRows (
+  node: PlanNode,
+  ctes: CteBuilder,
+  { rows, maxRows }: { readonly rows: Fragment, readonly maxRows: number }
+): Fragment {
   const source = sql`(select * from r limit ${integer(maxRows + 1)}) as r`
   const ordered = ctes.restoreSession
-    ? sql`, r as (select * from ${OPERATION_ROWS} where ${ctes.computeFirst()})`
+    ? sql`, r as (select * from ${OPERATION_ROWS} where ${computeFirst(node, ctes)})`
     : empty
   const allRead = ctes.restoreSession
     ? sql` where (select count(*) from ${source}) is not null`

@@ -13,6 +13,8 @@ import { nullRow, tableName } from './table.ts'
 interface InsertOptions {
   /** The clause of buildConflictClause. */
   readonly conflict: Fragment
+  /** The conditions of buildGate. */
+  readonly gate: readonly Fragment[]
   /** Whether `returning` can read the number of each row; see numberRow. */
   readonly numbered?: boolean
 }
@@ -21,17 +23,17 @@ interface InsertOptions {
 export function buildInsert (
   group: RowGroup,
   ctes: CteBuilder,
-  { conflict, numbered = false }: InsertOptions
+  { conflict, gate, numbered = false }: InsertOptions
 ): Fragment {
   const { columns, positions, rows: { uncertainColumns } } = group
   const insert = sql`insert into ${tableName(ctes.table)} as t`
   const number = identifier(unusedName(columns))
-  const numbering = numbered ? [numberRow(number)] : []
+  const conditions = [...gate, ...numbered ? [numberRow(number)] : []]
   // The insert names no column: every column takes its default.
   if (columns.length === 0) {
     const count = parameter(String(positions.length))
     const series = sql`generate_series(1, ${count}::int) as x (${number})`
-    return sql`${insert} select from ${series}${joinConditions(numbering)}${conflict}`
+    return sql`${insert} select from ${series}${joinConditions(conditions)}${conflict}`
   }
   const names = join(columns.map(identifier), sql`, `)
   const values = ctes.checkValues ? valuesWithJsonNull(group, number, ctes) : names
@@ -42,7 +44,7 @@ export function buildInsert (
     ? sql`(select ${names}, row_number() over () as ${number} from ${rows}) as x`
     : rows
   return sql`${insert} (${names}) select ${values} from ${source}${
-    joinConditions([...ctes.checkStoredRows(uncertainColumns), ...numbering])
+    joinConditions([...ctes.checkStoredRows(uncertainColumns), ...conditions])
   }${conflict}`
 }
 

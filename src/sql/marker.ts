@@ -15,6 +15,7 @@ const secretText = sql`${sharedParameter(`${SECRET}:`)}::pg_catalog.text`
 const KINDS = {
   row: constant('row:'),
   column: constant('column:'),
+  absent: constant('absent:'),
   expect: constant('expect:'),
   lists: constant('lists:'),
   value: constant('value:')
@@ -41,6 +42,8 @@ function missingSetting (kind: string): string {
  * - `expect`: a number of rows other than expected
  * - `row`: a referenced row is missing
  * - `column`: a referenced column is missing; the value is its position in `columnsRead`
+ * - `absent`: a row does not exist that the operation reads; the value is the position of the
+ *   requirement, from 1, see buildRequirements
  * - `lists`: too many lists are read from so many rows; the value is the number of rows
  * - `order`: the order of inserted rows is lost; see buildOrderCheck
  * - `session`: the session was changed; see sessionUnchanged

@@ -6,6 +6,7 @@ import { isAllColumns } from '../plan/output.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildDelete } from './delete.ts'
+import { buildGate, gateRows } from './gate.ts'
 import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
 import { raise } from './marker.ts'
@@ -44,12 +45,12 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
     case 'delete':
       return buildReturningCte(node, buildDelete(node, ctes), options)
     case 'select':
-    case 'call':
-      return sql`${name} as (${
-        isNested(node)
-          ? buildNestedSelect(node, ctes, row => ctes.exposedColumns(row))
-          : buildSelect(node, ctes)
-      })`
+    case 'call': {
+      const rows = isNested(node)
+        ? buildNestedSelect(node, ctes, row => ctes.exposedColumns(row))
+        : buildSelect(node, ctes)
+      return sql`${name} as (${gateRows(rows, node)})`
+    }
   }
 }
 
@@ -94,14 +95,19 @@ function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
 function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragment {
   const { ctes, shape, name } = options
   const conflict = buildConflictClause(node.conflict, ctes)
+  const gate = buildGate(node)
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
-    const statement = buildInsert(group, ctes, { conflict })
+    const statement = buildInsert(group, ctes, { conflict, gate })
     return buildReturningCte(node, statement, options)
   }
   const groups = nameGroups(node, shape)
   const inserts = groups.map(({ group, name, number }) => {
-    const statement = buildInsert(group, ctes, { conflict, numbered: number !== undefined })
+    const statement = buildInsert(group, ctes, {
+      conflict,
+      gate,
+      numbered: number !== undefined
+    })
     const columns = number !== undefined && hasAllColumns(node)
       ? returnedRow(node, ctes)
       : returned(node, shape)

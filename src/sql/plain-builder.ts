@@ -23,6 +23,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
+import { buildFirst } from './gate.ts'
 import { raise } from './marker.ts'
 import { valueSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, typeGuard } from './table.ts'
@@ -264,15 +265,20 @@ export class PlainBuilder implements ValueBuilder {
   }
 
   #textValue (reference: Reference, options: ReadOptions = {}): Fragment {
-    const setting = this.#readSetting(reference, options)
-    return sql`(pg_catalog.current_setting(${setting})::pg_catalog.json
+    return sql`(${this.#published(reference, options)}::pg_catalog.json
       operator(pg_catalog.#>>) '{}'::pg_catalog.text[])`
   }
 
   /** NULL is published as `null`; a text `null` has quotes. */
   #jsonValue (reference: Reference, options: ReadOptions = {}): Fragment {
-    const setting = this.#readSetting(reference, options)
-    return sql`nullif(pg_catalog.current_setting(${setting}), 'null')`
+    return sql`nullif(${this.#published(reference, options)}, 'null')`
+  }
+
+  #published (reference: Reference, options: ReadOptions): Fragment {
+    return buildFirst(
+      reference,
+      one => sql`pg_catalog.current_setting(${this.#readSetting(one, options)})`
+    )
   }
 
   /** A parameter with the name of the setting of a value that is converted to `type`. */

@@ -14,11 +14,13 @@ import type {
   OutputColumn,
   Plan,
   PlanNode,
-  ReferenceUse
+  ReferenceUse,
+  Requirements
 } from '../plan/nodes.ts'
 import {
   buildCases,
   buildRowCountChecks,
+  buildSkipCheck,
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
   type Check
@@ -35,6 +37,7 @@ import {
   sql,
   type Fragment
 } from './fragment.ts'
+import { buildGate, buildRequirements } from './gate.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
@@ -47,6 +50,7 @@ import {
   type PublishedValue
 } from './plain-builder.ts'
 import { buildPlainChange } from './plain-change.ts'
+import { publishCount } from './publication.ts'
 import { buildSelectRows } from './select.ts'
 import { formatsUnchanged, sessionUnchanged } from './session-checks.ts'
 
@@ -92,8 +96,16 @@ export function compilePlain (
     if (columns === undefined || published === undefined) return undefined
     const values = new PlainBuilder(node.table, options.findColumns, publications)
     const last = node.index === plan.operations.length - 1
-    const minimal = options.minimal === true || node.counted === true
-    const context = { ...options, minimal, uses, published, values, last }
+    const context = {
+      ...options,
+      minimal: options.minimal === true || node.answersCount === true,
+      uses,
+      counted: plan.counted.has(node.index),
+      requirements: plan.requirements.get(node.index),
+      published,
+      values,
+      last
+    }
     const direct = isDirect(node, context)
     const statement = compileOperation(node, direct, context)
     if (statement !== undefined) publications.set(node.index, { values: published, direct })
@@ -121,6 +133,8 @@ type PlainNode = Exclude<PlanNode, CallNode>
 
 interface Context extends PlainOptions {
   readonly uses: readonly ReferenceUse[]
+  readonly counted: boolean
+  readonly requirements: Requirements | undefined
   readonly published: readonly PublishedValue[]
   readonly values: PlainBuilder
   readonly last: boolean
@@ -132,8 +146,9 @@ interface Context extends PlainOptions {
  */
 function isDirect (
   node: PlanNode,
-  { minimal, keep, uses, last }: Context
+  { minimal, keep, uses, counted, last }: Context
 ): node is InsertNode {
+  if (counted || node.when.length > 0) return false
   if (node.kind !== 'insert' || node.expect !== undefined || node.output?.length === 0) return false
   // The last of several operations checks the session at its end, even if it returns no row.
   if (minimal === true || keep === true || (last && node.index > 0)) return false
@@ -146,13 +161,15 @@ function compileOperation (
   direct: boolean,
   context: Context
 ): PlainStatement | undefined {
-  const { session, published, values } = context
+  const { session, requirements, published, values } = context
   for (const { column } of published) values.addParameterType(column)
   const body = direct ? buildDirect(node, context) : buildAggregated(node, context)
   if (body === undefined) return undefined
   const conditions = [
     ...node.index === 0 ? [] : [sessionUnchanged(session)],
-    ...values.existenceChecks()
+    ...values.existenceChecks(),
+    ...buildRequirements(node, requirements),
+    ...node.kind === 'select' ? buildGate(node) : []
   ]
   const where = conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
   const guards = join(values.guards().map(guard => sql`, ${guard}`), empty)
@@ -228,10 +245,10 @@ const ROW_COUNT = sql`count(*)`
 function buildChecks (
   node: PlanNode,
   shape: Shape,
-  { maxRows, uses, published, last }: Context
+  { maxRows, keep = false, uses, counted, published, last }: Context
 ): readonly Check[] {
   const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
-  const needed = uses.reduce((most, { rows }) => Math.max(most, rows), 0)
+  const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
   return [
     ...last ? lastChecks : [],
     ...buildRowCountChecks(node, ROW_COUNT, maxRows),
@@ -245,7 +262,9 @@ function buildChecks (
       const values = sql`pg_catalog.array_agg(r.${name(value, i, shape)})`
       const first = sql`(${values})[${integer(value.row + 1)}]`
       return { when: sql`${publish(value, first)} is null`, then: sql`null` }
-    })
+    }),
+    ...counted ? [publishCount(node.index, ROW_COUNT)] : [],
+    ...buildSkipCheck(node, keep ? node.index : undefined)
   ]
 }
 

@@ -21,7 +21,7 @@ import {
   type Fragment
 } from './fragment.ts'
 import { raiseNumber } from './marker.ts'
-import { jsonNullsSetting, rowsSetting } from './settings.ts'
+import { countSetting, jsonNullsSetting, rowsSetting } from './settings.ts'
 
 /**
  * A list is as long as the result that it is read from. This many lists of full length may be read
@@ -34,6 +34,8 @@ export const MAX_LISTS = 100
 const MAX_COLUMN_CHECKS = 4
 
 export interface PublicationOptions {
+  /** Later operations depend on the number of rows. */
+  readonly counted: boolean
   readonly uses: readonly ReferenceUse[]
   readonly maxRows: number
   /** Whether the statement does not return the rows, so `j.rows` does not exist. */
@@ -83,17 +85,34 @@ function valuesRead (uses: readonly ReferenceUse[]): readonly string[] {
   return columnsRead(uses.filter(({ reference }) => reference.row !== '*'))
 }
 
-/**
- * Publishes the rows that later operations read, up to the last of them, and checks that they
- * exist.
- */
+/** Publishes what later operations read: the number of rows, and rows. */
 export function buildPublication (
+  node: PlanNode,
+  options: PublicationOptions
+): readonly Check[] {
+  return [
+    ...publishRows(node, options),
+    ...options.counted ? [publishCount(node.index, sql`j.n`)] : []
+  ]
+}
+
+/** Publishes the number of rows, an expression. */
+export function publishCount (index: number, rows: Fragment): Check {
+  return publish(countSetting(index), sql`(${rows})::text`)
+}
+
+/**
+ * Publishes the rows that later operations read, up to the last of them, and checks that those
+ * exist which the readers do not check.
+ */
+function publishRows (
   node: PlanNode,
   { uses, maxRows, hidden, rowsJson, checkValues }: PublicationOptions
 ): readonly Check[] {
   if (uses.length === 0) return []
-  const minRows = uses.reduce((most, { rows }) => Math.max(most, rows), 0)
-  const needed = sql`${sharedParameter(String(minRows))}::bigint`
+  const minRows = countRows(uses.filter(({ checked }) => checked))
+  const needed = sql`${sharedParameter(String(countRows(uses)))}::bigint`
+  const least = minRows === countRows(uses) ? needed : sql`${integer(minRows)}`
   const lists = listsRead(uses).length
   const neededRows = sql`(select ${rowsJson} from (select * from r${
     lists > 0 ? empty : sql` limit ${needed}`
@@ -105,12 +124,17 @@ export function buildPublication (
       ? sql`j.rows`
       : sql`case when j.n = ${needed} then j.rows else ${neededRows} end`
   return [
-    ...(minRows === 0 ? [] : [{ when: sql`j.n < ${needed}`, then: raiseNumber('row', sql`j.n`) }]),
+    ...(minRows === 0 ? [] : [{ when: sql`j.n < ${least}`, then: raiseNumber('row', sql`j.n`) }]),
     ...buildListCheck(lists, maxRows),
     ...buildColumnChecks(columnsRead(uses)),
     ...checkValues && valuesRead(uses).length > 0 ? publishJsonNulls(node, uses, needed) : [],
     publish(rowsSetting(node.index), sql`(${published})::text`)
   ]
+}
+
+/** The number of rows up to the last of those that are read. */
+function countRows (uses: readonly ReferenceUse[]): number {
+  return uses.reduce((most, { rows }) => Math.max(most, rows), 0)
 }
 
 /** Sets a setting of the transaction. It is a check that never fails. */
@@ -198,7 +222,10 @@ function publishJsonNulls (
  * before it, but the planner may read the settings.
  */
 export function emptyPublications (
-  { referenceUses }: Plan
+  { referenceUses, counted }: Plan
 ): ReadonlyArray<readonly [name: string, value: string]> {
-  return [...referenceUses.keys()].map(index => [rowsSetting(index), '[]'])
+  return [
+    ...[...referenceUses.keys()].map(index => [rowsSetting(index), '[]'] as const),
+    ...[...counted].map(index => [countSetting(index), '0'] as const)
+  ]
 }

@@ -15,11 +15,13 @@ import {
   constant,
   empty,
   identifier,
+  integer,
   join,
   parameter,
   sql,
   type Fragment
 } from './fragment.ts'
+import { buildFirst } from './gate.ts'
 import { jsonNullsSetting } from './settings.ts'
 import { nullRow } from './table.ts'
 import { verifyDocument } from './value-checks.ts'
@@ -40,8 +42,15 @@ export interface PublicationReader {
 /** The row number of a reference to a list. */
 const EVERY_ROW = -1
 
+/** Stands for an operation whose rows are the values of `$first`. */
+const FIRSTS = -1
+
 /** The value, the row or the list of a reference, as json. */
-export function referenceJson (
+export function referenceJson (reference: Reference, ctes: PublicationReader): Fragment {
+  return buildFirst(reference, one => publishedJson(one, ctes))
+}
+
+function publishedJson (
   { source, row, column }: Reference,
   ctes: PublicationReader
 ): Fragment {
@@ -64,9 +73,11 @@ export function referenceText (reference: Reference, ctes: PublicationReader): F
 }
 
 /** A condition: the value of a reference is the JSON null. See publishJsonNulls. */
-export function isJsonNull ({ source, row, column }: Reference): Fragment {
-  const nulls = sql`current_setting(${parameter(jsonNullsSetting(source))})::jsonb`
-  return sql`(${nulls} -> ${parameter(String(row))}::int) ? ${parameter(column as string)}::text`
+export function isJsonNull (reference: Reference): Fragment {
+  return buildFirst(reference, ({ source, row, column }) => {
+    const nulls = sql`current_setting(${parameter(jsonNullsSetting(source))})::jsonb`
+    return sql`(${nulls} -> ${parameter(String(row))}::int) ? ${parameter(column as string)}::text`
+  })
 }
 
 /**
@@ -74,6 +85,28 @@ export function isJsonNull ({ source, row, column }: Reference): Fragment {
  * array.
  */
 export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
+  const firsts = Map.groupBy(
+    nulls.filter(({ reference }) => isFirst(reference)),
+    ({ reference }) => reference
+  )
+  const rows = jsonNullRowsOf(nulls.filter(({ reference }) => !isFirst(reference)))
+  if (firsts.size === 0) return rows
+  const more = [...firsts].map(([reference, uses]) =>
+    sql`case when ${isJsonNull(reference)} then ${
+      parameter(arrayText(uses.map(({ row }) => row + 1)))
+    }::int[] end`
+  )
+  // A subquery in a function runs once, and not for each row.
+  return sql`coalesce((select pg_catalog.array_agg(n) from unnest(${
+    join([rows, ...more], sql` operator(pg_catalog.||) `)
+  }) as n))`
+}
+
+function isFirst ({ otherwise }: Reference): boolean {
+  return otherwise !== undefined
+}
+
+function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
   const list = (items: ReadonlyArray<string | number | null>): Fragment =>
     parameter(arrayText(items))
   const references = nulls.map(({ reference }) => reference)
@@ -139,12 +172,18 @@ function joinPieces (
   references: readonly Reference[],
   ctes: PublicationReader
 ): Fragment {
-  const rows = publishedRows(references, ctes)
+  const firsts = [...new Set(references.filter(isFirst))]
+  const rows = publishedRows(references, firsts, ctes)
   const lists = references.filter(({ row }) => row === '*')
   const hasLists = lists.length > 0
-  const sources = parameter(arrayText(references.map(({ source }) => source)))
-  const numbers = references.map(({ row }) => row === '*' ? EVERY_ROW : row)
-  const keys = parameter(arrayText(references.map(({ column }) => column ?? null)))
+  const places = references.map((reference): readonly [number, number, string | null] => {
+    const { source, row, column = null } = reference
+    if (isFirst(reference)) return [FIRSTS, firsts.indexOf(reference), null]
+    return [source, row === '*' ? EVERY_ROW : row, column]
+  })
+  const sources = parameter(arrayText(places.map(([source]) => source)))
+  const numbers = places.map(([, row]) => row)
+  const keys = parameter(arrayText(places.map(([, , key]) => key)))
   return sql`(with published as (${rows})${
     hasLists ? sql`, lists as (${listValues(lists)})` : empty
   }
@@ -166,16 +205,26 @@ function joinLists (): Fragment {
       and cut.row = ${everyRow}`
 }
 
-/** All rows of the operations that the references read. */
-function publishedRows (references: readonly Reference[], ctes: PublicationReader): Fragment {
-  const sources = [...new Set(references.map(({ source }) => source))]
+/** All rows of the operations that the references read, and the values of `$first`. */
+function publishedRows (
+  references: readonly Reference[],
+  firsts: readonly Reference[],
+  ctes: PublicationReader
+): Fragment {
+  const rows = references.filter(reference => !isFirst(reference))
+  const sources = [...new Set(rows.map(({ source }) => source))]
   const queries = sources.map(source =>
     sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
     from ${
       ctes.readPublished(source)
     } as s, unnest(s.rows) with ordinality as elements (element, position)`
   )
-  return join(queries, sql` union all `)
+  const values = firsts.map((reference, i) =>
+    sql`select ${integer(FIRSTS)} as source, ${integer(i)} as row, ${
+      referenceJson(reference, ctes)
+    } as element`
+  )
+  return join([...queries, ...values], sql` union all `)
 }
 
 /** The distinct lists of the references, each as JSON text. */

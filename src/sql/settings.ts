@@ -21,6 +21,11 @@ export function valueSetting (index: number, position: number): string {
   return `oneflight.v${index}_${position}`
 }
 
+/** The setting that holds the number of rows of operation `index`. */
+export function countSetting (index: number): string {
+  return `oneflight.c${index}`
+}
+
 /** The setting that lists which published values of operation `index` are the JSON null. */
 export function jsonNullsSetting (index: number | ''): string {
   return `oneflight.n${index}`

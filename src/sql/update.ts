@@ -6,6 +6,7 @@ import type { UpdateNode } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildWhere } from './filter.ts'
+import { buildGate } from './gate.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { buildDocument, buildVerifiedDocument, isJsonNull } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
@@ -16,7 +17,7 @@ import { nullRow, tableName } from './table.ts'
  * 1.4 GB, and 12 000 columns the whole machine; no timeout stops it).
  */
 export function buildUpdate (
-  { table, columns, set, computed, where }: UpdateNode,
+  { table, columns, set, computed, where, when }: UpdateNode,
   ctes: CteBuilder
 ): Fragment {
   const stored = columns.map(column => sql`${identifier(column)} = ${newValue(column, set, ctes)}`)
@@ -26,7 +27,7 @@ export function buildUpdate (
     : buildDocument(set.document, ctes)
   const rows = sql`json_populate_record(${nullRow(table)}, ${document})`
   const from = columns.length === 0 ? empty : sql` from ${ctes.addStoredRows(rows, columns)}`
-  const also = ctes.checkStoredRows(set.uncertainColumns)
+  const also = [...ctes.checkStoredRows(set.uncertainColumns), ...buildGate({ when })]
   return sql`update ${tableName(table)} as t set ${join(assignments, sql`, `)}${from}${
     buildWhere(where, ctes, { also })
   }`

@@ -93,7 +93,7 @@ class Attempt implements AnswerHandler {
   #keyClaimed = false
   #transactionId: TransactionId | undefined
   /** The first error of the server. Later ones follow from it. */
-  #firstError: Omit<Failed, 'kind' | 'times'> | undefined
+  #firstError: Omit<Failed, 'kind' | 'rows' | 'times'> | undefined
   /** The first columns of the rows of the current statement so far. */
   #cells: Buffer[] = []
   /** The times in the last of these rows. */
@@ -295,7 +295,12 @@ class Attempt implements AnswerHandler {
 
   #resolveFailure (): void {
     if (this.#firstError === undefined) return
-    this.#resolve({ kind: 'failed', ...this.#firstError, times: this.#times() })
+    this.#resolve({
+      kind: 'failed',
+      ...this.#firstError,
+      rows: this.#rows,
+      times: this.#times()
+    })
   }
 
   #resolve (outcome: AttemptOutcome): void {

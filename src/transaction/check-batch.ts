@@ -128,7 +128,8 @@ async function returnsColumn (
     limit: undefined,
     offset: undefined,
     lock: undefined,
-    expect: undefined
+    expect: undefined,
+    when: []
   }
   const issue = await explain(select, plan, options)
   return issue?.failure.details.sqlstate !== SqlState.undefined_column

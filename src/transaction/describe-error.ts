@@ -184,6 +184,9 @@ function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefi
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */
 export function modifierHelp (node: PlanNode, place: ValuePlace): string | undefined {
   const modifier = findModifier(node, place)
+  if (modifier === '$first') {
+    return 'In "values", $first takes references only: {"$first": ["$found.0.id"]}.'
+  }
   return modifier === undefined
     ? undefined
     : `The modifier ${modifier} works only in "set"; "values" takes the value itself.`

@@ -258,7 +258,7 @@ async function resolveLoss (
 ): Promise<{ readonly outcome: BatchOutcome, readonly final: boolean } | undefined> {
   if (lost.kind !== 'lost' || !lost.sent) return undefined
   const late = performance.now() >= softDeadline
-  const { times } = lost
+  const { rows, times } = lost
   const until = batch.key === undefined
     ? Math.min(deadline, performance.now() + LOST_COMMIT_TIMEOUT_MS)
     : deadline
@@ -268,12 +268,12 @@ async function resolveLoss (
       return { outcome: { kind: 'committed', rows: verdict.rows, times }, final: true }
     case 'rolled back':
       return {
-        outcome: { kind: 'failed', error: lossError(late), at: findLoss(lost, batch), times },
+        outcome: { kind: 'failed', error: lossError(late), at: findLoss(lost, batch), rows, times },
         final: false
       }
     default:
       return {
-        outcome: { kind: 'unknown', committed: verdict.kind === 'rows lost', times },
+        outcome: { kind: 'unknown', committed: verdict.kind === 'rows lost', rows, times },
         final: verdict.kind !== 'absent'
       }
   }

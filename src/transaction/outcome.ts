@@ -31,6 +31,8 @@ export interface Failed {
   readonly plain?: boolean
   /** The statement that failed had been prepared by an earlier batch. */
   readonly wasPrepared?: boolean
+  /** The results of the operations before. */
+  readonly rows?: readonly Buffer[]
   readonly times: AttemptTimes
 }
 
@@ -55,6 +57,8 @@ export interface Unknown {
   readonly kind: 'unknown'
   /** The batch is known to be committed, but its rows were lost. */
   readonly committed: boolean
+  /** The results of the operations that were answered. */
+  readonly rows?: readonly Buffer[]
   readonly times: AttemptTimes
 }
 

@@ -11,7 +11,8 @@ export interface OperationReport {
   readonly op: PlanNode['kind']
   /** `<schema>.<table>`; undefined when PostgreSQL reported that there is no such table. */
   readonly table: string | undefined
-  readonly outcome: 'ok' | 'error'
+  /** `skipped`: its `when` did not hold. */
+  readonly outcome: 'ok' | 'error' | 'skipped'
   /** Milliseconds from the end of the previous operation to that of this one; see settleTimes. */
   readonly ms: number
   /** The end of the previous operation, as a time of performance.now(). */
@@ -46,7 +47,7 @@ export function createReport (
   { role, failed, now }: ReportOptions
 ): BatchReport {
   const { begun = now, sessionSet, operations: answered } = batch.times
-  const describe = (index: number, outcome: 'ok' | 'error'): OperationReport => {
+  const describe = (index: number, outcome: OperationReport['outcome']): OperationReport => {
     const { id, kind, table } = plan.operations[index] as PlanNode
     const since = (index === 0 ? sessionSet : answered[index - 1]) ?? now
     return {
@@ -61,7 +62,7 @@ export function createReport (
   // A missing row or column fails where it is published. The operations between there and the
   // operation that reads it count as done.
   const done = plan.operations.slice(0, failed ?? answered.length)
-    .map(({ index }) => describe(index, 'ok'))
+    .map(({ index }) => describe(index, isSkipped(batch.rows?.[index]) ? 'skipped' : 'ok'))
   return {
     role: sessionSet === undefined ? undefined : role,
     outcome: batch.kind === 'committed' ? 'ok' : 'error',
@@ -72,8 +73,19 @@ export function createReport (
   }
 }
 
+/** Only the result of an operation that was skipped is the JSON null. */
+function isSkipped (result: Buffer | undefined): boolean {
+  return result?.length === NULL.length && NULL.equals(result)
+}
+
+const NULL = Buffer.from('null')
+
 /** Only the operation that failed can have found that there is no such table. */
-function isTableKnown (batch: BatchOutcome, index: number, outcome: 'ok' | 'error'): boolean {
-  if (outcome === 'ok' || batch.kind !== 'failed') return true
+function isTableKnown (
+  batch: BatchOutcome,
+  index: number,
+  outcome: OperationReport['outcome']
+): boolean {
+  if (outcome !== 'error' || batch.kind !== 'failed') return true
   return batch.at === index && !isUndefinedTable((batch.error as DatabaseError).code)
 }

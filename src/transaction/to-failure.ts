@@ -5,7 +5,14 @@ import { Failure, failure, type FailureDetails } from '../errors/catalogue.ts'
 import { fromDatabase } from '../errors/postgres.ts'
 import { quote, refuse } from '../errors/refusal.ts'
 import { SqlState } from '../errors/sqlstates.ts'
-import type { Expectation, Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
+import type {
+  Expectation,
+  Plan,
+  PlanNode,
+  ReferenceUse,
+  Requirement,
+  Requirements
+} from '../plan/nodes.ts'
 import { columnsRead, listsRead } from '../sql/publication.ts'
 import { readMarker, type Marker, type ValueFault } from '../sql/marker.ts'
 import {
@@ -115,9 +122,28 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       const message = describeExpectation(plan, at, marker.value)
       return { failure: failure('expectation_failed', message, place), operation: at }
     }
+    case 'absent':
+      return describeAbsent(marker, context)
     default:
       return describeReference(marker, context)
   }
+}
+
+const EMPTY_LIST = 'a condition with an empty list would match every row'
+
+/** A failure that the operation which reads the row found itself. */
+function describeAbsent (marker: Marker, { plan, at }: MarkerContext): BatchFailure {
+  const requirements = plan.requirements.get(at) as Requirements
+  const { anyOf } = [...requirements.values()][marker.value - 1] as Requirement
+  const missing = anyOf.map(({ reference: { source, row } }) => {
+    const { op } = placeOf(plan, source)
+    return row === '*'
+      ? `"${op}" returned no rows; ${EMPTY_LIST}`
+      : `"${op}" returned no row ${row}`
+  })
+  const message = `${missing.join(', and ')}.`
+  const place = finalPlace(plan, at)
+  return { failure: failure('reference_row_missing', message, place), operation: at }
 }
 
 /** A failure of the operation that reads rows of another one, in which the marker was raised. */
@@ -138,15 +164,18 @@ function describeReference (marker: Marker, { plan, at }: MarkerContext): BatchF
     return { failure: failure('reference_column_missing', message, place), operation: reader }
   }
   const { reader, reference } = findMissingRow(uses, marker.value) as ReferenceUse
+  const skipped = marker.value === 0 && (plan.operations[at] as PlanNode).when.length > 0
+    ? ' or was skipped'
+    : ''
   const message = reference.row === '*'
-    ? `"${source}" returned no rows; a condition with an empty list would match every row.`
-    : `"${source}" returned ${countRows(marker.value)}; there is no row ${reference.row}.`
+    ? `"${source}" returned no rows${skipped}; ${EMPTY_LIST}.`
+    : `"${source}" returned ${countRows(marker.value)}${skipped}; there is no row ${reference.row}.`
   const place = finalPlace(plan, reader)
   return { failure: failure('reference_row_missing', message, place), operation: reader }
 }
 
 function findMissingRow (uses: readonly ReferenceUse[], rows: number): ReferenceUse | undefined {
-  return uses.find(use => use.rows > rows)
+  return uses.find(use => use.checked && use.rows > rows)
 }
 
 function findMissingColumn (

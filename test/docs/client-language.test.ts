@@ -499,6 +499,36 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
+  'Find or create': [
+    b => {
+      const email = 'kiosk@example.com'
+      const found = b.select('customers', { columns: ['id'], where: { email: { eq: email } } })
+      const created = b.insert('customers', { name: 'Night Kiosk', email }, {
+        on_conflict: { columns: ['email'], do: 'update' },
+        when: [[found, 0]],
+        returning: ['id']
+      })
+      const order = b.insert('orders', {
+        customer_id: $.first(found.row().id, created.row().id)
+      }, { returning: ['id', 'customer_id'] })
+      return { found, created, order }
+    },
+    b => {
+      const open = b.select('orders', { where: { customer_id: { eq: 2 }, status: { eq: 'open' } } })
+      const any = b.select('orders', {
+        where: { customer_id: { eq: 2 } },
+        when: [[open, 0]],
+        limit: 1
+      })
+      const id = $.first(open.row().id, any.row().id)
+      const noted = b.update('orders', {
+        set: { total: $.first(open.row().total, any.row().total), data: { copy_of: id } },
+        where: { id: { gt: id } },
+        returning: ['id', 'total', 'data']
+      })
+      return { open, any, noted }
+    }
+  ],
   'Computed values': [
     b => ({
       sold: b.update('stock', {
@@ -532,6 +562,21 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
         returning: ['data']
       })
     })
+  ],
+  'Conditions between operations': [
+    b => {
+      const cherries = { sku: { eq: 'cherry' } }
+      const counted = b.update('stock', { set: { qty: $.inc(7) }, where: cherries })
+      const added = b.insert('stock', { sku: 'cherry', qty: 7 }, {
+        when: [[counted, 0]],
+        returning: ['sku', 'qty']
+      })
+      const recounted = b.select('stock', {
+        where: cherries,
+        when: [[counted, { min: 1 }], [added, 0]]
+      })
+      return { counted, added, recounted }
+    }
   ],
   Expectations: [
     b => ({

@@ -117,6 +117,20 @@ t.test('concurrent find-or-create requests return the same row', async t => {
   t.same(await service.database.sql`select count(*)::int as n from tags`, [{ n: 1 }])
 })
 
+t.test('concurrent jobs with a new tag have the same tag', async t => {
+  const { service, send } = await useShop(t)
+  const responses = await Promise.all(Array.from({ length: 8 }, () => send('tag-job')))
+  t.same(responses.map(({ status }) => status), Array(8).fill(200))
+  const again = await send('tag-job')
+  t.match(again.body.data, { found: [{ id: Number }], created: null })
+  t.same(
+    await service.database.sql`select count(*)::int as jobs, count(distinct tags.id)::int as tags
+      from jobs left join tags on tags.id = (task -> 'tag')::int and name = 'urgent'
+      where task ? 'tag'`,
+    [{ jobs: 9, tags: 1 }]
+  )
+})
+
 t.test('an update of an outdated version is rejected', async t => {
   const { service, send } = await useShop(t)
   const responses = await Promise.all([send('new-version'), send('new-version')])

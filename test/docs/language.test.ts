@@ -6,10 +6,12 @@ import { STATUS_CODES } from 'node:http'
 import t from 'tap'
 import { IssueCode } from '../../schemas/error.ts'
 import { maxFilterDepth } from '../../schemas/filter.ts'
+import { maxFirstReferences } from '../../schemas/operand.ts'
 import { operators, type Operator } from '../../schemas/operator.ts'
 import { modifiers } from '../../schemas/modifier.ts'
 import { maxColumns, maxDepth, memberKinds, OnConflict } from '../../schemas/operation.ts'
 import { preferenceItems } from '../../schemas/prefer.ts'
+import { maxFirsts } from '../../src/plan/context.ts'
 import { maxGroups, maxRepetition } from '../../src/plan/values.ts'
 import { MAX_LISTS } from '../../src/sql/publication.ts'
 import { codeBlocks, compact } from '../support/docs/markdown.ts'
@@ -118,6 +120,8 @@ t.test('issue codes, limits and constant operators are those of the schemas', as
     maxGroups,
     maxRepetition,
     MAX_LISTS,
+    maxFirstReferences,
+    maxFirsts,
     maxDepth
   ])
   const all: ReadonlyArray<readonly [string, Operator]> = Object.entries(operators)

@@ -9,7 +9,8 @@ import {
   OneflightError,
   type Batch,
   type ClientOptions,
-  type Generated
+  type Generated,
+  type Reference
 } from '../../client/src/index.ts'
 import { fakeFetch, rows, useClient, useExactClient } from '../support/client.ts'
 import { token, useService } from '../support/service.ts'
@@ -526,6 +527,50 @@ t.test('an invalid batch is rejected before anything is sent', async t => {
       'select stock: limit does not accept a reference.'
     ],
     [
+      (b: Batch<Database>) =>
+        b.insert('stock', { sku: $.first(b.select('stock').row().sku, 'a' as never), qty: 1 }),
+      '$.first() expects references: $.first(found.row().id, created.row().id).'
+    ],
+    [
+      (b: Batch<Database>) => b.insert('stock', { sku: ($.first as () => never)(), qty: 1 }),
+      '$.first() expects references'
+    ],
+    [
+      (b: Batch<Database>) => {
+        const { sku } = foreign.row() as { sku: Reference<string> }
+        return b.insert('stock', { sku: $.first(sku), qty: 1 })
+      },
+      'A reference points to an operation of another batch.'
+    ],
+    [
+      (b: Batch<Database>) =>
+        b.select('stock', { limit: $.first(b.select('stock').row().qty) as never }),
+      'select stock: limit does not accept a reference.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: { stock: 1 } as never }),
+      'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: [b.select('stock'), 1] as never }),
+      'select stock: when must be a list of operations with numbers of rows: [[found, 0]].'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: [[b.select('stock').row(), 1]] as never }),
+      'select stock: when.0 must begin with an operation.'
+    ],
+    [
+      (b: Batch<Database>) => {
+        const found = b.select('stock')
+        return b.select('stock', { when: [[found, 1], [found, 2]] })
+      },
+      'select stock: when.1 names an operation twice.'
+    ],
+    [
+      (b: Batch<Database>) => b.select('stock', { when: [[foreign as never, 1]] }),
+      'A reference points to an operation of another batch.'
+    ],
+    [
       (b: Batch<Database>) => b.insert('stock', { sku: 'a', qty: NaN }),
       'insert stock: values.0.qty is NaN, which JSON cannot represent.'
     ],
@@ -583,6 +628,7 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     })
     b.update('stock', { set: [1], all: true })
     b.insert('stock', 5, { on_conflict: 'x' })
+    b.select('stock', { when: [] })
   }).catch((error: OneflightError) => error) as OneflightError
   t.match(error, {
     code: 'validation_failed',
@@ -604,7 +650,8 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     'op2 lock.mode',
     'op3 set',
     'op4 values.0',
-    'op4 on_conflict'
+    'op4 on_conflict',
+    'op5 when'
   ])
 })
 

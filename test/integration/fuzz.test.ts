@@ -64,7 +64,9 @@ const names = [
   'match',
   'limit',
   'lock',
-  'expect'
+  'expect',
+  'when',
+  '$first'
 ]
 const strings = [
   '$o0',

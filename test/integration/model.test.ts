@@ -73,14 +73,16 @@ function difference (
   }
   if (status !== 200) return { expected: 'success', got: `${status} ${text}` }
   const results = rowsOf(text)
-  for (const [index, { texts, ordered }] of outcome.results.entries()) {
+  for (const [index, { texts, ordered, skipped = false }] of outcome.results.entries()) {
     const { id, returning } = operations[index] as Trial['operations'][number]
     const got = results.get(id)
-    const want = prefer['return'] === 'minimal'
-      ? String(texts.length)
-      : (returning as unknown[] | undefined)?.length === 0
-          ? []
-          : texts
+    const want = skipped
+      ? 'null'
+      : prefer['return'] === 'minimal'
+        ? String(texts.length)
+        : (returning as unknown[] | undefined)?.length === 0
+            ? []
+            : texts
     const [a, b] = [got, want].map(rows =>
       withoutNow(JSON.stringify(typeof rows === 'object' && !ordered ? rows.toSorted() : rows))
     )
@@ -146,14 +148,17 @@ async function compareWithModel (t: Test, form: FormName): Promise<void> {
           }`
         )
       }
-      if (outcome.kind === 'done') trial.operations.forEach(({ op }) => count(op))
-      else count(String(outcome.refusals[0]?.code))
+      if (outcome.kind === 'done') {
+        trial.operations.forEach(({ op }) => count(op))
+        outcome.results.forEach(({ skipped = false }) => count(skipped ? 'skipped' : 'ran'))
+      } else count(String(outcome.refusals[0]?.code))
     }),
     { numRuns: runs, seed }
   )
   t.comment(JSON.stringify({ ...seen, forms }))
   if (form === 'plain') t.ok(forms.plain > forms.all / 3, 'many operations have a plain form')
   t.ok((seen['done'] ?? 0) > runs / 4, `${seen['done']} of ${runs} batches succeeded`)
+  t.ok((seen['skipped'] ?? 0) > runs / 20, `${seen['skipped']} operations were skipped`)
   t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were rejected`)
   t.ok((seen['open'] ?? 0) < runs / 4, `${seen['open'] ?? 0} had no defined outcome`)
 }

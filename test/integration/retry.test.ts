@@ -349,6 +349,7 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       where: [],
       output: undefined,
       expect: undefined,
+      when: [],
       groupBy: [],
       order: [],
       after: undefined,
@@ -359,7 +360,9 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
       lock: undefined
     }],
     tables: [{ schema: 's', name: 't' }],
-    referenceUses: new Map()
+    referenceUses: new Map(),
+    requirements: new Map(),
+    counted: new Set<number>()
   } as const
   t.match(
     toFailure(

@@ -142,8 +142,7 @@ t.test('an unknown name is answered with the known one that it resembles', async
     [
       { filter: {} },
       'Unknown member "filter". Members: id, op, table, where, columns, distinct, group_by, ' +
-      'having, order, after, limit, offset, lock, expect, ' +
-      'answer.'
+      'having, order, after, limit, offset, lock, with, expect, answer, when.'
     ],
     [
       { order: [{ qty: { dir: 'asc' } }] },
@@ -543,6 +542,7 @@ t.test('an operator that no part of the operation explains is not named', t => {
     table: { schema: 'public', name: 'things' },
     output: undefined,
     expect: undefined,
+    when: [],
     groups: [],
     conflict: undefined
   }

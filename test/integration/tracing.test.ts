@@ -130,6 +130,21 @@ t.test('a request span contains a batch span, which contains a span per operatio
   t.match(line, { trace_id: TRACE, span_id: request.spanContext().spanId })
 })
 
+t.test('the span of a skipped operation says so', async t => {
+  const { service, ended } = await useTracing(t)
+  const select = { op: 'select', table: 't' }
+  await service.post([
+    { id: 'a', ...select },
+    { id: 'b', ...select, when: { a: 1 } },
+    { id: 'c', ...select, when: { a: 0 } }
+  ])
+  await until(() => ended().length === 5)
+  t.same(
+    ended().slice(0, 3).map(({ attributes }) => attributes['oneflight.operation.skipped']),
+    [undefined, true, undefined]
+  )
+})
+
 t.test('a failed span has the error code, but no text of the client or the database', async t => {
   const { service, ended } = await useTracing(t)
   const rows: ReadonlyArray<readonly [string, unknown, string, number]> = [

@@ -621,6 +621,18 @@ const expectation = optional(
   1,
   25
 )
+/** Distances to earlier operations with their numbers of rows; `finish` sets the ids. */
+const condition = optional(
+  fc.array(
+    fc.tuple(
+      fc.nat({ max: 6 }),
+      fc.constantFrom<unknown>(0, 1, 2, { min: 1 }, { max: 1 }, { min: 1, max: 3 })
+    ),
+    { minLength: 1, maxLength: 2 }
+  ),
+  1,
+  5
+)
 const direction = fc.constantFrom<unknown>('asc', 'desc', { direction: 'desc', nulls: 'last' }, {
   direction: 'asc',
   nulls: 'first'
@@ -702,7 +714,11 @@ function aggregates (table: Table): Arbitrary<object> {
 }
 
 function operationOn (name: string, table: Table): Arbitrary<object> {
-  const base = { table: fc.constantFrom(name, name, `public.${name}`), expect: expectation }
+  const base = {
+    table: fc.constantFrom(name, name, `public.${name}`),
+    expect: expectation,
+    when: condition
+  }
   const filtered = fc.oneof(
     { arbitrary: arbitraryFilter(table).map(where => ({ where })), weight: 9 },
     { arbitrary: fc.constant({ all: true }), weight: 1 }
@@ -776,12 +792,25 @@ interface Output {
 function finish (drawn: readonly object[]): readonly Operation[] {
   const outputs: Output[] = []
   return drawn.map((one, index) => {
-    const operation = repair(
-      { id: `o${index}`, ...fillReferences(compact(one), index, outputs) as object } as Operation
+    const operation = nameSources(
+      repair(
+        { id: `o${index}`, ...fillReferences(compact(one), index, outputs) as object } as Operation
+      ),
+      index
     )
     outputs.push({ columns: outputOf(operation), minRows: rowsOf(operation) })
     return operation
   })
+}
+
+/** Sets the ids of earlier operations in `when`, which the first operation cannot have. */
+function nameSources (operation: Operation, index: number): Operation {
+  const { when, ...others } = operation
+  if (when === undefined || index === 0) return others as Operation
+  const sources = (when as ReadonlyArray<readonly [number, unknown]>).map(([back, rows]) =>
+    [`o${index - 1 - back % index}`, rows]
+  )
+  return { ...operation, when: Object.fromEntries(sources) as object }
 }
 
 /**
@@ -809,8 +838,23 @@ function fillReferences (node: unknown, index: number, outputs: readonly Output[
   )
 }
 
-/** Returns the text of a reference, or `instead` if there is nothing to refer to. */
-function reference (
+/**
+ * Returns the text of a reference, or `$first` with two of them, or `instead` if there is nothing
+ * to refer to.
+ */
+function reference (drawn: Placeholder, index: number, outputs: readonly Output[]): unknown {
+  const { back, row, pick, instead } = drawn
+  const one = referenceOf(drawn, index, outputs)
+  if (pick % 4 > 0 || row === '*' || row.startsWith('whole')) return one
+  const other = referenceOf({ ...drawn, back: back + 1, pick: 24 }, index, outputs)
+  const both = [one, other]
+  // A value instead of a reference is not valid in `$first`.
+  return both.every(text => typeof text === 'string' && text.startsWith('$o') && text.includes('.'))
+    ? { $first: pick % 8 > 0 ? both : both.toReversed() }
+    : one === other ? fillReferences(instead, index, outputs) : one
+}
+
+function referenceOf (
   { back, row, pick, wants, instead }: Placeholder,
   index: number,
   outputs: readonly Output[]
@@ -833,8 +877,9 @@ function reference (
 }
 
 function rowsOf (
-  { op, values, on_conflict: conflict, where, limit, offset = 0 }: Operation
+  { op, values, on_conflict: conflict, where, when, limit, offset = 0 }: Operation
 ): number {
+  if (when !== undefined) return 0
   if (op === 'insert') return conflict === undefined ? (values as unknown[]).length : 0
   return op === 'delete' || where !== undefined
     ? 0

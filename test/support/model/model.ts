@@ -23,6 +23,7 @@ import {
 export interface Rows {
   readonly texts: readonly string[]
   readonly ordered: boolean
+  readonly skipped?: boolean
 }
 export interface Failure {
   /** The SQLSTATE, or the service's code for errors without PostgreSQL. */
@@ -89,9 +90,11 @@ export async function runModel (sql: Sql, { operations, prefer }: Trial): Promis
       const table = modelTables[operation.table.replace('public.', '')] as Table
       const context = { session, results, table, readOnly: prefer['access'] === 'read-only' }
       await session.query('savepoint before')
-      const rows = await runOperation(operation, context).catch(failAt(index)).catch(
-        async error => collectFailures(error, operations, index, context)
-      )
+      const rows = isMet(operation, results)
+        ? await runReader(operation, index, context).catch(failAt(index)).catch(
+          async error => collectFailures(error, operations, index, context)
+        )
+        : await skip(operation, index, context)
       results.push(rows)
       checkResult(operations, index, rows)
     }
@@ -186,22 +189,93 @@ async function failuresOf (
 
 // Checks of results: the expected number of rows, and what later operations refer to
 
-function checkResult (operations: readonly Operation[], index: number, { texts }: Rows): void {
+function checkResult (
+  operations: readonly Operation[],
+  index: number,
+  { texts, skipped = false }: Rows
+): void {
   const { expect } = operations[index] as Operation
-  const { min = 0, max = Infinity } = typeof expect === 'number'
-    ? { min: expect, max: expect }
-    : expect as { min?: number, max?: number } ?? {}
-  if (texts.length < min || texts.length > max) throw failWith('expectation_failed', index)
+  if (!skipped && !isWithin(texts.length, expect)) throw failWith('expectation_failed', index)
   const missing = operations.flatMap((reader, at) =>
     at <= index ? [] : referencesOf(reader, index).map(needs => ({ at, ...needs }))
   )
-  const row = missing.find(({ rows }) => texts.length < rows)
+  const row = missing.find(({ at, rows }) =>
+    operations[at]?.['when'] === undefined && texts.length < rows
+  )
   if (row !== undefined) throw failWith('reference_row_missing', row.at)
   const columns = Object.keys(texts.length === 0 ? {} : readRaw(texts[0] as string) as object)
   const column = missing.find(({ column }) =>
     texts.length > 0 && column !== undefined && !columns.includes(column)
   )
   if (column !== undefined) throw failWith('reference_column_missing', column.at)
+}
+
+/** Whether a number of rows is that of `expect` or `when`. */
+function isWithin (rows: number, expected: unknown): boolean {
+  const { min = 0, max = Infinity } = typeof expected === 'number'
+    ? { min: expected, max: expected }
+    : expected as { min?: number, max?: number } ?? {}
+  return rows >= min && rows <= max
+}
+
+// Conditions between operations
+// ------------------------------------------------------------
+
+function isMet ({ when = {} }: Operation, results: readonly Rows[]): boolean {
+  return Object.entries(when as object).every(([id, expected]) =>
+    isWithin(results[Number(id.slice(1))]?.texts.length as number, expected)
+  )
+}
+
+/** Runs an operation whose rows to read exist. One with `when` finds out only now. */
+async function runReader (operation: Operation, index: number, context: Context): Promise<Rows> {
+  const { results } = context
+  const missing = results.some(({ texts }, source) =>
+    operation['when'] !== undefined &&
+    referencesOf(operation, source).some(({ rows }) => rows > texts.length)
+  )
+  const none = firstsOf(operation).some(first => chooseRow(first, results) === undefined)
+  if (missing || none) throw failWith('reference_row_missing', index)
+  return runOperation(operation, context)
+}
+
+/** What does nothing is checked all the same: its values may be converted, or not. */
+async function skip (operation: Operation, index: number, context: Context): Promise<Rows> {
+  const { op, on_conflict: conflict } = operation
+  const { results, readOnly } = context
+  if (readOnly && op !== 'select') throw failWith('25006', index)
+  if (op === 'insert' && (conflict as Conflict | undefined)?.do === 'update') {
+    throw endWith({ kind: 'open' })
+  }
+  const readable = results.every(({ texts }, source) =>
+    referencesOf(operation, source).every(({ rows }) => rows <= texts.length)
+  ) && firstsOf(operation).every(first => chooseRow(first, results) !== undefined)
+  if (op !== 'insert' && readable) {
+    const failures = await failuresOf(() => runOperation(operation, context), index, context)
+    await context.session.query('rollback to before')
+    if (failures.length > 0) throw endWith({ kind: 'open' })
+  }
+  return { texts: [], ordered: true, skipped: true }
+}
+
+/** All `$first` in a value, each as its references. */
+function firstsOf (node: unknown): ReadonlyArray<readonly string[]> {
+  if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) return []
+  const first = readFirst(node)
+  return first === undefined ? Object.values(node).flatMap(firstsOf) : [first]
+}
+
+function readFirst (node: unknown): readonly string[] | undefined {
+  return typeof node === 'object' && node !== null && Object.hasOwn(node, '$first')
+    ? (node as { readonly $first: readonly string[] }).$first
+    : undefined
+}
+
+function chooseRow (first: readonly string[], results: readonly Rows[]): string | undefined {
+  return first.find(text => {
+    const { source, row } = readReference(text) as Reference
+    return Number(row) < (results[source] as Rows).texts.length
+  })
 }
 
 interface Reference {
@@ -237,6 +311,13 @@ function referencesOf (
   const found: Array<{ rows: number, column: string | undefined }> = []
   /** `matchesAll`: with an empty list in this place the condition would match every row. */
   const visit = (node: unknown, { negated = false, matchesAll = false } = {}): void => {
+    const first = readFirst(node)
+    if (first !== undefined) {
+      const columns = first.map(text => readReference(text) as Reference)
+        .filter(reference => reference.source === source)
+      found.push(...columns.map(({ column }) => ({ column, rows: 0 })))
+      return
+    }
     const reference = readReference(node)
     if (reference?.source === source) {
       found.push({
@@ -268,7 +349,7 @@ function referencesOf (
 /** Returns all values without members. */
 function leaves (node: unknown): readonly unknown[] {
   if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) return [node]
-  return Object.values(node).flatMap(leaves)
+  return readFirst(node) === undefined ? Object.values(node).flatMap(leaves) : [node]
 }
 
 // Values
@@ -288,6 +369,8 @@ function resolve (node: unknown, results: readonly Rows[]): unknown {
   if (reference !== undefined) return lookUp(reference, results)
   if (typeof node === 'string') return escaped.test(node) ? node.slice(1) : node
   if (typeof node !== 'object' || node === null || digitsOf(node) !== undefined) return node
+  const first = readFirst(node)
+  if (first !== undefined) return resolve(chooseRow(first, results), results)
   if (Array.isArray(node)) return node.map(one => resolve(one, results))
   return Object.fromEntries(
     Object.entries(node).map(([key, value]) => [key, resolve(value, results)])
@@ -300,7 +383,8 @@ function resolve (node: unknown, results: readonly Rows[]): unknown {
  */
 function resolveStored (node: unknown, results: readonly Rows[], kind: Kind): unknown {
   const value = resolve(node, results)
-  if (kind === 'doc' && value === null && readReference(node) !== undefined) {
+  const refers = readReference(node) !== undefined || readFirst(node) !== undefined
+  if (kind === 'doc' && value === null && refers) {
     throw endWith({ kind: 'open' })
   }
   return value
@@ -579,7 +663,7 @@ function assigned (
   { results, kind }: { readonly results: readonly Rows[], readonly kind: Kind }
 ): string {
   const members = typeof value === 'object' && value !== null && !Array.isArray(value) &&
-      digitsOf(value) === undefined
+      digitsOf(value) === undefined && readFirst(value) === undefined
     ? Object.entries(value)
     : []
   const [modifier, operand] = members.length === 1 && members[0]?.[0].startsWith('$') === true

@@ -303,6 +303,28 @@ export async function results (): Promise<void> {
     dryRun: true
   })
   exactly<{ orders: number }>().of(counts.data)
+  const skippable = (b: Batch<Supabase>) => {
+    const found = b.select('customers', { columns: ['id'], expect: { max: 1 } })
+    const made = b.insert('customers', { name: 'a' }, {
+      returning: ['id'],
+      expect: 1,
+      when: [[found, 0]]
+    })
+    b.update('orders', { set: { customer_id: made.row().id }, all: true, when: [[made, 1]] })
+    const gone = b.delete('customers', { all: true, when: [[found, { min: 1 }], [made, 0]] })
+    const left = b.select('customers', { columns: ['id'], when: [[gone, 1]] })
+    return { found, made, gone, left }
+  }
+  const skipped = await supabase.batch(skippable)
+  exactly<{
+    found: Array<{ id: number }>,
+    made: [{ id: number }] | null,
+    gone: Customer[] | null,
+    left: Array<{ id: number }> | null
+  }>().of(skipped.data)
+  const skippedCounts = await supabase.batch(skippable, { return: 'minimal' })
+  exactly<{ found: number, made: number | null, gone: number | null, left: number | null }>()
+    .of(skippedCounts.data)
   const plans = await supabase.batch(b => b.select('orders'), { explain: true })
   exactly<QueryPlan[]>().of(plans.data)
 
@@ -447,6 +469,21 @@ export async function inputs (): Promise<void> {
     // @ts-expect-error a value that is not a reference
     $.notNull(5)
 
+    const found = b.select('customers', { where: { name: { eq: 'a' } } })
+    const id = $.first(found.row().id, customer.row().id)
+    same<typeof id, Reference<number>>(true)
+    b.insert('orders', { customer_id: id, data: { of: id }, tags: [$.first(found.row().name)] })
+    b.update('orders', { set: { total: $.inc(id) }, where: { id: { eq: id, in: [1, id] } } })
+    exactly<Reference<string | null>>().of($.first(found.row().email, customer.row().email))
+    // @ts-expect-error a reference to a column that can be NULL
+    b.insert('customers', { name: $.first(found.row().email) })
+    // @ts-expect-error a reference to another type
+    b.insert('orders', { customer_id: $.first(found.row().name) })
+    // @ts-expect-error a value that is not a reference
+    $.first(found.row().id, 5)
+    // @ts-expect-error no reference
+    $.first()
+
     // @ts-expect-error a reference to another type
     b.insert('orders', { customer_id: customer.row().name })
     // @ts-expect-error a reference to a column that can be NULL
@@ -494,6 +531,10 @@ export async function inputs (): Promise<void> {
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], having: { id: { eq: 1 } } })
     // @ts-expect-error functions other than count need a column
     b.select('orders', { columns: [{ fn: 'sum' }] })
+    // @ts-expect-error a condition on a reference, and not on an operation
+    b.select('orders', { when: [[named.row(), 1]] })
+    // @ts-expect-error a condition without a number of rows
+    b.select('orders', { when: [[named]] })
     // @ts-expect-error a path into a column that is not jsonb
     b.select('orders', { columns: ['total->a'] })
     b.insert('customers', { name: 'a' }, {
@@ -657,7 +698,7 @@ export function words (): void {
   same<Exclude<ErrorType, 'client_error'>, ServiceErrorType>(true)
   same<keyof AnyOperators<never>, OperatorName | 'not'>(true)
   same<
-    KeysOf<SelectOptions<object, 'number', object, [], number>> | 'id' | 'op' | 'table',
+    KeysOf<NonNullable<Parameters<Batch<Supabase>['select']>[1]>> | 'id' | 'op' | 'table',
     keyof typeof Select.properties
   >(true)
   same<
