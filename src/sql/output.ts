@@ -51,15 +51,16 @@ export function returningList (output: readonly OutputColumn[]): Fragment {
 /**
  * Columns of a subquery, and its FROM, in which PostgreSQL refuses a name that is both a column of
  * the table and that of another output column: JSON would keep only one of them. Undefined if that
- * cannot be.
+ * cannot be. `row`: the name of the row.
  */
 export function buildNameClash (
   output: readonly OutputColumn[],
-  more: readonly Fragment[] = []
+  more: readonly Fragment[] = [],
+  row = sql`t`
 ): Fragment | undefined {
   const names = output.filter(column => !isAllColumns(column)).map(({ name }) => identifier(name))
   if (names.length === 0 || names.length === output.length) return undefined
   const columns = [...more, ...names.map(name => sql`o.${name}`)]
   const nulls = names.map(name => sql`, null as ${name}`)
-  return sql`row(${join(columns, sql`, `)}) as "0" from (select t.*${join(nulls, empty)}) as o`
+  return sql`row(${join(columns, sql`, `)}) as "0" from (select ${row}.*${join(nulls, empty)}) as o`
 }

@@ -139,7 +139,7 @@ function buildDistinctRows (
 
 /** `compared`: equal values are one value. */
 function outputColumn (column: OutputColumn, columns: Columns, compared: boolean): Fragment {
-  if (isAllColumns(column)) return sql`t.*`
+  if (isAllColumns(column)) return columns.all
   const { name, path, distinct } = column
   const value = path === undefined
     ? sql`*`
@@ -151,6 +151,8 @@ function outputColumn (column: OutputColumn, columns: Columns, compared: boolean
 
 /** Writes the columns that a select reads. */
 interface Columns {
+  /** All columns of the table. */
+  readonly all: Fragment
   /** The value of a column path as it is returned. */
   plain(path: ColumnPath): Fragment
   /** The value of a column path as it is compared. */
@@ -218,12 +220,14 @@ function collectColumns (
     return value
   }
   return {
+    all: sql`${table}.*`,
     plain: path => write(JSON.stringify(path), path, columnValue),
     comparable: path => write(`comparable ${JSON.stringify(path)}`, path, comparableValue),
     guard (output = []) {
       const clash = buildNameClash(
         output,
-        [...names].map(name => sql`${table}.${identifier(name)}`)
+        [...names].map(name => sql`${table}.${identifier(name)}`),
+        table
       )
       if (clash !== undefined) {
         return sql`${subquery} left join lateral (select ${clash}) as g on false`

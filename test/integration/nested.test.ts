@@ -105,13 +105,13 @@ const selects: ReadonlyArray<readonly [select: object, query: string]> = [
         lines: {
           table: 'lines',
           on: { sku: 'sku' },
-          columns: ['qty'],
+          columns: ['*', { column: 'qty', as: 'n' }],
           order: [{ qty: 'desc' }],
           offset: 1
         }
       }
     },
-    `select p.*, (select coalesce(json_agg(l), '[]') from (select qty from lines
+    `select p.*, (select coalesce(json_agg(l), '[]') from (select *, qty as n from lines
       where lines.sku = p.sku order by qty desc offset 1) as l) as lines from parts p order by sku`
   ],
   [
@@ -296,6 +296,9 @@ t.test('mistakes are refused', async t => {
     [{ distinct: true, with: { a: { table, on } } }, 'member_invalid', ['with']],
     [{ columns: [{ fn: 'count' }], with: { a: { table, on } } }, 'member_invalid', ['with']],
     [{ columns: ['id'], group_by: ['id'], with: { a: { table, on } } }, 'member_invalid', ['with']],
+    [{ columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } }, 'member_invalid', [
+      'with'
+    ]],
     [deep(6), 'depth_exceeded', [
       'with',
       ...Array.from({ length: 5 }, () => ['next', 'with']).flat()
