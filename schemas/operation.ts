@@ -307,10 +307,12 @@ export const Select = Type.Object({
       description: 'columns to group by'
     })
   ),
-  having: Type.Optional({
-    ...Filter,
-    meaning: 'output column → { operator: operand, … }: the rows to return'
-  }),
+  having: Type.Optional(
+    {
+      ...Filter,
+      meaning: 'output column → { operator: operand, … }: the rows to return'
+    } as TObject
+  ),
   order,
   after: Type.Optional(
     Type.Array(PageValue, {

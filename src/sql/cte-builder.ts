@@ -130,6 +130,7 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
   readonly restoreSession: boolean
   readonly #referenceUses: Plan['referenceUses']
   readonly #options: CteBuilderOptions
+  readonly #exposed: NonNullable<CteBuilderOptions['exposed']>
   readonly #collected: Collected
 
   constructor (
@@ -145,6 +146,7 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
     this.restoreSession = options.restoreSession === true
     this.#referenceUses = referenceUses
     this.#options = options
+    this.#exposed = options.exposed ?? []
     this.#collected = collected
   }
 
@@ -314,7 +316,7 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
   exposedColumns (from?: Fragment, source?: Fragment): Fragment {
     if (!this.checkValues) return empty
     return join(
-      (this.#options.exposed ?? []).map(([column, position]) => {
+      this.#exposed.map(([column, position]) => {
         const name = identifier(`n${position}`)
         if (from === undefined) return sql`, ${name}`
         const value = sql`${from}.${identifier(column)}`

@@ -38,7 +38,8 @@ export function columnAtError (error: PlacedError): string | undefined {
 export function tableAtError (error: PlacedError): string | undefined {
   const alias = /^\(*(?:\w+\()?(t\d+)\./.exec(textAtError(error))?.[1]
   if (alias === undefined) return undefined
-  return new RegExp(`("(?:[^"]|"")+"\\."(?:[^"]|"")+") as ${alias}\\b`).exec(error.query ?? '')?.[1]
+  const named = new RegExp(`("(?:[^"]|"")+"\\."(?:[^"]|"")+") as ${alias}\\b`)
+  return named.exec(error.query as string)?.[1]
 }
 
 /** The last column of the table, of a row of NULLs, or in `on_conflict.index_where`. */

@@ -50,9 +50,9 @@ export function functionTypesStatement (functions: readonly TableName[]): Render
         'schema', q.schema, 'name', q.name, 'version', ${versionOf(sql`q.schema`, sql`q.name`)},
         'variants', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(p.pronargdefaults, (
-            select pg_catalog.json_agg(pg_catalog.json_build_array(
-                p.proargnames[a.position], s.nspname, y.typname, y.typtype,
-                coalesce(p.proargmodes[a.position], 'i')) order by a.position)
+            select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(
+                coalesce(p.proargnames[a.position], ''), s.nspname, y.typname, y.typtype,
+                coalesce(p.proargmodes[a.position], 'i')) order by a.position), '[]')
               from unnest(coalesce(p.proallargtypes, p.proargtypes::pg_catalog.oid[]))
                 with ordinality as a (type, position)
               join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.type
@@ -79,12 +79,12 @@ export function versionOf (schema: Fragment, name: Fragment): Fragment {
 interface FunctionRow extends TableName {
   readonly version: string
   readonly variants: ReadonlyArray<
-    readonly [defaults: number, parameters: readonly ParameterRow[] | null]
+    readonly [defaults: number, parameters: readonly ParameterRow[]]
   >
 }
 
 type ParameterRow = readonly [
-  name: string | null,
+  name: string,
   schema: string,
   type: string,
   kind: string,
@@ -103,7 +103,7 @@ export class FunctionTypes {
         version,
         variants: variants.map(([defaults, parameters]) => ({
           defaults,
-          parameters: (parameters ?? []).map(readParameter)
+          parameters: parameters.map(readParameter)
         }))
       })
     }
@@ -125,7 +125,7 @@ function keyOf ({ schema, name }: TableName): string {
 
 function readParameter ([name, schema, type, kind, mode]: ParameterRow): Parameter {
   return {
-    name: name ?? '',
+    name,
     type: kind === 'p' ? undefined : sql`${identifier(schema)}.${identifier(type)}`,
     variadic: mode === 'v'
   }

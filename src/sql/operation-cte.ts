@@ -130,7 +130,10 @@ interface NamedGroup {
 }
 
 function nameGroups ({ groups, output = [] }: InsertNode, shape: Shape): readonly NamedGroup[] {
-  const number = identifier(unusedName(output.map(({ name }) => name)))
+  const number = identifier(
+    // Such rows are one value, with exposed columns named n0, n1, … beside it.
+    output.some(isAllColumns) ? 'number' : unusedName(output.map(({ name }) => name))
+  )
   return groups.map((group, i) => ({
     group,
     name: identifier(`g${i}`),

@@ -51,7 +51,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     if (outcome.sent) return --budget.losses > 0 && !late ? retry('lost') : undefined
     return --budget.connections > 0 && !late ? retry('lane') : undefined
   }
-  if (mayKnowOldFunctions(result)) {
+  if (mayKnowOldFunctions(result.batch, outcome)) {
     return { ...retry('stale_plan'), variant: { freshFunctions: true }, isAnswer: true }
   }
   const stale = isStatementStale(outcome)
@@ -142,9 +142,8 @@ export const GENERAL_FORM_CLASSES: ReadonlySet<string> = new Set([
 ])
 
 /** A function was replaced or dropped since the types of its parameters were read. */
-function mayKnowOldFunctions ({ batch, outcome }: AttemptResult): boolean {
-  if (batch.functions === undefined || batch.variant?.freshFunctions === true) return false
-  if (outcome.kind !== 'failed') return false
+function mayKnowOldFunctions ({ functions, variant }: AttemptBatch, outcome: Failed): boolean {
+  if (functions === undefined || variant?.freshFunctions === true) return false
   const { error: { code } } = outcome
   return markerKind(outcome) === 'function' || code === SqlState.undefined_function ||
     code === SqlState.undefined_object

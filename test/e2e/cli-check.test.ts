@@ -45,15 +45,15 @@ t.test('all issues of all files are printed', async t => {
       `${a}:3:26: operation 0 (a): operator_unknown at where["data->é"].eqq: Unknown ` +
       'operator "eqq". Did you mean "eq"?',
       `${a}:3:46: operation 0 (a): operand_invalid at where["data->é"].in[1]: Element 1 ` +
-      'of "in" must be a string, a number or a boolean. In SQL, nothing equals null; use ' +
-      '{"is": null}.',
+      'of "in" must be a string, a number, a boolean or {"$first": …}. In SQL, nothing equals ' +
+      'null; use {"is": null}.',
       `${b}: ok: 1 operation`,
       `${c}:1:3: operation 0 (ö\\u001b[2J): id_invalid at id: "id" must match ` +
       '^[A-Za-z_][A-Za-z0-9_]*$.',
       `${c}:2:2: operation 1 (日本): id_invalid at id: "id" must match ` +
       '^[A-Za-z_][A-Za-z0-9_]*$.',
-      `${c}:2:50: operation 1 (日本): member_invalid at set.a.$inc: "$inc" must be a number or ` +
-      'a reference.',
+      `${c}:2:50: operation 1 (日本): member_invalid at set.a.$inc: "$inc" must be a number, ` +
+      'a reference or {"$first": …}.',
       ''
     ].join('\n'),
     err: ''

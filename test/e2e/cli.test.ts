@@ -254,8 +254,8 @@ t.test('errors are printed to standard error with the position of every issue', 
   <stdin>:2:3: operation 0 (one): member_missing at table: "table" is required.
   <stdin>:2:33: operation 0 (one): member_unknown at wheer: Unknown member "wheer". ` +
     `Did you mean "where"?
-  <stdin>:4:72: operation 1 (two): member_invalid at limit: "limit" is a member of select, ` +
-    `not of insert.
+  <stdin>:4:72: operation 1 (two): member_invalid at limit: "limit" is a member of select ` +
+    `and call, not of insert.
   <stdin>:4:68: operation 1 (two): member_invalid at values[2]: A row must ` +
     `be an object, for example {"sku": "apple"}.
   <stdin>:4:28: operation 1 (two): reference_unknown at values[1].id: Unknown ` +

@@ -151,3 +151,28 @@ t.test('a name that the table has too is refused', async t => {
   ])
   t.match(twice.body.error?.errors, [{ code: 'member_invalid', path: ['returning', 1] }])
 })
+
+t.test('all columns of many rows of different columns are returned in order', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table mixed (id int primary key, a int default 5, data jsonb default 'null');
+      create table copies (data jsonb);
+      insert into copies values ('1');
+      grant all on mixed, copies to oneflight_user;
+    `
+  })
+  const rows = Array.from({ length: 500 }, (_, id) => id % 2 === 0 ? { id } : { id, a: id })
+  const { body, text } = await service.post([
+    {
+      id: 'i',
+      op: 'insert',
+      table: 'mixed',
+      values: rows,
+      returning: ['*', { column: 'id', as: 'of' }]
+    },
+    { id: 'u', op: 'update', table: 'copies', set: { data: '$i.0.data' }, all: true }
+  ])
+  t.equal(body.error, null, text)
+  t.same(body.data?.['i'], rows.map(row => ({ a: 5, data: null, ...row, of: row.id })))
+  t.same([...await service.database.sql`select data::text as data from copies`], [{ data: 'null' }])
+})

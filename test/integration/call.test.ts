@@ -242,6 +242,19 @@ t.test('a function can be replaced while the service runs', async t => {
   t.same(await call(service, 'sum_of', { v: [7] }), [{ sum_of: 7 }])
 })
 
+t.test('without access to the catalogue of functions nothing is called', async t => {
+  const service = await useService(t, {
+    schema: `${schema}; revoke select on pg_catalog.pg_proc from public`
+  })
+  const { status, body } = await service.post([
+    { id: 'n', op: 'insert', table: 'log', values: [{ note: 'x' }] },
+    { id: 'c', op: 'call', function: 'sum_of', args: { v: [1] } }
+  ])
+  t.equal(status, 503)
+  t.match(body.error, { code: 'database_unavailable', committed: false })
+  t.same([...await service.database.sql`select * from log`], [])
+})
+
 t.test('a batch that replaces the function that it calls is rolled back', async t => {
   const service = await useService(t, {
     schema: `

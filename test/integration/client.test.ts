@@ -619,8 +619,8 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
   const service = await useService(t, { schema, keys: true })
   const client = useClient<any>(service)
   const error = await client.batch((b: any) => {
-    b.select('stock', { where: 5 })
-    b.select('stock', { where: { sku: 'apple', or: 'x', not: [] } })
+    b.select('stock', { where: 5, with: 'x' })
+    b.select('stock', { where: { sku: 'apple', or: 'x', not: [] }, with: { a: 5 } })
     b.select('stock', {
       where: { qty: { between: 1, fts: 5, toString: 1, is: 'x', not: 1 } },
       limit: -1,
@@ -638,9 +638,11 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
   })
   t.same(error.errors.map(({ op, path }) => `${op} ${path.join('.')}`), [
     'op0 where',
+    'op0 with',
     'op1 where.sku',
     'op1 where.or',
     'op1 where.not',
+    'op1 with.a',
     'op2 where.qty.between',
     'op2 where.qty.fts',
     'op2 where.qty.toString',

@@ -174,7 +174,8 @@ t.test('both forms of a statement agree', async t => {
             where: { id: { eq: '$some.0.id' } }
           }
         }
-      }
+      },
+      { id: 'q', op: 'select', table: 'customers', where: { id: { eq: '$r.0.id' } } }
     ])
     t.equal(general.failure, undefined)
     t.same(plain, general, `select ${i}`)

@@ -65,6 +65,9 @@ t.test('a service is scraped after batches of every outcome', async t => {
     ['moody', { times: 1 }, 200]
   ] as const
   for (const [table, row, status] of inserts) t.match(await insert(table, row), { status }, table)
+  const skipped = { id: 'i', op: 'insert', table: 'notes', values: [{ id: 1 }], when: { f: 0 } }
+  const found = { id: 'f', op: 'select', table: 'notes', expect: 1 }
+  t.match(await service.post([found, skipped]), { status: 200 })
   const slow = Array.from(
     { length: 5 },
     () => service.post([{ id: 's', op: 'select', table: 'slow' }])

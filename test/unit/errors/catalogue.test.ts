@@ -39,7 +39,13 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   session_error: { 403: ['role_denied'] },
   execution_error: {
     412: ['expectation_failed'],
-    422: ['reference_row_missing', 'reference_column_missing', 'value_invalid', 'rows_limit']
+    422: [
+      'reference_row_missing',
+      'reference_column_missing',
+      'value_invalid',
+      'rows_limit',
+      'rows_ambiguous'
+    ]
   },
   service_error: {
     500: ['commit_unknown', 'internal'],
