@@ -20,6 +20,7 @@ import type {
 } from '../plan/nodes.ts'
 import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
+import { wholeRow } from './output.ts'
 import { buildRows, type Read } from './select.ts'
 import { tableName } from './table.ts'
 import type { ValueBuilder } from './value-builder.ts'
@@ -60,7 +61,7 @@ interface Level {
 
 /** Builds the rows of a level as `row`, and as `total` the number of all rows so far. */
 function buildLevel (
-  { read, table, nested: { reads }, also, depth }: Level,
+  { read, table, nested: { reads, maxRows }, also, depth }: Level,
   values: ValueBuilder,
   exposed: ExposedColumns
 ): Fragment {
@@ -71,7 +72,7 @@ function buildLevel (
   )
   const rows = buildRows(read, values, {
     source: tableName(table),
-    row: wholeRow(table, values),
+    row: wholeRow(table, values.row),
     more: join(more, empty),
     also
   })
@@ -80,7 +81,7 @@ function buildLevel (
     const matches = read.on.map(([column, outer]) =>
       sql`${inner.row}.${identifier(column)} = ${base}.${identifier(keys.get(outer) as string)}`
     )
-    const member = buildMember(read, inner, { also: matches, depth })
+    const member = buildMember(read, inner, { also: matches, depth, maxRows })
     const alias = sql`n${integer(i)}`
     return {
       source: sql` cross join lateral (${member}) as ${alias}`,
@@ -116,13 +117,14 @@ function nameKeys (
 interface MemberOptions {
   readonly also: readonly Fragment[]
   readonly depth: number
+  readonly maxRows: number
 }
 
 /** Builds one row: the member as `rows`, and the number of its rows of all levels as `n`. */
 function buildMember (
   { table, one, nested, ...parts }: NestedRead,
   values: ValueBuilder,
-  { also, depth }: MemberOptions
+  { also, depth, maxRows }: MemberOptions
 ): Fragment {
   const read = {
     ...parts,
@@ -143,17 +145,14 @@ function buildMember (
   }
   const source = buildRows(read, values, {
     source: tableName(table),
-    row: wholeRow(table, values),
+    row: wholeRow(table, values.row),
     also
   })
   const whole = read.output === undefined
     ? source
     : sql`select q.*::record as row from (${source}) as q`
-  return sql`select ${rows} as rows, count(*) as n from (${whole}) as m`
-}
-
-function wholeRow (table: TableName, { row }: ValueBuilder): Fragment {
-  return sql`${row}.*::${tableName(table)} as row`
+  return sql`select ${rows} as rows, count(*) as n
+    from (select * from (${whole}) as l limit ${integer(maxRows + 1)}) as m`
 }
 
 /** A condition that is true, or fails with the marker `rows`. */

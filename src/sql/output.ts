@@ -13,11 +13,11 @@ export const operationTimes: Fragment =
   sql`, pg_catalog.statement_timestamp(), pg_catalog.clock_timestamp()`
 
 /**
- * The rows of `t` as values of the table's row type, with the name `row`. Unlike `t.*` this is one
- * column for every table, even for a table without columns.
+ * The rows of `t`, or of another name, as values of the table's row type, with the name `row`.
+ * Unlike `t.*` this is one column for every table, even for a table without columns.
  */
-export function wholeRow (table: TableName): Fragment {
-  return sql`t.*::${tableName(table)} as row`
+export function wholeRow (table: TableName, row = sql`t`): Fragment {
+  return sql`${row}.*::${tableName(table)} as row`
 }
 
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }

@@ -245,7 +245,9 @@ t.test('the rows of all levels count to MAX_ROWS', async t => {
     schema: `
       create table numbers (n int primary key, one int default 1);
       insert into numbers select generate_series(1, 400);
-      grant all on numbers to oneflight_user;
+      create view endless as with recursive r (n) as (select 1 union all select n + 1 from r)
+        select n, 1 as one from r;
+      grant all on numbers, endless to oneflight_user;
     `,
     env: { MAX_ROWS: '500' }
   })
@@ -261,6 +263,8 @@ t.test('the rows of all levels count to MAX_ROWS', async t => {
     op: 's'
   })
   t.match((await post({ n: { lte: 2 } }, all)).body.error, { code: 'rows_limit' })
+  const endless = await post({ n: { eq: 1 } }, { ...all, table: 'endless' })
+  t.match(endless.body.error, { code: 'rows_limit' }, 'no more rows are read than allowed')
   // 400 ** 6 rows, unless the count stops them.
   const deep = (level: number): object =>
     level === 0 ? all : { ...all, with: { deeper: deep(level - 1) } }
