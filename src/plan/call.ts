@@ -8,7 +8,7 @@ import { planDocument, planScalar, shapeOfReference } from './document.ts'
 import { planFilter } from './filter.ts'
 import { readMember, type OperationSource } from './members.ts'
 import type { Argument, CallNode, PlanNode } from './nodes.ts'
-import { isWhole, planOrder, planOutput } from './output.ts'
+import { planColumns, planOrder } from './output.ts'
 
 /** Plans the members of a call. `common`: those that all operations have. */
 export function planCall (
@@ -19,9 +19,7 @@ export function planCall (
   const args = readMember(source, 'args') as JsonObject | undefined
   const where = readMember(source, 'where') as JsonObject | undefined
   const columns = readMember(source, 'columns') as ReadonlyArray<Output | Aggregate> | undefined
-  const output = columns === undefined || isWhole(columns)
-    ? undefined
-    : planOutput(columns, { context, path: ['columns'] })
+  const output = planColumns(columns, { context, path: ['columns'] })
   return {
     kind: 'call',
     ...common,

@@ -8,7 +8,7 @@ import type { Place, PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
 import { planTable } from './name.ts'
 import type { NestedRead, NestedReads, OutputColumn } from './nodes.ts'
-import { isAllColumns, isWhole, planOrder, planOutput } from './output.ts'
+import { isAllColumns, planColumns, planOrder } from './output.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
 
@@ -71,9 +71,7 @@ function planRead (
   const within = (step: string): Place => ({ context, path: [...path, step] })
   const { on, one = false, columns, where, order, limit, offset, with: inner } = read
   const table = planTable(read.table, within('table'))
-  const output = columns === undefined || isWhole(columns)
-    ? undefined
-    : planOutput(columns, within('columns'))
+  const output = planColumns(columns, within('columns'))
   const planned = {
     name,
     on: Object.entries(on as Readonly<Record<string, string>>),

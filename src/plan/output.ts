@@ -7,6 +7,14 @@ import type { Place } from './context.ts'
 import { findColumnProblem, readPath } from './name.ts'
 import type { ColumnPath, Expectation, OutputColumn, RowCondition, SortKey } from './nodes.ts'
 
+/** Plans a list of columns. Without one, and with only `"*"`, the output is the whole row. */
+export function planColumns (
+  columns: ReadonlyArray<Output | Aggregate> | undefined,
+  place: Place
+): readonly OutputColumn[] | undefined {
+  return columns === undefined || isWhole(columns) ? undefined : planOutput(columns, place)
+}
+
 /** Plans the output columns. Two with the same name are an issue: JSON would keep only one. */
 export function planOutput (
   columns: ReadonlyArray<Output | Aggregate>,

@@ -37,7 +37,14 @@ import type {
 } from './nodes.ts'
 import { checkNested, planNested } from './nested.ts'
 import { planConflict } from './on-conflict.ts'
-import { isWhole, planExpectation, planOrder, planOutput, planWhen } from './output.ts'
+import {
+  isWhole,
+  planColumns,
+  planExpectation,
+  planOrder,
+  planOutput,
+  planWhen
+} from './output.ts'
 import { planSet } from './set.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
@@ -225,9 +232,7 @@ function planLock (lock: Lock | undefined): SelectNode['lock'] {
 
 function planReturning (source: OperationSource): PlanNode['output'] {
   const returning = readMember(source, 'returning') as readonly Output[] | undefined
-  return returning === undefined || isWhole(returning)
-    ? undefined
-    : planOutput(returning, { context: source.context, path: ['returning'] })
+  return planColumns(returning, { context: source.context, path: ['returning'] })
 }
 
 /**

@@ -9,8 +9,9 @@ import type { ValueBuilder } from './value-builder.ts'
 
 /**
  * With one direction, and NULL before all values, the condition is a comparison of rows, for which
- * PostgreSQL can use an index. Otherwise it is `a > 1 or (a = 1 and (b > 2 or …))`. If the NULLs of
- * the first column come first, a limit of that column is added, for which it can use an index too.
+ * PostgreSQL can use an index. Otherwise it is `a > 1 or (a = 1 and (b > 2 or …))`. If the NULLs
+ * of the first column come first, a limit of that column is added, for which it can use an index
+ * too.
  */
 export function buildAfter (starts: readonly PageStart[], values: ValueBuilder): Fragment {
   const keys = starts.map((start): Key => ({

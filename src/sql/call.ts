@@ -37,9 +37,9 @@ export interface ArgumentBuilder extends PublicationReader {
 const VOID = sql`2278`
 
 /**
- * Builds a query whose rows are those of `select * from f(…)`, and none for a function that returns
- * nothing. The alias is the name of the function, because PostgreSQL names the column of a scalar
- * after it.
+ * Builds a query whose rows are those of `select * from f(…)`, and none for a function that
+ * returns nothing. The alias is the name of the function, because PostgreSQL names the column of a
+ * scalar after it.
  */
 export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node

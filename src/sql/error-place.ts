@@ -21,7 +21,10 @@ export function textAtError ({ position, query = '' }: PlacedError): string {
 }
 
 /** The aliases of a table, of its new values, of a row of NULLs and of the output. */
-const COLUMN_AT_ERROR = /^\(*(?:\w+\((?:distinct )?\(*)?(?:(?:t\d*|x|n|o|excluded)\.)?"((?:[^"]|"")+)"(?!\.)/
+const COLUMN_AT_ERROR = new RegExp(
+  String.raw`^\(*(?:\w+\((?:distinct )?\(*)?(?:(?:t\d*|x|n|o|excluded)\.)?` +
+    String.raw`"((?:[^"]|"")+)"(?!\.)`
+)
 
 /**
  * The column at the position of the error, if its name is there: `t."sku"`, or in an aggregate

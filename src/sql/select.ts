@@ -166,7 +166,7 @@ interface Columns {
 
 /**
  * Returns the paths into json or jsonb that a select both returns and orders by. With groups or
- * `distinct` there are none, because they return the value that is compared. With locks there are
+ * `distinct`, there are none, because they return the value that is compared. With locks, there are
  * none either: if another transaction has changed a row, PostgreSQL reads the row again, but not
  * the joined subquery.
  */

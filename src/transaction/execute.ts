@@ -17,6 +17,7 @@ import {
   mayCommit,
   type AttemptBatch,
   type AttemptVariant,
+  type CalledFunctions,
   type CompiledBatch
 } from './compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
@@ -165,7 +166,7 @@ async function runAttempt (
   if (reason !== undefined) onRetry(reason)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
-  await learnFunctions(connection, batch)
+  if (batch.functions !== undefined) await learnFunctions(connection, batch.functions)
   let sent: AttemptBatch = applyVariant(batch, variant)
   let { outcome: pending, released } = startAttempt(connection, sent, clientClosed)
   let outcome = await pending
@@ -196,14 +197,14 @@ async function runAttempt (
  */
 async function learnFunctions (
   connection: Connection,
-  { functions }: CompiledBatch
+  functions: CalledFunctions
 ): Promise<void> {
-  const statement = functions?.lookup()
+  const statement = functions.lookup()
   if (statement === undefined) return
   try {
     const { text, parameters } = statement
     const [row] = await connection.client.unsafe(text, [...parameters])
-    functions?.remember(row?.['coalesce'] as string)
+    functions.remember(row?.['coalesce'] as string)
   } catch {
     destroyConnection(connection)
   }
