@@ -26,6 +26,7 @@ import {
   Keyword,
   operands,
   scalarOf,
+  SourceOperand,
   type OperandKind
 } from './operand.ts'
 import { operators, type Operator } from './operator.ts'
@@ -43,7 +44,8 @@ function operandsWith (columns: TSchema): OperandSchemas {
   return allOperators.map(([name, { takes, meaning }]) => {
     const { schema, description } = operands[takes]
     const operand = schema(columns)
-    const prefix = JSON.stringify(operand).includes('$excluded') ? 'Conflict' : ''
+    const text = JSON.stringify(operand)
+    const prefix = text.includes('$excluded') ? 'Conflict' : text.includes('$from') ? 'Joined' : ''
     return [name, {
       ...operand,
       title: `${prefix}${capitalize(takes)}Operand`,
@@ -175,13 +177,14 @@ export const Filter = filterOf(operandsWith(ColumnOperand), {
   title: 'Filter'
 })
 /**
- * `where` of update and delete. Its empty parts have the code `where_empty`, because a filter that
- * matches every row by accident is dangerous here.
+ * `where` of update and delete, where an operand can also be a column of `from`. Its empty parts
+ * have the code `where_empty`, because a filter that matches every row by accident is dangerous
+ * here.
  */
-export const ChangingFilter = filterOf(operandsWith(ColumnOperand), {
+export const ChangingFilter = filterOf(operandsWith(Type.Union([ColumnOperand, SourceOperand])), {
   emptyCode: 'where_empty',
   keys: 'path',
-  title: 'Filter'
+  title: 'ChangingFilter'
 })
 /** `on_conflict.where`, where an operand can also be a column of the row proposed for insertion. */
 export const ConflictFilter = filterOf(operandsWith(Type.Union([ColumnOperand, ExcludedOperand])), {

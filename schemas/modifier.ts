@@ -9,6 +9,7 @@ import {
   First,
   firstReferences,
   referenceAttempt,
+  SourceOperand,
   type ReferenceKind
 } from './operand.ts'
 
@@ -32,11 +33,15 @@ export interface Modifier {
   /** JSON that replaces NULL. */
   readonly empty?: string
   readonly conflict?: boolean
+  /** Only beside `from`. */
+  readonly joined?: boolean
+  /** Whether the operand can be a column of `from`. */
+  readonly takesSource?: boolean
 }
 
 const referenceTo = (reference: ReferenceKind) =>
   Type.String({ reference, pattern: referenceAttempt.source, expected: 'a reference' })
-const number = Type.Union([Type.Number(), referenceTo('value'), First])
+const number = Type.Union([Type.Number(), referenceTo('value'), First, SourceOperand])
 const anything = Type.Unknown({ reference: 'any' })
 const path = Type.String({ name: 'path' })
 const yes = Type.Literal(true)
@@ -72,14 +77,16 @@ export const modifiers = {
     takes: 'a number or a reference',
     reads: 'difference',
     sql: '<column> + <operand>',
-    meaning: 'adds a number (days, for a date); NULL stays NULL'
+    meaning: 'adds a number (days, for a date); NULL stays NULL',
+    takesSource: true
   },
   $mul: {
     operand: number,
     takes: 'a number or a reference',
     reads: 'value',
     sql: '<column> * <operand>',
-    meaning: 'multiplies by a number; NULL stays NULL'
+    meaning: 'multiplies by a number; NULL stays NULL',
+    takesSource: true
   },
   $now: {
     operand: yes,
@@ -110,6 +117,15 @@ export const modifiers = {
     meaning: 'copies a column of the row proposed for insertion',
     conflict: true
   },
+  $from: {
+    operand: path,
+    takes: 'a column',
+    reads: 'column',
+    sql: '<operand>',
+    meaning: 'copies a column or an alias of `from`, also inside `$inc`, `$mul`, `$merge` and ' +
+      '`$append`',
+    joined: true
+  },
   $merge: {
     operand: Type.Union([Type.Record(Type.String(), anything), referenceTo('value')]),
     takes: 'an object or a reference',
@@ -117,16 +133,18 @@ export const modifiers = {
     sql: mergeSql,
     empty: '{}',
     meaning: 'sets these members of a jsonb object; NULL counts as an empty object, other values ' +
-      'are refused'
+      'are refused',
+    takesSource: true
   },
   $append: {
-    operand: Type.Union([Type.Array(anything), referenceTo('any'), First]),
+    operand: Type.Union([Type.Array(anything), referenceTo('any'), First, SourceOperand]),
     takes: 'an array or a reference',
     reads: 'json',
     sql: appendSql,
     empty: '[]',
     meaning: 'appends these elements to an array or a jsonb array; NULL counts as an empty ' +
-      'array, other values are refused'
+      'array, other values are refused',
+    takesSource: true
   },
   $remove: {
     operand: Type.Union([Type.String({ reference: 'value' }), First]),
@@ -180,4 +198,12 @@ const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers
 /** A new value in `set` of an update. */
 export const NewValue = newValueOf(all.filter(([, { conflict }]) => conflict !== true), 'NewValue')
 /** A new value in `on_conflict`, which can use the row proposed for insertion. */
-export const ConflictNewValue = newValueOf(all, 'ConflictNewValue')
+export const ConflictNewValue = newValueOf(
+  all.filter(([, { joined }]) => joined !== true),
+  'ConflictNewValue'
+)
+/** A value in `columns` of an insert. */
+export const NewColumn = newValueOf(
+  all.filter(([name]) => ['$col', '$first', '$value'].includes(name)),
+  'NewColumn'
+)

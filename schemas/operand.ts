@@ -96,6 +96,12 @@ export const ExcludedOperand = Type.Object({ $excluded: Type.String({ name: 'pat
   title: 'ExcludedColumn',
   description: 'a column of the row proposed for insertion'
 })
+/** `{"$from": column}`: a column of the rows in `from`. */
+export const SourceOperand = Type.Object({ $from: Type.String({ name: 'path' }) }, {
+  ...exact,
+  title: 'SourceColumn',
+  description: 'a column or an alias of `from`'
+})
 const value = Type.Object({ $value: Type.Unknown({ reference: 'any' }) }, {
   ...exact,
   title: 'Json',

@@ -5,7 +5,7 @@
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { Cast } from './cast.ts'
 import { ChangingFilter, ConflictFilter, Filter, IndexFilter } from './filter.ts'
-import { ConflictNewValue, NewValue } from './modifier.ts'
+import { ConflictNewValue, NewColumn, NewValue } from './modifier.ts'
 import { PageValue } from './operand.ts'
 import { FunctionText, On, TableText } from './table.ts'
 
@@ -48,11 +48,14 @@ const all = Type.Optional(
   Type.Literal(true, { description: 'affects every row of the table, instead of `where`' })
 )
 const count = Type.Integer({ minimum: 0 })
-/** Update and delete require either conditions in `where` or `all`. */
+/** Update and delete require conditions in `where`, `from`, or `all`. */
 const rowsAreNamed = {
   if: { required: ['all'] },
-  then: { properties: { where: { maxProperties: 0 } } },
-  else: { required: ['where'], properties: { where: { minProperties: 1 } } }
+  then: { properties: { where: { maxProperties: 0 } }, not: { required: ['from'] } },
+  else: {
+    anyOf: [{ required: ['where'] }, { required: ['from'] }],
+    properties: { where: { minProperties: 1 } }
+  }
 }
 /** `expected` of a list of columns. */
 const columnList = 'an array of columns, for example [<column>]'
@@ -176,54 +179,6 @@ export const OnConflict = Type.Object({
     '`set`, `where`, `index_where`'
 })
 
-export const Insert = Type.Object({
-  id,
-  op: Type.Literal('insert'),
-  table,
-  values: Type.Array(row, {
-    minItems: 1,
-    description: 'rows to insert; missing columns take their defaults, `null` is NULL'
-  }),
-  on_conflict: Type.Optional(OnConflict),
-  returning,
-  expect,
-  answer,
-  when
-}, { title: 'Insert', description: 'Inserts rows and returns them as stored.' })
-
-export const Update = Type.Object({
-  id,
-  op: Type.Literal('update'),
-  table,
-  set: setOf(NewValue),
-  where: Type.Optional(ChangingFilter),
-  all,
-  returning,
-  expect,
-  answer,
-  when
-}, {
-  title: 'Update',
-  ...rowsAreNamed,
-  description: 'Changes the rows that match `where` and returns them as changed.'
-})
-
-export const Delete = Type.Object({
-  id,
-  op: Type.Literal('delete'),
-  table,
-  where: Type.Optional(ChangingFilter),
-  all,
-  returning,
-  expect,
-  answer,
-  when
-}, {
-  title: 'Delete',
-  ...rowsAreNamed,
-  description: 'Deletes the rows that match `where` and returns them as they were.'
-})
-
 const columns = Type.Optional(Type.Array(Type.Union([aggregate, output]), {
   minItems: 1,
   maxItems: maxColumns,
@@ -254,6 +209,128 @@ const limit = Type.Optional(
 const offset = Type.Optional(
   Type.Integer({ minimum: 0, description: 'number of rows to skip first' })
 )
+
+const distinct = Type.Optional(
+  Type.Literal(true, { description: 'returns each of several equal rows once' })
+)
+const groupBy = Type.Optional(
+  Type.Array(columnPath, {
+    maxItems: maxColumns,
+    expected: columnList,
+    description: 'columns to group by'
+  })
+)
+const having = Type.Optional(
+  {
+    ...Filter,
+    meaning: 'output column → { operator: operand, … }: the rows to return'
+  } as TObject
+)
+
+/** The rows that an insert stores. */
+export const InsertSource = Type.Object({
+  table,
+  where: Type.Optional(Filter),
+  columns,
+  distinct,
+  group_by: groupBy,
+  having,
+  order,
+  limit,
+  offset
+}, {
+  additionalProperties: false,
+  title: 'InsertSource',
+  dependentRequired: { group_by: ['columns'], having: ['columns'], distinct: ['columns'] },
+  description: 'the rows to insert, as a select returns them: `{"table", "where", "columns", ' +
+    '"distinct", "group_by", "having", "order", "limit", "offset"}`'
+})
+
+/** The rows that an update or a delete is joined to. */
+export const JoinedSource = Type.Object({
+  table,
+  on: Type.Record(Type.String(), columnPath, {
+    keys: 'column',
+    minProperties: 1,
+    expected: 'an object of columns, for example {"sku": "sku"}',
+    description: 'column of the table → column, path or alias of `from`, all equal'
+  }),
+  where: Type.Optional(Filter),
+  columns,
+  group_by: groupBy,
+  having
+}, {
+  additionalProperties: false,
+  title: 'JoinedSource',
+  dependentRequired: { group_by: ['columns'], having: ['columns'] },
+  description: 'rows of another table: only rows that meet one of them are affected. `{"table", ' +
+    '"on", "where", "columns", "group_by", "having"}`'
+})
+
+export const Insert = Type.Object({
+  id,
+  op: Type.Literal('insert'),
+  table,
+  values: Type.Optional(
+    Type.Array(row, {
+      minItems: 1,
+      description: 'rows to insert; missing columns take their defaults, `null` is NULL'
+    })
+  ),
+  from: Type.Optional(InsertSource),
+  columns: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown({ described: NewColumn }), {
+      minProperties: 1,
+      description: 'column → value for each row of `from`: JSON, a reference or `{"$col": column}`'
+    })
+  ),
+  on_conflict: Type.Optional(OnConflict),
+  returning,
+  expect,
+  answer,
+  when
+}, {
+  title: 'Insert',
+  if: { required: ['from'] },
+  then: { required: ['columns'], not: { required: ['values'] } },
+  else: { required: ['values'] },
+  description: 'Inserts rows and returns them as stored.'
+})
+
+export const Update = Type.Object({
+  id,
+  op: Type.Literal('update'),
+  table,
+  set: setOf(NewValue),
+  from: Type.Optional(JoinedSource),
+  where: Type.Optional(ChangingFilter),
+  all,
+  returning,
+  expect,
+  answer,
+  when
+}, {
+  title: 'Update',
+  ...rowsAreNamed,
+  description: 'Changes the rows that match `where` and returns them as changed.'
+})
+
+export const Delete = Type.Object({
+  id,
+  op: Type.Literal('delete'),
+  table,
+  from: Type.Optional(JoinedSource),
+  where: Type.Optional(ChangingFilter),
+  all,
+  returning,
+  expect,
+  answer,
+  when
+}, {
+  title: 'Delete',
+  ...rowsAreNamed,
+  description: 'Deletes the rows that match `where` and returns them as they were.'
+})
 
 /** Maximum levels of `with`. */
 export const maxNestedReads = 5
@@ -297,22 +374,9 @@ export const Select = Type.Object({
   table,
   where: Type.Optional(Filter),
   columns,
-  distinct: Type.Optional(
-    Type.Literal(true, { description: 'returns each of several equal rows once' })
-  ),
-  group_by: Type.Optional(
-    Type.Array(columnPath, {
-      maxItems: maxColumns,
-      expected: columnList,
-      description: 'columns to group by'
-    })
-  ),
-  having: Type.Optional(
-    {
-      ...Filter,
-      meaning: 'output column → { operator: operand, … }: the rows to return'
-    } as TObject
-  ),
+  distinct,
+  group_by: groupBy,
+  having,
   order,
   after: Type.Optional(
     Type.Array(PageValue, {

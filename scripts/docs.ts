@@ -11,7 +11,7 @@ import { configItems, describeLimits, isRequired, type ConfigItem } from '../sch
 import { operands } from '../schemas/operand.ts'
 import { operators } from '../schemas/operator.ts'
 import { modifiers, type Modifier } from '../schemas/modifier.ts'
-import { memberKinds, operations } from '../schemas/operation.ts'
+import { memberKinds, operations, type OperationKind } from '../schemas/operation.ts'
 import { describeValue, preferenceItems } from '../schemas/prefer.ts'
 import { commands, describeOption, writeOption, type CommandName } from '../src/cli/commands.ts'
 import { catalogue } from '../src/errors/catalogue.ts'
@@ -97,18 +97,24 @@ function renderMeaning (item: ConfigItem): string {
 }
 
 function renderMembers (): string {
-  return renderTable(
-    ['Member', 'On', 'Meaning'],
-    [...memberKinds].map(([name, kinds]) => {
-      const schemas: readonly TObject[] = kinds.map(kind => operations[kind])
-      const on = kinds.length === Object.keys(operations).length ? 'all' : kinds.join(', ')
-      const required = schemas.every(schema => schema.required?.includes(name))
-      const meanings = new Set(
-        schemas.map(({ properties }) => renderSchema(properties[name] as TSchema))
-      )
-      return [`\`${name}\``, required ? `${on}; required` : on, [...meanings].join(', ')]
-    })
-  )
+  return renderTable(['Member', 'On', 'Meaning'], [...memberKinds].flatMap(renderMember))
+}
+
+/** A member that means something else in another kind of operation has a row for each meaning. */
+function renderMember ([name, kinds]: readonly [string, readonly OperationKind[]]): string[][] {
+  const schemaOf = (kind: OperationKind): TSchema =>
+    (operations[kind] as TObject).properties[name] as TSchema
+  if (kinds.every(kind => schemaOf(kind).description === undefined)) {
+    return [renderUse(name, kinds, kinds.map(kind => renderSchema(schemaOf(kind))).join(', '))]
+  }
+  const meanings = Map.groupBy(kinds, kind => renderSchema(schemaOf(kind)))
+  return [...meanings].map(([meaning, users]) => renderUse(name, users, meaning))
+}
+
+function renderUse (name: string, kinds: readonly OperationKind[], meaning: string): string[] {
+  const on = kinds.length === Object.keys(operations).length ? 'all' : kinds.join(', ')
+  const required = kinds.every(kind => (operations[kind] as TObject).required?.includes(name))
+  return [`\`${name}\``, required ? `${on}; required` : on, meaning]
 }
 
 /** The description of a schema, or the value of a constant. */
@@ -132,10 +138,12 @@ function renderOperands (): string {
 
 function renderModifiers (): string {
   const all: ReadonlyArray<readonly [string, Modifier]> = Object.entries(modifiers)
-  const rows = all.map(([name, { takes, meaning, conflict }]) => [
+  const rows = all.map(([name, { takes, meaning, conflict, joined }]) => [
     `\`${name}\``,
     takes,
-    conflict === true ? `${meaning}; only in \`on_conflict\`` : meaning
+    conflict === true
+      ? `${meaning}; only in \`on_conflict\``
+      : joined === true ? `${meaning}; only beside \`from\`` : meaning
   ])
   return renderTable(['Modifier', 'Takes', 'Meaning'], rows)
 }

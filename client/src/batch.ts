@@ -72,6 +72,7 @@ function createBuilder (nodes: OperationNode[]): object {
   return {
     insert: (table: string, values: unknown, options?: object) =>
       add('insert', table, { values: Array.isArray(values) ? values : [values], ...options }),
+    insertFrom: (table: string, options: object) => add('insert', table, options),
     update: (table: string, options: object) => add('update', table, options),
     delete: (table: string, options: object) => add('delete', table, options),
     select: (table: string, options?: object) => add('select', table, { ...options }),

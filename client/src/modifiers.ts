@@ -11,6 +11,8 @@ import {
   type ReferenceList
 } from './reference.ts'
 
+type SourceColumn = Modifier<'$from'>
+
 /**
  * Creates computed values for `set`, and operands of filters that are not plain values. `first` is
  * a reference, and `notNull` changes the type of one.
@@ -20,18 +22,28 @@ export const $ = {
    * Adds a number, or seconds to a timestamp; NULL stays NULL. A string of digits is written as a
    * number with all its digits.
    */
-  inc: (by: number | bigint | string | Reference<number | null>): Modifier<'$inc'> =>
+  inc: (
+    by: number | bigint | string | Reference<number | null> | SourceColumn
+  ): Modifier<'$inc'> =>
     modifier('$inc', by),
   /** Multiplies by a number; NULL stays NULL. Strings are written as with `inc`. */
-  mul: (by: number | bigint | string | Reference<number | null>): Modifier<'$mul'> =>
+  mul: (
+    by: number | bigint | string | Reference<number | null> | SourceColumn
+  ): Modifier<'$mul'> =>
     modifier('$mul', by),
   /** The start time of the transaction. */
   now: (): Modifier<'$now'> => modifier('$now', true),
   /** The default of the column. In `values`, omit the column instead. */
   default: (): Modifier<'$default'> => modifier('$default', true),
-  /** Another column of the row, or a path into its jsonb; in `set` and as an operand. */
+  /**
+   * Another column of the row, or a path into its jsonb; in `set` and as an operand. In
+   * `insertFrom` a column, path or alias of `from`.
+   */
   col: <const Column extends string>(column: Column): Modifier<'$col', Column> =>
     modifier('$col', column),
+  /** A column, path or alias of `from`; in `set`, as an operand of the others, and in `where`. */
+  from: <const Column extends string>(column: Column): Modifier<'$from', Column> =>
+    modifier('$from', column),
   /** A column of the row that could not be inserted; only in `on_conflict`. */
   excluded: <const Column extends string>(column: Column): Modifier<'$excluded', Column> =>
     modifier('$excluded', column),
@@ -39,7 +51,7 @@ export const $ = {
   merge: (members: object): Modifier<'$merge'> => modifier('$merge', members),
   /** Appends elements to an array or a jsonb array; NULL counts as an empty array. */
   append: (
-    elements: readonly unknown[] | Reference<unknown> | ReferenceList<unknown>
+    elements: readonly unknown[] | Reference<unknown> | ReferenceList<unknown> | SourceColumn
   ): Modifier<'$append'> => modifier('$append', elements),
   /** Removes a key from a jsonb object. */
   remove: (key: string | Reference<string | null>): Modifier<'$remove'> => modifier('$remove', key),

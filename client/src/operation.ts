@@ -17,7 +17,14 @@ import type {
 import type { ColumnPath, Filter, IndexFilter } from './filter.ts'
 import type { Expect, Output, OutputNames, OutputRow, Rows, SelectOutput } from './output.ts'
 import type { Modifier, Reference, RowReference, RowsReference } from './reference.ts'
-import type { InputRow, NumberInput, Numbers, ResultRow, SetValues } from './values.ts'
+import type {
+  InputRow,
+  NumberInput,
+  Numbers,
+  QueryValues,
+  ResultRow,
+  SetValues
+} from './values.ts'
 
 declare const result: unique symbol
 
@@ -72,6 +79,37 @@ export interface Batch<
     options?:
       & InsertOptions<
         Row<Database, Schema, Table>,
+        Update<Database, Schema, Table>,
+        Mode,
+        RowsByTable<Database, Schema>
+      >
+      & ReturningOptions<Outputs, Expected, Answered>
+      & WhenOptions<When>
+  ): Operation<
+    OutputRow<Row<Database, Schema, Table>, Outputs>,
+    Skippable<
+      Result<OutputRows<Row<Database, Schema, Table>, Outputs, Expected, Mode>, Answered>,
+      When
+    >
+  >
+
+  /**
+   * Inserts rows of other tables, and returns them as stored. A column that is omitted takes its
+   * default.
+   */
+  insertFrom<
+    Table extends keyof InsertableTables<Database, Schema> & string,
+    const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
+    undefined,
+    const Expected extends Expect = Expect,
+    const Answered extends Answer = 'rows',
+    const When extends readonly RowCount[] | undefined = undefined
+  >(
+    table: Table,
+    options:
+      & InsertFromOptions<
+        Row<Database, Schema, Table>,
+        Insert<Database, Schema, Table>,
         Update<Database, Schema, Table>,
         Mode,
         RowsByTable<Database, Schema>
@@ -269,6 +307,14 @@ export interface InsertOptions<Row, Update, Mode extends Numbers, Tables> {
   readonly on_conflict?: OnConflict<Row, Update, Mode, Tables>
 }
 
+export interface InsertFromOptions<Row, Insert, Update, Mode extends Numbers, Tables>
+  extends InsertOptions<Row, Update, Mode, Tables> {
+  /** The rows to insert. */
+  readonly from: InsertSource<Mode, Tables>
+  /** The values of a row: JSON, references, or columns of `from`: `$.col('sku')`. */
+  readonly columns: QueryValues<Insert, Mode>
+}
+
 /** The unique index, by its columns or its constraint, and what to do on a conflict. */
 export type OnConflict<Row, Update, Mode extends Numbers, Tables> =
   & ConflictTarget<Row, Mode>
@@ -287,7 +333,12 @@ type ConflictAction<Row, Update, Mode extends Numbers, Tables> =
   | {
     readonly do: 'update',
     /** New values of the existing row. Default: the values of the new row. */
-    readonly set?: SetValues<Update, Mode, ColumnPath<Row>, ColumnPath<Row>>,
+    readonly set?: SetValues<
+      Update,
+      Mode,
+      ColumnPath<Row>,
+      Modifier<'$excluded', ColumnPath<Row>>
+    >,
     /** A condition that existing rows must match to be updated. */
     readonly where?: Filter<
       Row,
@@ -298,13 +349,66 @@ type ConflictAction<Row, Update, Mode extends Numbers, Tables> =
   }
 
 export type UpdateOptions<Row, Update, Mode extends Numbers, Tables> =
-  & {
-    /** New values of columns, also computed ones: `$.inc(1)`, `$.now()`. */
-    readonly set: SetValues<Update, Mode, ColumnPath<Row>>
-  }
-  & Target<Row, Mode, Tables>
+  | (
+    & {
+      /** New values of columns, also those of `from`: `$.from('qty')`, `$.inc($.from('qty'))`. */
+      readonly set: SetValues<Update, Mode, ColumnPath<Row>, Modifier<'$from', string>>
+    }
+    & JoinedTarget<Row, Mode, Tables>
+  )
+  | (
+    & {
+      /** New values of columns, also computed ones: `$.inc(1)`, `$.now()`. */
+      readonly set: SetValues<Update, Mode, ColumnPath<Row>>,
+      readonly from?: never
+    }
+    & Target<Row, Mode, Tables>
+  )
 
-export type DeleteOptions<Row, Mode extends Numbers, Tables> = Target<Row, Mode, Tables>
+export type DeleteOptions<Row, Mode extends Numbers, Tables> =
+  | JoinedTarget<Row, Mode, Tables>
+  | (Target<Row, Mode, Tables> & { readonly from?: never })
+
+/** Only rows that meet a row of `from` are changed. */
+interface JoinedTarget<Row, Mode extends Numbers, Tables> {
+  readonly from: JoinedSource<Row, Mode, Tables>
+  readonly where?: Filter<
+    Row,
+    Mode,
+    Tables,
+    Modifier<'$col', ColumnPath<Row>> | Modifier<'$from', string>
+  >
+  readonly all?: never
+}
+
+/** What can be read of a table that an operation uses. */
+interface Source<Table extends string, Row, Mode extends Numbers, Tables> {
+  readonly table: Table
+  readonly where?: Filter<Row, Mode, Tables>
+  /** Columns and aggregates, which then can be named by their alias. */
+  readonly columns?: ReadonlyArray<SelectOutput<Row>>
+  readonly group_by?: ReadonlyArray<ColumnPath<Row>>
+  /** A filter of the rows to use. It names `columns`. */
+  readonly having?: Filter<Readonly<Record<string, unknown>>, Mode, Tables>
+}
+
+/** Rows of another table. `on`: column → column, path or alias of that table, all equal. */
+type JoinedSource<Row, Mode extends Numbers, Tables> = {
+  [Table in keyof Tables & string]:
+    & Source<Table, Tables[Table], Mode, Tables>
+    & { readonly on: { readonly [Column in keyof Row & string]?: string } }
+}[keyof Tables & string]
+
+/** The rows to insert, as a select returns them. */
+type InsertSource<Mode extends Numbers, Tables> = {
+  [Table in keyof Tables & string]: Source<Table, Tables[Table], Mode, Tables> & {
+    /** Uses each of several equal rows once. */
+    readonly distinct?: true,
+    readonly order?: ReadonlyArray<{ readonly [name: string]: Ordering }>,
+    readonly limit?: number,
+    readonly offset?: number
+  }
+}[keyof Tables & string]
 
 /** Which rows are changed: those of a filter, or explicitly all. */
 type Target<Row, Mode extends Numbers, Tables> =

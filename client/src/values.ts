@@ -46,21 +46,30 @@ type Writable<Columns, Column extends keyof Columns> = [Exclude<Columns[Column],
 [never] ? never : Column
 
 /**
- * `set`: new or computed values by column. `Columns` are the columns of the row, and `Excluded`
- * those of the row that could not be inserted.
+ * `set`: new or computed values by column. `Columns` are the columns of the row, and `Others` are
+ * modifiers that name a column of another row.
  */
 export type SetValues<
   Update,
   Mode extends Numbers,
   Columns extends string,
-  Excluded extends string = never
+  Others = never
 > =
   & {
     [Column in keyof Update as Writable<Update, Column>]?:
       | Input<Exclude<Update[Column], undefined>, Mode>
       | Computed<Exclude<Update[Column], undefined>, Columns>
-      | ([Excluded] extends [never] ? never
-        : Modifier<'$excluded', Excluded>)
+      | Others
+  }
+  & {}
+
+/** `columns` of an insert whose rows come from a query: values, or columns of the query. */
+export type QueryValues<Insert, Mode extends Numbers> =
+  & {
+    [Column in keyof Insert as Writable<Insert, Column>]:
+      | Input<Exclude<Insert[Column], undefined>, Mode>
+      | Modifier<'$col', string>
+      | Modifier<'$value'>
   }
   & {}
 

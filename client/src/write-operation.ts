@@ -25,6 +25,8 @@ const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void
     values: writeData,
     args: writeData,
     set: writeSet,
+    columns: writeSet,
+    from: writeRead,
     where: writeFilter,
     having: writeFilter,
     after: writeData,
@@ -58,7 +60,7 @@ function writeWhen (writer: Writer, when: unknown): void {
   writer.pieces.push(separator === '{' ? '{}' : '}')
 }
 
-/** Writes new values by column. A column that is `undefined` is omitted. */
+/** Writes new values by column, or a list of columns. A column that is `undefined` is omitted. */
 function writeSet (writer: Writer, set: unknown): void {
   if (!isObject(set)) return writeLiteral(writer, set)
   const present = Object.fromEntries(Object.entries(set).filter(([, value]) => value !== undefined))
@@ -137,10 +139,19 @@ function writeModifier (
   writer.path.push(word)
   if ((word === '$inc' || word === '$mul') && typeof operand === 'string') {
     writer.pieces.push(checkDigits(writer, operand))
-  } else if (word === '$col' || word === '$excluded') writeLiteral(writer, operand)
+  } else if (namesColumn.has(word)) writeLiteral(writer, operand)
+  else if (isSourceColumn(operand)) writeOperand(writer, operand, 'json')
   else writeData(writer, operand)
   writer.path.pop()
   writer.pieces.push('}')
+}
+
+const namesColumn: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
+
+/** Whether the operand of a modifier is itself one: `$.inc($.from('qty'))`. */
+function isSourceColumn (operand: unknown): boolean {
+  const meaning = meaningOf(operand)
+  return meaning?.kind === 'modifier' && meaning.word === '$from'
 }
 
 const number = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/

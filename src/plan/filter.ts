@@ -15,6 +15,7 @@ import {
 } from './document.ts'
 import { planTable, readPath } from './name.ts'
 import type {
+  ColumnOperand,
   ColumnPath,
   Condition,
   Exists,
@@ -27,8 +28,14 @@ import type {
 /** Reads the name of a column, or a path. */
 export type ReadColumn = (text: string, place: Place) => ColumnPath
 
-interface FilterPlace extends Place {
+/** How a filter reads the names of columns. */
+interface FilterColumns {
   readonly read: ReadColumn
+  /** Reads a column of `from`; undefined: there is none. */
+  readonly readSource?: ReadColumn | undefined
+}
+
+interface FilterPlace extends Place, FilterColumns {
   /** The type that the column or path gives; undefined outside of a column. */
   readonly resultType?: ColumnPath['resultType']
   /**
@@ -44,10 +51,11 @@ interface FilterPlace extends Place {
 export function planFilter (
   filter: JsonObject,
   { context, path }: Place,
-  read: ReadColumn = readPath
+  columns: Partial<FilterColumns> = {}
 ): readonly Predicate[] {
   const used = { conditions: 0, columns: new Set<string>() }
-  const predicates = planMembers(filter, { context, path, negated: false, used, read })
+  const place = { context, path, negated: false, used, read: readPath, ...columns }
+  const predicates = planMembers(filter, place)
   const { maxConditions } = context.limits
   const name = `"${path.join('.')}"`
   if (used.conditions > maxConditions) {
@@ -213,11 +221,26 @@ function planSingle (operand: Json, place: FilterPlace, minRows: number): Single
     )
   }
   if (has(operand, '$value')) return planDocument(operand['$value'] as Json, inner, minRows)
+  if (has(operand, '$from')) {
+    return planSourceColumn(operand['$from'] as string, within(place, '$from'), place.readSource)
+  }
   return {
     kind: 'column',
     path: place.read(Object.values(operand)[0] as string, place),
     of: has(operand, '$excluded') ? 'excluded' : 'row'
   }
+}
+
+/** Plans a column of `from`. Adds an issue if there is no `from`. */
+export function planSourceColumn (
+  text: string,
+  place: Place,
+  read: ReadColumn | undefined
+): ColumnOperand {
+  if (read === undefined) {
+    place.context.addIssue('member_invalid', place.path, '"$from" is only allowed beside "from".')
+  }
+  return { kind: 'column', path: (read ?? readPath)(text, place), of: 'source' }
 }
 
 /** An empty list matches no row; inside `not` it would match every row. */

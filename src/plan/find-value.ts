@@ -7,7 +7,7 @@
 import { modifiers } from '../../schemas/modifier.ts'
 import { isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
-import type { Assignment, JsonDocument, PlanNode, StoredJson } from './nodes.ts'
+import type { Assignment, JsonDocument, NewValues, PlanNode, StoredJson } from './nodes.ts'
 
 export interface ValuePlace {
   readonly column: string
@@ -32,9 +32,10 @@ export function findValue (node: PlanNode, text: string): ValuePlace | undefined
   return places.every(({ column }) => column === first?.column) ? first : undefined
 }
 
-/** Whether `values` or `set` has a value for a column. */
+/** Whether `values`, `set` or `columns` has a value for a column. */
 export function storesColumn (node: PlanNode, column: string): boolean {
-  if (node.kind === 'update') return node.columns.includes(column)
+  const values = newValuesOf(node)
+  if (values !== undefined) return values.columns.includes(column)
   return node.kind === 'insert' && node.groups.some(({ columns }) => columns.includes(column))
 }
 
@@ -51,13 +52,20 @@ export function findModifier (node: PlanNode, { column, row }: ValuePlace): stri
 
 /** All computed values of an operation. */
 export function assignmentsOf (node: PlanNode): readonly Assignment[] {
-  if (node.kind === 'update') return node.computed
-  return node.kind === 'insert' ? node.conflict?.update?.set ?? [] : []
+  const computed = newValuesOf(node)?.computed ?? []
+  return node.kind === 'insert' ? [...computed, ...node.conflict?.update?.set ?? []] : computed
+}
+
+/** The new values that are the same for all rows. */
+function newValuesOf (node: PlanNode): NewValues | undefined {
+  if (node.kind === 'update') return node
+  return node.kind === 'insert' ? node.query : undefined
 }
 
 function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
-  if (node.kind === 'update') {
-    return columnsWith(parseDocument(node.set.document) as JsonObject, text)
+  const values = newValuesOf(node)
+  if (values !== undefined) {
+    return columnsWith(parseDocument(values.set.document) as JsonObject, text)
   }
   if (node.kind !== 'insert') return []
   return node.groups.flatMap(({ positions, rows }) =>

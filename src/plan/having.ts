@@ -29,11 +29,11 @@ export function planHaving (
     }
     return found
   }
-  return planFilter(filter, place, read)
+  return planFilter(filter, place, { read })
 }
 
-/** An aggregate has a type of its own. */
-function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
+/** The type of the values of an output column. An aggregate has a type of its own. */
+export function resultTypeOf (column: OutputColumn): ColumnPath['resultType'] {
   if (isUnchanged(column)) return column.path.resultType
   const cast = column.aggregate === undefined ? column.cast : undefined
   if (cast === 'json' || cast === 'jsonb') return 'json'

@@ -54,14 +54,8 @@ export function checkMembers (
     const kinds = memberKinds.get(name)
     if (kinds === undefined) {
       context.addIssue('member_unknown', [name], describeUnknownMember(name, op))
-    } else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, operation)) {
-      context.addIssue(
-        'member_invalid',
-        [name],
-        ignoredMembers.has(name)
-          ? `"${name}" must be inside "on_conflict".`
-          : `"${name}" is a member of ${kinds.join(' and ')}, not of ${op}.`
-      )
+    } else if (op !== undefined && !kinds.includes(op) && !isIgnored(name, op, operation)) {
+      context.addIssue('member_invalid', [name], describeForeignMember(name, op, operation))
     }
   }
 }
@@ -71,9 +65,26 @@ function describeUnknownMember (name: string, op: OperationKind | undefined): st
   return describeUnknown('member', name, [...members])
 }
 
-/** Beside `on_conflict` such a member is a mistake: the client expects the conflict to use it. */
-function isIgnored (name: string, operation: JsonObject): boolean {
-  return ignoredMembers.has(name) && !has(operation, 'on_conflict')
+/** Such a member has no effect, unless it is a mistake. */
+function isIgnored (name: string, op: OperationKind, operation: JsonObject): boolean {
+  return ignoredMembers.has(name) && findUser(name, op, operation) === undefined
+}
+
+function describeForeignMember (name: string, op: OperationKind, operation: JsonObject): string {
+  const user = findUser(name, op, operation)
+  return user === undefined
+    ? `"${name}" is a member of ${(memberKinds.get(name) ?? []).join(' and ')}, not of ${op}.`
+    : `"${name}" must be inside "${user}".`
+}
+
+/** Finds a member of which the client expects that it uses an ignored one beside it. */
+function findUser (name: string, op: OperationKind, operation: JsonObject): string | undefined {
+  if (!ignoredMembers.has(name)) return undefined
+  if (op === 'insert' && name === 'where' && has(operation, 'from')) return 'from'
+  if (op === 'insert' && name === 'set' && has(operation, 'from')) {
+    return has(operation, 'on_conflict') ? 'on_conflict' : 'columns'
+  }
+  return has(operation, 'on_conflict') ? 'on_conflict' : undefined
 }
 
 /** Returns a required member without checking its shape; undefined after an issue. */

@@ -100,11 +100,11 @@ export interface StoredJson {
   readonly cells: ReadonlyArray<ReadonlyMap<string, Cell>> | undefined
 }
 
-/** A column of the current row, or of the row proposed for insertion (`excluded`). */
+/** A column of the current row, of the row proposed for insertion (`excluded`), or of `from`. */
 export interface ColumnOperand {
   readonly kind: 'column'
   readonly path: ColumnPath
-  readonly of: 'row' | 'excluded'
+  readonly of: 'row' | 'excluded' | 'source'
 }
 
 /**
@@ -225,24 +225,63 @@ export interface ConflictNode {
     | undefined
 }
 
-/** An insert has more than one group only if rows name different columns. */
-export interface InsertNode extends OperationNode {
-  readonly kind: 'insert'
-  readonly groups: readonly RowGroup[]
-  readonly conflict: ConflictNode | undefined
-}
 /** `set` has the new values of `columns`; `computed` has the values of other columns. */
-export interface UpdateNode extends OperationNode {
-  readonly kind: 'update'
+export interface NewValues {
   readonly columns: readonly string[]
   readonly set: StoredJson
   readonly computed: readonly Assignment[]
+}
+
+/**
+ * An insert has more than one group only if rows name different columns. It has none if its rows
+ * come from a query.
+ */
+export interface InsertNode extends OperationNode {
+  readonly kind: 'insert'
+  readonly groups: readonly RowGroup[]
+  readonly query?: InsertQuery | undefined
+  readonly conflict: ConflictNode | undefined
+}
+
+/** A query whose rows are inserted. The values can use its columns. */
+export interface InsertQuery extends NewValues {
+  readonly source: Source
+  /** The maximum number of rows. */
+  readonly maxRows: number
+}
+
+export interface UpdateNode extends OperationNode, NewValues {
+  readonly kind: 'update'
+  readonly join?: Join | undefined
   readonly where: readonly Predicate[]
 }
 export interface DeleteNode extends OperationNode {
   readonly kind: 'delete'
+  readonly join?: Join | undefined
   readonly where: readonly Predicate[]
 }
+
+/** The rows that an update or a delete is joined to. */
+export interface Join {
+  readonly source: Source
+  /** Columns of the table, each with the column of the source that it equals. */
+  readonly on: ReadonlyArray<readonly [column: string, source: ColumnPath]>
+}
+
+/** A query whose rows an operation uses (`from`). Its output has the columns that are used. */
+export interface Source {
+  readonly kind: 'table'
+  readonly table: TableName
+  readonly output: readonly OutputColumn[]
+  readonly where: readonly Predicate[]
+  readonly distinct: boolean
+  readonly groupBy: readonly ColumnPath[]
+  readonly having: readonly Predicate[]
+  readonly order: readonly SortKey[]
+  readonly limit: number | undefined
+  readonly offset: number | undefined
+}
+
 /** What select and call have in common: they return rows of a source. */
 interface ReadNode extends OperationNode {
   readonly where: readonly Predicate[]

@@ -29,6 +29,7 @@ import { planName, planTable, readPath } from './name.ts'
 import type {
   DeleteNode,
   InsertNode,
+  InsertQuery,
   PlanNode,
   Predicate,
   SelectNode,
@@ -45,7 +46,9 @@ import {
   planOutput,
   planWhen
 } from './output.ts'
-import { planSet } from './set.ts'
+import { planJoin, withJoin, type PlannedJoin } from './join.ts'
+import { planInsertColumns, planSet } from './set.ts'
+import { planSource, type SourceMembers } from './source.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
 export interface OperationHead {
@@ -143,34 +146,66 @@ const planners: Record<
 
 function planInsert (source: OperationSource, common: CommonMembers): InsertNode | undefined {
   const { operation, context } = source
-  const values = requireMember(source, 'values')
+  const query = planQuery(source)
+  const values = query === undefined ? requireMember(source, 'values') : undefined
   const rows = values === undefined ? undefined : readRows(values, context)
+  const runs = query === undefined ? rows?.runs : query.runs
   const conflict = has(operation, 'on_conflict')
-    ? planConflict(operation['on_conflict'] as Json, rows?.runs, context)
+    ? planConflict(operation['on_conflict'] as Json, runs, context)
     : undefined
   const output = planReturning(source)
+  const node = { kind: 'insert' as const, ...common, conflict, output }
+  if (query !== undefined) return query.planned && { ...node, groups: [], query: query.planned }
   if (rows === undefined) return undefined
   const groups = planRowGroups(rows, countRepeatedParts(conflict, output), context)
-  return groups === undefined ? undefined : { kind: 'insert', ...common, groups, conflict, output }
+  return groups === undefined ? undefined : { ...node, groups }
+}
+
+/** Plans the query of an insert without `values`. `runs`: the columns that it inserts. */
+function planQuery (source: OperationSource): {
+  readonly planned: InsertQuery | undefined,
+  readonly runs: ReadonlyArray<{ readonly columns: readonly string[] }> | undefined
+} | undefined {
+  const { operation, context } = source
+  if (!has(operation, 'from')) {
+    if (has(operation, 'columns')) {
+      context.addIssue('member_invalid', ['columns'], '"columns" requires "from" in an insert.')
+    }
+    return undefined
+  }
+  if (has(operation, 'values')) {
+    context.addIssue('member_invalid', ['values'], '"values" and "from" exclude each other.')
+  }
+  const columns = requireMember(source, 'columns')
+  const from = readMember(source, 'from') as SourceMembers | undefined
+  const planned = from && planSource(from, { context, path: ['from'] })
+  // Without `from`, the other values are checked all the same.
+  const values = columns === undefined
+    ? undefined
+    : planInsertColumns(columns, context, planned?.read ?? readPath)
+  const query = planned?.finish()
+  const names = values && [...values.columns, ...values.computed.map(({ column }) => column)]
+  return {
+    planned: query && values && { source: query, ...values, maxRows: context.limits.maxRows },
+    runs: names && [{ columns: names }]
+  }
 }
 
 function planUpdate (source: OperationSource, common: CommonMembers): UpdateNode | undefined {
   const set = requireMember(source, 'set')
-  const changes = set === undefined ? undefined : planSet(set, source.context)
-  const where = planRequiredFilter(source)
+  const joined = planJoin(source)
+  const changes = set === undefined ? undefined : planSet(set, source.context, joined?.read)
+  const where = planRequiredFilter(source, joined)
   const output = planReturning(source)
-  return changes === undefined
-    ? undefined
-    : { kind: 'update', ...common, ...changes, where, output }
+  if (changes === undefined) return undefined
+  return withJoin({ kind: 'update', ...common, ...changes, where, output }, joined)
 }
 
-function planDelete (source: OperationSource, common: CommonMembers): DeleteNode {
-  return {
-    kind: 'delete',
-    ...common,
-    where: planRequiredFilter(source),
-    output: planReturning(source)
-  }
+function planDelete (source: OperationSource, common: CommonMembers): DeleteNode | undefined {
+  const joined = planJoin(source)
+  const where = planRequiredFilter(source, joined)
+  const output = planReturning(source)
+  return withJoin({ kind: 'delete', ...common, where, output }, joined)
 }
 
 function planSelect (source: OperationSource, common: CommonMembers): SelectNode {
@@ -236,14 +271,24 @@ function planReturning (source: OperationSource): PlanNode['output'] {
 }
 
 /**
- * Plans `where` of update and delete. Every row is changed only with `"all": true`; an empty filter
- * is an issue.
+ * Plans `where` of update and delete, which `from` makes optional. Every row is changed only with
+ * `"all": true`; an empty filter is an issue.
  */
-function planRequiredFilter (source: OperationSource): readonly Predicate[] {
+function planRequiredFilter (
+  source: OperationSource,
+  joined: PlannedJoin | undefined
+): readonly Predicate[] {
   const { operation, context } = source
   const all = readMember(source, 'all') === true
   const where = readMember(source, 'where') as JsonObject | undefined
-  if (!has(operation, 'where') && !all) {
+  if (all && joined !== undefined) {
+    context.addIssue(
+      'member_invalid',
+      ['all'],
+      '"all" and "from" exclude each other: only rows that meet a row of "from" are affected.'
+    )
+  }
+  if (!has(operation, 'where') && !all && joined === undefined) {
     context.addIssue(
       'member_missing',
       ['where'],
@@ -256,17 +301,19 @@ function planRequiredFilter (source: OperationSource): readonly Predicate[] {
       context.addIssue(
         'where_empty',
         ['where'],
-        '"where" must not be empty; to affect every row, use "all": true.'
+        joined === undefined
+          ? '"where" must not be empty; to affect every row, use "all": true.'
+          : '"where" must not be empty; to affect every row that meets a row of "from", remove it.'
       )
     }
     return []
   }
-  if (all) {
+  if (all && joined === undefined) {
     context.addIssue(
       'member_invalid',
       ['all'],
       '"all" and conditions in "where" exclude each other; remove one of them.'
     )
   }
-  return planFilter(where, { context, path: ['where'] })
+  return planFilter(where, { context, path: ['where'] }, { readSource: joined?.read })
 }

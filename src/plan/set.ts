@@ -1,16 +1,18 @@
 /**
- * Plans `set`: JSON → new values. A value is plain JSON, or a modifier: an object with exactly one
- * key, which begins with `$`.
+ * Plans `set`, and `columns` of an insert: JSON → new values. A value is plain JSON, or a modifier:
+ * an object with exactly one key, which begins with `$`.
  */
 import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
+import { SourceOperand } from '../../schemas/operand.ts'
 import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
 import { planDocument, planScalar, readDollarMember } from './document.ts'
+import { planSourceColumn, type ReadColumn } from './filter.ts'
 import { findColumnProblem, readPath } from './name.ts'
-import type { Assignment, Single, UpdateNode } from './nodes.ts'
+import type { Assignment, NewValues, Single } from './nodes.ts'
 import { planObject, type DocumentMember } from './stored-values.ts'
 
 /**
@@ -19,24 +21,81 @@ import { planObject, type DocumentMember } from './stored-values.ts'
  */
 export function planSet (
   set: Json,
-  context: PlanContext
-): Pick<UpdateNode, 'columns' | 'set' | 'computed'> | undefined {
-  const path = ['set']
-  const entries = readEntries(set, { context, path })
+  context: PlanContext,
+  readSource?: ReadColumn
+): NewValues | undefined {
+  return planNewValues(set, { context, path: ['set'], readSource }, planModifier)
+}
+
+/**
+ * Plans `columns` of an insert whose rows come from a query. Its only words are `$col`, which names
+ * a column of the query, `$first` and `$value`. Returns undefined after an issue.
+ */
+export function planInsertColumns (
+  columns: Json,
+  context: PlanContext,
+  readSource: ReadColumn
+): NewValues | undefined {
+  return planNewValues(columns, { context, path: ['columns'], readSource }, planInsertWord)
+}
+
+type PlanWord = (
+  column: string,
+  word: readonly [name: string, operand: Json],
+  place: ModifierPlace
+) => readonly Assignment[]
+
+function planNewValues (
+  values: Json,
+  { context, path, readSource }: ModifierPlace,
+  planWord: PlanWord
+): NewValues | undefined {
+  const entries = readEntries(values, { context, path })
   if (entries === undefined) return undefined
   const plain: DocumentMember[] = []
   const computed: Assignment[] = []
   for (const [column, value] of entries) {
-    const modifier = readDollarMember(value)
-    const place = { context, path: [...path, column], conflict: false }
-    if (modifier === undefined) plain.push({ column, value, path: place.path })
+    const word = readDollarMember(value)
+    const place = { context, path: [...path, column], readSource }
+    if (word === undefined) plain.push({ column, value, path: place.path })
     // A member of the document that is null becomes NULL; the JSON null is an assignment.
-    else if (modifier[0] === '$value' && modifier[1] !== null) {
-      plain.push({ column, value: modifier[1], path: [...place.path, '$value'] })
-    } else computed.push(...planModifier(column, modifier, place))
+    else if (word[0] === '$value' && word[1] !== null) {
+      plain.push({ column, value: word[1], path: [...place.path, '$value'] })
+    } else computed.push(...planWord(column, word, place))
   }
   return { columns: plain.map(({ column }) => column), set: planObject(plain, context), computed }
 }
+
+const insertWords = ['$col', '$first', '$value']
+
+function planInsertWord (
+  column: string,
+  [name, operand]: readonly [string, Json],
+  place: ModifierPlace
+): readonly Assignment[] {
+  const { context } = place
+  const path = [...place.path, name]
+  if (name === '$col') return planSourceValue(column, operand, { ...place, path })
+  if (insertWords.includes(name)) return planModifier(column, [name, operand], place)
+  const message = `${describeUnknown('member', name, insertWords)} ${STORE_OBJECT}`
+  context.addIssue('member_invalid', path, message)
+  return []
+}
+
+/** A value of `from` is stored as it is, so a path into json stays json. */
+function planSourceValue (
+  column: string,
+  operand: Json,
+  place: ModifierPlace
+): readonly Assignment[] {
+  if (!checkShape(modifiers.$from.operand, operand, place)) return []
+  const planned = planSourceColumn(operand as string, place, place.readSource)
+  const { path } = planned
+  const stored = path.keys.length > 0 ? path : { ...path, resultType: 'column' as const }
+  return [{ column, modifier: '$from', operand: { ...planned, path: stored } }]
+}
+
+const STORE_OBJECT = 'To store the object itself, use {"$value": …}.'
 
 /**
  * Plans `set` of `on_conflict`, where a plain value that is not null is the same as `$value`.
@@ -61,22 +120,23 @@ function readEntries (
   set: Json,
   { context, path }: Place
 ): ReadonlyArray<readonly [string, Json]> | undefined {
+  const name = `"${path.at(-1)}"`
   if (!isObject(set)) {
     return context.addIssue(
       'member_invalid',
       path,
-      '"set" must be an object, for example {"status": "paid"}.'
+      `${name} must be an object, for example {"status": "paid"}.`
     )
   }
   const entries = Object.entries(set)
   if (entries.length === 0) {
-    return context.addIssue('set_empty', path, '"set" must name at least one column.')
+    return context.addIssue('set_empty', path, `${name} must name at least one column.`)
   }
   if (entries.length > maxColumns) {
     return context.addIssue(
       'member_invalid',
       path,
-      `"set" names ${entries.length} columns; at most ${maxColumns} are allowed.`
+      `${name} names ${entries.length} columns; at most ${maxColumns} are allowed.`
     )
   }
   for (const [column] of entries) {
@@ -88,16 +148,18 @@ function readEntries (
 
 interface ModifierPlace extends Place {
   /** Whether the place is inside `on_conflict`. */
-  readonly conflict: boolean
+  readonly conflict?: boolean
+  /** Reads a column of `from`; undefined: there is none. */
+  readonly readSource?: ReadColumn | undefined
 }
 
 /** Returns no assignment after an issue. */
 function planModifier (
   column: string,
   [name, operand]: readonly [string, Json],
-  { context, path, conflict }: ModifierPlace
+  { context, path, conflict = false, readSource }: ModifierPlace
 ): readonly Assignment[] {
-  const place = { context, path: [...path, name] }
+  const place = { context, path: [...path, name], readSource }
   const modifier: Modifier | undefined = Object.hasOwn(modifiers, name)
     ? modifiers[name as ModifierName]
     : undefined
@@ -111,14 +173,34 @@ function planModifier (
     )
     return []
   }
-  if (!checkShape(modifier.operand, operand, place)) return []
-  const planned = planOperand(modifier, operand, place)
+  if (modifier.joined === true) return planSourceValue(column, operand, place)
+  const joined = namesSource(operand, modifier, readSource)
+  if (!checkShape(joined ? SourceOperand : modifier.operand, operand, place)) return []
+  const planned = joined
+    ? planSourceColumn(
+      (operand as { readonly $from: string }).$from,
+      { context, path: [...place.path, '$from'] },
+      readSource
+    )
+    : planOperand(modifier, operand, place)
   return [{ column, modifier: name as ModifierName, operand: planned }]
 }
 
+/**
+ * Whether the operand of a modifier that computes is `{"$from": column}`. Without `from`, such an
+ * object in `$merge` is data.
+ */
+function namesSource (
+  operand: Json,
+  { takesSource = false, reads }: Modifier,
+  readSource: ReadColumn | undefined
+): boolean {
+  const isData = reads === 'json' && readSource === undefined
+  return takesSource && !isData && readDollarMember(operand)?.[0] === '$from'
+}
+
 function describeUnknownModifier (name: string): string {
-  return `${describeUnknown('modifier', name, Object.keys(modifiers))} ` +
-    'To store the object itself, use {"$value": …}.'
+  return `${describeUnknown('modifier', name, Object.keys(modifiers))} ${STORE_OBJECT}`
 }
 
 function planOperand (

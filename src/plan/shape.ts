@@ -47,7 +47,8 @@ class ShapeWriter {
     this.#unsupported ||= has(operation, 'on_conflict') || operation['op'] === 'call'
     this.#addObject(operation, (name, value) => {
       if (name === 'values') this.#addRows(value)
-      else if (name === 'set') this.#addSet(value)
+      else if (name === 'set' || name === 'columns') this.#addSet(value)
+      else if (name === 'from') this.#addRead(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, read) => this.#addRead(read))
       else if (name === 'after') this.#addArray(value, item => this.#addScalar(item))
@@ -64,8 +65,8 @@ class ShapeWriter {
   #addSet (set: Json): void {
     this.#addObject(set, (_, value) => {
       const [modifier, operand] = readDollarMember(value) ?? []
-      const computed = modifier !== undefined && modifier !== '$col' && operand !== undefined
-      if (!computed) this.#addStored(value)
+      const isName = modifier === '$col' || modifier === '$from'
+      if (modifier === undefined || isName || operand === undefined) this.#addStored(value)
       else this.#addObject(value, () => this.#addScalar(operand))
     })
   }
@@ -79,10 +80,10 @@ class ShapeWriter {
     })
   }
 
-  /** Adds what `exists` takes, or a member of `with`: rows of another table. */
+  /** Adds what `exists` or `from` takes, or a member of `with`: rows of another table. */
   #addRead (read: Json): void {
     this.#addObject(read, (name, value) => {
-      if (name === 'where') this.#addFilter(value)
+      if (name === 'where' || name === 'having') this.#addFilter(value)
       else if (name === 'with') this.#addObject(value, (_, inner) => this.#addRead(inner))
       else this.#addFixed(value)
     })

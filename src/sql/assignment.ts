@@ -9,14 +9,19 @@ import { buildDifference, buildText, buildValue, type OperandContext } from './o
 import type { ValueBuilder } from './value-builder.ts'
 
 /** Builds `"column" = expression`. */
-export function buildAssignment (
+export function buildAssignment (assignment: Assignment, values: ValueBuilder): Fragment {
+  return sql`${identifier(assignment.column)} = ${buildNewValue(assignment, values)}`
+}
+
+/** Builds the new value of a column. */
+export function buildNewValue (
   { column, modifier: name, operand }: Assignment,
   values: ValueBuilder
 ): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], resultType: 'column' } as const
   const context = { values, path, stored: true }
-  const value = fill(modifier.sql, {
+  return fill(modifier.sql, {
     column: sql`${values.row}.${identifier(column)}`,
     operand: operand === undefined ? empty : buildOperand(operand, modifier, context),
     empty: modifier.empty === undefined
@@ -24,7 +29,6 @@ export function buildAssignment (
       : values.buildJson(emptyDocument(modifier.empty), path),
     refused: name === '$append' || name === '$merge' ? raiseFault(name, column) : empty
   })
-  return sql`${identifier(column)} = ${value}`
 }
 
 function emptyDocument (text: string): JsonDocument {

@@ -10,6 +10,9 @@
 import type { ColumnPath } from '../plan/nodes.ts'
 import { empty, identifier, join, sharedParameter, sql, type Fragment } from './fragment.ts'
 
+/** The name of a row of `from`. */
+export const SOURCE_ROW: Fragment = sql`f`
+
 /** System columns, which every table has (docs: "System Columns"). */
 export const SYSTEM_COLUMNS: ReadonlySet<string> = new Set([
   'tableoid',

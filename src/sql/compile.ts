@@ -109,7 +109,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
       node,
       i === 0 ? body : sql`${body} where ${join(conditions, sql` and `)}`
     )
-    const fixedText = node.kind !== 'insert' || node.groups.length === 1
+    const fixedText = node.kind !== 'insert' || node.groups.length <= 1
     return {
       ...statement,
       prepare: fixedText && node.kind !== 'call' && ctes.parameterTypes() !== undefined,

@@ -5,7 +5,8 @@
  *   text of an operation is the same at every position in a batch.
  * - `v0`, `v1`, …: JSON, converted to the types of columns.
  * - `l0`, `l1`, …: JSON arrays, converted to arrays of the types of columns.
- * - `x0`, `x1`, …: rows that the operation stores, if the session may change meanwhile.
+ * - `x0`, `x1`, …: rows that the operation stores or reads from other tables, if the session may
+ *   change meanwhile.
  *
  * Reading a CTE costs no more than a parameter, and conditions on it can use an index.
  */
@@ -150,6 +151,10 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
     this.#collected = collected
   }
 
+  get explain (): boolean {
+    return this.#options.explain === true
+  }
+
   get findFunction (): FindFunction | undefined {
     return this.#options.findFunction
   }
@@ -198,7 +203,7 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
     return this.#addTypedValue({
       json,
       example: typeExample(path, this.table, as),
-      shape: this.#options.explain === true ? 'scalar' : shape,
+      shape: this.explain ? 'scalar' : shape,
       label: pathLabel(path)
     })
   }
@@ -285,13 +290,19 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
     return sql`${identifier(`x${position}`)} as x`
   }
 
+  /** With `restoreSession` the query runs before the operation starts. */
+  addSource (query: Fragment): Fragment {
+    if (!this.restoreSession) return sql`(${query})`
+    return identifier(`x${this.#collected.stored.push(query) - 1}`)
+  }
+
   /**
    * Registers columns of the stored row `x` whose value may differ from the JSON. Returns the
    * conditions that check them.
    */
   checkStoredRows (columns: readonly UncertainColumn[]): readonly Fragment[] {
     this.#collected.needsValueChecks ||= columns.length > 0
-    if (this.#options.explain === true || this.checkValues || columns.length === 0) return []
+    if (this.explain || this.checkValues || columns.length === 0) return []
     return [
       buildValueCheck(
         columns.map(({ column, shape }) => ({ value: sql`x.${identifier(column)}`, shape }))

@@ -2,17 +2,15 @@
  * Builds the DELETE of a delete operation.
  */
 import type { DeleteNode } from '../plan/nodes.ts'
-import { buildWhere } from './filter.ts'
 import { buildGate } from './gate.ts'
-import { sql, type Fragment } from './fragment.ts'
+import { empty, join, sql, type Fragment } from './fragment.ts'
+import { buildJoin } from './join.ts'
 import { tableName } from './table.ts'
 import type { ValueBuilder } from './value-builder.ts'
 
 /** Builds the statement without `returning`. */
-export function buildDelete (
-  { table, where, when }: DeleteNode,
-  values: ValueBuilder
-): Fragment {
-  const also = buildGate({ when })
-  return sql`delete from ${tableName(table)} as t${buildWhere(where, values, { also })}`
+export function buildDelete (node: DeleteNode, values: ValueBuilder): Fragment {
+  const { source, where } = buildJoin(node, values)
+  const using = source.length === 0 ? empty : sql` using ${join(source, empty)}`
+  return sql`delete from ${tableName(node.table)} as t${using}${where(buildGate(node))}`
 }

@@ -2,8 +2,8 @@
  * Builds operands. A literal is a parameter without a cast, so PostgreSQL gives it the type of the
  * column. Only paths into jsonb, whose type is known, need a cast.
  */
-import type { ColumnPath, List, Literal, Operand, Single } from '../plan/nodes.ts'
-import { columnValue, comparableValue } from './column.ts'
+import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../plan/nodes.ts'
+import { columnValue, comparableValue, SOURCE_ROW } from './column.ts'
 import {
   arrayText,
   constant,
@@ -44,8 +44,12 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       return values.buildJson(operand, path)
     }
     case 'column':
-      return comparableValue(operand.path, operand.of === 'row' ? values.row : sql`excluded`)
+      return comparableValue(operand.path, rowOf(operand, values))
   }
+}
+
+function rowOf ({ of }: ColumnOperand, values: ValueBuilder): Fragment {
+  return of === 'row' ? values.row : of === 'source' ? SOURCE_ROW : sql`excluded`
 }
 
 /** Builds a value that is added to the column. */

@@ -9,11 +9,12 @@ import { buildDelete } from './delete.ts'
 import { buildGate, gateRows } from './gate.ts'
 import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
+import { buildQueryInsert } from './insert-query.ts'
 import { raise } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
 import { buildSelect } from './select.ts'
-import { buildUpdate } from './update.ts'
+import { buildStoredRow, buildUpdate, newValue } from './update.ts'
 
 /**
  * The part of the rows that the statement reads: whole rows, the output columns, or nothing. To
@@ -96,6 +97,16 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
   const { ctes, shape, name } = options
   const conflict = buildConflictClause(node.conflict, ctes)
   const gate = buildGate(node)
+  const { query } = node
+  if (query !== undefined) {
+    const statement = buildQueryInsert({ ...node, query }, ctes, {
+      values: query.columns.map(column => newValue(column, query.set, ctes)),
+      stored: buildStoredRow(query, ctes),
+      also: ctes.checkStoredRows(query.set.uncertainColumns),
+      conflict
+    })
+    return buildReturningCte(node, statement, options)
+  }
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
     const statement = buildInsert(group, ctes, { conflict, gate })

@@ -33,6 +33,14 @@ export class OutputValues implements ValueBuilder {
     return this.#values.ofTable(table)
   }
 
+  get explain (): boolean {
+    return this.#values.explain
+  }
+
+  addSource (query: Fragment): Fragment {
+    return this.#values.addSource(query)
+  }
+
   addParameterType (column: string): void {
     const found = this.#find(column)
     // Without one, it is among all columns of the table.

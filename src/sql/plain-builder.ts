@@ -115,6 +115,7 @@ interface Collected {
 export class PlainBuilder implements ValueBuilder {
   readonly table: TableName
   readonly row: Fragment
+  readonly explain = false
   readonly #findColumns: FindColumns
   readonly #columns: TableColumns | undefined
   readonly #publications: ReadonlyMap<number, Publication>
@@ -145,6 +146,10 @@ export class PlainBuilder implements ValueBuilder {
   ofTable (table: TableName): PlainBuilder {
     const row = sql`t${integer(++this.#collected.rows)}`
     return new PlainBuilder(table, this.#findColumns, this.#publications, this.#collected, row)
+  }
+
+  addSource (query: Fragment): Fragment {
+    return sql`(${query})`
   }
 
   /** Whether everything so far can be written in the plain form. */

@@ -1,12 +1,13 @@
 /**
  * Builds the INSERT, UPDATE or DELETE of an operation in the plain form.
  */
-import type { Cell, DeleteNode, InsertNode, UpdateNode } from '../plan/nodes.ts'
+import type { Cell, DeleteNode, InsertNode, NewValues, UpdateNode } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildDelete } from './delete.ts'
-import { buildWhere } from './filter.ts'
 import { buildGate } from './gate.ts'
-import { identifier, join, sql, type Fragment } from './fragment.ts'
+import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
+import { buildQueryInsert } from './insert-query.ts'
+import { buildJoin } from './join.ts'
 import type { PlainBuilder } from './plain-builder.ts'
 import { tableName } from './table.ts'
 
@@ -29,9 +30,15 @@ export function buildPlainChange (
 }
 
 function buildPlainInsert (
-  { table, groups: [group, ...more], conflict, when }: InsertNode,
+  node: InsertNode,
   values: PlainBuilder
 ): Fragment | undefined {
+  const { table, groups: [group, ...more], query, conflict, when } = node
+  if (query !== undefined) {
+    if (conflict !== undefined) return undefined
+    const stored = buildPlainValues(query, values)
+    return buildQueryInsert({ table, query, when }, values, { values: stored })
+  }
   const cells = group?.rows.cells
   if (cells === undefined || more.length > 0 || conflict !== undefined) return undefined
   const { columns } = group as InsertNode['groups'][number]
@@ -53,20 +60,30 @@ function buildPlainInsert (
   }`
 }
 
-function buildPlainUpdate (
-  { table, columns, set, computed, where, when }: UpdateNode,
+function buildPlainUpdate (node: UpdateNode, values: PlainBuilder): Fragment {
+  const { table, columns, computed } = node
+  const stored = buildPlainValues(node, values)
+  const assignments = [
+    ...columns.map((column, i) => sql`${identifier(column)} = ${stored[i] as Fragment}`),
+    ...computed.map(value => buildAssignment(value, values))
+  ]
+  const { source, where, unambiguous } = buildJoin(node, values)
+  const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
+  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${from}${
+    where([...buildGate(node), ...unambiguous()])
+  }`
+}
+
+/** The values of columns that are the same in all rows. */
+function buildPlainValues (
+  { columns, set }: Pick<NewValues, 'columns' | 'set'>,
   values: PlainBuilder
-): Fragment | undefined {
+): readonly Fragment[] {
   const [cells] = set.cells as ReadonlyArray<ReadonlyMap<string, Cell>>
-  const stored = columns.map(column => {
+  return columns.map(column => {
     const cell = cells?.get(column)
     const value = values.buildCell(cell, column, { always: false })
     // A subquery is computed once, and not for each row.
-    const once = cell?.kind === 'reference' ? sql`(select ${value})` : value
-    return sql`${identifier(column)} = ${once}`
+    return cell?.kind === 'reference' ? sql`(select ${value})` : value
   })
-  const assignments = [...stored, ...computed.map(value => buildAssignment(value, values))]
-  return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${
-    buildWhere(where, values, { also: buildGate({ when }) })
-  }`
 }

@@ -149,7 +149,8 @@ function isDirect (
   { minimal, keep, uses, counted, last }: Context
 ): node is InsertNode {
   if (counted || node.when.length > 0) return false
-  if (node.kind !== 'insert' || node.expect !== undefined || node.output?.length === 0) return false
+  if (node.kind !== 'insert' || node.query !== undefined) return false
+  if (node.expect !== undefined || node.output?.length === 0) return false
   // The last of several operations checks the session at its end, even if it returns no row.
   if (minimal === true || keep === true || (last && node.index > 0)) return false
   return uses.length === 0 ||

@@ -22,6 +22,12 @@ export interface ValueBuilder {
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
   ofTable(table: TableName): ValueBuilder
 
+  /** Whether clients see the plan of the statement, so it contains no markers. */
+  readonly explain: boolean
+
+  /** Returns a query as a source of rows. */
+  addSource(query: Fragment): Fragment
+
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void
 

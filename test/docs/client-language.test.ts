@@ -25,6 +25,48 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       ])
     })
   ],
+  'Insert from a query': [
+    b => {
+      const order = b.insert('orders', { customer_id: 2 })
+      return {
+        order,
+        items: b.insertFrom('order_items', {
+          from: {
+            table: 'cart_items',
+            where: { cart_id: { eq: 7 } },
+            order: [{ sku: 'asc' }]
+          },
+          columns: { order_id: order.row().id, sku: $.col('sku'), qty: $.col('qty') },
+          expect: { min: 1 }
+        }),
+        emptied: b.delete('cart_items', { where: { cart_id: { eq: 7 } } })
+      }
+    }
+  ],
+  'Changes joined to other rows': [
+    b => ({
+      restocked: b.update('stock', {
+        from: { table: 'order_items', on: { sku: 'sku' }, where: { order_id: { eq: 2 } } },
+        set: { qty: $.inc($.from('qty')) },
+        returning: ['sku', 'qty']
+      }),
+      scarce: b.delete('cart_items', {
+        from: { table: 'stock', on: { sku: 'sku' } },
+        where: { qty: { lt: $.from('qty') }, cart_id: { eq: 8 } }
+      }),
+      totals: b.update('orders', {
+        from: {
+          table: 'order_items',
+          on: { id: 'order_id' },
+          columns: ['order_id', { fn: 'sum', column: 'qty', as: 'pieces' }],
+          group_by: ['order_id']
+        },
+        set: { total: $.from('pieces') },
+        where: { status: { eq: 'open' } },
+        returning: ['id', 'total']
+      })
+    })
+  ],
   Update: [
     b => ({
       shipped: b.update('stock', { set: { qty: 12, sold: 3 }, where: { sku: { eq: 'apple' } } })

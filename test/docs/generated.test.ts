@@ -37,7 +37,8 @@ t.test('the generated tables are written between their markers', async t => {
     'docs/reference/language.md': [
       '| `id` | all; required | ',
       '| `op` | all; required | `insert`, `update`, `delete`, `select`, `call` |',
-      '| `values` | insert; required | ',
+      '| `values` | insert | ',
+      '| `from` | update, delete | ',
       '| `where` | update, delete, select, call | ',
       '| `$inc` | a number or a reference | adds a number'
     ],

@@ -53,7 +53,7 @@ t.test('all issues of all files are printed', async t => {
       `${c}:2:2: operation 1 (日本): id_invalid at id: "id" must match ` +
       '^[A-Za-z_][A-Za-z0-9_]*$.',
       `${c}:2:50: operation 1 (日本): member_invalid at set.a.$inc: "$inc" must be a number, ` +
-      'a reference or {"$first": …}.',
+      'a reference, {"$first": …} or {"$from": …}.',
       ''
     ].join('\n'),
     err: ''

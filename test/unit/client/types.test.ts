@@ -668,6 +668,50 @@ export async function nestedRows (client: Client<Supabase>): Promise<void> {
   ])
 }
 
+/** Changes with rows of other tables. */
+export async function joinedChanges (client: Client<Supabase>): Promise<void> {
+  const inserted = await client.batch(b =>
+    b.insertFrom('orders', {
+      from: {
+        table: 'customers',
+        columns: [{ column: 'id', as: 'customer' }],
+        where: { name: { eq: 'a' } },
+        order: [{ customer: 'desc' }],
+        limit: 5
+      },
+      columns: { customer_id: $.col('customer'), total: 5 },
+      on_conflict: { columns: ['id'], do: 'nothing' },
+      returning: ['id'],
+      expect: 1
+    })
+  )
+  exactly<BatchResult<[{ id: number }]>>().of(inserted)
+  const updated = await client.batch(b =>
+    b.update('orders', {
+      from: { table: 'customers', on: { customer_id: 'id' }, where: { name: { eq: 'a' } } },
+      set: { total: $.inc($.from('id')), status: 'open' },
+      where: { total: { gt: $.from('id') } },
+      returning: ['id']
+    })
+  )
+  exactly<BatchResult<Array<{ id: number }>>>().of(updated)
+  await client.batch(b => [
+    b.delete('orders', { from: { table: 'customers', on: { customer_id: 'id' } } }),
+    // @ts-expect-error an unknown table
+    b.delete('orders', { from: { table: 'custmers', on: { customer_id: 'id' } } }),
+    // @ts-expect-error an unknown column of this table
+    b.delete('orders', { from: { table: 'customers', on: { custmer_id: 'id' } } }),
+    // @ts-expect-error all rows and those that meet others
+    b.delete('orders', { from: { table: 'customers', on: { customer_id: 'id' } }, all: true }),
+    // @ts-expect-error a column of from, without from
+    b.update('orders', { set: { total: $.from('id') }, where: { id: { eq: 1 } } }),
+    // @ts-expect-error a string instead of a number
+    b.insertFrom('orders', { from: { table: 'customers' }, columns: { customer_id: 'x' } }),
+    // @ts-expect-error a missing column
+    b.insertFrom('orders', { from: { table: 'customers' }, columns: { total: 5 } })
+  ])
+}
+
 /** Calls of functions. */
 export async function calls (client: Client<Supabase>): Promise<void> {
   const price = await client.batch(b => b.call('price_of', { sku: 'apple' }))
@@ -703,6 +747,7 @@ export function words (): void {
   >(true)
   same<
     | KeysOf<NonNullable<Parameters<Batch<Supabase>['insert']>[2]>>
+    | KeysOf<Parameters<Batch<Supabase>['insertFrom']>[1]>
     | 'id'
     | 'op'
     | 'table'

@@ -1,0 +1,430 @@
+/**
+ * Tests that update and delete with `from` change the same rows as UPDATE … FROM and DELETE … USING
+ * written by hand, in both forms of a statement, that a row that meets several rows is refused, and
+ * that a mistake never widens what is changed.
+ */
+import t from 'tap'
+import { useForms } from '../support/forms.ts'
+import { useService } from '../support/service.ts'
+
+const schema = `
+  create schema sales;
+  create table stock (sku text primary key, qty int, price numeric(8, 2), at timestamptz,
+    due date, tags text[], data jsonb, note text);
+  create table order_items (order_id int, sku text, qty int, price numeric(8, 2), tags text[],
+    data jsonb, wait interval, days int, primary key (order_id, sku));
+  insert into stock values
+    ('apple', 10, 1.00, '2024-01-01T00:00:00Z', '2024-01-01', '{a}', '{"a": 1}', 'x'),
+    ('fig', 20, 2.00, '2024-01-01T00:00:00Z', '2024-01-01', null, null, null),
+    ('pear', 30, 3.00, null, null, '{}', '{}', 'y');
+  insert into order_items values
+    (12, 'apple', 2, 0.50, '{b,c}', '{"b": {"n": 1.10}, "k": "apple"}', '1 day', 3),
+    (12, 'fig', 1, 1.50, '{d}', '{"a": 2}', '2 hours', 1),
+    (13, 'apple', 5, 9.00, null, null, null, null), (14, 'gone', 1, 1, null, null, null, null);
+  create view scarce as select sku, qty from stock where qty < 25;
+  create table copies (n int, sku text);
+  insert into copies values (1, 'apple'), (1, 'apple'), (2, 'fig');
+  create table few (sku text, secret text, qty int);
+  insert into few values ('apple', 's', 1), ('fig', 's', 1);
+  create table own (sku text, visible boolean);
+  alter table own enable row level security;
+  create policy own on own using (visible);
+  insert into own values ('apple', true), ('fig', false);
+  create table hidden (sku text);
+  grant all on stock, order_items, scarce, copies, own to oneflight_user;
+  grant select (sku, qty), update (qty) on few to oneflight_user;
+`
+const on = { sku: 'sku' }
+const lines = { table: 'order_items', on, where: { order_id: { eq: 12 } } }
+const first = { id: 'first', op: 'select', table: 'order_items', where: { order_id: { eq: 13 } } }
+
+/** Operations, each with its statement in SQL. */
+const changes: ReadonlyArray<readonly [operation: object, statement: string]> = [
+  [
+    { op: 'update', table: 'stock', from: lines, set: { qty: { $inc: { $from: 'qty' } } } },
+    `update stock t set qty = t.qty + f.qty from order_items f
+      where t.sku = f.sku and order_id = 12`
+  ],
+  [
+    {
+      op: 'update',
+      table: 'stock',
+      from: lines,
+      set: {
+        price: { $mul: { $from: 'price' } },
+        qty: 5,
+        note: '$first.0.sku',
+        tags: { $append: { $from: 'tags' } },
+        data: { $merge: { $from: 'data' } },
+        at: { $inc: { $from: 'wait' } },
+        due: { $inc: { $from: 'days' } }
+      }
+    },
+    `update stock t set price = t.price * f.price, qty = 5, note = 'apple',
+      tags = coalesce(t.tags, '{}') || f.tags, data = coalesce(t.data, '{}') || f.data,
+      at = t.at + f.wait, due = t.due + f.days
+      from order_items f where t.sku = f.sku and order_id = 12`
+  ],
+  [
+    {
+      op: 'update',
+      table: 'stock',
+      from: { ...lines, on: { sku: 'k' }, columns: [{ column: 'data->>k', as: 'k' }] },
+      set: { data: { $from: 'data->b' }, note: { $from: 'data->b->>n' } },
+      where: { qty: { gt: { $from: 'qty' } }, price: { neq: 7 } }
+    },
+    `update stock t set data = f.data -> 'b', note = f.data -> 'b' ->> 'n' from order_items f
+      where t.sku = f.data ->> 'k' and order_id = 12 and t.qty > f.qty and t.price <> 7`
+  ],
+  [
+    {
+      op: 'update',
+      table: 'stock',
+      from: {
+        table: 'order_items',
+        on,
+        columns: ['sku', { fn: 'sum', column: 'qty', as: 'total' }],
+        group_by: ['sku'],
+        having: { total: { gt: 1 } }
+      },
+      set: { qty: { $inc: { $from: 'total' } }, note: { $col: 'sku' } },
+      where: { or: [{ qty: { lt: { $from: 'total' } } }, { not: { qty: { eq: '$first.0.qty' } } }] }
+    },
+    `update stock t set qty = t.qty + f.total, note = t.sku
+      from (select sku, sum(qty) as total from order_items group by sku having sum(qty) > 1) f
+      where t.sku = f.sku and (t.qty < f.total or t.qty <> 5)`
+  ],
+  [
+    {
+      op: 'update',
+      table: 'stock',
+      from: { table: 'order_items', on },
+      set: { qty: { $from: 'qty' } },
+      where: { price: { lt: { $from: 'price' } } }
+    },
+    'update stock t set qty = f.qty from order_items f where t.sku = f.sku and t.price < f.price'
+  ],
+  [
+    { op: 'update', table: 'scarce', from: lines, set: { qty: { $from: 'qty' } } },
+    'update scarce t set qty = f.qty from order_items f where t.sku = f.sku and order_id = 12'
+  ],
+  [
+    { op: 'delete', table: 'stock', from: { table: 'order_items', on } },
+    'delete from stock t using order_items f where t.sku = f.sku'
+  ],
+  [
+    {
+      op: 'delete',
+      table: 'stock',
+      from: {
+        table: 'order_items',
+        on: { sku: 'sku', qty: 'n' },
+        columns: ['*', {
+          column: 'qty',
+          cast: 'bigint',
+          as: 'n'
+        }]
+      },
+      where: { exists: { table: 'copies', on, where: { n: { lte: { $from: 'n' } } } } }
+    },
+    'delete from stock where false'
+  ],
+  [
+    { op: 'delete', table: 'stock', from: { table: 'order_items', on: { sku: 'data->>k' } } },
+    'delete from stock t using order_items f where t.sku = f.data ->> \'k\''
+  ],
+  [
+    {
+      op: 'delete',
+      table: 'order_items',
+      from: { table: 'stock', on },
+      where: {
+        qty: { between: [1, { $from: 'qty' }] },
+        exists: { table: 'copies', on, where: { n: { lt: { $from: 'qty' } } } }
+      }
+    },
+    'delete from order_items t using stock f where t.sku = f.sku and t.qty between 1 and f.qty'
+  ],
+  [
+    {
+      op: 'update',
+      table: 'copies',
+      from: { table: 'order_items', on, where: { order_id: { lt: 13 } } },
+      set: { n: { $inc: { $from: 'qty' } } }
+    },
+    'update copies t set n = n + qty from order_items f where t.sku = f.sku and order_id < 13'
+  ],
+  [
+    { op: 'update', table: 'few', from: { table: 'own', on }, set: { qty: 7 }, returning: ['qty'] },
+    'update few set qty = 7 where sku = \'apple\''
+  ]
+]
+const tables = ['stock', 'order_items', 'copies', 'few']
+
+t.test('a change joined to another table changes what it changes in SQL', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  const content = async (): Promise<unknown> => {
+    const rows = await Promise.all(
+      tables.map(table => sql.unsafe(`select to_jsonb(x) as row from ${table} x order by 1::text`))
+    )
+    return rows.map(part => part.map(({ row }) => JSON.stringify(row)).sort())
+  }
+  const restore = async (): Promise<void> => {
+    await sql.unsafe(
+      tables.map(name => `delete from ${name}; insert into ${name} select * from ${name}_kept`)
+        .join(';')
+    )
+  }
+  await sql.unsafe(
+    tables.map(name => `create table ${name}_kept as select * from ${name}`).join(';')
+  )
+  const before = await content()
+  for (const [operation, statement] of changes) {
+    await restore()
+    const { count } = await sql.unsafe(statement)
+    const expected = await content()
+    t.equal(JSON.stringify(expected) === JSON.stringify(before), count === 0, 'it changes rows')
+    for (const attempt of [1, 2, 3]) {
+      await restore()
+      const { body, text } = await service.post([first, { id: 'c', ...operation }])
+      t.equal(body.error, null, `${statement}: ${text}`)
+      t.equal((body.data['c'] as readonly unknown[] | undefined)?.length, count, statement)
+      t.same(await content(), expected, `${statement}, attempt ${attempt}`)
+    }
+  }
+})
+
+t.test('both forms of a statement agree', async t => {
+  const forms = await useForms(t, { schema, tables })
+  for (const [i, [operation]] of changes.entries()) {
+    for (const more of [{}, { returning: ['*', { column: 'sku', as: 's' }] }, { returning: [] }]) {
+      if (i === changes.length - 1 && !('returning' in more)) continue
+      const { general, plain, used } = await forms.run([
+        first,
+        { id: 'c', ...operation, ...i < changes.length - 1 && more },
+        { id: 's', op: 'select', table: 'stock' }
+      ])
+      t.equal(general.failure, undefined, `change ${i}`)
+      t.same(plain, general, `change ${i}`)
+      // Only an array that may be NULL needs the general form.
+      t.equal(used[1] === 'general', i === 1, `the form of change ${i}`)
+    }
+  }
+})
+
+t.test('a row that meets several rows is refused, and nothing happens', async t => {
+  const service = await useService(t, { schema })
+  const { sql } = service.database
+  const ambiguous: readonly object[] = [
+    { table: 'stock', from: { table: 'order_items', on }, set: { qty: { $from: 'qty' } } },
+    { table: 'stock', from: { table: 'copies', on }, set: { qty: { $from: 'n' } } },
+    {
+      table: 'scarce',
+      from: { table: 'order_items', on },
+      set: { qty: 1 },
+      where: { qty: { gt: { $from: 'qty' } } }
+    },
+    {
+      table: 'stock',
+      from: { table: 'order_items', on: { sku: 's' }, columns: [{ column: 'sku', as: 's' }] },
+      set: { note: '$first.0.sku' }
+    }
+  ]
+  for (const operation of ambiguous) {
+    for (const attempt of [1, 2]) {
+      const { body, status } = await service.post([
+        first,
+        { id: 'before', op: 'update', table: 'stock', set: { note: 'changed' }, all: true },
+        { id: 'c', op: 'update', ...operation }
+      ])
+      t.equal(status, 422)
+      const error = { type: 'execution_error', code: 'rows_ambiguous', op: 'c' }
+      t.match(body.error, error, `attempt ${attempt}`)
+    }
+  }
+  t.same(await sql`select from stock where note = 'changed'`, [])
+  const skipped = await service.post([
+    first,
+    { id: 'c', op: 'update', ...ambiguous[0], when: { first: 7 } }
+  ])
+  t.same(skipped.body.data['c'], null, 'what is skipped is not checked')
+  const allowed = await service.post([
+    {
+      id: 'c',
+      op: 'update',
+      ...ambiguous[0],
+      where: { price: { lt: { $from: 'price' } } },
+      returning: ['sku', 'qty'],
+      expect: 1
+    },
+    {
+      id: 'd',
+      op: 'delete',
+      table: 'stock',
+      from: { table: 'copies', on },
+      answer: 'count'
+    }
+  ])
+  t.same(allowed.body.data, { c: [{ sku: 'apple', qty: 5 }], d: 2 })
+})
+
+t.test('expect, when, dry run, plans and later references work as elsewhere', async t => {
+  const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
+  const update = {
+    op: 'update',
+    table: 'stock',
+    from: lines,
+    set: { qty: { $inc: { $from: 'qty' } } },
+    returning: ['sku', 'qty']
+  }
+  const dryRun = { headers: { Prefer: 'tx=rollback' } }
+  for (const attempt of [1, 2]) {
+    const { body } = await service.post([
+      { id: 'c', ...update },
+      { id: 's', op: 'select', table: 'stock', where: { sku: { eq: '$c.1.sku' } } },
+      { id: 'no', ...update, when: { s: 0 } }
+    ], dryRun)
+    t.match(body.data, { c: { length: 2 }, s: [{ sku: 'fig', qty: 21 }], no: null }, `${attempt}`)
+    const expected = await service.post([{ id: 'c', ...update, expect: 3 }])
+    t.equal(expected.body.error?.code, 'expectation_failed')
+  }
+  const plan = await service.post([
+    { id: 'c', ...update },
+    {
+      id: 'i',
+      op: 'insert',
+      table: 'copies',
+      from: { table: 'order_items' },
+      columns: { n: { $col: 'qty' } }
+    }
+  ], { headers: { Prefer: 'explain' } })
+  t.match(plan.text, /order_items/)
+  t.notMatch(plan.text, /oneflight\./, 'a plan shows no name of a setting')
+})
+
+t.test('mistakes are refused and change nothing', async t => {
+  const service = await useService(t, { schema })
+  const update = { op: 'update', table: 'stock', from: lines, set: { qty: 1 } }
+  const remove = { op: 'delete', table: 'stock', from: lines }
+  const grouped = { table: 'order_items', on, columns: ['sku'], group_by: ['sku'] }
+  const invalid: ReadonlyArray<
+    readonly [operation: object, code: string, path: ReadonlyArray<string | number>]
+  > = [
+    [{ ...update, all: true }, 'member_invalid', ['all']],
+    [{ ...remove, all: true }, 'member_invalid', ['all']],
+    [{ ...update, where: {} }, 'where_empty', ['where']],
+    [{ ...remove, where: {} }, 'where_empty', ['where']],
+    [{ ...remove, from: { ...lines, on: {} } }, 'member_invalid', ['from', 'on']],
+    [{ ...remove, from: { table: 'order_items' } }, 'member_missing', ['from', 'on']],
+    [{ ...remove, from: { on } }, 'member_missing', ['from', 'table']],
+    [{ ...remove, from: { ...lines, on: { sku: 5 } } }, 'member_invalid', ['from', 'on', 'sku']],
+    [{ ...remove, from: { ...lines, on: { sku: 'data->>a->b' } } }, 'member_invalid', [
+      'from',
+      'on',
+      'sku'
+    ]],
+    [{ ...remove, from: { ...lines, limit: 1 } }, 'member_unknown', ['from', 'limit']],
+    [{ ...remove, from: { ...lines, distinct: true } }, 'member_unknown', ['from', 'distinct']],
+    [{ ...remove, from: { table: 'sales.x', on } }, 'schema_forbidden', ['from', 'table']],
+    [{ ...remove, from: [] }, 'member_invalid', ['from']],
+    [{ ...update, from: { ...grouped, on: { sku: 'qty' } } }, 'member_invalid', [
+      'from',
+      'on',
+      'sku'
+    ]],
+    [{ ...update, from: grouped, set: { qty: { $from: 'qty' } } }, 'member_invalid', [
+      'set',
+      'qty',
+      '$from'
+    ]],
+    [
+      { ...update, from: grouped, set: { qty: { $inc: { $from: 'qty' } } } },
+      'member_invalid',
+      ['set', 'qty', '$inc', '$from']
+    ],
+    [{ ...update, from: grouped, where: { qty: { eq: { $from: 'qty' } } } }, 'member_invalid', [
+      'where',
+      'qty',
+      'eq',
+      '$from'
+    ]],
+    [{ ...update, set: { qty: { $from: 1 } } }, 'member_invalid', ['set', 'qty', '$from']],
+    [{ ...update, set: { qty: { $inc: { $from: 1 } } } }, 'member_invalid', [
+      'set',
+      'qty',
+      '$inc',
+      '$from'
+    ]],
+    [{ ...update, set: { data: { $remove: { $from: 'sku' } } } }, 'member_invalid', [
+      'set',
+      'data',
+      '$remove'
+    ]],
+    [
+      { ...update, from: undefined, where: { sku: { eq: 'x' } }, set: { qty: { $from: 'qty' } } },
+      'member_invalid',
+      ['set', 'qty', '$from']
+    ],
+    [
+      {
+        ...update,
+        from: undefined,
+        where: { sku: { eq: 'x' } },
+        set: { qty: { $inc: { $from: 'qty' } } }
+      },
+      'member_invalid',
+      ['set', 'qty', '$inc', '$from']
+    ],
+    [
+      { ...remove, from: undefined, where: { qty: { gt: { $from: 'qty' } } } },
+      'member_invalid',
+      ['where', 'qty', 'gt', '$from']
+    ],
+    [
+      { op: 'select', table: 'stock', where: { qty: { gt: { $from: 'qty' } } } },
+      'operand_invalid',
+      ['where', 'qty', 'gt']
+    ],
+    [{ op: 'select', table: 'stock', from: lines }, 'member_invalid', ['from']]
+  ]
+  for (const [operation, code, path] of invalid) {
+    const { body } = await service.post([{ id: 'c', ...operation }])
+    const errors = body.error?.errors ?? []
+    t.match(errors, [{ op: 'c', code, path }], JSON.stringify(operation))
+    t.equal(errors.length, 1, `${JSON.stringify(operation)}: ${JSON.stringify(errors)}`)
+  }
+  const failing: ReadonlyArray<readonly [operation: object, code: string, message: string]> = [
+    [{ ...update, set: { qty: { $from: 'qyt' } } }, 'undefined_column', 'order_items" has no'],
+    [{ ...update, where: { qyt: { eq: 1 } } }, 'undefined_column', 'stock" has no column'],
+    [{ ...remove, from: { ...lines, on: { skuu: 'sku' } } }, 'undefined_column', 'stock" has no'],
+    [{ ...remove, from: { ...lines, on: { sku: 'skuu' } } }, 'undefined_column', 'items" has no'],
+    [{ ...remove, from: { table: 'hidden', on } }, 'insufficient_privilege', 'hidden'],
+    [{ ...update, set: { qty: { $from: 'sku' } } }, 'datatype_mismatch', 'qty']
+  ]
+  for (const [operation, code, message] of failing) {
+    for (const attempt of [1, 2]) {
+      const { body } = await service.post([first, { id: 'c', ...operation }])
+      t.equal(body.error?.code, code, `${JSON.stringify(operation)}, attempt ${attempt}`)
+      t.ok(body.error?.message.includes(message), body.error?.message)
+    }
+  }
+  const { sql } = service.database
+  const [rows] = await sql`select count(*)::int as n, sum(qty)::int as qty from stock`
+  t.same({ ...rows }, { n: 3, qty: 60 })
+})
+
+t.test('without from, a member $from of merged JSON is data', async t => {
+  const service = await useService(t, { schema })
+  const { body } = await service.post([
+    {
+      id: 'c',
+      op: 'update',
+      table: 'stock',
+      set: { data: { $merge: { $from: 'sku' } } },
+      where: { sku: { eq: 'pear' } },
+      returning: ['data']
+    }
+  ])
+  t.same(body.data, { c: [{ data: { $from: 'sku' } }] })
+})
