@@ -37,6 +37,7 @@ export const IssueCode = Type.Union([
   Type.Literal('operand_invalid'),
   Type.Literal('reference_unknown'),
   Type.Literal('reference_malformed'),
+  Type.Literal('key_duplicate'),
   Type.Literal('depth_exceeded'),
   Type.Literal('rows_limit')
 ], { title: 'FaultCode' })

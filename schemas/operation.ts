@@ -297,11 +297,34 @@ export const Insert = Type.Object({
   description: 'Inserts rows and returns them as stored.'
 })
 
+const keyColumn = Type.Union([
+  columnName,
+  Type.Object({ column: columnName, as: columnName }, { additionalProperties: false })
+], { title: 'KeyColumn' })
+
 export const Update = Type.Object({
   id,
   op: Type.Literal('update'),
   table,
-  set: setOf(NewValue),
+  set: Type.Optional(setOf(NewValue)),
+  key: Type.Optional(
+    Type.Array(keyColumn, {
+      minItems: 1,
+      maxItems: maxColumns,
+      expected: columnList,
+      description: 'columns by which the rows of `values` find the rows to change: `"column"`, ' +
+        'or `{"column", "as"}` if the rows name it differently'
+    })
+  ),
+  values: Type.Optional(
+    Type.Array(
+      Type.Record(Type.String(), Type.Unknown({ described: NewValue }), {
+        title: 'KeyedRow',
+        description: 'the columns of `key`, and column → new value, or a modifier that computes it'
+      }),
+      { minItems: 1, description: 'with `key`: rows of new values, each with its key' }
+    )
+  ),
   from: Type.Optional(JoinedSource),
   where: Type.Optional(ChangingFilter),
   all,
@@ -311,8 +334,15 @@ export const Update = Type.Object({
   when
 }, {
   title: 'Update',
-  ...rowsAreNamed,
-  description: 'Changes the rows that match `where` and returns them as changed.'
+  if: { required: ['key'] },
+  then: {
+    required: ['values'],
+    not: { anyOf: [{ required: ['set'] }, { required: ['from'] }, { required: ['all'] }] },
+    properties: { where: { minProperties: 1 } }
+  },
+  else: { required: ['set'], ...rowsAreNamed },
+  description: 'Changes the rows that match `where`, or have a `key` of `values`, and returns ' +
+    'them as changed.'
 })
 
 export const Delete = Type.Object({

@@ -66,6 +66,7 @@ export type ServiceErrorCode =
   | 'value_invalid'
   | 'rows_limit'
   | 'rows_ambiguous'
+  | 'key_duplicate'
   | 'overloaded'
   | 'database_unavailable'
   | 'keys_unavailable'

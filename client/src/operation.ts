@@ -18,6 +18,7 @@ import type { ColumnPath, Filter, IndexFilter } from './filter.ts'
 import type { Expect, Output, OutputNames, OutputRow, Rows, SelectOutput } from './output.ts'
 import type { Modifier, Reference, RowReference, RowsReference } from './reference.ts'
 import type {
+  Input,
   InputRow,
   NumberInput,
   Numbers,
@@ -124,7 +125,10 @@ export interface Batch<
     >
   >
 
-  /** Updates the rows that match `where`, or `all` rows, and returns them as updated. */
+  /**
+   * Updates the rows that match `where`, or `all` rows, and returns them as updated. With `key`,
+   * each row of `values` updates the row of its key.
+   */
   update<
     Table extends keyof UpdatableTables<Database, Schema> & string,
     const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
@@ -352,7 +356,9 @@ export type UpdateOptions<Row, Update, Mode extends Numbers, Tables> =
   | (
     & {
       /** New values of columns, also those of `from`: `$.from('qty')`, `$.inc($.from('qty'))`. */
-      readonly set: SetValues<Update, Mode, ColumnPath<Row>, Modifier<'$from', string>>
+      readonly set: SetValues<Update, Mode, ColumnPath<Row>, Modifier<'$from', string>>,
+      readonly key?: never,
+      readonly values?: never
     }
     & JoinedTarget<Row, Mode, Tables>
   )
@@ -360,10 +366,52 @@ export type UpdateOptions<Row, Update, Mode extends Numbers, Tables> =
     & {
       /** New values of columns, also computed ones: `$.inc(1)`, `$.now()`. */
       readonly set: SetValues<Update, Mode, ColumnPath<Row>>,
-      readonly from?: never
+      readonly from?: never,
+      readonly key?: never,
+      readonly values?: never
     }
     & Target<Row, Mode, Tables>
   )
+  | KeyedUpdateOptions<Row, Update, Mode, Tables>
+
+/** An update with a row of values for each key. */
+export type KeyedUpdateOptions<Row, Update, Mode extends Numbers, Tables> =
+  & {
+    /** A condition that the rows must match, beside their key. */
+    readonly where?: Filter<Row, Mode, Tables>,
+    readonly set?: never,
+    readonly from?: never,
+    readonly all?: never
+  }
+  & (
+    | {
+      /** The columns by which each row of `values` finds the row that it changes. */
+      readonly key: ReadonlyArray<keyof Row & string>,
+      /** The key and the new values of each row, also computed ones. */
+      readonly values: ReadonlyArray<KeyedRow<Row, Update, Mode>>
+    }
+    | {
+      /** `as`: the rows of `values` have the column under another name, and may change it. */
+      readonly key: ReadonlyArray<
+        | (keyof Row & string)
+        | { readonly column: keyof Row & string, readonly as: string }
+      >,
+      readonly values: ReadonlyArray<
+        KeyedRow<Row, Update, Mode> & { readonly [name: string]: unknown }
+      >
+    }
+  )
+
+/** New values, and columns of the key that cannot be updated. */
+type KeyedRow<Row, Update, Mode extends Numbers> =
+  & SetValues<Update, Mode, ColumnPath<Row>>
+  & {
+    [
+    Column in keyof Row as Column extends keyof Update
+      ? [Exclude<Update[Column], undefined>] extends [never] ? Column : never
+      : Column
+    ]?: Input<Exclude<Row[Column], null>, Mode>
+  }
 
 export type DeleteOptions<Row, Mode extends Numbers, Tables> =
   | JoinedTarget<Row, Mode, Tables>

@@ -16,7 +16,17 @@ import {
 
 /** Writes an operation as an object, with the members in the given order. */
 export function writeOperation (writer: Writer, members: object): void {
-  writeMembers(writer, members, (name, value) => (writers[name] ?? writeLiteral)(writer, value))
+  const keyed = 'key' in members
+  writeMembers(writer, members, (name, value) => {
+    const write = keyed && name === 'values' ? writeKeyedRows : writers[name] ?? writeLiteral
+    write(writer, value)
+  })
+}
+
+/** Writes rows of new values, which may be computed. */
+function writeKeyedRows (writer: Writer, rows: unknown): void {
+  if (!Array.isArray(rows)) return writeLiteral(writer, rows)
+  writeList(writer, rows, row => writeSet(writer, row))
 }
 
 const writers: Readonly<Record<string, ((writer: Writer, value: unknown) => void)>> = Object.assign(

@@ -192,7 +192,12 @@ export const catalogue = {
     type: 'execution_error',
     status: 422,
     meaning: 'More than one row matched where one was required: several rows belong to a member ' +
-      'with `one`.'
+      'with `one`, or have the same key of `values`.'
+  },
+  key_duplicate: {
+    type: 'execution_error',
+    status: 422,
+    meaning: 'Two rows of `values` of an update have the same key.'
   },
   overloaded: {
     type: 'service_error',

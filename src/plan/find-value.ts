@@ -7,7 +7,14 @@
 import { modifiers } from '../../schemas/modifier.ts'
 import { isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
-import type { Assignment, JsonDocument, NewValues, PlanNode, StoredJson } from './nodes.ts'
+import type {
+  Assignment,
+  JsonDocument,
+  KeyedGroup,
+  NewValues,
+  PlanNode,
+  StoredJson
+} from './nodes.ts'
 
 export interface ValuePlace {
   readonly column: string
@@ -32,11 +39,23 @@ export function findValue (node: PlanNode, text: string): ValuePlace | undefined
   return places.every(({ column }) => column === first?.column) ? first : undefined
 }
 
-/** Whether `values`, `set` or `columns` has a value for a column. */
-export function storesColumn (node: PlanNode, column: string): boolean {
-  const values = newValuesOf(node)
-  if (values !== undefined) return values.columns.includes(column)
-  return node.kind === 'insert' && node.groups.some(({ columns }) => columns.includes(column))
+/**
+ * Returns the column whose value a member of the stored JSON is, or undefined: PostgreSQL names
+ * such a member.
+ */
+export function findStoredColumn (node: PlanNode, member: string): string | undefined {
+  if (node.kind === 'keyed_update') {
+    const columns = new Set(node.groups.map(group => columnOf(group, member)))
+    return columns.size === 1 ? [...columns][0] : undefined
+  }
+  const columns = newValuesOf(node)?.columns ??
+    (node.kind === 'insert' ? node.groups.flatMap(({ columns }) => columns) : [])
+  return columns.includes(member) ? member : undefined
+}
+
+/** The column of a field of a keyed update. */
+function columnOf ({ fields }: KeyedGroup, name: string): string | undefined {
+  return fields.find(field => field.name === name)?.column
 }
 
 /** The modifier that `values` has in a column, as data: `$inc` of `{"$inc": 1}`. */
@@ -52,6 +71,7 @@ export function findModifier (node: PlanNode, { column, row }: ValuePlace): stri
 
 /** All computed values of an operation. */
 export function assignmentsOf (node: PlanNode): readonly Assignment[] {
+  if (node.kind === 'keyed_update') return node.groups.flatMap(assignmentsOfGroup)
   const computed = newValuesOf(node)?.computed ?? []
   return node.kind === 'insert' ? [...computed, ...node.conflict?.update?.set ?? []] : computed
 }
@@ -62,14 +82,32 @@ function newValuesOf (node: PlanNode): NewValues | undefined {
   return node.kind === 'insert' ? node.query : undefined
 }
 
+function assignmentsOfGroup ({ fields, computed }: KeyedGroup): readonly Assignment[] {
+  const own = fields.flatMap(({ column, modifier }) =>
+    modifier === undefined ? [] : [{ column, modifier, operand: undefined }]
+  )
+  return [...own, ...computed]
+}
+
 function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
   const values = newValuesOf(node)
   if (values !== undefined) {
     return columnsWith(parseDocument(values.set.document) as JsonObject, text)
   }
+  if (node.kind === 'keyed_update') return node.groups.flatMap(group => findField(group, text))
   if (node.kind !== 'insert') return []
   return node.groups.flatMap(({ positions, rows }) =>
     parseRows(rows).flatMap((row, i) => columnsWith(row, text, positions[i]))
+  )
+}
+
+/** The places of a group that have this value. The position of a row is no value. */
+function findField (group: KeyedGroup, text: string): readonly ValuePlace[] {
+  return parseRows(group.rows).flatMap((row, i) =>
+    columnsWith(row, text).flatMap(({ column: name }) => {
+      const column = columnOf(group, name)
+      return column === undefined ? [] : [{ column, row: group.positions[i] }]
+    })
   )
 }
 

@@ -255,6 +255,35 @@ export interface UpdateNode extends OperationNode, NewValues {
   readonly join?: Join | undefined
   readonly where: readonly Predicate[]
 }
+/**
+ * A value that each row of a keyed update has: a part of its key (without `modifier`), a new value
+ * (`$value`), or the operand of another modifier.
+ */
+export interface RowField {
+  /** Its name in the document of the rows. */
+  readonly name: string
+  readonly column: string
+  readonly modifier: ModifierName | undefined
+}
+
+/**
+ * Rows of a keyed update that change the same columns in the same way. `computed` are new values
+ * that are the same for each of them. `positions` are the positions of the rows in `values`, which
+ * the document of `rows` has as the first field.
+ */
+export interface KeyedGroup {
+  readonly fields: readonly RowField[]
+  readonly computed: readonly Assignment[]
+  readonly positions: readonly number[]
+  readonly rows: StoredJson
+}
+
+/** An update with a row of values for each key. All groups have the same key columns. */
+export interface KeyedUpdateNode extends OperationNode {
+  readonly kind: 'keyed_update'
+  readonly groups: readonly KeyedGroup[]
+  readonly where: readonly Predicate[]
+}
 export interface DeleteNode extends OperationNode {
   readonly kind: 'delete'
   readonly join?: Join | undefined
@@ -349,7 +378,13 @@ export interface SortKey {
   readonly nulls: 'first' | 'last' | undefined
 }
 
-export type PlanNode = InsertNode | UpdateNode | DeleteNode | SelectNode | CallNode
+export type PlanNode =
+  | InsertNode
+  | UpdateNode
+  | KeyedUpdateNode
+  | DeleteNode
+  | SelectNode
+  | CallNode
 
 /**
  * The use of a reference. `reader` is the index of the operation that uses it; `rows` is how many

@@ -16,8 +16,9 @@ import { has, type Json, type JsonObject } from '../json/parse.ts'
 import { planAfter } from './after.ts'
 import type { Path, PlanContext } from './context.ts'
 import { planCall } from './call.ts'
-import { planFilter } from './filter.ts'
+import { flattenConditions, planFilter } from './filter.ts'
 import { planHaving } from './having.ts'
+import { planKeyRows, type KeyColumn } from './key-rows.ts'
 import {
   checkMembers,
   readKind,
@@ -29,6 +30,7 @@ import { planName, planTable, readPath } from './name.ts'
 import type {
   DeleteNode,
   InsertNode,
+  KeyedUpdateNode,
   InsertQuery,
   PlanNode,
   Predicate,
@@ -191,7 +193,11 @@ function planQuery (source: OperationSource): {
   }
 }
 
-function planUpdate (source: OperationSource, common: CommonMembers): UpdateNode | undefined {
+function planUpdate (
+  source: OperationSource,
+  common: CommonMembers
+): UpdateNode | KeyedUpdateNode | undefined {
+  if (has(source.operation, 'key')) return planKeyedUpdate(source, common)
   const set = requireMember(source, 'set')
   const joined = planJoin(source)
   const changes = set === undefined ? undefined : planSet(set, source.context, joined?.read)
@@ -199,6 +205,36 @@ function planUpdate (source: OperationSource, common: CommonMembers): UpdateNode
   const output = planReturning(source)
   if (changes === undefined) return undefined
   return withJoin({ kind: 'update', ...common, ...changes, where, output }, joined)
+}
+
+function planKeyedUpdate (
+  source: OperationSource,
+  common: CommonMembers
+): KeyedUpdateNode | undefined {
+  const { operation, context } = source
+  for (const [name, reason] of Object.entries(besideKey)) {
+    if (has(operation, name)) context.addIssue('member_invalid', [name], reason)
+  }
+  const key = readMember(source, 'key') as readonly KeyColumn[] | undefined
+  const values = requireMember(source, 'values')
+  const filter = readMember(source, 'where') as JsonObject | undefined
+  if (filter !== undefined && Object.keys(filter).length === 0) {
+    const message = '"where" must not be empty; to change the row of every key, remove it.'
+    context.addIssue('where_empty', ['where'], message)
+  }
+  const where = filter === undefined ? [] : planFilter(filter, { context, path: ['where'] })
+  const output = planReturning(source)
+  if (values === undefined) return undefined
+  const parts = flattenConditions(where).length + (output?.length ?? 0)
+  const groups = planKeyRows(key ?? [], values, { parts, context })
+  return groups && { kind: 'keyed_update', ...common, groups, where, output }
+}
+
+/** Members that an update cannot have beside `key`. */
+const besideKey = {
+  set: '"set" and "key" exclude each other; the new values are in "values".',
+  from: '"from" and "key" exclude each other.',
+  all: '"all" and "key" exclude each other; the keys choose the rows.'
 }
 
 function planDelete (source: OperationSource, common: CommonMembers): DeleteNode | undefined {

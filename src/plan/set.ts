@@ -153,26 +153,34 @@ interface ModifierPlace extends Place {
   readonly readSource?: ReadColumn | undefined
 }
 
-/** Returns no assignment after an issue. */
-function planModifier (
+/**
+ * Whether a modifier exists and takes this operand, without columns of `from`. Adds an issue for
+ * each problem, except for references that do not exist.
+ */
+export function checkModifier (
+  column: string,
+  [name, operand]: readonly [string, Json],
+  { context, path }: Place
+): boolean {
+  const modifier = findModifier(name, { context, path })
+  if (modifier === undefined) return false
+  if (modifier.joined !== true && !namesSource(operand, modifier, undefined)) {
+    return checkShape(modifier.operand, operand, { context, path: [...path, name] })
+  }
+  // It adds an issue.
+  planModifier(column, [name, operand], { context, path })
+  return false
+}
+
+/** Plans a computed value of a column. Returns no assignment after an issue. */
+export function planModifier (
   column: string,
   [name, operand]: readonly [string, Json],
   { context, path, conflict = false, readSource }: ModifierPlace
 ): readonly Assignment[] {
   const place = { context, path: [...path, name], readSource }
-  const modifier: Modifier | undefined = Object.hasOwn(modifiers, name)
-    ? modifiers[name as ModifierName]
-    : undefined
-  if (modifier === undefined || (modifier.conflict === true && !conflict)) {
-    context.addIssue(
-      'member_invalid',
-      place.path,
-      modifier === undefined
-        ? describeUnknownModifier(name)
-        : `"${name}" is only allowed in "on_conflict".`
-    )
-    return []
-  }
+  const modifier = findModifier(name, { context, path, conflict })
+  if (modifier === undefined) return []
   if (modifier.joined === true) return planSourceValue(column, operand, place)
   const joined = namesSource(operand, modifier, readSource)
   if (!checkShape(joined ? SourceOperand : modifier.operand, operand, place)) return []
@@ -184,6 +192,26 @@ function planModifier (
     )
     : planOperand(modifier, operand, place)
   return [{ column, modifier: name as ModifierName, operand: planned }]
+}
+
+/** Returns undefined after an issue. */
+function findModifier (
+  name: string,
+  { context, path, conflict = false }: ModifierPlace
+): Modifier | undefined {
+  const modifier: Modifier | undefined = Object.hasOwn(modifiers, name)
+    ? modifiers[name as ModifierName]
+    : undefined
+  if (modifier === undefined || (modifier.conflict === true && !conflict)) {
+    return context.addIssue(
+      'member_invalid',
+      [...path, name],
+      modifier === undefined
+        ? describeUnknownModifier(name)
+        : `"${name}" is only allowed in "on_conflict".`
+    )
+  }
+  return modifier
 }
 
 /**

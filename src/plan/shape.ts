@@ -7,6 +7,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
 import { has, isDeep, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
+import { hasEqualKeys } from './key-rows.ts'
 import { isData } from './reference.ts'
 import { MAX_CELL_ROWS } from './stored-values.ts'
 
@@ -46,7 +47,7 @@ class ShapeWriter {
     if (this.#text !== '') this.#text += ','
     this.#unsupported ||= has(operation, 'on_conflict') || operation['op'] === 'call'
     this.#addObject(operation, (name, value) => {
-      if (name === 'values') this.#addRows(value)
+      if (name === 'values') this.#addRows(value, operation)
       else if (name === 'set' || name === 'columns') this.#addSet(value)
       else if (name === 'from') this.#addRead(value)
       else if (name === 'where' || name === 'having') this.#addFilter(value)
@@ -56,10 +57,14 @@ class ShapeWriter {
     })
   }
 
-  #addRows (rows: Json): void {
+  #addRows (rows: Json, operation: JsonObject): void {
+    const keyed = has(operation, 'key')
     this.#unsupported ||= Array.isArray(rows) && rows.length > MAX_CELL_ROWS
+    this.#unsupported ||= keyed && hasEqualKeys(operation)
     if (this.#unsupported) return
-    this.#addArray(rows, row => this.#addObject(row, (_, value) => this.#addStored(value)))
+    this.#addArray(rows, row =>
+      keyed ? this.#addSet(row) : this.#addObject(row, (_, value) => this.#addStored(value))
+    )
   }
 
   #addSet (set: Json): void {

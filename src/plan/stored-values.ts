@@ -33,6 +33,22 @@ export interface DocumentMember {
   readonly path: Path
 }
 
+/** The name of a field of `planFields`, which PostgreSQL gives to a field of ROW(…) too. */
+export function fieldName (position: number): string {
+  return `f${position + 1}`
+}
+
+/** Plans rows of fields: objects, each from members with their own paths in the request. */
+export function planFields (
+  rows: ReadonlyArray<readonly DocumentMember[]>,
+  context: PlanContext
+): StoredJson {
+  if (rows.length > MAX_CELL_ROWS) return planManyFields(rows, context)
+  const values = new StoredValues(true)
+  for (const members of rows) values.addRow(members, context)
+  return values
+}
+
 /** Plans an object from members, each with its own path in the request. */
 export function planObject (
   members: readonly DocumentMember[],
@@ -70,15 +86,15 @@ export function planRows (group: Rows, context: PlanContext): StoredJson {
 class StoredValues implements StoredJson {
   readonly cells: Array<Map<string, Cell>> = []
   readonly #members: Array<readonly DocumentMember[]> = []
-  /** The rows as sent; false: one row, which is the document itself. */
-  readonly #source: readonly JsonObject[] | false
+  /** The rows as sent; true: rows of members; false: one row, which is the document itself. */
+  readonly #source: readonly JsonObject[] | boolean
   /** The values with unescaped strings and with placeholders for references. */
   readonly #replaced = new Map<DocumentMember, Json>()
   readonly #references: Reference[] = []
   #document: JsonDocument | undefined
   #uncertainColumns: readonly UncertainColumn[] | undefined
 
-  constructor (source: readonly JsonObject[] | false) {
+  constructor (source: readonly JsonObject[] | boolean) {
     this.#source = source
   }
 
@@ -110,7 +126,7 @@ class StoredValues implements StoredJson {
 
   #writeDocument (): JsonDocument {
     const source = this.#source
-    if (source !== false && this.#replaced.size === 0) {
+    if (typeof source === 'object' && this.#replaced.size === 0) {
       return splitDocument(writeJson(source), [])
     }
     const rows = this.#members.map(members =>
@@ -161,6 +177,35 @@ function planManyRows ({ rows, columns, positions }: Rows, context: PlanContext)
   const document = cutDocument(
     rows,
     references => rows.map((row, i) => replaceRow(row, i, references))
+  )
+  return { document, uncertainColumns: uncertainColumns.all(), cells: undefined }
+}
+
+function planManyFields (
+  rows: ReadonlyArray<readonly DocumentMember[]>,
+  context: PlanContext
+): StoredJson {
+  const uncertainColumns = collectUncertainColumns()
+  for (const members of rows) {
+    for (const { column, value } of members) uncertainColumns.addValue(column, value)
+  }
+  const replaceMember = (
+    { column, value, path }: DocumentMember,
+    row: number,
+    references: Reference[]
+  ): readonly [string, Json] => {
+    const replaced = replaceStrings(value, path, { context, minRows: 0, references })
+    const reference = findReference(replaced, references)
+    if (reference !== undefined) uncertainColumns.addReference(column, row, reference)
+    return [column, replaced]
+  }
+  const document = cutDocument(
+    rows.map(members =>
+      Object.fromEntries(members.map(({ column, value }) => [column, value]))
+    ),
+    references => rows.map((members, i) =>
+      Object.fromEntries(members.map(member => replaceMember(member, i, references)))
+    )
   )
   return { document, uncertainColumns: uncertainColumns.all(), cells: undefined }
 }

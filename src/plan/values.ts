@@ -33,6 +33,18 @@ export interface InsertRows {
 
 /** Reads `values` of an insert; returns undefined after an issue. */
 export function readRows (values: Json, context: PlanContext): InsertRows | undefined {
+  const rows = readRowList(values, context)
+  if (rows === undefined) return undefined
+  if (checkRows(rows, context)) return { rows, runs: findRuns(rows) }
+  // Finds the invalid references of the other rows.
+  for (const [i, row] of rows.entries()) {
+    if (isObject(row)) planRows({ rows: [row], columns: [], positions: [i] }, context)
+  }
+  return undefined
+}
+
+/** Reads `values` as a list that is not empty and has at most MAX_ROWS elements. */
+export function readRowList (values: Json, context: PlanContext): readonly Json[] | undefined {
   const path = ['values']
   const { maxRows } = context.limits
   if (!Array.isArray(values)) {
@@ -53,16 +65,11 @@ export function readRows (values: Json, context: PlanContext): InsertRows | unde
       `"values" has ${rows.length} rows; at most ${maxRows} are allowed.`
     )
   }
-  if (checkRows(rows, context)) return { rows, runs: findRuns(rows) }
-  // Finds the invalid references of the other rows.
-  for (const [i, row] of rows.entries()) {
-    if (isObject(row)) planRows({ rows: [row], columns: [], positions: [i] }, context)
-  }
-  return undefined
+  return rows
 }
 
 /** Whether all rows are objects of columns; adds an issue for each problem. */
-function checkRows (
+export function checkRows (
   rows: readonly Json[],
   context: PlanContext
 ): rows is readonly [JsonObject, ...JsonObject[]] {

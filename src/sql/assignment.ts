@@ -18,12 +18,24 @@ export function buildNewValue (
   { column, modifier: name, operand }: Assignment,
   values: ValueBuilder
 ): Fragment {
+  const path = { column, keys: [], resultType: 'column' } as const
+  const built = operand === undefined
+    ? empty
+    : buildOperand(operand, modifiers[name], { values, path, stored: true })
+  return applyModifier({ column, modifier: name }, built, values)
+}
+
+/** The same with an operand that is an expression of the right type. */
+export function applyModifier (
+  { column, modifier: name }: Pick<Assignment, 'column' | 'modifier'>,
+  operand: Fragment,
+  values: ValueBuilder
+): Fragment {
   const modifier: Modifier = modifiers[name]
   const path = { column, keys: [], resultType: 'column' } as const
-  const context = { values, path, stored: true }
   return fill(modifier.sql, {
     column: sql`${values.row}.${identifier(column)}`,
-    operand: operand === undefined ? empty : buildOperand(operand, modifier, context),
+    operand,
     empty: modifier.empty === undefined
       ? empty
       : values.buildJson(emptyDocument(modifier.empty), path),

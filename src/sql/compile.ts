@@ -27,7 +27,7 @@ import {
   type RenderedSql
 } from './fragment.ts'
 import { buildGate, buildRequirements } from './gate.ts'
-import { buildOperationCte, buildOrderCheck, shapeOf } from './operation-cte.ts'
+import { buildKeyCheck, buildOperationCte, buildOrderCheck, shapeOf } from './operation-cte.ts'
 import { operationTimes } from './output.ts'
 import {
   buildColumnSearch,
@@ -109,7 +109,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
       node,
       i === 0 ? body : sql`${body} where ${join(conditions, sql` and `)}`
     )
-    const fixedText = node.kind !== 'insert' || node.groups.length <= 1
+    const fixedText = !('groups' in node) || node.groups.length <= 1
     return {
       ...statement,
       prepare: fixedText && node.kind !== 'call' && ctes.parameterTypes() !== undefined,
@@ -184,6 +184,7 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
   const rowsJson = buildRowsJson(ctes)
   const checks = [
     ...sessionChecks,
+    ...buildKeyCheck(node),
     ...buildRowCountChecks(node, sql`j.n`, maxRows),
     ...buildOrderCheck(node, shape),
     ...buildPublication(node, {

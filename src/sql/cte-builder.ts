@@ -11,6 +11,7 @@
  * Reading a CTE costs no more than a parameter, and conditions on it can use an index.
  */
 import { isValue, shapeOfReference } from '../plan/document.ts'
+import { fieldName } from '../plan/stored-values.ts'
 import type {
   CallNode,
   ColumnPath,
@@ -45,8 +46,8 @@ import { rowsSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, nullRow, tableName, typeGuard } from './table.ts'
 import {
   buildTypedList,
+  buildTypedRows,
   buildTypedValues,
-  fieldName,
   jsonElements,
   pathLabel,
   rowOfJsonNull,
@@ -286,14 +287,24 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
   addStoredRows (rows: Fragment, columns: readonly string[]): Fragment {
     if (!this.restoreSession) return sql`${rows} as x`
     const names = join(columns.map(identifier), sql`, `)
-    const position = this.#collected.stored.push(sql`select ${names} from ${rows} as x`) - 1
-    return sql`${identifier(`x${position}`)} as x`
+    return sql`${this.addRows(sql`select ${names} from ${rows} as x`)} as x`
+  }
+
+  /** Returns the name of a CTE with the rows of a query. */
+  addRows (query: Fragment): Fragment {
+    const position = this.#collected.stored.push(query) - 1
+    return identifier(`x${position}`)
+  }
+
+  /** Builds a query that converts a JSON array of objects to rows of the types of `examples`. */
+  buildTypedRows (json: Fragment, examples: readonly Fragment[]): Fragment {
+    return buildTypedRows(json, examples, this.#nulls())
   }
 
   /** With `restoreSession` the query runs before the operation starts. */
   addSource (query: Fragment): Fragment {
     if (!this.restoreSession) return sql`(${query})`
-    return identifier(`x${this.#collected.stored.push(query) - 1}`)
+    return this.addRows(query)
   }
 
   /**

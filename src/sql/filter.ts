@@ -33,9 +33,17 @@ export function buildWhere (
   values: ValueBuilder,
   { constants = false, also = [] }: WhereOptions = {}
 ): Fragment {
-  const context = { values, constants }
-  const conditions = [...where.map(predicate => buildPredicate(predicate, context)), ...also]
+  const conditions = [...buildConditions(where, values, { constants }), ...also]
   return conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
+}
+
+/** Builds the conditions, all of which must hold. */
+export function buildConditions (
+  where: readonly Predicate[],
+  values: ValueBuilder,
+  { constants = false }: Pick<WhereOptions, 'constants'> = {}
+): readonly Fragment[] {
+  return where.map(predicate => buildPredicate(predicate, { values, constants }))
 }
 
 type Context = Omit<OperandContext, 'path'>

@@ -18,7 +18,8 @@ const KINDS = {
   absent: constant('absent:'),
   expect: constant('expect:'),
   lists: constant('lists:'),
-  value: constant('value:')
+  value: constant('value:'),
+  duplicate: constant('duplicate:')
 }
 
 /** The kinds without, as settings that do not exist. Their names cannot be guessed. */
@@ -50,6 +51,7 @@ function missingSetting (kind: string): string {
  * - `inspect`: a value may not fit its type; see buildValueCheck
  * - `value`: a value does not fit its type; see verifyDocument
  * - `ambiguous`: several rows match where one is required
+ * - `duplicate`: several rows of `values` have the same key; the value is the position of one
  * - `function`: a function was replaced since the types of its parameters were read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
@@ -70,10 +72,11 @@ export interface ValueFault {
    * - `list`: `type` takes one value, and this is an array or an object
    * - `type`: the type of this parameter of a function is not known
    * - `null`: this is the JSON null, and `type` is neither json nor jsonb
+   * - `key`: this is NULL, and a part of a key
    * - `$append`: the current value is not an array
    * - `$merge`: the current value or the operand is not a jsonb object
    */
-  readonly problem: 'member' | 'list' | 'type' | 'null' | '$append' | '$merge'
+  readonly problem: 'member' | 'list' | 'type' | 'null' | 'key' | '$append' | '$merge'
   /** The row in `values` (or ''), the column, and the path into the value. */
   readonly path: readonly string[]
   readonly type?: string

@@ -1,7 +1,7 @@
 /**
  * Builds the CTEs that run an operation and provide its rows, each as one value `row`.
  */
-import type { InsertNode, PlanNode, RowGroup } from '../plan/nodes.ts'
+import type { InsertNode, KeyedUpdateNode, PlanNode, RowGroup } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -10,6 +10,7 @@ import { buildGate, gateRows } from './gate.ts'
 import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
 import { buildQueryInsert } from './insert-query.ts'
+import { buildAmbiguityCheck, buildKeyedUpdates, rowPosition } from './keyed-update.ts'
 import { raise } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
@@ -43,6 +44,8 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
       return buildInsertCte(node, options)
     case 'update':
       return buildReturningCte(node, buildUpdate(node, ctes), options)
+    case 'keyed_update':
+      return buildKeyedUpdateCte(node, options)
     case 'delete':
       return buildReturningCte(node, buildDelete(node, ctes), options)
     case 'select':
@@ -87,6 +90,40 @@ function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
   return shape === 'nothing'
     ? sql`row() as row`
     : sql`${from}.*::record as row${ctes.exposedColumns(from)}`
+}
+
+/** PostgreSQL changes rows in any order. They are sorted into the order of `values`. */
+function buildKeyedUpdateCte (
+  node: KeyedUpdateNode,
+  { ctes, shape, name }: OperationCteOptions
+): Fragment {
+  const columns = shape === 'columns'
+    ? returnedRow(node, ctes)
+    : shape === 'whole' ? returned(node, shape) : sql`row() as row`
+  const updates = buildKeyedUpdates(node, ctes).map((statement, i) =>
+    sql`${nameUpdate(i)} as (${statement} returning ${columns}, ${rowPosition} as position)`
+  )
+  const rows = sql`row${shape === 'columns' ? ctes.exposedColumns() : empty}`
+  return sql`${join(updates, sql`, `)}, ${name} as (select ${rows} from (${
+    allUpdates(node, sql`*`)
+  }) as placed order by position)`
+}
+
+function nameUpdate (position: number): Fragment {
+  return identifier(`u${position}`)
+}
+
+/** A query of columns of the rows of all groups. */
+function allUpdates ({ groups }: KeyedUpdateNode, columns: Fragment): Fragment {
+  const updates = groups.map((_, i) => sql`select ${columns} from ${nameUpdate(i)}`)
+  return join(updates, sql` union all `)
+}
+
+/** Fails if a key meets several rows. */
+export function buildKeyCheck (node: PlanNode): readonly Check[] {
+  return node.kind === 'keyed_update'
+    ? [buildAmbiguityCheck(allUpdates(node, sql`position`))]
+    : []
 }
 
 /**

@@ -27,7 +27,7 @@ import { buildFirst } from './gate.ts'
 import { raise } from './marker.ts'
 import { valueSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, typeGuard } from './table.ts'
-import type { TypedPath } from './typed-json.ts'
+import type { TypedAs, TypedPath } from './typed-json.ts'
 import type { ReferenceOptions, ValueBuilder } from './value-builder.ts'
 
 /** A value that later operations read. */
@@ -188,15 +188,17 @@ export class PlainBuilder implements ValueBuilder {
 
   /**
    * Builds a value of a row that is stored. `always`: PostgreSQL computes it in any case, and so
-   * finds that a referenced row is missing: its setting is not set, or is no JSON.
+   * finds that a referenced row is missing: its setting is not set, or is no JSON. `as`: how it is
+   * read, see TypedAs.
    */
   buildCell (
     cell: Cell | undefined,
     column: string,
-    { always }: { readonly always: boolean }
+    { always, as = 'value' }: { readonly always: boolean, readonly as?: TypedAs | 'text' }
   ): Fragment {
     const type = this.#typeOf(column)
     if (type === undefined || cell === undefined || cell.kind === 'mixed') return this.#refuse()
+    if (as === 'text' || (as === 'difference' && !NUMBER_OIDS.has(type.oid))) return this.#refuse()
     if (cell.kind === 'reference') return this.#typedValue(cell, type, always)
     const { value } = cell
     if (isNested(value) && !isJsonType(type)) return this.#refuse()

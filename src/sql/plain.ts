@@ -38,6 +38,7 @@ import {
   type Fragment
 } from './fragment.ts'
 import { buildGate, buildRequirements } from './gate.ts'
+import { buildAmbiguityCheck } from './keyed-update.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
@@ -50,6 +51,7 @@ import {
   type PublishedValue
 } from './plain-builder.ts'
 import { buildPlainChange } from './plain-change.ts'
+import { buildPlainKeyedUpdate } from './plain-keyed-update.ts'
 import { publishCount } from './publication.ts'
 import { buildSelectRows } from './select.ts'
 import { formatsUnchanged, sessionUnchanged } from './session-checks.ts'
@@ -231,7 +233,10 @@ function buildAggregated (node: PlainNode, context: Context): Body | undefined {
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
     : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
-  const checks = buildChecks(node, shape, context)
+  const ambiguous = operation.positions === undefined
+    ? []
+    : [buildAmbiguityCheck(operation.positions)]
+  const checks = [...ambiguous, ...buildChecks(node, shape, context)]
   return {
     ctes: operation.ctes,
     result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
@@ -280,12 +285,19 @@ function name ({ output }: PublishedValue, position: number, shape: Shape): Frag
   return identifier(shape === 'columns' ? output : `p${position}`)
 }
 
-/** Builds the operation. `rows` is what follows FROM. */
+interface BuiltOperation {
+  readonly ctes: Fragment
+  /** What follows FROM. */
+  readonly rows: Fragment
+  /** See PlainKeyedUpdate. */
+  readonly positions?: Fragment
+}
+
 function buildOperation (
   node: PlainNode,
   shape: Shape,
   { published, values }: Context
-): { readonly ctes: Fragment, readonly rows: Fragment } | undefined {
+): BuiltOperation | undefined {
   const more = shape === 'whole'
     ? join(
       published.map((value, i) =>
@@ -302,12 +314,19 @@ function buildOperation (
     }
     return { ctes: empty, rows: sql`(${buildSelectRows(node, values, more)}) as q` }
   }
-  const statement = buildPlainChange(node, values)
-  if (statement === undefined) return undefined
   const returned = shape === 'nothing'
     ? sql`null as row`
     : shape === 'whole'
       ? sql`${wholeRow(node.table)}${more}`
       : returningList(node.output as readonly OutputColumn[])
+  if (node.kind === 'keyed_update') {
+    const names = shape === 'columns'
+      ? (node.output as readonly OutputColumn[]).map(({ name }) => name)
+      : ['row', ...published.map((_, i) => `p${i}`)]
+    const update = buildPlainKeyedUpdate(node, values, { returned, names })
+    return update && { ...update, rows: sql`r` }
+  }
+  const statement = buildPlainChange(node, values)
+  if (statement === undefined) return undefined
   return { ctes: sql`with r as (${statement} returning ${returned}) `, rows: sql`r` }
 }

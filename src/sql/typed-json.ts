@@ -2,6 +2,7 @@
  * Converts JSON to the types of a table's columns, without naming these types.
  */
 import type { ColumnPath, JsonShape, TableName } from '../plan/nodes.ts'
+import { fieldName } from '../plan/stored-values.ts'
 import { SYSTEM_COLUMNS } from './column.ts'
 import {
   constant,
@@ -86,6 +87,20 @@ export function buildTypedList (
       from json_array_elements(${json}) as e) as x`
 }
 
+/**
+ * Builds the query that converts a JSON array of objects, whose members have the names of fields of
+ * ROW(…), to rows of the types of `examples`.
+ */
+export function buildTypedRows (
+  json: Fragment,
+  examples: readonly Fragment[],
+  nulls: Fragment
+): Fragment {
+  return sql`select (x.value).* from ${exampleRow(examples.map(example => ({ example })), nulls)}
+    cross join lateral (select example.value where false union all
+      select json_populate_recordset(example.value, ${json})) as x`
+}
+
 /** `example`: a row of the types to which JSON is converted. */
 function exampleRow (
   values: ReadonlyArray<Pick<TypedList, 'example'>>,
@@ -146,9 +161,4 @@ export function rowOfJsonNull (table: TableName, column: string): Fragment {
 /** The name of a column path in error messages. */
 export function pathLabel ({ column, keys }: ColumnPath): string {
   return [column, ...keys].join('->')
-}
-
-/** PostgreSQL's name for a field of ROW(…). */
-export function fieldName (position: number): string {
-  return `f${position + 1}`
 }

@@ -9,7 +9,7 @@ import {
   assignmentsOf,
   findModifier,
   findValue,
-  storesColumn,
+  findStoredColumn,
   type ValuePlace
 } from '../plan/find-value.ts'
 import { flattenConditions } from '../plan/filter.ts'
@@ -178,7 +178,8 @@ function findRefused (error: DatabaseError, node: PlanNode): ValuePlace | undefi
   if (text !== undefined) return findValue(node, text)
   // "expected JSON array" is about this member: `See the value of key "tags".`
   const key = quotedText(error.hint ?? '')
-  return key !== undefined && storesColumn(node, key) ? { column: key } : undefined
+  const stored = key === undefined ? undefined : findStoredColumn(node, key)
+  return stored === undefined ? undefined : { column: stored }
 }
 
 /** What to write instead of a modifier in `values`. There it is data, which jsonb can store. */

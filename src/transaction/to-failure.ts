@@ -113,9 +113,16 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
       return { failure: failure('internal', message, place), operation: at }
     }
+    case 'duplicate': {
+      const message = `Row ${marker.value} of "values" has the same key as an earlier row.`
+      return { failure: failure('key_duplicate', message, place), operation: at }
+    }
     case 'ambiguous': {
-      const message = 'A member with "one" has several rows. Remove "one", or choose a row by ' +
-        '"order" and "limit": 1.'
+      const message = plan.operations[at]?.kind === 'keyed_update'
+        ? 'Several rows have the same key of "values". Add columns to "key", or conditions to ' +
+          '"where".'
+        : 'A member with "one" has several rows. Remove "one", or choose a row by "order" and ' +
+          '"limit": 1.'
       return { failure: failure('rows_ambiguous', message, place), operation: at }
     }
     case 'expect': {
@@ -223,6 +230,8 @@ function describeValue ({ problem, path, type = '' }: ValueFault, node: PlanNode
     case 'null':
       return `${place}: only json and jsonb can hold the JSON null. ` +
         'To compare with NULL, write {"is": null}.'
+    case 'key':
+      return `${place}: a key must not be null.`
     case '$append':
       return `${place}: $append needs an array in the row. ` +
         'To replace the value, set the value itself.'

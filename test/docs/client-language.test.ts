@@ -73,6 +73,19 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
     }),
     b => ({ season: b.update('stock', { set: { sold: 0 }, all: true, returning: ['sku'] }) })
   ],
+  'Update by key': [
+    b => ({
+      counted: b.update('stock', {
+        key: ['sku'],
+        values: [
+          { sku: 'quince', qty: 7, counted_at: '2026-03-01T08:00:00Z' },
+          { sku: 'banana', qty: 4 },
+          { sku: 'apple', qty: $.inc(-1) }
+        ],
+        returning: ['sku', 'qty']
+      })
+    })
+  ],
   Delete: [
     b => ({ gone: b.delete('bookings', { where: { room: { eq: 'red' } } }) })
   ],

@@ -629,6 +629,8 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     b.update('stock', { set: [1], all: true })
     b.insert('stock', 5, { on_conflict: 'x' })
     b.select('stock', { when: [] })
+    b.update('stock', { key: ['sku'], values: 5 })
+    b.update('stock', { key: ['sku'], values: [5, { sku: 'a', qty: { $inc: 'x' } }] })
   }).catch((error: OneflightError) => error) as OneflightError
   t.match(error, {
     code: 'validation_failed',
@@ -653,7 +655,9 @@ t.test('shapes that the service refuses are sent unchanged', async t => {
     'op3 set',
     'op4 values.0',
     'op4 on_conflict',
-    'op5 when'
+    'op5 when',
+    'op6 values',
+    'op7 values.0'
   ])
 })
 

@@ -421,6 +421,14 @@ function issuesOf (batch: unknown): readonly Issue[] {
 t.test('the schemas and the planner agree on which batches are valid', async t => {
   const isBatch = validatorsOf(document)(batchPointer)
   const update = (set: object) => ({ id: 'o', op: 'update', table: 't', set, all: true })
+  const keyed = (members: object) => JSON.parse(JSON.stringify({
+    id: 'o',
+    op: 'update',
+    table: 't',
+    key: ['a'],
+    values: [{ a: 1, b: 2 }],
+    ...members
+  })) as object
   const select = (members: object) => ({ id: 'o', op: 'select', table: 't', ...members })
   const insert = (members: object) => ({
     id: 'o',
@@ -458,6 +466,8 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
       }
     })],
     [insert({ on_conflict: { constraint: 'c', do: 'nothing' }, returning: [] })],
+    [keyed({ values: [{ a: { $value: 1 }, b: { $inc: 1 } }, { a: '$$x.y', c: null }] })],
+    [keyed({ key: [{ column: 'a', as: 'b' }], values: [{ b: 1, a: 2 }], where: { c: { eq: 1 } } })],
     [{ id: 'o', op: 'delete', table: 'shop.t', where: {}, all: true }],
     [select({
       where: {},
@@ -498,6 +508,15 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
       { columns: ['a'], do: 'nothing', index_where: { a: { like: 'x' } } },
       { columns: ['a'], do: 'nothing', index_where: { 'a->b': { eq: 'x' } } }
     ].map(conflict => [insert({ on_conflict: conflict })]),
+    [keyed({ values: undefined })],
+    [keyed({ values: [] })],
+    [keyed({ values: [1] })],
+    [keyed({ values: [{ a: 1, b: { $up: 1 } }] })],
+    [keyed({ key: [] })],
+    [keyed({ key: [{ column: 'a' }] })],
+    [keyed({ set: { a: 1 } })],
+    [keyed({ all: true })],
+    [keyed({ where: {} })],
     [update({})],
     [update({ a: { $inc: 'x' } })],
     [update({ a: { $up: 1 } })],

@@ -68,6 +68,26 @@ const cases: readonly Case[] = [
     }]
   },
   {
+    name: 'rows of values for keys, of which two are sometimes equal',
+    batch: i => [{
+      id: 'paid',
+      op: 'update',
+      table: 'accounts',
+      key: ['id', { column: 'owner', as: 'was' }],
+      values: [
+        { id: 1, was: 'owner "1" $5.00 é', balance: { $inc: i }, tags: { i }, note: `n${i}` },
+        {
+          id: [0, 2, 3, 1, '1', 1e0][i] ?? i,
+          was: 'owner "1" $5.00 é',
+          balance: { $inc: 2 },
+          tags: [i],
+          note: null
+        }
+      ],
+      returning: ['id', 'balance', 'note', 'tags']
+    }]
+  },
+  {
     name: 'json paths',
     batch: i => [{
       id: 'found',

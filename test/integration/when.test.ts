@@ -65,6 +65,19 @@ const kinds: Readonly<Record<string, Op>> = {
     where: { note: { eq: 'x' } },
     returning: ['id', 'total', 'data']
   },
+  'update by key': {
+    op: 'update',
+    table: 'uses',
+    key: ['id'],
+    values: [{ id: 903, note: 'new', total: 1 }, { id: 901, total: 2, note: null }],
+    returning: ['id', 'note', 'total']
+  },
+  'update of different columns by key': {
+    op: 'update',
+    table: 'uses',
+    key: ['id'],
+    values: [{ id: 903, note: 'new' }, { id: 901, total: { $inc: 1 } }]
+  },
   'computed update': { op: 'update', table: 'uses', set: { note: { $default: true } }, all: true },
   delete: { op: 'delete', table: 'uses', where: { tag_id: { gte: 902 } } },
   'delete all': { op: 'delete', table: 'uses', all: true, returning: [] },

@@ -432,6 +432,19 @@ export async function inputs (): Promise<void> {
         and: [{ id: { not: { eq: 7 } } }]
       }
     })
+    b.update('orders', {
+      key: ['id'],
+      values: [
+        { id: customer.row().id, total: $.inc(1), tags: $.append(['a']), status: 'paid' },
+        { id: 5, placed: $.now(), data: { a: 1 } }
+      ],
+      where: { gift: { eq: true } },
+      expect: { min: 1 }
+    })
+    b.update('orders', {
+      key: ['status', { column: 'total', as: 'before' }],
+      values: [{ before: 1, total: 2, status: 'open' }]
+    })
     b.update('open_orders', { set: { id: 5 }, all: true })
     const now = new Date()
     b.update('orders', {
@@ -501,6 +514,12 @@ export async function inputs (): Promise<void> {
     b.insert('order_totals', { total: 1 })
     // @ts-expect-error neither where nor all
     b.update('customers', { set: { name: 'a' } })
+    // @ts-expect-error both set and key
+    b.update('customers', { key: ['id'], set: { name: 'a' }, values: [{ id: 1, name: 'a' }] })
+    // @ts-expect-error a key that is no column
+    b.update('customers', { key: ['idd'], values: [{ id: 1, name: 'a' }] })
+    // @ts-expect-error a text cannot be multiplied in a row of a key
+    b.update('customers', { key: ['id'], values: [{ id: 1, name: $.mul(2) }] })
     // @ts-expect-error both where and all
     b.delete('customers', { where: { id: { eq: 1 } }, all: true })
     // @ts-expect-error a number cannot match a pattern

@@ -44,7 +44,8 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
       'reference_column_missing',
       'value_invalid',
       'rows_limit',
-      'rows_ambiguous'
+      'rows_ambiguous',
+      'key_duplicate'
     ]
   },
   service_error: {

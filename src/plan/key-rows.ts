@@ -1,0 +1,261 @@
+/**
+ * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in the
+ * same way. Each group is a separate UPDATE within the statement.
+ */
+import { referenceAttempt } from '../../schemas/operand.ts'
+import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
+import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import type { Path, PlanContext } from './context.ts'
+import { readDollarMember } from './document.ts'
+import type { Assignment, KeyedGroup, RowField } from './nodes.ts'
+import { checkModifier, planModifier } from './set.ts'
+import { fieldName, planFields, type DocumentMember } from './stored-values.ts'
+import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
+
+/** An element of `key`. */
+export type KeyColumn = string | { readonly column: string, readonly as: string }
+
+interface Key {
+  readonly column: string
+  /** The member of the rows that holds it. */
+  readonly name: string
+}
+
+/** The new value of a column in a row. */
+interface Cell {
+  readonly column: string
+  /** `$value` also for a value that is no modifier. */
+  readonly modifier: ModifierName
+  readonly operand: Json
+  readonly path: Path
+  /** What all rows of a group have in common; see `signCell`. */
+  readonly sign: string
+}
+
+interface Row {
+  readonly position: number
+  readonly keys: readonly Pick<DocumentMember, 'value' | 'path'>[]
+  /** Sorted by column. */
+  readonly cells: readonly Cell[]
+}
+
+/**
+ * Plans the rows; returns undefined after an issue. `parts` is the number of parts that every group
+ * repeats: conditions and returned columns.
+ */
+export function planKeyRows (
+  key: readonly KeyColumn[],
+  values: Json,
+  { parts, context }: { readonly parts: number, readonly context: PlanContext }
+): readonly KeyedGroup[] | undefined {
+  const keys = readKeys(key, context)
+  const list = readRowList(values, context)
+  if (list === undefined) return undefined
+  checkRows(list, context)
+  const rows = list.flatMap((row, i) => isObject(row) ? [readRow(row, i, { keys, context })] : [])
+  checkDuplicates(rows, keys, context)
+  const groups = [...Map.groupBy(rows, ({ cells }) =>
+    cells.map(({ column, sign }) => `${column}\0${sign}`).join('\0')
+  ).values()]
+  const repeated = groups.reduce((sum, [row]) => sum + countComputed(row as Row) + parts, 0)
+  if (groups.length > maxGroups || (groups.length > 1 && repeated > maxRepetition)) {
+    return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, repeated))
+  }
+  return groups.map(group => planGroup(group, keys, context))
+}
+
+function readKeys (key: readonly KeyColumn[], context: PlanContext): readonly Key[] {
+  const keys: Key[] = []
+  for (const [i, element] of key.entries()) {
+    const { column, as: name } = typeof element === 'string'
+      ? { column: element, as: element }
+      : element
+    const known = keys.find(other => other.column === column || other.name === name)
+    if (known !== undefined) {
+      const message = known.column === column
+        ? `"key" names the column "${column}" twice.`
+        : `Two columns of "key" have the name "${name}"; rename one of them with "as".`
+      context.addIssue('member_invalid', ['key', i], message)
+    }
+    keys.push({ column, name })
+  }
+  return keys
+}
+
+function readRow (
+  row: JsonObject,
+  position: number,
+  { keys, context }: { readonly keys: readonly Key[], readonly context: PlanContext }
+): Row {
+  const path = ['values', position]
+  const names = new Set(keys.map(({ name }) => name))
+  const columns = Object.keys(row).filter(name => !names.has(name))
+  if (columns.length === 0) {
+    const message = 'A row must name at least one column to change, beside the columns of "key".'
+    context.addIssue('set_empty', path, message)
+  }
+  const place = (name: string) => ({ context, path: [...path, name] })
+  return {
+    position,
+    keys: keys.flatMap(({ name }) => readKey(row, name, place(name)) ?? []),
+    cells: columns.toSorted()
+      .flatMap(column => readCell(column, row[column] as Json, place(column)) ?? [])
+  }
+}
+
+interface CellPlace {
+  readonly context: PlanContext
+  readonly path: Path
+}
+
+/** Reads the key of a row; returns undefined after an issue. */
+function readKey (
+  row: JsonObject,
+  name: string,
+  { context, path }: CellPlace
+): Row['keys'][number] | undefined {
+  if (!has(row, name)) {
+    const message = `"${name}" is required: each row must name the columns of "key".`
+    return context.addIssue('member_missing', path, message)
+  }
+  const value = row[name] as Json
+  const member = readDollarMember(value)
+  const key = member?.[0] === '$value'
+    ? { value: member[1], path: [...path, '$value'] }
+    : { value, path }
+  if (key.value === null) {
+    return context.addIssue('member_invalid', key.path, 'A key must not be null.')
+  }
+  if (member === undefined || member[0] === '$value') return key
+  if (!checkModifier(name, member, { context, path })) return undefined
+  if (member[0] === '$first') return key
+  const message = `"${member[0]}" computes a new value, but a key finds the row. ` +
+    'To change a column of "key", let the rows name the key differently: {"column": …, "as": …}.'
+  return context.addIssue('member_invalid', [...path, member[0]], message)
+}
+
+/** Reads a new value; returns undefined after an issue. */
+function readCell (
+  column: string,
+  value: Json,
+  { context, path }: CellPlace
+): Cell | undefined {
+  const member = readDollarMember(value)
+  if (member === undefined) return { column, modifier: '$value', operand: value, path, sign: '' }
+  const [name, operand] = member
+  if (name === '$value') {
+    // A member of the document that is null becomes NULL; the JSON null is an assignment.
+    const sign = operand === null ? JSON.stringify(member) : ''
+    return { column, modifier: name, operand, path: [...path, name], sign }
+  }
+  if (!checkModifier(column, member, { context, path })) return undefined
+  if (name === '$first') return { column, modifier: '$value', operand: value, path, sign: '' }
+  const modifier = name as ModifierName
+  return { column, modifier, operand, path: [...path, name], sign: signCell(modifier, operand) }
+}
+
+/** Of some modifiers each row has its own operand; the others are the same in all rows. */
+function signCell (modifier: ModifierName, operand: Json): string {
+  const { reads }: Modifier = modifiers[modifier]
+  return reads === 'nothing' || reads === 'column' ? JSON.stringify([modifier, operand]) : modifier
+}
+
+/** Adds an issue for each row whose key is the text of an earlier one. */
+function checkDuplicates (
+  rows: readonly Row[],
+  { length }: readonly Key[],
+  context: PlanContext
+): void {
+  const known = new Map<string, number>()
+  for (const { position, keys } of rows) {
+    // Other rows have an issue.
+    if (length === 0 || keys.length < length) continue
+    if (!keys.every(({ value }) => isLiteral(value))) continue
+    const text = keys.map(({ value }) => writeJson(value)).join()
+    const first = known.get(text)
+    if (first === undefined) known.set(text, position)
+    else {
+      const message = `Row ${position} has the same key as row ${first}.`
+      context.addIssue('key_duplicate', ['values', position], message)
+    }
+  }
+}
+
+/** Whether a value has no references. */
+function isLiteral (value: Json): boolean {
+  if (typeof value === 'string') return !referenceAttempt.test(value)
+  return typeof value !== 'object' || !JSON.stringify(value).includes('"$')
+}
+
+/** The number of expressions that a group computes. */
+function countComputed ({ cells }: Row): number {
+  return cells.filter(({ sign }) => sign !== '').length
+}
+
+function describeLimit (groups: number, repeated: number): string {
+  const limit = groups > maxGroups
+    ? `at most ${maxGroups} are allowed`
+    : `their modifiers, conditions and returned columns are ${repeated}, and at most ` +
+      `${maxRepetition} are allowed`
+  return `The rows change ${groups} different sets of columns, or with different modifiers; ` +
+    `${limit}. Divide the rows among several operations.`
+}
+
+/** Plans rows whose cells have the same columns and signs. */
+function planGroup (
+  rows: readonly Row[],
+  keys: readonly Key[],
+  context: PlanContext
+): KeyedGroup {
+  const { cells } = rows[0] as Row
+  const own = cells.map(cell => isField(cell, rows.length))
+  const fields: RowField[] = [
+    ...keys.map(({ column }) => ({ column, modifier: undefined })),
+    ...cells.filter((_, i) => own[i])
+  ].map(({ column, modifier }, i) => ({ name: fieldName(i + 1), column, modifier }))
+  const members = rows.map(({ position, keys, cells }): readonly DocumentMember[] => [
+    { column: fieldName(0), value: position, path: [] },
+    ...[
+      ...keys,
+      ...cells.filter((_, i) => own[i]).map(({ operand, path }) => ({ value: operand, path }))
+    ].map((member, i) => ({ column: fieldName(i + 1), ...member }))
+  ])
+  const computed = cells.filter((_, i) => !own[i])
+    .flatMap(({ column, modifier, operand, path }): readonly Assignment[] => {
+      return planModifier(column, [modifier, operand], { context, path: path.slice(0, -1) })
+    })
+  return {
+    fields,
+    computed,
+    positions: rows.map(({ position }) => position),
+    rows: planFields(members, context)
+  }
+}
+
+/** Whether a cell is a field of its row. One row computes its values as `set` does. */
+function isField ({ sign, modifier }: Cell, rows: number): boolean {
+  return sign === '' || (sign === modifier && rows > 1)
+}
+
+/**
+ * Whether rows of an operation that is not checked yet may have the same key: then it has an issue
+ * that depends on its values.
+ */
+export function hasEqualKeys ({ key, values }: JsonObject): boolean {
+  if (!Array.isArray(key) || !Array.isArray(values)) return true
+  const names = (key as readonly Json[]).map(nameOfKey)
+  const texts = (values as readonly Json[]).map(row =>
+    isObject(row) ? writeJson(names.map(name => unwrap(row[name]))) : undefined
+  )
+  return new Set(texts).size < texts.length
+}
+
+function nameOfKey (element: Json): string {
+  return String(isObject(element) ? element['as'] : element)
+}
+
+/** The value of a key as `checkDuplicates` compares it. */
+function unwrap (value: Json = null): Json {
+  const [name, operand] = readDollarMember(value) ?? []
+  return name === '$value' && operand !== undefined ? operand : value
+}
