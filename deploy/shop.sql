@@ -101,6 +101,25 @@ create table jobs (
   owner text not null default caller()
 );
 
+create table cart_items (
+  sku text references stock,
+  qty int not null check (qty > 0),
+  owner text not null default caller(),
+  primary key (owner, sku)
+);
+
+-- What a customer has on its own shelves.
+create table inventory (
+  sku text references stock,
+  qty int not null default 0,
+  owner text not null default caller(),
+  primary key (owner, sku)
+);
+
+create function order_total(id bigint) returns numeric stable language sql
+  return (select sum(i.qty * s.price) from order_items i join stock s on s.sku = i.sku
+    where i.order_id = order_total.id);
+
 -- Customers see and change only their own rows.
 alter table customers enable row level security;
 alter table orders enable row level security;
@@ -110,6 +129,8 @@ alter table transfers enable row level security;
 alter table tags enable row level security;
 alter table offers enable row level security;
 alter table jobs enable row level security;
+alter table cart_items enable row level security;
+alter table inventory enable row level security;
 create policy own on customers to shop_customer
   using (owner = caller()) with check (owner = caller());
 create policy own on orders to shop_customer
@@ -126,10 +147,15 @@ create policy own on offers to shop_customer
   using (owner = caller()) with check (owner = caller());
 create policy own on jobs to shop_customer
   using (owner = caller()) with check (owner = caller());
+create policy own on cart_items to shop_customer
+  using (owner = caller()) with check (owner = caller());
+create policy own on inventory to shop_customer
+  using (owner = caller()) with check (owner = caller());
 
 grant select on stock to shop_anonymous, shop_customer;
 grant select, insert, update, delete
-  on customers, orders, order_items, accounts, transfers, tags, offers, jobs to shop_customer;
+  on customers, orders, order_items, accounts, transfers, tags, offers, jobs, cart_items, inventory
+  to shop_customer;
 
 insert into stock values ('apple', 0.30, 1000), ('pear', 0.45, 500), ('quince', 1.20, 3);
 -- The caller `corner-shop` has a customer with a paid order, and two accounts.
@@ -143,3 +169,7 @@ insert into jobs (task, owner) values
   ('{"print": "label", "order": 1}', 'corner-shop'),
   ('{"mail": "invoice", "order": 1}', 'corner-shop'),
   ('{"mail": "thanks", "order": 1}', 'corner-shop');
+insert into cart_items (sku, qty, owner) values
+  ('apple', 5, 'corner-shop'), ('pear', 2, 'corner-shop');
+insert into inventory (sku, qty, owner) values
+  ('apple', 1, 'corner-shop'), ('pear', 0, 'corner-shop'), ('quince', 1, 'corner-shop');

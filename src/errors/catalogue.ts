@@ -192,7 +192,7 @@ export const catalogue = {
     type: 'execution_error',
     status: 422,
     meaning: 'More than one row matched where one was required: several rows belong to a member ' +
-      'with `one`, or have the same key of `values`.'
+      'with `one`, have the same key of `values`, or are met by one row in `from`.'
   },
   key_duplicate: {
     type: 'execution_error',

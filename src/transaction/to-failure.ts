@@ -118,11 +118,7 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       return { failure: failure('key_duplicate', message, place), operation: at }
     }
     case 'ambiguous': {
-      const message = plan.operations[at]?.kind === 'keyed_update'
-        ? 'Several rows have the same key of "values". Add columns to "key", or conditions to ' +
-          '"where".'
-        : 'A member with "one" has several rows. Remove "one", or choose a row by "order" and ' +
-          '"limit": 1.'
+      const message = describeAmbiguity(plan.operations[at])
       return { failure: failure('rows_ambiguous', message, place), operation: at }
     }
     case 'expect': {
@@ -151,6 +147,20 @@ function describeAbsent (marker: Marker, { plan, at }: MarkerContext): BatchFail
   const message = `${missing.join(', and ')}.`
   const place = finalPlace(plan, at)
   return { failure: failure('reference_row_missing', message, place), operation: at }
+}
+
+function describeAmbiguity (node: PlanNode | undefined): string {
+  switch (node?.kind) {
+    case 'keyed_update':
+      return 'Several rows have the same key of "values". Add columns to "key", or conditions to ' +
+        '"where".'
+    case 'update':
+      return 'A row meets several rows of "from". Group them with "group_by", or add columns to ' +
+        '"on" or conditions.'
+    default:
+      return 'A member with "one" has several rows. Remove "one", or choose a row by "order" and ' +
+        '"limit": 1.'
+  }
 }
 
 /** A failure of the operation that reads rows of another one, in which the marker was raised. */

@@ -176,3 +176,47 @@ t.test('the same price list changes nothing the second time', async t => {
     { sku: 'quince', price: '1.35', version: 1 }
   ])
 })
+
+t.test('a cart becomes one order, however many clients order it', async t => {
+  const { service, send } = await useShop(t)
+  const { sql } = service.database
+  const responses = await Promise.all([send('cart-to-order'), send('cart-to-order')])
+  t.same(responses.map(({ status }) => status).sort(), [200, 412])
+  t.match(responses.find(({ status }) => status === 412)?.body.error, { op: 'cart' })
+  t.same(
+    await sql`select sku, qty, (select count(*)::int from cart_items) as left from order_items
+      where order_id > 1 order by sku`,
+    [{ sku: 'apple', qty: 5, left: 0 }, { sku: 'pear', qty: 2, left: 0 }]
+  )
+})
+
+t.test('an order is paid once, with its total, and its lines are put in stock once', async t => {
+  const { service, send } = await useShop(t)
+  const { sql } = service.database
+  t.equal((await send('order')).status, 200)
+  const paid = await Promise.all([send('pay-order'), send('pay-order')])
+  t.same(paid.map(({ status }) => status).sort(), [200, 412])
+  const [bank] = await sql`select balance from accounts where name = 'bank'`
+  t.equal(bank?.['balance'], '6.00')
+  const restocked = await Promise.all([send('restock'), send('restock')])
+  t.same(restocked.map(({ status }) => status).sort(), [200, 412])
+  t.same(await sql`select sku, qty from inventory order by sku`, [
+    { sku: 'apple', qty: 13 },
+    { sku: 'pear', qty: 0 },
+    { sku: 'quince', qty: 3 }
+  ])
+})
+
+t.test('a price list is applied as a whole', async t => {
+  const { service, send } = await useShop(t)
+  t.match((await send('price-list')).body.error, { code: 'expectation_failed', op: 'prices' })
+  t.equal((await send('upsert')).status, 200)
+  const twice = (batch: string): string => batch.replace('"pear"', '"apple"')
+  t.match((await send('price-list', twice)).body.error?.errors, [{ code: 'key_duplicate' }])
+  t.equal((await send('price-list')).status, 200)
+  t.same(await service.database.sql`select sku, price from offers order by sku`, [
+    { sku: 'apple', price: '0.36' },
+    { sku: 'pear', price: '0.60' },
+    { sku: 'quince', price: '1.20' }
+  ])
+})

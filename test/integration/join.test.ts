@@ -239,7 +239,12 @@ t.test('a row that meets several rows is refused, and nothing happens', async t 
         { id: 'c', op: 'update', ...operation }
       ])
       t.equal(status, 422)
-      const error = { type: 'execution_error', code: 'rows_ambiguous', op: 'c' }
+      const error = {
+        type: 'execution_error',
+        code: 'rows_ambiguous',
+        op: 'c',
+        message: 'A row meets several rows of "from".'
+      }
       t.match(body.error, error, `attempt ${attempt}`)
     }
   }
