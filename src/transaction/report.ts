@@ -1,6 +1,7 @@
 /**
  * The report on a batch that was sent, for logs, metrics and traces.
  */
+import type { OperationKind } from '../../schemas/operation.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { isUndefinedTable } from '../errors/sqlstates.ts'
 import type { Plan, PlanNode } from '../plan/nodes.ts'
@@ -8,7 +9,7 @@ import type { BatchOutcome } from './outcome.ts'
 
 export interface OperationReport {
   readonly id: string
-  readonly op: PlanNode['kind']
+  readonly op: OperationKind
   /** `<schema>.<table>`; undefined when PostgreSQL reported that there is no such table. */
   readonly table: string | undefined
   /** `skipped`: its `when` did not hold. */
@@ -52,7 +53,7 @@ export function createReport (
     const since = (index === 0 ? sessionSet : answered[index - 1]) ?? now
     return {
       id,
-      op: kind,
+      op: kind === 'keyed_update' ? 'update' : kind,
       table: isTableKnown(batch, index, outcome) ? `${table.schema}.${table.name}` : undefined,
       outcome,
       since,

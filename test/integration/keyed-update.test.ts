@@ -6,7 +6,7 @@ import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { useForms } from '../support/forms.ts'
-import { useService, type ServiceUnderTest } from '../support/service.ts'
+import { ask, useService, type ServiceUnderTest } from '../support/service.ts'
 
 const schema = `
   create table articles (sku text primary key, price numeric(8, 2), qty int, data jsonb,
@@ -808,4 +808,16 @@ t.test('a trigger that changes the session does not change the values', async t 
     ])
     t.same(body.data?.['u'], [{ id: 2, at }, { id: 1, at }], text)
   }
+})
+
+t.test('metrics count an update by key as an update', async t => {
+  const service = await useService(t, {
+    schema: 'create table t (id int, n int); grant all on t to oneflight_user'
+  })
+  const { status } = await service.post([
+    { id: 'u', op: 'update', table: 't', key: ['id'], values: [{ id: 1, n: 2 }] }
+  ])
+  t.equal(status, 200)
+  const { text } = await ask(`${service.adminUrl}/metrics`)
+  t.match(text, 'service_op_count{op="update",outcome="ok"} 1')
 })
