@@ -84,6 +84,10 @@ const aggregate = Type.Object({
   else: { required: ['column'] },
   dependentRequired: { distinct: ['column'], cast: ['column'] }
 })
+const inserted = Type.Object({
+  fn: Type.Literal('inserted', { description: 'whether the row is new' }),
+  as: Type.Optional(columnName)
+}, { additionalProperties: false, title: 'Inserted' })
 const direction = oneOf('asc', 'desc')
 const ordering = Type.Union([
   direction,
@@ -106,14 +110,17 @@ const lock = Type.Union([
     '`"key_share"`, or `{"mode", "wait": "nowait" | "skip_locked"}`'
 })
 
-const returning = Type.Optional(
-  Type.Array(output, {
-    maxItems: maxColumns,
-    expected: columnList,
-    description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`. `[]` ' +
-      'returns none; an insert then needs no SELECT privilege'
-  })
-)
+const returningOf = <T extends TSchema>(element: T) =>
+  Type.Optional(
+    Type.Array(element, {
+      maxItems: maxColumns,
+      expected: columnList,
+      description: 'columns to return: `"column"`, `"*"` (all) or `{"column", "cast", "as"}`, ' +
+        'and beside `on_conflict` `{"fn": "inserted", "as"}`. `[]` returns none; an insert then ' +
+        'needs no SELECT privilege'
+    })
+  )
+const returning = returningOf(output)
 const answer = Type.Optional(
   Type.Union([Type.Literal('rows'), Type.Literal('count')], {
     title: 'Answer',
@@ -267,6 +274,12 @@ export const JoinedSource = Type.Object({
     '"on", "where", "columns", "group_by", "having"}`'
 })
 
+/** `inserted` requires `on_conflict`. */
+const insertedIsKnown = {
+  if: { required: ['on_conflict'] },
+  else: { properties: { returning: { items: { not: { type: 'object', required: ['fn'] } } } } }
+}
+
 export const Insert = Type.Object({
   id,
   op: Type.Literal('insert'),
@@ -285,15 +298,15 @@ export const Insert = Type.Object({
     })
   ),
   on_conflict: Type.Optional(OnConflict),
-  returning,
+  returning: returningOf(Type.Union([inserted, output])),
   expect,
   answer,
   when
 }, {
   title: 'Insert',
   if: { required: ['from'] },
-  then: { required: ['columns'], not: { required: ['values'] } },
-  else: { required: ['values'] },
+  then: { required: ['columns'], not: { required: ['values'] }, ...insertedIsKnown },
+  else: { required: ['values'], ...insertedIsKnown },
   description: 'Inserts rows and returns them as stored.'
 })
 
@@ -471,6 +484,7 @@ export type OperationKind = keyof typeof operations
 
 export type Output = Static<typeof output>
 export type Aggregate = Static<typeof aggregate>
+export type Inserted = Static<typeof inserted>
 export type Ordering = Static<typeof ordering>
 export type Lock = Static<typeof lock>
 export type LockMode = Static<typeof lockMode>

@@ -15,7 +15,15 @@ import type {
   Update
 } from './database.ts'
 import type { ColumnPath, Filter, IndexFilter } from './filter.ts'
-import type { Expect, Output, OutputNames, OutputRow, Rows, SelectOutput } from './output.ts'
+import type {
+  Expect,
+  InsertOutput,
+  Output,
+  OutputNames,
+  OutputRow,
+  Rows,
+  SelectOutput
+} from './output.ts'
 import type { Modifier, Reference, RowReference, RowsReference } from './reference.ts'
 import type {
   Input,
@@ -67,7 +75,7 @@ export interface Batch<
    */
   insert<
     Table extends keyof InsertableTables<Database, Schema> & string,
-    const Outputs extends ReadonlyArray<Output<Row<Database, Schema, Table>>> | undefined =
+    const Outputs extends ReadonlyArray<InsertOutput<Row<Database, Schema, Table>>> | undefined =
     undefined,
     const Expected extends Expect = Expect,
     const Answered extends Answer = 'rows',
@@ -295,7 +303,10 @@ export interface WhenOptions<When> {
 type Skippable<Result, When> = [When] extends [undefined] ? Result : Result | null
 
 export interface ReturningOptions<Outputs, Expected, Answered> {
-  /** The columns to return: `'column'` or `{ column, as }`. Default: all; `[]` for none. */
+  /**
+   * The columns to return: `'column'` or `{ column, as }`, and beside `on_conflict`
+   * `{ fn: 'inserted', as }`. Default: all; `[]` for none.
+   */
   readonly returning?: Outputs
   /**
    * The number of rows that the operation must affect. Otherwise the batch is rolled back and fails

@@ -34,6 +34,9 @@ interface CastTypes {
   jsonb: Json
 }
 
+/** What an insert returns. Beside `on_conflict`, `inserted` tells whether the row is new. */
+export type InsertOutput<Row> = Output<Row> | { readonly fn: 'inserted', readonly as?: string }
+
 /** A column or an aggregate to return. */
 export type SelectOutput<Row> = Output<Row> | Aggregate<Row>
 
@@ -97,8 +100,9 @@ type LastKey<Keys extends string, Last extends string> = Keys extends `${infer K
 type TypeOf<Row, Element> = Element extends string ? PathType<Row, Element>
   : Element extends { readonly fn: infer Fn, readonly column?: infer Path }
     ? Fn extends 'count' ? bigint
-      : Path extends string ? AggregateType<Fn, ValueType<Row, Path, Element>>
-        : never
+      : Fn extends 'inserted' ? boolean
+        : Path extends string ? AggregateType<Fn, ValueType<Row, Path, Element>>
+          : never
     : Element extends { readonly column: infer Path extends string } ? ValueType<Row, Path, Element>
       : never
 

@@ -1,14 +1,14 @@
 /**
  * Plans a call of a function.
  */
-import type { Aggregate, Ordering, Output } from '../../schemas/operation.ts'
+import type { Ordering } from '../../schemas/operation.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import type { PlanContext } from './context.ts'
 import { planDocument, planScalar, shapeOfReference } from './document.ts'
 import { planFilter } from './filter.ts'
 import { readMember, type OperationSource } from './members.ts'
 import type { Argument, CallNode, PlanNode } from './nodes.ts'
-import { planColumns, planOrder } from './output.ts'
+import { planColumns, planOrder, readColumns } from './output.ts'
 
 /** Plans the members of a call. `common`: those that all operations have. */
 export function planCall (
@@ -18,8 +18,7 @@ export function planCall (
   const { context } = source
   const args = readMember(source, 'args') as JsonObject | undefined
   const where = readMember(source, 'where') as JsonObject | undefined
-  const columns = readMember(source, 'columns') as ReadonlyArray<Output | Aggregate> | undefined
-  const output = planColumns(columns, { context, path: ['columns'] })
+  const output = planColumns(readColumns(source, 'columns'), { context, path: ['columns'] })
   return {
     kind: 'call',
     ...common,

@@ -159,8 +159,8 @@ export type Predicate =
   | { readonly kind: 'not', readonly of: Predicate }
 
 /**
- * An output column. Without `path` it is `count(*)`, or without `aggregate` all columns of the
- * table.
+ * An output column. Without `path` it is `count(*)` or `inserted`, or without these all columns of
+ * the table.
  */
 export interface OutputColumn {
   readonly name: string
@@ -170,6 +170,11 @@ export interface OutputColumn {
   readonly cast?: CastName | undefined
   /** Whether the aggregate reads each value once. */
   readonly distinct?: boolean
+  /**
+   * Whether the row is new, of an insert with `on_conflict`: `always`, because only new rows are
+   * returned, or `unless updated`.
+   */
+  readonly inserted?: 'always' | 'unless updated' | undefined
 }
 
 /** How many rows an operation must affect or return; both limits are inclusive. */

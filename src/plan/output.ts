@@ -2,14 +2,52 @@
  * Plans what an operation returns and in which order: `columns`, `returning`, `order` and `expect`,
  * and the rows that `when` expects. Their shapes are checked before.
  */
-import type { Aggregate, Expect, Ordering, Output, When } from '../../schemas/operation.ts'
+import type {
+  Aggregate,
+  Expect,
+  Inserted,
+  Ordering,
+  Output,
+  When
+} from '../../schemas/operation.ts'
+import { has, isObject, type Json } from '../json/parse.ts'
 import type { Place } from './context.ts'
 import { findColumnProblem, readPath } from './name.ts'
+import { readMember, type OperationSource } from './members.ts'
 import type { ColumnPath, Expectation, OutputColumn, RowCondition, SortKey } from './nodes.ts'
+
+/** An element of `columns` or `returning`. */
+type Column = Output | Aggregate | Inserted
+
+/**
+ * Reads a list of columns that matches its schema; undefined if absent or after an issue. Columns
+ * that only an insert with `on_conflict` has get a message of their own.
+ */
+export function readColumns (
+  source: OperationSource,
+  name: 'columns' | 'returning'
+): readonly Column[] | undefined {
+  const { operation, kind, context } = source
+  const value = operation[name]
+  const isMisplaced = (column: Json): boolean => isObject(column) && column['fn'] === 'inserted'
+  const allowed = kind === 'insert' && has(operation, 'on_conflict')
+  if (allowed || !Array.isArray(value) || !value.some(isMisplaced)) {
+    return readMember(source, name) as readonly Column[] | undefined
+  }
+  for (const [i, column] of (value as readonly Json[]).entries()) {
+    if (!isMisplaced(column)) continue
+    const message = '"inserted" works only in "returning" of an insert with "on_conflict".'
+    context.addIssue('member_invalid', [name, i, 'fn'], message)
+  }
+  // Finds the issues of the other columns.
+  const others = value.map((column: Json) => isMisplaced(column) ? ALL_COLUMNS : column)
+  readMember({ ...source, operation: { ...operation, [name]: others } }, name)
+  return undefined
+}
 
 /** Plans a list of columns. Without one, and with only `"*"`, the output is the whole row. */
 export function planColumns (
-  columns: ReadonlyArray<Output | Aggregate> | undefined,
+  columns: readonly Column[] | undefined,
   place: Place
 ): readonly OutputColumn[] | undefined {
   return columns === undefined || isWhole(columns) ? undefined : planOutput(columns, place)
@@ -17,7 +55,7 @@ export function planColumns (
 
 /** Plans the output columns. Two with the same name are an issue: JSON would keep only one. */
 export function planOutput (
-  columns: ReadonlyArray<Output | Aggregate>,
+  columns: readonly Column[],
   { context, path }: Place
 ): readonly OutputColumn[] {
   const names = new Set<string>()
@@ -44,8 +82,8 @@ export function planOutput (
 export const ALL_COLUMNS = '*'
 
 /** Whether an output column stands for all columns of the table. */
-export function isAllColumns ({ path, aggregate }: OutputColumn): boolean {
-  return path === undefined && aggregate === undefined
+export function isAllColumns ({ path, aggregate, inserted }: OutputColumn): boolean {
+  return path === undefined && aggregate === undefined && inserted === undefined
 }
 
 /** Whether an output column returns a column or path of the table as it is. */
@@ -57,7 +95,7 @@ export function isUnchanged (
 }
 
 /** Whether the output is the whole row. */
-export function isWhole (columns: ReadonlyArray<Output | Aggregate>): boolean {
+export function isWhole (columns: readonly Column[]): boolean {
   return columns.length === 1 && columns[0] === ALL_COLUMNS
 }
 
@@ -66,13 +104,17 @@ export function mayReturn (output: readonly OutputColumn[], name: string): boole
   return output.some(column => column.name === name || isAllColumns(column))
 }
 
-function planColumn (column: Output | Aggregate, { context, path }: Place): OutputColumn {
+function planColumn (column: Column, { context, path }: Place): OutputColumn {
   if (column === ALL_COLUMNS) return { name: column, path: undefined, aggregate: undefined }
   if (typeof column === 'string') return planColumn({ column }, { context, path })
   if (!('fn' in column)) {
     const source = readPath(column.column)
     const { as = defaultName(source), cast } = column
     return { name: as, path: source, aggregate: undefined, cast }
+  }
+  if (column.fn === 'inserted') {
+    const { fn, as = fn } = column
+    return { name: as, path: undefined, aggregate: undefined, inserted: 'unless updated' }
   }
   const { fn, as = fn, cast, distinct = false } = column
   if (column.column === undefined && (fn !== 'count' || distinct || cast !== undefined)) {

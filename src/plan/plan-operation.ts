@@ -4,12 +4,10 @@
 import {
   maxDepth,
   operationId,
-  type Aggregate,
   type Expect,
   type Lock,
   type OperationKind,
   type Ordering,
-  type Output,
   type When
 } from '../../schemas/operation.ts'
 import { has, type Json, type JsonObject } from '../json/parse.ts'
@@ -28,10 +26,12 @@ import {
 } from './members.ts'
 import { planName, planTable, readPath } from './name.ts'
 import type {
+  ConflictNode,
   DeleteNode,
   InsertNode,
   KeyedUpdateNode,
   InsertQuery,
+  OutputColumn,
   PlanNode,
   Predicate,
   SelectNode,
@@ -46,7 +46,8 @@ import {
   planExpectation,
   planOrder,
   planOutput,
-  planWhen
+  planWhen,
+  readColumns
 } from './output.ts'
 import { planJoin, withJoin, type PlannedJoin } from './join.ts'
 import { planInsertColumns, planSet } from './set.ts'
@@ -155,7 +156,7 @@ function planInsert (source: OperationSource, common: CommonMembers): InsertNode
   const conflict = has(operation, 'on_conflict')
     ? planConflict(operation['on_conflict'] as Json, runs, context)
     : undefined
-  const output = planReturning(source)
+  const output = planReturning(source)?.map(column => markInserted(column, conflict))
   const node = { kind: 'insert' as const, ...common, conflict, output }
   if (query !== undefined) return query.planned && { ...node, groups: [], query: query.planned }
   if (rows === undefined) return undefined
@@ -247,7 +248,7 @@ function planDelete (source: OperationSource, common: CommonMembers): DeleteNode
 function planSelect (source: OperationSource, common: CommonMembers): SelectNode {
   const { operation, context } = source
   const where = readMember(source, 'where') as JsonObject | undefined
-  const columns = readMember(source, 'columns') as ReadonlyArray<Output | Aggregate> | undefined
+  const columns = readColumns(source, 'columns')
   const groupBy = readMember(source, 'group_by') as readonly string[] | undefined
   // A group has no whole row.
   const reader = ['group_by', 'having'].find(name => has(operation, name))
@@ -302,8 +303,17 @@ function planLock (lock: Lock | undefined): SelectNode['lock'] {
 }
 
 function planReturning (source: OperationSource): PlanNode['output'] {
-  const returning = readMember(source, 'returning') as readonly Output[] | undefined
-  return planColumns(returning, { context: source.context, path: ['returning'] })
+  return planColumns(readColumns(source, 'returning'), {
+    context: source.context,
+    path: ['returning']
+  })
+}
+
+/** Without an update, every returned row is new. */
+function markInserted (column: OutputColumn, conflict: ConflictNode | undefined): OutputColumn {
+  return column.inserted !== undefined && conflict?.update === undefined
+    ? { ...column, inserted: 'always' }
+    : column
 }
 
 /**

@@ -7,6 +7,7 @@ import { buildAssignment } from './assignment.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildWhere } from './filter.ts'
 import { constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import { markRow } from './inserted.ts'
 import { buildDocument, buildVerifiedDocument, jsonNullRows } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
 
@@ -15,6 +16,8 @@ interface InsertOptions {
   readonly conflict: Fragment
   /** The conditions of buildGate. */
   readonly gate: readonly Fragment[]
+  /** Whether `returning` tells which rows are new. */
+  readonly marked: boolean
   /** Whether `returning` can read the number of each row; see numberRow. */
   readonly numbered?: boolean
 }
@@ -23,12 +26,16 @@ interface InsertOptions {
 export function buildInsert (
   group: RowGroup,
   ctes: CteBuilder,
-  { conflict, gate, numbered = false }: InsertOptions
+  { conflict, gate, marked, numbered = false }: InsertOptions
 ): Fragment {
   const { columns, positions, rows: { uncertainColumns } } = group
   const insert = sql`insert into ${tableName(ctes.table)} as t`
   const number = identifier(unusedName(columns))
-  const conditions = [...gate, ...numbered ? [numberRow(number)] : []]
+  const conditions = [
+    ...gate,
+    ...marked ? [markRow(true)] : [],
+    ...numbered ? [numberRow(number)] : []
+  ]
   // The insert names no column: every column takes its default.
   if (columns.length === 0) {
     const count = parameter(String(positions.length))
@@ -113,7 +120,8 @@ export function unusedName (names: readonly string[]): string {
 /** Builds ` on conflict …`, which is the same for every group of rows, or an empty fragment. */
 export function buildConflictClause (
   conflict: ConflictNode | undefined,
-  ctes: CteBuilder
+  ctes: CteBuilder,
+  { marked }: Pick<InsertOptions, 'marked'>
 ): Fragment {
   if (conflict === undefined) return empty
   const { target, update } = conflict
@@ -124,5 +132,6 @@ export function buildConflictClause (
     }`
   if (update === undefined) return sql` on conflict${at} do nothing`
   const set = join(update.set.map(value => buildAssignment(value, ctes)), sql`, `)
-  return sql` on conflict${at} do update set ${set}${buildWhere(update.where, ctes)}`
+  const also = marked ? [markRow(false)] : []
+  return sql` on conflict${at} do update set ${set}${buildWhere(update.where, ctes, { also })}`
 }

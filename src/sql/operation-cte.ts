@@ -10,6 +10,7 @@ import { buildGate, gateRows } from './gate.ts'
 import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
 import { buildQueryInsert } from './insert-query.ts'
+import { isMarked, markRow } from './inserted.ts'
 import { buildAmbiguityCheck, buildKeyedUpdates, rowPosition } from './keyed-update.ts'
 import { raise } from './marker.ts'
 import { returningList, wholeRow } from './output.ts'
@@ -79,8 +80,10 @@ function hasAllColumns ({ output = [] }: PlanNode): boolean {
 }
 
 /** The output columns as one value `row`: beside the number of a row, their names are not known. */
-function returnedRow ({ output = [] }: PlanNode, ctes: CteBuilder): Fragment {
-  const columns = sql`(select ${returningList(output)}) as q`
+function returnedRow (node: InsertNode | KeyedUpdateNode, ctes: CteBuilder): Fragment {
+  // A subquery that depends on no row is computed once.
+  const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
+  const columns = sql`(select ${returningList(node.output ?? [])}${each}) as q`
   return sql`(select q.*::record from ${columns}) as row${ctes.exposedColumns(sql`q`, columns)}`
 }
 
@@ -132,21 +135,25 @@ export function buildKeyCheck (node: PlanNode): readonly Check[] {
  */
 function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragment {
   const { ctes, shape, name } = options
-  const conflict = buildConflictClause(node.conflict, ctes)
+  const marked = isMarked(node)
+  const conflict = buildConflictClause(node.conflict, ctes, { marked })
   const gate = buildGate(node)
   const { query } = node
   if (query !== undefined) {
     const statement = buildQueryInsert({ ...node, query }, ctes, {
       values: query.columns.map(column => newValue(column, query.set, ctes)),
       stored: buildStoredRow(query, ctes),
-      also: ctes.checkStoredRows(query.set.uncertainColumns),
+      also: [
+        ...ctes.checkStoredRows(query.set.uncertainColumns),
+        ...marked ? [markRow(true)] : []
+      ],
       conflict
     })
     return buildReturningCte(node, statement, options)
   }
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
-    const statement = buildInsert(group, ctes, { conflict, gate })
+    const statement = buildInsert(group, ctes, { conflict, gate, marked })
     return buildReturningCte(node, statement, options)
   }
   const groups = nameGroups(node, shape)
@@ -154,6 +161,7 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
     const statement = buildInsert(group, ctes, {
       conflict,
       gate,
+      marked,
       numbered: number !== undefined
     })
     const columns = number !== undefined && hasAllColumns(node)

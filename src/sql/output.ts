@@ -6,6 +6,7 @@ import { casts } from '../../schemas/cast.ts'
 import { isAllColumns } from '../plan/output.ts'
 import { columnValue } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
+import { isInserted } from './inserted.ts'
 import { tableName } from './table.ts'
 
 /** Columns 1 and 2 of each operation: when it began, and when its rows were ready. */
@@ -38,7 +39,7 @@ export function returningList (output: readonly OutputColumn[]): Fragment {
   return join(
     output.map(column => {
       if (isAllColumns(column)) return sql`t.*`
-      const value = outputValue(column, columnValue(column.path as ColumnPath, sql`t`))
+      const value = returnedValue(column)
       const checked = clash === undefined
         ? value
         : sql`case when (case when false then (select ${clash}) end) is null then ${value} end`
@@ -46,6 +47,12 @@ export function returningList (output: readonly OutputColumn[]): Fragment {
     }),
     sql`, `
   )
+}
+
+function returnedValue (column: OutputColumn): Fragment {
+  const { path, inserted } = column
+  if (inserted !== undefined) return inserted === 'always' ? sql`true` : isInserted
+  return outputValue(column, columnValue(path as ColumnPath, sql`t`))
 }
 
 /**

@@ -110,7 +110,8 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
       return { failure: failure('internal', message, placeOf(plan, at)), operation: at }
     }
     case 'order': {
-      const message = 'A trigger reset the settings of the session: the order of the rows is lost.'
+      const message = 'A trigger reset the settings of the session: the order of the rows, or ' +
+        'which of them are new, is lost.'
       return { failure: failure('internal', message, place), operation: at }
     }
     case 'duplicate': {

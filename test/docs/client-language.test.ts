@@ -543,6 +543,12 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     }),
     b => ({
+      synced: b.insert('stock', [{ sku: 'apple', qty: 3 }, { sku: 'cherry', qty: 7 }], {
+        on_conflict: { columns: ['sku'], do: 'update' },
+        returning: ['sku', { fn: 'inserted', as: 'created' }]
+      })
+    }),
+    b => ({
       basket: b.insert('orders', { customer_id: 1, total: 2.80 }, {
         returning: ['id', 'customer_id', 'total'],
         on_conflict: {

@@ -489,6 +489,8 @@ t.test('the schemas and the planner agree on which batches are valid', async t =
     [{ id: 'o', op: 'select' }],
     [select({ wheer: {} })],
     [select({ values: 1, returning: [] })],
+    [insert({ returning: [{ fn: 'inserted' }] })],
+    [{ ...update({ a: 1 }), returning: [{ fn: 'inserted' }] }],
     [insert({ values: [] })],
     [insert({ values: [1] })],
     [insert({ values: {} })],

@@ -218,6 +218,10 @@ export async function results (): Promise<void> {
         { fn: 'sum', column: 'data->>n', cast: 'numeric' }
       ]
     }),
+    saved: b.insert('customers', { name: 'x' }, {
+      on_conflict: { columns: ['id'], do: 'update' },
+      returning: ['*', { fn: 'inserted' }, { fn: 'inserted', as: 'created' }]
+    }),
     all: b.select('customers', { columns: ['*', { column: 'id', as: 'number' }] }),
     view: b.select('order_totals'),
     invoices: b.select('billing.invoices'),
@@ -259,6 +263,9 @@ export async function results (): Promise<void> {
     rows: Customer[],
     page: Customer[],
     casts: Array<{ n: number | null, b: number | null, total: string | null, sum: number | null }>,
+    saved: Array<
+      { id: number, name: string, email: string | null, inserted: boolean, created: boolean }
+    >,
     all: Array<{ id: number, name: string, email: string | null, number: number }>,
     view: Array<{ customer_id: number | null, total: number | null }>,
     invoices: Array<{ id: number }>,
@@ -546,6 +553,8 @@ export async function inputs (): Promise<void> {
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], order: [{ m: 'asc' }] })
     // @ts-expect-error an unknown cast
     b.select('orders', { columns: [{ column: 'total', cast: 'integer' }] })
+    // @ts-expect-error only an insert tells which rows are new
+    b.update('customers', { set: { name: 'x' }, all: true, returning: [{ fn: 'inserted' }] })
     // @ts-expect-error not a column of the output
     b.select('orders', { columns: [{ fn: 'count', as: 'n' }], having: { id: { eq: 1 } } })
     // @ts-expect-error functions other than count need a column

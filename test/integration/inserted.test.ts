@@ -1,0 +1,296 @@
+/**
+ * Tests that `{"fn": "inserted"}` tells which rows of an insert with `on_conflict` are new, in
+ * every kind of relation, and that it is refused everywhere else.
+ */
+import t from 'tap'
+import { useService, type ServiceUnderTest } from '../support/service.ts'
+
+const schema = `
+  create table plain (id int primary key, a int default -1, b int default -2);
+  insert into plain select 2 * n, 0, 0 from generate_series(1, 200) as n;
+  create table parted (like plain including all) partition by range (id);
+  -- Its columns have another order, so its rows are converted.
+  create table low (b int default -2, id int not null, a int default -1);
+  alter table parted attach partition low for values from (0) to (4);
+  create table high partition of parted for values from (4) to (1000);
+  insert into parted select * from plain;
+  create table base (like plain including all);
+  insert into base select * from plain;
+  create view simple as select b, a, id from base;
+  create table below (like plain including all) partition by range (id);
+  create table below_all partition of below default;
+  insert into below select * from plain;
+  create view "above" as select b, a, id from below;
+  create table guarded (like plain including all);
+  insert into guarded select * from plain;
+  alter table guarded enable row level security;
+  create policy everything on guarded using (id > 0) with check (id > 0);
+  create table hidden (like plain including all);
+  insert into hidden select * from plain;
+  grant all on plain, parted, base, simple, below, "above", guarded to oneflight_user;
+  -- No privilege on system columns.
+  grant select (id, a, b), insert, update on hidden to oneflight_user;
+  create table notes (id int generated always as identity primary key, created boolean, word text);
+  grant all on notes to oneflight_user;
+`
+const kinds = ['plain', 'parted', 'simple', 'above', 'guarded', 'hidden']
+const created = { fn: 'inserted', as: 'created' }
+const update = { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' } } }
+const rollback = { headers: { prefer: 'tx=rollback' } }
+const use = (t: Parameters<typeof useService>[0]): Promise<ServiceUnderTest> =>
+  useService(t, { schema, env: { DB_SCHEMAS: 'public' } })
+
+t.test('new rows are told from existing ones in every kind of relation', async t => {
+  const service = await use(t)
+  const save = { id: 'i', op: 'insert', on_conflict: update, returning: ['id', created] }
+  const uniform = [1, 2, 3, 4, 5].map(id => ({ id, a: 7 }))
+  // So many that rows which name the same columns are inserted together.
+  const mixed = Array.from({ length: 400 }, (_, i) => {
+    const id = (i * 7) % 401 + 1
+    return i % 2 === 0 ? { id, a: 1 } : { id, b: 1 }
+  })
+  const isNew = (id: number): boolean => id % 2 === 1
+  for (const table of kinds) {
+    const saved = await service.post([{ ...save, table, values: uniform }], rollback)
+    t.same(saved.body.data?.i, uniform.map(({ id }) => ({ id, created: isNew(id) })), table)
+    const placed = await service.post([{ ...save, table, values: mixed }], rollback)
+    t.same(placed.body.data?.i, mixed.map(({ id }) => ({ id, created: isNew(id) })), table)
+    const whole = await service.post([
+      { ...save, table, values: mixed, returning: ['*', { fn: 'inserted' }] }
+    ], rollback)
+    t.match(whole.body.data?.i, mixed.map(({ id }) => ({ id, inserted: isNew(id) })), table)
+    const kept = await service.post([
+      { ...save, table, values: uniform, on_conflict: { columns: ['id'], do: 'nothing' } }
+    ], rollback)
+    t.same(kept.body.data?.i, [1, 3, 5].map(id => ({ id, created: true })), table)
+    const some = await service.post([
+      { ...save, table, values: uniform, on_conflict: { ...update, where: { id: { eq: 4 } } } }
+    ], rollback)
+    t.same(some.body.data?.i, [1, 3, 4, 5].map(id => ({ id, created: isNew(id) })), table)
+  }
+})
+
+t.test('what the transaction did to a row before does not count', async t => {
+  const service = await use(t)
+  const table = 'plain'
+  const save = {
+    op: 'insert',
+    table,
+    values: [2, 4, 5, 7].map(id => ({ id, a: 1 })),
+    on_conflict: update,
+    returning: [created]
+  }
+  const { body } = await service.post([
+    { id: 'locked', op: 'select', table, where: { id: { eq: 2 } }, lock: 'update' },
+    { id: 'shared', op: 'select', table, where: { id: { eq: 4 } }, lock: 'key_share' },
+    { id: 'changed', op: 'update', table, set: { b: 5 }, where: { id: { eq: 4 } } },
+    { id: 'added', op: 'insert', table, values: [{ id: 5 }] },
+    { ...save, id: 'first' },
+    { ...save, id: 'second' },
+    { id: 'gone', op: 'delete', table, where: { id: { in: [2, 7] } } },
+    { ...save, id: 'third' }
+  ], rollback)
+  const rows = (...values: boolean[]): object[] => values.map(value => ({ created: value }))
+  t.match(body.data, {
+    first: rows(false, false, false, true),
+    second: rows(false, false, false, false),
+    third: rows(true, false, false, true)
+  })
+})
+
+t.test('triggers that suppress rows, or roll back a part, do not mix up the rows', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create table audit (id int primary key, n int);
+      create function watch() returns trigger language plpgsql as $$ begin
+        begin
+          insert into audit values (new.id, 1) on conflict (id) do update set n = audit.n + 1;
+          if new.id % 2 = 0 then raise 'undo'; end if;
+        exception when raise_exception then null; end;
+        if tg_op = 'INSERT' then return case when new.id <> 3 then new end; end if;
+        return case when new.a <> 100 then new end;
+      end $$;
+      create trigger watch before insert or update on plain
+        for each row execute function watch();
+      grant all on audit to oneflight_user;`
+  })
+  const { body } = await service.post([{
+    id: 'i',
+    op: 'insert',
+    table: 'plain',
+    values: [{ id: 2, a: 100 }, { id: 5, a: 1 }, { id: 4, a: 1 }, { id: 3, a: 1 }, { id: 7, a: 1 }],
+    on_conflict: update,
+    returning: ['id', created]
+  }], rollback)
+  t.same(body.data?.i, [
+    { id: 5, created: true },
+    { id: 4, created: false },
+    { id: 7, created: true }
+  ])
+})
+
+t.test('a trigger that resets the settings fails the batch', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create function reset_all() returns trigger language plpgsql as
+        $$ begin reset all; return new; end $$;
+      create trigger reset_all before update on plain for each row execute function reset_all();`
+  })
+  const save = { id: 'i', op: 'insert', table: 'plain', on_conflict: update, returning: [created] }
+  const kept = await service.post([{ ...save, values: [{ id: 9 }, { id: 11 }] }], rollback)
+  t.same(kept.body.data, { i: [{ created: true }, { created: true }] })
+  const { status, body } = await service.post([{ ...save, values: [{ id: 9 }, { id: 2 }] }])
+  t.match({ status, error: body.error }, {
+    status: 500,
+    error: { code: 'internal', op: 'i', committed: false, retryable: false }
+  })
+  t.match(body.error?.message, /^A trigger reset the settings of the session/)
+  t.same(await service.database.sql`select * from plain where id = 9`, [], 'nothing was written')
+})
+
+t.test('later operations read it, and depend on it', async t => {
+  const service = await use(t)
+  const save = (id: string, values: object[], more: object = {}): object => ({
+    id,
+    op: 'insert',
+    table: 'plain',
+    values,
+    on_conflict: update,
+    returning: [created],
+    ...more
+  })
+  const note = (reference: string): object =>
+    ({
+      id: reference.slice(1).replaceAll('.', '_'),
+      op: 'insert',
+      table: 'notes',
+      values: [{ created: reference }],
+      returning: ['created']
+    })
+  const values = [{ id: 1, a: 1 }, { id: 2, b: 1 }, { id: 3, a: 1 }]
+  const { body } = await service.post([
+    save('one', values),
+    save('all', values, { returning: ['*', created] }),
+    note('$one.0.created'),
+    note('$one.1.created'),
+    note('$all.2.created')
+  ], rollback)
+  t.match(body.data, {
+    one: [{ created: true }, { created: false }, { created: true }],
+    one_0_created: [{ created: true }],
+    one_1_created: [{ created: false }],
+    all_2_created: [{ created: false }]
+  })
+  const counted = await service.post([
+    save('none', values, { answer: 'count', expect: 3 }),
+    save('skipped', values, { when: { none: 0 } }),
+    save('run', [{ id: 2 }, { id: 1001, a: 1 }], { when: { none: 3 } })
+  ], rollback)
+  t.same(counted.body.data, {
+    none: 3,
+    skipped: null,
+    run: [{ created: false }, { created: true }]
+  })
+})
+
+t.test('values that are checked again do not change it', async t => {
+  const service = await use(t)
+  const save = (returning: unknown[]): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 'plain',
+    values: Array.from({ length: 300 }, (_, i) => i % 2 === 0 ? { id: i, a: 1 } : { id: i, b: 1 }),
+    on_conflict: update,
+    returning
+  })
+  for (const returning of [[created], ['*', created]]) {
+    // The word could be JSON, so the batch runs again.
+    const { body } = await service.post([
+      save(returning),
+      { id: 'w', op: 'insert', table: 'notes', values: [{ word: '[1]' }] },
+      {
+        id: 'n',
+        op: 'insert',
+        table: 'notes',
+        returning: ['created'],
+        values: [0, 1, 2, 3].map(row => ({ created: `$i.${row}.created`, word: '$w.0.word' }))
+      }
+    ], rollback)
+    t.same(body.data?.n, [true, true, false, true].map(created => ({ created })))
+  }
+})
+
+t.test('rows without columns can be new too', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create table singles (id int primary key default 1, n int default 0);
+      grant all on singles to oneflight_user;`
+  })
+  const { body } = await service.post(['a', 'b'].map(id => ({
+    id,
+    op: 'insert',
+    table: 'singles',
+    values: [{}],
+    on_conflict: { columns: ['id'], do: 'update', set: { n: { $inc: 1 } } },
+    returning: ['n', { fn: 'inserted' }]
+  })), rollback)
+  t.same(body.data, { a: [{ n: 0, inserted: true }], b: [{ n: 1, inserted: false }] })
+})
+
+t.test('it is refused elsewhere, with every other issue', async t => {
+  const service = await use(t)
+  const misplaced = (path: unknown[]): object => ({
+    code: 'member_invalid',
+    path,
+    message: '"inserted" works only in "returning" of an insert with "on_conflict".'
+  })
+  const insert = { id: 'o', op: 'insert', table: 'plain', values: [{ id: 1 }] }
+  const conflict = { ...insert, on_conflict: update }
+  const where = { id: { eq: 1 } }
+  const cases: ReadonlyArray<readonly [operation: object, errors: readonly object[]]> = [
+    [{ ...insert, returning: [created] }, [misplaced(['returning', 0, 'fn'])]],
+    [
+      { id: 'o', op: 'update', table: 'plain', set: { a: 1 }, where, returning: ['id', created] },
+      [misplaced(['returning', 1, 'fn'])]
+    ],
+    [
+      { id: 'o', op: 'delete', table: 'plain', where, returning: [created, { colum: 'id' }] },
+      [
+        misplaced(['returning', 0, 'fn']),
+        { code: 'member_missing', path: ['returning', 1, 'column'] },
+        { code: 'member_unknown', path: ['returning', 1, 'colum'] }
+      ]
+    ],
+    [
+      { id: 'o', op: 'select', table: 'plain', columns: [created] },
+      [misplaced(['columns', 0, 'fn'])]
+    ],
+    [
+      { id: 'o', op: 'call', function: 'f', columns: ['a', created] },
+      [misplaced(['columns', 1, 'fn'])]
+    ],
+    [
+      { ...conflict, returning: [{ fn: 'created' }] },
+      [{ code: 'member_invalid', path: ['returning', 0, 'fn'], message: /"inserted"/ }]
+    ],
+    [
+      { ...conflict, returning: [{ fn: 'inserted', column: 'id' }] },
+      [{ code: 'member_unknown', path: ['returning', 0, 'column'] }]
+    ],
+    [
+      { ...conflict, returning: ['id', { fn: 'inserted', as: 'id' }] },
+      [{ code: 'member_invalid', path: ['returning', 1] }]
+    ]
+  ]
+  for (const [operation, errors] of cases) {
+    const { status, body } = await service.post([operation])
+    t.equal(status, 422, JSON.stringify(operation))
+    t.match(body.error?.errors, errors)
+    t.equal(body.error?.errors?.length, errors.length)
+  }
+  const clash = await service.post([{
+    ...conflict, returning: ['*', { fn: 'inserted', as: 'a' }]
+  }])
+  t.match(clash, { status: 400, body: { error: { code: 'ambiguous_column' } } })
+  t.equal((await service.database.sql`select * from plain`).length, 200, 'nothing was written')
+})
