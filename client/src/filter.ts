@@ -50,13 +50,17 @@ export type IndexFilter<Row, Mode extends Numbers> = {
           : never
 }
 
-/** A column, or a path into a jsonb column: `data->items->0->>sku`. */
-export type ColumnPath<Row> = (keyof Row & string) | `${JsonColumn<Row>}->${string}`
+/** A column, or a path into JSON, an array or a composite: `data->items->0->>sku`. */
+export type ColumnPath<Row> = (keyof Row & string) | `${PathColumn<Row>}->${string}`
 
 /** Columns that can have a path. */
-type JsonColumn<Row> = {
-  [Name in keyof Row & string]: MayBeObject<Row[Name]> extends true ? Name : never
+type PathColumn<Row> = {
+  [Name in keyof Row & string]: HasPath<Row[Name]> extends true ? Name : never
 }[keyof Row & string]
+
+type HasPath<T> = MayBeObject<T> extends true ? true
+  : [Extract<T, readonly unknown[]>] extends [never] ? false
+      : true
 
 type MayBeObject<T> = unknown extends T ? true
   : Json extends T | null ? true

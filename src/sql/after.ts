@@ -16,7 +16,7 @@ import type { ValueBuilder } from './value-builder.ts'
 export function buildAfter (starts: readonly PageStart[], values: ValueBuilder): Fragment {
   const keys = starts.map((start): Key => ({
     ...start,
-    column: comparableValue(start.path, values.row),
+    column: comparableValue(start.path, values),
     operand: buildValue(start.value, { values, path: start.path })
   }))
   const first = keys[0] as Key

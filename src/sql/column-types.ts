@@ -5,8 +5,16 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { TableName } from '../plan/nodes.ts'
-import type { Statement } from './compile.ts'
-import { arrayText, identifier, parameter, render, sql, type Fragment } from './fragment.ts'
+import type { Container } from './column.ts'
+import {
+  arrayText,
+  identifier,
+  parameter,
+  render,
+  sql,
+  type Fragment,
+  type RenderedSql
+} from './fragment.ts'
 
 /** A column whose type the plain form can name. */
 export interface ColumnType {
@@ -21,7 +29,12 @@ export interface TableColumns {
   readonly supported: ReadonlyMap<string, ColumnType>
   /** OIDs of the types of all columns, except for domains. */
   readonly oids: ReadonlyMap<string, number>
+  /** The columns that are arrays or composites, also by a domain. */
+  readonly containers: ReadonlyMap<string, Container>
 }
+
+/** The columns of a table, or undefined if they are not known. */
+export type FindColumns = (table: TableName) => TableColumns | undefined
 
 /** OIDs of types that the plain form treats in a special way (pg_type.dat). */
 export const TypeOid = { json: 114, jsonb: 3802, timestamptz: 1184, timetz: 1266 } as const
@@ -59,14 +72,17 @@ const TYPES: ReadonlyMap<number, { readonly sql: Fragment, readonly modified: bo
  * Builds a statement that returns the columns of tables as JSON, for `remember`. Tables that do not
  * exist are missing in it.
  */
-export function columnTypesStatement (tables: readonly TableName[]): Statement {
+export function columnTypesStatement (
+  tables: readonly TableName[]
+): RenderedSql & { readonly prepare: false } {
   const names = (values: readonly string[]): Fragment =>
     sql`${parameter(arrayText(values))}::pg_catalog.name[]`
   return {
     ...render(sql`select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'schema', q.schema, 'name', q.name, 'columns', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
-              a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname)), '[]')
+              a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
+              y.typcategory)), '[]')
             from pg_catalog.pg_attribute as a
             join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
             join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
@@ -88,7 +104,8 @@ type ColumnRow = readonly [
   modifier: number,
   kind: string,
   typeSchema: string,
-  typeName: string
+  typeName: string,
+  category: string
 ]
 
 interface TableRow extends TableName {
@@ -127,7 +144,11 @@ function keyOf ({ schema, name }: TableName): string {
 function readColumns (columns: readonly ColumnRow[]): TableColumns {
   const supported = new Map<string, ColumnType>()
   const oids = new Map<string, number>()
-  for (const [column, oid, modifier, kind, typeSchema, typeName] of columns) {
+  const containers = new Map<string, Container>()
+  for (const [column, oid, modifier, kind, typeSchema, typeName, category] of columns) {
+    // A domain has the category of its type.
+    const container = CONTAINERS.get(category)
+    if (container !== undefined) containers.set(column, container)
     if (kind !== 'd') oids.set(column, oid)
     const type = TYPES.get(oid)
     if (type !== undefined && (type.modified || modifier === -1)) {
@@ -137,5 +158,8 @@ function readColumns (columns: readonly ColumnRow[]): TableColumns {
       supported.set(column, { oid, sql: name, isEnum: true })
     }
   }
-  return { supported, oids }
+  return { supported, oids, containers }
 }
+
+/** By the category of a type (docs: "pg_type", typcategory). */
+const CONTAINERS: ReadonlyMap<string, Container> = new Map([['A', 'array'], ['C', 'composite']])

@@ -16,6 +16,7 @@ import {
   type Check
 } from './checks.ts'
 import { CteBuilder } from './cte-builder.ts'
+import type { FindColumns } from './column-types.ts'
 import type { FindFunction } from './function-types.ts'
 import {
   empty,
@@ -36,6 +37,7 @@ import {
   exposedColumns,
   needsColumnSearch
 } from './publication.ts'
+import { sourceColumns } from './source.ts'
 import { sessionUnchanged, withSessionFormats, type SessionIdentity } from './session-checks.ts'
 
 export interface Statement extends RenderedSql {
@@ -65,6 +67,8 @@ export interface CompileOptions {
    * changed; it also sets the session again after each operation.
    */
   readonly restoreSession?: boolean
+  /** Finds the types of columns, into which paths go; undefined: they are not known. */
+  readonly findColumns?: FindColumns
   /** Finds the types of the parameters of functions; undefined: they are not known. */
   readonly findFunction?: FindFunction
 }
@@ -87,7 +91,7 @@ const OPERATION_ROWS = sql`c`
  * `program_limit_exceeded`, PostgreSQL's own condition, if an operation needs too many parameters.
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
-  const { session, checkValues, restoreSession, findFunction } = options
+  const { session, checkValues, restoreSession, findColumns, findFunction } = options
   const inSession = sessionUnchanged(session)
   return plan.operations.map((node, i) => {
     const uses = plan.referenceUses.get(node.index) ?? []
@@ -96,6 +100,8 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
       checkValues,
       restoreSession,
       exposed,
+      source: sourceColumns(node, findColumns),
+      findColumns,
       findFunction,
       call: node.kind === 'call' ? node : undefined
     })
@@ -126,12 +132,17 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
  */
 export function compileQueryPlans (
   plan: Plan,
-  { maxRows, findFunction }: Pick<CompileOptions, 'maxRows' | 'findFunction'>
+  { maxRows, findColumns, findFunction }: Pick<
+    CompileOptions,
+    'maxRows' | 'findColumns' | 'findFunction'
+  >
 ): readonly Statement[] {
   return plan.operations.map(planned => {
     const node = { ...planned, when: [] }
     const ctes = new CteBuilder(node.table, plan.referenceUses, {
       explain: true,
+      source: sourceColumns(node, findColumns),
+      findColumns,
       findFunction,
       call: node.kind === 'call' ? node : undefined
     })

@@ -22,7 +22,8 @@ import type {
   Reference,
   TableName
 } from '../plan/nodes.ts'
-import { SYSTEM_COLUMNS } from './column.ts'
+import { SYSTEM_COLUMNS, type Container, type RowColumns } from './column.ts'
+import type { FindColumns } from './column-types.ts'
 import {
   empty,
   identifier,
@@ -67,6 +68,10 @@ export interface CteBuilderOptions {
   readonly restoreSession?: boolean | undefined
   /** Output columns of which later operations read single values. */
   readonly exposed?: ReadonlyArray<readonly [column: string, position: number]>
+  /** See sourceColumns. */
+  readonly source: RowColumns
+  /** The types of columns, if they are known. */
+  readonly findColumns?: FindColumns | undefined
   /** The functions of a name, if they are known. */
   readonly findFunction?: FindFunction | undefined
   /** The operation that calls the function `table`. */
@@ -128,6 +133,7 @@ function nothingCollected (): Collected {
 export class CteBuilder implements ArgumentBuilder, ValueBuilder {
   readonly table: TableName
   readonly row: Fragment
+  readonly source: RowColumns
   readonly checkValues: boolean
   readonly restoreSession: boolean
   readonly #referenceUses: Plan['referenceUses']
@@ -144,6 +150,7 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
   ) {
     this.table = table
     this.row = row
+    this.source = options.source
     this.checkValues = options.checkValues === true
     this.restoreSession = options.restoreSession === true
     this.#referenceUses = referenceUses
@@ -158,6 +165,12 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
 
   get findFunction (): FindFunction | undefined {
     return this.#options.findFunction
+  }
+
+  containerOf (column: string): Container | undefined {
+    // The columns of a function are not known.
+    if (this.#options.call !== undefined) return undefined
+    return this.#options.findColumns?.(this.table)?.containers.get(column)
   }
 
   ofTable (table: TableName): CteBuilder {

@@ -84,10 +84,10 @@ function buildCondition (
 ): Fragment {
   const operator: Operator = operators[name]
   return fill(operator.sql, {
-    column: constants ? identifier(path.column) : comparableValue(path, values.row),
+    column: constants ? identifier(path.column) : comparableValue(path, values),
     operand: buildOperand(operand, operator, { values, path, constants }),
     document: operand.kind === 'search'
-      ? buildSearchDocument(path, operand.config, values.row)
+      ? buildSearchDocument(path, operand.config, values)
       : empty
   })
 }

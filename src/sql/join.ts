@@ -46,9 +46,9 @@ export function buildJoin (target: Target, values: ValueBuilder): JoinParts {
   }
 }
 
-function buildOn ({ on }: Join, { row }: ValueBuilder): readonly Fragment[] {
+function buildOn ({ on }: Join, { row, source }: ValueBuilder): readonly Fragment[] {
   return on.map(([column, path]) =>
-    sql`${row}.${identifier(column)} = ${columnValue(path, SOURCE_ROW)}`
+    sql`${row}.${identifier(column)} = ${columnValue(path, source)}`
   )
 }
 

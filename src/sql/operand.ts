@@ -3,7 +3,7 @@
  * column. Only paths into jsonb, whose type is known, need a cast.
  */
 import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '../plan/nodes.ts'
-import { columnValue, comparableValue, SOURCE_ROW } from './column.ts'
+import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import {
   arrayText,
   constant,
@@ -44,12 +44,13 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
       return values.buildJson(operand, path)
     }
     case 'column':
-      return comparableValue(operand.path, rowOf(operand, values))
+      return buildColumn(operand, values)
   }
 }
 
-function rowOf ({ of }: ColumnOperand, values: ValueBuilder): Fragment {
-  return of === 'row' ? values.row : of === 'source' ? SOURCE_ROW : sql`excluded`
+function buildColumn ({ path, of }: ColumnOperand, values: ValueBuilder): Fragment {
+  if (of === 'source') return comparableValue(path, values.source)
+  return comparableValue(path, values, of === 'row' ? values.row : sql`excluded`)
 }
 
 /** Builds a value that is added to the column. */
@@ -116,9 +117,9 @@ export function buildSearchArguments (
 export function buildSearchDocument (
   path: ColumnPath,
   config: string | undefined,
-  row: Fragment
+  columns: RowColumns
 ): Fragment {
-  const value = columnValue(path, row)
+  const value = columnValue(path, columns)
   const argument = configurationArgument(config)
   if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
   if (path.resultType === 'text') return sql`to_tsvector(${argument}${value})`

@@ -62,17 +62,22 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
 function buildReturningCte (
   node: PlanNode,
   statement: Fragment,
-  { ctes, shape, name }: OperationCteOptions
+  options: OperationCteOptions
 ): Fragment {
-  if (shape === 'whole') return sql`${name} as (${statement} returning ${returned(node, shape)})`
-  return sql`p as (${statement} returning ${returned(node, shape)}),
+  const { ctes, shape, name } = options
+  const list = returned(node, options)
+  if (shape === 'whole') return sql`${name} as (${statement} returning ${list})`
+  return sql`p as (${statement} returning ${list}),
     ${name} as (select ${asRow(sql`p`, shape, ctes)} from p)`
 }
 
 /** The list after `returning`, which cannot be empty. */
-function returned ({ table, output = [] }: PlanNode, shape: Shape): Fragment {
+function returned (
+  { table, output = [] }: PlanNode,
+  { ctes, shape }: OperationCteOptions
+): Fragment {
   if (shape === 'whole') return wholeRow(table)
-  return shape === 'nothing' ? sql`null` : returningList(output)
+  return shape === 'nothing' ? sql`null` : returningList(output, ctes)
 }
 
 function hasAllColumns ({ output = [] }: PlanNode): boolean {
@@ -83,7 +88,7 @@ function hasAllColumns ({ output = [] }: PlanNode): boolean {
 function returnedRow (node: InsertNode | KeyedUpdateNode, ctes: CteBuilder): Fragment {
   // A subquery that depends on no row is computed once.
   const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
-  const columns = sql`(select ${returningList(node.output ?? [])}${each}) as q`
+  const columns = sql`(select ${returningList(node.output ?? [], ctes)}${each}) as q`
   return sql`(select q.*::record from ${columns}) as row${ctes.exposedColumns(sql`q`, columns)}`
 }
 
@@ -98,11 +103,12 @@ function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
 /** PostgreSQL changes rows in any order. They are sorted into the order of `values`. */
 function buildKeyedUpdateCte (
   node: KeyedUpdateNode,
-  { ctes, shape, name }: OperationCteOptions
+  options: OperationCteOptions
 ): Fragment {
+  const { ctes, shape, name } = options
   const columns = shape === 'columns'
     ? returnedRow(node, ctes)
-    : shape === 'whole' ? returned(node, shape) : sql`row() as row`
+    : shape === 'whole' ? returned(node, options) : sql`row() as row`
   const updates = buildKeyedUpdates(node, ctes).map((statement, i) =>
     sql`${nameUpdate(i)} as (${statement} returning ${columns}, ${rowPosition} as position)`
   )
@@ -166,7 +172,7 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
     })
     const columns = number !== undefined && hasAllColumns(node)
       ? returnedRow(node, ctes)
-      : returned(node, shape)
+      : returned(node, options)
     const numbers = number === undefined ? empty : sql`, ${rowNumber} as ${number}`
     return sql`${name} as (${statement} returning ${columns}${numbers})`
   })

@@ -9,7 +9,12 @@ import type {
   TableName
 } from '../plan/nodes.ts'
 import { isUnchanged } from '../plan/output.ts'
-import { comparableValue } from './column.ts'
+import {
+  comparableValue,
+  containerOfOutput,
+  type Container,
+  type RowColumns
+} from './column.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { outputValue } from './output.ts'
 import { tableName } from './table.ts'
@@ -37,8 +42,16 @@ export class OutputValues implements ValueBuilder {
     return this.#values.explain
   }
 
+  get source (): RowColumns {
+    return this.#values.source
+  }
+
   addSource (query: Fragment): Fragment {
     return this.#values.addSource(query)
+  }
+
+  containerOf (column: string): Container | undefined {
+    return containerOfOutput(this.#output, column, name => this.#values.containerOf(name))
   }
 
   addParameterType (column: string): void {
@@ -77,7 +90,9 @@ export class OutputValues implements ValueBuilder {
     const column = path.resultType === 'column' ? this.#find(path.column) : undefined
     if (column === undefined) return path
     if (isUnchanged(column)) return column.path
-    const value = column.path === undefined ? sql`*` : comparableValue(column.path, sql`t`)
+    const value = column.path === undefined
+      ? sql`*`
+      : comparableValue(column.path, this.#values, sql`t`)
     const expression = outputValue(column, value)
     return { ...path, example: sql`(select ${expression} from ${tableName(this.table)} as t)` }
   }

@@ -4,7 +4,7 @@
 import type { ColumnPath, OutputColumn, TableName } from '../plan/nodes.ts'
 import { casts } from '../../schemas/cast.ts'
 import { isAllColumns } from '../plan/output.ts'
-import { columnValue } from './column.ts'
+import { columnValue, type RowColumns } from './column.ts'
 import { empty, fill, identifier, join, sql, type Fragment } from './fragment.ts'
 import { isInserted } from './inserted.ts'
 import { tableName } from './table.ts'
@@ -34,12 +34,15 @@ export function outputValue (
 }
 
 /** `expression as "name", …` for RETURNING, which has no aggregates. */
-export function returningList (output: readonly OutputColumn[]): Fragment {
+export function returningList (
+  output: readonly OutputColumn[],
+  columns: RowColumns
+): Fragment {
   const clash = buildNameClash(output)
   return join(
     output.map(column => {
       if (isAllColumns(column)) return sql`t.*`
-      const value = returnedValue(column)
+      const value = returnedValue(column, columns)
       const checked = clash === undefined
         ? value
         : sql`case when (case when false then (select ${clash}) end) is null then ${value} end`
@@ -49,10 +52,10 @@ export function returningList (output: readonly OutputColumn[]): Fragment {
   )
 }
 
-function returnedValue (column: OutputColumn): Fragment {
+function returnedValue (column: OutputColumn, columns: RowColumns): Fragment {
   const { path, inserted } = column
   if (inserted !== undefined) return inserted === 'always' ? sql`true` : isInserted
-  return outputValue(column, columnValue(path as ColumnPath, sql`t`))
+  return outputValue(column, columnValue(path as ColumnPath, columns))
 }
 
 /**

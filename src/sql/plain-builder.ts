@@ -13,7 +13,14 @@ import type {
   ReferenceUse,
   TableName
 } from '../plan/nodes.ts'
-import { NUMBER_OIDS, TypeOid, type ColumnType, type TableColumns } from './column-types.ts'
+import type { Container, RowColumns } from './column.ts'
+import {
+  NUMBER_OIDS,
+  TypeOid,
+  type ColumnType,
+  type FindColumns,
+  type TableColumns
+} from './column-types.ts'
 import {
   empty,
   integer,
@@ -93,11 +100,10 @@ interface ReadOptions {
   readonly checked?: boolean
 }
 
-/** The columns of a table, or undefined if they are not known. */
-export type FindColumns = (table: TableName) => TableColumns | undefined
-
 /** What the builders of one statement share, one for each of its tables. */
 interface Collected {
+  /** See sourceColumns. */
+  readonly source: RowColumns
   /** The columns whose types the statement depends on, with the OIDs of the types, by name. */
   readonly guards: Map<
     string,
@@ -110,6 +116,18 @@ interface Collected {
   /** Rows of other tables that have a name. */
   rows: number
   plain: boolean
+}
+
+/** `source`: see sourceColumns. */
+export function nothingCollected (source: RowColumns): Collected {
+  return {
+    source,
+    guards: new Map(),
+    settings: new Map(),
+    unchecked: new Map(),
+    rows: 0,
+    plain: true
+  }
 }
 
 export class PlainBuilder implements ValueBuilder {
@@ -125,13 +143,7 @@ export class PlainBuilder implements ValueBuilder {
     table: TableName,
     findColumns: FindColumns,
     publications: ReadonlyMap<number, Publication>,
-    collected: Collected = {
-      guards: new Map(),
-      settings: new Map(),
-      unchecked: new Map(),
-      rows: 0,
-      plain: true
-    },
+    collected: Collected,
     row = sql`t`
   ) {
     this.table = table
@@ -143,6 +155,10 @@ export class PlainBuilder implements ValueBuilder {
     if (this.#columns === undefined) this.#refuse()
   }
 
+  get source (): RowColumns {
+    return this.#collected.source
+  }
+
   ofTable (table: TableName): PlainBuilder {
     const row = sql`t${integer(++this.#collected.rows)}`
     return new PlainBuilder(table, this.#findColumns, this.#publications, this.#collected, row)
@@ -150,6 +166,10 @@ export class PlainBuilder implements ValueBuilder {
 
   addSource (query: Fragment): Fragment {
     return sql`(${query})`
+  }
+
+  containerOf (column: string): Container | undefined {
+    return this.#columns?.containers.get(column)
   }
 
   /** Whether everything so far can be written in the plain form. */

@@ -17,6 +17,7 @@ import type {
   ReferenceUse,
   Requirements
 } from '../plan/nodes.ts'
+import type { FindColumns } from './column-types.ts'
 import {
   buildCases,
   buildRowCountChecks,
@@ -45,8 +46,8 @@ import { buildNestedSelect, isNested } from './nested.ts'
 import { operationTimes, returningList, wholeRow } from './output.ts'
 import {
   findPublishedValues,
+  nothingCollected,
   PlainBuilder,
-  type FindColumns,
   type Publication,
   type PublishedValue
 } from './plain-builder.ts'
@@ -54,6 +55,7 @@ import { buildPlainChange } from './plain-change.ts'
 import { buildPlainKeyedUpdate } from './plain-keyed-update.ts'
 import { publishCount } from './publication.ts'
 import { buildSelectRows } from './select.ts'
+import { sourceColumns } from './source.ts'
 import { formatsUnchanged, sessionUnchanged } from './session-checks.ts'
 
 /** A statement in the plain form. It must be prepared. */
@@ -96,7 +98,12 @@ export function compilePlain (
     const uses = plan.referenceUses.get(node.index) ?? []
     const published = columns && findPublishedValues(node, uses, columns)
     if (columns === undefined || published === undefined) return undefined
-    const values = new PlainBuilder(node.table, options.findColumns, publications)
+    const values = new PlainBuilder(
+      node.table,
+      options.findColumns,
+      publications,
+      nothingCollected(sourceColumns(node, options.findColumns))
+    )
     const last = node.index === plan.operations.length - 1
     const context = {
       ...options,
@@ -318,7 +325,7 @@ function buildOperation (
     ? sql`null as row`
     : shape === 'whole'
       ? sql`${wholeRow(node.table)}${more}`
-      : returningList(node.output as readonly OutputColumn[])
+      : returningList(node.output as readonly OutputColumn[], values)
   if (node.kind === 'keyed_update') {
     const names = shape === 'columns'
       ? (node.output as readonly OutputColumn[]).map(({ name }) => name)

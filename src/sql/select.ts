@@ -5,7 +5,7 @@ import type { CallNode, ColumnPath, OutputColumn, SelectNode, SortKey } from '..
 import { isAllColumns } from '../plan/output.ts'
 import { buildAfter } from './after.ts'
 import { buildCall } from './call.ts'
-import { columnValue, comparableValue } from './column.ts'
+import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildNameClash, outputValue, wholeRow } from './output.ts'
@@ -85,13 +85,13 @@ export function buildRows (
   const from = sql`from ${source} as ${values.row}`
   if (output === undefined) {
     if (distinct) return buildDistinctRows(node, values, { source, row })
-    const columns = collectColumns([], values.row)
+    const columns = collectColumns([], values)
     const order = buildOrder(node.order, columns.comparable)
     return sql`select ${row}${more} ${from}${columns.guard()}${
       buildConditions(node, values, also)
     }${order}${buildLimits(node)}`
   }
-  const columns = collectColumns(orderedPaths(node), values.row)
+  const columns = collectColumns(orderedPaths(node), values)
   const selected = join(
     output.map(column => outputColumn(column, columns, groupBy.length > 0 || distinct)),
     sql`, `
@@ -129,7 +129,7 @@ function buildDistinctRows (
   values: ValueBuilder,
   { source, row }: RowSource
 ): Fragment {
-  const columns = collectColumns([], values.row, sql`(d.row)`)
+  const columns = collectColumns([], values, sql`(d.row)`)
   const order = buildOrder(node.order, columns.comparable)
   const from = sql`${source} as ${values.row}${columns.guard()}`
   return sql`select d.* from (select distinct ${row} from ${from}${
@@ -199,23 +199,24 @@ function orderedPaths (
  */
 function collectColumns (
   shared: readonly ColumnPath[],
-  table: Fragment,
-  row = table
+  rowColumns: RowColumns,
+  row = rowColumns.row
 ): Columns {
+  const table = rowColumns.row
   const values = new Map<string, Fragment>()
   const names = new Set<string>()
   const sharedValues = shared.map((path, i) => {
     const name = identifier(String(i))
     values.set(JSON.stringify(path), sql`c.${name}`)
     values.set(`comparable ${JSON.stringify(path)}`, sql`(c.${name})::jsonb`)
-    return sql`${columnValue(path, table)} as ${name}`
+    return sql`${columnValue(path, rowColumns)} as ${name}`
   })
   const subquery = sharedValues.length === 0
     ? empty
     : sql` cross join lateral (select ${join(sharedValues, sql`, `)}) as c`
   const write = (key: string, path: ColumnPath, create: typeof columnValue): Fragment => {
     names.add(path.column)
-    const value = values.get(key) ?? create(path, row)
+    const value = values.get(key) ?? create(path, rowColumns, row)
     values.set(key, value)
     return value
   }

@@ -4,6 +4,7 @@
  * (plain-builder.ts).
  */
 import type { JsonDocument, Reference, TableName } from '../plan/nodes.ts'
+import type { RowColumns } from './column.ts'
 import type { Fragment } from './fragment.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
 
@@ -13,11 +14,11 @@ export interface ReferenceOptions {
   readonly as?: TypedAs
 }
 
-export interface ValueBuilder {
+export interface ValueBuilder extends RowColumns {
   /** The table whose columns the values meet. */
   readonly table: TableName
-  /** The name of its row in the statement. */
-  readonly row: Fragment
+  /** The columns of the rows of `from`. */
+  readonly source: RowColumns
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
   ofTable(table: TableName): ValueBuilder

@@ -7,12 +7,16 @@ import type { Trace } from '../../schemas/trace-context.ts'
 import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
-import type { ColumnTypes } from '../sql/column-types.ts'
-import { compile, compileQueryPlans, type Statement } from '../sql/compile.ts'
+import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
+import {
+  compile,
+  compileQueryPlans,
+  type CompileOptions,
+  type Statement
+} from '../sql/compile.ts'
 import {
   functionTypesStatement,
   needsTypes,
-  type FindFunction,
   type FunctionTypes
 } from '../sql/function-types.ts'
 import type { Key } from '../sql/idempotency.ts'
@@ -68,8 +72,8 @@ export function compileBatch (
     session: connection => compileSession(session, settings, connection),
     writes: session.writes,
     ...isQueryPlan
-      ? compileRenewable(batch, settings.functionTypes, findFunction =>
-        compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, findFunction })
+      ? compileRenewable(batch, settings, find =>
+        compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, ...find })
       )
       : compileOperations(batch, request, { ...settings, keepAnswers: key !== undefined }),
     count: outline.operations.length,
@@ -96,7 +100,7 @@ function compileOperations (
   { maxRows, keepAnswers, sqlComments, plainForm = true, ...types }: CompileSettings & {
     readonly keepAnswers: boolean
   }
-): Pick<CompiledBatch, 'operations' | 'functions' | 'plain' | 'compileChecked'> {
+): Pick<CompiledBatch, 'operations' | 'columns' | 'functions' | 'plain' | 'compileChecked'> {
   const options = {
     session: identity,
     maxRows,
@@ -104,9 +108,7 @@ function compileOperations (
     keep: keepAnswers
   }
   return {
-    ...compileRenewable(batch, types.functionTypes, findFunction =>
-      compile(batch.plan(), { ...options, findFunction })
-    ),
+    ...compileRenewable(batch, types, find => compile(batch.plan(), { ...options, ...find })),
     // With a comment nothing is prepared.
     plain: plainForm && !sqlComments
       ? compilePlainBatch(batch, options, types.columnTypes)
@@ -116,37 +118,55 @@ function compileOperations (
         ...options,
         checkValues: true,
         restoreSession,
-        findFunction: name => types.functionTypes.lookup(name)
+        ...findTypes(types)
       })
+  }
+}
+
+/** What is known about types. */
+type Types = Pick<CompileSettings, 'columnTypes' | 'functionTypes'>
+type FindTypes = Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>>
+
+function findTypes ({ columnTypes, functionTypes }: Types): FindTypes {
+  return {
+    findColumns: table => columnTypes.lookup(table),
+    findFunction: name => functionTypes.lookup(name)
   }
 }
 
 /**
  * The operations in the general form. They are compiled when they are first needed, and again when
- * a function has been replaced whose types they name.
+ * a column or a function has changed whose type they depend on.
  */
 function compileRenewable (
   { outline }: PlannedBatch,
-  types: FunctionTypes,
-  create: (findFunction: FindFunction) => readonly Statement[]
-): Pick<CompiledBatch, 'operations' | 'functions'> {
-  const compileLater = (): () => readonly Statement[] =>
-    once(() => create(name => types.lookup(name)))
+  types: Types,
+  create: (find: FindTypes) => readonly Statement[]
+): Pick<CompiledBatch, 'operations' | 'columns' | 'functions'> {
+  const compileLater = (): () => readonly Statement[] => once(() => create(findTypes(types)))
   let operations = compileLater()
+  const { columnTypes, functionTypes } = types
   const functions = outline.operations
     .filter(node => node.kind === 'call' && needsTypes(node)).map(({ table }) => table)
   return {
     operations: () => operations(),
+    columns: {
+      lookup: () => columnTypesStatement(outline.tables),
+      remember (json) {
+        columnTypes.remember(json)
+        operations = compileLater()
+      }
+    },
     functions: functions.length === 0
       ? undefined
       : {
           lookup () {
-            const unknown = functions.filter(name => types.lookup(name) === undefined)
+            const unknown = functions.filter(name => functionTypes.lookup(name) === undefined)
             return unknown.length === 0 ? undefined : functionTypesStatement(unknown)
           },
-          remember: json => types.remember(json),
+          remember: json => functionTypes.remember(json),
           forget () {
-            for (const name of functions) types.forget(name)
+            for (const name of functions) functionTypes.forget(name)
             operations = compileLater()
           }
         }

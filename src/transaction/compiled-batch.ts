@@ -33,6 +33,8 @@ export interface CompiledBatch {
    * them when `restoreSession` is true.
    */
   readonly compileChecked?: ((restoreSession: boolean) => readonly Statement[]) | undefined
+  /** The columns of its tables. */
+  readonly columns?: LearnedTypes
   /** The functions that the batch calls with arguments whose types must be known. */
   readonly functions?: CalledFunctions | undefined
   /** Operations read rows of earlier operations. */
@@ -47,11 +49,16 @@ export interface CompiledBatch {
   readonly comment?: string
 }
 
-/** What a batch needs to know about the functions that it calls; see src/sql/function-types.ts. */
-export interface CalledFunctions {
+/** Types that are read before a batch begins. */
+export interface LearnedTypes {
   /** Returns the statement that reads what is not known yet; undefined: all is known. */
   readonly lookup: () => RenderedSql | undefined
-  readonly remember: (functionTypes: string) => void
+  /** Keeps its result. */
+  readonly remember: (types: string) => void
+}
+
+/** What a batch needs to know about the functions that it calls; see src/sql/function-types.ts. */
+export interface CalledFunctions extends LearnedTypes {
   /** A function was replaced. */
   readonly forget: () => void
 }
@@ -77,6 +84,8 @@ export interface AttemptVariant {
   readonly restoreSession?: boolean
   /** Use only the general form. */
   readonly general?: boolean
+  /** Read the types of the columns again, before the batch begins. */
+  readonly freshColumns?: boolean
   /** Read the types of the parameters of functions again. */
   readonly freshFunctions?: boolean
   /** Use no statement that was prepared before. */

@@ -14,6 +14,7 @@ import {
 } from '../plan/find-value.ts'
 import { flattenConditions } from '../plan/filter.ts'
 import type { Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
+import { isPathInto } from '../sql/column.ts'
 import { columnAtError, columnBeforeError, tableAtError, textAtError } from '../sql/error-place.ts'
 import { render } from '../sql/fragment.ts'
 import { tableName } from '../sql/table.ts'
@@ -118,8 +119,9 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
   const column = columnAtError(error) ?? columnBeforeError(error)
   if (column === undefined || isMissingFunction(error, node)) return message
   const text = textAtError(error)
-  if (text.startsWith('operator(pg_catalog.->')) {
-    return `Column "${column}" is neither json nor jsonb, so it has no path.`
+  if (isPathInto(text)) {
+    return `Column "${column}" has no path: paths go into json, jsonb, arrays and composites, ` +
+      'and in results of functions only into json and jsonb.'
   }
   const aggregate = /^(\w+)\(/.exec(text)?.[1]
   const name = aggregate ?? findOperator(text, column, node)

@@ -17,7 +17,7 @@ import {
   mayCommit,
   type AttemptBatch,
   type AttemptVariant,
-  type CalledFunctions,
+  type LearnedTypes,
   type CompiledBatch
 } from './compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
@@ -166,7 +166,8 @@ async function runAttempt (
   if (reason !== undefined) onRetry(reason)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
-  if (batch.functions !== undefined) await learnFunctions(connection, batch.functions)
+  if (batch.functions !== undefined) await learnTypes(connection, batch.functions)
+  if (variant.freshColumns === true) await learnTypes(connection, batch.columns as LearnedTypes)
   let sent: AttemptBatch = applyVariant(batch, variant)
   let { outcome: pending, released } = startAttempt(connection, sent, clientClosed)
   let outcome = await pending
@@ -192,19 +193,16 @@ async function runAttempt (
 }
 
 /**
- * Reads the types of parameters before the batch begins. If that fails, the connection is lost, and
- * so is the attempt.
+ * Reads types before the batch begins. If that fails, the connection is lost, and so is the
+ * attempt.
  */
-async function learnFunctions (
-  connection: Connection,
-  functions: CalledFunctions
-): Promise<void> {
-  const statement = functions.lookup()
+async function learnTypes (connection: Connection, types: LearnedTypes): Promise<void> {
+  const statement = types.lookup()
   if (statement === undefined) return
   try {
     const { text, parameters } = statement
     const [row] = await connection.client.unsafe(text, [...parameters])
-    functions.remember(row?.['coalesce'] as string)
+    types.remember(row?.['coalesce'] as string)
   } catch {
     destroyConnection(connection)
   }

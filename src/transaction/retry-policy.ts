@@ -2,6 +2,8 @@
  * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
+import { isPathInto } from '../sql/column.ts'
+import { textAtError } from '../sql/error-place.ts'
 import { readMarker, type MarkerKind } from '../sql/marker.ts'
 import type { AttemptBatch, AttemptVariant } from './compiled-batch.ts'
 import type { AttemptOutcome, Failed, RetryReason } from './outcome.ts'
@@ -53,6 +55,10 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
   }
   if (mayKnowOldFunctions(result.batch, outcome)) {
     return { ...retry('stale_plan'), variant: { freshFunctions: true }, isAnswer: true }
+  }
+  if (mayKnowOldColumns(result.batch, outcome)) {
+    const variant = { freshColumns: true, general: true }
+    return { ...retry('stale_plan'), variant, isAnswer: true }
   }
   const stale = isStatementStale(outcome)
   const variant: AttemptVariant = stale ? { unprepared: true } : {}
@@ -147,6 +153,12 @@ function mayKnowOldFunctions ({ functions, variant }: AttemptBatch, outcome: Fai
   const { error: { code } } = outcome
   return markerKind(outcome) === 'function' || code === SqlState.undefined_function ||
     code === SqlState.undefined_object
+}
+
+/** A path goes into a column whose type is not known, or has changed. */
+function mayKnowOldColumns ({ columns, variant }: AttemptBatch, { error }: Failed): boolean {
+  return columns !== undefined && variant?.freshColumns !== true &&
+    error.code === SqlState.undefined_function && isPathInto(textAtError(error))
 }
 
 /**

@@ -214,13 +214,20 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       })
     })
   ],
-  'Inside jsonb': [
+  Paths: [
     b => ({
       text: b.select('orders', {
         columns: ['id'],
         where: { 'data->items->0->>sku': { like: 'p%' } }
       }),
       number: b.select('orders', { columns: ['id'], where: { 'data->weight': { gt: 10 } } })
+    }),
+    b => ({
+      gifts: b.select('orders', {
+        columns: ['id', { column: 'tags->>0', as: 'tag' }],
+        where: { 'tags->0': { eq: 'gift' } },
+        order: [{ id: 'asc' }]
+      })
     })
   ],
   'Whole jsonb values': [

@@ -220,6 +220,24 @@ t.test('values that are checked again do not change it', async t => {
   }
 })
 
+t.test('rows of a query can be new too', async t => {
+  const service = await use(t)
+  const copy = (columns: object): object => ({
+    id: 'i',
+    op: 'insert',
+    table: 'plain',
+    from: { table: 'base', where: { id: { lte: 4 } }, order: [{ id: 'asc' }] },
+    columns,
+    on_conflict: { columns: ['id'], do: 'update', set: { b: { $inc: 1 } } },
+    returning: ['id', created]
+  })
+  await service.database.sql`insert into base values (1), (3)`
+  for (const columns of [{ id: { $col: 'id' } }, { a: 7, id: { $col: 'id' } }]) {
+    const { body } = await service.post([copy(columns)], rollback)
+    t.same(body.data?.i, [1, 2, 3, 4].map(id => ({ id, created: id % 2 === 1 })))
+  }
+})
+
 t.test('rows without columns can be new too', async t => {
   const service = await useService(t, {
     schema: `${schema}

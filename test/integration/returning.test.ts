@@ -773,7 +773,7 @@ t.test('a missing column is an error, even if a type, table or function has its 
       ] as const
     ),
     [{ op: 'select', columns: ['status->x'] }, 400, 'undefined_function'],
-    [{ op: 'select', columns: ['tags->0'] }, 400, 'undefined_function'],
+    [{ op: 'select', columns: ['n->0'] }, 400, 'undefined_function'],
     [{ op: 'select', order: [{ doc: 'asc' }] }, 400, 'undefined_function'],
     [{ op: 'select', columns: ['status', { fn: 'count' }] }, 400, 'grouping_error'],
     [{ op: 'select', columns: ['status', 'n'], group_by: ['status'] }, 400, 'grouping_error'],

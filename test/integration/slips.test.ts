@@ -273,7 +273,8 @@ t.test('an error of PostgreSQL has the names of the request', async t => {
     [update({ nam: { $now: true } }), missing('nam')],
     [
       { where: { 'name->a': { eq: 1 } } },
-      'Column "name" is neither json nor jsonb, so it has no path.'
+      'Column "name" has no path: paths go into json, jsonb, arrays and composites, ' +
+      'and in results of functions only into json and jsonb.'
     ],
     [{ where: { id: { like: '1%' } } }, misfit('like', 'id', 'integer ~~ unknown')],
     [

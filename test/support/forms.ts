@@ -8,7 +8,7 @@ import type { Batch } from '../../schemas/batch.ts'
 import { parseJson } from '../../src/json/parse.ts'
 import { BatchPlanner, toPlannedBatch } from '../../src/plan/batch-planner.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
-import { ColumnTypes } from '../../src/sql/column-types.ts'
+import { ColumnTypes, type FindColumns } from '../../src/sql/column-types.ts'
 import { compile, type Statement } from '../../src/sql/compile.ts'
 import { readMarker, type MarkedError } from '../../src/sql/marker.ts'
 import { ROW_SEPARATOR, type PlainStatement } from '../../src/sql/plain.ts'
@@ -90,7 +90,8 @@ export async function useForms (
         )
         types.remember(String(row?.[0]))
       }
-      const general = compile(plan, options)
+      const findColumns: FindColumns = table => types.lookup(table)
+      const general = compile(plan, { ...options, findColumns })
       const { statements: plain, links: groups } = compilePlainBatch(
         toPlannedBatch(plan),
         options,
@@ -112,7 +113,7 @@ export async function useForms (
       const executeGeneral = async (statements: readonly Statement[]): Promise<Effect> => {
         const effect = await execute(statements, role)
         if (effect.failure?.startsWith('inspect') !== true) return effect
-        return execute(compile(plan, { ...options, checkValues: true }), role)
+        return execute(compile(plan, { ...options, findColumns, checkValues: true }), role)
       }
       const effect = await executeGeneral(general)
       return {

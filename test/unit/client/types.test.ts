@@ -212,6 +212,7 @@ export async function results (): Promise<void> {
     }),
     casts: b.select('orders', {
       columns: [
+        { column: 'tags->>0', as: 'tag' },
         { column: 'data->>n', cast: 'int', as: 'n' },
         { column: 'total', cast: 'bigint', as: 'b' },
         { column: 'total', cast: 'text' },
@@ -262,7 +263,15 @@ export async function results (): Promise<void> {
     countedUpdate: number,
     rows: Customer[],
     page: Customer[],
-    casts: Array<{ n: number | null, b: number | null, total: string | null, sum: number | null }>,
+    casts: Array<
+      {
+        tag: string | null,
+        n: number | null,
+        b: number | null,
+        total: string | null,
+        sum: number | null
+      }
+    >,
     saved: Array<
       { id: number, name: string, email: string | null, inserted: boolean, created: boolean }
     >,
