@@ -232,6 +232,7 @@ export interface JsonOperators<Columns> extends
     JsonInputObject | readonly JsonInput[] | number | bigint | boolean | Reference<unknown>,
     Columns
   >,
+  FullText,
   Containment<JsonInput, Columns>,
   Keys,
   Presence {

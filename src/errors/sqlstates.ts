@@ -8,6 +8,7 @@ export const SqlState = {
   admin_shutdown: '57P01',
   ambiguous_column: '42702',
   ambiguous_function: '42725',
+  cannot_coerce: '42846',
   cannot_connect_now: '57P03',
   character_not_in_repertoire: '22021',
   check_violation: '23514',

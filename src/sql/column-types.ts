@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { TableName } from '../plan/nodes.ts'
-import type { Container } from './column.ts'
+import type { ColumnKind } from './column.ts'
 import {
   arrayText,
   identifier,
@@ -29,8 +29,8 @@ export interface TableColumns {
   readonly supported: ReadonlyMap<string, ColumnType>
   /** OIDs of the types of all columns, except for domains. */
   readonly oids: ReadonlyMap<string, number>
-  /** The columns that are arrays or composites, also by a domain. */
-  readonly containers: ReadonlyMap<string, Container>
+  /** What the columns are that have a kind. */
+  readonly kinds: ReadonlyMap<string, ColumnKind>
 }
 
 /** The columns of a table, or undefined if they are not known. */
@@ -82,7 +82,7 @@ export function columnTypesStatement (
         'schema', q.schema, 'name', q.name, 'columns', (
           select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(a.attname,
               a.atttypid::pg_catalog.int8, a.atttypmod, y.typtype, s.nspname, y.typname,
-              y.typcategory)), '[]')
+              y.typcategory, y.typbasetype::pg_catalog.int8)), '[]')
             from pg_catalog.pg_attribute as a
             join pg_catalog.pg_type as y on y.oid operator(pg_catalog.=) a.atttypid
             join pg_catalog.pg_namespace as s on s.oid operator(pg_catalog.=) y.typnamespace
@@ -105,7 +105,9 @@ type ColumnRow = readonly [
   kind: string,
   typeSchema: string,
   typeName: string,
-  category: string
+  category: string,
+  /** The OID of the type of a domain, or 0. */
+  base: number
 ]
 
 interface TableRow extends TableName {
@@ -144,11 +146,11 @@ function keyOf ({ schema, name }: TableName): string {
 function readColumns (columns: readonly ColumnRow[]): TableColumns {
   const supported = new Map<string, ColumnType>()
   const oids = new Map<string, number>()
-  const containers = new Map<string, Container>()
-  for (const [column, oid, modifier, kind, typeSchema, typeName, category] of columns) {
+  const kinds = new Map<string, ColumnKind>()
+  for (const [column, oid, modifier, kind, typeSchema, typeName, category, base] of columns) {
     // A domain has the category of its type.
-    const container = CONTAINERS.get(category)
-    if (container !== undefined) containers.set(column, container)
+    const known = KIND_OF_CATEGORY.get(category) ?? KIND_OF_TYPE.get(base === 0 ? oid : base)
+    if (known !== undefined) kinds.set(column, known)
     if (kind !== 'd') oids.set(column, oid)
     const type = TYPES.get(oid)
     if (type !== undefined && (type.modified || modifier === -1)) {
@@ -158,8 +160,15 @@ function readColumns (columns: readonly ColumnRow[]): TableColumns {
       supported.set(column, { oid, sql: name, isEnum: true })
     }
   }
-  return { supported, oids, containers }
+  return { supported, oids, kinds }
 }
 
 /** By the category of a type (docs: "pg_type", typcategory). */
-const CONTAINERS: ReadonlyMap<string, Container> = new Map([['A', 'array'], ['C', 'composite']])
+const KIND_OF_CATEGORY: ReadonlyMap<string, ColumnKind> = new Map([
+  ['A', 'array'],
+  ['C', 'composite']
+])
+const KIND_OF_TYPE: ReadonlyMap<number, ColumnKind> = new Map([
+  [TypeOid.json, 'json'],
+  [TypeOid.jsonb, 'json']
+])

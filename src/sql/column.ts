@@ -32,47 +32,55 @@ export const SYSTEM_COLUMNS: ReadonlySet<string> = new Set([
   'ctid'
 ])
 
-/** The kinds of types, other than json and jsonb, into which a path can go. */
-export type Container = 'array' | 'composite'
+/** The kinds of types that have SQL of their own, also by a domain. `json` is json or jsonb. */
+export type ColumnKind = 'json' | 'array' | 'composite'
 
 /** The columns of a row in a statement. */
 export interface RowColumns {
   /** The name of the row. */
   readonly row: Fragment
 
-  /** What a column is, as far as it is known. Undefined: json or jsonb, if a path goes into it. */
-  containerOf(column: string): Container | undefined
+  /** What a column is; undefined: it has another type, or is not known. */
+  kindOf(column: string): ColumnKind | undefined
 }
 
-/** What an output column of a query is. `containerOf`: what a column of its table is. */
-export function containerOfOutput (
+/** What an output column of a query is. `kindOf`: what a column of its table is. */
+export function kindOfOutput (
   output: readonly OutputColumn[],
   name: string,
-  containerOf: RowColumns['containerOf']
-): Container | undefined {
+  kindOf: RowColumns['kindOf']
+): ColumnKind | undefined {
   const found = output.find(column => column.name === name)
   // Without one, it is among all columns of the table.
-  if (found === undefined) return containerOf(name)
+  if (found === undefined) return kindOf(name)
   const unchanged = isUnchanged(found) && found.path.resultType === 'column'
-  return unchanged ? containerOf(found.path.column) : undefined
+  return unchanged ? kindOf(found.path.column) : undefined
 }
 
 /**
  * The functions that make a column json, whose numbers keep their text. They accept no other type:
  * if that of the column has changed, PostgreSQL refuses the statement.
  */
-const TO_JSON: Readonly<Record<Container, Fragment>> = {
+const TO_JSON: Readonly<Partial<Record<ColumnKind, Fragment>>> = {
   array: sql`pg_catalog.array_to_json`,
   composite: sql`pg_catalog.row_to_json`
 }
 
-/**
- * Whether the text of a statement begins with a path into a column of another type than assumed.
- * `text`: from the position of the error.
- */
-export function isPathInto (text: string): boolean {
-  return text.startsWith('operator(pg_catalog.->') ||
-    Object.values(TO_JSON).some(name => text.startsWith(render(name).text))
+/** Beginnings of the SQL that PostgreSQL refuses if a column is of another kind than assumed. */
+const DEPENDING = [
+  'operator(pg_catalog.->',
+  ...Object.values(TO_JSON).map(name => render(name).text)
+]
+const DEPENDING_SEARCH = ['::tsvector', 'to_tsvector(']
+
+/** Whether an error is at a path into a column. `text`: the statement from there. */
+export function isPath (text: string): boolean {
+  return DEPENDING.some(beginning => text.startsWith(beginning))
+}
+
+/** Whether an error may be due to the kind of a column. `text`: the statement from there. */
+export function dependsOnKind (text: string): boolean {
+  return isPath(text) || DEPENDING_SEARCH.some(beginning => text.startsWith(beginning))
 }
 
 /**
@@ -93,8 +101,9 @@ export function columnValue (
       : sql`${arrow}${sharedParameter(key)}::text`
   })
   const value = sql`${row}.${identifier(column)}`
-  const container = steps.length === 0 ? undefined : columns.containerOf(column)
-  const json = container === undefined ? value : sql`${TO_JSON[container]}(${value})`
+  const kind = steps.length === 0 ? undefined : columns.kindOf(column)
+  const toJson = kind && TO_JSON[kind]
+  const json = toJson === undefined ? value : sql`${toJson}(${value})`
   return sql`${json}${join(steps, empty)}`
 }
 

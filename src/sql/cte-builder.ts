@@ -22,7 +22,7 @@ import type {
   Reference,
   TableName
 } from '../plan/nodes.ts'
-import { SYSTEM_COLUMNS, type Container, type RowColumns } from './column.ts'
+import { SYSTEM_COLUMNS, type ColumnKind, type RowColumns } from './column.ts'
 import type { FindColumns } from './column-types.ts'
 import {
   empty,
@@ -167,10 +167,10 @@ export class CteBuilder implements ArgumentBuilder, ValueBuilder {
     return this.#options.findFunction
   }
 
-  containerOf (column: string): Container | undefined {
+  kindOf (column: string): ColumnKind | undefined {
     // The columns of a function are not known.
     if (this.#options.call !== undefined) return undefined
-    return this.#options.findColumns?.(this.table)?.containers.get(column)
+    return this.#options.findColumns?.(this.table)?.kinds.get(column)
   }
 
   ofTable (table: TableName): CteBuilder {

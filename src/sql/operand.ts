@@ -109,10 +109,10 @@ export function buildSearchArguments (
 }
 
 /**
- * Builds the document that a full-text search reads: a tsvector itself, any other type as text in
- * the given configuration. The planner decides between the two, so an index on the column or on
- * to_tsvector(…) can be used: as a tsvector, `1` reads `'1'`. That expression is never computed, so
- * a computed column is called once per row.
+ * Builds the document that a full-text search reads: a tsvector itself, the strings in JSON, and
+ * any other type as text, each in the given configuration. Whether a column is a tsvector, the
+ * planner decides, so an index on the column or on to_tsvector(…) can be used: as a tsvector, `1`
+ * reads `'1'`. That expression is never computed, so a computed column is called once per row.
  */
 export function buildSearchDocument (
   path: ColumnPath,
@@ -122,7 +122,8 @@ export function buildSearchDocument (
   const value = columnValue(path, columns)
   const argument = configurationArgument(config)
   if (path.resultType === 'json') return sql`to_tsvector(${argument}(${value})::jsonb)`
-  if (path.resultType === 'text') return sql`to_tsvector(${argument}${value})`
+  const isJson = path.resultType === 'column' && columns.kindOf(path.column) === 'json'
+  if (path.resultType === 'text' || isJson) return sql`to_tsvector(${argument}${value})`
   const isVector = sql`coalesce(case when false then ${value} end, '1')::text = '''1'''`
   return sql`case when ${isVector} then ${value}::tsvector
     else to_tsvector(${argument}${value}::text) end`

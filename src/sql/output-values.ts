@@ -11,8 +11,8 @@ import type {
 import { isUnchanged } from '../plan/output.ts'
 import {
   comparableValue,
-  containerOfOutput,
-  type Container,
+  kindOfOutput,
+  type ColumnKind,
   type RowColumns
 } from './column.ts'
 import { sql, type Fragment } from './fragment.ts'
@@ -50,8 +50,8 @@ export class OutputValues implements ValueBuilder {
     return this.#values.addSource(query)
   }
 
-  containerOf (column: string): Container | undefined {
-    return containerOfOutput(this.#output, column, name => this.#values.containerOf(name))
+  kindOf (column: string): ColumnKind | undefined {
+    return kindOfOutput(this.#output, column, name => this.#values.kindOf(name))
   }
 
   addParameterType (column: string): void {

@@ -13,7 +13,7 @@ import type {
   ReferenceUse,
   TableName
 } from '../plan/nodes.ts'
-import type { Container, RowColumns } from './column.ts'
+import type { ColumnKind, RowColumns } from './column.ts'
 import {
   NUMBER_OIDS,
   TypeOid,
@@ -168,8 +168,8 @@ export class PlainBuilder implements ValueBuilder {
     return sql`(${query})`
   }
 
-  containerOf (column: string): Container | undefined {
-    return this.#columns?.containers.get(column)
+  kindOf (column: string): ColumnKind | undefined {
+    return this.#columns?.kinds.get(column)
   }
 
   /** Whether everything so far can be written in the plain form. */

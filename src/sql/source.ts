@@ -2,7 +2,7 @@
  * Builds the query of `from`.
  */
 import type { PlanNode, Source } from '../plan/nodes.ts'
-import { containerOfOutput, SOURCE_ROW, type RowColumns } from './column.ts'
+import { kindOfOutput, SOURCE_ROW, type RowColumns } from './column.ts'
 import type { FindColumns } from './column-types.ts'
 import { empty, type Fragment } from './fragment.ts'
 import { buildRows } from './select.ts'
@@ -14,9 +14,9 @@ export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowCo
   const source = sourceOf(node)
   return {
     row: SOURCE_ROW,
-    containerOf: name =>
-      source && containerOfOutput(source.output, name, column =>
-        findColumns?.(source.table)?.containers.get(column)
+    kindOf: name =>
+      source && kindOfOutput(source.output, name, column =>
+        findColumns?.(source.table)?.kinds.get(column)
       )
   }
 }

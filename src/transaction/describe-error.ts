@@ -14,7 +14,7 @@ import {
 } from '../plan/find-value.ts'
 import { flattenConditions } from '../plan/filter.ts'
 import type { Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
-import { isPathInto } from '../sql/column.ts'
+import { isPath } from '../sql/column.ts'
 import { columnAtError, columnBeforeError, tableAtError, textAtError } from '../sql/error-place.ts'
 import { render } from '../sql/fragment.ts'
 import { tableName } from '../sql/table.ts'
@@ -119,7 +119,7 @@ function describeFunction (error: DatabaseError, message: string, node: PlanNode
   const column = columnAtError(error) ?? columnBeforeError(error)
   if (column === undefined || isMissingFunction(error, node)) return message
   const text = textAtError(error)
-  if (isPathInto(text)) {
+  if (isPath(text)) {
     return `Column "${column}" has no path: paths go into json, jsonb, arrays and composites, ` +
       'and in results of functions only into json and jsonb.'
   }

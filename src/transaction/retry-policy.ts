@@ -2,7 +2,7 @@
  * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
-import { isPathInto } from '../sql/column.ts'
+import { dependsOnKind } from '../sql/column.ts'
 import { textAtError } from '../sql/error-place.ts'
 import { readMarker, type MarkerKind } from '../sql/marker.ts'
 import type { AttemptBatch, AttemptVariant } from './compiled-batch.ts'
@@ -155,10 +155,12 @@ function mayKnowOldFunctions ({ functions, variant }: AttemptBatch, outcome: Fai
     code === SqlState.undefined_object
 }
 
-/** A path goes into a column whose type is not known, or has changed. */
+/** A path goes into a column whose type is not known or has changed, or a search reads it. */
 function mayKnowOldColumns ({ columns, variant }: AttemptBatch, { error }: Failed): boolean {
+  const { code } = error
   return columns !== undefined && variant?.freshColumns !== true &&
-    error.code === SqlState.undefined_function && isPathInto(textAtError(error))
+    (code === SqlState.undefined_function || code === SqlState.cannot_coerce) &&
+    dependsOnKind(textAtError(error))
 }
 
 /**

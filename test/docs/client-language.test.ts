@@ -335,6 +335,10 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
       text: b.select('articles', {
         columns: ['id'],
         where: { body: { plfts: { query: 'needs sugar', config: 'english' } } }
+      }),
+      whole: b.select('orders', {
+        columns: ['id'],
+        where: { data: { plfts: { query: 'ringing', config: 'english' } } }
       })
     })
   ],

@@ -18,7 +18,9 @@ t.test('every operator works with and without a configuration', async t => {
     ['vc', config => `to_tsvector(${config}vc)`],
     ['ch', config => `to_tsvector(${config}ch)`],
     ['jb->>k', config => `to_tsvector(${config}jb ->> 'k')`],
-    ['jb->a', config => `to_tsvector(${config}jb -> 'a')`]
+    ['jb->a', config => `to_tsvector(${config}jb -> 'a')`],
+    ['jb', config => `to_tsvector(${config}jb)`],
+    ['doc', config => `to_tsvector(${config}doc)`]
   ]
   for (const [column, vector] of columns) {
     await sameRows(
@@ -94,8 +96,6 @@ t.test('errors of PostgreSQL are reported', async t => {
     [{ txt: { fts: { query: 'a', config: 'klingon' } } }, 400, 'undefined_object'],
     [{ tsv: { plfts: { query: 'a', config: "english'; --" } } }, 400, ''],
     [{ txt: { wfts: { query: 'a', config: '' } } }, 400, ''],
-    // Only the catalogue shows that a column is jsonb. A path into it is known to be JSON.
-    [{ jb: { fts: 'foxes' } }, 400, 'cannot_coerce'],
     [{ class: { fts: 'things' } }, 400, 'cannot_coerce'],
     [{ kind: { fts: 'text' } }, 400, 'cannot_coerce'],
     [{ role: { fts: 'postgres' } }, 400, 'cannot_coerce']
@@ -112,4 +112,76 @@ t.test('errors of PostgreSQL are reported', async t => {
       error: { type: 'execution_error', op: 'o', ...code === '' ? {} : { code } }
     }, JSON.stringify(where))
   }
+})
+
+t.test('whole json and jsonb columns are searched, also after DDL', async t => {
+  const schema = `
+    create domain note as jsonb;
+    create table notes (id int primary key, j json, b jsonb, d note, v text);
+    insert into notes values
+      (1, '{"a": "ripe pears"}', '{"a": "ripe pears"}', '["ripe pears"]', 'ripe pears'),
+      (2, '{"ripe": "apples"}', '["apples", 1]', '"apples"', 'apples');
+    create index on notes using gin (to_tsvector('english', b));
+    grant all on notes to oneflight_user;`
+  const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
+  const search = (column: string): object => ({
+    id: column,
+    op: 'select',
+    table: 'notes',
+    columns: ['id'],
+    where: { [column]: { plfts: { query: 'ripe pear', config: 'english' } } }
+  })
+  const found = async (column: string): Promise<unknown> => {
+    const { body, text } = await service.post([search(column)])
+    return body.data?.[column] ?? text
+  }
+  for (const attempt of [1, 2, 3]) {
+    for (const column of ['j', 'b', 'd', 'v']) {
+      t.same(await found(column), [{ id: 1 }], `${column}, attempt ${attempt}`)
+    }
+  }
+  const changed = await service.post([
+    search('b'),
+    {
+      id: 'u',
+      op: 'update',
+      table: 'notes',
+      set: { v: 'x' },
+      where: { and: [{ b: { fts: 'apples' } }, { j: { not: { fts: 'ripe' } } }] },
+      returning: ['id']
+    }
+  ], { headers: { prefer: 'tx=rollback' } })
+  t.same(changed.body.data, { b: [{ id: 1 }], u: [{ id: 2 }] })
+  const changes = [
+    ['tsvector', "to_tsvector('english', b)"],
+    ['text', "'ripe pears'"],
+    ['jsonb', 'to_jsonb(b)'],
+    ['text', 'b::text']
+  ]
+  await service.database.sql`drop index notes_to_tsvector_idx`
+  await service.database.sql`delete from notes where id = 2`
+  for (const [type = '', using = ''] of changes) {
+    await service.database.sql.unsafe(`alter table notes alter b type ${type} using ${using}`)
+    for (const attempt of [1, 2, 3]) {
+      t.same(await found('b'), [{ id: 1 }], `${type}, attempt ${attempt}`)
+    }
+  }
+})
+
+t.test('an index on the text of a jsonb column is used', async t => {
+  const schema = `
+    create table notes (id int, b jsonb);
+    insert into notes select n, jsonb_build_object('a', 'word' || n)
+      from generate_series(1, 5000) as n;
+    create index words on notes using gin (to_tsvector('english', b));
+    analyze notes;
+    grant all on notes to oneflight_user;`
+  const service = await useService(t, { schema, env: { EXPLAIN: 'on' } })
+  const { text } = await service.post([{
+    id: 'o',
+    op: 'select',
+    table: 'notes',
+    where: { b: { plfts: { query: 'word77', config: 'english' } } }
+  }], { headers: { prefer: 'explain' } })
+  t.match(text, /"Index Name": "words"/)
 })
