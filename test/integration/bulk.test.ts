@@ -8,6 +8,7 @@ import t from 'tap'
 import { parseJson, writeJson, type Json, type JsonObject } from '../../src/json/parse.ts'
 import type { InsertNode, PlanNode } from '../../src/plan/nodes.ts'
 import { planBatch } from '../../src/plan/plan-batch.ts'
+import { compile } from '../../src/sql/compile.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import { useService } from '../support/service.ts'
 
@@ -258,4 +259,82 @@ t.test('a trigger that resets settings does not mix up rows with mixed columns',
   t.match({ status, error: body.error }, { status: 500, error })
   t.match(body.error?.message, /^A trigger reset the settings of the session/)
   t.same((await post({ ...insert(rows(1002)), returning: [] })).body.data?.i, [])
+})
+
+/** Rows that name five different sets of columns. The number of a row decides which. */
+const shapes: ReadonlyArray<(id: number) => object> = [
+  id => ({ id, a: id }),
+  id => ({ b: `text ${id}`, id }),
+  id => ({ id, a: id, c: 1.5 }),
+  id => ({ id, e: { x: id } }),
+  id => ({ id, b: null, f: ['x', 'y'] })
+]
+const mixes: Readonly<Record<string, (i: number) => number>> = {
+  'in alternation': i => i % 5,
+  'at random': i => (i * 7919 % 104729) % 5,
+  'in as many runs as groups are allowed': i => Math.floor(i / 50) % 5,
+  'in a few more runs': i => Math.floor(i / 49) % 5
+}
+const mixRows = (shapeOf: (i: number) => number, count = 10_000): object[] =>
+  Array.from({ length: count }, (_, i) => (shapes[shapeOf(i)] as (id: number) => object)(i))
+
+t.test('the maximum number of rows of a few shapes is inserted however they are mixed', async t => {
+  const service = await useService(t, {
+    schema: `
+      create table items (id int primary key, a int default 7, b text default 'b', c numeric,
+        e jsonb, f text[]);
+      create table seeds (like items including all);
+      insert into seeds select n, -1, 'old' from generate_series(0, 9999, 3) as n;
+      grant all on items to oneflight_user;`,
+    env: { MAX_BODY_BYTES: '16000000' }
+  })
+  const { sql } = service.database
+  const defaults = { a: 7, b: 'b', c: null, e: null, f: null }
+  const rollback = { headers: { prefer: 'tx=rollback' } }
+  for (const [mix, shapeOf] of Object.entries(mixes)) {
+    const values = mixRows(shapeOf) as ReadonlyArray<{ readonly id: number, readonly a?: number }>
+    const insert = { id: 'i', op: 'insert', table: 'items', values }
+    await sql`truncate items`
+    const plain = await service.post([insert], rollback)
+    t.strictSame(plain.body.data?.i, values.map(row => ({ ...defaults, ...row })), mix)
+    await sql`insert into items select * from seeds`
+    const isNew = ({ id }: { readonly id: number }): boolean => id % 3 > 0
+    const nothing = { columns: ['id'], do: 'nothing' }
+    const kept = await service.post([{ ...insert, on_conflict: nothing }], rollback)
+    const added = values.filter(isNew).map(row => ({ ...defaults, ...row }))
+    t.strictSame(kept.body.data?.i, added, `${mix}, do nothing`)
+    const saved = await service.post([{
+      ...insert,
+      on_conflict: { columns: ['id'], do: 'update', set: { a: { $excluded: 'a' } } },
+      returning: ['id', 'a', 'b', { fn: 'inserted' }]
+    }])
+    t.match(
+      saved.body.data?.i,
+      values.map(row => ({
+        id: row.id,
+        a: row.a ?? 7,
+        ...isNew(row) ? {} : { b: 'old' },
+        inserted: isNew(row)
+      })),
+      `${mix}, do update`
+    )
+    const [stored] = await sql`
+      select count(*)::int as n, count(*) filter (where b = 'old')::int as old from items`
+    t.same(stored, { n: 10_000, old: 3334 })
+  }
+})
+
+t.test('the statement of mixed rows does not grow with their number', async t => {
+  const session = { role: 'r', claims: '{}' }
+  const texts = [1000, 10_000].map(count => {
+    const values = JSON.stringify(mixRows(i => i % 5, count))
+    const operation = planBatch(
+      parseJson(Buffer.from(`[${insertOf(values)}]`)) as unknown as Batch,
+      limits
+    )
+    t.equal((operation.operations[0] as InsertNode).groups.length, 5)
+    const [statement] = compile(operation, { session, maxRows: 10_000 })
+    return statement?.text
+  })
+  t.equal(texts[0], texts[1])
 })

@@ -288,6 +288,10 @@ t.test('it is refused elsewhere, with every other issue', async t => {
       [misplaced(['columns', 1, 'fn'])]
     ],
     [
+      { ...insert, on_conflict: { columns: ['id'] }, returning: [created] },
+      [{ code: 'member_missing', path: ['on_conflict', 'do'] }]
+    ],
+    [
       { ...conflict, returning: [{ fn: 'created' }] },
       [{ code: 'member_invalid', path: ['returning', 0, 'fn'], message: /"inserted"/ }]
     ],
