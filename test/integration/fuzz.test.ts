@@ -9,13 +9,9 @@ import fc, { type Arbitrary } from 'fast-check'
 import t, { type Test } from 'tap'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
-import {
-  arbitraryTrial,
-  digitsOf,
-  modelReset,
-  modelSchema,
-  readRaw
-} from '../support/model/arbitrary-batch.ts'
+import { arbitraryTrial } from '../support/model/arbitrary-batch.ts'
+import { digitsOf, readRaw } from '../support/model/raw-json.ts'
+import { modelReset, modelSchema } from '../support/model/tables.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { FORMS, formSettings, type FormName } from '../support/form-settings.ts'
 import { token, useService, type ServiceUnderTest } from '../support/service.ts'
@@ -66,7 +62,25 @@ const names = [
   'lock',
   'expect',
   'when',
-  '$first'
+  '$first',
+  'exists',
+  'not_exists',
+  'on',
+  'table',
+  '*',
+  'fn',
+  'cast',
+  'distinct',
+  'having',
+  'after',
+  'answer',
+  'from',
+  '$from',
+  'columns',
+  'with',
+  'one',
+  'function',
+  'args'
 ]
 const strings = [
   '$o0',

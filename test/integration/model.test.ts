@@ -5,15 +5,12 @@
  */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import {
-  arbitraryTrial,
-  modelReset,
-  modelSchema,
-  type Trial
-} from '../support/model/arbitrary-batch.ts'
+import { arbitraryTrial, type Trial } from '../support/model/arbitrary-batch.ts'
 import { FORMS, formSettings, type FormName } from '../support/form-settings.ts'
 import { useDatabase } from '../support/database/database.ts'
-import { runModel, type Outcome } from '../support/model/model.ts'
+import { runModel } from '../support/model/model.ts'
+import type { Outcome } from '../support/model/outcome.ts'
+import { modelReset, modelSchema } from '../support/model/tables.ts'
 import { propertyRuns } from '../support/runs.ts'
 import { useService, type Answer } from '../support/service.ts'
 
