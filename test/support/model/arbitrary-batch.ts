@@ -24,6 +24,7 @@ import {
   wholeRows
 } from './arbitrary-value.ts'
 import { compact, finish, type Operation } from './finish-batch.ts'
+import { outputKinds, safeCasts } from './output-kinds.ts'
 import { digitsOf } from './raw-json.ts'
 import { modelTables, type Kind, type Table } from './tables.ts'
 
@@ -123,14 +124,36 @@ function arbitraryConflict (table: Table): Arbitrary<object> {
   ).map(([target, action]) => ({ ...target, ...action }))
 }
 
-/** Generates columns to return, some with another name. */
+/** Generates columns to return, some with another name or type. */
 function arbitraryColumns (table: Table): Arbitrary<readonly unknown[]> {
   const names = Object.keys(table.columns)
   const extra = 'doc' in table.columns
     ? [{ column: 'doc->a', as: 'inner' }, { column: 'doc->>b', as: 'word' }, 'doc->b->c']
     : [{ column: 'n', as: 'again' }]
-  return fc.tuple(fc.subarray(names, { minLength: 1 }), fc.subarray(extra))
-    .map(([names, extra]) => [...names, ...extra])
+  return fc.tuple(
+    fc.oneof(
+      { arbitrary: fc.subarray(names, { minLength: 1 }), weight: 4 },
+      { arbitrary: fc.constant(['*']), weight: 1 }
+    ),
+    fc.subarray(extra),
+    fc.oneof(
+      { arbitrary: fc.constant([]), weight: 3 },
+      { arbitrary: fc.array(arbitraryCast(table), { maxLength: 1 }), weight: 1 }
+    )
+  ).map(parts => parts.flat())
+}
+
+function arbitraryCast (table: Table): Arbitrary<object> {
+  const safe = fc.constantFrom(...entries(table)).chain(([column, kind]) =>
+    fc.constantFrom(...safeCasts[kind]).map(cast => ({ column, cast, as: `as_${cast}` }))
+  )
+  const unsafe = 'doc' in table.columns
+    ? fc.constantFrom('int', 'numeric', 'text').map(cast => ({ column: 'doc->>a', cast }))
+    : fc.constant({ column: 'note', cast: 'int' })
+  return fc.oneof({ arbitrary: safe, weight: 9 }, {
+    arbitrary: unsafe.map(one => ({ ...one, as: `as_${one.cast}` })),
+    weight: 1
+  })
 }
 
 const optional = (arbitrary: Arbitrary<unknown>, weight = 1, of = 4): Arbitrary<unknown> =>
@@ -179,28 +202,82 @@ function plainSelect (table: Table): Arbitrary<object> {
       ...order.filter(one => !table.key.includes(Object.keys(one)[0] as string)),
       ...table.key.map(key => ({ [key]: last }))
     ])
-  const page = fc.record({
-    order: total,
-    limit: optional(fc.nat({ max: 4 }), 1, 1),
-    offset: optional(fc.nat({ max: 2 }), 1, 2)
-  })
-  return fc.tuple(
+  const page = fc.tuple(
+    total.chain(order => fc.record({ order: fc.constant(order), after: startOf(order, table) })),
     fc.record({
-      columns: optional(arbitraryColumns(table), 1, 2),
-      where: optional(arbitraryFilter(table), 3, 1),
-      lock: optional(
-        fc.constantFrom<unknown>('update', 'key_share', { mode: 'share', wait: 'nowait' }, {
-          wait: 'skip_locked'
-        }),
-        1,
-        8
-      )
+      limit: optional(fc.nat({ max: 4 }), 1, 1),
+      offset: optional(fc.nat({ max: 2 }), 1, 2)
+    })
+  ).map(([order, limits]) => ({ ...order, ...limits }))
+  const lock = optional(
+    fc.constantFrom<unknown>('update', 'key_share', { mode: 'share', wait: 'nowait' }, {
+      wait: 'skip_locked'
     }),
+    1,
+    8
+  )
+  return fc.tuple(
+    fc.oneof(
+      {
+        arbitrary: fc.record({ columns: optional(arbitraryColumns(table), 1, 2), lock }),
+        weight: 4
+      },
+      { arbitrary: withHaving(arbitraryColumns(table), table), weight: 1 }
+    ),
+    fc.record({ where: optional(arbitraryFilter(table), 3, 1) }),
     fc.oneof({ arbitrary: page, weight: 4 }, {
       arbitrary: fc.record({ order: arbitraryOrder(columnsOf(table, comparable)) }),
       weight: 1
     }, { arbitrary: fc.constant({}), weight: 1 })
-  ).map(([select, page]) => ({ ...select, ...page }))
+  ).map(([select, where, page]) => ({ ...select, ...where, ...page }))
+}
+
+/** Generates the values of `after` for an order, or undefined. */
+function startOf (order: readonly object[], table: Table): Arbitrary<unknown> {
+  const values = order.map(one => {
+    const kind = table.columns[Object.keys(one)[0] as string] as Kind
+    return fc.oneof(
+      { arbitrary: literals[kind], weight: 3 },
+      { arbitrary: fc.constant(null), weight: 1 },
+      { arbitrary: referenceTo(kind, cellRows, literals[kind], { alone: true }), weight: 2 }
+    )
+  })
+  return optional(fc.tuple(...values), 1, 2)
+}
+
+/** Adds `having` to columns. */
+function withHaving (
+  columns: Arbitrary<readonly unknown[]>,
+  table: Table
+): Arbitrary<{ columns: readonly unknown[], having: object }> {
+  return columns.chain(columns =>
+    fc.record({
+      columns: fc.constant(columns),
+      having: arbitraryFilter({ ...table, columns: outputKinds(columns, table.columns) }, 1)
+    })
+  )
+}
+
+/** Generates selects of distinct rows, with an order of all columns if the order matters. */
+function distinctSelect (table: Table): Arbitrary<object> {
+  const ordered = fc.shuffledSubarray(columnsOf(table, comparable) as string[], { minLength: 1 })
+    .chain(columns =>
+      fc.record({
+        columns: fc.constant(columns),
+        order: fc.tuple(...columns.map(name => direction.map(how => ({ [name]: how })))),
+        limit: optional(fc.nat({ max: 3 }), 1, 1),
+        offset: optional(fc.nat({ max: 1 }), 1, 3)
+      })
+    )
+  const unordered = fc.record({
+    columns: optional(arbitraryColumns(table), 3, 1),
+    order: fc.constant(undefined)
+  })
+  const whole = fc.record({ order: arbitraryOrder(columnsOf(table, comparable)) })
+  return fc.tuple(
+    fc.oneof<Arbitrary<object>[]>(ordered, unordered, whole),
+    optional(arbitraryFilter(table), 1, 1)
+  ).map(([select, where]) => ({ ...select, where, distinct: true }))
 }
 
 function aggregates (table: Table): Arbitrary<object> {
@@ -208,8 +285,11 @@ function aggregates (table: Table): Arbitrary<object> {
   const ranged = columnsOf(table, ['int', 'big', 'num', 'float', 'text', 'day', 'at'])
   const one = fc.oneof(
     fc.constant({ fn: 'count' }),
-    fc.tuple(fc.constantFrom('sum', 'avg', 'count'), fc.constantFrom(...summed))
-      .map(([fn, column]) => ({ fn, column, as: `${fn}_${column}` })),
+    fc.tuple(
+      fc.constantFrom('sum', 'avg', 'count'),
+      fc.constantFrom(...summed),
+      fc.constantFrom({}, {}, { distinct: true }, { cast: 'numeric' })
+    ).map(([fn, column, how]) => ({ fn, column, ...how, as: `${fn}_${column}` })),
     fc.tuple(fc.constantFrom('min', 'max'), fc.constantFrom(...ranged)).map(([fn, column]) => ({
       fn,
       column,
@@ -219,18 +299,27 @@ function aggregates (table: Table): Arbitrary<object> {
   const fns = fc.uniqueArray(one, {
     minLength: 1,
     maxLength: 3,
-    selector: one => JSON.stringify(one)
+    selector: ({ fn, ...others }) => 'as' in others ? others.as : fn
   })
   const groups = fc.subarray(columnsOf(table, ['int', 'text', 'bool', 'num']) as string[], {
     maxLength: 2
   })
+  const columns = fc.tuple(groups, fns).chain(([groups, fns]) => {
+    const all = fc.constant([...groups, ...fns])
+    return fc.record({
+      groups: fc.constant(groups),
+      output: fc.oneof(
+        { arbitrary: all.map(columns => ({ columns })), weight: 2 },
+        { arbitrary: withHaving(all, table), weight: 1 }
+      )
+    })
+  })
   return fc.record({
-    fns,
-    groups,
+    columns,
     where: optional(arbitraryFilter(table), 1, 1),
     paged: fc.option(fc.nat({ max: 3 }))
-  }).map(({ fns, groups, where, paged }) => ({
-    columns: [...groups, ...fns],
+  }).map(({ columns: { groups, output }, where, paged }) => ({
+    ...output,
     ...(groups.length === 0
       ? {}
       : { group_by: groups, order: groups.map(group => ({ [group]: 'asc' })) }),
@@ -243,7 +332,8 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
   const base = {
     table: fc.constantFrom(name, name, `public.${name}`),
     expect: expectation,
-    when: condition
+    when: condition,
+    answer: optional(fc.constantFrom('count', 'count', 'rows'), 1, 9)
   }
   const filtered = fc.oneof(
     { arbitrary: arbitraryFilter(table).map(where => ({ where })), weight: 9 },
@@ -275,10 +365,11 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
   )
   const select = fc.tuple(
     fc.record({ ...base, op: fc.constant('select') }),
-    fc.oneof({ arbitrary: plainSelect(table), weight: 3 }, {
-      arbitrary: aggregates(table),
-      weight: 1
-    })
+    fc.oneof(
+      { arbitrary: plainSelect(table), weight: 4 },
+      { arbitrary: aggregates(table), weight: 1 },
+      { arbitrary: distinctSelect(table), weight: 1 }
+    )
   )
   const merge = (parts: Arbitrary<readonly [object, object]>): Arbitrary<object> =>
     parts.map(([a, b]) => ({ ...a, ...b }))

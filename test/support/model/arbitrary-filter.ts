@@ -122,6 +122,11 @@ const tagTests: readonly Arbitrary<object>[] = [
 /** Generates conditions on one column of a table, also negated ones. */
 function leaf (table: Table): Arbitrary<object> {
   const columns = columnsOf(table, comparable)
+  const nulls = single(
+    fc.constantFrom(...Object.keys(table.columns)),
+    fc.constantFrom({ is: null }, { is: 'not_null' })
+  )
+  if (columns.length === 0) return nulls
   const plain = fc.constantFrom(...columns).chain(column => {
     const tests = comparison(table.columns[column] as Kind, table)
     const two = fc.tuple(tests, tests).map(([a, b]) => ({ ...a, ...b }))
@@ -135,6 +140,7 @@ function leaf (table: Table): Arbitrary<object> {
   })
   return fc.oneof(
     { arbitrary: plain, weight: 6 },
+    { arbitrary: nulls, weight: 1 },
     ...('doc' in table.columns ? docTests.map(arbitrary => ({ arbitrary, weight: 1 })) : []),
     ...('tags' in table.columns ? tagTests.map(arbitrary => ({ arbitrary, weight: 1 })) : [])
   )
@@ -142,7 +148,9 @@ function leaf (table: Table): Arbitrary<object> {
 
 /** Generates filters; `levels` is how deep `exists` may be nested. */
 export function arbitraryFilter (table: Table, levels = 2): Arbitrary<object> {
-  const exists = levels === 0 ? [] : [{ arbitrary: arbitraryExists(table, levels - 1), weight: 1 }]
+  const exists = levels === 0 || columnsOf(table, comparable).length === 0
+    ? []
+    : [{ arbitrary: arbitraryExists(table, levels - 1), weight: 1 }]
   return fc.letrec<{ filter: object }>(tie => ({
     filter: fc.oneof(
       { maxDepth: 3, withCrossShrink: true },
@@ -167,9 +175,7 @@ export function arbitraryFilter (table: Table, levels = 2): Arbitrary<object> {
 
 /** Generates pairs of columns of the same kind: column of the first table → of the second. */
 export function arbitraryPairs (inner: Table, outer: Table): Arbitrary<object> {
-  const pairs = entries(inner).flatMap(([column, kind]) =>
-    columnsOf(outer, [kind]).map(other => [column, other] as const)
-  )
+  const pairs = pairsOf(inner, outer)
   const keys = pairs.filter(([column]) => inner.columns[column] === 'int')
   const one = fc.oneof(...[keys, pairs].filter(list => list.length > 0).map(list =>
     fc.constantFrom(...list)
@@ -180,15 +186,25 @@ export function arbitraryPairs (inner: Table, outer: Table): Arbitrary<object> {
   ).map(Object.fromEntries)
 }
 
+type Pair = readonly [string, string]
+
+function pairsOf (inner: Table, outer: Table): readonly Pair[] {
+  return entries(inner).flatMap(([column, kind]) =>
+    columnsOf(outer, [kind]).map((other): Pair => [column, other])
+  )
+}
+
 function arbitraryExists (outer: Table, levels: number): Arbitrary<object> {
   return single(
     fc.constantFrom('exists', 'not_exists', 'exists'),
-    fc.oneof(...Object.entries(modelTables).map(([name, table]) =>
-      fc.record({
-        table: fc.constantFrom(name, `public.${name}`),
-        on: arbitraryPairs(table, outer),
-        where: fc.oneof(arbitraryFilter(table, levels), fc.constant({}))
-      })
+    fc.oneof(...Object.entries(modelTables).flatMap(([name, table]) =>
+      pairsOf(table, outer).length === 0
+        ? []
+        : fc.record({
+          table: fc.constantFrom(name, `public.${name}`),
+          on: arbitraryPairs(table, outer),
+          where: fc.oneof(arbitraryFilter(table, levels), fc.constant({}))
+        })
     ))
   )
 }

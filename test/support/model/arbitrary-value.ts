@@ -14,6 +14,8 @@ export interface Placeholder {
   readonly pick: number
   readonly wants: Kind
   readonly instead: unknown
+  /** Whether `$first` cannot stand here. */
+  readonly alone: boolean
 }
 export const placeholder = Symbol('placeholder')
 export interface ReferenceNode {
@@ -133,7 +135,8 @@ export const fits: Readonly<Record<Kind, readonly Kind[]>> = {
 export function referenceTo (
   wants: Kind,
   rows: readonly string[],
-  instead: Arbitrary<unknown>
+  instead: Arbitrary<unknown>,
+  { alone = false } = {}
 ): Arbitrary<unknown> {
   const row = rarely(
     fc.constantFrom(...rows),
@@ -144,7 +147,8 @@ export function referenceTo (
     row,
     pick: fc.nat({ max: 150 }),
     wants: fc.constant(wants),
-    instead
+    instead,
+    alone: fc.constant(alone)
   })
     .map((drawn): ReferenceNode => ({ [placeholder]: drawn }))
 }

@@ -2,8 +2,9 @@
  * Finishes generated operations: sets their ids and replaces the placeholders of references.
  */
 import { fits, placeholder, type Placeholder, type ReferenceNode } from './arbitrary-value.ts'
+import { outputOf } from './output-kinds.ts'
 import { isRawJSON } from './raw-json.ts'
-import { tableOf, type Kind } from './tables.ts'
+import type { Kind } from './tables.ts'
 
 export type Operation = Readonly<Record<string, unknown>> & {
   readonly id: string,
@@ -91,7 +92,7 @@ function fillReferences (node: unknown, index: number, outputs: readonly Output[
 function reference (drawn: Placeholder, index: number, outputs: readonly Output[]): unknown {
   const { back, row, pick, instead } = drawn
   const one = referenceOf(drawn, index, outputs)
-  if (pick % 4 > 0 || row === '*' || row.startsWith('whole')) return one
+  if (drawn.alone || pick % 4 > 0 || row === '*' || row.startsWith('whole')) return one
   const other = referenceOf({ ...drawn, back: back + 1, pick: 24 }, index, outputs)
   const both = [one, other]
   // A value instead of a reference is not valid in `$first`.
@@ -122,39 +123,12 @@ function referenceOf (
   return `$o${source}.${row === '' ? '' : `${row}.`}${String(names[pick % names.length])}`
 }
 
-function rowsOf (
-  { op, values, on_conflict: conflict, where, when, limit, offset = 0 }: Operation
-): number {
+function rowsOf (operation: Operation): number {
+  const { op, values, on_conflict: conflict, where, when, limit, offset = 0 } = operation
   if (when !== undefined) return 0
   if (op === 'insert') return conflict === undefined ? (values as unknown[]).length : 0
-  return op === 'delete' || where !== undefined
+  const narrowed = where ?? operation['having'] ?? operation['after'] ?? operation['group_by']
+  return op === 'delete' || narrowed !== undefined
     ? 0
-    : Math.min(2 - Number(offset), Number(limit ?? 2))
-}
-
-/** Returns the columns that an operation returns, with their kinds. */
-function outputOf ({ table, columns, returning }: Operation): Readonly<Record<string, Kind>> {
-  const all = tableOf(table).columns
-  const named = (columns ?? returning) as
-    | ReadonlyArray<string | { column?: string, as?: string, fn?: string }>
-    | undefined
-  if (named === undefined) return all
-  return Object.fromEntries(named.map((one): [string, Kind] => {
-    if (typeof one === 'string') {
-      return one.includes('->')
-        ? [one.split('->').at(-1) as string, 'doc']
-        : [one, all[one] as Kind]
-    }
-    const { fn, column = '', as = fn ?? column } = one
-    const kind = fn === 'count'
-      ? 'int'
-      : fn === 'avg' || fn === 'sum'
-        ? 'num'
-        : column.includes('->>')
-          ? 'text'
-          : column.includes('->')
-            ? 'doc'
-            : all[column] as Kind
-    return [as, kind]
-  }))
+    : Math.min((operation['distinct'] === true ? 1 : 2) - Number(offset), Number(limit ?? 2))
 }

@@ -3,8 +3,9 @@
  */
 import type { Operation } from './finish-batch.ts'
 import { columnOf, filter, literal, name, quote, tableName, textOf, types } from './model-filter.ts'
-import { readFirst, resolveStored } from './model-reference.ts'
-import { endWith, type Context, type Rows } from './outcome.ts'
+import { readFirst, resolve, resolveStored } from './model-reference.ts'
+import { endWith, type Context, type Rows, type Session } from './outcome.ts'
+import { outputKinds, outputName, toOutputColumn } from './output-kinds.ts'
 import { digitsOf } from './raw-json.ts'
 import type { Kind } from './tables.ts'
 
@@ -70,14 +71,13 @@ async function runReturning (
 
 /** Returns the SQL of one element of `columns` or `returning`. */
 function output (one: unknown, context: Context): string {
-  const { column, as, fn } = (typeof one === 'string' ? { column: one } : one) as {
-    column?: string,
-    as?: string,
-    fn?: string
-  }
-  const value = column === undefined ? '*' : columnOf(column, context).left
-  const last = column?.split(/->>?/).at(-1)
-  return `${fn === undefined ? value : `${fn}(${value})`} as ${name(as ?? fn ?? last as string)}`
+  if (one === '*') return 't.*'
+  const shown = toOutputColumn(one)
+  const { column, fn, cast, distinct } = shown
+  const stored = column === undefined ? '*' : columnOf(column, context).left
+  const value = cast === undefined ? stored : `cast(${stored} as ${cast})`
+  const result = fn === undefined ? value : `${fn}(${distinct === true ? 'distinct ' : ''}${value})`
+  return `${result} as ${name(outputName(shown))}`
 }
 
 async function insert (operation: Operation, context: Context): Promise<Rows> {
@@ -205,32 +205,82 @@ async function select (operation: Operation, context: Context): Promise<Rows> {
   const { session, table } = context
   const columns = operation['columns'] as readonly unknown[] | undefined
   const groups = (operation['group_by'] ?? []) as readonly string[]
-  const order = (operation['order'] ?? []) as ReadonlyArray<Record<string, unknown>>
-  const shown = columns === undefined ? 't.*' : columns.map(one => output(one, context)).join(', ')
-  const tail = [
-    groups.length === 0 ? '' : ` group by ${groups.map(name).join(', ')}`,
-    order.length === 0 ? '' : ` order by ${order.map(one => ordering(one)).join(', ')}`,
-    operation['limit'] === undefined ? '' : ` limit ${operation['limit'] as number}`,
-    operation['offset'] === undefined ? '' : ` offset ${operation['offset'] as number}`,
-    locking(operation['lock'])
-  ].join('')
+  const order = (operation['order'] ?? []) as readonly Ordering[]
+  const distinct = operation['distinct'] === true
+  const shown = columns === undefined
+    ? 't.*'
+    : columns.map(one => output(one, context)).join(', ')
+  const rows = `${shown} from ${tableName(operation.table)} as t${pageOf(operation, context)}${
+    groups.length === 0 ? '' : ` group by ${groups.map(name).join(', ')}`
+  }`
+  const sorted = order.length === 0
+    ? ''
+    : ` order by ${order.map(one => ordering(one, distinct ? '' : 't.')).join(', ')}`
+  const limits = ['limit', 'offset'].map(word =>
+    operation[word] === undefined ? '' : ` ${word} ${operation[word] as number}`
+  ).join('')
+  const whole = `select ${distinct ? 'distinct ' : ''}${rows}${sorted}`
+  const found = operation['having'] === undefined
+    ? whole
+    : `select t.* from (${whole}) as t where ${havingOf(operation, context)}`
+  if (distinct) await checkDistinct(rows, session)
   const texts = await session.query(
-    `select to_json(r)::text from (select ${shown} from ${tableName(operation.table)} as t${
-      where(operation, context)
-    }${tail}) as r`
+    `select to_json(r)::text from (${found}${limits}${locking(operation['lock'])}) as r`
   )
-  const key = groups.length > 0 ? groups : table.key
-  const sorted = order.map(one => Object.keys(one)[0] as string)
-  return { texts, ordered: key.every(column => sorted.includes(column)) }
+  const unique = distinct && columns !== undefined
+    ? Object.keys(outputKinds(columns, table.columns))
+    : groups.length > 0 ? groups : table.key
+  const names = order.map(one => Object.keys(one)[0] as string)
+  return { texts, ordered: unique.every(column => names.includes(column)) }
 }
 
-function ordering (one: Readonly<Record<string, unknown>>): string {
+/** Equal values may have several texts, of which any may be returned: 1.0 and 1.00. */
+async function checkDistinct (rows: string, session: Session): Promise<void> {
+  const [same] = await session.query(`select (select count(*) from (select distinct ${rows}) as d) =
+    (select count(distinct to_json(r)::text) from (select ${rows}) as r)`)
+  if (String(same) !== 'true') throw endWith({ kind: 'open' })
+}
+
+function havingOf ({ columns, having }: Operation, context: Context): string {
+  const kinds = outputKinds(columns as readonly unknown[], context.table.columns)
+  return filter(having as object, { ...context, table: { ...context.table, columns: kinds } })
+}
+
+type Ordering = Readonly<Record<string, unknown>>
+
+/** `where`, and the rows behind those of `after`: all get a rank together with its values. */
+function pageOf (operation: Operation, context: Context): string {
+  const conditions = operation['where'] === undefined
+    ? []
+    : [filter(operation['where'] as object, context)]
+  const after = operation['after'] as readonly unknown[] | undefined
+  if (after !== undefined) {
+    const order = operation['order'] as readonly Ordering[]
+    const names = order.map(one => name(Object.keys(one)[0] as string)).join(', ')
+    const values = order.map((one, i) => {
+      const kind = context.table.columns[Object.keys(one)[0] as string] as Kind
+      return `${literal(resolve(after[i], context.results), kind)}::${types[kind]}`
+    })
+    conditions.push(`t.ctid in (
+      with ranked as (
+        select place, rank() over (order by ${order.map(one => ordering(one, '')).join(', ')}) as n
+        from (
+          select ctid as place, ${names} from ${tableName(operation.table)}
+          union all select null, ${values.join(', ')}
+        ) as places
+      )
+      select place from ranked where n > (select n from ranked where place is null))`)
+  }
+  return conditions.length === 0 ? '' : ` where ${conditions.join(' and ')}`
+}
+
+function ordering (one: Ordering, row: string): string {
   const [[column, how]] = Object.entries(one) as [[string, unknown]]
   const { direction, nulls } = (typeof how === 'string' ? { direction: how } : how) as {
     direction: string,
     nulls?: string
   }
-  return `t.${name(column)} ${direction}${nulls === undefined ? '' : ` nulls ${nulls}`}`
+  return `${row}${name(column)} ${direction}${nulls === undefined ? '' : ` nulls ${nulls}`}`
 }
 
 const modes: Readonly<Record<string, string>> = {

@@ -48,6 +48,9 @@ export function readReference (text: unknown): Reference | undefined {
   }
 }
 
+/** The members that may hold filters. */
+const filtering = new Set(['where', 'on_conflict', 'having', 'from', 'with'])
+
 /**
  * Returns the columns of operation `source` that an operation refers to, and the number of rows
  * that it needs.
@@ -87,7 +90,7 @@ export function referencesOf (
     }
   }
   for (const [member, value] of Object.entries(operation)) {
-    if (member !== 'where' && member !== 'on_conflict') {
+    if (!filtering.has(member)) {
       for (const one of leaves(value)) visit(one)
     } else visit(value)
   }
