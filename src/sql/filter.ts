@@ -23,6 +23,11 @@ interface WhereOptions {
    * of the table.
    */
   readonly constants?: boolean
+  /**
+   * For rows that are in order. PostgreSQL makes a join of `exists`, for example a hash join that
+   * reads the other table first. In CASE it remains a condition.
+   */
+  readonly ordered?: boolean
   /** Further conditions. */
   readonly also?: readonly Fragment[]
 }
@@ -31,9 +36,9 @@ interface WhereOptions {
 export function buildWhere (
   where: readonly Predicate[],
   values: ValueBuilder,
-  { constants = false, also = [] }: WhereOptions = {}
+  { constants = false, ordered = false, also = [] }: WhereOptions = {}
 ): Fragment {
-  const conditions = [...buildConditions(where, values, { constants }), ...also]
+  const conditions = [...buildConditions(where, values, { constants, ordered }), ...also]
   return conditions.length === 0 ? empty : sql` where ${join(conditions, sql` and `)}`
 }
 
@@ -41,12 +46,12 @@ export function buildWhere (
 export function buildConditions (
   where: readonly Predicate[],
   values: ValueBuilder,
-  { constants = false }: Pick<WhereOptions, 'constants'> = {}
+  { constants = false, ordered = false }: Omit<WhereOptions, 'also'> = {}
 ): readonly Fragment[] {
-  return where.map(predicate => buildPredicate(predicate, { values, constants }))
+  return where.map(predicate => buildPredicate(predicate, { values, constants, ordered }))
 }
 
-type Context = Omit<OperandContext, 'path'>
+type Context = Omit<OperandContext, 'path'> & Pick<WhereOptions, 'ordered'>
 
 function buildPredicate (predicate: Predicate, context: Context): Fragment {
   const joinAll = (predicates: readonly Predicate[], operator: Fragment): Fragment =>
@@ -67,15 +72,16 @@ function buildPredicate (predicate: Predicate, context: Context): Fragment {
 
 function buildExists (
   { negated, table, on, where }: Exists,
-  { values }: Context
+  { values, ordered = false }: Context
 ): Fragment {
   const inner = values.ofTable(table)
   const matches = on.map(([column, outer]) =>
     sql`${inner.row}.${identifier(column)} = ${values.row}.${identifier(outer)}`
   )
-  return sql`${negated ? sql`not ` : empty}exists (select from ${tableName(table)} as ${inner.row}${
-    buildWhere(where, inner, { also: matches })
-  })`
+  const exists = sql`${negated ? sql`not ` : empty}exists (select from ${tableName(table)} as ${
+    inner.row
+  }${buildWhere(where, inner, { also: matches })})`
+  return ordered ? sql`case when ${exists} then true else false end` : exists
 }
 
 function buildCondition (

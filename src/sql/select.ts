@@ -107,7 +107,7 @@ export function buildRows (
   if (having.length === 0) return sql`${rows}${buildLimits(node)}`
   // The order of a subquery stays, and PostgreSQL moves the conditions into it where it can.
   return sql`select o.* from (${rows}) as o${
-    buildWhere(having, new OutputValues(values, output))
+    buildWhere(having, new OutputValues(values, output), { ordered: true })
   }${buildLimits(node)}`
 }
 

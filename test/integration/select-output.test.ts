@@ -143,6 +143,19 @@ const cases: readonly Case[] = [
     having: { exists: { table: 'pairs', on: { a: 'count' }, where: { b: { eq: 'x' } } } }
   },
   'select kind as b, count(*) from items group by kind having count(*) = 1'],
+  [{
+    columns: ['id'],
+    having: { exists: { table: 'pairs', on: { a: 'id' } } },
+    order: [{ qty: 'desc' }],
+    limit: 1
+  },
+  'select 2 as id'],
+  [{
+    columns: ['id'],
+    having: { not_exists: { table: 'pairs', on: { a: 'id' }, where: { b: { eq: 'x' } } } },
+    order: [{ price: { direction: 'desc', nulls: 'first' } }]
+  },
+  'select id from items where id <> 1 order by price desc nulls first'],
   [{ columns: ['p', { fn: 'count' }], group_by: ['p'], having: { p: { eq: 2 } } },
     'select p, count(*) from items where p = 2 group by p', 'general'],
 
