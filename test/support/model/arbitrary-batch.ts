@@ -7,7 +7,9 @@
  * existing rows and columns.
  */
 import fc, { type Arbitrary } from 'fast-check'
-import { arbitraryFilter, comparable, numeric } from './arbitrary-filter.ts'
+import { aggregates, arbitraryColumns, optional, withHaving } from './arbitrary-columns.ts'
+import { arbitraryFilter, comparable, numeric, single } from './arbitrary-filter.ts'
+import { insertSource, joinedSource } from './arbitrary-source.ts'
 import {
   arbitraryMembers,
   arbitraryRow,
@@ -24,7 +26,6 @@ import {
   wholeRows
 } from './arbitrary-value.ts'
 import { compact, finish, type Operation } from './finish-batch.ts'
-import { outputKinds, safeCasts } from './output-kinds.ts'
 import { digitsOf } from './raw-json.ts'
 import { modelTables, type Kind, type Table } from './tables.ts'
 
@@ -36,9 +37,13 @@ export interface Trial {
 
 /**
  * Generates the `set` of an update, or with `conflict` of `on_conflict`. Keys and columns of unique
- * constraints only get plain values.
+ * constraints only get plain values. `source`: the columns of `from`.
  */
-function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
+function arbitrarySet (
+  table: Table,
+  conflict: boolean,
+  source: Table['columns'] = {}
+): Arbitrary<object> {
   const fixed = new Set(['id', 'code', 'slot', 'shelf_id', 'a', 'b', 'n', 'inside'])
   const assigned = (
     [name, kind]: readonly [string, Kind]
@@ -81,6 +86,14 @@ function arbitrarySet (table: Table, conflict: boolean): Arbitrary<object> {
           ]
         : [])
     ]
+    const joined = columnsOf({ ...table, columns: source }, [kind])
+    if (joined.length > 0) {
+      const $from = fc.constantFrom(...joined).map($from => ({ $from }))
+      const words = numeric.includes(kind)
+        ? ['$inc', '$mul']
+        : kind === 'doc' ? ['$merge', '$append'] : kind === 'tags' ? ['$append'] : []
+      modifiers.push($from, $from, $from, ...words.map(word => single(fc.constant(word), $from)))
+    }
     const plain = value(kind, true, foreign.has(name) ? known : literals[kind])
     return [
       name,
@@ -124,40 +137,6 @@ function arbitraryConflict (table: Table): Arbitrary<object> {
   ).map(([target, action]) => ({ ...target, ...action }))
 }
 
-/** Generates columns to return, some with another name or type. */
-function arbitraryColumns (table: Table): Arbitrary<readonly unknown[]> {
-  const names = Object.keys(table.columns)
-  const extra = 'doc' in table.columns
-    ? [{ column: 'doc->a', as: 'inner' }, { column: 'doc->>b', as: 'word' }, 'doc->b->c']
-    : [{ column: 'n', as: 'again' }]
-  return fc.tuple(
-    fc.oneof(
-      { arbitrary: fc.subarray(names, { minLength: 1 }), weight: 4 },
-      { arbitrary: fc.constant(['*']), weight: 1 }
-    ),
-    fc.subarray(extra),
-    fc.oneof(
-      { arbitrary: fc.constant([]), weight: 3 },
-      { arbitrary: fc.array(arbitraryCast(table), { maxLength: 1 }), weight: 1 }
-    )
-  ).map(parts => parts.flat())
-}
-
-function arbitraryCast (table: Table): Arbitrary<object> {
-  const safe = fc.constantFrom(...entries(table)).chain(([column, kind]) =>
-    fc.constantFrom(...safeCasts[kind]).map(cast => ({ column, cast, as: `as_${cast}` }))
-  )
-  const unsafe = 'doc' in table.columns
-    ? fc.constantFrom('int', 'numeric', 'text').map(cast => ({ column: 'doc->>a', cast }))
-    : fc.constant({ column: 'note', cast: 'int' })
-  return fc.oneof({ arbitrary: safe, weight: 9 }, {
-    arbitrary: unsafe.map(one => ({ ...one, as: `as_${one.cast}` })),
-    weight: 1
-  })
-}
-
-const optional = (arbitrary: Arbitrary<unknown>, weight = 1, of = 4): Arbitrary<unknown> =>
-  fc.oneof({ arbitrary: fc.constant(undefined), weight: of }, { arbitrary, weight })
 const returning = (table: Table): Arbitrary<unknown> =>
   optional(
     fc.oneof({ arbitrary: arbitraryColumns(table), weight: 4 }, {
@@ -245,19 +224,6 @@ function startOf (order: readonly object[], table: Table): Arbitrary<unknown> {
   return optional(fc.tuple(...values), 1, 2)
 }
 
-/** Adds `having` to columns. */
-function withHaving (
-  columns: Arbitrary<readonly unknown[]>,
-  table: Table
-): Arbitrary<{ columns: readonly unknown[], having: object }> {
-  return columns.chain(columns =>
-    fc.record({
-      columns: fc.constant(columns),
-      having: arbitraryFilter({ ...table, columns: outputKinds(columns, table.columns) }, 1)
-    })
-  )
-}
-
 /** Generates selects of distinct rows, with an order of all columns if the order matters. */
 function distinctSelect (table: Table): Arbitrary<object> {
   const ordered = fc.shuffledSubarray(columnsOf(table, comparable) as string[], { minLength: 1 })
@@ -280,54 +246,6 @@ function distinctSelect (table: Table): Arbitrary<object> {
   ).map(([select, where]) => ({ ...select, where, distinct: true }))
 }
 
-function aggregates (table: Table): Arbitrary<object> {
-  const summed = columnsOf(table, ['int', 'big', 'num'])
-  const ranged = columnsOf(table, ['int', 'big', 'num', 'float', 'text', 'day', 'at'])
-  const one = fc.oneof(
-    fc.constant({ fn: 'count' }),
-    fc.tuple(
-      fc.constantFrom('sum', 'avg', 'count'),
-      fc.constantFrom(...summed),
-      fc.constantFrom({}, {}, { distinct: true }, { cast: 'numeric' })
-    ).map(([fn, column, how]) => ({ fn, column, ...how, as: `${fn}_${column}` })),
-    fc.tuple(fc.constantFrom('min', 'max'), fc.constantFrom(...ranged)).map(([fn, column]) => ({
-      fn,
-      column,
-      as: `${fn}_${column}`
-    }))
-  )
-  const fns = fc.uniqueArray(one, {
-    minLength: 1,
-    maxLength: 3,
-    selector: ({ fn, ...others }) => 'as' in others ? others.as : fn
-  })
-  const groups = fc.subarray(columnsOf(table, ['int', 'text', 'bool', 'num']) as string[], {
-    maxLength: 2
-  })
-  const columns = fc.tuple(groups, fns).chain(([groups, fns]) => {
-    const all = fc.constant([...groups, ...fns])
-    return fc.record({
-      groups: fc.constant(groups),
-      output: fc.oneof(
-        { arbitrary: all.map(columns => ({ columns })), weight: 2 },
-        { arbitrary: withHaving(all, table), weight: 1 }
-      )
-    })
-  })
-  return fc.record({
-    columns,
-    where: optional(arbitraryFilter(table), 1, 1),
-    paged: fc.option(fc.nat({ max: 3 }))
-  }).map(({ columns: { groups, output }, where, paged }) => ({
-    ...output,
-    ...(groups.length === 0
-      ? {}
-      : { group_by: groups, order: groups.map(group => ({ [group]: 'asc' })) }),
-    ...(groups.length === 0 || paged === null ? {} : { limit: paged }),
-    where
-  }))
-}
-
 function operationOn (name: string, table: Table): Arbitrary<object> {
   const base = {
     table: fc.constantFrom(name, name, `public.${name}`),
@@ -343,25 +261,51 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
     arbitrary: fc.array(arbitraryRow(table), { minLength: 1, maxLength: 1 }),
     weight: 2
   }, { arbitrary: fc.array(arbitraryRow(table), { minLength: 1, maxLength: 4 }), weight: 1 })
-  const insert = fc.record({
-    ...base,
-    op: fc.constant('insert'),
-    values,
-    on_conflict: optional(arbitraryConflict(table), 2, 3),
-    returning: returning(table)
-  })
-  const update = fc.tuple(
+  const insert = fc.tuple(
     fc.record({
       ...base,
-      op: fc.constant('update'),
-      set: arbitrarySet(table, false),
+      op: fc.constant('insert'),
+      on_conflict: optional(arbitraryConflict(table), 2, 3),
       returning: returning(table)
     }),
-    filtered
+    fc.oneof(
+      { arbitrary: values.map(values => ({ values })), weight: 2 },
+      { arbitrary: insertSource(table), weight: 1 }
+    )
+  )
+  const update = fc.tuple(
+    fc.record({ ...base, op: fc.constant('update'), returning: returning(table) }),
+    fc.oneof(
+      {
+        arbitrary: fc.tuple(arbitrarySet(table, false), filtered).map(([set, where]) => ({
+          set,
+          ...where
+        })),
+        weight: 2
+      },
+      {
+        arbitrary: joinedSource(table).chain(({ from, columns }) =>
+          fc.record({
+            from: fc.constant(from),
+            set: arbitrarySet(table, false, columns),
+            where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
+          })
+        ),
+        weight: 1
+      }
+    )
   )
   const remove = fc.tuple(
     fc.record({ ...base, op: fc.constant('delete'), returning: returning(table) }),
-    filtered
+    fc.oneof({ arbitrary: filtered, weight: 2 }, {
+      arbitrary: joinedSource(table).chain(({ from, columns }) =>
+        fc.record({
+          from: fc.constant(from),
+          where: optional(arbitraryFilter(table, { levels: 1, source: columns }), 1, 1)
+        })
+      ),
+      weight: 1
+    })
   )
   const select = fc.tuple(
     fc.record({ ...base, op: fc.constant('select') }),
@@ -373,10 +317,12 @@ function operationOn (name: string, table: Table): Arbitrary<object> {
   )
   const merge = (parts: Arbitrary<readonly [object, object]>): Arbitrary<object> =>
     parts.map(([a, b]) => ({ ...a, ...b }))
-  return fc.oneof({ arbitrary: insert, weight: 4 }, { arbitrary: merge(select), weight: 4 }, {
-    arbitrary: merge(update),
-    weight: 3
-  }, { arbitrary: merge(remove), weight: 1 })
+  return fc.oneof(
+    { arbitrary: merge(insert), weight: 4 },
+    { arbitrary: merge(select), weight: 4 },
+    { arbitrary: merge(update), weight: 3 },
+    { arbitrary: merge(remove), weight: 1 }
+  )
 }
 
 /** Generates batches of 1 to 8 operations with their preferences. */

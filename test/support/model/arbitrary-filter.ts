@@ -20,7 +20,7 @@ export const comparable: readonly Kind[] = [...numeric, 'text', 'bool', 'day', '
 export const single = (name: Arbitrary<string>, operand: Arbitrary<unknown>): Arbitrary<object> =>
   fc.tuple(name, operand).map(([name, operand]) => ({ [name]: operand }))
 
-function comparison (kind: Kind, table: Table): Arbitrary<object> {
+function comparison (kind: Kind, table: Table, source: Table['columns']): Arbitrary<object> {
   const plain = literals[kind]
   const one = fc.oneof({ arbitrary: plain, weight: 4 }, {
     arbitrary: referenceTo(kind, cellRows, plain),
@@ -28,7 +28,10 @@ function comparison (kind: Kind, table: Table): Arbitrary<object> {
   })
   const members = fc.array(one, { minLength: 1, maxLength: 3 })
   const list = fc.oneof(members, referenceTo(kind, ['*'], members))
-  const other = fc.constantFrom(...columnsOf(table, [kind])).map($col => ({ $col }))
+  const other = fc.constantFrom<object[]>(
+    ...columnsOf(table, [kind]).map($col => ({ $col })),
+    ...columnsOf({ ...table, columns: source }, [kind]).map($from => ({ $from }))
+  )
   return fc.oneof(
     single(
       fc.constantFrom(...comparing),
@@ -120,7 +123,7 @@ const tagTests: readonly Arbitrary<object>[] = [
 ]
 
 /** Generates conditions on one column of a table, also negated ones. */
-function leaf (table: Table): Arbitrary<object> {
+function leaf (table: Table, source: Table['columns']): Arbitrary<object> {
   const columns = columnsOf(table, comparable)
   const nulls = single(
     fc.constantFrom(...Object.keys(table.columns)),
@@ -128,7 +131,7 @@ function leaf (table: Table): Arbitrary<object> {
   )
   if (columns.length === 0) return nulls
   const plain = fc.constantFrom(...columns).chain(column => {
-    const tests = comparison(table.columns[column] as Kind, table)
+    const tests = comparison(table.columns[column] as Kind, table, source)
     const two = fc.tuple(tests, tests).map(([a, b]) => ({ ...a, ...b }))
     return single(
       fc.constant(column),
@@ -146,18 +149,29 @@ function leaf (table: Table): Arbitrary<object> {
   )
 }
 
-/** Generates filters; `levels` is how deep `exists` may be nested. */
-export function arbitraryFilter (table: Table, levels = 2): Arbitrary<object> {
+interface FilterOptions {
+  /** How deep `exists` may be nested. */
+  readonly levels?: number
+  /** The columns of `from`. */
+  readonly source?: Table['columns']
+}
+
+/** Generates filters. */
+export function arbitraryFilter (
+  table: Table,
+  { levels = 2, source = {} }: FilterOptions = {}
+): Arbitrary<object> {
   const exists = levels === 0 || columnsOf(table, comparable).length === 0
     ? []
-    : [{ arbitrary: arbitraryExists(table, levels - 1), weight: 1 }]
+    : [{ arbitrary: arbitraryExists(table, { levels: levels - 1, source }), weight: 1 }]
   return fc.letrec<{ filter: object }>(tie => ({
     filter: fc.oneof(
       { maxDepth: 3, withCrossShrink: true },
-      { arbitrary: leaf(table), weight: 6 },
+      { arbitrary: leaf(table, source), weight: 6 },
       ...exists,
       {
-        arbitrary: fc.tuple(leaf(table), leaf(table)).map(([a, b]) => ({ ...a, ...b })),
+        arbitrary: fc.tuple(leaf(table, source), leaf(table, source))
+          .map(([a, b]) => ({ ...a, ...b })),
         weight: 1
       },
       {
@@ -194,7 +208,7 @@ function pairsOf (inner: Table, outer: Table): readonly Pair[] {
   )
 }
 
-function arbitraryExists (outer: Table, levels: number): Arbitrary<object> {
+function arbitraryExists (outer: Table, options: FilterOptions): Arbitrary<object> {
   return single(
     fc.constantFrom('exists', 'not_exists', 'exists'),
     fc.oneof(...Object.entries(modelTables).flatMap(([name, table]) =>
@@ -203,7 +217,7 @@ function arbitraryExists (outer: Table, levels: number): Arbitrary<object> {
         : fc.record({
           table: fc.constantFrom(name, `public.${name}`),
           on: arbitraryPairs(table, outer),
-          where: fc.oneof(arbitraryFilter(table, levels), fc.constant({}))
+          where: fc.oneof(arbitraryFilter(table, options), fc.constant({}))
         })
     ))
   )

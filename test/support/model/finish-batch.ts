@@ -53,9 +53,8 @@ function nameSources (operation: Operation, index: number): Operation {
  */
 function repair (operation: Operation): Operation {
   const conflict = operation['on_conflict'] as { do: string, set?: object } | undefined
-  const shapes = new Set(
-    ((operation['values'] ?? []) as object[]).map(row => Object.keys(row).sort().join())
-  )
+  const rows = (operation['values'] ?? [operation['columns'] ?? {}]) as object[]
+  const shapes = new Set(rows.map(row => Object.keys(row).sort().join()))
   if (
     conflict?.do !== 'update' || conflict.set !== undefined ||
     (shapes.size === 1 && !shapes.has(''))
@@ -126,9 +125,10 @@ function referenceOf (
 function rowsOf (operation: Operation): number {
   const { op, values, on_conflict: conflict, where, when, limit, offset = 0 } = operation
   if (when !== undefined) return 0
-  if (op === 'insert') return conflict === undefined ? (values as unknown[]).length : 0
-  const narrowed = where ?? operation['having'] ?? operation['after'] ?? operation['group_by']
-  return op === 'delete' || narrowed !== undefined
+  if (op === 'insert') return conflict === undefined ? (values as unknown[] ?? []).length : 0
+  const narrowing = ['from', 'having', 'after', 'group_by']
+  const narrowed = narrowing.some(member => operation[member] !== undefined)
+  return op === 'delete' || where !== undefined || narrowed
     ? 0
     : Math.min((operation['distinct'] === true ? 1 : 2) - Number(offset), Number(limit ?? 2))
 }

@@ -104,13 +104,13 @@ function test (
   operand: unknown,
   context: Context
 ): string {
-  const { results, row } = context
+  const { results, row, table } = context
   const { left, kind } = columnOf(key, context)
   const one = (value: unknown): string => literal(resolve(value, results), kind)
   const list = (value: unknown): string =>
     `${array(resolveList(value, results).map(one => literal(one, kind)))}::${types[kind]}[]`
   const symbol = symbols[operator] as string
-  const { $col, $excluded, $value, any, all } =
+  const { $col, $excluded, $from, $value, any, all } =
     (typeof operand === 'object' && operand !== null ? operand : {}) as Record<string, unknown>
   if (operator === 'is') {
     return `${left} is ${operand === 'not_null' ? 'not null' : String(operand)}`
@@ -129,6 +129,9 @@ function test (
   }
   if ($col !== undefined) return `${left} ${symbol} ${row}.${name($col as string)}`
   if ($excluded !== undefined) return `${left} ${symbol} excluded.${name($excluded as string)}`
+  if ($from !== undefined) {
+    return `${left} ${symbol} ${columnOf($from as string, { table, row: 'f' }).left}`
+  }
   if ($value !== undefined) return `${left} ${symbol} ${one($value)}`
   if (any !== undefined) return `${left} ${symbol} any (${list(any)})`
   if (all !== undefined) return `${left} ${symbol} all (${list(all)})`

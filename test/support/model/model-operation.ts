@@ -2,10 +2,19 @@
  * Runs one operation of the model as one SQL statement.
  */
 import type { Operation } from './finish-batch.ts'
-import { columnOf, filter, literal, name, quote, tableName, textOf, types } from './model-filter.ts'
-import { readFirst, resolve, resolveStored } from './model-reference.ts'
-import { endWith, type Context, type Rows, type Session } from './outcome.ts'
-import { outputKinds, outputName, toOutputColumn } from './output-kinds.ts'
+import {
+  columnOf,
+  filter,
+  literal,
+  name,
+  quote,
+  tableName,
+  textOf,
+  types
+} from './model-filter.ts'
+import { readFirst, resolveStored } from './model-reference.ts'
+import { buildSource, output, select, type Read } from './model-select.ts'
+import { endWith, type Context, type Rows } from './outcome.ts'
 import { digitsOf } from './raw-json.ts'
 import type { Kind } from './tables.ts'
 
@@ -16,34 +25,57 @@ export async function runOperation (operation: Operation, context: Context): Pro
     case 'select':
       return select(operation, context)
     case 'update':
-      return change(
-        operation,
-        context,
+      return change(operation, context, source =>
         `update ${tableName(operation.table)} as t set ${
           assignments(operation['set'] as object, context)
-        }`
-      )
+        }${source === undefined ? '' : ` from ${source}`}`)
     case 'delete':
-      return change(operation, context, `delete from ${tableName(operation.table)} as t`)
+      return change(operation, context, source =>
+        `delete from ${tableName(operation.table)} as t${
+          source === undefined ? '' : ` using ${source}`
+        }`)
   }
 }
 
-function where ({ where: conditions }: Operation, context: Context): string {
-  return conditions === undefined ? '' : ` where ${filter(conditions as object, context)}`
-}
-
-async function change (operation: Operation, context: Context, statement: string): Promise<Rows> {
-  const texts = await runReturning(operation, `${statement}${where(operation, context)}`, context)
+/** `build` takes the rows of `from`, if there are any, and returns a statement without `where`. */
+async function change (
+  operation: Operation,
+  context: Context,
+  build: (source: string | undefined) => string
+): Promise<Rows> {
+  const { from, where } = operation as { from?: Joined, where?: object }
+  const source = from && `(${(await buildSource(from, context)).text}) as f`
+  const conditions = [
+    ...Object.entries(from?.on ?? {}).map(([column, other]) =>
+      `t.${name(column)} = ${columnOf(other, { ...context, row: 'f' }).left}`
+    ),
+    ...where === undefined ? [] : [filter(where, context)]
+  ]
+  const rows = conditions.length === 0 ? '' : ` where ${conditions.join(' and ')}`
+  const statement = `${build(source)}${rows}`
+  if (operation.op === 'update' && source !== undefined) {
+    const [ambiguous] = await context.session.query(`select count(*) > count(distinct t.ctid)
+      from ${tableName(operation.table)} as t, ${source}${rows}`)
+    if (String(ambiguous) === 'true') throw Object.assign(new Error(), { code: 'rows_ambiguous' })
+  }
+  const texts = await runReturning(operation, statement, context)
   if (texts.length === 0 && operation.op === 'update') {
     await checkUnused(operation['set'] as object, context)
   }
   return { texts, ordered: false }
 }
 
+type Joined = Read & { readonly on: Readonly<Record<string, string>> }
+
 /** Values that no row receives may or may not be checked. */
-async function checkUnused (set: object, { session, table, results }: Context): Promise<void> {
+async function checkUnused (
+  set: object,
+  context: Context,
+  build: typeof inserted = assigned
+): Promise<void> {
+  const { session, table } = context
   const values = Object.entries(set).map(([column, value]) =>
-    `(${assigned(column, value, { results, kind: table.columns[column] as Kind })})`
+    `(${build(column, value, { ...context, kind: table.columns[column] as Kind })})`
   ).filter(value => value.startsWith('((select'))
   await session.query('savepoint unused')
   await session.query(`select 1${values.map(value => `, ${value}`).join('')}`).catch(() => {
@@ -69,18 +101,8 @@ async function runReturning (
   return columns?.length === 0 ? rows.map(() => '{}') : rows
 }
 
-/** Returns the SQL of one element of `columns` or `returning`. */
-function output (one: unknown, context: Context): string {
-  if (one === '*') return 't.*'
-  const shown = toOutputColumn(one)
-  const { column, fn, cast, distinct } = shown
-  const stored = column === undefined ? '*' : columnOf(column, context).left
-  const value = cast === undefined ? stored : `cast(${stored} as ${cast})`
-  const result = fn === undefined ? value : `${fn}(${distinct === true ? 'distinct ' : ''}${value})`
-  return `${result} as ${name(outputName(shown))}`
-}
-
 async function insert (operation: Operation, context: Context): Promise<Rows> {
+  if (operation['from'] !== undefined) return insertFrom(operation, context)
   const { table, results } = context
   const columns = Object.keys(table.columns)
   const rows = (operation['values'] as ReadonlyArray<Record<string, unknown>>).map(row =>
@@ -102,6 +124,36 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
   return { texts: await runReturning(operation, statement(rows), context), ordered: true }
 }
 
+async function insertFrom (operation: Operation, context: Context): Promise<Rows> {
+  const { table, session } = context
+  const columns = operation['columns'] as Readonly<Record<string, unknown>>
+  const { text, ordered } = await buildSource(operation['from'] as Read, context)
+  const [several] = await session.query(`select count(*) > 1 from (${text}) as f`)
+  if (String(several) === 'true' && !ordered) throw endWith({ kind: 'open' })
+  const values = Object.entries(columns).map(([column, value]) =>
+    inserted(column, value, { ...context, kind: table.columns[column] as Kind })
+  )
+  const statement = `insert into ${tableName(operation.table)} as t (${
+    Object.keys(columns).map(name).join(', ')
+  }) select ${values.join(', ')} from (${text}) as f${conflict(operation, context)}`
+  const texts = await runReturning(operation, statement, context)
+  if (texts.length === 0) await checkUnused(columns, context, inserted)
+  return { texts, ordered: true }
+}
+
+/** The value of a column for each row of `from`. */
+function inserted (
+  column: string,
+  value: unknown,
+  { kind, ...context }: Context & { readonly kind: Kind }
+): string {
+  const { $col, $value = value } = (typeof value === 'object' && value !== null ? value : {}) as
+    Readonly<Record<string, unknown>>
+  if ($col !== undefined) return columnOf($col as string, { ...context, row: 'f' }).left
+  const stored = literal(resolveStored($value, context.results, kind), kind)
+  return deferLiteral(stored, kind, typeOf(column, kind))
+}
+
 export interface Conflict {
   readonly columns?: readonly string[]
   readonly constraint?: string
@@ -118,7 +170,8 @@ function conflict (operation: Operation, context: Context): string {
     ? `(${(columns as readonly string[]).map(name).join(', ')})`
     : `on constraint ${name(constraint)}`
   if (conflict.do === 'nothing') return ` on conflict ${target} do nothing`
-  const named = Object.keys((operation['values'] as readonly object[])[0] as object)
+  const row = operation['columns'] ?? (operation['values'] as readonly unknown[])[0]
+  const named = Object.keys(row as object)
   const taken = set === undefined
     ? named.map(column => `${name(column)} = excluded.${name(column)}`).join(', ')
     : assignments(set, context)
@@ -127,17 +180,20 @@ function conflict (operation: Operation, context: Context): string {
   }`
 }
 
-function assignments (set: object, { results, table }: Context): string {
+function assignments (set: object, context: Context): string {
   return Object.entries(set).map(([column, value]) =>
-    `${name(column)} = ${assigned(column, value, { results, kind: table.columns[column] as Kind })}`
+    `${name(column)} = ${
+      assigned(column, value, { ...context, kind: context.table.columns[column] as Kind })
+    }`
   ).join(', ')
 }
 
 function assigned (
   column: string,
   value: unknown,
-  { results, kind }: { readonly results: readonly Rows[], readonly kind: Kind }
+  { kind, ...context }: Context & { readonly kind: Kind }
 ): string {
+  const { results } = context
   const members = typeof value === 'object' && value !== null && !Array.isArray(value) &&
       digitsOf(value) === undefined && readFirst(value) === undefined
     ? Object.entries(value)
@@ -146,8 +202,12 @@ function assigned (
     ? members[0]
     : ['$value', value]
   const before = `t.${name(column)}`
-  const resolved = resolveStored(operand, results, kind)
-  const text = literal(resolved, kind)
+  const { $from } = (typeof operand === 'object' && operand !== null ? operand : {}) as
+    { readonly $from?: string }
+  const source = modifier === '$from' ? operand as string : $from
+  const other = source === undefined ? undefined : columnOf(source, { ...context, row: 'f' }).left
+  const resolved = other === undefined ? resolveStored(operand, results, kind) : undefined
+  const text = other ?? literal(resolved, kind)
   switch (modifier) {
     case '$inc':
       return kind === 'at'
@@ -166,12 +226,18 @@ function assigned (
     case '$remove':
       return `${before} - ${quote(resolved as string)}`
     case '$append':
-      return append(before, resolved, kind)
+      return append(before, text, kind)
     case '$merge':
-      return merge(before, resolved)
+      return merge(before, other ?? quote(JSON.stringify(resolved ?? {})))
+    case '$from':
+      return text
     default:
-      return deferLiteral(text, kind, column === 'price' ? 'numeric(10, 2)' : types[kind])
+      return deferLiteral(text, kind, typeOf(column, kind))
   }
+}
+
+function typeOf (column: string, kind: Kind): string {
+  return column === 'price' ? 'numeric(10, 2)' : types[kind]
 }
 
 /** Returns a literal that PostgreSQL only evaluates when a row receives it. */
@@ -185,117 +251,20 @@ function deferLiteral (text: string, kind: Kind, type: string): string {
  * NULL counts as empty. JSON that is not an array is rejected. An array adds its elements to jsonb,
  * any other value adds itself.
  */
-function append (before: string, value: unknown, kind: Kind): string {
+function append (before: string, value: string, kind: Kind): string {
   const base = kind === 'tags'
     ? `coalesce(${before}, '{}')`
     : `case when jsonb_typeof(coalesce(${before}, '[]')) = 'array'
         then coalesce(${before}, '[]') else unfit() end`
-  return value === null || value === undefined ? base : `${base} || ${literal(value, kind)}`
+  return `coalesce(${base} || ${value}::${types[kind]}, ${base})`
 }
 
 /** NULL counts as empty. Anything but an object is rejected, on either side. */
-function merge (before: string, value: unknown): string {
-  const added = quote(value === null || value === undefined ? '{}' : JSON.stringify(value))
-  const base = `coalesce(${before}, '{}')`
-  const objects = `jsonb_typeof(${base}) = 'object' and jsonb_typeof(${added}::jsonb) = 'object'`
-  return `case when ${objects} then ${base} || ${added}::jsonb else unfit() end`
-}
-
-async function select (operation: Operation, context: Context): Promise<Rows> {
-  const { session, table } = context
-  const columns = operation['columns'] as readonly unknown[] | undefined
-  const groups = (operation['group_by'] ?? []) as readonly string[]
-  const order = (operation['order'] ?? []) as readonly Ordering[]
-  const distinct = operation['distinct'] === true
-  const shown = columns === undefined
-    ? 't.*'
-    : columns.map(one => output(one, context)).join(', ')
-  const rows = `${shown} from ${tableName(operation.table)} as t${pageOf(operation, context)}${
-    groups.length === 0 ? '' : ` group by ${groups.map(name).join(', ')}`
-  }`
-  const sorted = order.length === 0
-    ? ''
-    : ` order by ${order.map(one => ordering(one, distinct ? '' : 't.')).join(', ')}`
-  const limits = ['limit', 'offset'].map(word =>
-    operation[word] === undefined ? '' : ` ${word} ${operation[word] as number}`
-  ).join('')
-  const whole = `select ${distinct ? 'distinct ' : ''}${rows}${sorted}`
-  const found = operation['having'] === undefined
-    ? whole
-    : `select t.* from (${whole}) as t where ${havingOf(operation, context)}`
-  if (distinct) await checkDistinct(rows, session)
-  const texts = await session.query(
-    `select to_json(r)::text from (${found}${limits}${locking(operation['lock'])}) as r`
-  )
-  const unique = distinct && columns !== undefined
-    ? Object.keys(outputKinds(columns, table.columns))
-    : groups.length > 0 ? groups : table.key
-  const names = order.map(one => Object.keys(one)[0] as string)
-  return { texts, ordered: unique.every(column => names.includes(column)) }
-}
-
-/** Equal values may have several texts, of which any may be returned: 1.0 and 1.00. */
-async function checkDistinct (rows: string, session: Session): Promise<void> {
-  const [same] = await session.query(`select (select count(*) from (select distinct ${rows}) as d) =
-    (select count(distinct to_json(r)::text) from (select ${rows}) as r)`)
-  if (String(same) !== 'true') throw endWith({ kind: 'open' })
-}
-
-function havingOf ({ columns, having }: Operation, context: Context): string {
-  const kinds = outputKinds(columns as readonly unknown[], context.table.columns)
-  return filter(having as object, { ...context, table: { ...context.table, columns: kinds } })
-}
-
-type Ordering = Readonly<Record<string, unknown>>
-
-/** `where`, and the rows behind those of `after`: all get a rank together with its values. */
-function pageOf (operation: Operation, context: Context): string {
-  const conditions = operation['where'] === undefined
-    ? []
-    : [filter(operation['where'] as object, context)]
-  const after = operation['after'] as readonly unknown[] | undefined
-  if (after !== undefined) {
-    const order = operation['order'] as readonly Ordering[]
-    const names = order.map(one => name(Object.keys(one)[0] as string)).join(', ')
-    const values = order.map((one, i) => {
-      const kind = context.table.columns[Object.keys(one)[0] as string] as Kind
-      return `${literal(resolve(after[i], context.results), kind)}::${types[kind]}`
-    })
-    conditions.push(`t.ctid in (
-      with ranked as (
-        select place, rank() over (order by ${order.map(one => ordering(one, '')).join(', ')}) as n
-        from (
-          select ctid as place, ${names} from ${tableName(operation.table)}
-          union all select null, ${values.join(', ')}
-        ) as places
-      )
-      select place from ranked where n > (select n from ranked where place is null))`)
-  }
-  return conditions.length === 0 ? '' : ` where ${conditions.join(' and ')}`
-}
-
-function ordering (one: Ordering, row: string): string {
-  const [[column, how]] = Object.entries(one) as [[string, unknown]]
-  const { direction, nulls } = (typeof how === 'string' ? { direction: how } : how) as {
-    direction: string,
-    nulls?: string
-  }
-  return `${row}${name(column)} ${direction}${nulls === undefined ? '' : ` nulls ${nulls}`}`
-}
-
-const modes: Readonly<Record<string, string>> = {
-  update: 'update',
-  no_key_update: 'no key update',
-  share: 'share',
-  key_share: 'key share'
-}
-const waits: Readonly<Record<string, string>> = { nowait: ' nowait', skip_locked: ' skip locked' }
-
-function locking (lock: unknown): string {
-  if (lock === undefined) return ''
-  const { mode = 'update', wait = '' } = (typeof lock === 'string' ? { mode: lock } : lock) as {
-    mode?: string,
-    wait?: string
-  }
-  return ` for ${modes[mode] as string}${waits[wait] ?? ''}`
+function merge (before: string, value: string): string {
+  const [base, added] = [before, value].map(one => `coalesce(${one}, '{}')::jsonb`) as [
+    string,
+    string
+  ]
+  const objects = `jsonb_typeof(${base}) = 'object' and jsonb_typeof(${added}) = 'object'`
+  return `case when ${objects} then ${base} || ${added} else unfit() end`
 }

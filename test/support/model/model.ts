@@ -115,7 +115,7 @@ async function failuresOfRows (
   index: number,
   context: Context
 ): Promise<readonly Failure[]> {
-  const rows = operation.op === 'insert' ? operation['values'] as readonly unknown[] : []
+  const rows = operation.op === 'insert' ? (operation['values'] ?? []) as readonly unknown[] : []
   if (rows.length < 2) return []
   const failuresWith = async (values: readonly unknown[]): Promise<readonly Failure[]> =>
     failuresOf(() => runOperation({ ...operation, values }, context), index, context)
@@ -225,10 +225,13 @@ async function skip (operation: Operation, index: number, context: Context): Pro
   const readable = results.every(({ texts }, source) =>
     referencesOf(operation, source).every(({ rows }) => rows <= texts.length)
   ) && firstsOf(operation).every(first => chooseRow(first, results) !== undefined)
-  if (op !== 'insert' && readable) {
+  if (readable) {
     const failures = await failuresOf(() => runOperation(operation, context), index, context)
     await context.session.query('rollback to before')
-    if (failures.length > 0) throw endWith({ kind: 'open' })
+    // What only the rows of an insert violate is not checked.
+    if (failures.some(({ code }) => op !== 'insert' || !code.startsWith('23'))) {
+      throw endWith({ kind: 'open' })
+    }
   }
   return { texts: [], ordered: true, skipped: true }
 }
