@@ -124,6 +124,21 @@ async function insert (operation: Operation, context: Context): Promise<Rows> {
   return { texts: await runReturning(operation, statement(rows), context), ordered: true }
 }
 
+/** Converts the values of an insert to the types of their columns, and inserts nothing. */
+export async function convertInserted (operation: Operation, context: Context): Promise<void> {
+  const { from, columns, values } = operation as {
+    readonly from?: Read,
+    readonly columns?: object,
+    readonly values?: readonly object[]
+  }
+  const cells = (values ?? [columns ?? {}]).flatMap(Object.entries).map(([column, value]) => {
+    const kind = context.table.columns[column] as Kind
+    return `, (${inserted(column, value, { ...context, kind })})::${typeOf(column, kind)}`
+  }).join('')
+  const source = from === undefined ? '' : ` from (${(await buildSource(from, context)).text}) as f`
+  await context.session.query(`select 1${cells}${source}`)
+}
+
 async function insertFrom (operation: Operation, context: Context): Promise<Rows> {
   const { table, session } = context
   const columns = operation['columns'] as Readonly<Record<string, unknown>>

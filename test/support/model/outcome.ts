@@ -36,6 +36,8 @@ export interface Context {
   /** The name of a row of the table in SQL; `t` outside of `exists`. */
   readonly row: string
   readonly readOnly: boolean
+  /** Whether the response holds only numbers of rows. */
+  readonly minimal: boolean
 }
 
 /** Thrown to end the batch. */
