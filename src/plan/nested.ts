@@ -2,7 +2,11 @@
  * Plans `with`: rows of other tables that become members of each row of a select.
  */
 import type { Static } from '@sinclair/typebox'
-import { maxNestedReads, type NestedRead as Schema } from '../../schemas/operation.ts'
+import {
+  maxAllNestedReads,
+  maxNestedReads,
+  type NestedRead as Schema
+} from '../../schemas/operation.ts'
 import { has, type JsonObject } from '../json/parse.ts'
 import type { Place, PlanContext } from './context.ts'
 import { planFilter } from './filter.ts'
@@ -42,6 +46,14 @@ export function planNested (
       `"with" must not be nested more than ${maxNestedReads} levels deep.`
     )
   }
+  const count = level === 1 ? countReads(reads) : 0
+  if (count > maxAllNestedReads) {
+    return context.addIssue(
+      'member_invalid',
+      path,
+      `"with" has ${count} reads in all its levels; at most ${maxAllNestedReads} are allowed.`
+    )
+  }
   if (output.some(isAllColumns)) {
     context.addIssue(
       'member_invalid',
@@ -61,6 +73,14 @@ export function planNested (
     return planRead([name, read], { ...place, level })
   })
   return { reads: planned.filter(read => read !== undefined), maxRows: context.limits.maxRows }
+}
+
+/** The number of reads of all levels. */
+function countReads (reads: Reads): number {
+  return Object.values(reads).reduce(
+    (count, { with: inner = {} }) => count + 1 + countReads(inner as Reads),
+    0
+  )
 }
 
 /** Returns undefined after an issue of the table. */

@@ -9,7 +9,13 @@ import { maxFilterDepth } from '../../schemas/filter.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
 import { operators, type Operator } from '../../schemas/operator.ts'
 import { modifiers } from '../../schemas/modifier.ts'
-import { maxColumns, maxDepth, memberKinds, OnConflict } from '../../schemas/operation.ts'
+import {
+  maxAllNestedReads,
+  maxColumns,
+  maxDepth,
+  memberKinds,
+  OnConflict
+} from '../../schemas/operation.ts'
 import { preferenceItems } from '../../schemas/prefer.ts'
 import { maxFirsts } from '../../src/plan/context.ts'
 import { maxGroups, maxRepetition } from '../../src/plan/values.ts'
@@ -116,6 +122,7 @@ t.test('issue codes, limits and constant operators are those of the schemas', as
   t.same(limits, [
     maxColumns,
     maxFilterDepth,
+    maxAllNestedReads,
     maxDepth,
     maxGroups,
     maxRepetition,

@@ -277,6 +277,8 @@ t.test('mistakes are refused', async t => {
   const on = { customer_id: 'id' }
   const deep = (level: number): object =>
     level === 0 ? {} : { with: { next: { table, on: { id: 'id' }, ...deep(level - 1) } } }
+  const reads = (count: number): object =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`r${i}`, { table, on }]))
   const invalid: ReadonlyArray<
     readonly [members: object, code: string, path: ReadonlyArray<string | number>]
   > = [
@@ -304,6 +306,7 @@ t.test('mistakes are refused', async t => {
     [{ columns: ['*', { column: 'id', as: 'n' }], with: { a: { table, on } } }, 'member_invalid', [
       'with'
     ]],
+    [{ with: { a: { table, on, with: reads(50) }, ...reads(50) } }, 'member_invalid', ['with']],
     [deep(6), 'depth_exceeded', [
       'with',
       ...Array.from({ length: 5 }, () => ['next', 'with']).flat()
@@ -315,10 +318,12 @@ t.test('mistakes are refused', async t => {
     ])
     t.match(body.error?.errors?.[0], { op: 's', code, path }, JSON.stringify(members).slice(0, 80))
   }
-  t.equal(
-    (await service.post([{ id: 's', op: 'select', table: 'customers', ...deep(5) }])).status,
-    200
-  )
+  for (const most of [deep(5), { with: reads(100) }]) {
+    const { status } = await service.post([
+      { id: 's', op: 'select', table: 'customers', limit: 1, ...most }
+    ])
+    t.equal(status, 200)
+  }
   const refused: ReadonlyArray<
     readonly [nested: object, error: Readonly<Record<string, unknown>>]
   > = [
