@@ -66,9 +66,9 @@ function readHeader ({ raw }: FastifyRequest): string | undefined {
   return key
 }
 
-/** Binds the key to the principal and to this body and these preferences. */
+/** Binds the key to the principal, to this body, these preferences and the name of the batch. */
 function identify (
-  { identity, preferences }: FastifyRequest,
+  { identity, preferences, namedBatch }: FastifyRequest,
   text: string,
   body: Buffer
 ): Pick<Key, 'principal' | 'text' | 'fingerprint' | 'lock'> {
@@ -78,6 +78,7 @@ function identify (
   const fingerprint = createHash('sha256')
     .update(digest)
     .update(JSON.stringify([tx, isolation, access, wanted]))
+    .update(namedBatch?.name ?? '')
     .digest('hex')
   const lock = createHash('sha256').update(`${principal}:${text}`).digest().readBigInt64BE()
   return { principal, text, fingerprint, lock }
@@ -86,5 +87,5 @@ function identify (
 export default fp(idempotencyKey, {
   name: 'idempotency-key',
   fastify: '5.x',
-  dependencies: ['errors', 'auth', 'prefer']
+  dependencies: ['errors', 'auth', 'prefer', 'named-batches']
 })

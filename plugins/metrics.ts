@@ -78,13 +78,15 @@ function createObserver (client: Client, register: Registry): Observer {
     registers: [register]
   })
   const countTransaction = createTransactionMetrics(client, register)
+  const countNamed = createNamedMetrics(client, register)
   const countOperation = createOperationMetrics(client, register)
   return {
     retry (reason) {
       retries.inc({ reason })
     },
-    batch (batch) {
+    batch (batch, name) {
       countTransaction(batch)
+      if (name !== undefined) countNamed(name, batch)
       for (const operation of batch.operations) countOperation(operation)
     },
     pools: pools => createPoolMetrics(client, register, pools),
@@ -114,6 +116,29 @@ function createTransactionMetrics (
   return ({ role = 'other', outcome, ms }) => {
     count.inc({ role, outcome })
     duration.observe({ role, outcome }, ms)
+  }
+}
+
+/** The names are those of BATCHES_DIR, so there are few. */
+function createNamedMetrics (
+  client: Client,
+  register: Registry
+): (name: string, batch: BatchReport) => void {
+  const common = { labelNames: ['batch', 'outcome'], registers: [register] }
+  const count = new client.Counter({
+    name: 'service_batch_count',
+    help: 'Named batches started, by name and outcome',
+    ...common
+  })
+  const duration = new client.Histogram({
+    name: 'service_batch_duration_milliseconds',
+    help: 'Transaction duration of named batches, in milliseconds',
+    buckets: BUCKETS_MS,
+    ...common
+  })
+  return (batch, { outcome, ms }) => {
+    count.inc({ batch, outcome })
+    duration.observe({ batch, outcome }, ms)
   }
 }
 

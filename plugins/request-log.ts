@@ -11,6 +11,8 @@ export interface AccessLogFields {
   failure?: Failure
   role?: string
   operations?: number
+  /** The name of a named batch. */
+  batch?: string
   /** The batch is committed. Not logged; see the errors plugin. */
   committed?: boolean
   /** A health probe: its line has the level debug. A change of health is logged elsewhere. */
@@ -42,13 +44,14 @@ async function requestLog (app: FastifyInstance): Promise<void> {
 }
 
 function writeLine (request: FastifyRequest, reply: FastifyReply): void {
-  const { failure, role, operations, probe } = request.access
+  const { failure, role, batch, operations, probe } = request.access
   const line = {
     method: request.method,
     path: request.url.split('?', 1)[0],
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 1000) / 1000,
     ...(role === undefined ? {} : { role }),
+    ...(batch === undefined ? {} : { batch }),
     ...(operations === undefined ? {} : { operations }),
     ...(failure === undefined ? {} : describe(failure))
   }

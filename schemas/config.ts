@@ -78,6 +78,20 @@ export const ConfigSchema = Type.Object({
     printable
   }),
 
+  BATCHES_DIR: Type.Optional(
+    Type.String({
+      description: 'Folder of the named batches: one file `<name>.json` for each. If unset, ' +
+        'there are none',
+      printable
+    })
+  ),
+  ADHOC_BATCHES: Type.Array(Type.String(), {
+    description: 'Who may send batches without a name to `POST /`: `on` (all), `off` (nobody) ' +
+      'or roles, comma-separated',
+    default: ['on'],
+    printable
+  }),
+
   HTTP_HOST: Type.String({
     description: 'Address of the main server',
     default: '127.0.0.1',

@@ -55,6 +55,15 @@ export const Issue = Type.Object({
 }, { title: 'Fault', description: 'a validation issue of an operation' })
 export type Issue = Static<typeof Issue>
 
+/** What is wrong with a parameter of a named batch. */
+export const ParameterIssue = Type.Object({
+  path: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
+    description: 'path from the object of all parameters: keys and array positions'
+  }),
+  message: Type.String()
+}, { title: 'ParameterFault', description: 'a validation issue of a parameter' })
+export type ParameterIssue = Static<typeof ParameterIssue>
+
 export const ErrorObject = Type.Object({
   type: ErrorType,
   code: Type.String({
@@ -83,9 +92,13 @@ export const ErrorObject = Type.Object({
   detail: Type.Optional(Type.String({ description: 'only with ERROR_VERBOSITY=verbose' })),
   hint: Type.Optional(Type.String({ description: 'only with ERROR_VERBOSITY=verbose' })),
   errors: Type.Optional(
-    Type.Array(Issue, {
-      description: 'with the code validation_failed: all issues of all operations'
-    })
+    // As a type those of operations, which the code reads; those of parameters it only writes.
+    Type.Unsafe<Issue[]>(
+      Type.Union([Type.Array(Issue), Type.Array(ParameterIssue)], {
+        description: 'with the code validation_failed: all issues of all operations; with ' +
+          'params_invalid: those of the parameters'
+      })
+    )
   )
 }, { title: 'ErrorObject' })
 export type ErrorObject = Static<typeof ErrorObject>

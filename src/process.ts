@@ -5,10 +5,13 @@
 import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
-import { killWorkers } from './cluster/spawned-worker.ts'
-import { onOrphaned, startWorker } from './cluster/worker.ts'
+import { killWorkers, sendBatches } from './cluster/spawned-worker.ts'
+import { onOrphaned, receiveBatches, startWorker } from './cluster/worker.ts'
 import { startPrimary } from './cluster/primary.ts'
 import { readConfig, type Settings } from './config/config.ts'
+import { openBatchSet, type BatchSet } from './named/batch-set.ts'
+import type { BatchFiles } from './named/read-folder.ts'
+import { batchLimits } from './plan/read-batch.ts'
 import { openLogDestination, type LogDestination } from './server/log-destination.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { startService, type Service } from './server/service.ts'
@@ -38,10 +41,12 @@ interface Process {
 export async function run (): Promise<void> {
   const settings = readEnvironment()
   const { config } = settings
+  const role = config.WORKERS === 1 ? 'single' : cluster.isPrimary ? 'primary' : 'worker'
+  // The primary gives its batches to a worker, also if the folder has become faulty meanwhile.
+  const batches = openBatches(config, role === 'worker' ? await receiveBatches() : undefined)
   // postgres.js would read it. Only DATABASE_URL counts, and the connections handle its
   // target_session_attrs.
   delete process.env['PGTARGETSESSIONATTRS']
-  const role = config.WORKERS === 1 ? 'single' : cluster.isPrimary ? 'primary' : 'worker'
   const { logger, output } = openLog(config.LOG_LEVEL, role)
   // The primary serves no requests and has no spans.
   const telemetry = settings.tracing && role !== 'primary'
@@ -50,7 +55,13 @@ export async function run (): Promise<void> {
     )
     : undefined
   const starting = (async () =>
-    starts[role]({ ...settings, logger, tracerProvider: (await telemetry)?.tracerProvider }))()
+    starts[role]({
+      ...settings,
+      logger,
+      batches,
+      tracerProvider: (await telemetry)?.tracerProvider
+    }))()
+  if (config.BATCHES_DIR !== undefined && role !== 'worker') reloadOnSignal(batches, logger)
   stopOnSignals({ config, role, logger, output }, async now => {
     // A signal may arrive before everything has started.
     await (await starting).stop(now)
@@ -89,7 +100,9 @@ function stopOnSignals (
     delay: config.SHUTDOWN_TIMEOUT_MS,
     // It would log error objects with their messages.
     logger: false,
-    skip: role === 'worker' ? [...GROUP_SIGNALS] : [],
+    skip: GROUP_SIGNALS.filter(signal =>
+      role === 'worker' || (signal === 'SIGHUP' && config.BATCHES_DIR !== undefined)
+    ),
     onSecondSignal: signal =>
       logger.fatal({ signal }, 'second signal received: exiting immediately'),
     onSecondError: error =>
@@ -113,7 +126,7 @@ function stopOnSignals (
   // No worker outlives the primary. If SIGKILL ends the primary, the workers stop on their own.
   if (role === 'primary') process.once('exit', killWorkers)
   if (role === 'worker') {
-    stopWorkerOnSignals(() => {
+    stopWorkerOnSignals(config.BATCHES_DIR !== undefined, () => {
       if (!stopping) grace.close()
     })
   }
@@ -121,11 +134,34 @@ function stopOnSignals (
 
 /**
  * A worker may receive a signal twice, from the primary and with the process group. The second one
- * must not force its exit: the primary does that when necessary.
+ * must not force its exit: the primary does that when necessary. `reloads`: SIGHUP is for the
+ * primary, which sends the batches.
  */
-function stopWorkerOnSignals (stop: () => void): void {
-  for (const signal of GROUP_SIGNALS) process.on(signal, stop)
+function stopWorkerOnSignals (reloads: boolean, stop: () => void): void {
+  for (const signal of GROUP_SIGNALS) {
+    process.on(signal, signal === 'SIGHUP' && reloads ? () => {} : stop)
+  }
   onOrphaned(stop)
+}
+
+/** At SIGHUP the folder is read again. With a fault in any file, the current batches stay. */
+function reloadOnSignal (batches: BatchSet, logger: Logger): void {
+  process.on('SIGHUP', () => {
+    const faults = batches.reload()
+    if (faults.length > 0) {
+      logger.error({ faults }, 'BATCHES_DIR has faults: the named batches stay as they were')
+      return
+    }
+    sendBatches(batches.files())
+    logger.info({ batches: batches.current().size }, 'read BATCHES_DIR')
+  })
+}
+
+function openBatches (config: Settings['config'], files: BatchFiles | undefined): BatchSet {
+  const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config), files)
+  if ('current' in opened) return opened
+  process.stderr.write(opened.map(fault => `oneflight: ${fault}\n`).join(''))
+  process.exit(1)
 }
 
 function readEnvironment (): ReturnType<typeof readConfig> {

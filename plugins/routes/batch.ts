@@ -1,10 +1,17 @@
 /**
- * `POST /`: runs a batch. Hooks check the headers before the body is read.
+ * `POST /` runs a batch, `POST /batches/<name>` a named one. Hooks check the headers before the
+ * body is read.
  */
-import type { FastifyInstance, onRequestHookHandler } from 'fastify'
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler
+} from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
-import { BatchPlanner } from '../../src/plan/batch-planner.ts'
+import { readNamedRequest, type NamedBatch } from '../../src/named/named-batch.ts'
+import { BatchPlanner, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
@@ -36,14 +43,18 @@ async function batch (
 
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 
-  const hooks = ['requireJson', 'authenticate', 'readPreferences', 'readIdempotencyKey', 'admit']
-  const onRequest = hooks.map(name => app.getDecorator<onRequestHookHandler>(name))
+  const hooksOf = (admission: string): onRequestHookHandler[] =>
+    ['requireJson', 'authenticate', admission, 'readPreferences', 'readIdempotencyKey', 'admit']
+      .map(name => app.getDecorator<onRequestHookHandler>(name))
 
-  app.post<{ Body: Buffer }>('/', { onRequest }, async (request, reply) => {
+  const run = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    read: () => PlannedBatch
+  ): Promise<FastifyReply> => {
     const times = { received: performance.now() - reply.elapsedTime, read: performance.now() }
-    const operations = readBatch(request.body, limits)
-    request.access.operations = operations.length
-    const batch = planner.plan(operations)
+    const batch = read()
+    request.access.operations = batch.outline.operations.length
     const result = await runBatch(batch, request, {
       database,
       settings,
@@ -56,10 +67,25 @@ async function batch (
     })
     request.access.committed = result.mayCommit && result.failure === undefined
     const { report, isQueryPlan, failure } = result
-    if (report !== undefined && !isQueryPlan) observer.batch(report)
+    if (report !== undefined && !isQueryPlan) observer.batch(report, request.namedBatch?.name)
     if (report !== undefined) spans.batch(request, report, failure)
     return respond(reply, { plan: batch.outline, result, times })
-  })
+  }
+
+  app.post<{ Body: Buffer }>('/', { onRequest: hooksOf('admitAdhoc') }, (request, reply) =>
+    run(request, reply, () => {
+      const operations = readBatch(request.body, limits)
+      // Also logged if they are invalid.
+      request.access.operations = operations.length
+      return planner.plan(operations)
+    }))
+  app.post<{ Body: Buffer }>(
+    '/batches/:name',
+    { onRequest: hooksOf('findNamedBatch') },
+    (request, reply) =>
+      run(request, reply, () =>
+        readNamedRequest(request.namedBatch as NamedBatch, request.body))
+  )
 }
 
 export default fp(batch, {
@@ -67,6 +93,14 @@ export default fp(batch, {
   fastify: '5.x',
   encapsulate: true,
   dependencies: [
-    'media-type', 'auth', 'prefer', 'idempotency-key', 'admission', 'database', 'metrics', 'tracing'
+    'media-type',
+    'auth',
+    'named-batches',
+    'prefer',
+    'idempotency-key',
+    'admission',
+    'database',
+    'metrics',
+    'tracing'
   ]
 })

@@ -2,6 +2,7 @@
  * The text of a batch file: its operations, and the positions of issues in it.
  */
 import type { ErrorObject } from '../../schemas/error.ts'
+import { describeIssue, describeOperation } from '../errors/issue-text.ts'
 import { tryParse } from '../json/try-parse.ts'
 import type { Input } from './input.ts'
 import {
@@ -12,7 +13,7 @@ import {
   positionOf,
   type JsonNode,
   type Position
-} from './json-text.ts'
+} from '../json/json-text.ts'
 
 export interface BatchText {
   readonly name: string
@@ -101,9 +102,7 @@ export function describeIssues (
   if (errors !== undefined) {
     return errors.map(issue => {
       const at = batch.locate([issue.index, ...issue.path])
-      return `${describePosition(batch, at)}: ${describeOperation(issue)}: ${issue.code} at ${
-        describePath(issue.path)
-      }: ${issue.message}`
+      return `${describePosition(batch, at)}: ${describeIssue(issue)}`
     })
   }
   const at = position ?? (typeof index === 'number' ? batch.locate([index]) : undefined)
@@ -113,18 +112,4 @@ export function describeIssues (
 
 function describePosition ({ name }: BatchText, position: Position | undefined): string {
   return position === undefined ? name : `${name}:${position.line}:${position.column}`
-}
-
-function describeOperation (
-  { op, index }: { readonly op?: string | null | undefined, readonly index: number }
-): string {
-  return typeof op === 'string' ? `operation ${index} (${op})` : `operation ${index}`
-}
-
-/** `where.total.gte`, `values[0].sku`, `where["data->a"]`. */
-function describePath (path: ReadonlyArray<string | number>): string {
-  return path.map(step => {
-    if (typeof step === 'string' && /^[\w$]+$/.test(step)) return `.${step}`
-    return `[${JSON.stringify(step)}]`
-  }).join('').replace(/^\./, '')
 }

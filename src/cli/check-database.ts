@@ -13,7 +13,7 @@ import { batchSettings } from '../transaction/run-batch.ts'
 import { UsageError } from './arguments.ts'
 import { describeIssues, type BatchText } from './batch.ts'
 import type { CheckOptions } from './commands.ts'
-import type { Position } from './json-text.ts'
+import type { Position } from '../json/json-text.ts'
 
 export interface DatabaseCheck {
   /**

@@ -14,7 +14,7 @@ import type { DatabaseCheck } from './check-database.ts'
 import type { CheckOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
 import { readInput, type Input } from './input.ts'
-import { parseJsonText, positionOf, type Position } from './json-text.ts'
+import { parseJsonText, positionOf, type Position } from '../json/json-text.ts'
 import { count, visible } from './text.ts'
 
 /** Prints one line per issue, or `ok` for a valid file. Resolves with the exit code. */

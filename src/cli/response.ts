@@ -6,7 +6,7 @@ import { Value } from '@sinclair/typebox/value'
 import { BatchAnswer } from '../../schemas/batch.ts'
 import { ErrorObject } from '../../schemas/error.ts'
 import { tryParse } from '../json/try-parse.ts'
-import { childrenOf, membersOf, parseJsonText, sourceOf, type JsonNode } from './json-text.ts'
+import { childrenOf, membersOf, parseJsonText, sourceOf, type JsonNode } from '../json/json-text.ts'
 import type { HttpResponse } from './send.ts'
 import type { Row } from './table.ts'
 

@@ -1,19 +1,22 @@
 /**
  * Messages between the primary process and its workers (`WORKERS` from 2 on).
  */
+import type { BatchFiles } from '../named/read-folder.ts'
 import type { Snapshot } from '../transaction/observer.ts'
 
 /** From the primary to a worker. */
-export interface ToWorker {
-  readonly type: Question
-  readonly id: number
-}
+export type ToWorker =
+  | { readonly type: Question, readonly id: number }
+  /** The files of the named batches: when the worker starts, and after each reload. */
+  | { readonly type: 'batches', readonly files: BatchFiles }
 
 /** Asks for the worker's metrics, or whether its database responds. */
 export type Question = 'metrics' | 'reachable'
 
 /** From a worker to the primary. */
 export type ToPrimary =
+  /** Asks for the named batches. */
+  | { readonly type: 'starting' }
   | { readonly type: 'serving' }
   /** The worker accepts no more connections. */
   | { readonly type: 'leaving' }

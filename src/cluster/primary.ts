@@ -9,6 +9,7 @@
 import cluster, { type Address } from 'node:cluster'
 import { buildAdmin, listenAdmin, type NotReadyReason } from '../server/admin.ts'
 import type { AppOptions } from '../server/app.ts'
+import type { BatchSet } from '../named/batch-set.ts'
 import type { Service } from '../server/service.ts'
 import { createClusterMetrics } from './metrics.ts'
 import type { WorkerProcess } from './spawned-worker.ts'
@@ -25,10 +26,10 @@ const EXTRA_CONNECTIONS = 4
  * server or the first worker cannot start.
  */
 export async function startPrimary (
-  { config, logger }: AppOptions
+  { config, logger, batches }: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
   const metrics = await createClusterMetrics()
-  const workers = createWorkerSet(logger, metrics)
+  const workers = createWorkerSet(logger, metrics, batches.files)
   /** Of the last worker that listens: all workers share one address. */
   let main: Address | undefined
   cluster.on('listening', (_worker, address) => {

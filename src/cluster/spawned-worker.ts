@@ -3,6 +3,7 @@
  */
 import cluster, { type Worker } from 'node:cluster'
 import type { Question, ToPrimary, ToWorker } from './messages.ts'
+import type { BatchFiles } from '../named/read-folder.ts'
 import type { Snapshot } from '../transaction/observer.ts'
 
 export interface WorkerProcess {
@@ -45,9 +46,13 @@ export interface WorkerExit {
  */
 const ANSWER_TIMEOUT_MS = 2000
 
-/** Spawns a worker. `onMetrics` receives each metrics snapshot that it sends. */
+/**
+ * Spawns a worker, which gets the files of the named batches. `onMetrics` receives each metrics
+ * snapshot that it sends.
+ */
 export function spawnWorker (
-  onMetrics: (worker: number, metrics: Snapshot) => void
+  onMetrics: (worker: number, metrics: Snapshot) => void,
+  batches: () => BatchFiles
 ): WorkerProcess {
   const worker = cluster.fork()
   const state = { serves: false, served: false }
@@ -56,6 +61,9 @@ export function spawnWorker (
   const questions = createQuestions(worker)
   worker.on('message', (message: ToPrimary) => {
     switch (message.type) {
+      case 'starting':
+        worker.send({ type: 'batches', files: batches() } satisfies ToWorker, () => {})
+        break
       case 'serving':
         state.serves = state.served = true
         serving.resolve(undefined)
@@ -129,6 +137,13 @@ async function waitForEnd (worker: Worker): Promise<WorkerExit> {
   worker.once('disconnect', disconnected.resolve)
   await disconnected.promise
   return exit.promise
+}
+
+/** Sends the files of the named batches to all workers. */
+export function sendBatches (files: BatchFiles): void {
+  for (const worker of Object.values(cluster.workers ?? {}) as readonly Worker[]) {
+    worker.send({ type: 'batches', files } satisfies ToWorker, () => {})
+  }
 }
 
 /** Kills all remaining workers at once. */

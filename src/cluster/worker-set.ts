@@ -3,6 +3,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import type { BatchFiles } from '../named/read-folder.ts'
 import type { ClusterMetrics } from './metrics.ts'
 import { spawnWorker, type WorkerProcess } from './spawned-worker.ts'
 
@@ -23,14 +24,18 @@ export interface WorkerSet {
   stop(): Promise<boolean>
 }
 
-export function createWorkerSet (logger: FastifyBaseLogger, metrics: ClusterMetrics): WorkerSet {
+export function createWorkerSet (
+  logger: FastifyBaseLogger,
+  metrics: ClusterMetrics,
+  batches: () => BatchFiles
+): WorkerSet {
   const workers = new Set<WorkerProcess>()
   const stopping = new AbortController()
   const { signal } = stopping
   let clean = true
 
   const spawn = (): WorkerProcess => {
-    const worker = spawnWorker(metrics.take)
+    const worker = spawnWorker(metrics.take, batches)
     workers.add(worker)
     worker.ended.then(exit => {
       workers.delete(worker)

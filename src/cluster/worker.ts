@@ -5,12 +5,25 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { AppOptions } from '../server/app.ts'
 import type { ToPrimary, ToWorker } from './messages.ts'
+import type { BatchSet } from '../named/batch-set.ts'
+import type { BatchFiles } from '../named/read-folder.ts'
 import type { Database } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
 import { startMain, type Service } from '../server/service.ts'
 
+/** Asks the primary for the files of the named batches. A message without a listener is lost. */
+export async function receiveBatches (): Promise<BatchFiles> {
+  const { promise, resolve } = Promise.withResolvers<BatchFiles>()
+  self().once('message', (message: Extract<ToWorker, { type: 'batches' }>) =>
+    resolve(message.files))
+  await send({ type: 'starting' })
+  return promise
+}
+
 /** Starts the main server and replies to the primary. Throws when it cannot listen. */
-export async function startWorker (options: AppOptions): Promise<Pick<Service, 'stop'>> {
+export async function startWorker (
+  options: AppOptions & { readonly batches: BatchSet }
+): Promise<Pick<Service, 'stop'>> {
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
   const { probe } = app.getDecorator<Database>('database')
@@ -18,6 +31,7 @@ export async function startWorker (options: AppOptions): Promise<Pick<Service, '
     if (message.type === 'metrics') {
       send({ type: 'metrics', id: message.id, metrics: await snapshot() })
     }
+    if (message.type === 'batches') options.batches.replace(message.files)
     if (message.type === 'reachable') {
       send({ type: 'reachable', id: message.id, reachable: await probe.reachable() })
     }

@@ -103,6 +103,11 @@ export const catalogue = {
     status: 404,
     meaning: 'Path not found. Batches are sent with `POST /`.'
   },
+  batch_unknown: {
+    type: 'request_error',
+    status: 404,
+    meaning: 'There is no named batch with this name.'
+  },
   method_not_allowed: {
     type: 'request_error',
     status: 405,
@@ -154,6 +159,21 @@ export const catalogue = {
     meaning:
       'Operations are invalid. `errors` lists every issue. The status is 403 when every issue ' +
       'is `schema_forbidden`.'
+  },
+  params_invalid: {
+    type: 'validation_error',
+    status: 422,
+    meaning: 'The parameters of a named batch are invalid. `errors` lists every fault.'
+  },
+  role_forbidden: {
+    type: 'session_error',
+    status: 403,
+    meaning: 'The named batch is not for the role of the token.'
+  },
+  adhoc_forbidden: {
+    type: 'session_error',
+    status: 403,
+    meaning: 'The role of the token may run named batches only (`ADHOC_BATCHES`).'
   },
   role_denied: {
     type: 'session_error',

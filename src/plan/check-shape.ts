@@ -129,7 +129,8 @@ function checkString (schema: TSchema, value: string, place: ShapePlace): boolea
 function checkReference (kind: ReferenceKind, value: string, place: ShapePlace): boolean {
   const parsed = place.context.parseString(value, place.path)
   if (parsed.kind === 'unknown' || parsed.kind === 'malformed') return false
-  const isList = parsed.kind === 'reference' && parsed.row === '*'
+  const isList = parsed.kind === 'reference' &&
+    (parsed.parameter === undefined ? parsed.row === '*' : parsed.parameter.isList)
   if (kind === 'value' && isList) {
     return refuse(
       place,

@@ -4,7 +4,14 @@
 import type { IssueCode } from '../../schemas/error.ts'
 import { maxFirstReferences } from '../../schemas/operand.ts'
 import type { Issues } from './issues.ts'
-import type { ParsedString, Reference, ReferenceUse, Requirement, TableName } from './nodes.ts'
+import type {
+  Parameter,
+  ParsedString,
+  Reference,
+  ReferenceUse,
+  Requirement,
+  TableName
+} from './nodes.ts'
 import { describeUnknownOperation, parseString, type KnownOperations } from './reference.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
@@ -76,6 +83,19 @@ export interface PlannedOperation {
   readonly conditional: boolean
 }
 
+/** `minItems`: how many elements a list must have, so that it does not match every row. */
+function findParameterProblem (
+  parameter: Parameter,
+  minItems: number
+): string | undefined {
+  if (parameter.isOptional) {
+    return 'can be missing: add it to "required" of "params", or give it a "default".'
+  }
+  return parameter.minItems < minItems
+    ? 'can be an empty list, with which the condition matches every row: give it "minItems": 1.'
+    : undefined
+}
+
 /** Creates the context of an operation. */
 export function createPlanContext (
   { limits, issues, referenceUses, requirements, counted, tables, ...known }: BatchState,
@@ -115,6 +135,11 @@ export function createPlanContext (
     resolveString (text, path, minRows = 0) {
       const parsed = parse(text, path)
       if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
+      if (parsed.parameter !== undefined) {
+        const problem = findParameterProblem(parsed.parameter, minRows)
+        if (problem !== undefined) addIssue('reference_malformed', path, `"${text}" ${problem}`)
+        return parsed
+      }
       const rows = parsed.row === '*' ? minRows : parsed.row + 1
       const use = { reference: parsed, reader: index, rows, checked: !conditional }
       if (conditional) requireRows(use)
@@ -136,6 +161,11 @@ export function createPlanContext (
       const anyOf = texts.flatMap((text, i): readonly ReferenceUse[] => {
         const reference = parse(text, [...path, i])
         if (reference.kind !== 'reference') return []
+        if (reference.parameter !== undefined) {
+          const message = `"${text}" always exists; use it without "$first".`
+          addIssue('reference_malformed', [...path, i], message)
+          return []
+        }
         if (reference.row === '*' || reference.column === undefined) {
           const message = `"${text}" must have the form $op.row.column or $op.column.`
           addIssue('reference_malformed', [...path, i], message)

@@ -33,6 +33,19 @@ export interface Reference {
   readonly column: string | undefined
   /** `$first`: the references after this one. The first counts whose row exists. */
   readonly otherwise?: readonly Reference[]
+  /** `$params.name`: a parameter of a named batch, and not the result of an operation. */
+  readonly parameter?: Parameter
+}
+
+/** A parameter of a named batch. */
+export interface Parameter {
+  readonly position: number
+  /** Whether its values are arrays. */
+  readonly isList: boolean
+  /** How many elements its arrays have at least. */
+  readonly minItems: number
+  /** Whether a request may leave it out, although it has no default. */
+  readonly isOptional: boolean
 }
 
 /** A string of the request: data (unescaped), a reference, or an invalid reference. */

@@ -6,14 +6,19 @@ import type { Batch } from '../../schemas/batch.ts'
 import { has, isDeep, type JsonObject } from '../json/parse.ts'
 import { createPlanContext, type PlanLimits } from './context.ts'
 import { collectIssues } from './issues.ts'
-import type { Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
+import type { Parameter, Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
 
 /**
  * Plans a batch that parseJson parsed and validateBody accepted. Throws `validation_failed` with
  * the issues of every operation. The status is 422, or 403 if every issue is `schema_forbidden`.
+ * `parameters`: those of a named batch.
  */
-export function planBatch (batch: Batch, limits: PlanLimits): Plan {
+export function planBatch (
+  batch: Batch,
+  limits: PlanLimits,
+  parameters?: ReadonlyMap<string, Parameter>
+): Plan {
   const issues = collectIssues()
   const referenceUses = new Map<number, ReferenceUse[]>()
   const requirements = new Map<number, Map<string, Requirement>>()
@@ -26,7 +31,7 @@ export function planBatch (batch: Batch, limits: PlanLimits): Plan {
     const { id } = element
     const operation = element as unknown as JsonObject
     const context = createPlanContext(
-      { limits, issues, referenceUses, requirements, counted, tables, earlier, batch },
+      { limits, issues, referenceUses, requirements, counted, tables, earlier, batch, parameters },
       { op: id, index, conditional: has(operation, 'when') }
     )
     const node = planOperation(operation, { index, id, deep }, context)

@@ -4,7 +4,7 @@
  */
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { maxInt4 } from '../../schemas/operation.ts'
-import type { ParsedString } from './nodes.ts'
+import type { Parameter, ParsedString } from './nodes.ts'
 
 const escaped = /^\$\$+[A-Za-z_][A-Za-z0-9_]*(?:\.|$)/
 /**
@@ -20,8 +20,13 @@ const malformedMessage =
   'A reference must have the form $op, $op.column, $op.row, $op.row.column or $op.*.column. ' +
   plainTextHint
 
-/** The operations that a reference can name. */
+/** The id that references to the parameters of a named batch have. */
+export const paramsId = 'params'
+
+/** What a reference can name. */
 export interface KnownOperations {
+  /** The parameters of a named batch, by name; undefined: the batch has no name. */
+  readonly parameters?: ReadonlyMap<string, Parameter> | undefined
   /** Index of every earlier operation, by id. */
   readonly earlier: ReadonlyMap<string, number>
   /** All operations of the batch. */
@@ -38,6 +43,9 @@ export function parseString (text: string, known: KnownOperations): ParsedString
   if (isData(text)) return { kind: 'data', text }
   if (escaped.test(text)) return { kind: 'data', text: text.slice(1) }
   const [name = ''] = text.slice(1).split('.', 1)
+  if (name === paramsId && known.parameters !== undefined) {
+    return parseParameter(text, known.parameters)
+  }
   const source = known.earlier.get(name)
   if (source === undefined) return { kind: 'unknown', message: describeUnknown(text, name, known) }
   const parts = form.exec(text.slice(name.length + 1))?.groups
@@ -51,6 +59,25 @@ export function parseString (text: string, known: KnownOperations): ParsedString
     column
   }
 }
+
+function parseParameter (
+  text: string,
+  parameters: NonNullable<KnownOperations['parameters']>
+): ParsedString {
+  const name = text.slice(paramsId.length + 2)
+  const parameter = parameters.get(name)
+  if (parameter === undefined) {
+    const names = [...parameters.keys()]
+    const declared = names.length === 0 ? 'none' : names.join(', ')
+    const message = `"${text}" names no parameter. Declared parameters: ${declared}. ` +
+      plainTextHint
+    return { kind: 'unknown', message }
+  }
+  return { kind: 'reference', source: NO_SOURCE, row: 0, column: name, parameter }
+}
+
+/** The source of references to parameters. No operation has this index. */
+const NO_SOURCE = -1
 
 /** Maximum number of ids that a message lists. */
 const MAX_LISTED = 10

@@ -14,6 +14,7 @@ import expectContinue from '../../plugins/expect-continue.ts'
 import idempotencyKey from '../../plugins/idempotency-key.ts'
 import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
+import namedBatches from '../../plugins/named-batches.ts'
 import prefer from '../../plugins/prefer.ts'
 import requestIdPlugin, { requestId } from '../../plugins/request-id.ts'
 import requestLog from '../../plugins/request-log.ts'
@@ -22,6 +23,7 @@ import health from '../../plugins/routes/health.ts'
 import openapi from '../../plugins/routes/openapi.ts'
 import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
+import type { BatchSet } from '../named/batch-set.ts'
 import type { BatchSettings } from '../transaction/run-batch.ts'
 import { createHttpServer, originForm } from './http-server.ts'
 
@@ -29,6 +31,8 @@ export interface AppOptions extends Settings {
   readonly logger: FastifyBaseLogger
   /** Creates the spans of requests, batches and operations. Without it there are no spans. */
   readonly tracerProvider?: TracerProvider | undefined
+  /** The named batches. Without it there are none. */
+  readonly batches?: Pick<BatchSet, 'current'> | undefined
   /** Settings of batches that the configuration does not contain, for tests. */
   readonly batchSettings?: Partial<BatchSettings> | undefined
 }
@@ -42,6 +46,7 @@ const LINGER_MS = 5000
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   const { config, database: target, replica, keys, tracerProvider, batchSettings } = options
+  const named = options.batches?.current ?? (() => new Map())
   const app = createFastify(options)
   await app.register(connections, {
     maxBodyBytes: config.MAX_BODY_BYTES,
@@ -58,6 +63,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(database, { config, database: target, replica })
   await app.register(mediaType)
   await app.register(auth, { config, keys, loginRole: target.user })
+  await app.register(namedBatches, { config, batches: named })
   await app.register(prefer, { config })
   await app.register(idempotencyKey, { config })
   await app.register(admission, { config })

@@ -13,6 +13,7 @@ import type {
   ReferenceUse,
   TableName
 } from '../plan/nodes.ts'
+import { jsonOfParameter, textOfParameter } from '../plan/parameter.ts'
 import type { ColumnKind, RowColumns } from './column.ts'
 import {
   NUMBER_OIDS,
@@ -285,13 +286,17 @@ export class PlainBuilder implements ValueBuilder {
 
   /** The value of a reference in the type of a column. */
   #typedValue (reference: Reference, type: ColumnType, checked = false): Fragment {
+    if (isJsonType(type)) return sql`${this.#jsonValue(reference, { checked })}::${type.sql}`
+    const { parameter: of } = reference
+    if (of !== undefined) return sql`${nullableParameter(textOfParameter(of))}::${type.sql}`
     // The owner of an enum can define the cast from text.
     if (type.isEnum) return this.#refuse()
-    if (isJsonType(type)) return sql`${this.#jsonValue(reference, { checked })}::${type.sql}`
     return sql`${this.#textValue(reference, { type, checked })}::${type.sql}`
   }
 
   #textValue (reference: Reference, options: ReadOptions = {}): Fragment {
+    const { parameter: of } = reference
+    if (of !== undefined) return sql`${nullableParameter(textOfParameter(of))}::pg_catalog.text`
     return sql`(${this.#published(reference, options)}::pg_catalog.json
       operator(pg_catalog.#>>) '{}'::pg_catalog.text[])`
   }
@@ -302,6 +307,8 @@ export class PlainBuilder implements ValueBuilder {
   }
 
   #published (reference: Reference, options: ReadOptions): Fragment {
+    const { parameter: of } = reference
+    if (of !== undefined) return sql`${parameter(jsonOfParameter(of))}::pg_catalog.text`
     return buildFirst(
       reference,
       one => sql`pg_catalog.current_setting(${this.#readSetting(one, options)})`

@@ -23,6 +23,7 @@ import {
 } from './fragment.ts'
 import { buildFirst } from './gate.ts'
 import { jsonNullsSetting } from './settings.ts'
+import { jsonOfParameter } from '../plan/parameter.ts'
 import { nullRow } from './table.ts'
 import { verifyDocument } from './value-checks.ts'
 
@@ -42,8 +43,8 @@ export interface PublicationReader {
 /** The row number of a reference to a list. */
 const EVERY_ROW = -1
 
-/** Stands for an operation whose rows are the values of `$first`. */
-const FIRSTS = -1
+/** Stands for an operation whose rows are the values of `$first` and of parameters. */
+const OTHERS = -1
 
 /** The value, the row or the list of a reference, as json. */
 export function referenceJson (reference: Reference, ctes: PublicationReader): Fragment {
@@ -51,9 +52,10 @@ export function referenceJson (reference: Reference, ctes: PublicationReader): F
 }
 
 function publishedJson (
-  { source, row, column }: Reference,
+  { source, row, column, parameter: of }: Reference,
   ctes: PublicationReader
 ): Fragment {
+  if (of !== undefined) return sql`${parameter(jsonOfParameter(of))}::json`
   if (row === '*') {
     return sql`(select coalesce(json_agg(element -> ${
       parameter(column as string)
@@ -74,7 +76,9 @@ export function referenceText (reference: Reference, ctes: PublicationReader): F
 
 /** A condition: the value of a reference is the JSON null. See publishJsonNulls. */
 export function isJsonNull (reference: Reference): Fragment {
-  return buildFirst(reference, ({ source, row, column }) => {
+  return buildFirst(reference, ({ source, row, column, parameter: of }) => {
+    // NULL of a parameter is not stored as the JSON null.
+    if (of !== undefined) return sql`false`
     const nulls = sql`current_setting(${parameter(jsonNullsSetting(source))})::jsonb`
     return sql`(${nulls} -> ${parameter(String(row))}::int) ? ${parameter(column as string)}::text`
   })
@@ -89,7 +93,7 @@ export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
     nulls.filter(({ reference }) => isFirst(reference)),
     ({ reference }) => reference
   )
-  const rows = jsonNullRowsOf(nulls.filter(({ reference }) => !isFirst(reference)))
+  const rows = jsonNullRowsOf(nulls.filter(({ reference }) => isPublished(reference)))
   if (firsts.size === 0) return rows
   const more = [...firsts].map(([reference, uses]) =>
     sql`case when ${isJsonNull(reference)} then ${
@@ -104,6 +108,11 @@ export function jsonNullRows (nulls: UncertainColumn['references']): Fragment {
 
 function isFirst ({ otherwise }: Reference): boolean {
   return otherwise !== undefined
+}
+
+/** Whether a reference reads the published rows of one operation. */
+function isPublished ({ otherwise, parameter }: Reference): boolean {
+  return otherwise === undefined && parameter === undefined
 }
 
 function jsonNullRowsOf (nulls: UncertainColumn['references']): Fragment {
@@ -172,13 +181,13 @@ function joinPieces (
   references: readonly Reference[],
   ctes: PublicationReader
 ): Fragment {
-  const firsts = [...new Set(references.filter(isFirst))]
-  const rows = publishedRows(references, firsts, ctes)
+  const others = [...new Set(references.filter(reference => !isPublished(reference)))]
+  const rows = publishedRows(references, others, ctes)
   const lists = references.filter(({ row }) => row === '*')
   const hasLists = lists.length > 0
   const places = references.map((reference): readonly [number, number, string | null] => {
     const { source, row, column = null } = reference
-    if (isFirst(reference)) return [FIRSTS, firsts.indexOf(reference), null]
+    if (!isPublished(reference)) return [OTHERS, others.indexOf(reference), null]
     return [source, row === '*' ? EVERY_ROW : row, column]
   })
   const sources = parameter(arrayText(places.map(([source]) => source)))
@@ -205,13 +214,13 @@ function joinLists (): Fragment {
       and cut.row = ${everyRow}`
 }
 
-/** All rows of the operations that the references read, and the values of `$first`. */
+/** All rows of the operations that the references read, and the values of the others. */
 function publishedRows (
   references: readonly Reference[],
-  firsts: readonly Reference[],
+  others: readonly Reference[],
   ctes: PublicationReader
 ): Fragment {
-  const rows = references.filter(reference => !isFirst(reference))
+  const rows = references.filter(isPublished)
   const sources = [...new Set(rows.map(({ source }) => source))]
   const queries = sources.map(source =>
     sql`select ${parameter(String(source))}::int as source, position - 1 as row, element
@@ -219,8 +228,8 @@ function publishedRows (
       ctes.readPublished(source)
     } as s, unnest(s.rows) with ordinality as elements (element, position)`
   )
-  const values = firsts.map((reference, i) =>
-    sql`select ${integer(FIRSTS)} as source, ${integer(i)} as row, ${
+  const values = others.map((reference, i) =>
+    sql`select ${integer(OTHERS)} as source, ${integer(i)} as row, ${
       referenceJson(reference, ctes)
     } as element`
   )

@@ -30,17 +30,20 @@ export function createTemplate<Statement extends WithParameters> (
   return fixed.some(hasPlaceholder) ? undefined : { statement, parameters }
 }
 
-/** Returns the statement with the values, which are JSON, at their positions. */
+/**
+ * Returns the statement with the values, which are JSON, at their positions. Returns undefined if a
+ * value is undefined: the statement has no place for it.
+ */
 export function fillTemplate<Statement extends WithParameters> (
   { statement, parameters }: Template<Statement>,
   values: readonly unknown[]
-): Statement {
-  return {
-    ...statement,
-    parameters: parameters.map(parameter => {
-      if (parameter === null || typeof parameter === 'string') return parameter
-      const value = values[parameter.position]
-      return parameter.json ? JSON.stringify(value) : value as string
-    })
-  }
+): Statement | undefined {
+  const filled = parameters.map(parameter => {
+    if (parameter === null || typeof parameter === 'string') return parameter
+    const value = values[parameter.position]
+    return parameter.json ? JSON.stringify(value) : value as string | null | undefined
+  })
+  return filled.every(value => value !== undefined)
+    ? { ...statement, parameters: filled }
+    : undefined
 }

@@ -22,6 +22,7 @@ import {
 import type { Key } from '../sql/idempotency.ts'
 import { emptyPublications } from '../sql/publication.ts'
 import type { SessionDefaults } from '../sql/session.ts'
+import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
 import { compilePlainBatch } from './compile-plain.ts'
 import { compileSession } from './compile-session.ts'
 import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
@@ -73,7 +74,10 @@ export function compileBatch (
     writes: session.writes,
     ...isQueryPlan
       ? compileRenewable(batch, settings, find =>
-        compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, ...find })
+        fillStatements(
+          batch,
+          compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, ...find })
+        )
       )
       : compileOperations(batch, request, { ...settings, keepAnswers: key !== undefined }),
     count: outline.operations.length,
@@ -108,18 +112,23 @@ function compileOperations (
     keep: keepAnswers
   }
   return {
-    ...compileRenewable(batch, types, find => compile(batch.plan(), { ...options, ...find })),
+    ...compileRenewable(batch, types, find =>
+      fillStatements(batch, compile(batch.plan(), { ...options, ...find }))
+    ),
     // With a comment nothing is prepared.
     plain: plainForm && !sqlComments
       ? compilePlainBatch(batch, options, types.columnTypes)
       : undefined,
     compileChecked: restoreSession =>
-      compile(batch.plan(), {
-        ...options,
-        checkValues: true,
-        restoreSession,
-        ...findTypes(types)
-      })
+      fillStatements(
+        batch,
+        compile(batch.plan(), {
+          ...options,
+          checkValues: true,
+          restoreSession,
+          ...findTypes(types)
+        })
+      )
   }
 }
 
@@ -132,6 +141,17 @@ function findTypes ({ columnTypes, functionTypes }: Types): FindTypes {
     findColumns: table => columnTypes.lookup(table),
     findFunction: name => functionTypes.lookup(name)
   }
+}
+
+/** Fills the values of a named batch into statements of the general form. */
+function fillStatements (
+  { named = false, values = [] }: PlannedBatch,
+  statements: readonly Statement[]
+): readonly Statement[] {
+  if (!named) return statements
+  return statements.map(statement =>
+    fillTemplate(createTemplate(statement) as Template<Statement>, values) as Statement
+  )
 }
 
 /**

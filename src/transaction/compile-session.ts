@@ -32,7 +32,8 @@ export function compileSession (
     return sessionStatements(session, defaults, connection)
   }
   const template = findTemplate(session, defaults, connection)
-  return template.map(statement => fillTemplate(statement, [session.claims, session.requestId]))
+  const values = [session.claims, session.requestId]
+  return template.map(statement => fillTemplate(statement, values) as Statement)
 }
 
 function findTemplate (

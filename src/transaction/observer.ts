@@ -25,8 +25,8 @@ export type Server = 'primary' | 'replica'
 
 /** The decorator `observer` of the metrics plugin. */
 export interface Observer {
-  /** Counts a batch that was sent. */
-  batch(report: BatchReport): void
+  /** Counts a batch that was sent, and that has a name if it is a named one. */
+  batch(report: BatchReport, name: string | undefined): void
   /** Counts another attempt at a batch. */
   retry(reason: RetryReason): void
   /** Registers the gauges of the pools, which are read at every scrape. */

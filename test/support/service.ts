@@ -12,6 +12,9 @@ import { ErrorEnvelope } from '../../schemas/error.ts'
 import type { AppOptions } from '../../src/server/app.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { readConfig } from '../../src/config/config.ts'
+import type { NamedBatches } from '../../src/named/named-batch.ts'
+import { readNamedBatch } from '../../src/named/read-file.ts'
+import { batchLimits, type BatchLimits } from '../../src/plan/read-batch.ts'
 import { signToken } from '../../src/auth/sign-token.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { startService, type Service } from '../../src/server/service.ts'
@@ -49,10 +52,14 @@ export interface ServiceUnderTest extends Service {
    * Posts a batch. A string is sent as it is, other values as JSON. The role is `oneflight_user` by
    * default; null sends no token.
    */
-  post(
-    batch: unknown,
-    options?: { readonly role?: string | null, readonly headers?: Readonly<Record<string, string>> }
-  ): Promise<Answer>
+  post(batch: unknown, options?: PostOptions): Promise<Answer>
+  /** Posts the parameters of a named batch. */
+  run(name: string, parameters: unknown, options?: PostOptions): Promise<Answer>
+}
+
+interface PostOptions {
+  readonly role?: string | null
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 export interface UseServiceOptions {
@@ -68,6 +75,8 @@ export interface UseServiceOptions {
   readonly replicaUrl?: (loginUrl: string) => string
   /** Creates spans; none by default. */
   readonly tracerProvider?: AppOptions['tracerProvider']
+  /** Named batches: the content of each file, by name. */
+  readonly batches?: Readonly<Record<string, unknown>>
   /** See form-settings.ts. */
   readonly batchSettings?: AppOptions['batchSettings']
 }
@@ -82,6 +91,7 @@ export async function useService (
     databaseUrl = url => url,
     replicaUrl,
     tracerProvider,
+    batches = {},
     batchSettings = formSettings()
   }: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
@@ -103,31 +113,52 @@ export async function useService (
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env
   })
+  const namedBatches = readBatches(batches, batchLimits(settings.config))
   const service = await startService({
     ...settings,
+    batches: { current: () => namedBatches },
     logger: pino({ level: settings.config.LOG_LEVEL }, sink),
     tracerProvider,
     batchSettings
   })
   t.teardown(() => service.stop())
+  const send = async (
+    path: string,
+    body: unknown,
+    { role = 'oneflight_user', headers = {} }: PostOptions = {}
+  ): Promise<Answer> => {
+    const answer = await ask(`${service.url}${path}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }),
+        ...headers
+      },
+      body: typeof body === 'string' ? body : JSON.stringify(body)
+    })
+    checkShape(answer)
+    return answer
+  }
   return {
     ...service,
     database,
     log,
-    async post (batch, { role = 'oneflight_user', headers = {} } = {}) {
-      const answer = await ask(service.url, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          ...(role === null ? {} : { authorization: `Bearer ${token({ role })}` }),
-          ...headers
-        },
-        body: typeof batch === 'string' ? batch : JSON.stringify(batch)
-      })
-      checkShape(answer)
-      return answer
-    }
+    post: async (batch, options) => send('', batch, options),
+    run: async (name, parameters, options) => send(`/batches/${name}`, parameters, options)
   }
+}
+
+function readBatches (
+  files: NonNullable<UseServiceOptions['batches']>,
+  limits: BatchLimits
+): NamedBatches {
+  return new Map(
+    Object.entries(files).map(([name, content]) => {
+      const read = readNamedBatch(`${name}.json`, Buffer.from(JSON.stringify(content)), limits)
+      if ('faults' in read) throw new Error(read.faults.join('\n'))
+      return [name, read.batch]
+    })
+  )
 }
 
 /** Runs deploy/migrate.sql for the login role of the tests. */

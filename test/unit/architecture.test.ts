@@ -18,6 +18,7 @@ const modules: ReadonlyArray<
   ['errors', /^src\/errors\//, ['schemas']],
   ['json', /^src\/json\//, ['errors', 'schemas']],
   ['plan', /^src\/plan\//, ['json', 'errors', 'schemas']],
+  ['named', /^src\/named\//, ['plan', 'json', 'errors', 'schemas']],
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['postgres', /^src\/postgres\//, ['sql', 'errors', 'schemas']],
   ['transaction', /^src\/transaction\//, ['postgres', 'sql', 'plan', 'errors', 'schemas']],
@@ -28,6 +29,7 @@ const modules: ReadonlyArray<
   ['dev', /^src\/dev\//, []],
   ['plugins', /^plugins\//, [
     'auth',
+    'named',
     'openapi',
     'response',
     'transaction',
@@ -38,10 +40,11 @@ const modules: ReadonlyArray<
     'errors',
     'schemas'
   ]],
-  ['server', /^src\/server\//, ['plugins', 'transaction', 'postgres', 'config', 'schemas']],
+  ['server', /^src\/server\//, ['plugins', 'named', 'transaction', 'postgres', 'config', 'schemas']],
   ['cluster', /^src\/cluster\//, [
     'server',
     'plugins',
+    'named',
     'transaction',
     'postgres',
     'config',
@@ -49,6 +52,7 @@ const modules: ReadonlyArray<
   ]],
   ['cli', /^src\/cli\//, [
     'transaction',
+    'named',
     'postgres',
     'config',
     'auth',
@@ -60,7 +64,7 @@ const modules: ReadonlyArray<
   [
     'process',
     /^src\/(main|process|dev|migrate|cli|index)\.ts$/,
-    ['server', 'cluster', 'cli', 'config', 'auth', 'dev', 'postgres', 'schemas']
+    ['server', 'cluster', 'cli', 'named', 'plan', 'config', 'auth', 'dev', 'postgres', 'schemas']
   ]
 ]
 

@@ -11,7 +11,7 @@ import {
   positionOf,
   sourceOf,
   type JsonNode
-} from '../../../src/cli/json-text.ts'
+} from '../../../src/json/json-text.ts'
 import { readBatchText } from '../../../src/cli/batch.ts'
 import { renderTable } from '../../../src/cli/table.ts'
 import { listOf, visible } from '../../../src/cli/text.ts'

@@ -31,6 +31,7 @@ t.test('unset variables have their defaults', async t => {
   t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
     ...base,
+    ADHOC_BATCHES: ['on'],
     DB_SCHEMAS: ['public'],
     DB_EXTRA_SEARCH_PATH: ['public'],
     HTTP_HOST: '127.0.0.1',

@@ -24,7 +24,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
       'token_claims_invalid',
       'role_missing'
     ],
-    404: ['not_found'],
+    404: ['not_found', 'batch_unknown'],
     405: ['method_not_allowed'],
     408: ['request_timeout'],
     409: ['idempotency_key_in_progress'],
@@ -35,8 +35,8 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     431: ['headers_too_large'],
     499: ['client_closed_request']
   },
-  validation_error: { 422: ['validation_failed'] },
-  session_error: { 403: ['role_denied'] },
+  validation_error: { 422: ['validation_failed', 'params_invalid'] },
+  session_error: { 403: ['role_denied', 'role_forbidden', 'adhoc_forbidden'] },
   execution_error: {
     412: ['expectation_failed'],
     422: [

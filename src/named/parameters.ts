@@ -1,0 +1,166 @@
+/**
+ * The parameters of a named batch: declares them for references, and checks the values of a request
+ * against their JSON Schema.
+ */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { nameOf } from '../plan/describe.ts'
+import type { Parameter } from '../plan/nodes.ts'
+import { addNumberKeywords, findInexactNumber, toDoubles } from './numbers.ts'
+
+/** What is wrong with values or with a schema. `path` begins at the object of all parameters. */
+export interface ParameterFault {
+  readonly path: ReadonlyArray<string | number>
+  readonly message: string
+}
+
+export interface Parameters {
+  /** By name. */
+  readonly known: ReadonlyMap<string, Parameter>
+  /** Returns what is wrong with the values of a request. */
+  check(values: JsonObject): readonly ParameterFault[]
+  /** Returns the values by position, with defaults. They must be valid. */
+  read(values: JsonObject): readonly Json[]
+}
+
+const NO_PARAMETERS = { type: 'object', properties: {} }
+
+/** Reads `params` of a file. Returns the faults of an invalid schema. */
+export function readParameters (
+  schema: Json = NO_PARAMETERS
+): Parameters | readonly ParameterFault[] {
+  const problem = findSchemaProblem(schema)
+  if (problem !== undefined) return [problem]
+  const { properties = {}, required = [] } = schema as {
+    readonly properties?: Readonly<Record<string, JsonObject>>,
+    readonly required?: readonly string[]
+  }
+  const validate = compile(schema as JsonObject)
+  if (Array.isArray(validate)) return validate as readonly ParameterFault[]
+  const names = Object.keys(properties)
+  const defaults = Object.fromEntries(
+    names.filter(name => has(resolve(properties[name], schema), 'default'))
+      .map(name => [name, resolve(properties[name], schema)['default'] as Json])
+  )
+  const wrong = describeErrors(validate as ValidateFunction, defaults)
+    .filter(({ keyword, path }) => keyword !== 'required' || path.length > 1)
+  if (wrong.length > 0) {
+    return wrong.map(({ path: [name = '', ...rest], message }) =>
+      ({ path: ['properties', name, 'default', ...rest], message }))
+  }
+  return {
+    known: new Map(
+      names.map((name, position) => {
+        const { type, minItems = 0 } = resolve(properties[name], schema)
+        return [name, {
+          position,
+          isList: type === 'array',
+          minItems: minItems as number,
+          isOptional: !required.includes(name) && !has(defaults, name)
+        }]
+      })
+    ),
+    check: values => [
+      ...Object.keys(values).filter(name => !has(properties, name)).map(name => ({
+        path: [name],
+        message: `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
+      })),
+      ...describeErrors(validate as ValidateFunction, values)
+    ],
+    read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
+  }
+}
+
+/** Returns what is wrong with a schema apart from JSON Schema. */
+function findSchemaProblem (schema: Json): ParameterFault | undefined {
+  if (!isObject(schema) || schema['type'] !== 'object') {
+    return { path: [], message: '"params" must be a JSON Schema with "type": "object".' }
+  }
+  if (has(schema, 'properties') && !isObject(schema['properties'])) {
+    return { path: ['properties'], message: '"properties" must be an object of schemas.' }
+  }
+  const path = findInexactNumber(schema)
+  return path && { path, message: 'The number has more digits than a double can hold.' }
+}
+
+/** Follows a reference to another part of the schema. */
+function resolve (schema: JsonObject | undefined, root: Json): JsonObject {
+  const text = schema?.['$ref']
+  if (typeof text !== 'string' || !text.startsWith('#/')) return isObject(schema) ? schema : {}
+  const found = text.slice(2).split('/').reduce<Json | undefined>(
+    (node, step) => isObject(node) ? node[step.replaceAll('~1', '/').replaceAll('~0', '~')] : node,
+    root
+  )
+  return { ...isObject(found) && resolve(found, root), ...schema }
+}
+
+/** Compiles the schema, which must be self-contained and may contain no unknown keywords. */
+function compile (schema: JsonObject): ValidateFunction | readonly ParameterFault[] {
+  const ajv = addNumberKeywords(
+    new Ajv2020({
+      allErrors: true,
+      strict: true,
+      strictTypes: false,
+      strictTuples: false,
+      strictRequired: false,
+      validateFormats: false,
+      ownProperties: true,
+      logger: false
+    })
+  )
+  const plain = toDoubles(schema) as JsonObject
+  if (ajv.validateSchema(plain) !== true) {
+    return (ajv.errors ?? []).map(error => describeError(error, plain))
+  }
+  try {
+    return ajv.compile(plain)
+  } catch (error) {
+    return [{ path: [], message: `The schema is invalid: ${(error as Error).message}.` }]
+  }
+}
+
+interface DescribedError extends ParameterFault {
+  readonly keyword: string
+}
+
+function describeErrors (
+  validate: ValidateFunction,
+  values: JsonObject
+): readonly DescribedError[] {
+  if (validate(toDoubles(values))) return []
+  return (validate.errors ?? []).map(error => ({
+    ...describeError(error, values),
+    keyword: error.keyword
+  }))
+}
+
+function describeError (
+  { instancePath, keyword, message = '', params }: ErrorObject,
+  root: Json
+): ParameterFault {
+  const path = readPointer(instancePath, root)
+  const member = (params as Readonly<Record<string, unknown>>)[
+    keyword === 'required' ? 'missingProperty' : 'additionalProperty'
+  ]
+  if (typeof member === 'string') {
+    const problem = keyword === 'required' ? 'is required' : 'is unknown'
+    return { path: [...path, member], message: `"${member}" ${problem}.` }
+  }
+  const allowed: unknown = params['allowedValues'] ?? params['allowedValue']
+  const name = path.length === 0 ? 'The value' : nameOf(path)
+  return {
+    path,
+    message: `${name} ${message}${allowed === undefined ? '' : `: ${JSON.stringify(allowed)}`}.`
+  }
+}
+
+/** Reads a JSON Pointer; positions in arrays are numbers. */
+function readPointer (pointer: string, root: Json): ReadonlyArray<string | number> {
+  let node: Json | undefined = root
+  return pointer.split('/').slice(1).map(text => {
+    const key = text.replaceAll('~1', '/').replaceAll('~0', '~')
+    const step = Array.isArray(node) ? Number(key) : key
+    node = (node as Readonly<Record<string | number, Json>> | undefined)?.[step]
+    return step
+  })
+}

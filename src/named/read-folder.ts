@@ -1,0 +1,59 @@
+/**
+ * Reads BATCHES_DIR: all files of the folder whose names end with `.json`.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { BatchLimits } from '../plan/read-batch.ts'
+import type { NamedBatch, NamedBatches } from './named-batch.ts'
+import { readNamedBatch } from './read-file.ts'
+
+/** The files of a folder, by path. */
+export type BatchFiles = ReadonlyArray<readonly [path: string, bytes: Uint8Array]>
+
+/** The batches of a folder, or the faults of all of its files. */
+export type ReadFolder =
+  | { readonly batches: NamedBatches, readonly files: BatchFiles }
+  | { readonly faults: readonly string[] }
+
+/** Without a folder there are no batches. */
+export function readFolder (folder: string | undefined, limits: BatchLimits): ReadFolder {
+  if (folder === undefined) return readFiles([], limits)
+  const files: Array<BatchFiles[number]> = []
+  for (const name of tryToList(folder) ?? [undefined]) {
+    if (name === undefined) return { faults: [`${folder}: The folder cannot be read.`] }
+    const path = join(folder, name)
+    if (!name.endsWith('.json')) continue
+    const bytes = tryToRead(path)
+    if (bytes === undefined) return { faults: [`${path}: The file cannot be read.`] }
+    files.push([path, bytes])
+  }
+  return readFiles(files, limits)
+}
+
+/** Reads files whose content is known. */
+export function readFiles (files: BatchFiles, limits: BatchLimits): ReadFolder {
+  const batches = new Map<string, NamedBatch>()
+  const faults: string[] = []
+  for (const [path, bytes] of files) {
+    const read = readNamedBatch(path, Buffer.from(bytes), limits)
+    if ('faults' in read) faults.push(...read.faults)
+    else batches.set(read.batch.name, read.batch)
+  }
+  return faults.length > 0 ? { faults } : { batches, files }
+}
+
+function tryToList (folder: string): readonly string[] | undefined {
+  try {
+    return readdirSync(folder).sort()
+  } catch {
+    return undefined
+  }
+}
+
+function tryToRead (path: string): Buffer | undefined {
+  try {
+    return readFileSync(path)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * Tests that the file of a named batch is refused with every fault and its position, and which
+ * values its parameters take.
+ */
+import t from 'tap'
+import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
+import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
+import { readNamedBatch } from '../../../src/named/read-file.ts'
+
+const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
+const read = (text: string, name = 'dir/order.json') =>
+  readNamedBatch(name, Buffer.from(text), limits)
+
+const select = '{"id": "s", "op": "select", "table": "t"}'
+const file = (params: string, where: string): string =>
+  `{"params": ${params},\n "operations": [{"id": "s", "op": "select", "table": "t",\n  "where": ${
+    where}}]}`
+const object = (properties: string, more = ''): string =>
+  `{"type": "object", "properties": ${properties}${more}}`
+
+t.test('a valid file is a batch', async t => {
+  const result = read(
+    `{"description": "d", "roles": ["a"], "params": ${
+      object('{"x": true, "y": {"default": 5}}', ', "required": ["x"]')
+    }, "operations": [${select.replace('}', ', "where": {"id": {"eq": "$params.x"}}}')}]}`
+  )
+  if ('faults' in result) throw new Error(result.faults.join())
+  t.match(result.batch, { name: 'order', description: 'd' })
+  t.same(result.batch.roles, new Set(['a']))
+  t.same(result.batch.parameters.read({ x: null }), [null, 5])
+})
+
+const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
+  ['', 'dir/order.json:1:1: The file is not valid JSON.'],
+  ['{"operations": [}', 'dir/order.json:1:17: The file is not valid JSON'],
+  ['[]', 'dir/order.json:1:1: The file must be a JSON object with "operations".'],
+  ['{"a": 1, "a": 2}', 'dir/order.json:1:1: The file has an object with the duplicate key "a".'],
+  [
+    `{"operations": [${select}],\n "rolls": []}`,
+    'dir/order.json:2:2: "rolls": Unexpected property.'
+  ],
+  ['{"operations": []}', 'dir/order.json:1:2: "operations": '],
+  [
+    `{"roles": [], "description": 5, "operations": [${select}]}`,
+    'dir/order.json:1:15: "description"',
+    'dir/order.json:1:2: "roles"'
+  ],
+  [`{"operations": [${select}, ${select}]}`, 'dir/order.json:1:60: operation 1 (s): id_duplicate'],
+  ['{"operations": [5]}', 'dir/order.json:1:17: operation 0: id_missing'],
+  [
+    `{"operations": [${[1, 2, 3, 4].map(n => select.replace('"s"', `"s${n}"`)).join()}]}`,
+    'dir/order.json:1:2: too_many_ops'
+  ],
+  [
+    `{"operations": [${select.replace('"s"', '"params"')}]}`,
+    'dir/order.json:1:17: operation 0 (params): id_duplicate: The id "params" is reserved'
+  ],
+  [
+    file(object('{}'), '{"id": {"eqq": 1}, "n": {"eq": "$params.x"}}'),
+    'dir/order.json:3:20: operation 0 (s): operator_unknown at where.id.eqq',
+    'dir/order.json:3:37: operation 0 (s): reference_unknown at where.n.eq: "$params.x" names no'
+  ],
+  [
+    file(object('{"x": true}'), '{"id": {"eq": "$params.x"}}'),
+    'dir/order.json:3:20: operation 0 (s): reference_malformed at where.id.eq: "$params.x" can ' +
+    'be missing: add it to "required"'
+  ],
+  [
+    file(
+      object('{"x": {"type": "array"}}', ', "required": ["x"]'),
+      '{"id": {"nin": "$params.x", "eq": "$params.x"}}'
+    ),
+    'dir/order.json:3:40: operation 0 (s): operand_invalid at where.id.eq: "$params.x" is a list'
+  ],
+  [
+    file(
+      object('{"x": {"type": "array"}}', ', "required": ["x"]'),
+      '{"id": {"nin": "$params.x"}}'
+    ),
+    'dir/order.json:3:20: operation 0 (s): reference_malformed at where.id.nin: "$params.x" can ' +
+    'be an empty list'
+  ],
+  [
+    file(
+      object('{"x": {"type": "integer"}}', ', "required": ["x"]'),
+      '{"id": {"in": "$params.x"}}'
+    ),
+    'dir/order.json:3:20: operation 0 (s): operand_invalid at where.id.in'
+  ],
+  [file('{"type": "string"}', '{}'), 'dir/order.json:1:2: "params" must be a JSON Schema with'],
+  [file('5', '{}'), 'dir/order.json:1:2: "params" must be'],
+  [
+    file('{"type": "object", "properties": []}', '{}'),
+    'dir/order.json:1:31: "properties" must be an object'
+  ],
+  [
+    file(object('{"x": {"type": "strnig"}}'), '{}'),
+    'dir/order.json:1:52: "type" must be equal to one of the allowed values: ["array"',
+    'dir/order.json:1:52: "type" must be array.',
+    'dir/order.json:1:52: "type" must match a schema in anyOf.'
+  ],
+  [file(object('{"x": {"minLenght": 1}}'), '{}'), 'dir/order.json:1:2: The schema is invalid: '],
+  [file(object('{"x": {"$ref": "http://a/b"}}'), '{}'), 'dir/order.json:1:2: The schema is invalid'],
+  [
+    file(object('{"x": {"maximum": 9007199254740993}}'), '{}'),
+    'dir/order.json:1:52: The number has more digits than a double can hold.'
+  ],
+  [
+    file(object('{"x": {"type": "integer", "default": "a"}}'), '{}'),
+    'dir/order.json:1:71: "x" must be integer.'
+  ]
+]
+
+t.test('every fault has its position', async t => {
+  for (const [text, ...expected] of faults) {
+    const result = read(text)
+    const got = 'faults' in result ? result.faults : []
+    t.equal(got.length, expected.length, got.join('\n'))
+    for (const [i, fault] of expected.entries()) {
+      t.ok(got[i]?.startsWith(fault), `${fault} | ${got[i]}`)
+    }
+  }
+  for (const name of ['Order.json', 'a b.json', `${'x'.repeat(64)}.json`, '.json', '-a.json']) {
+    t.match(read('{}', `dir/${name}`), { faults: [/The name of the file must match/] }, name)
+  }
+})
+
+/** Schemas of one value, with values that they take and refuse. */
+const numbers: ReadonlyArray<
+  readonly [schema: string, valid: readonly string[], invalid: readonly string[]]
+> = [
+  ['{"type": "integer"}', ['1', '1.0', '1e2', '9007199254740993', '-0', '1e400'], [
+    '1.5',
+    '9007199254740993.5',
+    '"1"',
+    'null'
+  ]],
+  ['{"type": "number"}', ['1.5', '1e999999', '0.1e-999999'], ['"1"', 'true']],
+  ['{"maximum": 9007199254740992}', ['9007199254740992', '1', '"x"'], [
+    '9007199254740993',
+    '9007199254740992.0000000001',
+    '1e400'
+  ]],
+  ['{"exclusiveMinimum": 0.1}', ['0.1000000000000000000001', '5'], ['0.1', '-1e400', '0.10']],
+  ['{"minimum": -1, "exclusiveMaximum": 1}', ['-1', '0.99999999999999999999999'], [
+    '-1.00000000000000000000001',
+    '1'
+  ]],
+  ['{"multipleOf": 0.01}', ['0.29', '1e400', '12345678901234567890.12', '0'], [
+    '0.291',
+    '12345678901234567890.123',
+    '1e-400'
+  ]],
+  ['{"const": 5}', ['5', '5.0'], ['5.0000000000000000000000001', '6']],
+  ['{"enum": [9007199254740992, "a"]}', ['9007199254740992', '"a"'], ['9007199254740993']],
+  ['{"uniqueItems": true}', ['[9007199254740993, 9007199254740994.5, 9007199254740995]'], [
+    '[9007199254740993, 9007199254740993]'
+  ]],
+  ['{"$ref": "#/$defs/n"}', ['4'], ['5']]
+]
+
+t.test('numbers are checked by their digits', async t => {
+  for (const [schema, valid, invalid] of numbers) {
+    const parameters = readParameters(
+      parseJson(Buffer.from(
+        `{"type": "object", "properties": {"x": ${schema}}, "$defs": {"n": {"maximum": 4}}}`
+      ))
+    ) as Parameters
+    const check = (value: string): number =>
+      parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject).length
+    for (const value of valid) t.equal(check(value), 0, `${schema} takes ${value}`)
+    for (const value of invalid) t.ok(check(value) > 0, `${schema} refuses ${value}`)
+  }
+})
