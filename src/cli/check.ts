@@ -13,7 +13,7 @@ import { describeIssues, readBatchText } from './batch.ts'
 import type { DatabaseCheck } from './check-database.ts'
 import type { CheckOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
-import { readInput, type Input } from './input.ts'
+import { readBatchFolder, readInput, type Input } from './input.ts'
 import { parseJsonText, positionOf, type Position } from '../json/json-text.ts'
 import { count, visible } from './text.ts'
 
@@ -25,13 +25,14 @@ export async function check (
 ): Promise<number> {
   const { limits, database } = await prepare(options, env)
   let code = 0
+  const print = ({ issues, lines }: Checked): void => {
+    if (issues.length > 0) code = 1
+    stdout.write([...issues, ...lines].map(line => `${visible(line)}\n`).join(''))
+  }
   try {
+    if (options.batches !== undefined) print(await checkFolder(options.batches, limits))
     for (const file of files) {
-      const input = await readInput(file, stdin)
-      const { issues, operations } = await checkInput(input, limits, database)
-      const lines = issues.length > 0 ? issues : [`${input.name}: ok: ${operations}`]
-      if (issues.length > 0) code = 1
-      stdout.write(lines.map(line => `${visible(line)}\n`).join(''))
+      print(await checkInput(await readInput(file, stdin), limits, database))
     }
   } finally {
     await database?.close()
@@ -39,10 +40,32 @@ export async function check (
   return code
 }
 
+/** One line per issue, and the lines about what is valid. */
+interface Checked {
+  readonly issues: readonly string[]
+  readonly lines: readonly string[]
+}
+
+/** Checks the named batches of a folder. Throws a UsageError when it cannot be read. */
+async function checkFolder (folder: string, limits: Limits): Promise<Checked> {
+  const read = await readBatchFolder(folder, batchLimits(limits))
+  if ('faults' in read) return { issues: read.faults, lines: [] }
+  const plans = [...read.batches.values()].map(({ plan }) => plan)
+  const lines = read.files.map(([path], i) => describeValid(path, plans[i] as Plan))
+  return { issues: [], lines: lines.length === 0 ? [`${folder}: ok: no batches`] : lines }
+}
+
+function describeValid (name: string, { operations }: Plan): string {
+  return `${name}: ok: ${count(operations.length, 'operation')}`
+}
+
 async function prepare (
   options: CheckOptions,
   env: CliContext['env']
 ): Promise<{ readonly limits: Limits, readonly database: DatabaseCheck | undefined }> {
+  if (options.batches !== undefined && options.database === true) {
+    throw new UsageError('--batches and --database cannot be used together')
+  }
   if (options.database !== true) {
     if (options.role !== undefined) throw new UsageError('--role requires --database')
     return { limits: readSettings(readLimits, env), database: undefined }
@@ -57,16 +80,14 @@ async function checkInput (
   input: Input,
   limits: Limits,
   database: DatabaseCheck | undefined
-): Promise<{ readonly issues: readonly string[], readonly operations: string }> {
+): Promise<Checked> {
   try {
     const plan = readPlan(input.bytes, limits)
-    return {
-      issues: await database?.check(plan, readBatchText(input)) ?? [],
-      operations: count(plan.operations.length, 'operation')
-    }
+    const issues = await database?.check(plan, readBatchText(input)) ?? []
+    return { issues, lines: issues.length > 0 ? [] : [describeValid(input.name, plan)] }
   } catch (error) {
     if (!(error instanceof Failure)) throw error
-    return { issues: describe(error, input), operations: '' }
+    return { issues: describe(error, input), lines: [] }
   }
 }
 

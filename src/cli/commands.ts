@@ -90,6 +90,11 @@ const run = {
 } as const satisfies Record<string, OptionItem>
 
 const check = {
+  batches: {
+    type: 'string',
+    value: '<folder>',
+    description: 'Check all named batches of the folder, as the service does when it starts'
+  },
   database: {
     type: 'boolean',
     description: 'Check names, types and privileges against the database of DATABASE_URL'
@@ -155,6 +160,7 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
       '`-` reads standard input. DB_SCHEMAS, MAX_BODY_BYTES, MAX_OPS, MAX_ROWS and ' +
       'MAX_CONDITIONS set the limits. Without --database, neither a service nor a database is ' +
       'needed, and tables and columns are not checked.',
+      'With --batches, files are optional. Named batches cannot be checked against a database.',
       'With --database, PostgreSQL plans each operation under the role, in a read-only ' +
       'transaction that is rolled back. Nothing is executed. Values of insert and set are not ' +
       'checked: they are converted only when a batch runs, for example with run --dry-run.',

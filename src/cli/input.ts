@@ -1,9 +1,11 @@
 /**
- * Reads the files that a command is given.
+ * Reads the files and folders that a command is given.
  */
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { readFolder, type ReadFolder } from '../named/read-folder.ts'
+import type { BatchLimits } from '../plan/read-batch.ts'
 import { UsageError } from './arguments.ts'
 
 export interface Input {
@@ -26,4 +28,17 @@ export async function readBytes (file: string): Promise<Buffer> {
   } catch (error) {
     throw new UsageError(`${file}: ${(error as Error).message}`)
   }
+}
+
+/**
+ * Reads a folder of named batches as the service does. Throws a UsageError when it cannot be
+ * listed.
+ */
+export async function readBatchFolder (folder: string, limits: BatchLimits): Promise<ReadFolder> {
+  try {
+    await readdir(folder)
+  } catch (error) {
+    throw new UsageError(`${folder}: ${(error as Error).message}`)
+  }
+  return readFolder(folder, limits)
 }

@@ -35,7 +35,9 @@ export async function runCommand (
       case 'run':
         return await run(options as RunOptions, oneFile(operands), context)
       case 'check':
-        if (operands.length === 0) throw new UsageError('expected a file, or - for standard input')
+        if (operands.length === 0 && options['batches'] === undefined) {
+          throw new UsageError('expected a file, or - for standard input')
+        }
         return await check(options as CheckOptions, operands, context)
       case 'token':
         if (operands.length > 0) throw new UsageError('token takes only options')

@@ -166,6 +166,77 @@ t.test('limits come from the environment and default to those of the service', a
   )
 })
 
+const select = { id: 's', op: 'select', table: 't', where: { a: { eq: '$params.a' } } }
+const file = (content: object): string => JSON.stringify(content)
+
+t.test('--batches checks the named batches of a folder', async t => {
+  const params = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] }
+  const good = t.testdir({
+    empty: {},
+    batches: {
+      'one.json': file({ params, operations: [select] }),
+      'two.json': file({ params, operations: [select, { ...select, id: 'r' }] }),
+      'readme.txt': 'ignored'
+    }
+  })
+  const folder = join(good, 'batches')
+  t.same(await oneflight(['check', '--batches', folder, 'examples/transfer.json']), {
+    code: 0,
+    out: [
+      `${folder}/one.json: ok: 1 operation`,
+      `${folder}/two.json: ok: 2 operations`,
+      'examples/transfer.json: ok: 3 operations',
+      ''
+    ].join('\n'),
+    err: ''
+  })
+  t.same(await runInside(['check', '--batches', join(good, 'empty')]), {
+    code: 0,
+    out: `${good}/empty: ok: no batches\n`,
+    err: ''
+  })
+  t.match(await runInside(['check', '--batches', folder], { env: { MAX_OPS: '1' } }), {
+    code: 1,
+    out: /^[^\n]*two\.json:1:\d+: too_many_ops: [^\n]*\n$/
+  })
+})
+
+t.test('--batches prints every fault of every file', async t => {
+  const folder = t.testdir({
+    'Order.json': '{}',
+    'a.json': '{"operations":\n  [{"id": "s", "op": "select", "tabel": "t"}]}',
+    'b.json': file({ operations: [select] }),
+    'c.json': '{"operations": []',
+    'd.json': file({ operations: [{ id: 's', op: 'select', table: 't' }] })
+  })
+  const { code, out, err } = await runInside(['check', '--batches', folder])
+  t.same([code, err], [1, ''])
+  const lines = [
+    'Order.json: The name of the file must match ',
+    'a.json:2:4: operation 0 (s): member_missing at table: ',
+    'a.json:2:32: operation 0 (s): member_unknown at tabel: ',
+    'b.json:1:',
+    'c.json:1:18: '
+  ]
+  const printed = out.trimEnd().split('\n')
+  t.equal(printed.length, lines.length, out)
+  for (const [i, line] of lines.entries()) t.ok(printed[i]?.startsWith(`${folder}/${line}`), out)
+})
+
+t.test('--batches needs a folder, and no database', async t => {
+  const rows = [
+    [['--batches', 'none'], /^oneflight: none: ENOENT/],
+    [['--batches', 'package.json'], /^oneflight: package\.json: ENOTDIR/],
+    [
+      ['--batches', 'examples', '--database', '--role', 'r'],
+      /^oneflight: --batches and --database cannot be used together; /
+    ]
+  ] as const
+  for (const [args, message] of rows) {
+    t.match(await runInside(['check', ...args]), { code: 2, out: '', err: message })
+  }
+})
+
 t.test('the messages equal those of the service', async t => {
   const service = await useService(t, {
     schema: 'create table t (a int); grant all on t to oneflight_user'
