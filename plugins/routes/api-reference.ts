@@ -13,7 +13,11 @@ import { createHash } from 'node:crypto'
 import { isIPv6, type AddressInfo } from 'node:net'
 import replyFrom from '@fastify/reply-from'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
-import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyRequest,
+  type RouteHandlerMethod
+} from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
 
@@ -48,8 +52,9 @@ async function apiReference (
     destroyAgent: true,
     disableRequestLogging: true
   })
-  app.post(`${tryUrl}/`, forward('/', main))
-  app.get(`${tryUrl}/health`, forward('/health', main))
+  app.post(`${tryUrl}/`, forward(() => '/', main))
+  app.post(`${tryUrl}/batches/:name`, forward(pathOfBatch, main))
+  app.get(`${tryUrl}/health`, forward(() => '/health', main))
 }
 
 function servePage (app: FastifyInstance): void {
@@ -73,12 +78,19 @@ function servePage (app: FastifyInstance): void {
   })
 }
 
-/** Forwards a request to `path` of the main server. */
-function forward (path: string, main: ApiReferenceOptions['main']): RouteHandlerMethod {
-  return (_request, reply) => {
+function pathOfBatch ({ params }: FastifyRequest): string {
+  return `/batches/${encodeURIComponent((params as { readonly name: string }).name)}`
+}
+
+/** Forwards a request to a path of the main server. */
+function forward (
+  pathOf: (request: FastifyRequest) => string,
+  main: ApiReferenceOptions['main']
+): RouteHandlerMethod {
+  return (request, reply) => {
     const address = main()
     if (!address) return sendBadGateway(reply, NOT_SENT)
-    reply.from(path, {
+    reply.from(pathOf(request), {
       getUpstream: () => urlOf(address),
       rewriteHeaders: headers =>
         Object.fromEntries(

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { NamedBatches } from '../../src/named/named-batch.ts'
 import { describeApi, type DescribedConfig } from '../../src/openapi/document.ts'
 
 export interface OpenApiOptions {
@@ -15,16 +16,32 @@ export interface OpenApiOptions {
    * relative to the document's own URL.
    */
   readonly server: (request: FastifyRequest) => string
+  /** Returns the current named batches, in the same object until they change. */
+  readonly batches: () => NamedBatches
 }
 
-async function openapi (app: FastifyInstance, { config, server }: OpenApiOptions): Promise<void> {
-  /** The last document: the URL rarely changes. */
-  let created: { readonly url: string, readonly document: Promise<Document> } | undefined
+/** A document, and what it was created for. */
+interface Created {
+  readonly url: string
+  readonly batches: NamedBatches
+  readonly document: Promise<Document>
+}
+
+async function openapi (
+  app: FastifyInstance,
+  { config, server, batches }: OpenApiOptions
+): Promise<void> {
+  /** The last document: the URL and the batches rarely change. */
+  let created: Created | undefined
   app.get('/openapi.json', async (request, reply) => {
-    const url = server(request)
-    if (created?.url !== url) created = { url, document: createDocument(config, url) }
+    const [url, current] = [server(request), batches()]
+    if (created?.url !== url || created.batches !== current) {
+      const document = createDocument(config, url, current)
+      created = { url, batches: current, document }
+    }
     const { bytes, etag } = await created.document
-    // A new version or configuration changes the document at once, so caches must revalidate.
+    // A new version, configuration or set of named batches changes the document at once, so caches
+    // must revalidate.
     reply.header('etag', etag).header('cache-control', 'no-cache')
     if (request.headers['if-none-match'] === etag) return reply.code(304).send()
     return reply.type('application/json; charset=utf-8').send(bytes)
@@ -36,8 +53,13 @@ interface Document {
   readonly etag: string
 }
 
-async function createDocument (config: DescribedConfig, server: string): Promise<Document> {
-  const bytes = Buffer.from(JSON.stringify(await describeApi(config, server)))
+async function createDocument (
+  config: DescribedConfig,
+  server: string,
+  batches: NamedBatches
+): Promise<Document> {
+  const document = await describeApi(config, server, [...batches.values()])
+  const bytes = Buffer.from(JSON.stringify(document))
   return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
 }
 

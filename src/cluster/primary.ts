@@ -38,6 +38,7 @@ export async function startPrimary (
   const admin = buildAdmin({
     config,
     logger,
+    batches: batches.current,
     async scrape () {
       await Promise.all(workers.serving().map(worker => worker.ask('metrics')))
       return metrics.scrape()

@@ -19,8 +19,9 @@ import {
   type AnswerHeader
 } from '../../schemas/http.ts'
 import { operations } from '../../schemas/operation.ts'
-import { errorAnswers } from './error-responses.ts'
+import { errorAnswers, type BatchKind } from './error-responses.ts'
 import { collectComponents, type Components, type JsonSchema } from './json-schema.ts'
+import { describeNamedBatches, type DescribedBatch, type Operation } from './named-batches.ts'
 
 export interface ApiDocument {
   readonly openapi: string
@@ -36,8 +37,15 @@ export type DescribedConfig = Pick<
   'MAX_OPS' | 'MAX_ROWS' | 'MAX_BODY_BYTES' | 'ANON_ROLE' | 'JWT_ALGORITHMS'
 >
 
+/** The path of the operation from which those of the named batches are made. */
+const TEMPLATE = '/batches'
+
 /** `server` is the URL of the main server. It may be relative to the URL of the document. */
-export async function describeApi (config: DescribedConfig, server: string): Promise<ApiDocument> {
+export async function describeApi (
+  config: DescribedConfig,
+  server: string,
+  batches: readonly DescribedBatch[] = []
+): Promise<ApiDocument> {
   const components = collectComponents()
   const app = Fastify()
   await app.register(swagger, optionsOf(config, server))
@@ -45,6 +53,13 @@ export async function describeApi (config: DescribedConfig, server: string): Pro
     method: 'POST',
     url: '/',
     schema: batchRoute(config, components),
+    handler,
+    ...unchecked
+  })
+  app.route({
+    method: 'POST',
+    url: TEMPLATE,
+    schema: namedBatchRoute(config, components),
     handler,
     ...unchecked
   })
@@ -58,10 +73,17 @@ export async function describeApi (config: DescribedConfig, server: string): Pro
   await app.ready()
   const document = app.swagger() as unknown as ApiDocument
   await app.close()
+  const { '/': adhoc, [TEMPLATE]: template, ...others } = document.paths
+  const named = describeNamedBatches(batches, template?.['post'] as Operation, config)
   // Not done by the library: its conversion for OpenAPI 3.0 drops keywords of 3.1.
   return {
     ...document,
-    components: { ...document.components, schemas: complete(components.schemas, config) }
+    paths: { '/': adhoc as Operation, ...named.paths, ...others },
+    components: {
+      ...document.components,
+      schemas: { ...complete(components.schemas, config), ...named.schemas },
+      ...batches.length === 0 ? {} : { responses: named.responses }
+    }
   }
 }
 
@@ -157,7 +179,6 @@ function complete (
 
 function batchRoute (config: DescribedConfig, components: Components): FastifySchema {
   for (const schema of Object.values(operations)) components.describe(schema)
-  const headers = Object.entries(RequestHeaders.properties)
   return {
     operationId: 'runBatch',
     summary: 'Run a batch',
@@ -165,14 +186,26 @@ function batchRoute (config: DescribedConfig, components: Components): FastifySc
       'Runs the operations of a batch in order, as one transaction, and returns the rows of ' +
       `each. Limits: ${config.MAX_OPS} operations, ${config.MAX_ROWS} rows per operation, ` +
       `${config.MAX_BODY_BYTES} bytes.`,
+    ...commonParts(config),
+    body: batchBody(config),
+    response: batchResponses('adhoc', components)
+  } as FastifySchema
+}
+
+function namedBatchRoute (config: DescribedConfig, components: Components): FastifySchema {
+  return { ...commonParts(config), response: batchResponses('named', components) } as FastifySchema
+}
+
+/** What all requests that run a batch have in common. */
+function commonParts (config: DescribedConfig): object {
+  const headers = Object.entries(RequestHeaders.properties)
+  return {
     security: [...tokensOf(config), ...(config.ANON_ROLE === undefined ? [] : [{}])],
     headers: {
       type: 'object',
       properties: Object.fromEntries(headers.map(([name, schema]) => [name, writeHeader(schema)]))
-    },
-    body: batchBody(config),
-    response: batchResponses(components)
-  } as FastifySchema
+    }
+  }
 }
 
 function batchBody (config: DescribedConfig): object {
@@ -192,15 +225,17 @@ function batchBody (config: DescribedConfig): object {
   }
 }
 
-function batchResponses (components: Components): object {
+function batchResponses (kind: BatchKind, components: Components): object {
   const envelope = components.describe(ErrorEnvelope)
-  const failed = errorAnswers().map(({ status, ...answer }) =>
+  const failed = errorAnswers(kind).map(({ status, ...answer }) =>
     [status, answerOf({ ...answer, schema: envelope })])
   return {
     200: answerOf({
       description: BatchAnswer.description as string,
       schema: components.describe(BatchAnswer),
-      examples: { order: { summary: 'Rows of every operation', value: exampleAnswer } },
+      examples: kind === 'named'
+        ? {}
+        : { order: { summary: 'Rows of every operation', value: exampleAnswer } },
       headers: [
         'x-request-id',
         'preference-applied',

@@ -2,6 +2,7 @@
  * Describes the error responses to a batch by status, with examples. Built with the service's own
  * code from the failure catalogue and PostgreSQL's conditions.
  */
+import type { Issue, ParameterIssue } from '../../schemas/error.ts'
 import { catalogue, failure, Failure, type FailureCode } from '../errors/catalogue.ts'
 import { conditions } from '../errors/conditions.ts'
 import { answerFailure } from '../errors/envelope.ts'
@@ -18,12 +19,28 @@ export interface ErrorAnswer {
   readonly headers: readonly string[]
 }
 
+/** A batch that the client sends, or a named one. */
+export type BatchKind = 'adhoc' | 'named'
+
 /** Failures of other paths, and one that no client receives. */
-const notOfBatches: readonly string[] = [
+const notOfBatches: readonly FailureCode[] = [
   'not_found',
   'method_not_allowed',
   'client_closed_request'
-] satisfies readonly FailureCode[]
+]
+
+/** Failures of the other kind of batch. */
+const notOfKind: Readonly<Record<BatchKind, readonly FailureCode[]>> = {
+  adhoc: ['batch_unknown', 'params_invalid', 'role_forbidden'],
+  named: [
+    'adhoc_forbidden',
+    'body_empty',
+    'id_missing',
+    'id_duplicate',
+    'too_many_ops',
+    'validation_failed'
+  ]
+}
 
 /** Above this number, the names of conditions are not listed. */
 const MOST_NAMES = 12
@@ -32,16 +49,17 @@ const CONDITIONS_URL = 'https://www.postgresql.org/docs/18/errcodes-appendix.htm
 
 const requestId = '5856fecf-0c36-4a9b-bb2d-68428cc8a070'
 
-export function errorAnswers (): readonly ErrorAnswer[] {
+export function errorAnswers (kind: BatchKind): readonly ErrorAnswer[] {
+  const others = [...notOfBatches, ...notOfKind[kind]]
   const named = (Object.keys(catalogue) as FailureCode[]).filter(code =>
-    !notOfBatches.includes(code)
+    !others.includes(code)
   ).map(code => failure(code, undefined, detailsOf(code)))
   const refused = [...conditions.keys()].filter(isError).flatMap(code =>
     [false, true].map(anonymous => raised({ code, message: '' }, anonymous))
   )
   const failures = Map.groupBy([
     ...named,
-    forbidden,
+    ...kind === 'adhoc' ? [forbidden] : [],
     ...refused.filter(({ code }) => !(code in catalogue))
   ], ({ status }) => status)
   return [...failures.keys()].sort((a, b) => a - b).map(status =>
@@ -59,6 +77,12 @@ function raised (error: Parameters<typeof fromDatabase>[0], anonymous = false): 
 }
 
 function detailsOf (code: FailureCode): Failure['details'] {
+  if (code === 'params_invalid') {
+    const errors: readonly ParameterIssue[] = [
+      { path: ['items', 0, 'qty'], message: '"qty" must be >= 1.' }
+    ]
+    return { errors: errors as unknown as Issue[] }
+  }
   if (code !== 'validation_failed') return {}
   return {
     errors: [{

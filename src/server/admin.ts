@@ -10,6 +10,7 @@ import apiReference, {
 import openapi from '../../plugins/routes/openapi.ts'
 import type { Config } from '../../schemas/config.ts'
 import { printableConfig } from '../config/config.ts'
+import type { NamedBatches } from '../named/named-batch.ts'
 import { listen } from './listen.ts'
 import type { Exposition } from '../transaction/observer.ts'
 
@@ -19,6 +20,8 @@ export type NotReadyReason = 'stopping' | 'database' | 'workers'
 export interface AdminOptions extends Pick<ApiReferenceOptions, 'main'> {
   readonly config: Config
   readonly logger: FastifyBaseLogger
+  /** Returns the current named batches. */
+  readonly batches: () => NamedBatches
   readonly scrape: () => Promise<Exposition>
   /** Resolves to undefined when the service is ready. */
   readonly notReadyReason: () => Promise<NotReadyReason | undefined>
@@ -26,7 +29,7 @@ export interface AdminOptions extends Pick<ApiReferenceOptions, 'main'> {
 
 /** Builds the admin server. It does not listen. */
 export function buildAdmin (
-  { config, logger, scrape, notReadyReason, main }: AdminOptions
+  { config, logger, batches, scrape, notReadyReason, main }: AdminOptions
 ): FastifyInstance {
   const admin = Fastify({
     loggerInstance: logger,
@@ -49,6 +52,7 @@ export function buildAdmin (
   admin.get('/config', async () => printableConfig(config))
   admin.register(openapi, {
     config,
+    batches,
     server: ({ hostname }) =>
       mainUrl(main() ?? { address: config.HTTP_HOST, port: config.HTTP_PORT }, hostname)
   })

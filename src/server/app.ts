@@ -24,6 +24,7 @@ import openapi from '../../plugins/routes/openapi.ts'
 import tracing from '../../plugins/tracing.ts'
 import type { Settings } from '../config/config.ts'
 import type { BatchSet } from '../named/batch-set.ts'
+import type { NamedBatches } from '../named/named-batch.ts'
 import type { BatchSettings } from '../transaction/run-batch.ts'
 import { createHttpServer, originForm } from './http-server.ts'
 
@@ -46,7 +47,7 @@ const LINGER_MS = 5000
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   const { config, database: target, replica, keys, tracerProvider, batchSettings } = options
-  const named = options.batches?.current ?? (() => new Map())
+  const named = namedBatchesOf(options)
   const app = createFastify(options)
   await app.register(connections, {
     maxBodyBytes: config.MAX_BODY_BYTES,
@@ -68,9 +69,16 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(idempotencyKey, { config })
   await app.register(admission, { config })
   await app.register(health)
-  await app.register(openapi, { config, server: () => '/' })
+  await app.register(openapi, { config, server: () => '/', batches: named })
   await app.register(batch, { config, batchSettings })
   return app
+}
+
+const none: NamedBatches = new Map()
+
+/** Returns a function that returns the current named batches. */
+export function namedBatchesOf ({ batches }: Pick<AppOptions, 'batches'>): () => NamedBatches {
+  return () => batches?.current() ?? none
 }
 
 function createFastify ({ config, logger }: AppOptions): FastifyInstance {

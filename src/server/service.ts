@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { buildAdmin, listenAdmin, type NotReadyReason } from './admin.ts'
-import { buildApp, type AppOptions } from './app.ts'
+import { buildApp, namedBatchesOf, type AppOptions } from './app.ts'
 import { listen } from './listen.ts'
 import type { Observer } from '../transaction/observer.ts'
 
@@ -31,6 +31,7 @@ export async function startService (options: AppOptions): Promise<Service> {
   const admin = buildAdmin({
     config,
     logger,
+    batches: namedBatchesOf(options),
     scrape,
     main: () => app.server.address() as AddressInfo | null,
     notReadyReason: app.getDecorator<() => Promise<NotReadyReason | undefined>>('notReadyReason')

@@ -29,6 +29,7 @@ const select = '[{"id":"s","op":"select","table":"stock"}]'
 
 const adminOptions: Omit<AdminOptions, 'config' | 'main'> = {
   logger: pino({ level: 'silent' }),
+  batches: () => new Map(),
   scrape: async () => ({ text: '', type: 'text/plain' }),
   notReadyReason: async () => undefined
 }

@@ -23,7 +23,7 @@ const modules: ReadonlyArray<
   ['postgres', /^src\/postgres\//, ['sql', 'errors', 'schemas']],
   ['transaction', /^src\/transaction\//, ['postgres', 'sql', 'plan', 'errors', 'schemas']],
   ['response', /^src\/response\//, ['transaction', 'plan', 'errors', 'schemas']],
-  ['openapi', /^src\/openapi\//, ['errors', 'schemas']],
+  ['openapi', /^src\/openapi\//, ['json', 'errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],
   ['config', /^src\/config\//, ['auth', 'errors', 'schemas']],
   ['dev', /^src\/dev\//, []],

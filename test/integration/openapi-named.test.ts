@@ -1,0 +1,236 @@
+/**
+ * Tests that the OpenAPI document describes each named batch: its path, the schema of its
+ * parameters, who may run it, and its responses.
+ */
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { pino } from 'pino'
+import t from 'tap'
+import { readConfig } from '../../src/config/config.ts'
+import type { NamedBatches } from '../../src/named/named-batch.ts'
+import { readNamedBatch } from '../../src/named/read-file.ts'
+import { describeApi, type ApiDocument } from '../../src/openapi/document.ts'
+import { batchLimits } from '../../src/plan/read-batch.ts'
+import { buildApp } from '../../src/server/app.ts'
+import { answerPointer, validatorsOf } from '../support/openapi.ts'
+import { ask, SECRET, token, useService } from '../support/service.ts'
+
+const environment = { DATABASE_URL: 'postgres://app@127.0.0.1:1/shop', JWT_SECRET: SECRET }
+const { config } = readConfig(environment)
+
+const operations = [{ id: 's', op: 'select', table: 't', where: { a: { eq: '$params.a' } } }]
+const order = {
+  description: 'Orders *things*.',
+  roles: ['shop_customer', 'clerk'],
+  params: {
+    $id: 'https://example.com/order',
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    additionalProperties: false,
+    required: ['a'],
+    properties: {
+      a: { $ref: '#/$defs/id' },
+      $ref: { type: 'array', items: { $ref: 'https://example.com/order#/$defs/item' } },
+      tree: { $ref: '#' },
+      near: { $ref: 'https://example.com/other' },
+      other: { $ref: '#/$defs/other' },
+      word: { const: { $ref: '#/$defs/id' }, default: { $ref: '#/$defs/id' } }
+    },
+    $defs: {
+      id: { type: 'integer', maximum: 9007199254740991 },
+      item: { type: 'object', properties: { sku: { type: 'string' } }, required: ['sku'] },
+      other: {
+        $id: 'https://example.com/other',
+        type: 'array',
+        items: { $ref: '#/$defs/flag' },
+        $defs: { flag: { type: 'boolean' } }
+      }
+    }
+  },
+  operations
+}
+const list = { operations: [{ id: 's', op: 'select', table: 't' }] }
+
+const read = (files: Readonly<Record<string, unknown>>): NamedBatches => {
+  return new Map(
+    Object.entries(files).map(([name, content]) => {
+      const file = readNamedBatch(
+        `${name}.json`,
+        Buffer.from(JSON.stringify(content)),
+        batchLimits(config)
+      )
+      if ('faults' in file) throw new Error(file.faults.join('\n'))
+      return [name, file.batch]
+    })
+  )
+}
+
+interface Described {
+  readonly operationId: string
+  readonly summary: string
+  readonly description: string
+  readonly security: readonly object[]
+  readonly parameters: ReadonlyArray<{ readonly name: string }>
+  readonly requestBody: object
+  readonly responses: Readonly<Record<string, object>>
+}
+
+const describe = async (
+  files: Readonly<Record<string, unknown>>,
+  more = {}
+): Promise<{ readonly document: ApiDocument, readonly post: (path: string) => Described }> => {
+  const { config } = readConfig({ ...environment, ...more })
+  const text = JSON.stringify(await describeApi(config, '/', [...read(files).values()]))
+  const document = JSON.parse(text) as ApiDocument
+  return { document, post: path => document.paths[path]?.['post'] as Described }
+}
+
+const pointer = (name: string): string => `/components/schemas/${name}_params`
+
+t.test('each named batch has a path with the schema of its parameters', async t => {
+  const { document, post } = await describe({ order, list })
+  t.same(Object.keys(document.paths), ['/', '/batches/order', '/batches/list', '/health'])
+  const described = post('/batches/order')
+  t.equal(described.operationId, 'order')
+  t.equal(described.summary, 'Run the batch "order"')
+  t.equal(described.description, 'Orders *things*.\n\nRoles: `shop_customer`, `clerk`.')
+  t.equal(post('/batches/list').description, '')
+  t.same(described.parameters, post('/').parameters)
+  t.same(described.requestBody, {
+    required: true,
+    content: { 'application/json': { schema: { $ref: `#${pointer('order')}` } } }
+  })
+  const { schemas } = document.components
+  t.same(schemas['list_params'], { type: 'object', additionalProperties: false })
+  t.same(schemas['order_params']?.['properties'], {
+    ...order.params.properties,
+    a: { $ref: '#/components/schemas/order_params/$defs/id' },
+    $ref: {
+      type: 'array',
+      items: { $ref: '#/components/schemas/order_params/$defs/item' }
+    },
+    tree: { $ref: '#/components/schemas/order_params' },
+    other: { $ref: '#/components/schemas/order_params/$defs/other' }
+  })
+})
+
+t.test('the document is valid', async t => {
+  const { a, tree } = order.params.properties
+  const { id } = order.params.$defs
+  // The validator supports no part with its own $id, and no property named $ref.
+  const plain = { type: 'object', properties: { a, tree }, required: ['a'], $defs: { id } }
+  const { document } = await describe({ order: { ...order, params: plain }, list })
+  const copy = structuredClone(document) as unknown as Record<string, unknown>
+  t.same(await new Validator().validate(copy), { valid: true })
+})
+
+t.test('references inside the parameters resolve in the document', async t => {
+  const { document } = await describe({ order })
+  const isValid = validatorsOf(document)(pointer('order'))
+  const good = { a: 1, $ref: [{ sku: 'x' }], tree: { a: 2 }, near: [true], other: [false] }
+  t.ok(isValid(good), JSON.stringify(isValid.errors))
+  const bad = [
+    { a: 'x' },
+    {},
+    { a: 1, $ref: [{}] },
+    { a: 1, tree: { a: null } },
+    { a: 1, near: ['x'] },
+    { a: 1, other: [1] },
+    { a: 1, b: 1 }
+  ]
+  for (const value of bad) t.notOk(isValid(value), JSON.stringify(value))
+})
+
+t.test('a token is optional only where the anonymous role may run the batch', async t => {
+  const files = { order, list, open: { ...list, roles: ['guest'] } }
+  const securityOf = async (more: object): Promise<readonly unknown[]> => {
+    const { post } = await describe(files, more)
+    return ['order', 'list', 'open'].map(name => post(`/batches/${name}`).security)
+  }
+  const [required, optional] = [[{ bearer: [] }], [{ bearer: [] }, {}]]
+  t.same(await securityOf({}), [required, required, required])
+  t.same(await securityOf({ ANON_ROLE: 'guest' }), [required, optional, optional])
+})
+
+t.test('named batches have their own errors', async t => {
+  const { document, post } = await describe({ order, list })
+  const { responses } = document.components as unknown as {
+    readonly responses: Readonly<Record<string, { readonly description: string }>>
+  }
+  const adhoc = post('/').responses
+  t.same(Object.keys(post('/batches/order').responses), Object.keys(adhoc))
+  t.same(post('/batches/order').responses, post('/batches/list').responses)
+  const own = [
+    [404, 'batch_unknown'],
+    [422, 'params_invalid'],
+    [403, 'role_forbidden'],
+    [412, 'expectation_failed']
+  ] as const
+  for (const [status, code] of own) {
+    t.match(responses[`named_${status}`]?.description, `\`${code}\`: `)
+  }
+  const text = JSON.stringify(responses)
+  for (const code of ['adhoc_forbidden', 'validation_failed', 'too_many_ops', 'body_empty']) {
+    t.notMatch(text, code)
+  }
+  t.equal('responses' in (await describe({})).document.components, false)
+})
+
+t.test('both servers describe the batches, and responses match', async t => {
+  const { url, adminUrl, run } = await useService(t, {
+    schema: 'create table t (a int); insert into t values (1); grant all on t to oneflight_user',
+    batches: { order: { ...order, roles: ['oneflight_user'] }, list }
+  })
+  const document = (await ask(`${url}/openapi.json`)).body as ApiDocument
+  const admin = (await ask(`${adminUrl}/openapi.json`)).body as ApiDocument
+  t.same(Object.keys(document.paths), ['/', '/batches/order', '/batches/list', '/health'])
+  t.same(admin, { ...document, servers: [{ url }] })
+  const validate = validatorsOf(document)
+  const template = document.components as unknown as { readonly responses: object }
+  const rows = [['order', { a: 1 }, 200], ['order', { a: 'x' }, 422], ['list', {}, 200]] as const
+  for (const [name, values, status] of rows) {
+    const answer = await run(name, values)
+    t.equal(answer.status, status, answer.text)
+    t.ok(`named_${status}` in template.responses)
+    const place = answerPointer(document, '/', 'post', status)
+    t.ok(validate(place)(answer.body), answer.text)
+    const forwarded = await ask(`${adminUrl}/reference/try/batches/${name}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${token({ role: 'oneflight_user' })}`
+      },
+      body: JSON.stringify(values)
+    })
+    t.equal(forwarded.status, status, 'from the reference page')
+  }
+  const unknown = await ask(`${adminUrl}/reference/try/batches/no%2Fne`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${token({ role: 'oneflight_user' })}`
+    },
+    body: '{}'
+  })
+  t.same([unknown.status, unknown.body.error.code], [404, 'batch_unknown'])
+})
+
+t.test('after a reload the document shows the current batches', async t => {
+  let batches = read({ order })
+  const app = await buildApp({
+    ...readConfig(environment),
+    batches: { current: () => batches },
+    logger: pino({ level: 'silent' })
+  })
+  t.teardown(() => app.close())
+  const paths = async (): Promise<readonly [paths: readonly string[], etag: unknown]> => {
+    const { headers, body } = await app.inject('/openapi.json')
+    return [Object.keys((JSON.parse(body) as ApiDocument).paths), headers['etag']]
+  }
+  const [before, etag] = await paths()
+  t.same(before, ['/', '/batches/order', '/health'])
+  t.same(await paths(), [before, etag], 'the same document')
+  batches = read({ list })
+  const [after, newEtag] = await paths()
+  t.same(after, ['/', '/batches/list', '/health'])
+  t.not(newEtag, etag)
+})
