@@ -48,6 +48,7 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/cli.md', name: 'start', render: () => renderCommand('start') },
   { file: 'docs/reference/cli.md', name: 'run', render: () => renderCommand('run') },
   { file: 'docs/reference/cli.md', name: 'check', render: () => renderCommand('check') },
+  { file: 'docs/reference/cli.md', name: 'types', render: () => renderCommand('types') },
   { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
   { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
   { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures }

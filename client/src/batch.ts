@@ -8,7 +8,7 @@ import type { Batch } from './operation.ts'
 import { invalid, meaningOf, opaque, referRow, referRows, type Source } from './reference.ts'
 import type { Numbers } from './values.ts'
 import { operationId } from './words.ts'
-import type { Piece } from './write-json.ts'
+import { writeLiteral, type Piece, type Writer } from './write-json.ts'
 import { writeOperation } from './write-operation.ts'
 
 /** One operation of a batch that is being built. */
@@ -43,21 +43,37 @@ export function writeBatch (
   }
 }
 
-/** Creates the builder that the batch function receives. Each call writes its operation at once. */
-function createBuilder (nodes: OperationNode[]): object {
-  const checkReference = (to: Source): void => {
-    if (!(nodes as readonly Source[]).includes(to)) {
-      throw invalid('A reference points to an operation of another batch.')
+/** Writes the parameters of a named batch, which contain no references. Throws `batch_invalid`. */
+export function writeParameters (name: string, params: unknown): string {
+  const writer = createWriter(`batch "${name}"`, [])
+  writeLiteral(writer, params)
+  return writer.pieces.join('')
+}
+
+/** `nodes`: the operations that references may point to. */
+function createWriter (title: string, nodes: readonly Source[]): Writer {
+  return {
+    pieces: [],
+    path: [],
+    title,
+    checkReference (to) {
+      if (!nodes.includes(to)) {
+        throw invalid('A reference points to an operation of another batch.')
+      }
     }
   }
+}
+
+/** Creates the builder that the batch function receives. Each call writes its operation at once. */
+function createBuilder (nodes: OperationNode[]): object {
   const add = (op: OperationNode['op'], name: string, members: object): object => {
-    const pieces: Piece[] = []
-    writeOperation({ pieces, path: [], title: `${op} ${name}`, checkReference }, {
+    const writer = createWriter(`${op} ${name}`, nodes)
+    writeOperation(writer, {
       op,
       [op === 'call' ? 'function' : 'table']: name,
       ...members
     })
-    const node: OperationNode = { op, pieces, id: undefined, name: undefined }
+    const node: OperationNode = { op, pieces: writer.pieces, id: undefined, name: undefined }
     nodes.push(node)
     const operation = Object.assign(opaque({ kind: 'operation', source: node }), {
       row: (index = 0) => referRow(node, index),

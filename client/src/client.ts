@@ -1,12 +1,21 @@
 /**
  * The client: applies the options, sends a batch and returns its result.
  */
-import { writeBatch } from './batch.ts'
+import { writeBatch, writeParameters } from './batch.ts'
 import type { AnyDatabase } from './database.ts'
 import { readPreferences, readServerTiming, requestHeaders } from './headers.ts'
 import { parseAnswer } from './numbers.ts'
 import type { Batch } from './operation.ts'
-import type { BatchOptions, BatchResult, ClientOptions, DataOf, Shape } from './options.ts'
+import type {
+  AnyBatches,
+  BatchOptions,
+  BatchResult,
+  ClientOptions,
+  DataOf,
+  NamedData,
+  ParamsOf,
+  Shape
+} from './options.ts'
 import { randomId } from './random.ts'
 import { invalid } from './reference.ts'
 import { send, type PreparedBatch } from './send.ts'
@@ -17,7 +26,8 @@ import { idempotencyKey } from './words.ts'
 export interface Client<
   Database,
   Schema extends string = 'public',
-  Mode extends Numbers = 'number'
+  Mode extends Numbers = 'number',
+  Batches = AnyBatches
 > {
   /**
    * Runs the operations that `build` calls, in their order, as one transaction. `data` has the
@@ -28,19 +38,37 @@ export interface Client<
     build: (batch: Batch<Database, Schema, Mode>) => Returned,
     options?: Options
   ): Promise<BatchResult<DataOf<Returned, Options>>>
+  /**
+   * Runs a named batch of the service with these parameters. `data` has the results by operation
+   * id. Rejects as `batch` does, and with `params_invalid` if a parameter is invalid.
+   */
+  run<Name extends keyof Batches & string, const Options extends BatchOptions = BatchOptions>(
+    name: Name,
+    params: ParamsOf<Batches, Name>,
+    options?: Options
+  ): Promise<BatchResult<NamedData<Batches, Name, Options>>>
 }
 
 /**
  * Creates a client of the service at `url`. `Database` is the output of
  * `supabase gen types typescript` or kysely-codegen, or your own interface of tables. `Schema` is
  * the first schema of the service's `DB_SCHEMAS`. Tables of this schema can be named without it.
+ * `Batches` is the output of `oneflight types`.
  */
-export function createClient<Database = AnyDatabase, Schema extends string = 'public'> (
+export function createClient<
+  Database = AnyDatabase,
+  Schema extends string = 'public',
+  Batches = AnyBatches
+> (
   options: ClientOptions & { readonly numbers: 'bigint' }
-): Client<Database, Schema, 'bigint'>
-export function createClient<Database = AnyDatabase, Schema extends string = 'public'> (
+): Client<Database, Schema, 'bigint', Batches>
+export function createClient<
+  Database = AnyDatabase,
+  Schema extends string = 'public',
+  Batches = AnyBatches
+> (
   options: ClientOptions & { readonly numbers?: 'number' }
-): Client<Database, Schema>
+): Client<Database, Schema, 'number', Batches>
 export function createClient (client: ClientOptions): Client<AnyDatabase, string, Numbers> {
   return {
     async batch (
@@ -48,31 +76,54 @@ export function createClient (client: ClientOptions): Client<AnyDatabase, string
       options: BatchOptions = {}
     ) {
       const { body, onlySelects, arrange } = writeBatch(build)
-      const prepared = prepare({ client, options, body, onlySelects })
-      const { data, headers, attempts } = await send(prepared)
-      return {
-        data: arrange(data) as never,
-        requestId: headers.get('x-request-id') ?? options.requestId,
-        idempotencyKey: prepared.idempotencyKey,
-        replayed: headers.get('idempotent-replayed') === 'true',
-        preferenceApplied: readPreferences(headers.get('preference-applied')),
-        serverTiming: readServerTiming(headers.get('server-timing')),
-        attempts,
-        headers
-      }
+      const result = await post({ client, options, url: String(client.url), body, onlySelects })
+      return { ...result, data: arrange(result.data) as never }
+    },
+    async run (name: string, params: unknown, options: BatchOptions = {}) {
+      const url = urlOfBatch(String(client.url), name)
+      const body = writeParameters(name, params)
+      return await post({ client, options, url, body, onlySelects: false }) as never
     }
+  }
+}
+
+/** Appends the path of a named batch. The URL may have a path and a query. */
+function urlOfBatch (url: string, name: string): string {
+  const [path = ''] = /^[^?#]*/.exec(url) ?? []
+  const end = path.endsWith('/') ? path.slice(0, -1) : path
+  return `${end}/batches/${encodeURIComponent(name)}${url.slice(path.length)}`
+}
+
+/** Sends a request. Resolves with the results by operation id. */
+async function post (
+  options: PrepareOptions
+): Promise<BatchResult<Readonly<Record<string, unknown>>>> {
+  const prepared = prepare(options)
+  const { data, headers, attempts } = await send(prepared)
+  return {
+    data,
+    requestId: headers.get('x-request-id') ?? options.options.requestId,
+    idempotencyKey: prepared.idempotencyKey,
+    replayed: headers.get('idempotent-replayed') === 'true',
+    preferenceApplied: readPreferences(headers.get('preference-applied')),
+    serverTiming: readServerTiming(headers.get('server-timing')),
+    attempts,
+    headers
   }
 }
 
 interface PrepareOptions {
   readonly client: ClientOptions
   readonly options: BatchOptions
+  readonly url: string
   readonly body: string
   readonly onlySelects: boolean
 }
 
 /** Applies the default options. A batch that cannot commit anything gets no idempotency key. */
-function prepare ({ client, options, body, onlySelects }: PrepareOptions): PreparedBatch {
+function prepare (
+  { client, options, url, body, onlySelects }: PrepareOptions
+): PreparedBatch {
   const common = { ...client, ...options }
   const commitsNothing = onlySelects || options.dryRun === true || options.readOnly === true ||
     options.explain === true
@@ -88,7 +139,7 @@ function prepare ({ client, options, body, onlySelects }: PrepareOptions): Prepa
     ? { attempts: 1 }
     : common.retry ?? {}
   return {
-    url: String(client.url),
+    url,
     // Read for each batch, so that a later replacement of the global fetch takes effect.
     fetch: client.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     headers: requestHeaders(client, options, key),

@@ -106,13 +106,16 @@ export type ErrorCode =
   | PostgresErrorCode
   | (string & Record<never, never>)
 
-/** An issue in one operation. */
+/**
+ * An issue in one operation, or with `params_invalid` in the parameters of a named batch, which has
+ * only `path` and `message`.
+ */
 export interface Fault {
-  readonly op: string
+  readonly op?: string
   /** Position of the operation in the batch. */
-  readonly index: number
-  readonly code: string
-  /** The path within the operation; positions in arrays are numbers. */
+  readonly index?: number
+  readonly code?: string
+  /** The path within the operation or the parameters; positions in arrays are numbers. */
   readonly path: ReadonlyArray<string | number>
   readonly message: string
 }
@@ -139,7 +142,10 @@ export interface OneflightErrorInit {
   readonly cause?: unknown
 }
 
-/** The error that `client.batch` rejects with. Errors of the caller's function pass unchanged. */
+/**
+ * The error that `client.batch` and `client.run` reject with. Errors of the caller's function pass
+ * unchanged.
+ */
 export class OneflightError extends Error {
   override readonly name = 'OneflightError'
   readonly type: ErrorType
@@ -172,7 +178,10 @@ export class OneflightError extends Error {
   readonly retryAfter: number
   readonly detail: string | undefined
   readonly hint: string | undefined
-  /** All issues of all operations with `validation_failed`; otherwise empty. */
+  /**
+   * All issues of all operations with `validation_failed`, or of the parameters with
+   * `params_invalid`; otherwise empty.
+   */
   readonly errors: readonly Fault[]
 
   constructor (init: OneflightErrorInit) {

@@ -16,6 +16,7 @@ export type { AnyDatabase, ColumnType, Generated } from './database.ts'
 export type { Json, JsonInput } from './json.ts'
 export type { Batch, Operation, RowCount, Where } from './operation.ts'
 export type {
+  AnyBatches,
   BatchOptions,
   BatchResult,
   ClientOptions,

@@ -141,6 +141,24 @@ export type DataOf<Returned, Options> = Returned extends HasResult<infer Result>
     ? { -readonly [Name in keyof Returned]: DataOf<Returned[Name], Options> }
     : undefined
 
+/** Named batches, as `oneflight types` writes them: parameters and results by name. */
+export interface AnyBatches {
+  readonly [name: string]: {
+    readonly params: { readonly [name: string]: unknown },
+    readonly result: { readonly [id: string]: unknown }
+  }
+}
+
+/** The parameters of a named batch. */
+export type ParamsOf<Batches, Name extends keyof Batches> = Batches[Name] extends
+{ readonly params: infer Params } ? Params : never
+
+/** The results of a named batch by operation id. */
+export type NamedData<Batches, Name extends keyof Batches, Options> = Batches[Name] extends
+{ readonly result: infer Results }
+  ? { [Id in keyof Results]: ResultOf<Results[Id], Options> }
+  : never
+
 type ResultOf<Result, Options> = Options extends { readonly explain: true } ? QueryPlan[]
   : Options extends { readonly return: 'minimal' } ? number | Extract<Result, null>
     : Result

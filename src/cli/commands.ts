@@ -129,7 +129,7 @@ export type RunOptions = Given<typeof run>
 export type CheckOptions = Given<typeof check>
 export type TokenOptions = Given<typeof token>
 
-type Name = 'start' | 'run' | 'check' | 'token' | 'migrate'
+type Name = 'start' | 'run' | 'check' | 'types' | 'token' | 'migrate'
 export const commands: Readonly<Record<Name, CommandItem>> = {
   start: {
     summary: 'Start the service (the default command)',
@@ -166,6 +166,17 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
       'checked: they are converted only when a batch runs, for example with run --dry-run.',
       'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or the ' +
       'database cannot be used.'
+    ]
+  },
+  types: {
+    summary: 'Write the TypeScript of a folder of named batches',
+    operands: '<folder>',
+    options: { help },
+    notes: [
+      'Prints an interface with the parameters and results of each batch, for the client. The ' +
+      'limits are read from the environment, as for check.',
+      'Exit codes: 0, written. 1, a file is invalid, and its faults are printed to standard ' +
+      'error. 2, invalid command line or environment, or the folder cannot be read.'
     ]
   },
   token: {

@@ -1,6 +1,6 @@
 /**
- * Runs the commands `run`, `check` and `token`, `--help` and `--version`. src/cli.ts runs `start`
- * and `migrate`.
+ * Runs the commands `run`, `check`, `types` and `token`, `--help` and `--version`. src/cli.ts runs
+ * `start` and `migrate`.
  */
 import { readArguments, UsageError } from './arguments.ts'
 import { check } from './check.ts'
@@ -9,6 +9,7 @@ import { renderHelp } from './help.ts'
 import { run } from './run.ts'
 import { visible } from './text.ts'
 import { printToken } from './token.ts'
+import { printTypes } from './types.ts'
 import type { CliContext } from './context.ts'
 
 /**
@@ -42,6 +43,9 @@ export async function runCommand (
       case 'token':
         if (operands.length > 0) throw new UsageError('token takes only options')
         return printToken(options as TokenOptions, context)
+      case 'types':
+        if (operands.length !== 1) throw new UsageError('expected one folder')
+        return await printTypes(operands[0] as string, context)
       default:
         throw new UsageError(`${command} takes no arguments`)
     }

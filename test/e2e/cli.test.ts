@@ -324,7 +324,7 @@ t.test('the exit code is that of the batch when standard output is closed', asyn
 t.test('an invalid command line: exit code 2, one line, nothing is sent', async t => {
   const directory = t.testdir({ 'batch.json': all, 'token\n': '' })
   const rows: ReadonlyArray<readonly [args: readonly string[], line: RegExp]> = [
-    [['frob'], /^unknown command "frob" \(expected start, run, check, token or migrate\)$/],
+    [['frob'], /^unknown command "frob" \(expected start, run, check, types, token or migrate\)$/],
     [['--frob'], /^Unknown option '--frob'$/],
     [['-'], /^expected a command$/],
     [['--', 'run'], /^expected a command$/],
@@ -356,6 +356,9 @@ t.test('an invalid command line: exit code 2, one line, nothing is sent', async 
     [['run', '--token-file', join(directory, 'none'), '-'], /none: ENOENT: no such file/],
     [['run', directory], /EISDIR/],
     [['run', join(directory, 'a\u001bb')], /a\\u001bb: ENOENT/],
+    [['types'], /^expected one folder$/],
+    [['types', 'a', 'b'], /^expected one folder$/],
+    [['types', 'none'], /^none: ENOENT/],
     [['check'], /^expected a file, or - for standard input$/],
     ...['0', '-1', 'x', '86401', '1e3', '9'.repeat(400)].map((seconds): [string[], RegExp] => [
       ['run', `--timeout=${seconds}`, '-'],

@@ -1,0 +1,165 @@
+/**
+ * Writes the TypeScript of named batches: for each name the types of its parameters and of its
+ * results. Columns are `unknown`, because only the database knows their types.
+ */
+import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import type { Plan } from '../plan/nodes.ts'
+import type { NamedBatch } from './named-batch.ts'
+
+/** Returns a module that exports `Batches`, for `createClient` of oneflight-client. */
+export function writeTypes (batches: Iterable<NamedBatch>): string {
+  const members = [...batches].map(({ name, description, schema, plan }) => ({
+    name,
+    description,
+    optional: false,
+    type: writeObject([
+      { name: 'params', optional: false, type: writeParameters(schema) },
+      { name: 'result', optional: false, type: writeResult(plan) }
+    ])
+  }))
+  return [
+    '/** The named batches of a folder, written by `oneflight types`. */',
+    `export interface Batches ${writeObject(members)}`,
+    '',
+    '/** A row: its columns are not checked. */',
+    'export interface Row {',
+    '  [column: string]: unknown',
+    '}',
+    ''
+  ].join('\n')
+}
+
+interface Member {
+  readonly name: string
+  readonly description?: Json | undefined
+  readonly optional: boolean
+  readonly type: string
+}
+
+function writeObject (members: readonly Member[], others: readonly string[] = []): string {
+  const lines = members.flatMap(({ name, description, optional, type }) => [
+    ...typeof description === 'string' ? [writeComment(description)] : [],
+    `${writeKey(name)}${optional ? '?' : ''}: ${type}`
+  ])
+  return `{\n${[...lines, ...others].map(line => `${indent(line)}\n`).join('')}}`
+}
+
+function indent (text: string): string {
+  return text.split('\n').map(line => `  ${line}`).join('\n')
+}
+
+function writeComment (text: string): string {
+  return `/** ${text.replaceAll(/\s+/g, ' ').replaceAll('*/', '*\\/').trim()} */`
+}
+
+function writeKey (name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name)
+}
+
+function writeResult ({ operations }: Plan): string {
+  return writeObject(operations.map(({ id, answersCount, expect, when }) => {
+    const rows = expect?.min === 1 && expect.max === 1 ? '[Row]' : 'Row[]'
+    const types = [answersCount === true ? 'number' : rows, ...when.length > 0 ? ['null'] : []]
+    return { name: id, optional: false, type: union(types) }
+  }))
+}
+
+/** The service refuses parameters that the schema does not declare. */
+function writeParameters (schema: JsonObject): string {
+  const { properties = {} } = schema
+  return Object.keys(properties as JsonObject).length === 0
+    ? EMPTY
+    : writeType({ ...schema, additionalProperties: false }, { root: schema, references: [] })
+}
+
+interface Place {
+  readonly root: JsonObject
+  /** The references that were followed. A recursive one is `unknown`. */
+  readonly references: readonly string[]
+}
+
+const UNKNOWN = 'unknown'
+const EMPTY = 'Record<string, never>'
+
+/** The type of the values of a schema, or one that contains them. */
+function writeType (schema: Json | undefined, place: Place): string {
+  if (schema === false) return 'never'
+  if (!isObject(schema)) return UNKNOWN
+  const { $ref, anyOf, oneOf, allOf, enum: values } = schema
+  const listOf = (schemas: Json | undefined): readonly string[] | undefined =>
+    (schemas as readonly Json[] | undefined)?.map(part => writeType(part, place))
+  return intersect([
+    typeof $ref === 'string' ? writeReferred($ref, place) : UNKNOWN,
+    has(schema, 'const') ? writeLiteral(schema['const'] as Json) : UNKNOWN,
+    union((values as readonly Json[] | undefined)?.map(writeLiteral)),
+    union(listOf(anyOf)),
+    union(listOf(oneOf)),
+    ...listOf(allOf) ?? [],
+    has(schema, 'const') || values !== undefined ? UNKNOWN : writeTypeWord(schema, place)
+  ])
+}
+
+function union (types: readonly string[] = [UNKNOWN]): string {
+  return types.includes(UNKNOWN) ? UNKNOWN : [...new Set(types)].join(' | ')
+}
+
+function intersect (types: readonly string[]): string {
+  const known = [...new Set(types)].filter(type => type !== UNKNOWN)
+  if (known.length < 2) return known[0] ?? UNKNOWN
+  return known.map(type => type.includes(' | ') ? `(${type})` : type).join(' & ')
+}
+
+function writeReferred (reference: string, { root, references }: Place): string {
+  if (references.includes(reference) || !reference.startsWith('#/')) return UNKNOWN
+  const target = reference.slice(2).split('/').reduce<Json | undefined>((node, step) => {
+    const name = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    return (node as JsonObject | undefined)?.[name]
+  }, root)
+  return writeType(target, { root, references: [...references, reference] })
+}
+
+/** The type of a constant. Objects and arrays are not written out. */
+function writeLiteral (value: Json): string {
+  return typeof value === 'object' && value !== null ? UNKNOWN : writeJson(value)
+}
+
+function writeTypeWord (schema: JsonObject, place: Place): string {
+  const { type } = schema
+  if (type === undefined) return UNKNOWN
+  return union([type].flat().map(word => {
+    if (word === 'integer') return 'number | bigint'
+    if (word === 'array') return writeArray(schema, place)
+    return word === 'object' ? writeObjectType(schema, place) : word as string
+  }))
+}
+
+function writeArray ({ items, prefixItems }: JsonObject, place: Place): string {
+  const item = prefixItems === undefined ? writeType(items, place) : UNKNOWN
+  return `ReadonlyArray<${item}>`
+}
+
+/** Undeclared members are possible only where the schema mentions them. */
+function writeObjectType (schema: JsonObject, place: Place): string {
+  const { properties = {}, required = [], additionalProperties, patternProperties } = schema
+  const declared = properties as JsonObject
+  const needed = required as readonly string[]
+  const names = [...new Set([...Object.keys(declared), ...needed])]
+  const isOpen = patternProperties !== undefined ||
+    (additionalProperties ?? names.length === 0) !== false
+  if (names.length === 0) {
+    const type = patternProperties === undefined ? writeType(additionalProperties, place) : UNKNOWN
+    return isOpen ? `{ [name: string]: ${type} }` : EMPTY
+  }
+  return writeObject(
+    names.map(name => {
+      const property = has(declared, name) ? declared[name] : undefined
+      return {
+        name,
+        description: isObject(property) ? property['description'] : undefined,
+        optional: !needed.includes(name),
+        type: writeType(property, place)
+      }
+    }),
+    isOpen ? ['[name: string]: unknown'] : []
+  )
+}
