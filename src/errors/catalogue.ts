@@ -101,7 +101,7 @@ export const catalogue = {
   not_found: {
     type: 'request_error',
     status: 404,
-    meaning: 'Path not found. Batches are sent with `POST /`.'
+    meaning: 'Path not found. Batches are sent with `POST /` or `POST /batches/<name>`.'
   },
   batch_unknown: {
     type: 'request_error',
@@ -113,7 +113,7 @@ export const catalogue = {
     status: 405,
     meaning:
       'Method not allowed. The `Allow` header lists the allowed methods. Batches are sent with ' +
-      '`POST /`.'
+      '`POST /` or `POST /batches/<name>`.'
   },
   request_timeout: {
     type: 'request_error',
