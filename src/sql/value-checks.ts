@@ -77,14 +77,15 @@ export interface CheckedValue {
 
 /**
  * Builds a condition that is true, or fails with the marker `inspect` if a value may differ from
- * the JSON.
+ * the JSON. PostgreSQL has no regular expressions for nondeterministic collations, so the condition
+ * names another one.
  */
 export function buildValueCheck (values: readonly CheckedValue[]): Fragment {
   const conditions = values.map(({ value, shape }) => {
     if (shape === 'object') return isJson(value)
     if (shape === 'list') return sql`${typeOf(value)} operator(pg_catalog.=) any (${LIST_TYPES})`
-    return sql`coalesce(${value}::pg_catalog.text, 'NULL') operator(pg_catalog.!~)
-      case ${typeOf(value)}
+    return sql`coalesce(${value}::pg_catalog.text, 'NULL') collate pg_catalog."C"
+      operator(pg_catalog.!~) case ${typeOf(value)}
       when 3802 then ${PATTERNS.json} when 114 then ${PATTERNS.json}
       when 1009 then ${PATTERNS.textArray} else ${PATTERNS[shape]} end`
   })

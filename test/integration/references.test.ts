@@ -383,6 +383,30 @@ t.test('references compare like literals for any length, precision or domain', a
   t.same(body.data.ref, [], 'NULL matches no row of a NOT NULL domain')
 })
 
+t.test('a reference is stored in a column with a nondeterministic collation', async t => {
+  const service = await useService(t, {
+    schema: `
+      create collation folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+      create table people (id int primary key, name text collate folded);
+      insert into people values (1, 'Ann'), (2, 'Bob');
+      grant all on people to oneflight_user;
+    `
+  })
+  const { body } = await service.post([
+    { id: 'ann', op: 'select', table: 'people', where: { name: { eq: 'ANN' } } },
+    { id: 'new', op: 'insert', table: 'people', values: [{ id: 3, name: '$ann.0.name' }] },
+    {
+      id: 'changed',
+      op: 'update',
+      table: 'people',
+      set: { name: '$ann.0.name' },
+      where: { id: { eq: 2 } }
+    }
+  ])
+  t.same(body.data?.new, [{ id: 3, name: 'Ann' }])
+  t.same(body.data?.changed, [{ id: 2, name: 'Ann' }])
+})
+
 t.test('a computed column and a system column compare with a reference', async t => {
   const service = await useService(t, { schema })
   const { body } = await service.post([source, {
