@@ -26,6 +26,12 @@ export function buildGate ({ when }: Pick<PlanNode, 'when'>): readonly Fragment[
   })
 }
 
+/** Builds `<the operation is skipped> or `; nothing if it always runs. */
+export function buildSkipped (node: Pick<PlanNode, 'when'>): Fragment {
+  const gate = buildGate(node)
+  return gate.length === 0 ? empty : sql`(${join(gate, AND)}) is not true or `
+}
+
 /** Limits a query to an operation that runs. It also limits aggregates, which return a row. */
 export function gateRows (rows: Fragment, node: Pick<PlanNode, 'when'>): Fragment {
   const gate = buildGate(node)
@@ -40,8 +46,7 @@ export function buildRequirements (
   node: Pick<PlanNode, 'when'>,
   requirements: Requirements = new Map()
 ): readonly Fragment[] {
-  const gate = buildGate(node)
-  const skipped = gate.length === 0 ? empty : sql`(${join(gate, AND)}) is not true or `
+  const skipped = buildSkipped(node)
   return [...requirements.values()].map(({ anyOf }, i) => {
     const exists = join(anyOf.map(({ reference, rows }) => hasRows(reference, rows)), sql` or `)
     const { reference: { source } } = anyOf[0] as Requirement['anyOf'][number]

@@ -16,7 +16,7 @@ import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildConditions } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { buildGate } from './gate.ts'
+import { buildGate, buildSkipped } from './gate.ts'
 import { raise, raiseNumber, raiseText } from './marker.ts'
 import { buildDocument, jsonNullRows } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
@@ -38,7 +38,7 @@ export function rowColumns ({ fields }: KeyedGroup): Fragment {
 
 /** Builds the statement of each group, without `returning`. */
 export function buildKeyedUpdates (node: KeyedUpdateNode, ctes: CteBuilder): readonly Fragment[] {
-  const rows = node.groups.map(group => ctes.addRows(buildRows(group, ctes)))
+  const rows = node.groups.map(group => ctes.addRows(buildRows(group, node, ctes)))
   const distinct = ctes.explain
     ? []
     : checkDistinct(node, rows).map(query => sql`(select * from ${ctes.addRows(query)})`)
@@ -94,7 +94,7 @@ function readField ({ name }: RowField): Fragment {
 }
 
 /** Builds the query of the rows of a group, with the types of its fields. */
-function buildRows (group: KeyedGroup, ctes: CteBuilder): Fragment {
+function buildRows (group: KeyedGroup, node: KeyedUpdateNode, ctes: CteBuilder): Fragment {
   const { fields, positions, rows: { document } } = group
   const uncertain = uncertainFields(group)
   const json = ctes.checkValues
@@ -115,7 +115,7 @@ function buildRows (group: KeyedGroup, ctes: CteBuilder): Fragment {
   )
   const conditions = [
     ...ctes.checkStoredRows(uncertain.map(([, column]) => column)),
-    ...ctes.explain ? [] : checkKeys(group)
+    ...ctes.explain ? [] : checkKeys(group, node)
   ]
   const where = conditions.length === 0 ? empty : sql` where ${join(conditions, AND)}`
   return sql`select x.* from (${
@@ -158,8 +158,11 @@ function readStored (field: RowField, group: KeyedGroup, ctes: CteBuilder): Frag
   }) then ${ctes.addJsonNull(toPath(field.column))} end)`
 }
 
-/** Builds conditions on the rows that are true, or fail: a reference in a key is NULL. */
-export function checkKeys (group: KeyedGroup): readonly Fragment[] {
+/**
+ * Builds conditions on the rows that are true, or fail: a reference in a key is NULL. PostgreSQL
+ * may evaluate them while it plans the statement, also if the operation is skipped.
+ */
+export function checkKeys (group: KeyedGroup, node: KeyedUpdateNode): readonly Fragment[] {
   const keys = keysOf(group)
   const { rows } = group
   const known = rows.cells === undefined
@@ -171,7 +174,8 @@ export function checkKeys (group: KeyedGroup): readonly Fragment[] {
   )
   const fault = sql`pg_catalog.json_build_object('problem', 'key', 'path',
     pg_catalog.json_build_array(${rowPosition}::pg_catalog.text, case${join(missing, empty)} end))`
-  return [sql`case when ${join(keys.map(field => sql`${readField(field)} is not null`), AND)}
+  const named = join(keys.map(field => sql`${readField(field)} is not null`), AND)
+  return [sql`case when ${buildSkipped(node)}${named}
     then true else ${raiseText('value', sql`${fault}::pg_catalog.text`)} is null end`]
 }
 

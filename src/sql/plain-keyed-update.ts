@@ -45,7 +45,7 @@ export function buildPlainKeyedUpdate (
   if (cells === undefined || more.length > 0 || node.output?.some(isAllColumns) === true) {
     return undefined
   }
-  const rows = buildRows(group as KeyedGroup, cells, values)
+  const rows = buildRows({ node, group: group as KeyedGroup, cells }, values)
   const distinct = checkDistinct(node, [sql`x`]).map(query => sql`(${query})`)
   const statement = buildKeyedUpdate(node, group as KeyedGroup, {
     source: sql`x`,
@@ -61,18 +61,20 @@ export function buildPlainKeyedUpdate (
   }
 }
 
-function buildRows (
-  group: KeyedGroup,
-  cells: ReadonlyArray<ReadonlyMap<string, Cell>>,
-  values: PlainBuilder
-): Fragment {
+interface StoredRows {
+  readonly node: KeyedUpdateNode
+  readonly group: KeyedGroup
+  readonly cells: ReadonlyArray<ReadonlyMap<string, Cell>>
+}
+
+function buildRows ({ node, group, cells }: StoredRows, values: PlainBuilder): Fragment {
   const rows = cells.map((row, i) => {
     const fields = group.fields.map(field =>
       values.buildCell(row.get(field.name), field.column, { always: false, as: readAs(field) })
     )
     return sql`(${join([integer(group.positions[i] as number), ...fields], COMMA)})`
   })
-  const checks = checkKeys(group)
+  const checks = checkKeys(group, node)
   const where = checks.length === 0 ? empty : sql` where ${join(checks, sql` and `)}`
   // A CTE keeps the collation of an expression, of which the branch is never computed.
   const columns = group.fields.map(({ name, column, modifier }) => {

@@ -435,6 +435,13 @@ const cases: Readonly<Record<string, Case>> = {
     batch: [{ ...articles, values: [{ sku: 'fig', qty: 1 }, { sku: 'x', qty: 1 }], expect: 2 }],
     rows: 'expect at 0'
   },
+  'a key that does not exist in an operation that is skipped': {
+    batch: [
+      { ...read('articles', 'sku'), where: { sku: { eq: 'none' } } },
+      { ...articles, when: { s: 1 }, values: [{ sku: '$s.0.sku', qty: 1 }] }
+    ],
+    rows: null
+  },
   'an operation that is skipped': {
     batch: [
       { ...read('articles', 'sku'), where: { sku: { eq: 'none' } } },
