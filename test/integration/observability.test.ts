@@ -55,6 +55,7 @@ const familyOf = (metric: string) =>
 t.test('a service is scraped after batches of every outcome', async t => {
   const service = await useService(t, {
     schema,
+    batches: { all: { operations: [{ id: 's', op: 'select', table: 'notes' }] } },
     env: { POOL_SIZE: '1', QUEUE_SIZE: '1', QUEUE_TIMEOUT_MS: '5000' }
   })
   const insert = (table: string, row: object) =>
@@ -68,6 +69,7 @@ t.test('a service is scraped after batches of every outcome', async t => {
   const skipped = { id: 'i', op: 'insert', table: 'notes', values: [{ id: 1 }], when: { f: 0 } }
   const found = { id: 'f', op: 'select', table: 'notes', expect: 1 }
   t.match(await service.post([found, skipped]), { status: 200 })
+  t.match(await service.run('all', {}), { status: 200 })
   const slow = Array.from(
     { length: 5 },
     () => service.post([{ id: 's', op: 'select', table: 'slow' }])
