@@ -199,7 +199,8 @@ for (const [name, work] of changes) {
     await assertRecorded(t, sql, acknowledged)
     const retries = await retriesOf(service)
     t.comment(`${next} batches, retries ${JSON.stringify(retries)}`)
-    t.same(Object.keys(retries).filter(reason => reason !== 'stale_plan'), [])
+    // A type that is dropped between its lookup and its use looks like a changed search_path.
+    t.same(Object.keys(retries).filter(reason => !['stale_plan', 'session'].includes(reason)), [])
   })
 }
 
