@@ -42,11 +42,12 @@ export function readParameters (
     names.filter(name => has(resolve(properties[name], schema), 'default'))
       .map(name => [name, resolve(properties[name], schema)['default'] as Json])
   )
+  // Other faults, such as missing parameters, are those of a request.
   const wrong = describeErrors(validate as ValidateFunction, defaults)
-    .filter(({ keyword, path }) => keyword !== 'required' || path.length > 1)
+    .filter(({ path }) => has(defaults, String(path[0])))
   if (wrong.length > 0) {
-    return wrong.map(({ path: [name = '', ...rest], message }) =>
-      ({ path: ['properties', name, 'default', ...rest], message }))
+    return wrong.map(({ path: [name, ...rest], message }) =>
+      ({ path: ['properties', name as string, 'default', ...rest], message }))
   }
   return {
     known: new Map(
@@ -87,8 +88,12 @@ function findSchemaProblem (schema: Json): ParameterFault | undefined {
 function resolve (schema: JsonObject | undefined, root: Json): JsonObject {
   const text = schema?.['$ref']
   if (typeof text !== 'string' || !text.startsWith('#/')) return isObject(schema) ? schema : {}
-  const found = text.slice(2).split('/').reduce<Json | undefined>(
-    (node, step) => isObject(node) ? node[step.replaceAll('~1', '/').replaceAll('~0', '~')] : node,
+  // It exists, because the schema was compiled.
+  const found = text.slice(2).split('/').reduce<Json>(
+    (node, step) =>
+      (node as Readonly<Record<string, Json>>)[
+        decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
+      ] as Json,
     root
   )
   return { ...isObject(found) && resolve(found, root), ...schema }
@@ -110,7 +115,7 @@ function compile (schema: JsonObject): ValidateFunction | readonly ParameterFaul
   )
   const plain = toDoubles(schema) as JsonObject
   if (ajv.validateSchema(plain) !== true) {
-    return (ajv.errors ?? []).map(error => describeError(error, plain))
+    return (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, plain))
   }
   try {
     return ajv.compile(plain)
@@ -119,19 +124,12 @@ function compile (schema: JsonObject): ValidateFunction | readonly ParameterFaul
   }
 }
 
-interface DescribedError extends ParameterFault {
-  readonly keyword: string
-}
-
 function describeErrors (
   validate: ValidateFunction,
   values: JsonObject
-): readonly DescribedError[] {
+): readonly ParameterFault[] {
   if (validate(toDoubles(values))) return []
-  return (validate.errors ?? []).map(error => ({
-    ...describeError(error, values),
-    keyword: error.keyword
-  }))
+  return (validate.errors as readonly ErrorObject[]).map(error => describeError(error, values))
 }
 
 function describeError (

@@ -1,11 +1,12 @@
 /**
  * Reads the file of a named batch: bytes → NamedBatch, or all of its faults with their positions.
  */
+import { basename } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import type { Batch } from '../../schemas/batch.ts'
 import { batchName, NamedBatchFile } from '../../schemas/named-batch.ts'
 import type { Issue } from '../../schemas/error.ts'
-import { Failure, failure } from '../errors/catalogue.ts'
+import { failure, type Failure } from '../errors/catalogue.ts'
 import { describeIssue, describeOperation, describePath } from '../errors/issue-text.ts'
 import { offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
 import { isDeep, isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
@@ -31,7 +32,7 @@ export type ReadFile =
 
 /** `name`: that of the file, as faults show it. */
 export function readNamedBatch (name: string, bytes: Buffer, limits: BatchLimits): ReadFile {
-  const id = /([^/]*)\.json$/.exec(name)?.[1] ?? ''
+  const id = basename(name, '.json')
   if (!batchName.test(id)) {
     return { faults: [`${name}: The name of the file must match ${batchName.source}.json.`] }
   }
@@ -84,12 +85,8 @@ function findShapeFaults (content: Json): readonly Fault[] {
   }
   if (isDeep(content)) return [{ path: [], message: 'The file is nested too deeply.' }]
   return [...Value.Errors(NamedBatchFile, content)].map(({ path, message }) => {
-    const steps = path.split('/').slice(1)
-    const place = steps.length === 0 ? 'The file' : `"${describePath(steps)}"`
-    return {
-      path: steps.map(step => /^\d+$/.test(step) ? Number(step) : step),
-      message: `${place}: ${message}.`
-    }
+    const steps = path.split('/').slice(1).map(step => /^\d+$/.test(step) ? Number(step) : step)
+    return { path: steps, message: `"${describePath(steps)}": ${message}.` }
   })
 }
 
@@ -126,7 +123,6 @@ function tryTo<Result> (
   try {
     return { result: run() }
   } catch (error) {
-    if (error instanceof Failure) return { failure: error }
-    throw error
+    return { failure: error as Failure }
   }
 }

@@ -72,8 +72,9 @@ function isIgnored (name: string, op: OperationKind, operation: JsonObject): boo
 
 function describeForeignMember (name: string, op: OperationKind, operation: JsonObject): string {
   const user = findUser(name, op, operation)
+  const kinds = memberKinds.get(name) as readonly OperationKind[]
   return user === undefined
-    ? `"${name}" is a member of ${(memberKinds.get(name) ?? []).join(' and ')}, not of ${op}.`
+    ? `"${name}" is a member of ${kinds.join(' and ')}, not of ${op}.`
     : `"${name}" must be inside "${user}".`
 }
 

@@ -58,7 +58,7 @@ import {
   type TypedPath,
   type TypedValue
 } from './typed-json.ts'
-import type { ReferenceOptions, ValueBuilder } from './value-builder.ts'
+import type { ChangeBuilder, ReferenceOptions } from './value-builder.ts'
 import { buildValueCheck, isJson } from './value-checks.ts'
 
 export interface CteBuilderOptions {
@@ -130,7 +130,7 @@ function nothingCollected (): Collected {
   }
 }
 
-export class CteBuilder implements ArgumentBuilder, ValueBuilder {
+export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
   readonly table: TableName
   readonly row: Fragment
   readonly source: RowColumns

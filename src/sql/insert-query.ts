@@ -9,7 +9,7 @@ import { buildGate } from './gate.ts'
 import { raise } from './marker.ts'
 import { buildSource } from './source.ts'
 import { tableName } from './table.ts'
-import type { ValueBuilder } from './value-builder.ts'
+import type { ChangeBuilder } from './value-builder.ts'
 
 interface InsertOptions {
   /** The values of `columns`, which are the same for all rows. */
@@ -33,7 +33,7 @@ const NUMBER = identifier('->')
  */
 export function buildQueryInsert (
   { table, query, when }: Pick<InsertNode, 'table' | 'when'> & { readonly query: InsertQuery },
-  builder: ValueBuilder,
+  builder: ChangeBuilder,
   { values, stored = [], also = [], conflict = empty }: InsertOptions
 ): Fragment {
   const { columns, computed, source, maxRows } = query
@@ -49,7 +49,7 @@ export function buildQueryInsert (
   }${conflict}`
 }
 
-function checkNumber (maxRows: number, { explain }: ValueBuilder): readonly Fragment[] {
+function checkNumber (maxRows: number, { explain }: ChangeBuilder): readonly Fragment[] {
   if (explain) return []
   return [sql`case when ${SOURCE_ROW}.${NUMBER} > ${integer(maxRows)}
     then ${raise('rows')} is null else true end`]

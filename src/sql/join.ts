@@ -9,7 +9,7 @@ import { buildGate } from './gate.ts'
 import { raise } from './marker.ts'
 import { buildSource } from './source.ts'
 import { tableName } from './table.ts'
-import type { ValueBuilder } from './value-builder.ts'
+import type { ChangeBuilder } from './value-builder.ts'
 
 type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where' | 'when'>
 
@@ -23,7 +23,7 @@ interface JoinParts {
 }
 
 /** Builds the parts of a statement whose table is `t`. */
-export function buildJoin (target: Target, values: ValueBuilder): JoinParts {
+export function buildJoin (target: Target, values: ChangeBuilder): JoinParts {
   const { table, join: joined, where } = target
   if (joined === undefined) {
     return {
@@ -46,7 +46,7 @@ export function buildJoin (target: Target, values: ValueBuilder): JoinParts {
   }
 }
 
-function buildOn ({ on }: Join, { row, source }: ValueBuilder): readonly Fragment[] {
+function buildOn ({ on }: Join, { row, source }: ChangeBuilder): readonly Fragment[] {
   return on.map(([column, path]) =>
     sql`${row}.${identifier(column)} = ${columnValue(path, source)}`
   )

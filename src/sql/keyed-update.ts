@@ -21,7 +21,7 @@ import { raise, raiseNumber, raiseText } from './marker.ts'
 import { buildDocument, jsonNullRows } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
 import { typeExample, type TypedAs } from './typed-json.ts'
-import type { ValueBuilder } from './value-builder.ts'
+import type { ChangeBuilder } from './value-builder.ts'
 import { verifyDocument } from './value-checks.ts'
 
 const AND = sql` and `
@@ -57,7 +57,7 @@ interface UpdateParts {
   /** The rows of the group. */
   readonly source: Fragment
   readonly conditions: readonly Fragment[]
-  readonly values: ValueBuilder
+  readonly values: ChangeBuilder
   /** Builds the value of a field that is stored. */
   readonly read?: (field: RowField) => Fragment
 }

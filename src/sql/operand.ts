@@ -49,7 +49,7 @@ export function buildValue (operand: Single, context: OperandContext): Fragment 
 }
 
 function buildColumn ({ path, of }: ColumnOperand, values: ValueBuilder): Fragment {
-  if (of === 'source') return comparableValue(path, values.source)
+  if (of === 'source') return comparableValue(path, values.source as RowColumns)
   return comparableValue(path, values, of === 'row' ? values.row : sql`excluded`)
 }
 

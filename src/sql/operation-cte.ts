@@ -1,7 +1,13 @@
 /**
  * Builds the CTEs that run an operation and provide its rows, each as one value `row`.
  */
-import type { InsertNode, KeyedUpdateNode, PlanNode, RowGroup } from '../plan/nodes.ts'
+import type {
+  InsertNode,
+  KeyedUpdateNode,
+  OutputColumn,
+  PlanNode,
+  RowGroup
+} from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -88,7 +94,8 @@ function hasAllColumns ({ output = [] }: PlanNode): boolean {
 function returnedRow (node: InsertNode | KeyedUpdateNode, ctes: CteBuilder): Fragment {
   // A subquery that depends on no row is computed once.
   const each = isMarked(node) ? sql` where pg_catalog.num_nulls(t.*) is not null` : empty
-  const columns = sql`(select ${returningList(node.output ?? [], ctes)}${each}) as q`
+  const list = returningList(node.output as readonly OutputColumn[], ctes)
+  const columns = sql`(select ${list}${each}) as q`
   return sql`(select q.*::record from ${columns}) as row${ctes.exposedColumns(sql`q`, columns)}`
 }
 

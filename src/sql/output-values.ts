@@ -9,12 +9,7 @@ import type {
   TableName
 } from '../plan/nodes.ts'
 import { isUnchanged } from '../plan/output.ts'
-import {
-  comparableValue,
-  kindOfOutput,
-  type ColumnKind,
-  type RowColumns
-} from './column.ts'
+import { comparableValue, kindOfOutput, type ColumnKind } from './column.ts'
 import { sql, type Fragment } from './fragment.ts'
 import { outputValue } from './output.ts'
 import { tableName } from './table.ts'
@@ -36,18 +31,6 @@ export class OutputValues implements ValueBuilder {
 
   ofTable (table: TableName): ValueBuilder {
     return this.#values.ofTable(table)
-  }
-
-  get explain (): boolean {
-    return this.#values.explain
-  }
-
-  get source (): RowColumns {
-    return this.#values.source
-  }
-
-  addSource (query: Fragment): Fragment {
-    return this.#values.addSource(query)
   }
 
   kindOf (column: string): ColumnKind | undefined {

@@ -36,7 +36,7 @@ import { raise } from './marker.ts'
 import { valueSetting } from './settings.ts'
 import { MAX_TYPE_GUARDS, typeGuard } from './table.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
-import type { ReferenceOptions, ValueBuilder } from './value-builder.ts'
+import type { ChangeBuilder, ReferenceOptions } from './value-builder.ts'
 
 /** A value that later operations read. */
 export interface PublishedValue {
@@ -131,7 +131,7 @@ export function nothingCollected (source: RowColumns): Collected {
   }
 }
 
-export class PlainBuilder implements ValueBuilder {
+export class PlainBuilder implements ChangeBuilder {
   readonly table: TableName
   readonly row: Fragment
   readonly explain = false

@@ -17,17 +17,11 @@ export interface ReferenceOptions {
 export interface ValueBuilder extends RowColumns {
   /** The table whose columns the values meet. */
   readonly table: TableName
-  /** The columns of the rows of `from`. */
-  readonly source: RowColumns
+  /** The columns of the rows of `from`, of builders for statements that can have it. */
+  readonly source?: RowColumns
 
   /** Builds values that meet columns of another table, whose row gets a name of its own. */
   ofTable(table: TableName): ValueBuilder
-
-  /** Whether clients see the plan of the statement, so it contains no markers. */
-  readonly explain: boolean
-
-  /** Returns a query as a source of rows. */
-  addSource(query: Fragment): Fragment
 
   /** Registers that a parameter takes its type from a column. */
   addParameterType(column: string): void
@@ -49,4 +43,15 @@ export interface ValueBuilder extends RowColumns {
    * NULL, or with `refuse` a failure (`value`).
    */
   buildJsonNull(path: TypedPath, options: { readonly refuse: boolean }): Fragment
+}
+
+/** Builds the values of a statement that changes its table, perhaps with rows of `from`. */
+export interface ChangeBuilder extends ValueBuilder {
+  readonly source: RowColumns
+
+  /** Whether clients see the plan of the statement, so it contains no markers. */
+  readonly explain: boolean
+
+  /** Returns a query as a source of rows. */
+  addSource(query: Fragment): Fragment
 }

@@ -87,6 +87,9 @@ for (const workers of [1, 2]) {
     for (const answer of await runMany(service, 'first')) {
       t.same(answer.body.data, { s: [{ c: 1 }] })
     }
+    process.kill(service.child.pid as number, 'SIGTERM')
+    await until(() => service.child.exitCode !== null)
+    t.equal(service.child.exitCode, 0)
   })
 }
 

@@ -49,6 +49,13 @@ t.test('a named batch runs once per key', async t => {
   t.same(await service.database.sql`select id::text from t`, [{ id: '9007199254740993' }])
 })
 
+t.test('the URL may end with a slash', async t => {
+  const service = await useService(t, { schema, keys: true, batches: { add } })
+  const client = useClient({ url: `${service.url}/` })
+  const { data } = await client.run('add', { id: 1, data: null })
+  t.match(data, { added: [{ id: 1 }] })
+})
+
 t.test('invalid parameters and names have the errors of the service', async t => {
   const service = await useService(t, { schema, keys: true, batches: { add } })
   const client = useClient(service)

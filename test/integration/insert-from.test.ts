@@ -272,6 +272,11 @@ t.test('mistakes are refused and store nothing', async t => {
     [{ from, columns, values: [{ sku: 'x' }] }, 'member_invalid', ['values']],
     [{ from, columns, where: { sku: { eq: 'x' } } }, 'member_invalid', ['where']],
     [{ from, columns, set: { sku: 'x' } }, 'member_invalid', ['set']],
+    [
+      { from, columns, set: {}, on_conflict: { columns: ['sku'], do: 'nothing' } },
+      'member_invalid',
+      ['set']
+    ],
     [{ from: {}, columns }, 'member_missing', ['from', 'table']],
     [{ from: 'cart_items', columns }, 'member_invalid', ['from']],
     [{ from: { ...from, wher: {} }, columns }, 'member_unknown', ['from', 'wher']],

@@ -86,6 +86,7 @@ const find = {
       ids: { type: 'array', items: { type: 'integer' } },
       least: { type: 'integer', minimum: 0, default: 2 },
       text: { type: ['string', 'null'], maxLength: 5, default: null },
+      key: { type: 'integer', default: 1 },
       some: { type: 'array', items: { type: 'string' }, minItems: 1, default: ['none'] }
     },
     required: ['ids']
@@ -100,6 +101,13 @@ const find = {
       where: { i: { gte: '$params.least' } }
     },
     { id: 'text', op: 'select', table: 'v', columns: ['id'], where: { t: { eq: '$params.text' } } },
+    {
+      id: 'path',
+      op: 'select',
+      table: 'v',
+      columns: ['id'],
+      where: { 'jb->>a': { eq: '$params.key' } }
+    },
     { id: 'nin', op: 'select', table: 'v', columns: ['id'], where: { t: { nin: '$params.some' } } },
     {
       id: 'when',
@@ -124,6 +132,7 @@ t.test('lists, defaults and conditions take parameters', async t => {
       in: ids(100, 102),
       least: ids(101),
       text: [],
+      path: ids(100),
       nin: ids(100, 101),
       when: null
     }, `attempt ${attempt}`)
@@ -136,6 +145,7 @@ t.test('lists, defaults and conditions take parameters', async t => {
       in: [],
       least: ids(100, 101),
       text: ids(100),
+      path: ids(100),
       nin: ids(100),
       when: [{ id: 100, t: 'one', jb: { list: [], least: 0 } }]
     }, `attempt ${attempt}`)
@@ -155,7 +165,7 @@ t.test('every fault of the parameters is listed with its path', async t => {
     ]],
     ['{"ids": [], "lest": 1}', [[
       ['lest'],
-      'There is no parameter "lest". Parameters: ids, least, text, some.'
+      'There is no parameter "lest". Parameters: ids, least, text, key, some.'
     ]]],
     ['{"ids": [], "some": []}', [[['some'], '"some" must NOT have fewer than 1 items.']]],
     ['{"ids": [9007199254740993.5]}', [[['ids', 0], 'Element 0 of "ids" must be integer.']]],
@@ -239,4 +249,9 @@ t.test('metrics and the access log name the batch', async t => {
     { batch: 'nothing', operations: 1, status: 200 },
     { batch: 'nothing', status: 422, code: 'params_invalid' }
   ])
+})
+
+t.test('without BATCHES_DIR there are no named batches', async t => {
+  const service = await useService(t, { schema })
+  t.equal((await service.run('find', {})).body.error?.code, 'batch_unknown')
 })

@@ -91,7 +91,7 @@ export async function useService (
     databaseUrl = url => url,
     replicaUrl,
     tracerProvider,
-    batches = {},
+    batches,
     batchSettings = formSettings()
   }: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
@@ -113,10 +113,10 @@ export async function useService (
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env
   })
-  const namedBatches = readBatches(batches, batchLimits(settings.config))
+  const namedBatches = batches && readBatches(batches, batchLimits(settings.config))
   const service = await startService({
     ...settings,
-    batches: { current: () => namedBatches },
+    ...namedBatches !== undefined && { batches: { current: () => namedBatches } },
     logger: pino({ level: settings.config.LOG_LEVEL }, sink),
     tracerProvider,
     batchSettings

@@ -6,6 +6,7 @@ import t from 'tap'
 import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
 import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
+import { readFolder } from '../../../src/named/read-folder.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
 const read = (text: string, name = 'dir/order.json') =>
@@ -87,6 +88,26 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     ),
     'dir/order.json:3:20: operation 0 (s): operand_invalid at where.id.in'
   ],
+  [
+    `{"roles": ["a", 5], "operations": [${select}]}`,
+    'dir/order.json:1:17: "roles[1]": Expected string.'
+  ],
+  [
+    `{"operations": [${'['.repeat(100)}${']'.repeat(100)}]}`,
+    'dir/order.json:1:1: The file is nested too deeply.'
+  ],
+  [
+    `{"operations": [${'['.repeat(9000)}${']'.repeat(9000)}]}`,
+    'dir/order.json:1:1: The file is nested too deeply.'
+  ],
+  [
+    file(
+      object('{"x": {"type": "integer"}}', ', "required": ["x"]'),
+      '{"id": {"eq": {"$first": ["$params.x"]}}}'
+    ),
+    'dir/order.json:3:38: operation 0 (s): reference_malformed at where.id.eq.$first[0]: ' +
+    '"$params.x" always exists'
+  ],
   [file('{"type": "string"}', '{}'), 'dir/order.json:1:2: "params" must be a JSON Schema with'],
   [file('5', '{}'), 'dir/order.json:1:2: "params" must be'],
   [
@@ -123,6 +144,31 @@ t.test('every fault has its position', async t => {
   for (const name of ['Order.json', 'a b.json', `${'x'.repeat(64)}.json`, '.json', '-a.json']) {
     t.match(read('{}', `dir/${name}`), { faults: [/The name of the file must match/] }, name)
   }
+})
+
+t.test('a file that cannot be read is a fault', async t => {
+  const folder = t.testdir({ 'a.json': {}, 'b.txt': '' })
+  t.same(readFolder(folder, limits), { faults: [`${folder}/a.json: The file cannot be read.`] })
+})
+
+t.test('faults of values have the path of the value', async t => {
+  const schema = object(
+    '{"x": {"type": "object", "additionalProperties": false}, "y": {"$ref": "#/$defs/a%20b"}, ' +
+    '"z": {"$ref": "#/properties/w/anyOf/0"}, "w": {"anyOf": [{"type": "array"}]}}',
+    ', "minProperties": 1, "$defs": {"a b": {"type": "array", "minItems": 2}}'
+  )
+  const parameters = readParameters(parseJson(Buffer.from(schema))) as Parameters
+  t.match([...parameters.known.values()], [
+    { isList: false },
+    { isList: true, minItems: 2 },
+    { isList: true, minItems: 0 },
+    { isList: false }
+  ])
+  t.same(parameters.check({ x: { y: 1 } }), [{ path: ['x', 'y'], message: '"y" is unknown.' }])
+  t.same(parameters.check({}), [{
+    path: [],
+    message: 'The value must NOT have fewer than 1 properties.'
+  }])
 })
 
 /** Schemas of one value, with values that they take and refuse. */

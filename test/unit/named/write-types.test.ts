@@ -115,6 +115,7 @@ t.test('each schema has a type', async t => {
       '{ a?: unknown b?: unknown }'
     ],
     [{ allOf: [{ type: 'string' }, { $ref: '#/$defs/sku' }] }, 'string'],
+    [{ allOf: [{ type: 'string' }, { type: 'boolean' }] }, 'string & boolean'],
     [{ $ref: '#/$defs/sku' }, 'string'],
     [{ $ref: '#/$defs/a~1b' }, 'boolean'],
     [{ $ref: '#/$defs/tree' }, '{ left?: unknown }'],
