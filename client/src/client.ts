@@ -89,7 +89,7 @@ export function createClient (client: ClientOptions): Client<AnyDatabase, string
 
 /** Appends the path of a named batch. The URL may have a path and a query. */
 function urlOfBatch (url: string, name: string): string {
-  const [path = ''] = /^[^?#]*/.exec(url) ?? []
+  const [path] = /^[^?#]*/.exec(url) as unknown as readonly [string]
   const end = path.endsWith('/') ? path.slice(0, -1) : path
   return `${end}/batches/${encodeURIComponent(name)}${url.slice(path.length)}`
 }

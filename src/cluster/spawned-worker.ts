@@ -141,7 +141,7 @@ async function waitForEnd (worker: Worker): Promise<WorkerExit> {
 
 /** Sends the files of the named batches to all workers. */
 export function sendBatches (files: BatchFiles): void {
-  for (const worker of Object.values(cluster.workers ?? {}) as readonly Worker[]) {
+  for (const worker of Object.values(cluster.workers as Readonly<Record<string, Worker>>)) {
     worker.send({ type: 'batches', files } satisfies ToWorker, () => {})
   }
 }
