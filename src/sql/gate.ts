@@ -26,6 +26,16 @@ export function buildGate ({ when }: Pick<PlanNode, 'when'>): readonly Fragment[
   })
 }
 
+/** The conditions of buildGate, and checks that an operation makes if it is not skipped. */
+export function gateChecks (
+  node: Pick<PlanNode, 'when'>,
+  checks: readonly Fragment[]
+): readonly Fragment[] {
+  const gate = buildGate(node)
+  if (gate.length === 0 || checks.length === 0) return [...gate, ...checks]
+  return [sql`case when ${join(gate, AND)} then ${join(checks, AND)} else false end`]
+}
+
 /** Builds `<the operation is skipped> or `; nothing if it always runs. */
 export function buildSkipped (node: Pick<PlanNode, 'when'>): Fragment {
   const gate = buildGate(node)

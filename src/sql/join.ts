@@ -4,14 +4,13 @@
 import type { DeleteNode, Join, UpdateNode } from '../plan/nodes.ts'
 import { columnValue, SOURCE_ROW } from './column.ts'
 import { buildWhere } from './filter.ts'
-import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
-import { buildGate } from './gate.ts'
+import { identifier, join, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
 import { buildSource } from './source.ts'
 import { tableName } from './table.ts'
 import type { ChangeBuilder } from './value-builder.ts'
 
-type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where' | 'when'>
+type Target = Pick<UpdateNode | DeleteNode, 'table' | 'join' | 'where'>
 
 interface JoinParts {
   /** The rows of `from`: `(…) as f`. Empty without a join. */
@@ -42,7 +41,7 @@ export function buildJoin (target: Target, values: ChangeBuilder): JoinParts {
   return {
     source: [rows],
     where: conditions => join([pairs, ...conditions], sql` and `),
-    unambiguous: () => values.explain ? [] : [checkPairs(check, target)]
+    unambiguous: () => values.explain ? [] : [checkPairs(check)]
   }
 }
 
@@ -60,14 +59,9 @@ function buildOn ({ on }: Join, { row, source }: ChangeBuilder): readonly Fragme
  * evaluates it once, before it updates a row.
  */
 function checkPairs (
-  { rows, source, where }: Readonly<Record<'rows' | 'source' | 'where', Fragment>>,
-  { when }: Pick<Target, 'when'>
+  { rows, source, where }: Readonly<Record<'rows' | 'source' | 'where', Fragment>>
 ): Fragment {
-  const gate = buildGate({ when })
-  const skipped = gate.length === 0
-    ? empty
-    : sql` when (${join(gate, sql` and `)}) is not true then false`
-  return sql`case${skipped} when (select count(*) from ${rows}, ${source}${where})
+  return sql`case when (select count(*) from ${rows}, ${source}${where})
     operator(pg_catalog.>) (select count(*) from ${rows} where exists (
       select from ${source}${where})) then ${raise('ambiguous')} is null else true end`
 }

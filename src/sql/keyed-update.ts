@@ -16,7 +16,7 @@ import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildConditions } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { buildGate, buildSkipped } from './gate.ts'
+import { buildSkipped, gateChecks } from './gate.ts'
 import { raise, raiseNumber, raiseText } from './marker.ts'
 import { buildDocument, jsonNullRows } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
@@ -42,7 +42,7 @@ export function buildKeyedUpdates (node: KeyedUpdateNode, ctes: CteBuilder): rea
   const distinct = ctes.explain
     ? []
     : checkDistinct(node, rows).map(query => sql`(select * from ${ctes.addRows(query)})`)
-  const conditions = [...buildConditions(node.where, ctes), ...gateCheck(node, distinct)]
+  const conditions = [...buildConditions(node.where, ctes), ...gateChecks(node, distinct)]
   return node.groups.map((group, i) =>
     buildKeyedUpdate(node, group, {
       source: rows[i] as Fragment,
@@ -200,16 +200,6 @@ export function checkDistinct (
     from (select pg_catalog.min(d.position) as position from (
       select pg_catalog.max(${POSITION_NAME}) as position from (${all}) as k group by ${keys}
         having pg_catalog.count(*) operator(pg_catalog.>) 1) as d) as q`]
-}
-
-/** The conditions of buildGate, and checks of an operation that is not skipped. */
-export function gateCheck (
-  node: KeyedUpdateNode,
-  checks: readonly Fragment[]
-): readonly Fragment[] {
-  const gate = buildGate(node)
-  if (gate.length === 0 || checks.length === 0) return [...gate, ...checks]
-  return [sql`case when ${join(gate, AND)} then ${join(checks, AND)} else false end`]
 }
 
 /** Fails if a key meets several rows. `positions`: a query that returns those of all rows. */

@@ -4,7 +4,7 @@
 import type { Cell, DeleteNode, InsertNode, NewValues, UpdateNode } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildDelete } from './delete.ts'
-import { buildGate } from './gate.ts'
+import { buildGate, gateChecks } from './gate.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { buildQueryInsert } from './insert-query.ts'
 import { buildJoin } from './join.ts'
@@ -70,7 +70,7 @@ function buildPlainUpdate (node: UpdateNode, values: PlainBuilder): Fragment {
   const { source, where, unambiguous } = buildJoin(node, values)
   const from = source.length === 0 ? empty : sql` from ${join(source, COMMA)}`
   return sql`update ${tableName(table)} as t set ${join(assignments, COMMA)}${from}${
-    where([...buildGate(node), ...unambiguous()])
+    where(gateChecks(node, unambiguous()))
   }`
 }
 

@@ -5,12 +5,12 @@ import { isAllColumns } from '../plan/output.ts'
 import type { Cell, KeyedGroup, KeyedUpdateNode } from '../plan/nodes.ts'
 import { buildConditions } from './filter.ts'
 import { empty, identifier, integer, join, sql, type Fragment } from './fragment.ts'
+import { gateChecks } from './gate.ts'
 import { unusedName } from './insert.ts'
 import {
   buildKeyedUpdate,
   checkDistinct,
   checkKeys,
-  gateCheck,
   readAs,
   rowColumns,
   rowPosition
@@ -49,7 +49,7 @@ export function buildPlainKeyedUpdate (
   const distinct = checkDistinct(node, [sql`x`]).map(query => sql`(${query})`)
   const statement = buildKeyedUpdate(node, group as KeyedGroup, {
     source: sql`x`,
-    conditions: [...buildConditions(node.where, values), ...gateCheck(node, distinct)],
+    conditions: [...buildConditions(node.where, values), ...gateChecks(node, distinct)],
     values
   })
   const position = identifier(unusedName(names))

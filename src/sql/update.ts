@@ -5,7 +5,7 @@
 import type { NewValues, UpdateNode } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import type { CteBuilder } from './cte-builder.ts'
-import { buildGate } from './gate.ts'
+import { gateChecks } from './gate.ts'
 import { empty, identifier, join, sql, type Fragment } from './fragment.ts'
 import { buildJoin } from './join.ts'
 import { buildDocument, buildVerifiedDocument, isJsonNull } from './reference.ts'
@@ -25,8 +25,7 @@ export function buildUpdate (node: UpdateNode, ctes: CteBuilder): Fragment {
   const from = rows.length === 0 ? empty : sql` from ${join(rows, sql`, `)}`
   const conditions = [
     ...ctes.checkStoredRows(set.uncertainColumns),
-    ...buildGate(node),
-    ...unambiguous()
+    ...gateChecks(node, unambiguous())
   ]
   return sql`update ${tableName(table)} as t set ${join(assignments, sql`, `)}${from}${
     where(conditions)
