@@ -81,12 +81,12 @@ export const ConfigSchema = Type.Object({
   BATCHES_DIR: Type.Optional(
     Type.String({
       description: 'Folder of the named batches: one file `<name>.json` for each. If unset, ' +
-        'there are none',
+        'no batch has a name',
       printable
     })
   ),
   ADHOC_BATCHES: Type.Array(Type.String(), {
-    description: 'Who may send batches without a name to `POST /`: `on` (all), `off` (nobody) ' +
+    description: 'Who may send batches without a name to `POST /`: `on` (all), `off` (no one) ' +
       'or roles, comma-separated',
     default: ['on'],
     printable

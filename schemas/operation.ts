@@ -234,15 +234,20 @@ const having = Type.Optional(
   } as TObject
 )
 
-/** The rows that an insert stores. */
-export const InsertSource = Type.Object({
+/** What a select returns, and an insert stores. */
+const rowsOfTable = {
   table,
   where: Type.Optional(Filter),
   columns,
   distinct,
   group_by: groupBy,
   having,
-  order,
+  order
+}
+
+/** The rows that an insert stores. */
+export const InsertSource = Type.Object({
+  ...rowsOfTable,
   limit,
   offset
 }, {
@@ -294,7 +299,7 @@ export const Insert = Type.Object({
   columns: Type.Optional(
     Type.Record(Type.String(), Type.Unknown({ described: NewColumn }), {
       minProperties: 1,
-      description: 'column → value for each row of `from`: JSON, a reference or `{"$col": column}`'
+      description: 'column → value of each row of `from`: JSON, reference or `{"$col": column}`'
     })
   ),
   on_conflict: Type.Optional(OnConflict),
@@ -333,7 +338,7 @@ export const Update = Type.Object({
     Type.Array(
       Type.Record(Type.String(), Type.Unknown({ described: NewValue }), {
         title: 'KeyedRow',
-        description: 'the columns of `key`, and column → new value, or a modifier that computes it'
+        description: 'the columns of `key`, and column → new value or a modifier that computes it'
       }),
       { minItems: 1, description: 'with `key`: rows of new values, each with its key' }
     )
@@ -420,13 +425,7 @@ export const NestedRead = Type.Recursive(This =>
 export const Select = Type.Object({
   id,
   op: Type.Literal('select'),
-  table,
-  where: Type.Optional(Filter),
-  columns,
-  distinct,
-  group_by: groupBy,
-  having,
-  order,
+  ...rowsOfTable,
   after: Type.Optional(
     Type.Array(PageValue, {
       minItems: 1,

@@ -31,7 +31,7 @@ export type ReadColumn = (text: string, place: Place) => ColumnPath
 /** How a filter reads the names of columns. */
 interface FilterColumns {
   readonly read: ReadColumn
-  /** Reads a column of `from`; undefined: there is none. */
+  /** Reads a column of `from`; undefined if the operation has no `from`. */
   readonly readSource?: ReadColumn | undefined
 }
 

@@ -1,6 +1,6 @@
 /**
- * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in the
- * same way. Each group is a separate UPDATE within the statement.
+ * Plans `key` and `values` of an update: JSON → groups of rows that change the same columns in
+ * the same way. Each group is a separate UPDATE within the statement.
  */
 import { referenceAttempt } from '../../schemas/operand.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
@@ -129,8 +129,8 @@ function readKey (
   if (member === undefined || member[0] === '$value') return key
   if (!checkModifier(name, member, { context, path })) return undefined
   if (member[0] === '$first') return key
-  const message = `"${member[0]}" computes a new value, but a key finds the row. ` +
-    'To change a column of "key", let the rows name the key differently: {"column": …, "as": …}.'
+  const message = `"${member[0]}" computes a new value, but a key finds the row. To change a ` +
+    'column of "key", let the rows name the key differently: {"column": …, "as": …}.'
   return context.addIssue('member_invalid', [...path, member[0]], message)
 }
 

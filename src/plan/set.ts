@@ -1,6 +1,6 @@
 /**
- * Plans `set`, and `columns` of an insert: JSON → new values. A value is plain JSON, or a modifier:
- * an object with exactly one key, which begins with `$`.
+ * Plans `set`, and `columns` of an insert: JSON → new values. A value is plain JSON, or a
+ * modifier: an object with exactly one key, which begins with `$`.
  */
 import { maxColumns } from '../../schemas/operation.ts'
 import { modifiers, type Modifier, type ModifierName } from '../../schemas/modifier.ts'
@@ -149,7 +149,7 @@ function readEntries (
 interface ModifierPlace extends Place {
   /** Whether the place is inside `on_conflict`. */
   readonly conflict?: boolean
-  /** Reads a column of `from`; undefined: there is none. */
+  /** Reads a column of `from`; undefined if the operation has no `from`. */
   readonly readSource?: ReadColumn | undefined
 }
 

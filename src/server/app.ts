@@ -32,7 +32,7 @@ export interface AppOptions extends Settings {
   readonly logger: FastifyBaseLogger
   /** Creates the spans of requests, batches and operations. Without it there are no spans. */
   readonly tracerProvider?: TracerProvider | undefined
-  /** The named batches. Without it there are none. */
+  /** The named batches, if the service has any. */
   readonly batches?: Pick<BatchSet, 'current'> | undefined
   /** Settings of batches that the configuration does not contain, for tests. */
   readonly batchSettings?: Partial<BatchSettings> | undefined

@@ -1,6 +1,6 @@
 /**
- * Tests that an insert from a query stores and returns the same rows as INSERT … SELECT written by
- * hand, in both forms of a statement, and that a mistake is refused and stores nothing.
+ * Tests that an insert from a query stores and returns the same rows as INSERT … SELECT written
+ * by hand, in both forms of a statement, and that a mistake is refused and stores nothing.
  */
 import t from 'tap'
 import { useForms } from '../support/forms.ts'

@@ -1,6 +1,6 @@
 /**
- * Tests that update and delete with `from` change the same rows as UPDATE … FROM and DELETE … USING
- * written by hand, in both forms of a statement, that a row that meets several rows is refused, and
+ * Tests that update and delete with `from` change the same rows as UPDATE … FROM and DELETE …
+ * USING in SQL, in both forms of a statement, that a row that meets several rows is refused, and
  * that a mistake never widens what is changed.
  */
 import t from 'tap'

@@ -40,7 +40,14 @@ const modules: ReadonlyArray<
     'errors',
     'schemas'
   ]],
-  ['server', /^src\/server\//, ['plugins', 'named', 'transaction', 'postgres', 'config', 'schemas']],
+  ['server', /^src\/server\//, [
+    'plugins',
+    'named',
+    'transaction',
+    'postgres',
+    'config',
+    'schemas'
+  ]],
   ['cluster', /^src\/cluster\//, [
     'server',
     'plugins',

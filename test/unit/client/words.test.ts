@@ -87,9 +87,8 @@ t.test('the client imports only its own files and uses no Node globals', async t
   for (const file of readdirSync(join(client, 'src'))) {
     const text = readFileSync(join(client, 'src', file), 'utf8')
     t.same(
-      [...text.matchAll(/(?:(?<!\$)from|import\()\s*'([^']*)'/g)].map(([, path]) => path).filter(path =>
-        !/^\.\/[\w-]+\.ts$/.test(path ?? '')
-      ),
+      [...text.matchAll(/(?:(?<!\$)from|import\()\s*'([^']*)'/g)].map(([, path]) => path)
+        .filter(path => !/^\.\/[\w-]+\.ts$/.test(path ?? '')),
       [],
       file
     )

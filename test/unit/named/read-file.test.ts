@@ -121,7 +121,10 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     'dir/order.json:1:52: "type" must match a schema in anyOf.'
   ],
   [file(object('{"x": {"minLenght": 1}}'), '{}'), 'dir/order.json:1:2: The schema is invalid: '],
-  [file(object('{"x": {"$ref": "http://a/b"}}'), '{}'), 'dir/order.json:1:2: The schema is invalid'],
+  [
+    file(object('{"x": {"$ref": "http://a/b"}}'), '{}'),
+    'dir/order.json:1:2: The schema is invalid'
+  ],
   [
     file(object('{"x": {"maximum": 9007199254740993}}'), '{}'),
     'dir/order.json:1:52: The number has more digits than a double can hold.'
