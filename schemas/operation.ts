@@ -279,6 +279,29 @@ export const JoinedSource = Type.Object({
     '"on", "where", "columns", "group_by", "having"}`'
 })
 
+const rowsOfParameter = {
+  param: Type.String({ description: 'a parameter that is a list of objects' }),
+  columns,
+  group_by: groupBy
+}
+
+/** The rows that an insert of a named batch stores, from a parameter. */
+export const InsertedParameter = Type.Object(rowsOfParameter, {
+  additionalProperties: false,
+  title: 'InsertedParameter',
+  description: 'rows of a parameter: `{"param", "columns", "group_by"}`'
+})
+
+/** The rows of a parameter that an update or a delete of a named batch is joined to. */
+export const JoinedParameter = Type.Object({
+  ...rowsOfParameter,
+  on: JoinedSource.properties.on
+}, {
+  additionalProperties: false,
+  title: 'JoinedParameter',
+  description: 'rows of a parameter: `{"param", "on", "columns", "group_by"}`'
+})
+
 /** `inserted` requires `on_conflict`. */
 const insertedIsKnown = {
   if: { required: ['on_conflict'] },

@@ -5,9 +5,8 @@ import type { Issue, ParameterIssue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { isDeep, isObject, parseJson, type JsonObject } from '../json/parse.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
-import type { Plan } from '../plan/nodes.ts'
-import { parameterValues } from '../plan/parameter.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
+import type { RequestPlanner } from './request-planner.ts'
 
 export interface NamedBatch {
   readonly name: string
@@ -18,7 +17,7 @@ export interface NamedBatch {
   readonly schema: JsonObject
   readonly parameters: Parameters
   /** In its statements, the values of parameters are placeholders. */
-  readonly plan: Plan
+  readonly planner: RequestPlanner
 }
 
 /** The batches of BATCHES_DIR, by name. */
@@ -28,20 +27,21 @@ export type NamedBatches = ReadonlyMap<string, NamedBatch>
  * Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object, and
  * `params_invalid` with every fault.
  */
-export function readNamedRequest ({ parameters, plan }: NamedBatch, body: Buffer): PlannedBatch {
+export function readNamedRequest (
+  { parameters, planner }: NamedBatch,
+  body: Buffer
+): PlannedBatch {
   const values = parseJson(body)
   if (!isObject(values)) {
     throw failure('body_invalid', 'The body must be a JSON object of parameters.')
   }
   if (isDeep(values)) throw refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
-  const faults = parameters.check(values)
+  const invalid = parameters.check(values)
+  if (invalid.length > 0) throw refuse(invalid)
+  const all = parameters.read(values)
+  const faults = planner.findFaults(all)
   if (faults.length > 0) throw refuse(faults)
-  return {
-    outline: plan,
-    values: parameterValues(parameters.read(values)),
-    plan: () => plan,
-    named: true
-  }
+  return planner.plan(all)
 }
 
 /** Maximum number of faults that a response lists. */

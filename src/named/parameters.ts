@@ -5,7 +5,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/describe.ts'
-import type { Parameter } from '../plan/nodes.ts'
+import type { Parameter, ParameterRows } from '../plan/nodes.ts'
 import { addNumberKeywords, findInexactNumber, toDoubles } from './numbers.ts'
 
 /** What is wrong with values or with a schema. `path` begins at the object of all parameters. */
@@ -15,7 +15,7 @@ export interface ParameterFault {
 }
 
 export interface Parameters {
-  /** By name. */
+  /** By name, in the order of their positions. */
   readonly known: ReadonlyMap<string, Parameter>
   /** Returns what is wrong with the values of a request. */
   check(values: JsonObject): readonly ParameterFault[]
@@ -52,12 +52,15 @@ export function readParameters (
   return {
     known: new Map(
       names.map((name, position) => {
-        const { type, minItems = 0 } = resolve(properties[name], schema)
+        const resolved = resolve(properties[name], schema)
+        const { type, minItems = 0 } = resolved
         return [name, {
           position,
           isList: type === 'array',
           minItems: minItems as number,
-          isOptional: !required.includes(name) && !has(defaults, name)
+          isOptional: !required.includes(name) && !has(defaults, name),
+          shape: 'scalar' as const,
+          rows: readRows(resolved, schema)
         }]
       })
     ),
@@ -97,6 +100,22 @@ function resolve (schema: JsonObject | undefined, root: Json): JsonObject {
     root
   )
   return { ...isObject(found) && resolve(found, root), ...schema }
+}
+
+/** What is declared about rows; undefined: the values of a schema are not lists of objects. */
+function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
+  const { type, items, prefixItems } = schema
+  if (type !== 'array' || prefixItems !== undefined || !isObject(items)) return undefined
+  const { type: typeOfItems, properties = {}, patternProperties, additionalProperties } =
+    resolve(items, root)
+  if (typeOfItems !== 'object') return undefined
+  const columns = Object.keys(properties as JsonObject)
+  return {
+    declared: new Set(columns),
+    isClosed: additionalProperties === false && patternProperties === undefined,
+    columns,
+    shapes: new Map()
+  }
 }
 
 /** Compiles the schema, which must be self-contained and may contain no unknown keywords. */

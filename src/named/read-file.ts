@@ -10,12 +10,12 @@ import { failure, type Failure } from '../errors/catalogue.ts'
 import { describeIssue, describeOperation, describePath } from '../errors/issue-text.ts'
 import { offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
 import { isDeep, isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
-import { planBatch } from '../plan/plan-batch.ts'
 import type { BatchLimits } from '../plan/read-batch.ts'
 import { paramsId } from '../plan/reference.ts'
 import { validateBody } from '../plan/validate-body.ts'
 import type { NamedBatch } from './named-batch.ts'
 import { readParameters } from './parameters.ts'
+import { RequestPlanner } from './request-planner.ts'
 
 type Path = ReadonlyArray<string | number>
 
@@ -68,14 +68,14 @@ function readContent (
   const declared = parameters as NamedBatch['parameters']
   const problem = validateBody(operations, limits.maxOps) ?? findReservedId(operations as Batch)
   if (problem !== undefined) return { faults: describeFailure(problem) }
-  const plan = tryTo(() => planBatch(operations as Batch, limits, declared.known))
-  if ('failure' in plan) return { faults: describeFailure(plan.failure) }
+  const planner = tryTo(() => new RequestPlanner(operations as Batch, limits, declared.known))
+  if ('failure' in planner) return { faults: describeFailure(planner.failure) }
   return {
     description,
     roles: roles && new Set(roles),
     schema: (params ?? {}) as JsonObject,
     parameters: declared,
-    plan: plan.result
+    planner: planner.result
   }
 }
 

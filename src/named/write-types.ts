@@ -8,13 +8,13 @@ import type { NamedBatch } from './named-batch.ts'
 
 /** Returns a module that exports `Batches`, for `createClient` of oneflight-client. */
 export function writeTypes (batches: Iterable<NamedBatch>): string {
-  const members = [...batches].map(({ name, description, schema, plan }) => ({
+  const members = [...batches].map(({ name, description, schema, planner }) => ({
     name,
     description,
     optional: false,
     type: writeObject([
       { name: 'params', optional: false, type: writeParameters(schema) },
-      { name: 'result', optional: false, type: writeResult(plan) }
+      { name: 'result', optional: false, type: writeResult(planner.outline) }
     ])
   }))
   return [

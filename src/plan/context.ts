@@ -10,6 +10,7 @@ import type {
   Reference,
   ReferenceUse,
   Requirement,
+  RowsDocument,
   TableName
 } from './nodes.ts'
 import { describeUnknownOperation, parseString, type KnownOperations } from './reference.ts'
@@ -24,10 +25,20 @@ export interface PlanLimits {
   readonly maxConditions: number
 }
 
+/** See UsedRows. */
+export interface CollectedRows {
+  readonly inserted: Set<number>
+  readonly documents: RowsDocument[]
+}
+
 export interface PlanContext {
   readonly limits: PlanLimits
   /** The tables that the batch names so far, by name. */
   readonly tables: Map<string, TableName>
+  /** The rows of parameters that the batch uses so far. */
+  readonly usedRows: CollectedRows
+  /** The parameters of a named batch, by name; undefined: the batch has no name. */
+  readonly parameters?: ReadonlyMap<string, Parameter> | undefined
   /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */
   addIssue(code: IssueCode, path: Path, message: string): undefined
   /** Parses a string of the request. Adds an issue for an invalid reference. */
@@ -73,6 +84,7 @@ export interface BatchState extends KnownOperations {
   readonly requirements: Map<number, Map<string, Requirement>>
   readonly counted: Set<number>
   readonly tables: Map<string, TableName>
+  readonly usedRows: CollectedRows
 }
 
 /** The operation that is planned. */
@@ -83,8 +95,11 @@ export interface PlannedOperation {
   readonly conditional: boolean
 }
 
-/** `minItems`: how many elements a list must have, so that it does not match every row. */
-function findParameterProblem (
+/**
+ * Returns why a parameter cannot be used, or undefined. `minItems`: how many elements a list must
+ * have, so that it does not match every row.
+ */
+export function findParameterProblem (
   parameter: Parameter,
   minItems: number
 ): string | undefined {
@@ -98,9 +113,11 @@ function findParameterProblem (
 
 /** Creates the context of an operation. */
 export function createPlanContext (
-  { limits, issues, referenceUses, requirements, counted, tables, ...known }: BatchState,
+  state: BatchState,
   { op, index, conditional }: PlannedOperation
 ): PlanContext {
+  const { limits, issues, referenceUses, requirements, counted, ...known } = state
+  const { tables, parameters, usedRows } = known
   const addIssue: PlanContext['addIssue'] = (code, path, message) =>
     issues.add({ op, index, code, path: [...path], message }) as undefined
   const parse: PlanContext['parseString'] = (text, path) => {
@@ -130,6 +147,8 @@ export function createPlanContext (
   return {
     limits,
     tables,
+    parameters,
+    usedRows,
     addIssue,
     parseString: parse,
     resolveString (text, path, minRows = 0) {

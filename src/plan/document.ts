@@ -74,7 +74,8 @@ export function isValue ({ row, column }: Reference): boolean {
 }
 
 /** The shape of what a reference gives. */
-export function shapeOfReference ({ row, column }: Reference): JsonShape {
+export function shapeOfReference ({ row, column, parameter }: Reference): JsonShape {
+  if (parameter !== undefined) return parameter.shape
   if (row === '*') return 'array'
   return column === undefined ? 'object' : 'reference'
 }

@@ -20,13 +20,14 @@ import type {
   Condition,
   Exists,
   List,
+  Meeting,
   Operand,
   Predicate,
   Single
 } from './nodes.ts'
 
-/** Reads the name of a column, or a path. */
-export type ReadColumn = (text: string, place: Place) => ColumnPath
+/** Reads the name of a column, or a path. `meets`: the column that its value meets, if any. */
+export type ReadColumn = (text: string, place: Place, meets?: Meeting) => ColumnPath
 
 /** How a filter reads the names of columns. */
 interface FilterColumns {
@@ -36,8 +37,10 @@ interface FilterColumns {
 }
 
 interface FilterPlace extends Place, FilterColumns {
-  /** The type that the column or path gives; undefined outside of a column. */
-  readonly resultType?: ColumnPath['resultType']
+  /** The column or path that operands meet; undefined outside of a column. */
+  readonly column?: ColumnPath
+  /** Whether the column is one of another table. */
+  readonly isForeign?: boolean
   /**
    * Whether the place is inside an odd number of `not`. There, a condition that matches no row
    * makes the filter match every row.
@@ -107,7 +110,12 @@ function planExists (
 ): readonly Exists[] {
   place.used.conditions++
   const table = planTable(text as string, within(place, 'table'))
-  const inner = { ...within(place, 'where'), negated: place.negated !== negated, read: readPath }
+  const inner = {
+    ...within(place, 'where'),
+    negated: place.negated !== negated,
+    read: readPath,
+    isForeign: true
+  }
   const predicates = planMembers(where as JsonObject, inner)
   const pairs = Object.entries(on as Readonly<Record<string, string>>)
   for (const [column, outer] of pairs) place.read(outer, within(within(place, 'on'), column))
@@ -124,7 +132,7 @@ function planConditions (
   const path = place.read(column, place)
   place.used.columns.add(path.column)
   return Object.entries(conditions).map(([name, operand]): Predicate => {
-    const inner = { ...within(place, name), resultType: path.resultType }
+    const inner = { ...within(place, name), column: path }
     if (name === 'not') {
       const negated = { ...inner, negated: !place.negated }
       return { kind: 'not', of: combine(planConditions(column, operand as JsonObject, negated)) }
@@ -212,7 +220,7 @@ const planners: Record<OperandKind, PlanOperand> = {
 function planSingle (operand: Json, place: FilterPlace, minRows: number): Single {
   if (!isObject(operand) || has(operand, '$first')) return planScalar(operand, place)
   const inner = within(place, '$value')
-  if (place.resultType === 'text' && operand['$value'] === null) {
+  if (place.column?.resultType === 'text' && operand['$value'] === null) {
     place.context.addIssue(
       'operand_invalid',
       inner.path,
@@ -222,7 +230,14 @@ function planSingle (operand: Json, place: FilterPlace, minRows: number): Single
   }
   if (has(operand, '$value')) return planDocument(operand['$value'] as Json, inner, minRows)
   if (has(operand, '$from')) {
-    return planSourceColumn(operand['$from'] as string, within(place, '$from'), place.readSource)
+    const { column, isForeign, readSource } = place
+    const meets = column === undefined || isForeign === true
+      ? undefined
+      : { path: column, as: 'value' as const }
+    return planSourceColumn(operand['$from'] as string, within(place, '$from'), {
+      read: readSource,
+      meets
+    })
   }
   return {
     kind: 'column',
@@ -231,16 +246,16 @@ function planSingle (operand: Json, place: FilterPlace, minRows: number): Single
   }
 }
 
-/** Plans a column of `from`. Adds an issue if there is no `from`. */
+/** Plans a column of `from`. Adds an issue if there is no `from` (`read` is undefined). */
 export function planSourceColumn (
   text: string,
   place: Place,
-  read: ReadColumn | undefined
+  { read, meets }: { readonly read: ReadColumn | undefined, readonly meets: Meeting | undefined }
 ): ColumnOperand {
   if (read === undefined) {
     place.context.addIssue('member_invalid', place.path, '"$from" is only allowed beside "from".')
   }
-  return { kind: 'column', path: (read ?? readPath)(text, place), of: 'source' }
+  return { kind: 'column', path: (read ?? readPath)(text, place, meets), of: 'source' }
 }
 
 /** An empty list matches no row; inside `not` it would match every row. */

@@ -13,8 +13,10 @@ import type {
   KeyedGroup,
   NewValues,
   PlanNode,
+  RowsSource,
   StoredJson
 } from './nodes.ts'
+import { sourceOf } from './source.ts'
 
 export interface ValuePlace {
   readonly column: string
@@ -90,6 +92,20 @@ function assignmentsOfGroup ({ fields, computed }: KeyedGroup): readonly Assignm
 }
 
 function findStored (node: PlanNode, text: string): readonly ValuePlace[] {
+  const source = sourceOf(node)
+  const read = source?.kind === 'rows' ? findMember(source, text) : []
+  return [...read, ...findInDocument(node, text)]
+}
+
+/** The places in rows of a parameter, of the members that the operation reads. */
+function findMember ({ data, fields }: RowsSource, text: string): readonly ValuePlace[] {
+  const read = new Set(fields.map(({ path }) => path.column))
+  return data.flatMap((row, i) => columnsWith(row, text, i)).filter(({ column }) =>
+    read.has(column)
+  )
+}
+
+function findInDocument (node: PlanNode, text: string): readonly ValuePlace[] {
   const values = newValuesOf(node)
   if (values !== undefined) {
     return columnsWith(parseDocument(values.set.document) as JsonObject, text)

@@ -3,10 +3,11 @@
  */
 import { has } from '../json/parse.ts'
 import type { ReadColumn } from './filter.ts'
-import { readMember, type OperationSource } from './members.ts'
+import { JoinedParameter } from '../../schemas/operation.ts'
+import type { OperationSource } from './members.ts'
 import type { DeleteNode, Join, UpdateNode } from './nodes.ts'
-import { readPath } from './name.ts'
-import { planSource, type SourceMembers } from './source.ts'
+import { meetColumn, readPath } from './name.ts'
+import { planFrom } from './from.ts'
 
 export interface PlannedJoin {
   /** Reads a column of `from`. */
@@ -19,14 +20,14 @@ export interface PlannedJoin {
 export function planJoin (source: OperationSource): PlannedJoin | undefined {
   const { operation, context } = source
   if (!has(operation, 'from')) return undefined
-  const from = readMember(source, 'from') as
-    | (SourceMembers & { readonly on: Readonly<Record<string, string>> })
-    | undefined
-  if (from === undefined) return { read: readPath, finish: () => undefined }
-  const { read, finish } = planSource(from, { context, path: ['from'] })
-  const on = Object.entries(from.on).map(([column, name]) =>
-    [column, read(name, { context, path: ['from', 'on', column] })] as const
-  )
+  const planned = planFrom(source, JoinedParameter)
+  if (planned === undefined) return { read: readPath, finish: () => undefined }
+  const { read, finish } = planned
+  const { on: pairs } = operation['from'] as { readonly on: Readonly<Record<string, string>> }
+  const on = Object.entries(pairs).map(([column, name]) => {
+    const path = ['from', 'on', column]
+    return [column, read(name, { context, path }, meetColumn(column))] as const
+  })
   return {
     read,
     finish () {

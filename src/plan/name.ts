@@ -4,7 +4,7 @@
  */
 import { maxDepth, maxIdentifierBytes, maxInt4 } from '../../schemas/operation.ts'
 import type { Place } from './context.ts'
-import type { ColumnPath, TableName } from './nodes.ts'
+import type { ColumnPath, Meeting, TableName } from './nodes.ts'
 
 /**
  * Parses the name of a table. An unqualified name belongs to the first schema of DB_SCHEMAS.
@@ -87,6 +87,16 @@ export function readPath (text: string): ColumnPath {
     ),
     resultType: text.includes('->>') ? 'text' : 'json'
   }
+}
+
+/** A path as a key of a map. */
+export function keyOfPath ({ column, keys, resultType }: ColumnPath): string {
+  return JSON.stringify([column, keys, resultType])
+}
+
+/** That a value meets this column; see Meeting. */
+export function meetColumn (column: string, as: Meeting['as'] = 'value'): Meeting {
+  return { path: { column, keys: [], resultType: 'column' }, as }
 }
 
 function isIdentifier (name: string | undefined): name is string {

@@ -6,7 +6,7 @@ import type { CastName } from '../../schemas/cast.ts'
 import type { OperatorName } from '../../schemas/operator.ts'
 import type { ModifierName } from '../../schemas/modifier.ts'
 import type { Aggregate, LockMode, LockWait } from '../../schemas/operation.ts'
-import type { Json } from '../json/parse.ts'
+import type { Json, JsonObject } from '../json/parse.ts'
 
 export interface TableName {
   readonly schema: string
@@ -46,6 +46,27 @@ export interface Parameter {
   readonly minItems: number
   /** Whether a request may leave it out, although it has no default. */
   readonly isOptional: boolean
+  /** The shape of its value. */
+  readonly shape: JsonShape
+  /** What is known about rows, if its values are arrays of objects. */
+  readonly rows?: ParameterRows | undefined
+}
+
+/** The rows of a parameter. */
+export interface ParameterRows {
+  /** The members that its schema declares. */
+  readonly declared: ReadonlySet<string>
+  /** Whether the schema refuses other members. */
+  readonly isClosed: boolean
+  /** The members that each row has, if all have the same. */
+  readonly columns: readonly string[]
+  /** The least certain shapes of members and of paths into them; see keyOfPath. */
+  readonly shapes: ReadonlyMap<string, JsonShape>
+  /**
+   * The rows themselves, in which no string is a reference. undefined: the plan is used for all
+   * rows with these columns and shapes.
+   */
+  readonly data?: readonly JsonObject[] | undefined
 }
 
 /** A string of the request: data (unescaped), a reference, or an invalid reference. */
@@ -316,17 +337,63 @@ export interface Join {
 }
 
 /** A query whose rows an operation uses (`from`). Its output has the columns that are used. */
-export interface Source {
+export type Source = TableSource | RowsSource
+
+export interface TableSource extends SourceQuery {
   readonly kind: 'table'
   readonly table: TableName
-  readonly output: readonly OutputColumn[]
   readonly where: readonly Predicate[]
   readonly distinct: boolean
-  readonly groupBy: readonly ColumnPath[]
   readonly having: readonly Predicate[]
   readonly order: readonly SortKey[]
   readonly limit: number | undefined
   readonly offset: number | undefined
+}
+
+/** Rows of a parameter. The columns of the query are `fields`. */
+export interface RowsSource extends SourceQuery {
+  readonly kind: 'rows'
+  readonly fields: readonly SourceField[]
+  /** The rows, as objects of fields. */
+  readonly document: JsonDocument
+  /** The fields whose values their types may be unable to store. */
+  readonly uncertainColumns: readonly UncertainColumn[]
+  /** The rows as sent; none if the plan is used for other rows, too. */
+  readonly data: readonly JsonObject[]
+}
+
+/** A value that each row of a parameter has. */
+export interface SourceField {
+  readonly name: string
+  /** The member of the row, or a path into it. */
+  readonly path: ColumnPath
+  /** The type of the value: that of a cast, or that of what the value meets. */
+  readonly type: CastName | Meeting
+}
+
+/** A column that a value meets, and how it is read; see TypedAs. */
+export interface Meeting {
+  readonly path: ColumnPath
+  readonly as: 'value' | 'difference'
+}
+
+/** The rows of a parameter as a statement takes them: objects of fields. */
+export interface RowsDocument {
+  readonly parameter: Parameter
+  readonly fields: ReadonlyArray<Pick<SourceField, 'name' | 'path'>>
+}
+
+/** The parameters whose values are used as rows. */
+export interface UsedRows {
+  /** The positions of those that are inserted (`values`). */
+  readonly inserted: ReadonlySet<number>
+  /** Those that are read (`from`). The positions of their documents follow all parameters. */
+  readonly documents: readonly RowsDocument[]
+}
+
+interface SourceQuery {
+  readonly output: readonly OutputColumn[]
+  readonly groupBy: readonly ColumnPath[]
 }
 
 /** What select and call have in common: they return rows of a source. */
@@ -437,4 +504,5 @@ export interface Plan {
   readonly requirements: ReadonlyMap<number, Requirements>
   /** The operations on whose number of rows later ones depend, by their index. */
   readonly counted: ReadonlySet<number>
+  readonly usedRows: UsedRows
 }

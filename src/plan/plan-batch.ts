@@ -6,7 +6,14 @@ import type { Batch } from '../../schemas/batch.ts'
 import { has, isDeep, type JsonObject } from '../json/parse.ts'
 import { createPlanContext, type PlanLimits } from './context.ts'
 import { collectIssues } from './issues.ts'
-import type { Parameter, Plan, PlanNode, ReferenceUse, Requirement, TableName } from './nodes.ts'
+import type {
+  Parameter,
+  Plan,
+  PlanNode,
+  ReferenceUse,
+  Requirement,
+  TableName
+} from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
 
 /**
@@ -24,6 +31,7 @@ export function planBatch (
   const requirements = new Map<number, Map<string, Requirement>>()
   const counted = new Set<number>()
   const tables = new Map<string, TableName>()
+  const usedRows = { inserted: new Set<number>(), documents: [] }
   const earlier = new Map<string, number>()
   const planned: PlanNode[] = []
   const deep = isDeep(batch)
@@ -31,7 +39,18 @@ export function planBatch (
     const { id } = element
     const operation = element as unknown as JsonObject
     const context = createPlanContext(
-      { limits, issues, referenceUses, requirements, counted, tables, earlier, batch, parameters },
+      {
+        limits,
+        issues,
+        referenceUses,
+        requirements,
+        counted,
+        tables,
+        usedRows,
+        earlier,
+        batch,
+        parameters
+      },
       { op: id, index, conditional: has(operation, 'when') }
     )
     const node = planOperation(operation, { index, id, deep }, context)
@@ -44,6 +63,7 @@ export function planBatch (
     tables: [...tables.values()],
     referenceUses,
     requirements,
-    counted
+    counted,
+    usedRows
   }
 }

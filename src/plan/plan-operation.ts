@@ -2,6 +2,7 @@
  * Plans one operation. Each kind of operation has a planner, which reads the members of that kind.
  */
 import {
+  InsertedParameter,
   maxDepth,
   operationId,
   type Expect,
@@ -51,7 +52,7 @@ import {
 } from './output.ts'
 import { planJoin, withJoin, type PlannedJoin } from './join.ts'
 import { planInsertColumns, planSet } from './set.ts'
-import { planSource, type SourceMembers } from './source.ts'
+import { planFrom } from './from.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
 export interface OperationHead {
@@ -180,8 +181,7 @@ function planQuery (source: OperationSource): {
     context.addIssue('member_invalid', ['values'], '"values" and "from" exclude each other.')
   }
   const columns = requireMember(source, 'columns')
-  const from = readMember(source, 'from') as SourceMembers | undefined
-  const planned = from && planSource(from, { context, path: ['from'] })
+  const planned = planFrom(source, InsertedParameter)
   // Without `from`, the other values are checked all the same.
   const values = columns === undefined
     ? undefined

@@ -77,7 +77,7 @@ function parseParameter (
 }
 
 /** The source of references to parameters. No operation has this index. */
-const NO_SOURCE = -1
+export const NO_SOURCE = -1
 
 /** Maximum number of ids that a message lists. */
 const MAX_LISTED = 10

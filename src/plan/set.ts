@@ -11,7 +11,7 @@ import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
 import { planDocument, planScalar, readDollarMember } from './document.ts'
 import { planSourceColumn, type ReadColumn } from './filter.ts'
-import { findColumnProblem, readPath } from './name.ts'
+import { findColumnProblem, meetColumn, readPath } from './name.ts'
 import type { Assignment, NewValues, Single } from './nodes.ts'
 import { planObject, type DocumentMember } from './stored-values.ts'
 
@@ -89,7 +89,10 @@ function planSourceValue (
   place: ModifierPlace
 ): readonly Assignment[] {
   if (!checkShape(modifiers.$from.operand, operand, place)) return []
-  const planned = planSourceColumn(operand as string, place, place.readSource)
+  const planned = planSourceColumn(operand as string, place, {
+    read: place.readSource,
+    meets: meetColumn(column)
+  })
   const { path } = planned
   const stored = path.keys.length > 0 ? path : { ...path, resultType: 'column' as const }
   return [{ column, modifier: '$from', operand: { ...planned, path: stored } }]
@@ -188,7 +191,10 @@ export function planModifier (
     ? planSourceColumn(
       (operand as { readonly $from: string }).$from,
       { context, path: [...place.path, '$from'] },
-      readSource
+      {
+        read: readSource,
+        meets: meetColumn(column, modifier.reads === 'difference' ? 'difference' : 'value')
+      }
     )
     : planOperand(modifier, operand, place)
   return [{ column, modifier: name as ModifierName, operand: planned }]

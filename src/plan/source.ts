@@ -9,12 +9,13 @@ import type { Place } from './context.ts'
 import { planFilter, type ReadColumn } from './filter.ts'
 import { planHaving, resultTypeOf } from './having.ts'
 import { planTable, readPath } from './name.ts'
-import type { OutputColumn, Source } from './nodes.ts'
+import type { OutputColumn, PlanNode, Source } from './nodes.ts'
 import { isAllColumns, planOrder, planOutput } from './output.ts'
 
 /** The members of `from` that are read. Those that the operation does not have are undefined. */
 export type SourceMembers = Partial<Static<typeof InsertSource>>
 
+/** Rows that an operation uses. */
 export interface PlannedSource {
   /** Reads the name of a column of the rows. */
   readonly read: ReadColumn
@@ -115,4 +116,10 @@ function findDeclared (
   return path.keys.length > 0 && declared.some(({ name }) => name === path.column)
     ? path
     : undefined
+}
+
+/** Returns what the operation reads with `from`. */
+export function sourceOf (node: PlanNode): Source | undefined {
+  if (node.kind === 'insert') return node.query?.source
+  return node.kind === 'update' || node.kind === 'delete' ? node.join?.source : undefined
 }

@@ -213,6 +213,11 @@ function planManyFields (
 /** JSON shapes, the most certain first. */
 const shapes: readonly JsonShape[] = ['scalar', 'list', 'object', 'array', 'reference']
 
+/** The less certain of two shapes. */
+export function leastCertain<Shape extends JsonShape> (a: Shape, b: Shape): Shape {
+  return shapes.indexOf(a) > shapes.indexOf(b) ? a : b
+}
+
 function collectUncertainColumns () {
   const uncertainColumns = new Map<string, {
     column: string,
@@ -223,7 +228,7 @@ function collectUncertainColumns () {
     if (shape === 'scalar') return
     const uncertain = uncertainColumns.get(column)
     if (uncertain === undefined) uncertainColumns.set(column, { column, shape, references: [] })
-    else if (shapes.indexOf(shape) > shapes.indexOf(uncertain.shape)) uncertain.shape = shape
+    else uncertain.shape = leastCertain(shape, uncertain.shape)
   }
   return {
     addValue (column: string, value: Json): void {

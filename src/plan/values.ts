@@ -6,7 +6,8 @@ import { maxColumns } from '../../schemas/operation.ts'
 import type { PlanContext } from './context.ts'
 import { flattenConditions } from './filter.ts'
 import { findColumnProblem } from './name.ts'
-import type { ConflictNode, OutputColumn, RowGroup } from './nodes.ts'
+import type { ConflictNode, OutputColumn, RowGroup, StoredJson } from './nodes.ts'
+import { namesParameter, readParameterRows } from './parameter-rows.ts'
 import { planRows } from './stored-values.ts'
 
 /**
@@ -25,14 +26,23 @@ export const maxRepetition = 5000
 /** Rows next to each other that name the same columns. */
 type Run = Pick<RowGroup, 'columns' | 'positions'>
 
-/** Valid rows of `values`. */
+/** Valid rows of `values`: those of the operation, or with `stored` those of a parameter. */
 export interface InsertRows {
   readonly rows: readonly JsonObject[]
   readonly runs: readonly Run[]
+  readonly stored?: StoredJson
 }
 
 /** Reads `values` of an insert; returns undefined after an issue. */
 export function readRows (values: Json, context: PlanContext): InsertRows | undefined {
+  if (typeof values === 'string' && namesParameter(values, context)) {
+    const rows = readParameterRows(values, context)
+    if (rows === undefined) return undefined
+    const { columns, stored } = rows
+    return stored === undefined
+      ? { rows: rows.data, runs: findRuns(rows.data) }
+      : { rows: [], runs: [{ columns, positions: [] }], stored }
+  }
   const rows = readRowList(values, context)
   if (rows === undefined) return undefined
   if (checkRows(rows, context)) return { rows, runs: findRuns(rows) }
@@ -51,7 +61,10 @@ export function readRowList (values: Json, context: PlanContext): readonly Json[
     return context.addIssue(
       'member_invalid',
       path,
-      '"values" must be an array of rows, for example [{"sku": "apple"}].'
+      typeof values === 'string' && namesParameter(values, context)
+        ? 'Beside "key", "values" must be an array. To use rows of a parameter, replace both ' +
+          'with "set" and "from": {"param": …, "on": …}.'
+        : '"values" must be an array of rows, for example [{"sku": "apple"}].'
     )
   }
   const rows = values as readonly Json[]
@@ -133,10 +146,11 @@ function equalLists (a: readonly string[], b: readonly string[]): boolean {
  * inserted.
  */
 export function planRowGroups (
-  { rows, runs }: InsertRows,
+  { rows, runs, stored }: InsertRows,
   parts: number,
   context: PlanContext
 ): readonly RowGroup[] | undefined {
+  if (stored !== undefined) return runs.map(run => ({ ...run, rows: stored }))
   const max = Math.max(1, Math.min(maxGroups, Math.floor(maxRepetition / parts)))
   const groups = runs.length <= max ? runs : mergeRuns(runs)
   if (groups.length > max) {

@@ -20,10 +20,12 @@ import type {
   JsonShape,
   Plan,
   Reference,
+  RowsSource,
   TableName
 } from '../plan/nodes.ts'
 import { SYSTEM_COLUMNS, type ColumnKind, type RowColumns } from './column.ts'
 import type { FindColumns } from './column-types.ts'
+import { buildSourceRows } from './field-rows.ts'
 import {
   empty,
   identifier,
@@ -318,6 +320,10 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
   addSource (query: Fragment): Fragment {
     if (!this.restoreSession) return sql`(${query})`
     return this.addRows(query)
+  }
+
+  buildSourceRows (source: RowsSource): Fragment {
+    return this.addRows(buildSourceRows(source, this))
   }
 
   /**

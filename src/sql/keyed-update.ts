@@ -14,15 +14,15 @@ import { fieldName } from '../plan/stored-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import type { Check } from './checks.ts'
 import type { CteBuilder } from './cte-builder.ts'
+import { buildFieldRows } from './field-rows.ts'
 import { buildConditions } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
 import { buildSkipped, gateChecks } from './gate.ts'
 import { raise, raiseNumber, raiseText } from './marker.ts'
-import { buildDocument, jsonNullRows } from './reference.ts'
-import { nullRow, tableName } from './table.ts'
+import { jsonNullRows } from './reference.ts'
+import { tableName } from './table.ts'
 import { typeExample, type TypedAs } from './typed-json.ts'
 import type { ChangeBuilder } from './value-builder.ts'
-import { verifyDocument } from './value-checks.ts'
 
 const AND = sql` and `
 const COMMA = sql`, `
@@ -96,31 +96,22 @@ function readField ({ name }: RowField): Fragment {
 /** Builds the query of the rows of a group, with the types of its fields. */
 function buildRows (group: KeyedGroup, node: KeyedUpdateNode, ctes: CteBuilder): Fragment {
   const { fields, positions, rows: { document } } = group
-  const uncertain = uncertainFields(group)
-  const json = ctes.checkValues
-    ? verifyDocument(
-      buildDocument(document, ctes),
-      uncertain.map(([{ name, column }]) => ({
-        member: name,
-        example: typeExample(toPath(column), ctes.table, 'value'),
-        label: column
-      })),
-      { positions, from: sql`, json_populate_record(${nullRow(ctes.table)}, '{}') as n` }
-    )
-    : buildDocument(document, ctes)
+  const uncertain = uncertainFields(group).map(([{ name, column }, uncertain]) => {
+    const example = typeExample(toPath(column), ctes.table, 'value')
+    return [uncertain, { member: name, example, label: column }] as const
+  })
   const examples = fields.map(field =>
     readAs(field) === 'text'
       ? sql`null::pg_catalog.text`
       : typeExample(toPath(field.column), ctes.table, readAs(field) as TypedAs)
   )
-  const conditions = [
-    ...ctes.checkStoredRows(uncertain.map(([, column]) => column)),
-    ...ctes.explain ? [] : checkKeys(group, node)
-  ]
-  const where = conditions.length === 0 ? empty : sql` where ${join(conditions, AND)}`
-  return sql`select x.* from (${
-    ctes.buildTypedRows(json, [sql`null::pg_catalog.int4`, ...examples])
-  }) as x${where}`
+  return buildFieldRows({
+    document,
+    examples: [sql`null::pg_catalog.int4`, ...examples],
+    uncertain,
+    positions,
+    conditions: ctes.explain ? [] : checkKeys(group, node)
+  }, ctes)
 }
 
 function toPath (column: string) {

@@ -11,8 +11,13 @@ import type {
   PlanNode,
   Reference,
   ReferenceUse,
+  RowsSource,
+  SourceField,
+  StoredJson,
   TableName
 } from '../plan/nodes.ts'
+import { meetColumn } from '../plan/name.ts'
+import { casts } from '../../schemas/cast.ts'
 import { jsonOfParameter, textOfParameter } from '../plan/parameter.ts'
 import type { ColumnKind, RowColumns } from './column.ts'
 import {
@@ -24,7 +29,10 @@ import {
 } from './column-types.ts'
 import {
   empty,
+  fill,
+  identifier,
   integer,
+  join,
   nullableParameter,
   parameter,
   sharedParameter,
@@ -167,6 +175,49 @@ export class PlainBuilder implements ChangeBuilder {
 
   addSource (query: Fragment): Fragment {
     return sql`(${query})`
+  }
+
+  buildSourceRows ({ fields, document, uncertainColumns }: RowsSource): Fragment {
+    const columns = fields.map(({ name, type }) => {
+      const isUncertain = uncertainColumns.some(({ column }) => column === name)
+      return sql`${identifier(name)} ${this.#fieldType(type, isUncertain)}`
+    })
+    return sql`(select * from ${this.#buildRecordset(document, columns)})`
+  }
+
+  /** Builds rows of a parameter that are stored, as a source of rows. */
+  buildStoredRows (columns: readonly string[], rows: StoredJson): Fragment {
+    const types = columns.map(column => {
+      const isUncertain = rows.uncertainColumns.some(({ column: name }) => name === column)
+      const type = this.#fieldType(meetColumn(column), isUncertain)
+      return sql`${identifier(column)} ${type}`
+    })
+    return this.#buildRecordset(rows.document, types)
+  }
+
+  #buildRecordset ({ pieces, references }: JsonDocument, columns: readonly Fragment[]): Fragment {
+    const rows = references[0]?.parameter
+    const json = rows === undefined ? pieces[0] as string : jsonOfParameter(rows)
+    return sql`pg_catalog.json_to_recordset(${parameter(json)}::pg_catalog.json) as x (${
+      join(columns, sql`, `)
+    })`
+  }
+
+  /** The type of a field, as which PostgreSQL reads JSON exactly. */
+  #fieldType (type: SourceField['type'], isUncertain: boolean): Fragment {
+    if (typeof type === 'string') {
+      return isUncertain && !type.startsWith('json') ? this.#refuse() : fill(casts[type], {})
+    }
+    const { path: { column, resultType }, as } = type
+    if (resultType !== 'column') {
+      if (resultType === 'json') return sql`pg_catalog.jsonb`
+      return isUncertain ? this.#refuse() : sql`pg_catalog.text`
+    }
+    const known = this.#typeOf(column)
+    if (known === undefined || (as === 'difference' && !NUMBER_OIDS.has(known.oid))) {
+      return this.#refuse()
+    }
+    return isUncertain && !isJsonType(known) ? this.#refuse() : known.sql
   }
 
   kindOf (column: string): ColumnKind | undefined {

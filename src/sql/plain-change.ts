@@ -1,7 +1,14 @@
 /**
  * Builds the INSERT, UPDATE or DELETE of an operation in the plain form.
  */
-import type { Cell, DeleteNode, InsertNode, NewValues, UpdateNode } from '../plan/nodes.ts'
+import type {
+  Cell,
+  DeleteNode,
+  InsertNode,
+  NewValues,
+  StoredJson,
+  UpdateNode
+} from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import { buildDelete } from './delete.ts'
 import { buildGate, gateChecks } from './gate.ts'
@@ -39,11 +46,18 @@ function buildPlainInsert (
     const stored = buildPlainValues(query, values)
     return buildQueryInsert({ table, query, when }, values, { values: stored })
   }
-  const cells = group?.rows.cells
-  if (cells === undefined || more.length > 0 || conflict !== undefined) return undefined
-  const { columns } = group as InsertNode['groups'][number]
+  if (group === undefined || more.length > 0 || conflict !== undefined) return undefined
+  const { columns, rows: { cells } } = group
   const insert = sql`insert into ${tableName(table)} as t`
   const gate = buildGate({ when })
+  if (cells === undefined) {
+    if (columns.length === 0 || !isParameter(group.rows)) return undefined
+    const names = join(columns.map(identifier), COMMA)
+    const where = gate.length === 0 ? empty : sql` where ${join(gate, AND)}`
+    return sql`${insert} (${names}) select ${names} from ${
+      values.buildStoredRows(columns, group.rows)
+    }${where}`
+  }
   if (columns.length === 0) {
     if (cells.length > 1) return undefined
     return gate.length === 0
@@ -58,6 +72,11 @@ function buildPlainInsert (
   return sql`${insert} (${join(columns.map(identifier), COMMA)}) ${
     gate.length === 0 ? stored : sql`select * from (${stored}) as v where ${join(gate, AND)}`
   }`
+}
+
+/** Whether the rows are those of a parameter. */
+function isParameter ({ document: { references } }: StoredJson): boolean {
+  return references[0]?.parameter !== undefined
 }
 
 function buildPlainUpdate (node: UpdateNode, values: PlainBuilder): Fragment {

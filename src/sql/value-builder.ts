@@ -3,7 +3,7 @@
  * to the types of columns without knowing them (cte-builder.ts). The plain form names these types
  * (plain-builder.ts).
  */
-import type { JsonDocument, Reference, TableName } from '../plan/nodes.ts'
+import type { JsonDocument, Reference, RowsSource, TableName } from '../plan/nodes.ts'
 import type { RowColumns } from './column.ts'
 import type { Fragment } from './fragment.ts'
 import type { TypedAs, TypedPath } from './typed-json.ts'
@@ -54,4 +54,7 @@ export interface ChangeBuilder extends ValueBuilder {
 
   /** Returns a query as a source of rows. */
   addSource(query: Fragment): Fragment
+
+  /** Returns the rows of a parameter as a source of rows. */
+  buildSourceRows(source: RowsSource): Fragment
 }

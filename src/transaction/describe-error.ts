@@ -14,6 +14,7 @@ import {
 } from '../plan/find-value.ts'
 import { flattenConditions } from '../plan/filter.ts'
 import type { Condition, Exists, PlanNode, TableName } from '../plan/nodes.ts'
+import { sourceOf } from '../plan/source.ts'
 import { isPath } from '../sql/column.ts'
 import { columnAtError, columnBeforeError, tableAtError, textAtError } from '../sql/error-place.ts'
 import { render } from '../sql/fragment.ts'
@@ -200,7 +201,8 @@ export function placeName ({ column, row }: ValuePlace, node: PlanNode): string 
   if (node.kind === 'call' && node.args.some(([name]) => name === column)) {
     return `Argument "${column}"`
   }
-  return `${row === undefined ? 'Column' : `Row ${row} of values, column`} "${column}"`
+  const [rows, member] = sourceOf(node)?.kind === 'rows' ? ['from', 'member'] : ['values', 'column']
+  return `${row === undefined ? 'Column' : `Row ${row} of ${rows}, ${member}`} "${column}"`
 }
 
 /** Whether there is no function that the operation could call. */

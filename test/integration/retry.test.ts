@@ -362,7 +362,8 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
     tables: [{ schema: 's', name: 't' }],
     referenceUses: new Map(),
     requirements: new Map(),
-    counted: new Set<number>()
+    counted: new Set<number>(),
+    usedRows: { inserted: new Set<number>(), documents: [] }
   } as const
   t.match(
     toFailure(

@@ -7,6 +7,8 @@ import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
 import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import { readFolder } from '../../../src/named/read-folder.ts'
+import type { Failure } from '../../../src/errors/catalogue.ts'
+import { planBatch } from '../../../src/plan/plan-batch.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
 const read = (text: string, name = 'dir/order.json') =>
@@ -134,6 +136,144 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     'dir/order.json:1:71: "x" must be integer.'
   ]
 ]
+
+/** A file with one operation and the parameter `rows`. */
+const rowsFile = (rows: string, operation: string, more = ', "required": ["rows"]'): string =>
+  `{"params": ${object(`{"rows": ${rows}, "other": true}`, more)},
+    "operations": [${operation}]}`
+const items = (more: string): string => `{"type": "array", "items": {"type": "object"${more}}}`
+const closed = items(', "properties": {"sku": true}, "additionalProperties": false')
+const insert = '{"id": "i", "op": "insert", "table": "t", "values": "$params.rows"}'
+const joined = (from: string, set = '{"a": 1}'): string =>
+  `{"id": "u", "op": "update", "table": "t", "set": ${set}, "from": ${from}}`
+const copied = (from: string, columns = '{"a": 1}'): string =>
+  `{"id": "i", "op": "insert", "table": "t", "columns": ${columns}, "from": ${from}}`
+
+/** Uses of rows, with their faults. */
+const rowFaults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
+  [rowsFile(closed, insert)],
+  [rowsFile(items(''), copied('{"param": "rows", "columns": [{"fn": "count"}]}'))],
+  [
+    rowsFile('{"type": "array"}', insert),
+    'reference_malformed at values: "$params.rows" must be a list of objects'
+  ],
+  [
+    rowsFile('{"type": "array", "prefixItems": [true], "items": {"type": "object"}}', insert),
+    'reference_malformed at values: "$params.rows" must be a list of objects'
+  ],
+  [
+    rowsFile('{"type": "array", "items": {"type": "string"}}', insert),
+    'reference_malformed at values: "$params.rows" must be a list of objects'
+  ],
+  [rowsFile(closed, insert, ''), 'reference_malformed at values: "$params.rows" can be missing'],
+  [
+    rowsFile(items(', "properties": {"": true}'), insert),
+    'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"',
+    'reference_malformed at values: A column name must be'
+  ],
+  [
+    rowsFile(
+      items(', "additionalProperties": false, "patternProperties": {"^a": true}'),
+      insert
+    ),
+    'reference_malformed at values: "items" of "$params.rows" must have "additionalProperties"'
+  ],
+  [
+    rowsFile(
+      items(`, "additionalProperties": false, "properties": {${
+        Array.from({ length: 1700 }, (_, i) => `"c${i}": true`).join()
+      }}`),
+      insert
+    ),
+    'reference_malformed at values: "$params.rows" has 1700 columns; at most 1600 are allowed.'
+  ],
+  [
+    rowsFile(closed, insert.replace('rows"', 'row"')),
+    'reference_unknown at values: There is no parameter "row". Parameters: rows, other.'
+  ],
+  [
+    `{"params": ${object('{}')}, "operations": [${insert}]}`,
+    'reference_unknown at values: There is no parameter "rows". Parameters: none.'
+  ],
+  [rowsFile(closed, insert.replace('$params.', '')), 'member_invalid at values: "values" must be'],
+  [
+    rowsFile(
+      closed,
+      '{"id": "u", "op": "update", "table": "t", "key": ["sku"], "values": "$params.rows"}'
+    ),
+    'member_invalid at values: Beside "key", "values" must be an array. To use rows of a parameter'
+  ],
+  [rowsFile(closed, joined('{"param": "rows"}')), 'member_missing at from.on: "on" is required'],
+  [
+    rowsFile(closed, joined('{"param": "rows", "on": {"a": "sku"}, "where": {}}')),
+    'member_unknown at from.where: Unknown member "where"'
+  ],
+  [
+    rowsFile(closed, joined('{"param": "other", "on": {"a": "sku"}}')),
+    'reference_malformed at from.param: "$params.other" must be a list of objects'
+  ],
+  [
+    rowsFile(closed, joined('{"param": "rows", "on": {"a": "skuu"}}')),
+    'member_invalid at from.on.a: Unknown member "skuu". Did you mean "sku"?'
+  ],
+  [
+    rowsFile(closed, joined('{"param": "rows", "on": {"a": "sku"}, "group_by": ["sku"]}')),
+    'member_missing at from.columns: "group_by" requires "columns".'
+  ],
+  [
+    rowsFile(
+      closed,
+      joined(
+        '{"param": "rows", "on": {"a": "sku"}, "columns": ["*", "sku", {"fn": "max", ' +
+          '"column": "sku", "as": "m"}], "group_by": ["sku", "other"]}',
+        '{"b": {"$from": "other"}}'
+      )
+    ),
+    'member_invalid at from.columns[0]: "*" is not possible with "param"',
+    'member_invalid at set.b.$from: "other" is not in "columns" of "from". Output columns: *, sku',
+    'member_invalid at from.columns[2]: "sku" meets no column whose type it could take.'
+  ],
+  [
+    rowsFile(
+      closed,
+      joined('{"param": "rows", "on": {"a": "sku"}, "columns": ["sku"], "group_by": ["qty"]}')
+    ),
+    'member_invalid at from.group_by[0]: "qty" must also be in "columns".'
+  ],
+  [
+    rowsFile(
+      closed,
+      `${joined('{"param": "rows", "on": {"a": "sku"}}').slice(0, -1)}, "where": {"exists": ` +
+        '{"table": "x", "on": {"a": "a"}, "where": {"b": {"eq": {"$from": "sku"}}}}}}'
+    ),
+    'member_invalid at where.exists.where.b.eq.$from: "sku" meets no column whose type'
+  ]
+]
+
+t.test('every fault of rows names the operation and the path', async t => {
+  for (const [text, ...expected] of rowFaults) {
+    const result = read(text)
+    const got = 'faults' in result ? result.faults : []
+    t.equal(got.length, expected.length, got.join('\n'))
+    for (const [i, fault] of expected.entries()) {
+      t.ok(got[i]?.includes(`: ${fault}`), `${fault} | ${got[i]}`)
+    }
+  }
+})
+
+t.test('only named batches take rows of a parameter', async t => {
+  const batch = [JSON.parse(insert), JSON.parse(joined('{"param": "rows", "on": {"a": "b"}}'))]
+  try {
+    planBatch(batch as never, limits)
+    t.fail('The batch is invalid.')
+  } catch (error) {
+    t.match((error as Failure).details['errors'], [
+      { op: 'i', path: ['values'], message: '"values" must be an array of rows' },
+      { op: 'u', path: ['from', 'table'] },
+      { op: 'u', path: ['from', 'param'] }
+    ])
+  }
+})
 
 t.test('every fault has its position', async t => {
   for (const [text, ...expected] of faults) {

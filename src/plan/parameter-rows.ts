@@ -1,0 +1,120 @@
+/**
+ * Plans rows of a parameter of a named batch, and `"values": "$params.items"` of an insert.
+ */
+import { maxColumns } from '../../schemas/operation.ts'
+import type { JsonObject } from '../json/parse.ts'
+import { findParameterProblem, type Place, type PlanContext } from './context.ts'
+import { findColumnProblem, keyOfPath, meetColumn } from './name.ts'
+import type {
+  ColumnPath,
+  JsonDocument,
+  Parameter,
+  ParameterRows,
+  StoredJson,
+  UncertainColumn
+} from './nodes.ts'
+import { NO_SOURCE, paramsId } from './reference.ts'
+
+/** A parameter whose values are rows. */
+type RowsParameter = Parameter & { readonly rows: ParameterRows }
+
+const PREFIX = `$${paramsId}.`
+
+/** Whether a string refers to a parameter. */
+export function namesParameter (text: string, { parameters }: PlanContext): boolean {
+  return parameters !== undefined && text.startsWith(PREFIX)
+}
+
+/** Rows to insert: either `data`, or any rows with these columns, which `stored` stands for. */
+export type InsertedRows =
+  | { readonly data: readonly JsonObject[], readonly columns?: never, readonly stored?: never }
+  | { readonly columns: readonly string[], readonly stored: StoredJson }
+
+/** Reads `"values": "$params.items"`. Returns undefined after an issue. */
+export function readParameterRows (
+  text: string,
+  context: PlanContext
+): InsertedRows | undefined {
+  const place = { context, path: ['values'] }
+  const name = text.slice(PREFIX.length)
+  const parameter = findRowsParameter(name, place)
+  if (parameter === undefined || !checkColumns(name, parameter, place)) return undefined
+  context.usedRows.inserted.add(parameter.position)
+  const { columns, shapes, data } = parameter.rows
+  if (data !== undefined && data.length > 0) return { data }
+  return {
+    columns,
+    stored: {
+      document: data === undefined ? documentOf(name, parameter) : NO_ROWS,
+      uncertainColumns: columns.flatMap(column =>
+        toUncertain(column, meetColumn(column).path, shapes)
+      ),
+      cells: undefined
+    }
+  }
+}
+
+const NO_ROWS: JsonDocument = { kind: 'document', pieces: ['[]'], references: [], shape: 'object' }
+
+/** Finds a parameter that is a list of objects. Adds an issue if there is none. */
+export function findRowsParameter (
+  name: string,
+  { context, path }: Place
+): RowsParameter | undefined {
+  const { parameters = new Map<string, Parameter>() } = context
+  const parameter = parameters.get(name)
+  if (parameter === undefined) {
+    const message = `There is no parameter "${name}". ` +
+      `Parameters: ${[...parameters.keys()].join(', ') || 'none'}.`
+    return context.addIssue('reference_unknown', path, message)
+  }
+  const problem = parameter.rows === undefined
+    ? 'must be a list of objects: {"type": "array", "items": {"type": "object", …}}.'
+    : findParameterProblem(parameter, 0)
+  if (problem === undefined) return parameter as RowsParameter
+  return context.addIssue('reference_malformed', path, `"${PREFIX}${name}" ${problem}`)
+}
+
+/** Whether a client can name only columns that the schema declares. */
+function checkColumns (
+  name: string,
+  { rows: { declared, isClosed } }: RowsParameter,
+  { context, path }: Place
+): boolean {
+  const problems = [
+    ...isClosed
+      ? []
+      : [
+          `"items" of "${PREFIX}${name}" must have "additionalProperties": false, and no ` +
+          '"patternProperties": otherwise a client could write every column.'
+        ],
+    ...[...declared].flatMap(column => findColumnProblem(column) ?? []),
+    ...declared.size > maxColumns
+      ? [`"${PREFIX}${name}" has ${declared.size} columns; at most ${maxColumns} are allowed.`]
+      : []
+  ]
+  for (const problem of problems) context.addIssue('reference_malformed', path, problem)
+  return problems.length === 0
+}
+
+/** The document that is the value of a parameter. */
+export function documentOf (name: string, parameter: Parameter): JsonDocument {
+  const reference = {
+    kind: 'reference',
+    source: NO_SOURCE,
+    row: 0,
+    column: name,
+    parameter
+  } as const
+  return { kind: 'document', pieces: ['', ''], references: [reference], shape: 'object' }
+}
+
+/** A column whose type may be unable to store the values of a path. */
+export function toUncertain (
+  column: string,
+  path: ColumnPath,
+  shapes: ParameterRows['shapes']
+): readonly UncertainColumn[] {
+  const shape = shapes.get(keyOfPath(path)) ?? 'scalar'
+  return shape === 'scalar' ? [] : [{ column, shape, references: [] }]
+}

@@ -1,0 +1,174 @@
+/**
+ * Plans `"from": {"param": "items"}`: the rows of a parameter, which an operation reads. Each value
+ * takes the type of the column that it meets, or that of a cast.
+ */
+import type { Static } from '@sinclair/typebox'
+import type { Aggregate, JoinedParameter, Output } from '../../schemas/operation.ts'
+import type { Place, PlanContext } from './context.ts'
+import { describeUnknown } from './describe.ts'
+import { keyOfPath, readPath } from './name.ts'
+import type {
+  ColumnPath,
+  Meeting,
+  OutputColumn,
+  ParameterRows,
+  SourceField
+} from './nodes.ts'
+import { isAllColumns, isUnchanged, planOutput } from './output.ts'
+import { documentOf, findRowsParameter, toUncertain } from './parameter-rows.ts'
+import type { PlannedSource } from './source.ts'
+
+/** The members of `from` that are read. */
+export type RowsMembers = Omit<Static<typeof JoinedParameter>, 'on'>
+
+/** Plans `{"param": "items"}`, whose shape is valid. */
+export function planRowsSource (
+  { param, columns, group_by: groupBy }: RowsMembers,
+  { context, path }: Place
+): PlannedSource {
+  const within = (step: string): Place => ({ context, path: [...path, step] })
+  const parameter = findRowsParameter(param, within('param'))
+  const fields = new Fields(parameter?.rows)
+  const groups = columns === undefined ? undefined : groupBy
+  if (groups !== groupBy) {
+    context.addIssue('member_missing', within('columns').path, '"group_by" requires "columns".')
+  }
+  const output = planOutput(columns as ReadonlyArray<Output | Aggregate> ?? [], within('columns'))
+    .map((column, i) => fields.addOutput(column, { context, path: [...path, 'columns', i] }))
+  const isFixed = groups !== undefined || output.some(({ aggregate }) => aggregate !== undefined)
+  const others = new Map<string, OutputColumn>()
+  return {
+    read (text, place, meets) {
+      const declared = output.find(({ name }) => name === text)
+      if (declared !== undefined) {
+        fields.meet(declared, meets)
+        return toPath(text)
+      }
+      const into = readPath(text)
+      if (into.keys.length > 0 && output.some(({ name }) => name === into.column)) return into
+      if (isFixed) {
+        const names = output.map(({ name }) => name).join(', ')
+        const message = `"${text}" is not in "columns" of "from". Output columns: ${names}.`
+        place.context.addIssue('member_invalid', place.path, message)
+        return into
+      }
+      const key = JSON.stringify([text, meets])
+      const other = others.get(key) ?? fields.addValue(into, { meets, place })
+      others.set(key, other)
+      return toPath(other.name)
+    },
+    finish () {
+      if (parameter === undefined || !fields.checkTypes()) return undefined
+      const { documents } = context.usedRows
+      const all = fields.all()
+      const position = (context.parameters as NonNullable<PlanContext['parameters']>).size +
+        documents.push({ parameter, fields: all }) - 1
+      const { shapes, data } = parameter.rows
+      return {
+        kind: 'rows',
+        fields: all,
+        document: documentOf(param, { ...parameter, position }),
+        uncertainColumns: all.flatMap(({ name, path }) => toUncertain(name, path, shapes)),
+        data: data ?? [],
+        output: [...output, ...others.values()],
+        groupBy: (groups ?? []).flatMap((text, i) => {
+          const field = fields.find(text)
+          if (field === undefined) {
+            const message = `"${text}" must also be in "columns".`
+            context.addIssue('member_invalid', [...path, 'group_by', i], message)
+          }
+          return field === undefined ? [] : [toPath(field)]
+        })
+      }
+    }
+  }
+}
+
+function toPath (column: string): ColumnPath {
+  return { column, keys: [], resultType: 'column' }
+}
+
+/** A field whose type may not be known yet. */
+interface OpenField extends Omit<SourceField, 'type'> {
+  type: SourceField['type'] | undefined
+  /** Where its type is missed. */
+  readonly place: Place
+}
+
+/** Collects the values that are read of each row. */
+class Fields {
+  readonly #rows: ParameterRows | undefined
+  readonly #fields: OpenField[] = []
+
+  /** `rows`: undefined after an issue. */
+  constructor (rows: ParameterRows | undefined) {
+    this.#rows = rows
+  }
+
+  /** Adds the field of a declared output column. Returns the column, which reads the field. */
+  addOutput (column: OutputColumn, place: Place): OutputColumn {
+    const { context, path: at } = place
+    const { path, aggregate, cast } = column
+    if (isAllColumns(column)) {
+      context.addIssue('member_invalid', at, '"*" is not possible with "param"; name the columns.')
+    }
+    // count(*)
+    if (path === undefined) return column
+    const type = aggregate === 'count' ? cast ?? 'text' : cast
+    return { ...column, path: toPath(this.#add(path, { type, place })), cast: undefined }
+  }
+
+  /** Adds a value that is read where it meets a column. */
+  addValue (
+    path: ColumnPath,
+    { meets, place }: { readonly meets: Meeting | undefined, readonly place: Place }
+  ): OutputColumn {
+    const name = this.#add(path, { type: meets, place })
+    // No column that is declared has a name with an arrow.
+    return { name: `->${name}`, path: toPath(name), aggregate: undefined }
+  }
+
+  #add (path: ColumnPath, { type, place }: Pick<OpenField, 'type' | 'place'>): string {
+    const name = `f${this.#fields.length + 1}`
+    this.#fields.push({ name, path, type, place })
+    const declared = this.#rows?.declared
+    if (declared?.has(path.column) === false) {
+      const message = describeUnknown('member', path.column, [...declared])
+      place.context.addIssue('member_invalid', place.path, message)
+    }
+    return name
+  }
+
+  /** A declared column takes its type from the first column that its values meet. */
+  meet (column: OutputColumn, meets: Meeting | undefined): void {
+    if (!isUnchanged(column)) return
+    const field = this.#fields.find(({ name }) => name === column.path.column) as OpenField
+    field.type ??= meets
+  }
+
+  /** Finds the field of a declared output column that returns this member. */
+  find (text: string): string | undefined {
+    const key = keyOfPath(readPath(text))
+    return this.#fields.find(({ path }) => keyOfPath(path) === key)?.name
+  }
+
+  /** Adds an issue for each field without a type. */
+  checkTypes (): boolean {
+    const untyped = this.#fields.filter(({ type }) => type === undefined)
+    for (const { path: { column }, place: { context, path } } of untyped) {
+      context.addIssue(
+        'member_invalid',
+        path,
+        `"${column}" meets no column whose type it could take. Add {"column": "${column}", ` +
+          '"cast": …, "as": …} to "columns" of "from".'
+      )
+    }
+    return untyped.length === 0
+  }
+
+  /** All fields, at least one: PostgreSQL converts no rows without columns. */
+  all (): readonly SourceField[] {
+    if (this.#fields.length === 0) return [{ name: 'f1', path: toPath(''), type: 'text' }]
+    return this.#fields.map(({ name, path, type }) => ({ name, path, type: type as Meeting }))
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Builds the rows of a JSON array of objects, whose members are fields with types of their own: the
+ * rows of a keyed update, and those of a parameter.
+ */
+import { casts } from '../../schemas/cast.ts'
+import type { JsonDocument, RowsSource, SourceField, UncertainColumn } from '../plan/nodes.ts'
+import { empty, fill, join, sql, type Fragment } from './fragment.ts'
+import { buildDocument, type PublicationReader } from './reference.ts'
+import { nullRow } from './table.ts'
+import { pathLabel, typeExample } from './typed-json.ts'
+import { verifyDocument, type CheckedMember } from './value-checks.ts'
+
+/** What the rows need from a builder. */
+export interface RowsBuilder extends PublicationReader {
+  readonly checkValues: boolean
+
+  checkStoredRows(columns: readonly UncertainColumn[]): readonly Fragment[]
+
+  /** Builds a query that converts a JSON array of objects to rows of the types of `examples`. */
+  buildTypedRows(json: Fragment, examples: readonly Fragment[]): Fragment
+}
+
+interface FieldRows {
+  readonly document: JsonDocument
+  /** A NULL of the type of each field, see typeExample. Their names are those of ROW(…). */
+  readonly examples: readonly Fragment[]
+  /** The fields whose type may be unable to store a value. */
+  readonly uncertain: ReadonlyArray<readonly [UncertainColumn, CheckedMember]>
+  /** The positions of the rows in the request. */
+  readonly positions: readonly number[]
+  /** Conditions on the row `x`. */
+  readonly conditions?: readonly Fragment[]
+}
+
+/** Builds the query of the rows, with the types of their fields. */
+export function buildFieldRows (
+  { document, examples, uncertain, positions, conditions = [] }: FieldRows,
+  ctes: RowsBuilder
+): Fragment {
+  const json = buildDocument(document, ctes)
+  const verified = ctes.checkValues
+    ? verifyDocument(json, uncertain.map(([, member]) => member), {
+      positions,
+      from: sql`, json_populate_record(${nullRow(ctes.table)}, '{}') as n`
+    })
+    : json
+  const all = [...ctes.checkStoredRows(uncertain.map(([column]) => column)), ...conditions]
+  const where = all.length === 0 ? empty : sql` where ${join(all, sql` and `)}`
+  return sql`select x.* from (${ctes.buildTypedRows(verified, examples)}) as x${where}`
+}
+
+/** Builds the query of the rows of a parameter. */
+export function buildSourceRows (
+  { fields, document, uncertainColumns, data }: RowsSource,
+  ctes: RowsBuilder
+): Fragment {
+  const uncertain = fields.flatMap(field => {
+    const column = uncertainColumns.find(({ column }) => column === field.name)
+    if (column === undefined || isDifference(field)) return []
+    const { name: member, path } = field
+    return [[column, { member, example: exampleOf(field, ctes), label: pathLabel(path) }] as const]
+  })
+  const examples = fields.map(field => exampleOf(field, ctes))
+  const positions = data.map((_, i) => i)
+  return buildFieldRows({ document, examples, uncertain, positions }, ctes)
+}
+
+function isDifference ({ type }: SourceField): boolean {
+  return typeof type === 'object' && type.as === 'difference'
+}
+
+function exampleOf ({ type }: SourceField, { table }: RowsBuilder): Fragment {
+  return typeof type === 'string'
+    ? sql`null::${fill(casts[type], {})}`
+    : typeExample(type.path, table, type.as)
+}

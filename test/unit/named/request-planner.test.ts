@@ -1,0 +1,96 @@
+/**
+ * Tests that requests of a named batch share a plan if they differ only in values.
+ */
+import t from 'tap'
+import type { Batch } from '../../../schemas/batch.ts'
+import { parseJson, type Json, type JsonObject } from '../../../src/json/parse.ts'
+import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
+import { RequestPlanner } from '../../../src/named/request-planner.ts'
+
+const rows = { type: 'array', items: { type: 'object', properties: { a: true, b: true } } }
+const parameters = readParameters({
+  type: 'object',
+  properties: {
+    inserted: { ...rows, items: { ...rows.items, additionalProperties: false } },
+    read: rows,
+    value: true,
+    stored: rows
+  },
+  required: ['inserted', 'read', 'value', 'stored']
+}) as Parameters
+const operations = [
+  { id: 'i', op: 'insert', table: 't', values: '$params.inserted' },
+  {
+    id: 'u',
+    op: 'update',
+    table: 't',
+    from: {
+      param: 'read',
+      on: { a: 'a' },
+      columns: [{ column: 'b->0->>x', cast: 'text', as: 'x' }]
+    },
+    set: { b: { $from: 'b->-1' }, c: '$params.value', d: { $from: 'x' }, e: '$params.stored' }
+  }
+] as unknown as Batch
+const limits = { schemas: ['public'], maxRows: 3, maxConditions: 10 }
+const planner = new RequestPlanner(operations, limits, parameters.known)
+const plan = (text: string) => {
+  const values = parseJson(Buffer.from(text)) as readonly Json[]
+  t.same(planner.findFaults(values), [])
+  return planner.plan(values)
+}
+
+t.test('equal shapes have one plan', async t => {
+  const first = plan('[[{"a": 1, "b": "x"}], [{"a": 1}], 5, [{}]]')
+  const sameShape = [
+    '[[{"b": null, "a": 9007199254740993}, {"a": 1, "b": 2}], [], "$x.0.id", [{"z": 1}]]',
+    '[[{"a": "", "b": true}], [{"a": 2, "b": 3, "c": []}, {}], null, [{"z": {}}]]'
+  ]
+  for (const text of sameShape) t.equal(plan(text).outline, first.outline, text)
+  const otherShapes = [
+    '[[{"a": 1}], [], 5, []]',
+    '[[], [], 5, []]',
+    '[[{"a": [], "b": 1}], [], 5, []]',
+    '[[{"a": 1, "b": 1}], [{"a": {}}], 5, []]',
+    '[[{"a": 1, "b": 1}], [], [], []]'
+  ]
+  const plans = new Set([first.outline])
+  for (const text of otherShapes) {
+    const { outline } = plan(text)
+    t.notOk(plans.has(outline), text)
+    t.equal(plan(text).outline, outline, text)
+    plans.add(outline)
+  }
+})
+
+t.test('a plan for rows of different members is not kept', async t => {
+  const text = '[[{"a": 1}, {"b": "$i.0.id"}], [], 5, []]'
+  t.not(plan(text).outline, plan(text).outline)
+  t.match(plan(text).outline.operations[0], {
+    groups: [{ columns: ['a'], positions: [0] }, { columns: ['b'], positions: [1] }]
+  })
+  const empty = '[[{}, {}], [], 5, []]'
+  t.match(plan(empty).outline.operations[0], { groups: [{ columns: [], positions: [0, 1] }] })
+})
+
+t.test('rows that are read become objects of fields', async t => {
+  const { values } = plan(
+    '[[], [{"a": 1.10, "b": [{"x": {"y": 1}}, "last"]}, {"b": [{"x": "t"}]}, {"b": {"0": 1}}], ' +
+      '0, []]'
+  )
+  const fields = JSON.parse(values?.at(-1) as string) as JsonObject[]
+  t.same(fields, [
+    { f1: '{"y":1}', f2: 1.1, f3: 'last' },
+    { f1: 't', f2: null, f3: { x: 't' } },
+    { f1: null, f2: null, f3: null }
+  ])
+  t.match(values?.at(-1), '1.10', 'numbers keep their digits')
+})
+
+t.test('more rows than an operation may have are a fault', async t => {
+  const many = [{}, {}, {}, {}]
+  t.same(planner.findFaults([many, many, 0, many]), [
+    { path: ['inserted'], message: '"inserted" has 4 rows; at most 3 are allowed.' },
+    { path: ['read'], message: '"read" has 4 rows; at most 3 are allowed.' }
+  ])
+})
