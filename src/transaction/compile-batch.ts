@@ -8,12 +8,7 @@ import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
 import { commentOn } from '../sql/comment.ts'
 import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
-import {
-  compile,
-  compileQueryPlans,
-  type CompileOptions,
-  type Statement
-} from '../sql/compile.ts'
+import { compile, compileQueryPlans, type Statement } from '../sql/compile.ts'
 import {
   functionTypesStatement,
   needsTypes,
@@ -22,7 +17,7 @@ import {
 import type { Key } from '../sql/idempotency.ts'
 import { emptyPublications } from '../sql/publication.ts'
 import type { SessionDefaults } from '../sql/session.ts'
-import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
+import { compileGeneral, fillStatements, type FindTypes } from './compile-general.ts'
 import { compilePlainBatch } from './compile-plain.ts'
 import { compileSession } from './compile-session.ts'
 import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
@@ -112,9 +107,7 @@ function compileOperations (
     keep: keepAnswers
   }
   return {
-    ...compileRenewable(batch, types, find =>
-      fillStatements(batch, compile(batch.plan(), { ...options, ...find }))
-    ),
+    ...compileRenewable(batch, types, find => compileGeneral(batch, { ...options, ...find })),
     // With a comment nothing is prepared.
     plain: plainForm && !sqlComments
       ? compilePlainBatch(batch, options, types.columnTypes)
@@ -134,24 +127,12 @@ function compileOperations (
 
 /** What is known about types. */
 type Types = Pick<CompileSettings, 'columnTypes' | 'functionTypes'>
-type FindTypes = Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>>
 
 function findTypes ({ columnTypes, functionTypes }: Types): FindTypes {
   return {
     findColumns: table => columnTypes.lookup(table),
     findFunction: name => functionTypes.lookup(name)
   }
-}
-
-/** Fills the values of a named batch into statements of the general form. */
-function fillStatements (
-  { named = false, values = [] }: PlannedBatch,
-  statements: readonly Statement[]
-): readonly Statement[] {
-  if (!named) return statements
-  return statements.map(statement =>
-    fillTemplate(createTemplate(statement) as Template<Statement>, values) as Statement
-  )
 }
 
 /**

@@ -3,8 +3,7 @@
  * the values of each batch.
  */
 import type { PlannedBatch } from '../plan/batch-planner.ts'
-import type { Plan, TableName } from '../plan/nodes.ts'
-import { textPlaceholder } from '../plan/shape.ts'
+import type { TableName } from '../plan/nodes.ts'
 import { columnTypesStatement, type ColumnTypes, type TableColumns } from '../sql/column-types.ts'
 import {
   compilePlain,
@@ -14,6 +13,7 @@ import {
 } from '../sql/plain.ts'
 import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
 import type { PlainBatch } from './compiled-batch.ts'
+import { sessionPlaceholders, TemplateCache, withSession } from './template-cache.ts'
 
 type Options = Omit<PlainOptions, 'findColumns'>
 /** The columns of the tables of a plan; undefined: they are not known. */
@@ -38,13 +38,13 @@ export function compilePlainBatch (
 }
 
 /** The statements of a shape. */
-interface PlainTemplate {
-  /** When the types of these columns are read again, the statements are compiled again. */
-  readonly columns: Columns
+interface PlainTemplates {
   /** undefined: the operation has no plain form. */
   readonly statements: ReadonlyArray<Template<PlainStatement> | undefined>
   readonly links: readonly number[]
 }
+
+const cache = new TemplateCache<PlainTemplates>()
 
 function compileStatements (
   { outline, values, plan }: PlannedBatch,
@@ -54,37 +54,14 @@ function compileStatements (
   if (values === undefined) {
     return { statements: compilePlain(plan(), options), links: linkOperations(outline) }
   }
-  const { statements, links } = findTemplate(outline, values.length, { options, columns })
-  const { role, claims } = options.session
-  const allValues = [...values, role, claims]
+  const { statements, links } = cache.find(outline, { ...options, types: columns }, () => ({
+    statements: compilePlain(outline, { ...options, session: sessionPlaceholders(values.length) })
+      .map(statement => statement && createTemplate(statement)),
+    links: linkOperations(outline)
+  }))
+  const allValues = withSession(values, options.session)
   return {
     statements: statements.map(template => template && fillTemplate(template, allValues)),
     links
   }
-}
-
-/** By outline, and by what else changes the statements. */
-const templates = new WeakMap<Plan, Map<string, PlainTemplate>>()
-
-/** `values`: their number. The role and the claims of the batch follow them. */
-function findTemplate (
-  outline: Plan,
-  values: number,
-  { options, columns }: { readonly options: PlainOptions, readonly columns: Columns }
-): PlainTemplate {
-  const { minimal, keep } = options
-  const variant = JSON.stringify([minimal, keep])
-  const ofOutline = templates.get(outline) ?? new Map<string, PlainTemplate>()
-  const known = ofOutline.get(variant)
-  if (known?.columns.every((of, i) => of === columns[i]) === true) return known
-  const session = { role: textPlaceholder(values), claims: textPlaceholder(values + 1) }
-  const created = {
-    columns,
-    statements: compilePlain(outline, { ...options, session })
-      .map(statement => statement && createTemplate(statement)),
-    links: linkOperations(outline)
-  }
-  ofOutline.set(variant, created)
-  templates.set(outline, ofOutline)
-  return created
 }

@@ -3,7 +3,8 @@
  * written into it, in both forms of a statement, and that nothing else can be run by its name.
  */
 import t from 'tap'
-import { ask, useService } from '../support/service.ts'
+import { FORMS, formSettings } from '../support/form-settings.ts'
+import { ask, token, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -219,6 +220,39 @@ t.test('ADHOC_BATCHES=off leaves only named batches', async t => {
   const service = await useService(t, { schema, batches: { nothing }, env })
   t.equal((await service.post(nothing.operations)).body.error?.code, 'adhoc_forbidden')
   t.equal((await service.run('nothing', {})).status, 200)
+})
+
+t.test('each caller has its own session, rows and preferences, in every form', async t => {
+  const own = {
+    params: { type: 'object', properties: { note: { type: 'string' } }, required: ['note'] },
+    operations: [
+      { id: 'mine', op: 'insert', table: 'notes', values: [{ note: '$params.note' }] },
+      { id: 'all', op: 'select', table: 'notes', columns: ['owner', 'note'] }
+    ]
+  }
+  const owner = "current_user || ' ' || (current_setting('request.jwt.claims')::json ->> 'sub')"
+  for (const form of FORMS) {
+    const service = await useService(t, {
+      schema: `create table notes (owner text default ${owner}, note text);
+        alter table notes enable row level security;
+        create policy own on notes using (owner = ${owner});
+        grant all on notes to oneflight_user, oneflight_other;`,
+      batches: { own },
+      env: { POOL_SIZE: '1' },
+      batchSettings: formSettings(form)
+    })
+    for (const note of ['first', 'second', 'third']) {
+      for (const role of ['oneflight_user', 'oneflight_other']) {
+        for (const [sub, prefer] of [['a', 'tx=rollback'], ['b', 'tx=rollback, return=minimal']]) {
+          const { body } = await service.run('own', { note }, {
+            headers: { authorization: `Bearer ${token({ role, sub })}`, prefer: prefer as string }
+          })
+          const all = sub === 'b' ? 1 : [{ owner: `${role} ${sub}`, note }]
+          t.same(body.data?.all, all, `${form}: ${note}, ${role}, ${sub}`)
+        }
+      }
+    }
+  }
 })
 
 t.test('a key belongs to the name of the batch', async t => {
