@@ -88,7 +88,12 @@ function createSpans (tracer: Tracer, { database }: DatabaseTarget): Spans {
       const context = recordingContext(request)
       if (context === null) return
       const { since, ms, operations } = report
-      const span = tracer.startSpan('batch', batchSpan(report, system), context)
+      const { batch } = request.access
+      const span = tracer.startSpan(
+        batch === undefined ? 'batch' : `batch ${batch}`,
+        batchSpan(report, { ...system, ...batchName(request) }),
+        context
+      )
       const parent = trace.setSpan(context, span)
       for (const [index, operation] of operations.entries()) {
         const attributes = { ...system, 'oneflight.operation.index': index }
@@ -118,6 +123,11 @@ function batchSpan (
       ...role === undefined ? {} : { 'oneflight.role': role }
     }
   }
+}
+
+/** Only names of existing batches are recorded, no text of a client. */
+function batchName ({ access: { batch } }: FastifyRequest): Attributes {
+  return batch === undefined ? {} : { 'oneflight.batch': batch }
 }
 
 function spanName ({ op, table }: OperationReport): string {
@@ -159,6 +169,7 @@ function describeResult (span: Span | null, request: FastifyRequest): void {
   const { failure, role } = request.access
   span?.setAttributes({
     'oneflight.request_id': request.id,
+    ...batchName(request),
     ...role === undefined ? {} : { 'oneflight.role': role }
   })
   if (failure === undefined) return

@@ -130,6 +130,47 @@ t.test('a request span contains a batch span, which contains a span per operatio
   t.match(line, { trace_id: TRACE, span_id: request.spanContext().spanId })
 })
 
+t.test('the spans of a request and of its batch have the name of the batch', async t => {
+  const order = { operations: [{ id: 's', op: 'select', table: 't' }] }
+  const { service, ended } = await useTracing(t, {
+    batches: { order, closed: { ...order, roles: ['oneflight_other'] } }
+  })
+  await service.run('order', {})
+  await until(() => ended().length === 3)
+  t.match(ended(), [
+    { name: 'select public.t', attributes: { 'oneflight.batch': undefined } },
+    { name: 'batch order', attributes: { 'oneflight.batch': 'order', 'oneflight.operations': 1 } },
+    {
+      name: 'POST /batches/:name',
+      attributes: { 'http.route': '/batches/:name', 'oneflight.batch': 'order' }
+    }
+  ])
+  const rows = [
+    ['order', { x: 1 }, 'order', 'params_invalid'],
+    ['closed', {}, 'closed', 'role_forbidden'],
+    ['unknown', {}, undefined, 'batch_unknown']
+  ] as const
+  for (const [name, parameters, batch, message] of rows) {
+    const before = ended().length
+    await service.run(name, parameters)
+    await until(() => ended().length > before)
+    t.match(ended().slice(before), [
+      {
+        name: 'POST /batches/:name',
+        status: { message },
+        attributes: { 'oneflight.batch': batch }
+      }
+    ])
+  }
+  const before = ended().length
+  await service.post([{ id: 's', op: 'select', table: 't' }])
+  await until(() => ended().length === before + 3)
+  t.ok(
+    ended().slice(before).every(({ attributes }) => !('oneflight.batch' in attributes)),
+    'other batches have no name'
+  )
+})
+
 t.test('the span of a skipped operation says so', async t => {
   const { service, ended } = await useTracing(t)
   const select = { op: 'select', table: 't' }
