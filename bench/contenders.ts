@@ -40,6 +40,7 @@ export const contenders = {
     path: '/',
     keyed: true
   },
+  'named batch': { name: 'Oneflight, named batch', dialect: 'named', path: '/batches/order' },
   awaits: {
     name: 'postgres.js, awaiting',
     dialect: 'endpoint',
@@ -103,6 +104,8 @@ export interface Pace {
   readonly p99Ms?: number | undefined
 }
 
+const BATCHES_DIR = join(import.meta.dirname, 'batches')
+
 interface ServerOptions {
   readonly databaseUrl: string
   /** The number of clients and of database connections. */
@@ -124,7 +127,7 @@ export async function useServer (
   }
   const { script, path } = contender
   const { pid, url } = script === undefined
-    ? await useService(stage, settings)
+    ? await useService(stage, { ...settings, BATCHES_DIR })
     : await useScript(stage, script, { env: settings }).then(({ pid, hello }) => ({
       pid,
       url: hello.url as string

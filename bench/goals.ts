@@ -28,6 +28,7 @@ export interface Goal {
 const {
   oneflight,
   'oneflight with a key': withKey,
+  'named batch': named,
   awaits,
   'function in begin': inBegin,
   'bare function': bare,
@@ -67,6 +68,15 @@ function orderGoals (record: BenchRecord): readonly Goal[] {
       figure: cpuRatio(order, postgresJs.name, 'postgres'),
       atMost: 0.8
     },
+    ...([[oneflight.name, 'the same ad hoc'], [postgresJs.name, postgresJs.name]] as const).map(
+      ([name, against]): Goal => ({
+        ...goals,
+        work: 'order as a named batch, 0 ms, Node CPU per batch',
+        against,
+        figure: divideCpu(slicesOf(order, named.name), slicesOf(order, name), 'node'),
+        atMost: 0.9
+      })
+    ),
     ...([[0.5, 1.4], [1, 1.8], [2.5, 2.4]] as const).map(([ms, atLeast]): Goal => ({
       ...goals,
       work: `order of 5 operations, ${ms} ms`,

@@ -5,7 +5,13 @@
  */
 import { contenders } from './contenders.ts'
 import { cpuRatio, find, paceRatio, show, showFigure, slicesOf } from './goals.ts'
-import { throughputOf, type BenchRecord, type Spread } from './record.ts'
+import {
+  cpuRatio as divideCpu,
+  throughputOf,
+  throughputRatio,
+  type BenchRecord,
+  type Spread
+} from './record.ts'
 import type { Work } from './requests.ts'
 
 /** A work that is measured with several round trips. */
@@ -29,6 +35,8 @@ export const hotRowRace: Race = {
   awaited: contenders.awaits.name,
   inFunction: contenders['function in begin'].name
 }
+
+const ROUND_TRIP = 'Round trip, ms (measured)'
 
 /** Returns the round trips (ms) with which a work was measured. */
 export function roundTripsOf ({ comparisons }: BenchRecord, { work }: Race): readonly number[] {
@@ -79,7 +87,7 @@ Measured by \`npm run bench\` on ${record.date.slice(0, 10)} at commit ${
 export function renderRatios (record: BenchRecord, race: Race): string {
   const { work, awaited, inFunction } = race
   const head = [
-    'Round trip, ms (measured)',
+    ROUND_TRIP,
     'Batches/s',
     'Throughput',
     'Node CPU',
@@ -101,6 +109,30 @@ export function renderRatios (record: BenchRecord, race: Race): string {
     ]
   })
   return renderTable(head, rows)
+}
+
+/** The order as a batch of the client and as a named one, where both were measured. */
+export function renderForms ({ comparisons }: BenchRecord): string | undefined {
+  const { oneflight, 'named batch': named } = contenders
+  const measured = comparisons.filter(comparison => slicesOf(comparison, named.name).length > 0)
+  const rows = measured.flatMap(comparison =>
+    [oneflight, named].map(({ name }) => {
+      const slices = slicesOf(comparison, name)
+      const awaited = slicesOf(comparison, orderRace.awaited)
+      return [
+        `${comparison.roundTripMs} (${show(comparison.measuredRoundTripMs)})`,
+        name,
+        showFigure({ figure: throughputOf(slices), unit: '' }),
+        ...[
+          throughputRatio(slices, awaited),
+          divideCpu(slices, awaited, 'node'),
+          divideCpu(slices, awaited, 'postgres')
+        ].map(figure => showFigure({ figure, unit: '×' }))
+      ]
+    })
+  )
+  const head = [ROUND_TRIP, 'Contender', 'Batches/s', 'Throughput', 'Node CPU', 'PostgreSQL CPU']
+  return rows.length === 0 ? undefined : renderTable(head, rows)
 }
 
 function showMedian (figure: Spread | undefined): string {

@@ -9,7 +9,7 @@ import { contenders } from './contenders.ts'
 import { goalsOf, paceRatio, show, showFigure, showGoal, showVerdict, type Goal } from './goals.ts'
 import { describeContenders, describeLimits, describeMethod, describeRepetition } from './method.ts'
 import { overloadGoals } from './overload.ts'
-import { hotRowRace, orderRace, renderRatios, renderTable } from './ratios.ts'
+import { hotRowRace, orderRace, renderForms, renderRatios, renderTable } from './ratios.ts'
 import {
   cpuPerBatch,
   readRecord,
@@ -61,7 +61,7 @@ ${renderRatios(record, orderRace)}
 ${chart('order.svg', 'Orders per second, by round trip and contender')}A ratio is the median of ` +
     `those of the turns; the brackets show the smallest and the largest.
 
-## One hot row
+${describeForms(record)}## One hot row
 
 The number of the next invoice: 4 operations, and every batch updates the same row and holds it
 until it commits. This design is made for such a row. The figures are divided as above.
@@ -98,6 +98,21 @@ ${describeMethod(record)}
 ${describeLimits()}
 
 ${describeRepetition()}`
+}
+
+/** The order as a named batch, if it was measured. */
+function describeForms (record: BenchRecord): string {
+  const table = renderForms(record)
+  return table === undefined
+    ? ''
+    : `## As a named batch
+
+The same order as a [named batch](../reference/named-batches.md), which the service has planned when
+it started: a request has the values only. The figures are divided as above.
+
+${table}
+
+`
 }
 
 function renderWire ({ wire }: BenchRecord): string {

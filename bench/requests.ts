@@ -9,8 +9,8 @@ import { randomUUID } from 'node:crypto'
  * `order with ids`: the same with ids chosen by the client. `read`: one row by a unique number.
  */
 export type Work = 'invoice' | 'order' | 'order with ids' | 'read'
-/** The request format of a contender. */
-export type Dialect = 'oneflight' | 'endpoint' | 'graphql'
+/** The request format of a contender. `named`: the parameters of a batch in bench/batches/. */
+export type Dialect = 'oneflight' | 'named' | 'endpoint' | 'graphql'
 
 /** The messages to and from bench/load.ts. */
 export interface LoadOrder {
@@ -91,6 +91,16 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, MakeBody>>>> = {
     read: caller => [
       { id: 'found', op: 'select', table: 'invoices', where: { number: { eq: numberOf(caller) } } }
     ]
+  },
+  named: {
+    order: () => ({
+      name,
+      ...Object.fromEntries(
+        items.flatMap((item, i) =>
+          Object.entries(item).map(([column, value]) => [`${column}${i + 1}`, value])
+        )
+      )
+    })
   },
   endpoint: {
     invoice: () => invoice,
@@ -187,7 +197,7 @@ export function gist (dialect: Dialect, work: Work, answer: unknown): unknown {
       : answer as any
     return { note: made?.note, owner: made?.owner, numbered: Number(made?.number) > 0 }
   }
-  const lines = dialect === 'oneflight'
+  const lines = dialect === 'oneflight' || dialect === 'named'
     ? at('data', 'left')
     : dialect === 'endpoint'
       ? at('items')

@@ -12,6 +12,7 @@ import { goalsOf, renderGoals, showVerdict } from '../../bench/goals.ts'
 import { renderSummary } from '../../bench/ratios.ts'
 import { overloadGoals } from '../../bench/overload.ts'
 import { cpuRatio, ratioOf, readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
+import { makeBody } from '../../bench/requests.ts'
 import { renderReport } from '../../bench/report.ts'
 import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
 import { measureCost, scales } from '../../bench/rows/cost.ts'
@@ -36,6 +37,7 @@ const {
   awaits,
   'function in begin': inBegin,
   'bare function': bare,
+  'named batch': named,
   'order function': orderFunction,
   'postgres.js': postgresJs
 } = contenders
@@ -224,6 +226,46 @@ t.test('missed goals are shown as missed', async t => {
     ['missed', 'capacity, `test:chaos overload`, 2026-01-02 at 0123456'],
     ['', '`test:chaos overload`, 2026-01-02 at 0123456']
   ], 'the worst figure counts')
+})
+
+t.test('the named batch is the order that the client sends', t => {
+  const read = (text: string): any => JSON.parse(text)
+  const { operations } = read(readFileSync(`${root}/bench/batches/order.json`, 'utf8'))
+  const parameters = read(makeBody('named', 'order'))
+  const filled = JSON.stringify(operations).replaceAll(
+    /"\$params\.(\w+)"/g,
+    (_, name: string) => JSON.stringify(parameters[name])
+  )
+  t.strictSame(read(filled), read(makeBody('oneflight', 'order')))
+  t.end()
+})
+
+t.test('the order is shown as a named batch, beside the batch and the endpoint', async t => {
+  const slice = { seconds: 1, p50Ms: null, p99Ms: null, nodeCpuMs: 30, postgresCpuMs: 60 }
+  const record: BenchRecord = {
+    ...readRecord(),
+    comparisons: [{
+      work: 'order',
+      roundTripMs: 0,
+      measuredRoundTripMs: 0.1,
+      contenders: [
+        { name: oneflight.name, slices: [{ ...slice, batches: 30 }] },
+        { name: named.name, slices: [{ ...slice, batches: 60 }] },
+        { name: postgresJs.name, slices: [{ ...slice, batches: 15 }] }
+      ]
+    }]
+  }
+  const page = renderReport(record).get('docs/internals/benchmarks.md')
+  t.match(page, `
+| 0 (0.1) | ${oneflight.name} | 30 | 2× | 0.5× | 0.5× |
+| 0 (0.1) | ${named.name} | 60 | 4× | 0.25× | 0.25× |
+`)
+  t.match(
+    goalsOf(record).filter(({ work }) => work.startsWith('order as a named batch')).map(goal =>
+      [goal.against, goal.figure?.median]
+    ),
+    [['the same ad hoc', 0.5], [postgresJs.name, 0.25]]
+  )
 })
 
 t.test('figures are compared turn by turn', async t => {
