@@ -126,11 +126,13 @@ function convert (
   { type, values }: ConversionContext
 ): Fragment {
   const object = sql`pg_catalog.json_build_object('v', ${buildDocument(document, values)})`
-  const shape = document.shape as UncertainColumn['shape']
+  const { shape } = document
   const record = values.checkValues
     ? verifyDocument(object, [{ member: 'v', example: sql`null::${type}`, label: name }])
     : object
-  const checks = values.checkStoredRows([{ column: 'v', shape, references: [] }])
+  const checks = shape === 'scalar'
+    ? []
+    : values.checkStoredRows([{ column: 'v', shape, references: [] }])
   const where = checks.length === 0 ? empty : sql` where ${join(checks, sql` and `)}`
   return sql`(select x.v from pg_catalog.json_to_record(${record}) as x (v ${type})${where})`
 }

@@ -290,3 +290,37 @@ t.test('without BATCHES_DIR there are no named batches', async t => {
   const service = await useService(t, { schema })
   t.equal((await service.run('find', {})).body.error?.code, 'batch_unknown')
 })
+
+t.test('a function takes parameters', async t => {
+  const service = await useService(t, {
+    schema: `${schema}
+      create function told(i int, t text, list int[], doc jsonb) returns text language sql
+        return concat_ws('; ', i + 1, t, array_to_string(list, '+'), doc ->> 'a');
+      grant execute on function told to oneflight_user;
+    `,
+    batches: {
+      tell: {
+        params: {
+          type: 'object',
+          properties: { i: true, t: true, list: true, doc: true },
+          required: ['i', 't', 'list', 'doc']
+        },
+        operations: [{
+          id: 'f',
+          op: 'call',
+          function: 'told',
+          args: { i: '$params.i', t: '$params.t', list: '$params.list', doc: '$params.doc' }
+        }]
+      }
+    }
+  })
+  const values = { i: 1, t: '$params.t', list: [2, 3], doc: { a: '$f.0.told' } }
+  for (const attempt of [1, 2]) {
+    const told = await service.run('tell', values)
+    t.same(told.body.data, { f: [{ told: '2; $params.t; 2+3; $f.0.told' }] }, `attempt ${attempt}`)
+    const empty = await service.run('tell', { i: null, t: null, list: '{4,5}', doc: null })
+    t.same(empty.body.data, { f: [{ told: '4+5' }] }, `attempt ${attempt}`)
+    const wrong = await service.run('tell', { ...values, t: ['x'] })
+    t.match(wrong.body.error, { code: 'value_invalid', op: 'f' }, `attempt ${attempt}`)
+  }
+})

@@ -7,6 +7,8 @@ import type { Identity } from '../../../schemas/claims.ts'
 import type { Preferences } from '../../../schemas/prefer.ts'
 import { readNamedRequest, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
+import type { PlannedBatch } from '../../../src/plan/batch-planner.ts'
+import type { Plan } from '../../../src/plan/nodes.ts'
 import { ColumnTypes } from '../../../src/sql/column-types.ts'
 import { compile, type Statement } from '../../../src/sql/compile.ts'
 import { FunctionTypes } from '../../../src/sql/function-types.ts'
@@ -29,19 +31,26 @@ function useBatch () {
   const read = readNamedBatch('b.json', Buffer.from(JSON.stringify(file)), limits)
   const { batch } = read as { readonly batch: NamedBatch }
   let isCompiled = false
-  const operations = batch.plan.operations.map(operation =>
-    new Proxy(operation, {
-      get (target, name) {
-        // Only the compiler reads it.
-        if (name === 'index') isCompiled = true
-        return Reflect.get(target, name)
-      }
-    })
-  )
-  const plan = { ...batch.plan, operations }
+  const watch = (plan: Plan): Plan => ({
+    ...plan,
+    operations: plan.operations.map(operation =>
+      new Proxy(operation, {
+        get (target, name) {
+          // Only the compiler reads it.
+          if (name === 'index') isCompiled = true
+          return Reflect.get(target, name)
+        }
+      })
+    )
+  })
+  const plans = new Map<Plan, Plan>()
   return {
-    plan,
-    read: (x: unknown) => readNamedRequest({ ...batch, plan }, Buffer.from(JSON.stringify({ x }))),
+    read (x: unknown): PlannedBatch {
+      const planned = readNamedRequest(batch, Buffer.from(JSON.stringify({ x })))
+      const outline = plans.get(planned.outline) ?? watch(planned.outline)
+      plans.set(planned.outline, outline)
+      return { ...planned, outline }
+    },
     isCompiled () {
       const before = isCompiled
       isCompiled = false
@@ -87,7 +96,7 @@ const functions = (type: string): string =>
 
 /** Compiles requests of one batch, and what they should be: compiled for each request alone. */
 function useRequests () {
-  const { plan, read, isCompiled } = useBatch()
+  const { read, isCompiled } = useBatch()
   const columnTypes = new ColumnTypes()
   const functionTypes = new FunctionTypes()
   functionTypes.remember(functions('int4'))
@@ -118,7 +127,7 @@ function useRequests () {
       compileBatch(read(asked.x ?? 1), request(asked), settings).operations(),
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { identity, preferences, idempotencyKey } = request(asked)
-      const statements = compile(plan, {
+      const statements = compile(read(x).plan(), {
         session: identity,
         maxRows: 10,
         minimal: preferences.return === 'minimal',
