@@ -21,7 +21,7 @@ COMMIT. Every Node contender, ${names.oneflight.name} too, checks the token of e
     `operation; the others return those of the last one |
 | ${names['oneflight with a key'].name} | the same, with a new \`Idempotency-Key\` in every ` +
     `request |
-| ${names['named batch'].name} | the same batch as ` +
+| ${names['named batch'].name} | the same order as ` +
     '[a file](../../bench/batches/order.json), which a request runs by its name and with ' +
     `parameters |
 | ${names.awaits.name}; ${names['postgres.js'].name} | ` +

@@ -93,14 +93,7 @@ const bodies: Readonly<Record<Dialect, Partial<Record<Work, MakeBody>>>> = {
     ]
   },
   named: {
-    order: () => ({
-      name,
-      ...Object.fromEntries(
-        items.flatMap((item, i) =>
-          Object.entries(item).map(([column, value]) => [`${column}${i + 1}`, value])
-        )
-      )
-    })
+    order: () => ({ name, items })
   },
   endpoint: {
     invoice: () => invoice,

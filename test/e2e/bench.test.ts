@@ -12,7 +12,6 @@ import { goalsOf, renderGoals, showVerdict } from '../../bench/goals.ts'
 import { renderSummary } from '../../bench/ratios.ts'
 import { overloadGoals } from '../../bench/overload.ts'
 import { cpuRatio, ratioOf, readRecord, spreadOf, type BenchRecord } from '../../bench/record.ts'
-import { makeBody } from '../../bench/requests.ts'
 import { renderReport } from '../../bench/report.ts'
 import { compareBulk, measureMemory } from '../../bench/rows/bulk.ts'
 import { measureCost, scales } from '../../bench/rows/cost.ts'
@@ -226,18 +225,6 @@ t.test('missed goals are shown as missed', async t => {
     ['missed', 'capacity, `test:chaos overload`, 2026-01-02 at 0123456'],
     ['', '`test:chaos overload`, 2026-01-02 at 0123456']
   ], 'the worst figure counts')
-})
-
-t.test('the named batch is the order that the client sends', t => {
-  const read = (text: string): any => JSON.parse(text)
-  const { operations } = read(readFileSync(`${root}/bench/batches/order.json`, 'utf8'))
-  const parameters = read(makeBody('named', 'order'))
-  const filled = JSON.stringify(operations).replaceAll(
-    /"\$params\.(\w+)"/g,
-    (_, name: string) => JSON.stringify(parameters[name])
-  )
-  t.strictSame(read(filled), read(makeBody('oneflight', 'order')))
-  t.end()
 })
 
 t.test('the order is shown as a named batch, beside the batch and the endpoint', async t => {
