@@ -188,5 +188,5 @@ function readStep (value: Json, key: string | number): Json {
   if (typeof key === 'number') {
     return Array.isArray(value) ? (value as readonly Json[]).at(key) ?? null : null
   }
-  return isObject(value) && has(value, key) ? value[key] ?? null : null
+  return isObject(value) && has(value, key) ? value[key] as Json : null
 }

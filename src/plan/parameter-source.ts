@@ -114,7 +114,7 @@ class Fields {
     }
     // count(*)
     if (path === undefined) return column
-    const type = aggregate === 'count' ? cast ?? 'text' : cast
+    const type = aggregate === 'count' ? cast ?? 'jsonb' : cast
     return { ...column, path: toPath(this.#add(path, { type, place })), cast: undefined }
   }
 

@@ -8,6 +8,7 @@ import type {
   Cell,
   JsonDocument,
   OutputColumn,
+  Parameter,
   PlanNode,
   Reference,
   ReferenceUse,
@@ -195,10 +196,10 @@ export class PlainBuilder implements ChangeBuilder {
     return this.#buildRecordset(rows.document, types)
   }
 
-  #buildRecordset ({ pieces, references }: JsonDocument, columns: readonly Fragment[]): Fragment {
-    const rows = references[0]?.parameter
-    const json = rows === undefined ? pieces[0] as string : jsonOfParameter(rows)
-    return sql`pg_catalog.json_to_recordset(${parameter(json)}::pg_catalog.json) as x (${
+  /** `rows`: the value of a parameter. */
+  #buildRecordset (rows: JsonDocument, columns: readonly Fragment[]): Fragment {
+    const json = parameter(jsonOfParameter(rows.references[0]?.parameter as Parameter))
+    return sql`pg_catalog.json_to_recordset(${json}::pg_catalog.json) as x (${
       join(columns, sql`, `)
     })`
   }

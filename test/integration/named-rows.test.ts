@@ -189,6 +189,70 @@ const batches = {
       where: { qty: { gte: from('least') }, 'info->>a': { neq: from('more->>no') } }
     }]
   },
+  paths: {
+    params: rowsOf(line),
+    operations: [
+      {
+        id: 'some',
+        op: 'select',
+        table: 'stock',
+        where: { sku: { eq: 'apple' } },
+        answer: 'count'
+      },
+      { ...lines, when: { some: 1 }, values: '$params.rows' },
+      {
+        ...lines,
+        id: 'into',
+        from: { param: 'rows', columns: [{ column: 'note', cast: 'jsonb', as: 'n' }] },
+        columns: { sku: dollar('n->>a'), note: dollar('n->b') }
+      }
+    ]
+  },
+  tagged: {
+    params: rowsOf(line),
+    operations: [
+      {
+        id: 'u',
+        op: 'update',
+        ...stock,
+        ...join({ sku: 'sku' }, { columns: ['note', 'sku'] }),
+        set: { tags: from('note'), sku: from('note->>1') },
+        where: { 'info->a': { eq: from('qty') } },
+        returning: ['sku', 'tags']
+      }
+    ]
+  },
+  counts: {
+    params: rowsOf(line),
+    operations: [{
+      ...lines,
+      from: {
+        param: 'rows',
+        columns: [
+          { fn: 'count', column: 'note', as: 'n' },
+          { fn: 'count', column: 'sku', cast: 'text', distinct: true, as: 'skus' }
+        ]
+      },
+      columns: { qty: dollar('n'), sku: dollar('skus') }
+    }]
+  },
+  upsert_text: {
+    params: {
+      ...rowsOf({ sku: true, qty: true }),
+      properties: {
+        ...(rowsOf({ sku: true, qty: true }) as { readonly properties: object }).properties,
+        text: true
+      },
+      required: ['rows', 'text']
+    },
+    operations: [{
+      id: 's',
+      op: 'insert',
+      ...stock,
+      values: '$params.rows',
+      on_conflict: { columns: ['sku'], do: 'update', set: { qty: '$params.text' } }
+    }]
+  },
   drop: {
     params: rowsOf({ sku: true }),
     operations: [{ id: 'd', op: 'delete', ...stock, ...bySku }]
@@ -274,13 +338,22 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
         }]
       }
     ],
-    ['drop', [{ sku: 'pear' }, { sku: 'pear' }, {}], { d: left(['pear', 3]) }]
+    ['drop', [{ sku: 'pear' }, { sku: 'pear' }, {}], { d: left(['pear', 3]) }],
+    ['paths', [{ sku: 'x', qty: 2, note: { a: 's', b: [1] } }], {
+      some: 1,
+      l: [{ sku: 'x', qty: 2, note: { a: 's', b: [1] } }],
+      into: [{ sku: 's', qty: 1, note: [1] }]
+    }],
+    ['tagged', [{ sku: 'apple', qty: 1, note: ['a', 'b'] }], {
+      u: [{ sku: 'b', tags: ['a', 'b'] }]
+    }],
+    ['counts', [apple, apple, big, { note: 1 }], { l: [{ sku: '2', qty: 2, note: null }] }]
   ]
   const sorted = (data: Record<string, Array<Record<string, unknown>>>): object =>
     Object.fromEntries(Object.entries(data).map(([id, rows]) =>
       [id, rows.toSorted((a, b) => JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)]
     ))
-  const isOrdered = new Set(['values', 'upsert', 'copy', 'constant'])
+  const isOrdered = new Set(['values', 'upsert', 'copy', 'constant', 'paths'])
   for (const attempt of [1, 2, 3]) {
     for (const [name, rows, data] of cases) {
       const { body } = await service.run(name, { rows }, { headers })
@@ -289,6 +362,10 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       if (isOrdered.has(name)) t.same(body.data, data, `${name} ${attempt}`)
       else t.same(sorted(body.data), sorted(data as never), `${name} ${attempt}`)
     }
+  }
+  for (const rows of [[], [{ sku: 'a', qty: 1 }]]) {
+    const { body } = await service.run('upsert_text', { rows, text: 'x' })
+    t.match(body.error, { code: 'invalid_text_representation', op: 's' })
   }
   const faults: ReadonlyArray<
     readonly [name: keyof typeof batches, rows: unknown, status: number, error: object]
