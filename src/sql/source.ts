@@ -16,14 +16,12 @@ export function sourceColumns (node: PlanNode, findColumns?: FindColumns): RowCo
   const source = sourceOf(node)
   return {
     row: SOURCE_ROW,
-    kindOf (name) {
-      if (source === undefined) return undefined
-      const { table } = source.kind === 'table' ? source : node
-      const kinds = findColumns?.(table)?.kinds
-      return kindOfOutput(source.output, name, column =>
-        source.kind === 'table' ? kinds?.get(column) : kindOfField(source, column, kinds)
+    kindOf: name =>
+      source && kindOfOutput(source.output, name, column =>
+        source.kind === 'table'
+          ? findColumns?.(source.table)?.kinds.get(column)
+          : kindOfField(source, column, findColumns?.(node.table)?.kinds)
       )
-    }
   }
 }
 

@@ -236,21 +236,19 @@ const batches = {
       columns: { qty: dollar('n'), sku: dollar('skus') }
     }]
   },
-  upsert_text: {
-    params: {
-      ...rowsOf({ sku: true, qty: true }),
-      properties: {
-        ...(rowsOf({ sku: true, qty: true }) as { readonly properties: object }).properties,
-        text: true
-      },
-      required: ['rows', 'text']
-    },
+  one: {
+    params: rowsOf({ sku: true }),
+    operations: [{ id: 's', op: 'insert', ...stock, values: '$params.rows', expect: 1 }]
+  },
+  texts: {
+    params: rowsOf(line),
     operations: [{
-      id: 's',
-      op: 'insert',
+      id: 'u',
+      op: 'update',
       ...stock,
-      values: '$params.rows',
-      on_conflict: { columns: ['sku'], do: 'update', set: { qty: '$params.text' } }
+      ...join({ sku: 'sku' }, { columns: [{ column: 'note', cast: 'text', as: 'n' }] }),
+      set: { tags: [] },
+      where: { 'info->>a': { eq: from('note->0') }, sku: { neq: from('n') } }
     }]
   },
   drop: {
@@ -347,6 +345,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
     ['tagged', [{ sku: 'apple', qty: 1, note: ['a', 'b'] }], {
       u: [{ sku: 'b', tags: ['a', 'b'] }]
     }],
+    ['texts', [{ sku: 'apple', note: '1' }], { u: [] }],
     ['counts', [apple, apple, big, { note: 1 }], { l: [{ sku: '2', qty: 2, note: null }] }]
   ]
   const sorted = (data: Record<string, Array<Record<string, unknown>>>): object =>
@@ -362,10 +361,6 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       if (isOrdered.has(name)) t.same(body.data, data, `${name} ${attempt}`)
       else t.same(sorted(body.data), sorted(data as never), `${name} ${attempt}`)
     }
-  }
-  for (const rows of [[], [{ sku: 'a', qty: 1 }]]) {
-    const { body } = await service.run('upsert_text', { rows, text: 'x' })
-    t.match(body.error, { code: 'invalid_text_representation', op: 's' })
   }
   const faults: ReadonlyArray<
     readonly [name: keyof typeof batches, rows: unknown, status: number, error: object]
@@ -405,6 +400,9 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       op: 'u',
       message: 'Row 0 of from, member "days": '
     }],
+    ['one', [], 412, { code: 'expectation_failed', op: 's' }],
+    ['texts', [{ sku: 'apple', note: [['1']] }], 422, { code: 'value_invalid', op: 'u' }],
+    ['texts', [{ sku: 'apple', note: ['1'] }], 422, { code: 'value_invalid', op: 'u' }],
     ['take', [{ sku: 'apple', qty: -9 }], 400, { code: 'check_violation', op: 'u' }]
   ]
   for (const attempt of [1, 2]) {

@@ -32,7 +32,7 @@ const operations = [
     set: { b: { $from: 'b->-1' }, c: '$params.value', d: { $from: 'x' }, e: '$params.stored' }
   }
 ] as unknown as Batch
-const limits = { schemas: ['public'], maxRows: 3, maxConditions: 10 }
+const limits = { schemas: ['public'], maxRows: 4, maxConditions: 10 }
 const planner = new RequestPlanner(operations, limits, parameters.known)
 const plan = (text: string) => {
   const values = parseJson(Buffer.from(text)) as readonly Json[]
@@ -75,22 +75,23 @@ t.test('a plan for rows of different members is not kept', async t => {
 
 t.test('rows that are read become objects of fields', async t => {
   const { values } = plan(
-    '[[], [{"a": 1.10, "b": [{"x": {"y": 1}}, "last"]}, {"b": [{"x": "t"}]}, {"b": {"0": 1}}], ' +
-      '0, []]'
+    '[[], [{"a": 1.10, "b": [{"x": {"y": 1}}, "last"]}, {"b": [{"x": "t"}]}, {"b": {"0": 1}}, ' +
+      '{"b": []}], 0, []]'
   )
   const fields = JSON.parse(values?.at(-1) as string) as JsonObject[]
   t.same(fields, [
     { f1: '{"y":1}', f2: 1.1, f3: 'last' },
     { f1: 't', f2: null, f3: { x: 't' } },
+    { f1: null, f2: null, f3: null },
     { f1: null, f2: null, f3: null }
   ])
   t.match(values?.at(-1), '1.10', 'numbers keep their digits')
 })
 
 t.test('more rows than an operation may have are a fault', async t => {
-  const many = [{}, {}, {}, {}]
+  const many = [{}, {}, {}, {}, {}]
   t.same(planner.findFaults([many, many, 0, many]), [
-    { path: ['inserted'], message: '"inserted" has 4 rows; at most 3 are allowed.' },
-    { path: ['read'], message: '"read" has 4 rows; at most 3 are allowed.' }
+    { path: ['inserted'], message: '"inserted" has 5 rows; at most 4 are allowed.' },
+    { path: ['read'], message: '"read" has 5 rows; at most 4 are allowed.' }
   ])
 })
