@@ -80,6 +80,14 @@ export const modifiers = {
     meaning: 'adds a number (days, for a date); NULL stays NULL',
     takesSource: true
   },
+  $dec: {
+    operand: number,
+    takes: 'a number or a reference',
+    reads: 'difference',
+    sql: '<column> - <operand>',
+    meaning: 'subtracts a number (days, for a date); NULL stays NULL',
+    takesSource: true
+  },
   $mul: {
     operand: number,
     takes: 'a number or a reference',
@@ -122,8 +130,8 @@ export const modifiers = {
     takes: 'a column',
     reads: 'column',
     sql: '<operand>',
-    meaning: 'copies a column or an alias of `from`, also inside `$inc`, `$mul`, `$merge` and ' +
-      '`$append`',
+    meaning: 'copies a column or an alias of `from`, also inside `$inc`, `$dec`, `$mul`, ' +
+      '`$merge` and `$append`',
     joined: true
   },
   $merge: {

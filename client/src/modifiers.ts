@@ -26,6 +26,11 @@ export const $ = {
     by: number | bigint | string | Reference<number | null> | SourceColumn
   ): Modifier<'$inc'> =>
     modifier('$inc', by),
+  /** Subtracts a number, or seconds from a timestamp. Strings are written as with `inc`. */
+  dec: (
+    by: number | bigint | string | Reference<number | null> | SourceColumn
+  ): Modifier<'$dec'> =>
+    modifier('$dec', by),
   /** Multiplies by a number; NULL stays NULL. Strings are written as with `inc`. */
   mul: (
     by: number | bigint | string | Reference<number | null> | SourceColumn

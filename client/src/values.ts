@@ -97,9 +97,9 @@ type Computed<T, Columns extends string> =
 
 /** The modifiers of a column. A string may be a timestamp, so it has those of timestamps. */
 type ModifiersOf<T> = unknown extends T
-  ? '$inc' | '$mul' | '$now' | '$merge' | '$append' | '$remove'
-  : T extends number | bigint ? '$inc' | '$mul'
-    : T extends string | Date ? '$inc' | '$now'
+  ? '$inc' | '$dec' | '$mul' | '$now' | '$merge' | '$append' | '$remove'
+  : T extends number | bigint ? '$inc' | '$dec' | '$mul'
+    : T extends string | Date ? '$inc' | '$dec' | '$now'
       : T extends boolean | null ? never
         : T extends readonly unknown[] ? '$append'
           : '$merge' | '$append' | '$remove'

@@ -147,7 +147,7 @@ function writeModifier (
 ): void {
   writer.pieces.push(`{"${word}":`)
   writer.path.push(word)
-  if ((word === '$inc' || word === '$mul') && typeof operand === 'string') {
+  if (takesNumber.has(word) && typeof operand === 'string') {
     writer.pieces.push(checkDigits(writer, operand))
   } else if (namesColumn.has(word)) writeLiteral(writer, operand)
   else if (isSourceColumn(operand)) writeOperand(writer, operand, 'json')
@@ -156,6 +156,7 @@ function writeModifier (
   writer.pieces.push('}')
 }
 
+const takesNumber: ReadonlySet<string> = new Set(['$inc', '$dec', '$mul'])
 const namesColumn: ReadonlySet<string> = new Set(['$col', '$excluded', '$from'])
 
 /** Whether the operand of a modifier is itself one: `$.inc($.from('qty'))`. */

@@ -604,7 +604,7 @@ const batches: Readonly<Record<string, ReadonlyArray<Build | readonly [Build, Ba
   'Computed values': [
     b => ({
       sold: b.update('stock', {
-        set: { qty: $.inc(-2), sold: $.inc(2), counted_at: $.now() },
+        set: { qty: $.dec(2), sold: $.inc(2), counted_at: $.now() },
         where: { sku: { eq: 'apple' } },
         returning: ['sku', 'qty', 'sold']
       }),

@@ -384,11 +384,11 @@ t.test('values are sent as exact JSON', async t => {
   t.ok(text().endsWith('"table":"stock","where":{},"limit":0}]'), text())
   await client.batch(b =>
     b.update('stock', {
-      set: { qty: $.inc('-0.10'), sku: $.mul('1e3') as never, note: undefined },
+      set: { qty: $.dec('-0.10'), sku: $.mul('1e3') as never, note: undefined },
       all: true
     })
   )
-  t.ok(text().includes('"set":{"qty":{"$inc":-0.10},"sku":{"$mul":1e3}}'), text())
+  t.ok(text().includes('"set":{"qty":{"$dec":-0.10},"sku":{"$mul":1e3}}'), text())
 
   const { isRawJSON } = JSON as unknown as Record<string, unknown>
   t.teardown(() => Object.assign(JSON, { isRawJSON }))

@@ -74,6 +74,20 @@ const changes: ReadonlyArray<readonly [set: string, sql: string]> = [
   ['{"f8":{"$inc":0.2}}', 'f8 = x.f8 + 0.2::float8'],
   ['{"f8":{"$mul":3}}', 'f8 = x.f8 * 3'],
   ['{"f8":{"$mul":1e-320}}', 'f8 = x.f8 * 1e-320::float8'],
+  // subtraction
+  [
+    '{"i2":{"$dec":1},"i4":{"$dec":-1},"i8":{"$dec":9007199254740993}}',
+    'i2 = x.i2 - 1, i4 = x.i4 + 1, i8 = x.i8 - 9007199254740993'
+  ],
+  [
+    '{"num":{"$dec":12345678901234567890.1234567890},"n62":{"$dec":0.004},"f8":{"$dec":0.2}}',
+    'num = x.num - 12345678901234567890.1234567890, n62 = x.n62 - 0.004, f8 = x.f8 - 0.2::float8'
+  ],
+  ['{"num":{"$dec":"$src.0.num"}}', 'num = x.num - 12345678901234567890.1234567890'],
+  [
+    '{"i8":{"$dec":"$src.0.big"},"i4":{"$dec":"$src.1.id"},"i2":{"$dec":"$src.0.nothing"}}',
+    'i8 = x.i8 - 9007199254740993, i4 = x.i4 - 6, i2 = null'
+  ],
   // references as operands take the type of the column
   ['{"num":{"$inc":"$src.0.num"}}', 'num = x.num + 12345678901234567890.1234567890'],
   ['{"num":{"$mul":"$src.num"}}', 'num = x.num * 12345678901234567890.1234567890'],
@@ -286,6 +300,12 @@ t.test('a value that does not fit its column is an error, and nothing is written
     ['{"txt":{"$inc":1}}', 400, 'undefined_function'],
     ['{"b":{"$inc":1}}', 400, 'undefined_function'],
     ['{"j":{"$inc":1}}', 400, 'undefined_function'],
+    ['{"i4":{"$dec":0.5}}', 400, 'invalid_text_representation'],
+    ['{"pos":{"$dec":10}}', 400, 'check_violation'],
+    ['{"txt":{"$dec":1}}', 400, 'undefined_function'],
+    // jsonb - text would remove a key.
+    ['{"j":{"$dec":1}}', 400, 'undefined_function'],
+    ['{"j":{"$dec":"$src.0.txt"}}', 400, 'undefined_function'],
     ['{"txt":{"$mul":1}}', 400, 'undefined_function'],
     ['{"pos":{"$inc":-10}}', 400, 'check_violation'],
     ['{"j":{"$now":true}}', 400, 'datatype_mismatch'],

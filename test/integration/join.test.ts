@@ -105,6 +105,11 @@ const changes: ReadonlyArray<readonly [operation: object, statement: string]> = 
     'update stock t set qty = f.qty from order_items f where t.sku = f.sku and t.price < f.price'
   ],
   [
+    { op: 'update', table: 'stock', from: lines, set: { qty: { $dec: { $from: 'qty' } } } },
+    `update stock t set qty = t.qty - f.qty from order_items f
+      where t.sku = f.sku and order_id = 12`
+  ],
+  [
     { op: 'update', table: 'scarce', from: lines, set: { qty: { $from: 'qty' } } },
     'update scarce t set qty = f.qty from order_items f where t.sku = f.sku and order_id = 12'
   ],

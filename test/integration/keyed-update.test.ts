@@ -652,7 +652,12 @@ t.test('rows of keys change what an update of each row changes', async t => {
   const service = await useService(t, { schema })
   const cell = {
     price: fc.oneof(fc.nat(9), fc.record({ $mul: fc.integer({ min: -9, max: 9 }) })),
-    qty: fc.oneof(fc.constant(null), fc.nat(9), fc.record({ $inc: fc.nat(9) })),
+    qty: fc.oneof(
+      fc.constant(null),
+      fc.nat(9),
+      fc.record({ $inc: fc.nat(9) }),
+      fc.record({ $dec: fc.nat(9) })
+    ),
     region: fc.oneof(fc.constantFrom('n', 's', '$first.0.sku', '$first.2.region'),
       fc.record({ $col: fc.constantFrom('sku', 'region') }), fc.constant({ $default: true })),
     data: fc.oneof(fc.json().map(text => ({ $value: JSON.parse(text) as unknown })),

@@ -511,7 +511,7 @@ t.test('JSON null and NULL are different values', async t => {
   })
 })
 
-t.test('$append is rejected unless the value is an array; $inc adds days to a date', async t => {
+t.test('$append is rejected unless the value is an array; $inc and $dec count days', async t => {
   const service = await useService(t, { schema })
   const before = await stored(service)
   const change = (set: object, id = 1): object => ({
@@ -545,6 +545,7 @@ t.test('$append is rejected unless the value is an array; $inc adds days to a da
     [{ day: { $inc: 3 } }, 1, { day: '2024-03-02' }],
     [{ day: { $inc: -2 } }, 1, { day: '2024-02-29' }],
     [{ day: { $inc: '$src.0.id' } }, 1, { day: '2024-03-01' }],
+    [{ day: { $dec: 1 } }, 1, { day: '2024-02-29' }],
     [{ day: { $inc: 3 } }, 2, { day: null }]
   ]
   for (const [set, id, row] of works) {

@@ -60,7 +60,11 @@ function arbitrarySet (
       literals[kind].map($value => ({ $value })),
       ...(conflict ? [same.map($excluded => ({ $excluded }))] : []),
       ...(numeric.includes(kind)
-        ? [number.map($inc => ({ $inc })), number.map($mul => ({ $mul }))]
+        ? [
+            number.map($inc => ({ $inc })),
+            number.map($dec => ({ $dec })),
+            number.map($mul => ({ $mul }))
+          ]
         : []),
       ...(kind === 'at'
         ? [fc.constant({ $now: true }), fc.constantFrom(1, -60, 0.5).map($inc => ({ $inc }))]
@@ -90,7 +94,7 @@ function arbitrarySet (
     if (joined.length > 0) {
       const $from = fc.constantFrom(...joined).map($from => ({ $from }))
       const words = numeric.includes(kind)
-        ? ['$inc', '$mul']
+        ? ['$inc', '$dec', '$mul']
         : kind === 'doc' ? ['$merge', '$append'] : kind === 'tags' ? ['$append'] : []
       modifiers.push($from, $from, $from, ...words.map(word => single(fc.constant(word), $from)))
     }

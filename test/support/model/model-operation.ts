@@ -228,6 +228,8 @@ function assigned (
       return kind === 'at'
         ? `${before} + make_interval(secs => ${textOf(operand) as string})`
         : `${before} + ${text}`
+    case '$dec':
+      return `${before} - ${text}`
     case '$mul':
       return `${before} * ${text}`
     case '$now':

@@ -451,7 +451,7 @@ export async function inputs (): Promise<void> {
     b.update('orders', {
       key: ['id'],
       values: [
-        { id: customer.row().id, total: $.inc(1), tags: $.append(['a']), status: 'paid' },
+        { id: customer.row().id, total: $.dec(1), tags: $.append(['a']), status: 'paid' },
         { id: 5, placed: $.now(), data: { a: 1 } }
       ],
       where: { gift: { eq: true } },
