@@ -1,7 +1,7 @@
 /**
- * `npm run dev`: starts PostgreSQL with a sample shop, or with the SQL file that is given, and both
- * servers. For development only: everything listens on 127.0.0.1, and a file contains the token
- * secret.
+ * `npm run dev`: starts PostgreSQL with a sample shop and its named batches, or with the SQL file
+ * that is given, and both servers. For development only: everything listens on 127.0.0.1, and a
+ * file contains the token secret.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util'
 import closeWithGrace from 'close-with-grace'
 import { signToken } from './auth/sign-token.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
-import { readConfig } from './config/config.ts'
+import { readConfig, type Settings } from './config/config.ts'
 import { describeStart } from './dev/banner.ts'
 import { prepareDatabase, type Database } from './dev/database.ts'
 import { preferPort } from './dev/port.ts'
@@ -22,12 +22,15 @@ import {
   startPostgres,
   type Postgres
 } from './dev/postgres.ts'
+import { openBatchSet, type BatchSet } from './named/batch-set.ts'
+import { batchLimits } from './plan/read-batch.ts'
 import { createLogger, loadPretty } from './server/logger.ts'
 import { migrate } from './postgres/migrate.ts'
 import { startService, type Service } from './server/service.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const SHOP = join(root, 'deploy/shop.sql')
+const SHOP_BATCHES = join(root, 'deploy/batches')
 const LOGIN_ROLE = 'oneflight'
 /** Used unless it is taken, so that connection settings of other tools stay valid. */
 const DATABASE_PORT = 15_432
@@ -121,7 +124,7 @@ async function startDevelopmentService (
     ERROR_VERBOSITY: 'verbose',
     // There is no load balancer to wait for.
     SHUTDOWN_DELAY_MS: '0',
-    ...file === SHOP ? { ANON_ROLE: 'shop_anonymous' } : {},
+    ...file === SHOP ? { ANON_ROLE: 'shop_anonymous', BATCHES_DIR: SHOP_BATCHES } : {},
     ...process.env,
     DATABASE_URL: url.replace('postgres@', `${LOGIN_ROLE}@`),
     JWT_SECRET: secret
@@ -129,8 +132,15 @@ async function startDevelopmentService (
   const pretty = await loadPretty(process.stdout)
   return startService({
     ...settings,
+    batches: openBatches(settings.config),
     logger: createLogger(settings.config.LOG_LEVEL, process.stdout, pretty)
   })
+}
+
+function openBatches (config: Settings['config']): BatchSet {
+  const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config))
+  if ('current' in opened) return opened
+  throw new Error(opened.join('\n'))
 }
 
 function describe (started: Started): string {

@@ -56,6 +56,7 @@ Or use the command line, which prints tables:
 echo '[{"id": "stock", "op": "select", "table": "stock"}]' | npm run -s oneflight -- run -
 
 More batches: docs/guides/getting-started.md and examples/README.md
+Named batches, for example POST /batches/order: deploy/batches
 `
 }
 

@@ -65,8 +65,8 @@ function find (printed: string, pattern: RegExp): string {
   return pattern.exec(printed)?.[1] ?? ''
 }
 
-function post ({ printed }: Running, token: string, body: string) {
-  return ask(find(printed, /main server +(http\S+)/), {
+function post ({ printed }: Running, token: string, body: string, path = '') {
+  return ask(`${find(printed, /main server +(http\S+)/)}${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body
@@ -89,6 +89,9 @@ t.test('the printed request works, and the shop survives a restart but not a res
   t.equal(response.status, 200)
   t.match(response.body.data.order, [{ id: 1, status: 'paid', owner: 'corner-shop' }])
   t.match((await post(first, token, order)).body.data.o, [{ id: 2 }])
+  const path = find(first.printed, /POST (\/batches\/\S+): deploy\/batches/)
+  const named = await post(first, token, '{"customer_id": 1, "account": "till"}', path)
+  t.match(named.body.data?.order, [{ id: 3, status: 'paid' }])
 
   t.equal(await stop(first, 'SIGTERM'), 0)
   const stopped = postgres(database, { max: 1, onnotice: () => {} })
@@ -96,7 +99,7 @@ t.test('the printed request works, and the shop survives a restart but not a res
   await stopped.end({ timeout: 0 })
 
   const second = await start(t, folder)
-  t.same((await post(second, token, orders)).body.data.o, [{ id: 1 }, { id: 2 }])
+  t.same((await post(second, token, orders)).body.data.o, [{ id: 1 }, { id: 2 }, { id: 3 }])
   t.equal(await stop(second, 'SIGINT'), 0)
 
   const third = await start(t, folder, { args: ['--reset'] })
@@ -156,7 +159,9 @@ t.test('a failed start prints one line and leaves no server running', async t =>
   await writeFile(join(folder, 'broken.sql'), "select 'é😀';\n\ncreate tabel t ();\n")
   await writeFile(join(folder, 'zero.sql'), 'select 1 / 0;')
   await writeFile(join(folder, 'postgres.sql'), '')
-  const rows: ReadonlyArray<readonly [args: readonly string[], message: RegExp]> = [
+  const rows: ReadonlyArray<
+    readonly [args: readonly string[], message: RegExp, env?: Readonly<Record<string, string>>]
+  > = [
     [['--fresh'], /^oneflight: unknown option; usage: npm run dev \[-- \[--reset\] \[file\.sql\]\]\n$/],
     [['a.sql', 'b.sql'], /^oneflight: expected at most one file; usage: [^\n]*\n$/],
     [['missing.sql'], /^oneflight: no such file: [^\n]*missing\.sql\n$/],
@@ -164,12 +169,13 @@ t.test('a failed start prints one line and leaves no server running', async t =>
     [['broken.sql'], /^oneflight: broken\.sql:3: syntax error at or near "tabel"\n$/],
     [['zero.sql'], /^oneflight: zero\.sql: division by zero\n$/],
     [['postgres.sql'], /^oneflight: postgres\.sql: rename the file, .* "postgres"\n$/],
-    [[], /^oneflight: LOG_LEVEL: [^\n]*\n$/]
+    [[], /^oneflight: LOG_LEVEL: [^\n]*\n$/, { LOG_LEVEL: 'loud' }],
+    [[], /^oneflight: \/nowhere: The folder cannot be read\.\n$/, { BATCHES_DIR: '/nowhere' }]
   ]
-  for (const [args, message] of rows) {
+  for (const [args, message, env] of rows) {
     const { status, stderr } = spawnSync(process.execPath, [program, ...args], {
       cwd: folder,
-      env: { ...process.env, LOG_LEVEL: 'loud' },
+      env: { ...process.env, ...env },
       encoding: 'utf8'
     })
     t.equal(status, 1)

@@ -8,11 +8,13 @@ import { Value } from '@sinclair/typebox/value'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { BatchAnswer } from '../../schemas/batch.ts'
+import type { Config } from '../../schemas/config.ts'
 import { ErrorEnvelope } from '../../schemas/error.ts'
 import type { AppOptions } from '../../src/server/app.ts'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { NamedBatches } from '../../src/named/named-batch.ts'
+import { openBatchSet, type BatchSet } from '../../src/named/batch-set.ts'
 import { readNamedBatch } from '../../src/named/read-file.ts'
 import { batchLimits, type BatchLimits } from '../../src/plan/read-batch.ts'
 import { signToken } from '../../src/auth/sign-token.ts'
@@ -75,7 +77,7 @@ export interface UseServiceOptions {
   readonly replicaUrl?: (loginUrl: string) => string
   /** Creates spans; none by default. */
   readonly tracerProvider?: AppOptions['tracerProvider']
-  /** Named batches: the content of each file, by name. */
+  /** Named batches instead of those of BATCHES_DIR: the content of each file, by name. */
   readonly batches?: Readonly<Record<string, unknown>>
   /** See form-settings.ts. */
   readonly batchSettings?: AppOptions['batchSettings']
@@ -113,10 +115,9 @@ export async function useService (
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },
     ...env
   })
-  const namedBatches = batches && readBatches(batches, batchLimits(settings.config))
   const service = await startService({
     ...settings,
-    ...namedBatches !== undefined && { batches: { current: () => namedBatches } },
+    batches: openBatches(batches, settings.config),
     logger: pino({ level: settings.config.LOG_LEVEL }, sink),
     tracerProvider,
     batchSettings
@@ -146,6 +147,20 @@ export async function useService (
     post: async (batch, options) => send('', batch, options),
     run: async (name, parameters, options) => send(`/batches/${name}`, parameters, options)
   }
+}
+
+function openBatches (
+  files: UseServiceOptions['batches'],
+  config: Config
+): Pick<BatchSet, 'current'> {
+  const limits = batchLimits(config)
+  if (files !== undefined) {
+    const batches = readBatches(files, limits)
+    return { current: () => batches }
+  }
+  const opened = openBatchSet(config.BATCHES_DIR, limits)
+  if ('current' in opened) return opened
+  throw new Error(opened.join('\n'))
 }
 
 function readBatches (

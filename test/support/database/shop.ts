@@ -1,9 +1,10 @@
 /**
  * Provides the sample shop of deploy/shop.sql on a test database, with its roles and its customer.
  */
+import { join } from 'node:path'
 import type { Test } from 'tap'
 import { ensureRoles, LOGIN_ROLE, useDatabase, withRoles, type Database } from './database.ts'
-import { readPage } from '../docs/pages.ts'
+import { readPage, root } from '../docs/pages.ts'
 import { token, useService, type ServiceUnderTest, type UseServiceOptions } from '../service.ts'
 
 /** The customer of the token that `npm run dev` prints, and of the shop's first order. */
@@ -11,18 +12,22 @@ export const CUSTOMER = { role: 'shop_customer', sub: 'corner-shop' } as const
 
 const schema = readPage('deploy/shop.sql')
 
-/** Returns the headers of a request of the customer. */
-export function asCustomer (): { readonly authorization: string } {
-  return { authorization: `Bearer ${token(CUSTOMER)}` }
+/** Returns the headers of a request of the customer, or of another one. */
+export function asCustomer (sub: string = CUSTOMER.sub): { readonly authorization: string } {
+  return { authorization: `Bearer ${token({ ...CUSTOMER, sub })}` }
 }
 
-/** Starts a service on the shop, with the options of useService. */
+/** Starts a service on the shop with its named batches, and with the options of useService. */
 export async function useShopService (
   t: Test,
   options: Omit<UseServiceOptions, 'schema'> = {}
 ): Promise<ServiceUnderTest> {
   await ensureShopRoles()
-  return await useService(t, { ...options, schema })
+  return await useService(t, {
+    ...options,
+    schema,
+    env: { BATCHES_DIR: join(root, 'deploy/batches'), ...options.env }
+  })
 }
 
 /** Creates a database with the shop, without a service. */

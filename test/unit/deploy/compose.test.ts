@@ -236,6 +236,20 @@ t.test('the hint prints a token for the secret of the service', async t => {
   t.match(failed, { code: 2, output: 'JWT_SECRET' })
 })
 
+t.test('every instance runs the named batches of the shop', async t => {
+  const instances = all.filter(([, { environment = {} }]) => 'BATCHES_DIR' in environment)
+  t.same(instances.map(([name]) => name).toSorted(), [
+    'oneflight',
+    'oneflight-1',
+    'oneflight-2',
+    'oneflight-3',
+    'pooled'
+  ])
+  for (const [name, { environment = {}, volumes = [] }] of instances) {
+    t.same(volumes, [`./deploy/batches:${environment['BATCHES_DIR']}:ro`], name)
+  }
+})
+
 t.test('the service and the migration use the same database', async t => {
   const urls = ['oneflight', 'migrate'].flatMap(name =>
     Object.entries(services[name]?.environment ?? {})

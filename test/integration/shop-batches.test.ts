@@ -1,0 +1,191 @@
+/**
+ * Tests the guarantees of the named batches of the sample shop (deploy/batches), which hold however
+ * many requests run at the same time.
+ */
+import t, { type Test } from 'tap'
+import { asCustomer, useShopService } from '../support/database/shop.ts'
+import { ask, type Answer, type ServiceUnderTest } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+interface Shop extends ServiceUnderTest {
+  readonly sql: ServiceUnderTest['database']['sql']
+  /** Runs a named batch as a customer. */
+  readonly send: (name: string, parameters: object, sub?: string) => Promise<Answer>
+  /** Resolves when this number of batches waits for a lock. */
+  readonly untilBlocked: (batches: number) => Promise<unknown>
+}
+
+async function useShop (t: Test): Promise<Shop> {
+  const service = await useShopService(t, { env: { POOL_SIZE: '8' } })
+  const { sql, name: database } = service.database
+  return {
+    ...service,
+    sql,
+    send: (name, parameters, sub) => service.run(name, parameters, { headers: asCustomer(sub) }),
+    untilBlocked: batches =>
+      until(async () =>
+        (await sql`select from pg_stat_activity
+          where datname = ${database} and wait_event_type = 'Lock'`).length === batches
+      )
+  }
+}
+
+/** The statuses, with the operation of a failed expectation or the code of another error. */
+const outcomes = (answers: readonly Answer[]): readonly string[] =>
+  answers.map(({ status, body: { error } }) =>
+    error === null ? String(status) : `${status} ${error.code} ${error.op}`).sort()
+
+const balances = ({ sql }: Shop) =>
+  sql`select name, balance::float8, (select count(*)::int from transfers) as transfers from accounts
+    order by name`
+
+t.test('transfers in both directions neither deadlock nor lose money', async t => {
+  const shop = await useShop(t)
+  await shop.sql`update accounts set balance = 50`
+  const answers = await shop.sql.begin(async blocker => {
+    await blocker`select from accounts where name = 'till' for update`
+    // Without an order of the locks, each would hold the account that the other one waits for.
+    const forth = shop.send('transfer', { from: 'till', to: 'bank', amount: 10.5 })
+    await shop.untilBlocked(1)
+    const back = shop.send('transfer', { from: 'bank', to: 'till', amount: 0.25 })
+    await shop.untilBlocked(2)
+    return [forth, back]
+  })
+  t.same(outcomes(await Promise.all(answers)), ['200', '200'])
+  const { text } = await ask(`${shop.adminUrl}/metrics`)
+  t.notMatch(text, /^service_txn_retry_count\{/m, 'no batch was retried')
+  t.same(await balances(shop), [
+    { name: 'bank', balance: 60.25, transfers: 2 },
+    { name: 'till', balance: 39.75, transfers: 2 }
+  ])
+})
+
+t.test('no account is overdrawn, and the sum of all accounts stays', async t => {
+  const shop = await useShop(t)
+  const answers = await Promise.all(Array.from({ length: 24 }, (_, i) =>
+    shop.send('transfer', i % 3 === 0
+      ? { from: 'bank', to: 'till', amount: 30 }
+      : { from: 'till', to: 'bank', amount: 40 })))
+  const applied = answers.filter(({ status }) => status === 200)
+  t.same(
+    [...new Set(outcomes(answers))],
+    ['200', '412 expectation_failed from'],
+    'some are refused'
+  )
+  for (const { body: { data: { from, to } } } of applied) {
+    t.ok(from[0].balance >= 0)
+    t.equal(from[0].balance + to[0].balance, 100)
+  }
+  const [bank, till] = await balances(shop)
+  t.equal(bank?.['balance'] + till?.['balance'], 100)
+  t.ok(bank?.['balance'] >= 0 && till?.['balance'] >= 0)
+  t.equal(bank?.['transfers'], applied.length, 'each transfer is recorded')
+})
+
+t.test('a transfer needs two accounts of the caller and a valid amount', async t => {
+  const shop = await useShop(t)
+  await shop.sql`insert into accounts (name, balance, owner) values ('vault', 500, 'bakery')`
+  const refused = [
+    { from: 'till', to: 'till' },
+    { from: 'vault', to: 'till' },
+    { from: 'till', to: 'nowhere' }
+  ]
+  for (const accounts of refused) {
+    const { body } = await shop.send('transfer', { ...accounts, amount: 1 })
+    t.match(body.error, { code: 'expectation_failed', op: 'accounts' }, JSON.stringify(accounts))
+  }
+  for (const amount of [0, -5, 0.001, 1_000_000.01, '5', null]) {
+    const { body } = await shop.send('transfer', { from: 'till', to: 'bank', amount })
+    t.equal(body.error.code, 'params_invalid', String(amount))
+    t.same(body.error.errors[0].path, ['amount'])
+  }
+  t.same(await shop.sql`select sum(balance)::int as sum, count(*)::int as n from accounts`, [
+    { sum: 600, n: 3 }
+  ])
+})
+
+t.test('workers take each job once, and do not wait for each other', async t => {
+  const shop = await useShop(t)
+  await shop.sql`insert into jobs (task, owner)
+    select '{"mail": "offer"}', 'corner-shop' from generate_series(1, 10)`
+  await shop.sql`update jobs set attempts = 5 where id = 3`
+  const take = (kind = 'mail'): Promise<Answer> => shop.send('take-job', { kind })
+  const first = await shop.sql.begin(async blocker => {
+    await blocker`select from jobs where id = 2 for update`
+    return take() // returns while the other transaction holds its lock
+  })
+  t.match(first.body.data, { next: 1, job: [{ id: 4, task: { mail: 'offer' }, attempts: 1 }] })
+  const answers = await Promise.all(Array.from({ length: 12 }, () => take()))
+  const taken = answers.flatMap(({ body }) => body.data.job.map(({ id }: { id: number }) => id))
+  t.same(taken.sort((a, b) => a - b), [2, 5, 6, 7, 8, 9, 10, 11, 12, 13])
+  t.same((await take()).body.data, { next: 0, job: [] }, 'a job with five attempts stays')
+  t.match((await take('print')).body.data.job, [{ id: 1 }])
+  t.equal((await take('fax')).body.error.code, 'params_invalid')
+  t.same((await shop.send('take-job', { kind: 'mail' }, 'bakery')).body.data.job, [])
+})
+
+/** What an order changes. */
+const stateOf = async ({ sql }: Shop) =>
+  (await sql`select
+    (select count(*)::int from orders where status = 'paid') as orders,
+    (select count(*)::int from cart_items where owner = 'corner-shop') as cart,
+    (select balance::float8 from accounts where name = 'till') as till,
+    (select qty from stock where sku = 'apple') as apples`)[0]
+const before = { orders: 1, cart: 2, till: 100, apples: 996 }
+const order = { customer_id: 1, account: 'till' }
+
+t.test('a cart is ordered and paid once, however many requests order it', async t => {
+  const shop = await useShop(t)
+  t.same(await stateOf(shop), before)
+  const answers = await Promise.all(Array.from({ length: 4 }, () => shop.send('order', order)))
+  t.same(outcomes(answers), [
+    '200',
+    ...Array<string>(3).fill('412 expectation_failed cart')
+  ])
+  t.same(answers.find(({ status }) => status === 200)?.body.data, {
+    customer: [{ id: 1 }],
+    cart: 2,
+    order: [{ id: 2, status: 'paid' }],
+    items: [{ sku: 'apple', qty: 5 }, { sku: 'pear', qty: 2 }],
+    total: [{ order_total: 2.4 }],
+    account: [{ name: 'till', balance: 97.6 }],
+    emptied: 2
+  })
+  t.same(await stateOf(shop), { orders: 2, cart: 0, till: 97.6, apples: 991 })
+})
+
+t.test('an order that cannot be delivered or paid changes nothing', async t => {
+  const shop = await useShop(t)
+  const { sql } = shop
+  await sql`insert into customers (name, owner) values ('Bakery', 'bakery')`
+  const refused = async (parameters: object, outcome: string): Promise<void> => {
+    t.same(outcomes([await shop.send('order', parameters)]), [outcome])
+    t.same(await stateOf(shop), before, outcome)
+  }
+  await refused({ ...order, customer_id: 2 }, '412 expectation_failed customer')
+  await refused({ ...order, account: 'bank' }, '412 expectation_failed account')
+  await sql`update cart_items set qty = 501 where sku = 'pear'`
+  await refused(order, '400 check_violation items')
+  await refused({ ...order, customer_id: 0 }, '422 params_invalid undefined')
+})
+
+t.test('two customers do not order the same goods', async t => {
+  const shop = await useShop(t)
+  const { sql } = shop
+  await sql`insert into customers (name, owner) values ('Bakery', 'bakery')`
+  await sql`insert into accounts (name, balance, owner) values ('till', 100, 'bakery')`
+  // There are three quinces.
+  await sql`delete from cart_items`
+  await sql`insert into cart_items (sku, qty, owner) values ('quince', 2, 'corner-shop'),
+    ('quince', 2, 'bakery')`
+  const answers = await Promise.all([
+    shop.send('order', order),
+    shop.send('order', { ...order, customer_id: 2 }, 'bakery')
+  ])
+  t.same(outcomes(answers), ['200', '400 check_violation items'])
+  t.same(await sql`select qty from stock where sku = 'quince'`, [{ qty: 1 }])
+  t.same(await sql`select balance::float8 from accounts where name = 'till' order by balance`, [
+    { balance: 97.6 },
+    { balance: 100 }
+  ])
+})
