@@ -44,6 +44,7 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/filters.md', name: 'operands', render: renderOperands },
   { file: 'docs/reference/language.md', name: 'modifiers', render: renderModifiers },
   { file: 'docs/reference/preferences.md', name: 'preferences', render: renderPreferences },
+  { file: 'docs/reference/named-batches.md', name: 'transfer', render: renderTransfer },
   { file: 'docs/reference/cli.md', name: 'commands', render: renderCommands },
   { file: 'docs/reference/cli.md', name: 'start', render: () => renderCommand('start') },
   { file: 'docs/reference/cli.md', name: 'run', render: () => renderCommand('run') },
@@ -172,6 +173,12 @@ function renderCommand (name: CommandName): string {
     .map(([option, item]) => [`\`${writeOption(option, item)}\``, describeOption(item)])
   const table = rows.length === 0 ? [] : [renderTable(['Option', 'Meaning'], rows)]
   return [...notes.map(note => wrapText(note)), ...table].join('\n\n')
+}
+
+/** The file of a named batch of the sample shop. */
+function renderTransfer (): string {
+  const file = new URL('../deploy/batches/transfer.json', import.meta.url)
+  return `\`\`\`json\n${readFileSync(file, 'utf8')}\`\`\``
 }
 
 /** SQL without the brackets around its placeholders. */

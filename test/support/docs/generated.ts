@@ -9,6 +9,7 @@ const files = [
   'docs/reference/language.md',
   'docs/reference/filters.md',
   'docs/reference/preferences.md',
+  'docs/reference/named-batches.md',
   'docs/reference/cli.md',
   'docs/operations/reliability.md'
 ]
