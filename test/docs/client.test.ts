@@ -29,23 +29,6 @@ const compilerOptions = {
   types: ['node']
 }
 
-/** The named batch of docs/reference/client.md. */
-const takeJob = {
-  params: {
-    type: 'object',
-    properties: { id: { type: 'integer', minimum: 1 } },
-    required: ['id']
-  },
-  operations: [{
-    id: 'job',
-    op: 'update',
-    table: 'jobs',
-    set: { state: 'running' },
-    where: { id: { eq: '$params.id' } },
-    expect: 1
-  }]
-}
-
 const pages = ['README.md', 'docs/reference/client.md', 'client/README.md']
 
 t.test('the examples compile and print the documented output', async t => {
@@ -62,7 +45,7 @@ t.test('the examples compile and print the documented output', async t => {
 
   const programs = new Map<string, readonly string[]>()
   for (const page of pages) {
-    const service = await useShopService(t, { keys: true, batches: { 'take-job': takeJob } })
+    const service = await useShopService(t, { keys: true })
     programs.set(page, await writePrograms(page, join(home, directoryOf(page)), service.url))
   }
 

@@ -1,26 +1,33 @@
 /**
- * Tests that the batch of the README returns the printed response on the sample shop.
+ * Tests that the batches of the README return the printed responses on the sample shop.
  */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { asCustomer, useShopService } from '../support/database/shop.ts'
+import { compact } from '../support/docs/markdown.ts'
+import { readBlocks, readPage } from '../support/docs/pages.ts'
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
-const batch = /```http\nPOST [^[]*(\[[\s\S]*?\n\])\n```/.exec(readme)?.[1] as string
-const answer = /```json\n(\{\n {2}"error": null,[\s\S]*?)\n```/.exec(readme)?.[1] as string
+const blocks = readBlocks(readPage('README.md'))
+const [request = ''] = blocks.flatMap(({ language, text }) => language === 'http' ? [text] : [])
+const batch = request.slice(request.indexOf('\n\n'))
+const [answer = '', parameters = '', namedAnswer = '', ...more] = blocks.flatMap(
+  ({ language, text }) => language === 'json' ? [text] : []
+)
 
-t.test('the example returns the printed response', async t => {
+t.test('the batch returns the printed response', async t => {
   const service = await useShopService(t)
-  const post = (text: string) => service.post(text, { headers: asCustomer() })
-  const { status, body } = await post(batch)
-  t.equal(status, 200)
-  const withoutTimes = (value: unknown): unknown =>
-    JSON.parse(JSON.stringify(value).replace(/"created_at":"[^"]*"/g, '"created_at":"then"'))
-  t.same(withoutTimes(body), withoutTimes(JSON.parse(answer)))
+  const post = () => service.post(batch, { headers: asCustomer() })
+  t.equal(compact((await post()).text), compact(answer))
 
   await service.database.sql`update stock set qty = 3 where sku = 'apple'`
-  const rejected = await post(batch)
+  const rejected = await post()
   t.equal(rejected.status, 400)
   t.match(rejected.body.error, { code: 'check_violation', op: 'items' })
   t.same(await service.database.sql`select count(*)::int as n from customers`, [{ n: 2 }])
+})
+
+t.test('the named batch returns the printed response', async t => {
+  const service = await useShopService(t)
+  const { text } = await service.run('order', parameters, { headers: asCustomer() })
+  t.equal(compact(text), compact(namedAnswer))
+  t.same(more, [])
 })
