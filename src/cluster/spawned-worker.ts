@@ -59,12 +59,20 @@ export function spawnWorker (
   const serving = Promise.withResolvers<undefined>()
   const leaving = Promise.withResolvers<void>()
   const questions = createQuestions(worker)
+  let sent: BatchFiles | undefined
+  const sendCurrent = (): void => {
+    if (sent === batches()) return
+    sent = batches()
+    worker.send({ type: 'batches', files: sent } satisfies ToWorker, () => {})
+  }
   worker.on('message', (message: ToPrimary) => {
     switch (message.type) {
       case 'starting':
-        worker.send({ type: 'batches', files: batches() } satisfies ToWorker, () => {})
+        sendCurrent()
         break
       case 'serving':
+        // A reload while the worker was starting has not reached it.
+        sendCurrent()
         state.serves = state.served = true
         serving.resolve(undefined)
         break

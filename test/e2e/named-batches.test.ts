@@ -1,12 +1,13 @@
 /**
  * Tests BATCHES_DIR with real processes: faults stop the start, SIGHUP reads the folder again in
- * one process and in several, and without a folder SIGHUP stops the service.
+ * one process and in several, also while a worker starts, and without a folder SIGHUP stops the
+ * service.
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase } from '../support/database/database.ts'
-import { childEnvironment, startGroup, type Group } from '../support/process/process.ts'
+import { childEnvironment, preload, startGroup, type Group } from '../support/process/process.ts'
 import { ask, testEnvironment, token, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -18,9 +19,14 @@ const batch = (alias: string): string =>
     operations: [{ id: 's', op: 'select', table: 't', columns: [{ column: 'n', as: alias }] }]
   })
 
+type Line = Readonly<Record<string, unknown>>
+
 interface Running extends Group {
   readonly folder: string
   readonly url: () => string
+  readonly adminUrl: () => string
+  /** The log lines so far. */
+  readonly lines: () => readonly Line[]
 }
 
 async function start (
@@ -41,9 +47,12 @@ async function start (
       ...env
     })
   })
-  const url = (): string =>
-    /main server listening at (http:\/\/[^"]+)/.exec(group.output())?.[1] as string
-  return { ...group, folder, url }
+  const address = (name: string): string =>
+    new RegExp(`${name} server listening at (http://[^"]+)`).exec(group.output())?.[1] as string
+  const lines = (): readonly Line[] =>
+    group.output().split('\n').slice(0, -1).filter(line => line.startsWith('{'))
+      .map(line => JSON.parse(line) as Line)
+  return { ...group, folder, url: () => address('main'), adminUrl: () => address('admin'), lines }
 }
 
 const run = (service: Running, name: string): Promise<Answer> =>
@@ -58,28 +67,46 @@ const run = (service: Running, name: string): Promise<Answer> =>
 const runMany = (service: Running, name: string): Promise<readonly Answer[]> =>
   Promise.all(Array.from({ length: 8 }, () => run(service, name)))
 
+const linesOf = ({ lines }: Running, message: string): readonly Line[] =>
+  lines().filter(({ msg }) => String(msg).startsWith(message))
+const signal = ({ child }: Running, name: NodeJS.Signals): void => {
+  process.kill(child.pid as number, name)
+}
+async function stop (service: Running): Promise<void> {
+  signal(service, 'SIGTERM')
+  await until(() => service.child.exitCode !== null)
+  t.equal(service.child.exitCode, 0)
+}
+
+/** The paths of named batches in the OpenAPI document, and its version. */
+async function describe (url: string): Promise<readonly [paths: readonly string[], etag: unknown]> {
+  const { body, headers } = await ask(`${url}/openapi.json`)
+  const paths = Object.keys((body as { readonly paths: object }).paths)
+  return [paths.filter(path => path.startsWith('/batches/')), headers.get('etag')]
+}
+
 for (const workers of [1, 2]) {
   t.test(`SIGHUP reads the folder again as a whole, WORKERS=${workers}`, async t => {
     const service = await start(t, { WORKERS: String(workers) })
     await until(() =>
-      workers === 1 ? service.url() !== undefined : /limits apply to each/.test(service.output())
+      workers === 1 ? service.adminUrl() !== undefined : /limits apply to each/.test(service.output())
     )
     t.same((await run(service, 'first')).body.data, { s: [{ a: 1 }] })
-    const signal = (): void => {
-      process.kill(service.child.pid as number, 'SIGHUP')
-    }
+    const [paths, etag] = await describe(service.adminUrl())
+    t.same(paths, ['/batches/first'])
 
     writeFileSync(join(service.folder, 'second.json'), batch('b'))
     writeFileSync(join(service.folder, 'wrong.json'), '{"operations": [5]}')
-    signal()
+    signal(service, 'SIGHUP')
     await until(() => service.output().includes('BATCHES_DIR has faults'))
     t.match(service.output(), 'wrong.json:1:17: operation 0: id_missing')
     t.equal((await run(service, 'second')).body.error?.code, 'batch_unknown')
     t.equal((await run(service, 'first')).status, 200, 'the old batches stay')
+    t.same(await describe(service.adminUrl()), [paths, etag], 'the old document, too')
 
     rmSync(join(service.folder, 'wrong.json'))
     writeFileSync(join(service.folder, 'first.json'), batch('c'))
-    signal()
+    signal(service, 'SIGHUP')
     await until(() => service.output().includes('read BATCHES_DIR'))
     await until(async () =>
       (await runMany(service, 'second')).every(({ status }) => status === 200)
@@ -87,11 +114,92 @@ for (const workers of [1, 2]) {
     for (const answer of await runMany(service, 'first')) {
       t.same(answer.body.data, { s: [{ c: 1 }] })
     }
-    process.kill(service.child.pid as number, 'SIGTERM')
-    await until(() => service.child.exitCode !== null)
-    t.equal(service.child.exitCode, 0)
+    const [newPaths, newEtag] = await describe(service.adminUrl())
+    t.same(newPaths, ['/batches/first', '/batches/second'])
+    t.not(newEtag, etag)
+    for (let i = 0; i < workers; i++) t.same((await describe(service.url()))[0], newPaths)
+    await stop(service)
   })
 }
+
+/** Resolves when each of these workers has answered a request with this status. */
+const untilAnswered = (
+  service: Running,
+  { name, status, workers }: { name: string, status: number, workers: readonly number[] }
+): Promise<unknown> =>
+  until(async () => {
+    await runMany(service, name)
+    const answered = linesOf(service, 'request completed')
+      .filter(line => line['path'] === `/batches/${name}` && line['status'] === status)
+      .map(({ worker }) => worker)
+    return workers.every(worker => answered.includes(worker))
+  })
+
+/** The process id of a worker that serves. */
+const pidOf = (service: Running, id: number): number | undefined =>
+  linesOf(service, 'main server').find(({ worker }) => worker === id)?.['pid'] as number | undefined
+
+t.test('all workers, also later ones, have the batches of the last valid folder', async t => {
+  const service = await start(t, { WORKERS: '3' })
+  await until(() => [1, 2, 3].every(id => pidOf(service, id) !== undefined))
+
+  writeFileSync(join(service.folder, 'wrong.json'), '{"operations": [5]}')
+  writeFileSync(join(service.folder, 'first.json'), batch('b'))
+  signal(service, 'SIGHUP')
+  await until(() => linesOf(service, 'BATCHES_DIR has faults').length > 0)
+  await untilAnswered(service, { name: 'first', status: 200, workers: [1, 2, 3] })
+  for (const { body } of await runMany(service, 'first')) t.same(body.data, { s: [{ a: 1 }] })
+  const [line, ...others] = linesOf(service, 'BATCHES_DIR has faults')
+  t.match(line, { worker: undefined, faults: [/^.*\/wrong\.json:1:17: operation 0: id_missing: /] })
+  t.same(others, [], 'the fault is logged once')
+
+  rmSync(join(service.folder, 'wrong.json'))
+  writeFileSync(join(service.folder, 'second.json'), batch('b'))
+  signal(service, 'SIGHUP')
+  await untilAnswered(service, { name: 'second', status: 200, workers: [1, 2, 3] })
+
+  // The files that a new worker could read are faulty.
+  writeFileSync(join(service.folder, 'second.json'), '[]')
+  for (const id of [1, 2, 3]) {
+    process.kill(pidOf(service, id) as number, 'SIGKILL')
+    await until(() => pidOf(service, id + 3) !== undefined)
+  }
+  const before = linesOf(service, 'request completed').length
+  await untilAnswered(service, { name: 'second', status: 200, workers: [4, 5, 6] })
+  t.ok(linesOf(service, 'request completed').slice(before).every(line => line['status'] === 200))
+  await stop(service)
+})
+
+t.test('a worker that starts during a reload has the new batches', async t => {
+  // Worker 3 has its batches when it listens, and waits there.
+  const service = await start(t, {
+    WORKERS: '2',
+    ...preload(`
+      import { existsSync } from 'node:fs'
+      import net from 'node:net'
+      const { listen } = net.Server.prototype
+      if (id === 3) net.Server.prototype.listen = function (...all) {
+        console.log('worker 3 waits')
+        const timer = setInterval(() => {
+          if (!existsSync(process.env.BATCHES_DIR + '/gate')) return
+          clearInterval(timer)
+          listen.apply(this, all)
+        }, 10)
+        return this
+      }`)
+  })
+  await until(() => [1, 2].every(id => pidOf(service, id) !== undefined))
+  process.kill(pidOf(service, 1) as number, 'SIGKILL')
+  await until(() => service.output().includes('worker 3 waits'))
+  writeFileSync(join(service.folder, 'first.json'), batch('b'))
+  writeFileSync(join(service.folder, 'second.json'), batch('c'))
+  signal(service, 'SIGHUP')
+  await untilAnswered(service, { name: 'second', status: 200, workers: [2] })
+  writeFileSync(join(service.folder, 'gate'), '')
+  await untilAnswered(service, { name: 'second', status: 200, workers: [2, 3] })
+  for (const { body } of await runMany(service, 'first')) t.same(body.data, { s: [{ b: 1 }] })
+  await stop(service)
+})
 
 t.test('a fault in a file stops the start', async t => {
   const files = { 'a.json': '{"operations": []}', 'B.json': batch('a') }
@@ -112,7 +220,7 @@ t.test('a missing folder stops the start', async t => {
 t.test('without a folder, SIGHUP stops the service', async t => {
   const service = await start(t, { BATCHES_DIR: '' })
   await until(() => service.url() !== undefined)
-  process.kill(service.child.pid as number, 'SIGHUP')
+  signal(service, 'SIGHUP')
   await until(() => service.child.exitCode !== null)
   t.equal(service.child.exitCode, 0)
 })

@@ -13,7 +13,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { startService } from '../../src/server/service.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import { holdRow } from '../support/database/hold.ts'
-import { childEnvironment } from '../support/process/process.ts'
+import { childEnvironment, preload } from '../support/process/process.ts'
 import {
   answering,
   ask,
@@ -82,16 +82,6 @@ async function run (
     )
   return { ...service, url: await address('main'), adminUrl: await address('admin') }
 }
-
-/**
- * Returns variables that run JavaScript in the process before its main module. Exceptions in its
- * SIGUSR2 handler are uncaught.
- */
-const preload = (script: string): Record<string, string> => ({
-  NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
-    encodeURIComponent(script).replaceAll("'", '%27')
-  }`
-})
 
 const post = (url: string, batch: unknown): Promise<Answer> =>
   ask(url, {

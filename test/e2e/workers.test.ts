@@ -8,7 +8,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { useDatabase, type Database } from '../support/database/database.ts'
-import { childEnvironment, startGroup, type Group } from '../support/process/process.ts'
+import { childEnvironment, preload, startGroup, type Group } from '../support/process/process.ts'
 import {
   answering,
   ask,
@@ -100,19 +100,6 @@ const exits = ({ lines }: ServiceGroup): readonly Line[] =>
   lines().filter(({ msg }) => msg === 'worker exited unexpectedly')
 const pidOf = (service: ServiceGroup, worker: number): number =>
   serving(service).find(line => line['worker'] === worker)?.['pid'] as number
-
-/**
- * Returns variables that run JavaScript in every process before its main module. `id` is 0 in the
- * primary, otherwise the number of the worker.
- */
-const preload = (script: string): Record<string, string> => {
-  const code = `import cluster from 'node:cluster'; const id = cluster.worker?.id ?? 0; ${script}`
-  return {
-    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
-      encodeURIComponent(code).replaceAll("'", '%27')
-    }`
-  }
-}
 
 const insert = [{ id: 'i', op: 'insert', table: 't', values: [{ n: 1 }] }]
 const nap = (seconds: number): object[] => [

@@ -17,6 +17,19 @@ export function childEnvironment (
   )
 }
 
+/**
+ * Returns variables that run JavaScript in every process before its main module. `id` is 0 in the
+ * process that the test starts, and the number of a worker in the others.
+ */
+export function preload (script: string): Record<string, string> {
+  const code = `import cluster from 'node:cluster'; const id = cluster.worker?.id ?? 0; ${script}`
+  return {
+    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${
+      encodeURIComponent(code).replaceAll("'", '%27')
+    }`
+  }
+}
+
 export interface Group {
   readonly child: ChildProcess
   /** The output so far. */
