@@ -5,10 +5,14 @@
 
 /** Nothing was started yet that has to be stopped. */
 const leave = (): void => process.exit(0)
-process.on('SIGTERM', leave).on('SIGINT', leave)
+/** With named batches it asks to read their folder, which is still to be read. */
+const hangUp = (): void => {
+  if ((process.env['BATCHES_DIR'] ?? '') === '') leave()
+}
+process.on('SIGTERM', leave).on('SIGINT', leave).on('SIGHUP', hangUp)
 
 const { run } = await import('./process.ts')
 // Handles signals from here on.
 const running = run()
-process.off('SIGTERM', leave).off('SIGINT', leave)
+process.off('SIGTERM', leave).off('SIGINT', leave).off('SIGHUP', hangUp)
 await running

@@ -42,8 +42,7 @@ export async function run (): Promise<void> {
   const settings = readEnvironment()
   const { config } = settings
   const role = config.WORKERS === 1 ? 'single' : cluster.isPrimary ? 'primary' : 'worker'
-  // The primary gives its batches to a worker, also if the folder has become faulty meanwhile.
-  const batches = openBatches(config, role === 'worker' ? await receiveBatches() : undefined)
+  const own = role === 'worker' ? undefined : openBatches(config)
   // postgres.js would read it. Only DATABASE_URL counts, and the connections handle its
   // target_session_attrs.
   delete process.env['PGTARGETSESSIONATTRS']
@@ -58,10 +57,11 @@ export async function run (): Promise<void> {
     starts[role]({
       ...settings,
       logger,
-      batches,
+      // A worker has those of the primary, also if the folder has become faulty meanwhile.
+      batches: own ?? openBatches(config, await receiveBatches()),
       tracerProvider: (await telemetry)?.tracerProvider
     }))()
-  if (config.BATCHES_DIR !== undefined && role !== 'worker') reloadOnSignal(batches, logger)
+  if (config.BATCHES_DIR !== undefined && own !== undefined) reloadOnSignal(own, logger)
   stopOnSignals({ config, role, logger, output }, async now => {
     // A signal may arrive before everything has started.
     await (await starting).stop(now)
@@ -157,7 +157,7 @@ function reloadOnSignal (batches: BatchSet, logger: Logger): void {
   })
 }
 
-function openBatches (config: Settings['config'], files: BatchFiles | undefined): BatchSet {
+function openBatches (config: Settings['config'], files?: BatchFiles): BatchSet {
   const opened = openBatchSet(config.BATCHES_DIR, batchLimits(config), files)
   if ('current' in opened) return opened
   process.stderr.write(opened.map(fault => `oneflight: ${fault}\n`).join(''))

@@ -11,13 +11,17 @@ import type { Database } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
 import { startMain, type Service } from '../server/service.ts'
 
-/** Asks the primary for the files of the named batches. A message without a listener is lost. */
+/**
+ * Asks the primary for the files of the named batches. A message without a listener is lost. Throws
+ * when the primary has ended.
+ */
 export async function receiveBatches (): Promise<BatchFiles> {
-  const { promise, resolve } = Promise.withResolvers<BatchFiles>()
+  const { promise, resolve, reject } = Promise.withResolvers<BatchFiles>()
   self().once('message', (message: Extract<ToWorker, { type: 'batches' }>) =>
     resolve(message.files))
-  await send({ type: 'starting' })
-  return promise
+  self().once('disconnect', () => reject(new Error('the primary process has ended')))
+  const [files] = await Promise.all([promise, send({ type: 'starting' })])
+  return files
 }
 
 /** Starts the main server and replies to the primary. Throws when it cannot listen. */

@@ -201,6 +201,34 @@ t.test('a worker that starts during a reload has the new batches', async t => {
   await stop(service)
 })
 
+t.test('a worker that asks for its batches ignores SIGHUP and ends with the primary', async t => {
+  // Worker 2 gets no answer, because it does not really ask.
+  const script = "if (id === 2) process.send = () => setInterval(() => console.log('waits'), 10)"
+  const service = await start(t, { WORKERS: '2', ...preload(script) })
+  const waits = (): number => service.output().match(/^waits$/gm)?.length ?? 0
+  await until(() => waits() > 0)
+  process.kill(-(service.child.pid as number), 'SIGHUP')
+  await until(() => linesOf(service, 'read BATCHES_DIR').length === 1)
+  const before = waits()
+  await until(() => waits() > before + 1)
+  signal(service, 'SIGKILL')
+  // Every process holds the output until it exits.
+  t.equal(await service.ended, 'SIGKILL')
+})
+
+t.test('SIGHUP while the service loads does not stop it', async t => {
+  const send = "process.on('newListener', function sending (name, { name: by }) { if (name !== " +
+    "'SIGHUP' || by !== 'hangUp') return; process.off('newListener', sending); " +
+    "queueMicrotask(() => process.emit('SIGHUP')) })"
+  const service = await start(t, preload(send))
+  await until(() => service.url() !== undefined)
+  t.equal((await run(service, 'first')).status, 200)
+  await stop(service)
+  const without = await start(t, { BATCHES_DIR: '', ...preload(send) })
+  t.equal(await without.ended, 0)
+  t.equal(without.output(), '')
+})
+
 t.test('a fault in a file stops the start', async t => {
   const files = { 'a.json': '{"operations": []}', 'B.json': batch('a') }
   const service = await start(t, {}, files)
