@@ -90,7 +90,8 @@ t.test('the printed request works, and the shop survives a restart but not a res
   t.match(response.body.data.order, [{ id: 1, status: 'paid', owner: 'corner-shop' }])
   t.match((await post(first, token, order)).body.data.o, [{ id: 2 }])
   const path = find(first.printed, /POST (\/batches\/\S+): deploy\/batches/)
-  const named = await post(first, token, '{"customer_id": 1, "account": "till"}', path)
+  const parameters = '{"customer_id": 1, "account": "till", "items": [{"sku": "pear", "qty": 2}]}'
+  const named = await post(first, token, parameters, path)
   t.match(named.body.data?.order, [{ id: 3, status: 'paid' }])
 
   t.equal(await stop(first, 'SIGTERM'), 0)
