@@ -7,6 +7,7 @@ import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/nodes.ts'
 import { addNumberKeywords, findInexactNumber, toDoubles } from './numbers.ts'
+import { readSchema } from './schema.ts'
 
 /** What is wrong with values or with a schema. `path` begins at the object of all parameters. */
 export interface ParameterFault {
@@ -15,6 +16,8 @@ export interface ParameterFault {
 }
 
 export interface Parameters {
+  /** The JSON Schema, with references that are paths from its root. */
+  readonly schema: JsonObject
   /** By name, in the order of their positions. */
   readonly known: ReadonlyMap<string, Parameter>
   /** Returns what is wrong with the values of a request. */
@@ -23,33 +26,42 @@ export interface Parameters {
   read(values: JsonObject): readonly Json[]
 }
 
+interface Declared {
+  readonly properties?: Readonly<Record<string, JsonObject>>
+  readonly required?: readonly string[]
+}
+
 const NO_PARAMETERS = { type: 'object', properties: {} }
 
 /** Reads `params` of a file. Returns the faults of an invalid schema. */
 export function readParameters (
-  schema: Json = NO_PARAMETERS
+  text: Json = NO_PARAMETERS
 ): Parameters | readonly ParameterFault[] {
-  const problem = findSchemaProblem(schema)
+  const problem = findSchemaProblem(text)
   if (problem !== undefined) return [problem]
-  const { properties = {}, required = [] } = schema as {
-    readonly properties?: Readonly<Record<string, JsonObject>>,
-    readonly required?: readonly string[]
-  }
-  const validate = compile(schema as JsonObject)
-  if (Array.isArray(validate)) return validate as readonly ParameterFault[]
+  const compiled = compile(text as JsonObject)
+  if (!('validate' in compiled)) return compiled
+  const { schema, validate } = compiled
+  const { properties = {}, required = [] } = schema as Declared
   const names = Object.keys(properties)
   const defaults = Object.fromEntries(
     names.filter(name => has(resolve(properties[name], schema), 'default'))
       .map(name => [name, resolve(properties[name], schema)['default'] as Json])
   )
+  const undeclared = required.findIndex(name => !has(properties, name))
+  if (undeclared >= 0) {
+    const message = `"properties" does not contain "${required[undeclared]}".`
+    return [{ path: ['required', undeclared], message }]
+  }
   // Other faults, such as missing parameters, are those of a request.
-  const wrong = describeErrors(validate as ValidateFunction, defaults)
+  const wrong = describeErrors(validate, defaults)
     .filter(({ path }) => has(defaults, String(path[0])))
   if (wrong.length > 0) {
     return wrong.map(({ path: [name, ...rest], message }) =>
       ({ path: ['properties', name as string, 'default', ...rest], message }))
   }
   return {
+    schema,
     known: new Map(
       names.map((name, position) => {
         const resolved = resolve(properties[name], schema)
@@ -69,11 +81,13 @@ export function readParameters (
         path: [name],
         message: `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
       })),
-      ...describeErrors(validate as ValidateFunction, values)
+      ...describeErrors(validate, values)
     ],
     read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
   }
 }
+
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
 /** Returns what is wrong with a schema apart from JSON Schema. */
 function findSchemaProblem (schema: Json): ParameterFault | undefined {
@@ -83,6 +97,9 @@ function findSchemaProblem (schema: Json): ParameterFault | undefined {
   if (has(schema, 'properties') && !isObject(schema['properties'])) {
     return { path: ['properties'], message: '"properties" must be an object of schemas.' }
   }
+  if (has(schema, '$schema') && schema['$schema'] !== DIALECT) {
+    return { path: ['$schema'], message: `"$schema" must be "${DIALECT}".` }
+  }
   const path = findInexactNumber(schema)
   return path && { path, message: 'The number has more digits than a double can hold.' }
 }
@@ -91,7 +108,7 @@ function findSchemaProblem (schema: Json): ParameterFault | undefined {
 function resolve (schema: JsonObject | undefined, root: Json): JsonObject {
   const text = schema?.['$ref']
   if (typeof text !== 'string' || !text.startsWith('#/')) return isObject(schema) ? schema : {}
-  // It exists, because the schema was compiled.
+  // It exists, and no reference leads back to itself: `readSchema` has checked both.
   const found = text.slice(2).split('/').reduce<Json>(
     (node, step) =>
       (node as Readonly<Record<string, Json>>)[
@@ -118,8 +135,12 @@ function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
   }
 }
 
+interface Compiled extends Pick<Parameters, 'schema'> {
+  readonly validate: ValidateFunction
+}
+
 /** Compiles the schema, which must be self-contained and may contain no unknown keywords. */
-function compile (schema: JsonObject): ValidateFunction | readonly ParameterFault[] {
+function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
   const ajv = addNumberKeywords(
     new Ajv2020({
       allErrors: true,
@@ -132,14 +153,21 @@ function compile (schema: JsonObject): ValidateFunction | readonly ParameterFaul
       logger: false
     })
   )
-  const plain = toDoubles(schema) as JsonObject
-  if (ajv.validateSchema(plain) !== true) {
-    return (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, plain))
+  const plain = toDoubles(text)
+  if (ajv.validateSchema(plain as object) !== true) {
+    const faults = (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, text))
+    return [...new Map(faults.map(fault => [JSON.stringify(fault), fault])).values()]
   }
+  const read = readSchema(text)
+  if ('faults' in read) return read.faults
+  const { schema } = read
   try {
-    return ajv.compile(plain)
+    return { schema, validate: ajv.compile(toDoubles(schema) as object) }
   } catch (error) {
-    return [{ path: [], message: `The schema is invalid: ${(error as Error).message}.` }]
+    const reason = error instanceof RangeError
+      ? 'too many references in a row'
+      : (error as Error).message
+    return [{ path: [], message: `The schema is invalid: ${reason}.` }]
   }
 }
 

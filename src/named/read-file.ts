@@ -9,7 +9,7 @@ import type { Issue } from '../../schemas/error.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { describeIssue, describeOperation, describePath } from '../errors/issue-text.ts'
 import { offsetOf, parseJsonText, positionOf } from '../json/json-text.ts'
-import { isDeep, isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
+import { isDeep, isObject, parseJson, type Json } from '../json/parse.ts'
 import type { BatchLimits } from '../plan/read-batch.ts'
 import { paramsId } from '../plan/reference.ts'
 import { validateBody } from '../plan/validate-body.ts'
@@ -73,7 +73,7 @@ function readContent (
   return {
     description,
     roles: roles && new Set(roles),
-    schema: (params ?? {}) as JsonObject,
+    schema: params === undefined ? {} : declared.schema,
     parameters: declared,
     planner: planner.result
   }

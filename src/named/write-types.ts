@@ -69,14 +69,26 @@ function writeParameters (schema: JsonObject): string {
   const { properties = {} } = schema
   return Object.keys(properties as JsonObject).length === 0
     ? EMPTY
-    : writeType({ ...schema, additionalProperties: false }, { root: schema, references: [] })
+    : writeType({ ...schema, additionalProperties: false }, {
+      root: schema,
+      references: [],
+      followed: { count: 0 }
+    })
 }
 
 interface Place {
   readonly root: JsonObject
-  /** The references that were followed. A recursive one is `unknown`. */
+  /** The references on the way to this place. A recursive one is `unknown`. */
   readonly references: readonly string[]
+  /** How many references of the batch were followed. */
+  readonly followed: { count: number }
 }
+
+/**
+ * Further references of a batch are `unknown`. Schemas that refer to each other in many ways would
+ * be written for each of these ways.
+ */
+const MAX_FOLLOWED = 1000
 
 const UNKNOWN = 'unknown'
 const EMPTY = 'Record<string, never>'
@@ -109,13 +121,15 @@ function intersect (types: readonly string[]): string {
   return known.map(type => type.includes(' | ') ? `(${type})` : type).join(' & ')
 }
 
-function writeReferred (reference: string, { root, references }: Place): string {
-  if (references.includes(reference) || !reference.startsWith('#/')) return UNKNOWN
-  const target = reference.slice(2).split('/').reduce<Json | undefined>((node, step) => {
+function writeReferred (reference: string, { root, references, followed }: Place): string {
+  if (references.includes(reference) || reference === '#') return UNKNOWN
+  followed.count += 1
+  if (followed.count > MAX_FOLLOWED) return UNKNOWN
+  const target = reference.slice(2).split('/').reduce<Json>((node, step) => {
     const name = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
-    return (node as JsonObject | undefined)?.[name]
+    return (node as JsonObject)[name] as Json
   }, root)
-  return writeType(target, { root, references: [...references, reference] })
+  return writeType(target, { root, references: [...references, reference], followed })
 }
 
 /** The type of a constant. Objects and arrays are not written out. */

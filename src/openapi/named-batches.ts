@@ -11,7 +11,7 @@ export interface DescribedBatch {
   readonly description: string | undefined
   /** The roles that may run it; undefined: all. */
   readonly roles: ReadonlySet<string> | undefined
-  /** The JSON Schema of its parameters; empty: it has none. */
+  /** The JSON Schema of its parameters, with references by path; empty: it has none. */
   readonly schema: JsonObject
 }
 
@@ -78,25 +78,19 @@ const data = ['const', 'enum', 'default', 'examples']
 
 /** Returns a schema whose references to itself hold at another place of a document. */
 function moveSchema (schema: JsonObject, place: string): JsonSchema {
-  const { $id = '', $schema, ...rest } = schema
-  if (Object.keys(rest).length === 0) return { type: 'object', additionalProperties: false }
+  if (Object.keys(schema).length === 0) return { type: 'object', additionalProperties: false }
   const move = (node: Json): Json => {
     if (Array.isArray(node)) return node.map(move)
-    // References in a part that has its own $id begin there.
-    if (!isObject(node) || typeof node['$id'] === 'string') return node
+    if (!isObject(node)) return node
     return Object.fromEntries(
       Object.entries(node).map(([word, value]) => [word, moveMember(word, value)])
     )
   }
   const moveMember = (word: string, value: Json): Json => {
-    if (word === '$ref' && typeof value === 'string') return moveReference(value)
+    if (word === '$ref') return `${place}${(value as string).slice(1)}`
     if (data.includes(word)) return value
     if (!named.includes(word) || !isObject(value)) return move(value)
     return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, move(part)]))
   }
-  const moveReference = (text: string): string => {
-    const own = text.startsWith(`${$id as string}#`) ? text.slice(($id as string).length) : text
-    return own.startsWith('#') ? `${place}${own.slice(1)}` : own
-  }
-  return move(rest) as JsonSchema
+  return move(schema) as JsonSchema
 }

@@ -109,16 +109,16 @@ t.test('each named batch has a path with the schema of its parameters', async t 
       items: { $ref: '#/components/schemas/order_params/$defs/item' }
     },
     tree: { $ref: '#/components/schemas/order_params' },
+    near: { $ref: '#/components/schemas/order_params/$defs/other' },
     other: { $ref: '#/components/schemas/order_params/$defs/other' }
   })
 })
 
 t.test('the document is valid', async t => {
-  const { a, tree } = order.params.properties
-  const { id } = order.params.$defs
-  // The validator supports no part with its own $id, and no property named $ref.
-  const plain = { type: 'object', properties: { a, tree }, required: ['a'], $defs: { id } }
-  const { document } = await describe({ order: { ...order, params: plain }, list })
+  // The validator takes a property named $ref, and one inside of data, for a reference.
+  const { $ref: _, word, ...properties } = order.params.properties
+  const params = { ...order.params, properties }
+  const { document } = await describe({ order: { ...order, params }, list })
   const copy = structuredClone(document) as unknown as Record<string, unknown>
   t.same(await new Validator().validate(copy), { valid: true })
 })

@@ -122,10 +122,13 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     'dir/order.json:1:52: "type" must be array.',
     'dir/order.json:1:52: "type" must match a schema in anyOf.'
   ],
-  [file(object('{"x": {"minLenght": 1}}'), '{}'), 'dir/order.json:1:2: The schema is invalid: '],
+  [
+    file(object('{"x": {"minLenght": 1}}'), '{}'),
+    'dir/order.json:1:52: Unknown keyword "minLenght". Did you mean "minLength"?'
+  ],
   [
     file(object('{"x": {"$ref": "http://a/b"}}'), '{}'),
-    'dir/order.json:1:2: The schema is invalid'
+    'dir/order.json:1:52: "http://a/b" does not name a schema'
   ],
   [
     file(object('{"x": {"maximum": 9007199254740993}}'), '{}'),

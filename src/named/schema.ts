@@ -1,0 +1,165 @@
+/**
+ * Reads the JSON Schema of parameters before Ajv compiles it. Finds, with their positions, faults
+ * that Ajv does not report or not clearly, and writes each reference as a path from the root.
+ */
+import { findNearName } from '../errors/near-name.ts'
+import { isObject, type Json, type JsonObject } from '../json/parse.ts'
+import { findEndless } from './endless-schema.ts'
+import {
+  keyOf,
+  keywords,
+  listParts,
+  type Part,
+  type Path,
+  type Resource,
+  type SchemaFault
+} from './schema-parts.ts'
+
+export type ReadSchema =
+  | { readonly schema: JsonObject }
+  | { readonly faults: readonly SchemaFault[] }
+
+/**
+ * Returns the schema without `$id`, or its faults. It must be valid by the meta-schema: the values
+ * of known keywords have the right types.
+ */
+export function readSchema (root: JsonObject): ReadSchema {
+  const parts = listParts(root)
+  const words = parts.flatMap(findWordFaults)
+  if (words.length > 0) return { faults: words }
+  const { targets, faults } = resolveReferences(parts)
+  if (faults.length > 0) return { faults }
+  const endless = findEndless(parts, targets)
+  return endless === undefined
+    ? { schema: rewrite(root, [], targets) as JsonObject }
+    : { faults: [endless] }
+}
+
+function findWordFaults ({ schema, path }: Part): readonly SchemaFault[] {
+  if (!isObject(schema)) return []
+  return Object.entries(schema).flatMap(([word, value]) => {
+    const message = keywords.has(word) ? findPatternFault(word, value) : describeUnknown(word)
+    return message === undefined ? [] : [{ path: [...path, word], message }]
+  })
+}
+
+const USE_PATHS = 'A reference is a path, such as {"$ref": "#/$defs/name"}.'
+
+function describeUnknown (word: string): string {
+  if (word.startsWith('$')) {
+    const isReference = /ref|anchor/i.test(word)
+    return `"${word}" is not supported.${isReference ? ` ${USE_PATHS}` : ''}`
+  }
+  const near = findNearName(word, [...keywords.keys()])
+  return `Unknown keyword "${word}".${near === undefined ? '' : ` Did you mean "${near}"?`}`
+}
+
+function findPatternFault (word: string, value: Json): string | undefined {
+  const patterns = word === 'pattern'
+    ? [value as string]
+    : word === 'patternProperties' ? Object.keys(value as JsonObject) : []
+  try {
+    for (const pattern of patterns) RegExp(pattern, 'u')
+    return undefined
+  } catch (error) {
+    return `${(error as Error).message}.`
+  }
+}
+
+interface References {
+  /** The parts that references name, by the key of the part that refers. */
+  readonly targets: ReadonlyMap<string, Part>
+  readonly faults: readonly SchemaFault[]
+}
+
+function resolveReferences (parts: readonly Part[]): References {
+  const known = new Map(parts.map(part => [keyOf(part.path), part]))
+  const resources = new Map<string, Resource>()
+  const targets = new Map<string, Part>()
+  const faults: SchemaFault[] = []
+  for (const { resource, path } of parts) {
+    if (resource.path !== path || resource.id === undefined) continue
+    const uri = readUri(resource.id)
+    const message = uri === undefined
+      ? '"$id" must be an absolute URI.'
+      : resources.has(uri) ? 'Another part of the schema has the same "$id".' : undefined
+    if (message !== undefined) faults.push({ path: [...path, '$id'], message })
+    else resources.set(uri as string, resource)
+  }
+  for (const { schema, path, resource } of parts) {
+    const reference = isObject(schema) ? schema['$ref'] : undefined
+    if (typeof reference !== 'string') continue
+    const target = findTarget(reference, resource, resources)
+    const part = target && known.get(keyOf(target))
+    if (part !== undefined) targets.set(keyOf(path), part)
+    else faults.push({ path: [...path, '$ref'], message: describeTarget(reference) })
+  }
+  return { targets, faults }
+}
+
+function describeTarget (reference: string): string {
+  return `"${reference}" does not name a schema in "params". ${USE_PATHS}`
+}
+
+/** A URI without its fragment; undefined: it is not absolute. */
+function readUri (text: string, base?: string): string | undefined {
+  return URL.parse(text, base)?.href.replace(/#.*$/s, '')
+}
+
+/** The path of what a reference names. Nothing need be there. */
+function findTarget (
+  reference: string,
+  own: Resource,
+  resources: ReadonlyMap<string, Resource>
+): Path | undefined {
+  const start = `${reference}#`.indexOf('#')
+  const resource = start === 0
+    ? own
+    : resources.get(readUri(reference.slice(0, start), own.id) ?? '')
+  const steps = readPointer(reference.slice(start + 1))
+  return resource && steps && [...resource.path, ...steps]
+}
+
+/** Reads a JSON Pointer of a URI; undefined: it is none. */
+function readPointer (text: string): readonly string[] | undefined {
+  if (text === '') return []
+  if (!text.startsWith('/')) return undefined
+  try {
+    return decodeURIComponent(text).slice(1).split('/')
+      .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+  } catch {
+    return undefined
+  }
+}
+
+function writePointer (path: Path): string {
+  const steps = path.map(step =>
+    encodeURI(String(step).replaceAll('~', '~0').replaceAll('/', '~1')).replaceAll('#', '%23'))
+  return ['#', ...steps].join('/')
+}
+
+/** Returns a schema whose references are paths from the root. */
+function rewrite (schema: Json, path: Path, targets: References['targets']): Json {
+  if (!isObject(schema)) return schema
+  const rewriteMember = (word: string, value: Json): Json => {
+    const inside = (part: Json, ...steps: Path): Json =>
+      rewrite(part, [...path, word, ...steps], targets)
+    if (word === '$ref') return writePointer((targets.get(keyOf(path)) as Part).path)
+    switch (keywords.get(word)?.contains) {
+      case 'schema':
+        return inside(value)
+      case 'list':
+        return (value as readonly Json[]).map((part, i) => inside(part, i))
+      case 'members':
+        return Object.fromEntries(
+          Object.entries(value as JsonObject).map(([key, part]) => [key, inside(part, key)])
+        )
+      default:
+        return value
+    }
+  }
+  return Object.fromEntries(
+    Object.entries(schema).filter(([word]) => word !== '$id' && word !== '$schema')
+      .map(([word, value]) => [word, rewriteMember(word, value)])
+  )
+}

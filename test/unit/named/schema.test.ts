@@ -1,0 +1,253 @@
+/**
+ * Tests unusual schemas of parameters: each is refused with the position of its fault, or checks
+ * values as JSON Schema says. No schema takes long, to read and to write as TypeScript.
+ */
+import t from 'tap'
+import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
+import { readNamedBatch } from '../../../src/named/read-file.ts'
+import { writeTypes } from '../../../src/named/write-types.ts'
+import { batchLimits } from '../../../src/plan/read-batch.ts'
+import { readLimits } from '../../../src/config/config.ts'
+
+const operations = [{ id: 's', op: 'select', table: 't' }]
+
+/** Reads a schema with the properties, which are on a line of their own, and with more keywords. */
+function read (properties: object, more: object = {}): ReturnType<typeof readNamedBatch> {
+  const rest = Object.entries(more).map(([word, value]) =>
+    `,\n"${word}": ${JSON.stringify(value)}`).join('')
+  const params = `{"type": "object",\n"properties": ${JSON.stringify(properties)}${rest}}`
+  const text = `{"operations": ${JSON.stringify(operations)},\n"params": ${params}}`
+  return readNamedBatch('a.json', Buffer.from(text), batchLimits(readLimits({})))
+}
+
+const paths = 'A reference is a path, such as {"$ref": "#/$defs/name"}.'
+const unsupported = (word: string): string => `"${word}" is not supported. ${paths}`
+const nowhere = (reference: string): string =>
+  `"${reference}" does not name a schema in "params". ${paths}`
+const endless = 'The reference leads back to itself.'
+const dialect = '"$schema" must be "https://json-schema.org/draft/2020-12/schema".'
+const own = 'https://example.com/own'
+const list = {
+  type: 'array',
+  items: { $ref: '#/$defs/flag' },
+  $defs: { flag: { type: 'boolean' } }
+}
+const text = { type: 'string' }
+/** Schemas that refer to the next one. The last one is a string. */
+const chain = (length: number, link: (next: object) => object): object =>
+  Object.fromEntries(Array.from({ length }, (_, i) =>
+    [`d${i}`, i === length - 1 ? { type: 'string' } : link({ $ref: `#/$defs/d${i + 1}` })]))
+
+/** [properties, other keywords, position: fault …] */
+const faults: ReadonlyArray<
+  readonly [properties: object, more: object, ...faults: string[]]
+> = [
+  // keywords
+  [{ a: { minLenght: 1 } }, {}, '3:21: Unknown keyword "minLenght". Did you mean "minLength"?'],
+  [{ a: { nullable: true } }, {}, '3:21: Unknown keyword "nullable".'],
+  [{ a: { items: { not: { dependencies: {} } } } }, {}, '3:37: Unknown keyword "dependencies".'],
+  [{ a: true }, { $async: true }, '4:1: "$async" is not supported.'],
+  [{ a: { $anchor: 'x' } }, {}, `3:21: ${unsupported('$anchor')}`],
+  [
+    { a: { $dynamicRef: '#n' } },
+    { $dynamicAnchor: 'n' },
+    `4:1: ${unsupported('$dynamicAnchor')}`,
+    `3:21: ${unsupported('$dynamicRef')}`
+  ],
+  [{ a: { $recursiveRef: '#' } }, {}, `3:21: ${unsupported('$recursiveRef')}`],
+  [{ a: true }, { $schema: 'http://json-schema.org/draft-07/schema#' }, `4:1: ${dialect}`],
+  [{ a: true }, { $schema: null }, `4:1: ${dialect}`],
+  [{ a: null }, {}, '3:16: "a" must be object,boolean.'],
+  [{ a: { pattern: '(' } }, {}, '3:21: Invalid regular expression: /(/u: Unterminated group.'],
+  [{}, { patternProperties: { a: true, '[': true } }, '4:1: Invalid regular expression: /[/u: '],
+  [{ a: { if: true } }, {}, '2:1: The schema is invalid: strict mode: "if" without "then" and'],
+  [{ a: true }, { required: ['a', 'b'] }, '4:18: "properties" does not contain "b".'],
+  // references
+  [{ a: { $ref: '#/$defs/b' } }, {}, `3:21: ${nowhere('#/$defs/b')}`],
+  [{ a: { $ref: '#/$defs' } }, { $defs: { b: true } }, `3:21: ${nowhere('#/$defs')}`],
+  [{ a: { $ref: '#/properties/a/default' }, b: { default: {} } }, {}, '3:21: "#/properties/a/def'],
+  [{ a: { $ref: '#/__proto__' } }, {}, `3:21: ${nowhere('#/__proto__')}`],
+  [{ a: { $ref: '#/constructor' } }, {}, `3:21: ${nowhere('#/constructor')}`],
+  [{ a: { $ref: '#anchor' } }, {}, `3:21: ${nowhere('#anchor')}`],
+  [{ a: { $ref: '#/%E0%A4%A' } }, {}, `3:21: ${nowhere('#/%E0%A4%A')}`],
+  [{ a: { $ref: 'other.json' } }, {}, `3:21: ${nowhere('other.json')}`],
+  [
+    { a: { $ref: 'https://json-schema.org/draft/2020-12/schema' } },
+    {},
+    `3:21: ${nowhere('https://json-schema.org/draft/2020-12/schema')}`
+  ],
+  [
+    { a: { $ref: '#/$defs/flag' }, b: { $id: own, ...list } },
+    {},
+    `3:21: ${nowhere('#/$defs/flag')}`
+  ],
+  [{ a: { $id: 'own.json' } }, {}, '3:21: "$id" must be an absolute URI.'],
+  [{ a: { $id: own } }, { $id: `${own}#` }, '3:21: Another part of the schema has the same "$id".'],
+  // without end
+  [{ a: { $ref: '#/properties/a' } }, {}, `3:21: ${endless}`],
+  [{ a: { $ref: `${own}#/properties/a` } }, { $id: own }, `3:21: ${endless}`],
+  [{ a: { $ref: '#/properties/b' }, b: { $ref: '#/properties/a', default: 1 } }, {}, `3:51: ${
+    endless
+  }`],
+  [{ a: true }, { allOf: [{ $ref: '#' }] }, `4:12: ${endless}`],
+  [{ a: true }, { $ref: '#' }, `4:1: ${endless}`],
+  ...[
+    { not: { $ref: '#/$defs/a' } },
+    { if: { $ref: '#/$defs/a' }, then: true },
+    { dependentSchemas: { x: { oneOf: [true, { $ref: '#/$defs/a' }] } } }
+  ].map(a => [{}, { $defs: { a } }, endless] as const),
+  // too much
+  [
+    { a: { $ref: '#/$defs/d0' } },
+    { $defs: chain(22, next => ({ maxLength: 9, ...next })) },
+    'Too many schemas apply to the same value.'
+  ],
+  [
+    { a: { $ref: '#/$defs/d0' } },
+    { $defs: Object.fromEntries(Object.entries(chain(5000, next => next)).toReversed()) },
+    'Too many schemas apply to the same value.'
+  ],
+  [
+    { a: { $ref: '#/$defs/d0' } },
+    { $defs: chain(9, next => ({ anyOf: [next, next, next, next] })) },
+    'Too many schemas apply to the same value.'
+  ],
+  [
+    { a: { $ref: '#/$defs/d0' } },
+    { $defs: chain(9000, next => ({ properties: { x: next } })) },
+    '2:1: The schema is invalid: too many references in a row.'
+  ]
+]
+
+t.test('faults of schemas have their positions', async t => {
+  for (const [properties, more, ...expected] of faults) {
+    const result = read(properties, more)
+    const found = 'faults' in result ? result.faults : []
+    const name = JSON.stringify([properties, more]).slice(0, 150)
+    t.equal(found.length, expected.length, `${name}: ${found.join()}`)
+    for (const [i, fault] of expected.entries()) {
+      t.match(found[i], /^a\.json:\d+:\d+: [A-Z"]/, name)
+      t.ok(found[i]?.includes(fault), `${name}: ${found[i]}`)
+    }
+  }
+})
+
+/** [properties, other keywords, values of `a` that are valid, and that are not, type of `a`] */
+const works: ReadonlyArray<readonly [
+  properties: object,
+  more: object,
+  valid: readonly unknown[],
+  invalid: readonly unknown[],
+  type: string
+]> = [
+  [{ a: true }, {}, [null, 1, {}], [], 'unknown'],
+  [{ a: false }, {}, [], [null, 1], 'never'],
+  [{ a: { $ref: '#' } }, {}, [{}, { a: { a: {} } }], [1, { a: 1 }], 'unknown'],
+  [{ a: { $ref: '' } }, { $id: own }, [{ a: {} }], [{ a: 1 }], 'unknown'],
+  [{ a: { $ref: own } }, { $id: own }, [{ a: {} }], [{ a: 1 }], 'unknown'],
+  [{ a: { $ref: 'own#/$defs/b' } }, { $id: own, $defs: { b: text } }, ['x'], [1], 'string'],
+  [{ a: { $ref: '#/$defs/b' } }, { $id: own, $defs: { b: text } }, ['x'], [1], 'string'],
+  [{ a: { $ref: '#/definitions/b' } }, { definitions: { b: text } }, ['x'], [1], 'string'],
+  [{ a: { $ref: '#/$defs/b' } }, { $defs: { b: true } }, ['x', 1], [], 'unknown'],
+  // The reference inside of the part with its own $id begins there.
+  [
+    { a: { $ref: own } },
+    { $defs: { flag: { type: 'string' }, own: { $id: own, ...list } } },
+    [[true]],
+    [['x'], 1],
+    'ReadonlyArray<boolean>'
+  ],
+  [
+    { a: { $ref: `${own}#/items` } },
+    { $defs: { flag: { type: 'string' }, own: { $id: own, ...list } } },
+    [true],
+    ['x'],
+    'boolean'
+  ],
+  [
+    { a: { $ref: '#/$defs/a~1b%20~0%25%23%22%C3%A9/prefixItems/0' } },
+    { $defs: { 'a/b ~%#"é': { prefixItems: [{ type: 'string' }] } } },
+    ['x'],
+    [1],
+    'string'
+  ],
+  [
+    { a: { $ref: '#/$defs/tree' } },
+    {
+      $defs: {
+        tree: {
+          type: 'object',
+          properties: { left: { $ref: '#/$defs/tree' }, n: { type: 'integer' } },
+          additionalProperties: false
+        }
+      }
+    },
+    [{ left: { left: { n: 1 } } }],
+    [{ left: { left: { n: 'x' } } }, { right: {} }],
+    '{ left?: unknown n?: number | bigint }'
+  ],
+  // In data, nothing is a keyword.
+  [
+    { a: { enum: [{ $ref: '#/x' }, { $id: 'x' }] } },
+    {},
+    [{ $ref: '#/x' }],
+    [{ $ref: '#/y' }],
+    'unknown'
+  ],
+  [{ a: { $comment: 'c', format: 'date', type: 'string' } }, {}, ['x'], [1], 'string'],
+  [
+    { a: { type: 'object', unevaluatedProperties: false, allOf: [{ properties: { b: true } }] } },
+    {},
+    [{ b: 1 }],
+    [{ c: 1 }],
+    '{ [name: string]: unknown }'
+  ]
+]
+
+function typeOf (result: ReturnType<typeof readNamedBatch>): string | undefined {
+  const text = 'batch' in result ? writeTypes([result.batch]) : ''
+  return /\n {6}a\?: ([^]*?)\n {4}\}\n {4}result/.exec(text)?.[1]?.replaceAll(/\s+/g, ' ')
+}
+
+t.test('unusual schemas check values, and have a type', async t => {
+  for (const [properties, more, valid, invalid, type] of works) {
+    const name = JSON.stringify([properties, more])
+    const result = read(properties, more)
+    if ('faults' in result) {
+      t.fail(`${name}: ${result.faults.join()}`)
+      continue
+    }
+    const isValid = (a: unknown): boolean => {
+      const values = parseJson(Buffer.from(JSON.stringify({ a }))) as JsonObject
+      return result.batch.parameters.check(values).length === 0
+    }
+    for (const value of valid) t.ok(isValid(value), `${name}: ${JSON.stringify(value)}`)
+    for (const value of invalid) t.notOk(isValid(value), `${name}: ${JSON.stringify(value)}`)
+    t.equal(typeOf(result), type, name)
+  }
+})
+
+t.test('what is known of a parameter is that of the referred schema', async t => {
+  const result = read(
+    { a: { $ref: own }, b: { $ref: '#/properties/c' }, c: { type: 'string', default: 'x' } },
+    { $defs: { own: { $id: own, minItems: 3, ...list } } }
+  )
+  if ('faults' in result) throw new Error(result.faults.join())
+  t.match([...result.batch.parameters.known.values()], [
+    { isList: true, minItems: 3, isOptional: true },
+    { isList: false, isOptional: false },
+    { isOptional: false }
+  ])
+  t.same(result.batch.parameters.read({}), [null, 'x', 'x'])
+})
+
+t.test('the type of schemas that refer to each other in many ways is cut off', async t => {
+  const numbers = Array.from({ length: 14 }, (_, i) => i)
+  const $defs = Object.fromEntries(numbers.map(i => [`d${i}`, {
+    type: 'object',
+    properties: Object.fromEntries(numbers.map(j => [`p${j}`, { $ref: `#/$defs/d${j}` }]))
+  }]))
+  const type = typeOf(read({ a: { $ref: '#/$defs/d0' } }, { $defs })) ?? ''
+  t.equal(type.match(/\{/g)?.length, 1000)
+  t.match(type, 'p13?: unknown')
+})
