@@ -77,6 +77,11 @@ function createObserver (client: Client, register: Registry): Observer {
     labelNames: ['reason'],
     registers: [register]
   })
+  const behind = new client.Counter({
+    name: 'service_replica_behind_count',
+    help: 'Batches whose position the replica did not reach in time',
+    registers: [register]
+  })
   const countTransaction = createTransactionMetrics(client, register)
   const countNamed = createNamedMetrics(client, register)
   const countOperation = createOperationMetrics(client, register)
@@ -84,6 +89,7 @@ function createObserver (client: Client, register: Registry): Observer {
     retry (reason) {
       retries.inc({ reason })
     },
+    replicaBehind: () => behind.inc(),
     batch (batch, name) {
       countTransaction(batch)
       if (name !== undefined) countNamed(name, batch)

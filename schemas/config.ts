@@ -54,6 +54,18 @@ export const ConfigSchema = Type.Object({
       secret
     })
   ),
+  REPLICA_WAIT_MS: Type.Integer({
+    description: 'Maximum wait until the replica has the `Oneflight-Position` of a request',
+    default: 500,
+    ...duration,
+    minimum: 0
+  }),
+  REPLICA_BEHIND: Type.Union([Type.Literal('primary'), Type.Literal('refuse')], {
+    description: 'What happens to such a request then: it runs on the primary, or gets 503 ' +
+      '`replica_behind`',
+    default: 'primary',
+    printable
+  }),
   ANON_ROLE: Type.Optional(
     Type.String({
       description: 'Database role of requests without a token. If unset, a token is required',

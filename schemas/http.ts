@@ -6,6 +6,9 @@ import { Type } from '@sinclair/typebox'
 import { bareKey, maxKeyLength, quotedKey } from './idempotency.ts'
 import { describeValue, preferenceItems } from './prefer.ts'
 
+/** A position in the write-ahead log, as PostgreSQL writes it. */
+export const positionPattern = /^[0-9A-Fa-f]{1,8}\/[0-9A-Fa-f]{1,8}$/
+
 const preferences = [...preferenceItems].map(([name, { anyOf, description }]) =>
   `- \`${name}\`: ${anyOf.map(word => describeValue(word.const)).join(' or ')}; ${description}`
 )
@@ -24,6 +27,11 @@ export const RequestHeaders = Type.Object({
     description:
       'Commits the batch exactly once, even if it is sent again with the same key. ' +
       `1 to ${maxKeyLength} visible ASCII characters, for example a UUID`
+  })),
+  'Oneflight-Position': Type.Optional(Type.String({
+    pattern: positionPattern.source,
+    description: 'The `Oneflight-Position` of an earlier response. A batch with ' +
+      '`access=read-only` sees what was committed before that response, also on a standby'
   })),
   'X-Request-Id': Type.Optional(
     Type.String({
@@ -50,6 +58,10 @@ export const AnswerHeaders = Type.Object({
     description:
       'An earlier request with this key committed the batch. This is its response; the batch was ' +
       'not run again'
+  }),
+  'Oneflight-Position': Type.String({
+    description: 'With `DATABASE_REPLICA_URL`: the position of the database after the batch was ' +
+      'committed, to send with reads that must see it'
   }),
   'Server-Timing': Type.String({
     description: 'Duration of each stage, with `Prefer: timing`'

@@ -105,6 +105,7 @@ async function post (
     requestId: headers.get('x-request-id') ?? options.options.requestId,
     idempotencyKey: prepared.idempotencyKey,
     replayed: headers.get('idempotent-replayed') === 'true',
+    position: headers.get('oneflight-position') ?? undefined,
     preferenceApplied: readPreferences(headers.get('preference-applied')),
     serverTiming: readServerTiming(headers.get('server-timing')),
     attempts,

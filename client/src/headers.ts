@@ -32,6 +32,7 @@ export function requestHeaders (
     'content-type': 'application/json',
     prefer: preferHeader(batch),
     'idempotency-key': idempotencyKey,
+    'oneflight-position': batch.position,
     'x-request-id': batch.requestId,
     traceparent,
     tracestate

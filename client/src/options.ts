@@ -80,6 +80,11 @@ export interface BatchOptions extends CommonOptions {
    * Default: a new UUID.
    */
   readonly idempotencyKey?: string
+  /**
+   * The `position` of an earlier result, for `readOnly`: a standby that serves the batch shows what
+   * was committed before.
+   */
+  readonly position?: string | undefined
   /** `X-Request-Id`: the id of the request in the logs of the service. */
   readonly requestId?: string
   /** Aborts the batch. */
@@ -98,6 +103,8 @@ export interface BatchResult<Data> {
    * Whether the batch was committed before with the same key. `data` is the result of that attempt.
    */
   readonly replayed: boolean
+  /** What was committed, for reads that must see it on a standby. Only of a service with one. */
+  readonly position: string | undefined
   /**
    * The preferences that the service applied: `{ tx: 'rollback' }`. A preference without a value is
    * `true`.

@@ -44,8 +44,15 @@ async function batch (
   if (config.COMPRESSION === 'on') await app.register(import('@fastify/compress'), compression)
 
   const hooksOf = (admission: string): onRequestHookHandler[] =>
-    ['requireJson', 'authenticate', admission, 'readPreferences', 'readIdempotencyKey', 'admit']
-      .map(name => app.getDecorator<onRequestHookHandler>(name))
+    [
+      'requireJson',
+      'authenticate',
+      admission,
+      'readPreferences',
+      'readIdempotencyKey',
+      'readPosition',
+      'admit'
+    ].map(name => app.getDecorator<onRequestHookHandler>(name))
 
   const run = async (
     request: FastifyRequest,
@@ -60,6 +67,7 @@ async function batch (
       settings,
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
       clientClosed: clientClosed(reply),
+      onReplicaBehind: () => observer.replicaBehind(),
       onRetry (reason) {
         observer.retry(reason)
         spans.retry(request, reason)
@@ -98,6 +106,7 @@ export default fp(batch, {
     'named-batches',
     'prefer',
     'idempotency-key',
+    'position',
     'admission',
     'database',
     'metrics',

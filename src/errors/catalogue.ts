@@ -40,6 +40,11 @@ export const catalogue = {
       'With `handling=strict`: the `Prefer` header is malformed, or contains an unknown ' +
       'preference or value.'
   },
+  position_invalid: {
+    type: 'request_error',
+    status: 400,
+    meaning: 'The `Oneflight-Position` header is not that of a response.'
+  },
   idempotency_key_invalid: {
     type: 'request_error',
     status: 400,
@@ -228,6 +233,12 @@ export const catalogue = {
     type: 'service_error',
     status: 503,
     meaning: 'The database is unreachable or shutting down.'
+  },
+  replica_behind: {
+    type: 'service_error',
+    status: 503,
+    meaning: 'The replica did not reach `Oneflight-Position` within `REPLICA_WAIT_MS`, and ' +
+      '`REPLICA_BEHIND=refuse`.'
   },
   keys_unavailable: {
     type: 'service_error',

@@ -240,6 +240,7 @@ function batchResponses (kind: BatchKind, components: Components): object {
         'x-request-id',
         'preference-applied',
         'idempotent-replayed',
+        'oneflight-position',
         'server-timing',
         'traceparent'
       ]

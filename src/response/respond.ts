@@ -25,8 +25,9 @@ export function respond (reply: FastifyReply, { plan, result, times }: Answer): 
     reply.header('server-timing', renderTiming(milestones, report))
   }
   if (result.failure !== undefined) throw result.failure
-  const { rows, replayed } = result.outcome as Committed
+  const { rows, replayed, position } = result.outcome as Committed
   if (replayed === true) reply.header('idempotent-replayed', 'true')
+  if (position !== undefined) reply.header('oneflight-position', position)
   const pieces = renderBody(plan, rows)
   const [piece, ...more] = pieces
   return reply

@@ -12,6 +12,7 @@ import database from '../../plugins/database.ts'
 import errors, { sendFrameworkError } from '../../plugins/errors.ts'
 import expectContinue from '../../plugins/expect-continue.ts'
 import idempotencyKey from '../../plugins/idempotency-key.ts'
+import position from '../../plugins/position.ts'
 import mediaType from '../../plugins/media-type.ts'
 import metrics from '../../plugins/metrics.ts'
 import namedBatches from '../../plugins/named-batches.ts'
@@ -67,6 +68,7 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(namedBatches, { config, batches: named })
   await app.register(prefer, { config })
   await app.register(idempotencyKey, { config })
+  await app.register(position)
   await app.register(admission, { config })
   await app.register(health)
   await app.register(openapi, { config, server: () => '/', batches: named })

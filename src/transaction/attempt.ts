@@ -23,6 +23,7 @@ import {
   readStatementTimes,
   type StatementTimes
 } from '../postgres/wire-protocol.ts'
+import { POSITION } from '../sql/position.ts'
 import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
 import { chooseForms, refusePlain } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
@@ -62,6 +63,9 @@ const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set([
   'column types'
 ])
 
+/** Its role is the login role: COMMIT has reset it. */
+const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
+
 /** Stands for NULL. */
 const NO_VALUE = Buffer.alloc(0)
 
@@ -88,6 +92,8 @@ class Attempt implements AnswerHandler {
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
   #resolved = false
+  /** Whether COMMIT was answered, and only the position is missing. */
+  #ended = false
   /** Whether the server has answered anything. */
   #begun = false
   #keyClaimed = false
@@ -143,7 +149,7 @@ class Attempt implements AnswerHandler {
   #send (): void {
     const connection = this.#connection
     const { prepares, socket, state } = connection
-    const { comment = '', variant, mode, principal, writes } = this.#batch
+    const { comment = '', variant, mode, principal, writes, returnsPosition } = this.#batch
     const { operations, unverified } = chooseForms(this.#batch, connection, variant)
     this.#steps = buildSteps(this.#batch, {
       operations,
@@ -164,7 +170,8 @@ class Attempt implements AnswerHandler {
     this.#sent = true
     this.#arrived.begun = performance.now()
     const end = `${END[mode.tx].text}${comment}`
-    sendPipeline(socket, [requests, end, resetText(prepares)], this)
+    const position = returnsPosition === true ? [[READ_POSITION]] : []
+    sendPipeline(socket, [requests, end, ...position, resetText(prepares)], this)
   }
 
   /**
@@ -180,7 +187,7 @@ class Attempt implements AnswerHandler {
   }
 
   parsed (request: number): void {
-    const { name, text, describe } = this.#requests[request] as Request
+    const { name, text, describe } = this.#requests[request] ?? READ_POSITION
     if (name !== '' && describe !== true) this.#connection.prepared.names.set(text, name)
   }
 
@@ -199,7 +206,7 @@ class Attempt implements AnswerHandler {
   }
 
   row (request: number, body: Buffer): void {
-    const { answer } = this.#steps[request] as Step
+    const answer = request > this.#steps.length ? 'position' : this.#steps[request]?.answer
     if (answer === undefined) return
     if (answer === 'session') this.#readTransactionId(body)
     if (answer === 'operation') this.#serverTimes = readStatementTimes(body)
@@ -238,6 +245,7 @@ class Attempt implements AnswerHandler {
       this.#completeOperation(separateRows ? joinRows(cells) : cell, serverTimes)
     }
     if (request === this.#steps.length) this.#completeEnd(tag)
+    if (request > this.#steps.length && this.#ended) this.#commit(cell.toString())
   }
 
   #completeOperation (result: Buffer, serverTimes: StatementTimes | undefined): void {
@@ -257,9 +265,19 @@ class Attempt implements AnswerHandler {
       return
     }
     this.#resolveFailure()
-    if (tag === END[this.#batch.mode.tx].tag) {
-      this.#resolve({ kind: 'committed', rows: this.#rows, times: this.#times() })
-    }
+    if (tag !== END[this.#batch.mode.tx].tag) return
+    if (this.#batch.returnsPosition === true) this.#ended = true
+    else this.#commit()
+  }
+
+  #commit (position = ''): void {
+    this.#ended = false
+    this.#resolve({
+      kind: 'committed',
+      rows: this.#rows,
+      ...position !== '' && { position },
+      times: this.#times()
+    })
   }
 
   failed (request: number, error: DatabaseError): void {
@@ -281,6 +299,7 @@ class Attempt implements AnswerHandler {
       this.#firstError ??= { error: { ...error, query }, at: place, wasPrepared, plain }
     }
     if (request === this.#steps.length) this.#resolveFailure()
+    if (this.#ended) this.#commit()
   }
 
   finished (): void {
@@ -319,6 +338,7 @@ class Attempt implements AnswerHandler {
     if (!this.#sent && isImpossibleMode(refusal, this.#batch.mode)) {
       this.#firstError = { error: refusal, at: 'session' }
     }
+    if (this.#ended) this.#commit()
     if (!this.#protocolViolation) this.#resolveFailure()
     if (!this.#resolved) this.#resolve(this.#describeLoss())
     // After a refusal postgres.js does not use the connection again, and queries on it would wait

@@ -29,6 +29,8 @@ export interface BatchRequest {
   readonly preferences: Preferences
   readonly idempotencyKey: Key | undefined
   readonly trace: Trace | undefined
+  /** What the batch must see; see src/sql/position.ts. */
+  readonly position?: string | undefined
 }
 
 /** Settings that all batches share. */
@@ -41,6 +43,8 @@ export interface CompileSettings extends SessionDefaults {
   readonly columnTypes: ColumnTypes
   /** What is known about the parameters of functions. */
   readonly functionTypes: FunctionTypes
+  /** Whether answers of batches that write tell the position after COMMIT; false by default. */
+  readonly returnsPosition?: boolean
   /** Whether the plain form is used at all; true by default. */
   readonly plainForm?: boolean
 }
@@ -78,6 +82,7 @@ export function compileBatch (
     count: outline.operations.length,
     hasReferences: outline.referenceUses.size > 0,
     mode,
+    returnsPosition: settings.returnsPosition === true && session.writes,
     key,
     comment: settings.sqlComments ? commentOn(id, trace) : ''
   }

@@ -40,6 +40,8 @@ export interface CompiledBatch {
   /** Operations read rows of earlier operations. */
   readonly hasReferences?: boolean
   readonly mode: TransactionMode
+  /** Whether the answer tells the position after COMMIT. */
+  readonly returnsPosition?: boolean
   /** The answers are stored under this key, in the same transaction. */
   readonly key?: Key | undefined
   /**

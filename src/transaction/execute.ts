@@ -21,6 +21,7 @@ import {
   type CompiledBatch
 } from './compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
+import { reachesPosition, readPosition, type NeededPosition } from './position.ts'
 import { resolveLostCommit } from './lost-commit.ts'
 import type { AttemptOutcome, BatchOutcome, Failed, Lost, Place, RetryReason } from './outcome.ts'
 import {
@@ -37,6 +38,8 @@ import {
 export interface ExecuteOptions {
   /** The outcome is known by then, if possible: a time of performance.now(). */
   readonly deadline: number
+  /** The server must have this position, by this time of performance.now(). */
+  readonly needs?: NeededPosition | undefined
   /** Aborted when the client has disconnected. Nothing is sent to the database after that. */
   readonly clientClosed?: AbortSignal | undefined
   /** Called before each attempt after the first. */
@@ -68,10 +71,22 @@ const NO_CONNECTION: ReadonlySet<string> = new Set<FailureCode>([
 
 /**
  * Executes the batch until its outcome is known. Throws `overloaded`, `database_unavailable`,
- * `shutting_down`, `deadline_exceeded` or `client_closed_request` when nothing was sent or nothing
- * is committed.
+ * `shutting_down`, `deadline_exceeded`, `client_closed_request` or `replica_behind` when nothing
+ * was sent or nothing is committed.
  */
 export async function executeBatch (
+  pool: ConnectionPool,
+  batch: CompiledBatch,
+  options: ExecuteOptions
+): Promise<BatchOutcome> {
+  const outcome = await runAttempts(pool, batch, options)
+  // An answer that was found or stored after its COMMIT was lost.
+  if (batch.returnsPosition !== true || outcome.kind !== 'committed') return outcome
+  if (outcome.position !== undefined) return outcome
+  return { ...outcome, ...await readPosition(pool, options.deadline) }
+}
+
+async function runAttempts (
   pool: ConnectionPool,
   batch: CompiledBatch,
   options: ExecuteOptions
@@ -158,7 +173,7 @@ interface FinishedAttempt extends AttemptResult {
 }
 
 async function runAttempt (
-  { pool, batch, softDeadline, clientClosed, onRetry = () => {} }: Run,
+  { pool, batch, softDeadline, needs, clientClosed, onRetry = () => {} }: Run,
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
@@ -166,6 +181,11 @@ async function runAttempt (
   if (reason !== undefined) onRetry(reason)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
+  if (needs !== undefined && !await reachesPosition(connection, needs)) {
+    clearTimeout(timer)
+    pool.release(connection)
+    throw failure('replica_behind')
+  }
   if (batch.functions !== undefined) await learnTypes(connection, batch.functions)
   if (variant.freshColumns === true) await learnTypes(connection, batch.columns as LearnedTypes)
   let sent: AttemptBatch = applyVariant(batch, variant)

@@ -29,6 +29,8 @@ export interface Observer {
   batch(report: BatchReport, name: string | undefined): void
   /** Counts another attempt at a batch. */
   retry(reason: RetryReason): void
+  /** Counts a batch whose position the replica did not reach in time. */
+  replicaBehind(): void
   /** Registers the gauges of the pools, which are read at every scrape. */
   pools(pools: ReadonlyMap<Server, Pick<ConnectionPool, 'count'>>): void
   scrape(): Promise<Exposition>

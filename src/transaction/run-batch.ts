@@ -12,7 +12,7 @@ import {
   type BatchRequest,
   type CompileSettings
 } from './compile-batch.ts'
-import { mayCommit } from './compiled-batch.ts'
+import { mayCommit, type CompiledBatch } from './compiled-batch.ts'
 import { choosePool, type Database } from './database.ts'
 import { executeBatch, type ExecuteOptions } from './execute.ts'
 import type { BatchOutcome } from './outcome.ts'
@@ -22,12 +22,18 @@ import { toFailure, type BatchFailure } from './to-failure.ts'
 export interface RunBatchOptions extends ExecuteOptions {
   readonly database: Database
   readonly settings: BatchSettings
+  /** Called if the replica does not reach the position of the batch in time. */
+  readonly onReplicaBehind?: (() => void) | undefined
 }
 
 /** Settings that all batches share. */
 export interface BatchSettings extends CompileSettings {
   /** Send PostgreSQL's own message and details to the client (ERROR_VERBOSITY). */
   readonly verbose: boolean
+  /** Longest wait until the replica has the position of a request. */
+  readonly replicaWaitMs: number
+  /** Where a batch runs if the replica does not have it then. */
+  readonly replicaBehind: Config['REPLICA_BEHIND']
   /** Called before each batch, for tests. */
   readonly beforeBatch?: (
     batch: PlannedBatch,
@@ -47,6 +53,9 @@ export function batchSettings (config: Config): BatchSettings {
     sqlComments: config.SQL_COMMENTS === 'on',
     columnTypes: new ColumnTypes(),
     functionTypes: new FunctionTypes(),
+    returnsPosition: config.DATABASE_REPLICA_URL !== undefined,
+    replicaWaitMs: config.REPLICA_WAIT_MS,
+    replicaBehind: config.REPLICA_BEHIND,
     verbose: config.ERROR_VERBOSITY === 'verbose'
   }
 }
@@ -77,7 +86,7 @@ export async function runBatch (
   await settings.beforeBatch?.(planned, request, options)
   const batch = compileBatch(planned, request, settings)
   const compiledAt = performance.now()
-  const outcome = await executeBatch(choosePool(database, batch.mode), batch, options)
+  const outcome = await executeOn(database, batch, { ...options, position: request.position })
   const { role, anonymous } = request.identity
   const failed = outcome.kind === 'failed'
     ? toFailure(outcome, planned.plan(), { ...settings, role, anonymous })
@@ -93,6 +102,28 @@ export async function runBatch (
     mayCommit: mayCommit(batch.mode),
     compiledAt,
     answeredAt
+  }
+}
+
+/** A batch with a position runs on the primary if the replica does not have it in time. */
+async function executeOn (
+  database: Database,
+  batch: CompiledBatch,
+  options: RunBatchOptions & Pick<BatchRequest, 'position'>
+): Promise<BatchOutcome> {
+  const { position, onReplicaBehind, settings: { replicaWaitMs, replicaBehind } } = options
+  const pool = choosePool(database, batch.mode)
+  if (position === undefined || pool === database.pool) {
+    return await executeBatch(pool, batch, options)
+  }
+  const needs = { position, until: performance.now() + replicaWaitMs }
+  try {
+    return await executeBatch(pool, batch, { ...options, needs })
+  } catch (error) {
+    if ((error as Failure).code !== 'replica_behind') throw error
+    onReplicaBehind?.()
+    if (replicaBehind === 'refuse') throw error
+    return await executeBatch(database.pool, batch, options)
   }
 }
 

@@ -13,6 +13,7 @@ const allowed = [
   'content-type',
   'prefer',
   'idempotency-key',
+  'oneflight-position',
   'x-request-id',
   'traceparent',
   'tracestate'
@@ -21,6 +22,7 @@ const exposed = [
   'x-request-id',
   'preference-applied',
   'idempotent-replayed',
+  'oneflight-position',
   'server-timing',
   'retry-after',
   'www-authenticate',

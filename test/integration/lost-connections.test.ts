@@ -164,6 +164,37 @@ t.test('a commit whose response is lost is resolved by asking for its transactio
   )
 })
 
+t.test('a commit is known although its position is lost', async t => {
+  const { database, proxy, engine } = await useProxiedEngine(t)
+  const run = (n: number): Promise<BatchOutcome> =>
+    executeBatch(
+      engine.pool,
+      { ...plainBatch([add(n)]), returnsPosition: true },
+      { deadline: performance.now() + 5000 }
+    )
+  const tag = 'COMMIT\0'
+  let ended = false
+  proxy.deliver = ({ held }) => {
+    if (ended) return 0
+    ended = held.includes(tag)
+    return ended ? held.indexOf(tag) + tag.length : held.length
+  }
+  const batch = run(1)
+  await until(() => ended && [...proxy.links].some(({ held }) => held.length > 0))
+  proxy.deliver = ({ held }) => held.length
+  proxy.cut()
+  const position = /^[0-9A-F]+\/[0-9A-F]+$/
+  t.match(await batch, { kind: 'committed', rows: [Buffer.from('1')], position }, 'asked for again')
+  await database.sql`revoke execute on function pg_current_wal_insert_lsn from public`
+  const refused = await run(2)
+  t.match(refused, { kind: 'committed', rows: [Buffer.from('2')] })
+  t.notOk('position' in refused, 'it cannot be read')
+  await database.sql`grant execute on function pg_current_wal_insert_lsn to public`
+  t.match(await run(3), { kind: 'committed', position })
+  const [stored] = await database.sql`select count(*)::int as n from t where n > 0`
+  t.equal(stored?.['n'], 3)
+})
+
 t.test('resolving a lost connection does not wait for a free connection of the pool', async t => {
   const { database, proxy, engine } = await useProxiedEngine(t, { size: 2 })
   const lock = await holdRow(database, 'select from t where n = 0')

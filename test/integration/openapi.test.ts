@@ -213,9 +213,14 @@ t.test('the document describes every route, preference, operator and error code'
   const { parameters, responses } = operationOf(document)
   t.same(
     parameters.map(({ name, in: place, required }) => [name, place, required]),
-    ['Prefer', 'Idempotency-Key', 'X-Request-Id', 'traceparent', 'tracestate'].map(
-      name => [name, 'header', false]
-    )
+    [
+      'Prefer',
+      'Idempotency-Key',
+      'Oneflight-Position',
+      'X-Request-Id',
+      'traceparent',
+      'tracestate'
+    ].map(name => [name, 'header', false])
   )
   for (const [name, { anyOf }] of preferenceItems) {
     const values = anyOf.map(({ const: value }) => describeValue(value))
@@ -254,6 +259,7 @@ t.test('the document describes every route, preference, operator and error code'
     'X-Request-Id',
     'Preference-Applied',
     'Idempotent-Replayed',
+    'Oneflight-Position',
     'Server-Timing',
     'traceparent'
   ]

@@ -31,6 +31,8 @@ t.test('unset variables have their defaults', async t => {
   t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
   t.strictSame(config, {
     ...base,
+    REPLICA_WAIT_MS: 500,
+    REPLICA_BEHIND: 'primary',
     ADHOC_BATCHES: ['on'],
     DB_SCHEMAS: ['public'],
     DB_EXTRA_SEARCH_PATH: ['public'],

@@ -1,0 +1,55 @@
+/**
+ * Reads and awaits positions of the write-ahead log, so that a batch on a standby sees what was
+ * committed before.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { query, withTimeout, type Connection } from '../postgres/connection.ts'
+import type { ConnectionPool } from '../postgres/pool.ts'
+import { millisecondsUntil } from '../postgres/timer.ts'
+import { isAtPosition, POSITION } from '../sql/position.ts'
+
+/** A position that a standby may not have yet. */
+export interface NeededPosition {
+  readonly position: string
+  /** How long to wait for it: a time of performance.now(). */
+  readonly until: number
+}
+
+/** The first pause between two questions; each is twice as long as the one before. */
+const FIRST_PAUSE_MS = 1
+const MAX_PAUSE_MS = 50
+
+/**
+ * Whether the server of a connection has a position in time. It is false for a connection through a
+ * pooler, which may send the batch to another server than the question. A lost connection counts as
+ * one that has it: the attempt then notices the loss.
+ */
+export async function reachesPosition (
+  connection: Connection,
+  { position, until }: NeededPosition
+): Promise<boolean> {
+  if (connection.backend === undefined) return false
+  const text = isAtPosition(position)
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+    const rows = await query<{ readonly reached: string }>(connection, text).catch(() => undefined)
+    if (rows === undefined || rows[0]?.reached === 't') return true
+    if (performance.now() + pauseMs > until) return false
+    await delay(pauseMs)
+  }
+}
+
+/** Reads the position of the primary; nothing if that fails. */
+export async function readPosition (
+  pool: ConnectionPool,
+  deadline: number
+): Promise<{ readonly position?: string }> {
+  try {
+    const connection = await pool.acquire(deadline, { recovery: true })
+    const [row] = await withTimeout(millisecondsUntil(deadline), connection, connection =>
+      query<{ readonly position: string }>(connection, POSITION)
+    ).finally(() => pool.release(connection))
+    return row ?? {}
+  } catch {
+    return {}
+  }
+}
