@@ -23,6 +23,14 @@ export function compareDecimals (a: string, b: string): number {
   return x < y ? -1 : x > y ? 1 : 0
 }
 
+/** Returns the same text for equal numbers. */
+export function canonicalDecimal (text: string): string {
+  const { digits, exponent } = readDecimal(text)
+  if (digits === 0n) return '0'
+  const significant = String(digits).replace(/0+$/, '')
+  return `${significant}e${exponent + String(digits).length - significant.length}`
+}
+
 /** Whether `a` is an integer times `b`, which is not 0. */
 export function isMultipleOf (a: string, b: string): boolean {
   const [value, divisor] = [readDecimal(a), readDecimal(b)]

@@ -4,7 +4,7 @@
  * numbers compare the digits that were sent.
  */
 import type { Ajv2020 } from 'ajv/dist/2020.js'
-import { compareDecimals, isMultipleOf } from '../json/decimal.ts'
+import { canonicalDecimal, compareDecimals, isMultipleOf } from '../json/decimal.ts'
 import { isNumber, isObject, type Json } from '../json/parse.ts'
 
 /** The digits of numbers that have a stand-in, by the object or array that contains them. */
@@ -27,8 +27,9 @@ export function toDoubles (value: Json): unknown {
       const text = item.rawJSON
       if (isDouble(text)) return [key, Number(text)] as const
       kept.set(key, text)
-      const number = standIns.get(text) ?? createStandIn(text, standIns.size)
-      standIns.set(text, number)
+      const equal = canonicalDecimal(text)
+      const number = standIns.get(equal) ?? createStandIn(text, standIns.size)
+      standIns.set(equal, number)
       return [key, number] as const
     })
     const copied = Array.isArray(node)

@@ -18,16 +18,19 @@ export type ReadFolder =
 /** Without a folder there are no batches. */
 export function readFolder (folder: string | undefined, limits: BatchLimits): ReadFolder {
   if (folder === undefined) return readFiles([], limits)
+  const names = tryToList(folder)
+  if (names === undefined) return { faults: [`${folder}: The folder cannot be read.`] }
   const files: Array<BatchFiles[number]> = []
-  for (const name of tryToList(folder) ?? [undefined]) {
-    if (name === undefined) return { faults: [`${folder}: The folder cannot be read.`] }
+  const unreadable: string[] = []
+  for (const name of names.filter(name => name.endsWith('.json'))) {
     const path = join(folder, name)
-    if (!name.endsWith('.json')) continue
     const bytes = tryToRead(path)
-    if (bytes === undefined) return { faults: [`${path}: The file cannot be read.`] }
-    files.push([path, bytes])
+    if (bytes === undefined) unreadable.push(`${path}: The file cannot be read.`)
+    else files.push([path, bytes])
   }
-  return readFiles(files, limits)
+  const read = readFiles(files, limits)
+  if (unreadable.length === 0) return read
+  return { faults: [...unreadable, ...'faults' in read ? read.faults : []] }
 }
 
 /** Reads files whose content is known. */

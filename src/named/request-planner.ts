@@ -101,9 +101,12 @@ export class RequestPlanner {
       const shapes = new Map(planned.flatMap(({ parameter, fields }, i) =>
         parameter.position === position ? shapesOfFields(documents[i] as Rows, fields) : []
       ))
-      const described = inserted.has(position) ? describeRows(value as Rows) : { shapes: [] }
+      const known = parameter.rows as ParameterRows
+      const isDescribed = inserted.has(position) && (value as Rows).length > 0
+      // Of an empty list, the plan has all declared columns.
+      const described = isDescribed ? describeRows(value as Rows) : { shapes: [] }
       for (const [key, shape] of described.shapes) shapes.set(key, shape)
-      const rows = { ...parameter.rows as ParameterRows, ...described, shapes }
+      const rows = { ...known, ...described, shapes }
       return [name, { ...parameter, shape: 'object' as const, rows }]
     }))
   }
@@ -122,15 +125,14 @@ export class RequestPlanner {
 function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> & {
   readonly shapes: ReadonlyArray<readonly [string, JsonShape]>
 } {
-  const columns = Object.keys(rows[0] ?? {}).toSorted()
+  const columns = Object.keys(rows[0] as JsonObject).toSorted()
   const isUniform = rows.every(row =>
     Object.keys(row).length === columns.length && columns.every(column => has(row, column))
   )
-  const hasColumns = rows.length === 0 || columns.length > 0
   return {
     columns,
     shapes: shapesOf(rows, columns.map(column => [column, meetColumn(column).path])),
-    data: isUniform && hasColumns ? undefined : escapeRows(rows)
+    data: isUniform && columns.length > 0 ? undefined : escapeRows(rows)
   }
 }
 

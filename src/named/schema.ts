@@ -38,7 +38,9 @@ export function readSchema (root: JsonObject): ReadSchema {
 function findWordFaults ({ schema, path }: Part): readonly SchemaFault[] {
   if (!isObject(schema)) return []
   return Object.entries(schema).flatMap(([word, value]) => {
-    const message = keywords.has(word) ? findPatternFault(word, value) : describeUnknown(word)
+    const message = keywords.has(word)
+      ? findPatternFault(word, value) ?? findMemberFault(word, value)
+      : describeUnknown(word)
     return message === undefined ? [] : [{ path: [...path, word], message }]
   })
 }
@@ -52,6 +54,14 @@ function describeUnknown (word: string): string {
   }
   const near = findNearName(word, [...keywords.keys()])
   return `Unknown keyword "${word}".${near === undefined ? '' : ` Did you mean "${near}"?`}`
+}
+
+/** Ajv skips it, so its value would not be checked. */
+const UNCHECKED = '__proto__'
+
+function findMemberFault (word: string, value: Json): string | undefined {
+  if (word !== 'properties' || !Object.hasOwn(value as JsonObject, UNCHECKED)) return undefined
+  return `A member cannot have the name "${UNCHECKED}".`
 }
 
 function findPatternFault (word: string, value: Json): string | undefined {

@@ -64,8 +64,11 @@ export function findRowsParameter (
   const { parameters = new Map<string, Parameter>() } = context
   const parameter = parameters.get(name)
   if (parameter === undefined) {
-    const message = `There is no parameter "${name}". ` +
-      `Parameters: ${[...parameters.keys()].join(', ') || 'none'}.`
+    const bare = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name
+    const message = parameters.has(bare)
+      ? `"param" takes the name of a parameter: "${bare}".`
+      : `There is no parameter "${name}". ` +
+        `Parameters: ${[...parameters.keys()].join(', ') || 'none'}.`
     return context.addIssue('reference_unknown', path, message)
   }
   const problem = parameter.rows === undefined

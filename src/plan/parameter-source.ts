@@ -33,18 +33,28 @@ export function planRowsSource (
   if (groups !== groupBy) {
     context.addIssue('member_missing', within('columns').path, '"group_by" requires "columns".')
   }
-  const output = planOutput(columns as ReadonlyArray<Output | Aggregate> ?? [], within('columns'))
-    .map((column, i) => fields.addOutput(column, { context, path: [...path, 'columns', i] }))
-  const isFixed = groups !== undefined || output.some(({ aggregate }) => aggregate !== undefined)
+  const declared = planOutput(
+    columns as ReadonlyArray<Output | Aggregate> ?? [],
+    within('columns')
+  )
+  const isFixed = groups !== undefined || declared.some(({ aggregate }) => aggregate !== undefined)
+  const placeOf = (i: number): Place => ({ context, path: [...path, 'columns', i] })
+  if (isFixed) checkGrouped(declared, groups, placeOf)
+  const aliases: Aliases = new Map(
+    isFixed ? [] : declared.filter(isUnchanged).map(({ name, path }) => [name, path])
+  )
+  const output = declared.flatMap((column, i) =>
+    aliases.has(column.name) ? [] : [fields.addOutput(column, placeOf(i))]
+  )
   const others = new Map<string, OutputColumn>()
   return {
     read (text, place, meets) {
-      const declared = output.find(({ name }) => name === text)
-      if (declared !== undefined) {
-        fields.meet(declared, meets)
+      const found = output.find(({ name }) => name === text)
+      if (found !== undefined) {
+        fields.meet(found, meets)
         return toPath(text)
       }
-      const into = readPath(text)
+      const into = readAlias(text, aliases)
       if (into.keys.length > 0 && output.some(({ name }) => name === into.column)) return into
       if (isFixed) {
         const names = output.map(({ name }) => name).join(', ')
@@ -81,6 +91,31 @@ export function planRowsSource (
         })
       }
     }
+  }
+}
+
+/** The members that output columns return as they are, by the names of the columns. */
+type Aliases = ReadonlyMap<string, ColumnPath>
+
+/** Reads the name of a member or of an alias, or a path into it. */
+function readAlias (text: string, aliases: Aliases): ColumnPath {
+  const path = readPath(text)
+  const alias = aliases.get(text) ?? aliases.get(path.column)
+  if (alias === undefined || aliases.has(text)) return alias ?? path
+  return { ...path, column: alias.column, keys: [...alias.keys, ...path.keys] }
+}
+
+/** Beside aggregates, only columns of the groups have one value. */
+function checkGrouped (
+  columns: readonly OutputColumn[],
+  groups: readonly string[] = [],
+  placeOf: (i: number) => Place
+): void {
+  const keys = new Set(groups.map(text => keyOfPath(readPath(text))))
+  for (const [i, { path: of, aggregate, name }] of columns.entries()) {
+    if (of === undefined || aggregate !== undefined || keys.has(keyOfPath(of))) continue
+    const { context, path } = placeOf(i)
+    context.addIssue('member_invalid', path, `"${name}" must be in "group_by", or be aggregated.`)
   }
 }
 

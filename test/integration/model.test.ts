@@ -155,7 +155,7 @@ async function compareWithModel (t: Test, form: FormName): Promise<void> {
   t.comment(JSON.stringify({ ...seen, forms }))
   if (form === 'plain') t.ok(forms.plain > forms.all / 3, 'many operations have a plain form')
   t.ok((seen['done'] ?? 0) > runs / 4, `${seen['done']} of ${runs} batches succeeded`)
-  t.ok((seen['skipped'] ?? 0) > runs / 20, `${seen['skipped']} operations were skipped`)
+  t.ok((seen['skipped'] ?? 0) > runs / 100, `${seen['skipped']} operations were skipped`)
   t.ok((seen['refused'] ?? 0) > runs / 20, `${seen['refused']} were rejected`)
   t.ok((seen['open'] ?? 0) < runs / 4, `${seen['open'] ?? 0} had no defined outcome`)
 }

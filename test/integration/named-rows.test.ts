@@ -114,6 +114,16 @@ const batches = {
       }
     }]
   },
+  upsert_all: {
+    params: rowsOf({ sku: true, qty: true }),
+    operations: [{
+      id: 's',
+      op: 'insert',
+      ...stock,
+      values: '$params.rows',
+      on_conflict: { columns: ['sku'], do: 'update' }
+    }]
+  },
   copy: {
     params: rowsOf(line),
     operations: [
@@ -216,7 +226,7 @@ const batches = {
         op: 'update',
         ...stock,
         ...join({ sku: 'sku' }, { columns: ['note', 'sku'] }),
-        set: { tags: from('note'), sku: from('note->>1') },
+        set: { tags: from('note'), sku: from('note->>1'), info: from('note') },
         where: { 'info->a': { eq: from('qty') } },
         returning: ['sku', 'tags']
       }
@@ -294,6 +304,8 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       s: left(['apple', 1], ['new', 2])
     }],
     ['upsert', [{ sku: 'a' }, { sku: 'pear', qty: 7 }], { s: left(['a', 0], ['pear', 7]) }],
+    ['upsert_all', [{ sku: 'apple', qty: 8 }], { s: left(['apple', 8]) }],
+    ['upsert_all', [], { s: [] }],
     ['copy', [apple, big], {
       l: [apple, { sku: 'fig', qty: 9, note: '$l.0.sku' }],
       first: left(['apple', 5])

@@ -110,6 +110,10 @@ const faults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     'dir/order.json:3:38: operation 0 (s): reference_malformed at where.id.eq.$first[0]: ' +
     '"$params.x" always exists'
   ],
+  [
+    file(object('{"__proto__": true}'), '{}'),
+    'dir/order.json:1:31: A member cannot have the name "__proto__".'
+  ],
   [file('{"type": "string"}', '{}'), 'dir/order.json:1:2: "params" must be a JSON Schema with'],
   [file('5', '{}'), 'dir/order.json:1:2: "params" must be'],
   [
@@ -198,6 +202,15 @@ const rowFaults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
     `{"params": ${object('{}')}, "operations": [${insert}]}`,
     'reference_unknown at values: There is no parameter "rows". Parameters: none.'
   ],
+  [
+    rowsFile(closed, copied('{"param": "$params.rows"}')),
+    'reference_unknown at from.param: "param" takes the name of a parameter: "rows".'
+  ],
+  [
+    rowsFile(closed, copied('{"param": "rows", "columns": ["sku", {"fn": "count"}]}')),
+    'member_invalid at from.columns[0]: "sku" must be in "group_by", or be aggregated.',
+    'member_invalid at from.columns[0]: "sku" meets no column whose type it could take.'
+  ],
   [rowsFile(closed, insert.replace('$params.', '')), 'member_invalid at values: "values" must be'],
   [
     rowsFile(
@@ -241,6 +254,7 @@ const rowFaults: ReadonlyArray<readonly [text: string, ...faults: string[]]> = [
       closed,
       joined('{"param": "rows", "on": {"a": "sku"}, "columns": ["sku"], "group_by": ["qty"]}')
     ),
+    'member_invalid at from.columns[0]: "sku" must be in "group_by", or be aggregated.',
     'member_invalid at from.group_by[0]: "qty" must also be in "columns".'
   ],
   [
@@ -293,8 +307,14 @@ t.test('every fault has its position', async t => {
 })
 
 t.test('a file that cannot be read is a fault', async t => {
-  const folder = t.testdir({ 'a.json': {}, 'b.txt': '' })
-  t.same(readFolder(folder, limits), { faults: [`${folder}/a.json: The file cannot be read.`] })
+  const unread = `${t.testdir({ 'a.json': {}, 'b.txt': '', 'c.json': '{"operations": [1]}' })}`
+  t.same(readFolder(unread, limits), {
+    faults: [
+      `${unread}/a.json: The file cannot be read.`,
+      `${unread}/c.json:1:17: operation 0: id_missing: ` +
+      'Every operation must be an object with an "id".'
+    ]
+  })
 })
 
 t.test('faults of values have the path of the value', async t => {
@@ -328,6 +348,11 @@ const numbers: ReadonlyArray<
     'null'
   ]],
   ['{"type": "number"}', ['1.5', '1e999999', '0.1e-999999'], ['"1"', 'true']],
+  ['{"type": "array", "uniqueItems": true}', ['[9007199254740993, 9007199254740992]'], [
+    '[9007199254740993, 9007199254740993.0]',
+    '[1e400, 10e399]',
+    '[0.1e-400, -0.0, 0.10e-400]'
+  ]],
   ['{"maximum": 9007199254740992}', ['9007199254740992', '1', '"x"'], [
     '9007199254740993',
     '9007199254740992.0000000001',
