@@ -312,7 +312,7 @@ t.test('a file that cannot be read is a fault', async t => {
     faults: [
       `${unread}/a.json: The file cannot be read.`,
       `${unread}/c.json:1:17: operation 0: id_missing: ` +
-      'Every operation must be an object with an "id".'
+        'Operation 0 must be an object with a string "id".'
     ]
   })
 })
