@@ -13,7 +13,7 @@ import type {
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { failure } from '../src/errors/catalogue.ts'
-import { choosePool, type Database } from '../src/transaction/database.ts'
+import { choosePool, type Databases } from '../src/transaction/database.ts'
 
 export interface AdmissionOptions {
   readonly config: Config
@@ -29,15 +29,15 @@ const PAUSE_MS = 25
 const SPREAD_MS = 10
 
 async function admission (app: FastifyInstance, { config }: AdmissionOptions): Promise<void> {
-  const database = app.getDecorator<Database>('database')
+  const databases = app.getDecorator<Databases>('databases')
   const { MAX_BYTES_IN_FLIGHT: maxBytes, MAX_BODY_BYTES: maxBodyBytes } = config
   const memory = createReservations()
   /** When a connection was refused last, in the time of performance.now(). */
   const refusedAt = new WeakMap<Socket, number>()
   const admit: onRequestHookHandler = (request, reply, done) => {
-    const { headers, socket } = request
+    const { headers, socket, identity } = request
     const bytes = Math.min(Number(headers['content-length'] ?? maxBodyBytes), maxBodyBytes)
-    const pool = choosePool(database, request.preferences)
+    const pool = choosePool(databases.of(identity), request.preferences)
     const isFull = (): boolean => pool.isFull() || memory.total() + bytes > maxBytes
     const decide = (): void => {
       if (isFull()) {
@@ -100,5 +100,5 @@ function onClose ({ raw }: FastifyReply, callback: () => void): void {
 export default fp(admission, {
   name: 'admission',
   fastify: '5.x',
-  dependencies: ['errors', 'prefer', 'database']
+  dependencies: ['errors', 'auth', 'prefer', 'database']
 })

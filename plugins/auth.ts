@@ -8,7 +8,9 @@ import type { FastifyInstance, FastifyRequest, onRequestAsyncHookHandler } from 
 import fp from 'fastify-plugin'
 import type { Identity } from '../schemas/claims.ts'
 import type { Config } from '../schemas/config.ts'
+import type { DatabaseRoutes } from '../schemas/database.ts'
 import { maxTokenBytes, type TokenHeader } from '../schemas/token.ts'
+import { findRoute } from '../src/auth/route.ts'
 import { checkParties, checkTimes, readRole } from '../src/auth/claims.ts'
 import type { VerificationKey } from '../src/auth/verification-key.ts'
 import { createTokenCache } from '../src/auth/token-cache.ts'
@@ -23,6 +25,8 @@ export interface AuthOptions {
   readonly keys: TokenKeys | undefined
   /** The service's login role. A token must not select it, because it has more privileges. */
   readonly loginRole: string
+  /** The databases of which a claim selects one. */
+  readonly routes: DatabaseRoutes | undefined
 }
 
 declare module 'fastify' {
@@ -43,6 +47,7 @@ async function auth (app: FastifyInstance, options: AuthOptions): Promise<void> 
       ? anonymousIdentity(options.config)
       : await identify(request, token)
     request.access.role = request.identity.role
+    request.access.route = request.identity.route?.name
   }
   app.decorate('authenticate', authenticate)
 }
@@ -76,7 +81,7 @@ function anonymousIdentity ({ ANON_ROLE: role }: Config): Identity {
 
 async function createIdentify (
   app: FastifyInstance,
-  { config, keys, loginRole }: AuthOptions
+  { config, keys, loginRole, routes }: AuthOptions
 ): Promise<(request: FastifyRequest, token: string) => Promise<Identity>> {
   const verify = keys === undefined ? refuseToken : await createVerify(app, keys, config)
   const cache = createTokenCache()
@@ -87,7 +92,9 @@ async function createIdentify (
     if (cached?.key !== key) cache.set(token, { header, payload, claims, key })
     checkTimes(payload, config, Date.now() / 1000)
     checkParties(payload, config)
-    return { role: readRole(payload, config.JWT_ROLE_CLAIM, loginRole), claims, anonymous: false }
+    const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
+    const route = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
+    return { role, claims, anonymous: false, route }
   }
 }
 

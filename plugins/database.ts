@@ -1,24 +1,27 @@
 /**
- * The database: opens the connection pools and the health check with the app, and closes them with
- * it.
+ * The database, or those of DATABASE_ROUTES: opens the connection pools and the health checks with
+ * the app, and closes them with it. Each database has its own, so that one that does not answer
+ * delays no batch of another one.
  */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
-import type { DatabaseTarget } from '../schemas/database.ts'
+import type { DatabaseRoute, DatabaseRoutes, DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
-import type { Database } from '../src/transaction/database.ts'
+import { anyReachable, type Database, type Databases } from '../src/transaction/database.ts'
 import type { Connection } from '../src/postgres/connection.ts'
 import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { createHealthCheck } from '../src/postgres/health-check.ts'
 import { startKeyPruner, type KeyPruner } from '../src/transaction/prune-keys.ts'
-import type { Observer, Server } from '../src/transaction/observer.ts'
+import type { Observer, PoolLabels } from '../src/transaction/observer.ts'
 
 export interface DatabaseOptions {
   readonly config: Config
   readonly database: DatabaseTarget
   /** The server of read-only batches; undefined: the primary. */
   readonly replica: DatabaseTarget | undefined
+  /** The databases of DATABASE_ROUTES, instead of the two. */
+  readonly routes?: DatabaseRoutes | undefined
 }
 
 /** How often, in milliseconds, expired idempotency keys are deleted. */
@@ -26,48 +29,96 @@ const PRUNE_MS = 60_000
 
 async function database (
   app: FastifyInstance,
-  { config, database: target, replica: replicaTarget }: DatabaseOptions
+  { config, database: target, replica, routes }: DatabaseOptions
 ): Promise<void> {
-  const warnOfSchemas = createSchemaWarning(app)
-  const pool = openPool(app, { config, target, warnOfSchemas })
+  const places: readonly Place[] = routes === undefined
+    ? [{ route: undefined, target, replica }]
+    : routes.all.map(route => ({ route, target: route.target, replica: undefined }))
+  const opened = new Map(places.map(place => [place.route, openDatabase(app, config, place)]))
+  const all = [...opened.values()]
+  const observer = app.getDecorator<Observer>('observer')
+  observer.pools(new Map(all.flatMap(({ pools }) => [...pools])))
+  if (routes !== undefined) {
+    observer.routes(new Map(all.map(({ name, database }) => [name as string, database.probe])))
+  }
+  const databases: Databases = {
+    all: all.map(({ database }) => database),
+    of: ({ route }) => (opened.get(route) as OpenedDatabase).database,
+    reachable: () => anyReachable(databases.all)
+  }
+  app.decorate('databases', databases)
+  // Not awaited: the service starts without a database.
+  app.addHook('onReady', done => {
+    for (const { start } of all) start()
+    done()
+  })
+  // onClose runs after the server has answered its last request.
+  app.addHook('onClose', async () => {
+    await Promise.all(all.map(({ close }) => close()))
+  })
+}
+
+/** The servers of a database. */
+interface Place extends Pick<DatabaseOptions, 'replica'> {
+  readonly route: DatabaseRoute | undefined
+  readonly target: DatabaseTarget
+}
+
+interface OpenedDatabase {
+  readonly name: string | undefined
+  readonly database: Database
+  readonly pools: ReadonlyMap<PoolLabels, ConnectionPool>
+  readonly start: () => void
+  readonly close: () => Promise<unknown>
+}
+
+function openDatabase (
+  app: FastifyInstance,
+  config: Config,
+  { route, target, replica: replicaTarget }: Place
+): OpenedDatabase {
+  // Log lines and gauges without routes have no such member.
+  const common = route === undefined ? {} : { route: route.name }
+  const log = route === undefined ? app.log : app.log.child(common)
+  const warnOfSchemas = createSchemaWarning(log)
+  const pool = openPool(log, { config, target, warnOfSchemas })
   const replica = replicaTarget === undefined
     ? undefined
-    : openPool(app, {
+    : openPool(log, {
       config,
       target: replicaTarget,
       warnOfSchemas,
       logFields: { server: 'replica' }
     })
-  const pools = new Map<Server, ConnectionPool>([
-    ['primary', pool],
-    ...replica === undefined ? [] : [['replica', replica] as const]
+  const pools = new Map<PoolLabels, ConnectionPool>([
+    [{ server: 'primary', ...common }, pool],
+    ...replica === undefined ? [] : [[{ server: 'replica' }, replica] as const]
   ])
   const probe = createHealthCheck(target, change => {
     if ('failed' in change) {
       const reason = withoutValues(change.failed as DatabaseError)
-      app.log.warn({ reason }, 'health check of the database failed')
-    } else app.log.info('health check of the database succeeded again')
+      log.warn({ reason }, 'health check of the database failed')
+    } else log.info('health check of the database succeeded again')
   })
   let pruner: KeyPruner | undefined
-  app.getDecorator<Observer>('observer').pools(pools)
-  app.decorate('database', { pool, replica, probe } satisfies Database)
-  // Not awaited: the service starts without a database.
-  app.addHook('onReady', done => {
-    for (const opened of pools.values()) opened.warm()
-    pruner = startPruner(app, target)
-    done()
-  })
-  // onClose runs after the server has answered its last request.
-  app.addHook('onClose', async () => {
-    await Promise.all([
-      ...[...pools.values()].map(opened => opened.close()),
-      probe.close(),
-      pruner?.close()
-    ])
-  })
+  return {
+    name: route?.name,
+    database: { pool, replica, probe },
+    pools,
+    start () {
+      for (const opened of pools.values()) opened.warm()
+      pruner = startPruner(log, target)
+    },
+    close: () =>
+      Promise.all([
+        ...[...pools.values()].map(opened => opened.close()),
+        probe.close(),
+        pruner?.close()
+      ])
+  }
 }
 
-function startPruner ({ log }: FastifyInstance, target: DatabaseTarget): KeyPruner {
+function startPruner (log: FastifyBaseLogger, target: DatabaseTarget): KeyPruner {
   return startKeyPruner({
     target,
     everyMs: PRUNE_MS,
@@ -79,7 +130,7 @@ function startPruner ({ log }: FastifyInstance, target: DatabaseTarget): KeyPrun
 type WarnOfSchemas = (unsafe: Connection['unsafeSchemas']) => void
 
 /** Logs each ignored schema once, although every connection of both servers reports it. */
-function createSchemaWarning ({ log }: FastifyInstance): WarnOfSchemas {
+function createSchemaWarning (log: FastifyBaseLogger): WarnOfSchemas {
   const logged = new Set<string>()
   return unsafe => {
     for (const { schema, remedy } of unsafe.filter(({ remedy }) => !logged.has(remedy))) {
@@ -102,7 +153,7 @@ interface OpenPoolOptions {
 
 /** Opens a pool that logs when connecting fails and when it succeeds again. */
 function openPool (
-  { log }: FastifyInstance,
+  log: FastifyBaseLogger,
   { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
   let warned = false

@@ -83,19 +83,22 @@ function createObserver (client: Client, register: Registry): Observer {
     registers: [register]
   })
   const countTransaction = createTransactionMetrics(client, register)
-  const countNamed = createNamedMetrics(client, register)
+  const countNamed = createLabelMetrics(client, register, NAMED)
+  const countRouted = createLabelMetrics(client, register, ROUTED)
   const countOperation = createOperationMetrics(client, register)
   return {
     retry (reason) {
       retries.inc({ reason })
     },
     replicaBehind: () => behind.inc(),
-    batch (batch, name) {
+    batch (batch, { batch: name, route }) {
       countTransaction(batch)
       if (name !== undefined) countNamed(name, batch)
+      if (route !== undefined) countRouted(route, batch)
       for (const operation of batch.operations) countOperation(operation)
     },
     pools: pools => createPoolMetrics(client, register, pools),
+    routes: probes => createRouteMetrics(client, register, probes),
     async scrape () {
       return { text: await register.metrics(), type: register.contentType }
     },
@@ -125,26 +128,50 @@ function createTransactionMetrics (
   }
 }
 
+interface LabelMetrics {
+  readonly label: string
+  readonly count: { readonly name: string, readonly help: string }
+  readonly duration: { readonly name: string, readonly help: string }
+}
+
 /** The names are those of BATCHES_DIR, so there are few. */
-function createNamedMetrics (
-  client: Client,
-  register: Registry
-): (name: string, batch: BatchReport) => void {
-  const common = { labelNames: ['batch', 'outcome'], registers: [register] }
-  const count = new client.Counter({
+const NAMED: LabelMetrics = {
+  label: 'batch',
+  count: {
     name: 'service_batch_count',
-    help: 'Named batches started, by name and outcome',
-    ...common
-  })
-  const duration = new client.Histogram({
+    help: 'Named batches started, by name and outcome'
+  },
+  duration: {
     name: 'service_batch_duration_milliseconds',
-    help: 'Transaction duration of named batches, in milliseconds',
-    buckets: BUCKETS_MS,
-    ...common
-  })
-  return (batch, { outcome, ms }) => {
-    count.inc({ batch, outcome })
-    duration.observe({ batch, outcome }, ms)
+    help: 'Transaction duration of named batches, in milliseconds'
+  }
+}
+
+/** By database and not by the claim, whose values can be many. */
+const ROUTED: LabelMetrics = {
+  label: 'route',
+  count: {
+    name: 'service_route_count',
+    help: 'Transactions started, by database of DATABASE_ROUTES and outcome'
+  },
+  duration: {
+    name: 'service_route_duration_milliseconds',
+    help: 'Transaction duration by database of DATABASE_ROUTES, in milliseconds'
+  }
+}
+
+/** Metrics of their own, because a further label would multiply the series of all batches. */
+function createLabelMetrics (
+  client: Client,
+  register: Registry,
+  { label, ...metrics }: LabelMetrics
+): (value: string, batch: BatchReport) => void {
+  const common = { labelNames: [label, 'outcome'], registers: [register] }
+  const count = new client.Counter({ ...metrics.count, ...common })
+  const duration = new client.Histogram({ ...metrics.duration, buckets: BUCKETS_MS, ...common })
+  return (value, { outcome, ms }) => {
+    count.inc({ [label]: value, outcome })
+    duration.observe({ [label]: value, outcome }, ms)
   }
 }
 
@@ -217,13 +244,33 @@ function createPoolMetrics (
     const gauge = new client.Gauge({
       name,
       help,
-      labelNames: ['server'],
+      labelNames: ['server', 'route'],
       registers: [register],
       collect () {
-        for (const [server, pool] of pools) gauge.set({ server }, read(pool.count()))
+        for (const [labels, pool] of pools) gauge.set({ ...labels }, read(pool.count()))
       }
     })
   }
+}
+
+function createRouteMetrics (
+  client: Client,
+  register: Registry,
+  probes: Parameters<Observer['routes']>[0]
+): void {
+  const gauge = new client.Gauge({
+    name: 'service_route_up',
+    help: 'Whether a database of DATABASE_ROUTES answers (1) or not (0)',
+    labelNames: ['route'],
+    registers: [register],
+    // Of several workers, one that does not reach the database counts.
+    aggregator: 'min',
+    async collect () {
+      await Promise.all(Array.from(probes, async ([route, probe]) => {
+        gauge.set({ route }, await probe.reachable() ? 1 : 0)
+      }))
+    }
+  })
 }
 
 export default fp(metrics, { name: 'metrics', fastify: '5.x', dependencies: ['request-log'] })

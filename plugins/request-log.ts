@@ -10,6 +10,8 @@ import type { Failure } from '../src/errors/catalogue.ts'
 export interface AccessLogFields {
   failure?: Failure
   role?: string
+  /** The name of a database of DATABASE_ROUTES. */
+  route?: string | undefined
   operations?: number
   /** The name of a named batch. */
   batch?: string
@@ -44,13 +46,14 @@ async function requestLog (app: FastifyInstance): Promise<void> {
 }
 
 function writeLine (request: FastifyRequest, reply: FastifyReply): void {
-  const { failure, role, batch, operations, probe } = request.access
+  const { failure, role, route, batch, operations, probe } = request.access
   const line = {
     method: request.method,
     path: request.url.split('?', 1)[0],
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 1000) / 1000,
     ...(role === undefined ? {} : { role }),
+    ...(route === undefined ? {} : { route }),
     ...(batch === undefined ? {} : { batch }),
     ...(operations === undefined ? {} : { operations }),
     ...(failure === undefined ? {} : describe(failure))

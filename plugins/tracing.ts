@@ -25,6 +25,7 @@ import type { BatchReport, OperationReport } from '../src/transaction/report.ts'
 export interface TracingOptions {
   /** Creates the spans; undefined turns tracing off. */
   readonly tracerProvider: TracerProvider | undefined
+  /** The database of requests without a route. */
   readonly database: DatabaseTarget
 }
 
@@ -81,14 +82,15 @@ async function traceRequests (app: FastifyInstance, provider: TracerProvider): P
 }
 
 /** Creates the spans of a batch and its operations after the batch has ended. */
-function createSpans (tracer: Tracer, { database }: DatabaseTarget): Spans {
-  const system = { 'db.system.name': 'postgresql', 'db.namespace': database }
+function createSpans (tracer: Tracer, target: DatabaseTarget): Spans {
   return {
     batch (request, report, failure) {
       const context = recordingContext(request)
       if (context === null) return
       const { since, ms, operations } = report
       const { batch } = request.access
+      const { database } = request.identity.route?.target ?? target
+      const system = { 'db.system.name': 'postgresql', 'db.namespace': database }
       const span = tracer.startSpan(
         batch === undefined ? 'batch' : `batch ${batch}`,
         batchSpan(report, { ...system, ...batchName(request) }),

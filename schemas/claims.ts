@@ -2,6 +2,7 @@
  * The claims that the service reads (RFC 7519 §4.1). All claims are passed to the database.
  */
 import { Type, type Static } from '@sinclair/typebox'
+import type { DatabaseRoute } from './database.ts'
 
 /** Times are finite numbers: seconds since 1970 (NumericDate). */
 export const TimeClaims = Type.Object({
@@ -19,6 +20,8 @@ export interface Identity {
   /** JSON text for `request.jwt.claims`: the token's payload as it was sent, or `{"role": …}`. */
   readonly claims: string
   readonly anonymous: boolean
+  /** The database of the request; undefined without DATABASE_ROUTES. */
+  readonly route?: DatabaseRoute | undefined
 }
 
 /**

@@ -37,15 +37,22 @@ const HOUR_MS = 3_600_000
 const printable = true
 const secret = true
 const port = { minimum: 0, maximum: 65_535, printable }
+const claimPath = {
+  pattern: '^[^.]+(\\.[^.]+)*$',
+  patternText: 'a dotted path such as app_metadata.role'
+}
 const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS, printable }
 
 export const ConfigSchema = Type.Object({
-  DATABASE_URL: Type.String({
-    description: "Database URL in libpq's format: " +
-      '`postgres://user:password@host:port/database`. Supports several hosts, ' +
-      'socket directories, `sslmode` and `target_session_attrs`',
-    secret
-  }),
+  DATABASE_URL: Type.Optional(
+    Type.String({
+      description: "Database URL in libpq's format: " +
+        '`postgres://user:password@host:port/database`. Supports several hosts, ' +
+        'socket directories, `sslmode` and `target_session_attrs`',
+      defaultText: '**required**, or `DATABASE_ROUTES`',
+      secret
+    })
+  ),
   DATABASE_REPLICA_URL: Type.Optional(
     Type.String({
       description:
@@ -64,6 +71,20 @@ export const ConfigSchema = Type.Object({
     description: 'What happens to such a request then: it runs on the primary, or gets 503 ' +
       '`replica_behind`',
     default: 'primary',
+    printable
+  }),
+  DATABASE_ROUTES: Type.Optional(
+    Type.String({
+      description: 'Instead of `DATABASE_URL`: several databases, of which a claim of the token ' +
+        'selects one. Comma-separated: `value=url`, and for all other values `*=url` or ' +
+        '`hash(16)=url|url`. Each database has its own pool of `POOL_SIZE` connections',
+      secret
+    })
+  ),
+  DATABASE_ROUTE_CLAIM: Type.String({
+    description: 'Claim that selects a database of `DATABASE_ROUTES`',
+    default: 'tenant',
+    ...claimPath,
     printable
   }),
   ANON_ROLE: Type.Optional(
@@ -172,8 +193,7 @@ export const ConfigSchema = Type.Object({
   JWT_ROLE_CLAIM: Type.String({
     description: 'Claim with the database role',
     default: 'role',
-    pattern: '^[^.]+(\\.[^.]+)*$',
-    patternText: 'a dotted path such as app_metadata.role',
+    ...claimPath,
     printable
   }),
   JWT_REQUIRE_EXP: Type.Boolean({
@@ -375,12 +395,6 @@ export type Config = Readonly<Static<typeof ConfigSchema>>
 export const configItems: ReadonlyArray<readonly [keyof Config, ConfigItem]> = Object.entries(
   ConfigSchema.properties
 ) as unknown as ReadonlyArray<[keyof Config, ConfigItem]>
-
-/** True when the service does not start without this variable. */
-export function isRequired (name: keyof Config, item: ConfigItem): boolean {
-  const required: readonly string[] = ConfigSchema.required as readonly string[]
-  return required.includes(name) && item.default === undefined && item.defaultText === undefined
-}
 
 /**
  * Describes the allowed values: `from 1 to 1000 ms`, `true or false`, `one of terse, verbose`. ''

@@ -11,7 +11,9 @@ export const ErrorType = Type.Union([
   Type.Literal('validation_error', {
     description: 'operations are invalid; no transaction was started'
   }),
-  Type.Literal('session_error', { description: 'the database role is not allowed' }),
+  Type.Literal('session_error', {
+    description: 'the role of the token is not allowed, or its database is not known'
+  }),
   Type.Literal('execution_error', {
     description: 'an operation or COMMIT failed in PostgreSQL'
   }),

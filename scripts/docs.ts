@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { renderSummary } from '../bench/ratios.ts'
 import { readRecord } from '../bench/record.ts'
-import { configItems, describeLimits, isRequired, type ConfigItem } from '../schemas/config.ts'
+import { configItems, describeLimits, type ConfigItem } from '../schemas/config.ts'
 import { operands } from '../schemas/operand.ts'
 import { operators } from '../schemas/operator.ts'
 import { modifiers, type Modifier } from '../schemas/modifier.ts'
@@ -78,17 +78,13 @@ function replaceBlock (text: string, { file, name, render }: Block): string {
 function renderConfig (): string {
   const rows = configItems.map(([name, item]) => [
     `\`${name}\``,
-    renderDefault(isRequired(name, item), item),
+    renderDefault(item),
     renderMeaning(item)
   ])
   return renderTable(['Variable', 'Default', 'Meaning'], rows)
 }
 
-function renderDefault (
-  required: boolean,
-  { default: value, defaultText, unit }: ConfigItem
-): string {
-  if (required) return '**required**'
+function renderDefault ({ default: value, defaultText, unit }: ConfigItem): string {
   if (value === undefined) return defaultText ?? '–'
   return `\`${String(value)}\`${unit === undefined ? '' : ` ${unit}`}`
 }

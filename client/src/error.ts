@@ -61,6 +61,7 @@ export type ServiceErrorCode =
   | 'headers_too_large'
   | 'validation_failed'
   | 'role_denied'
+  | 'route_unknown'
   | 'reference_row_missing'
   | 'reference_column_missing'
   | 'expectation_failed'

@@ -16,7 +16,7 @@ import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
-import type { Database } from '../../src/transaction/database.ts'
+import type { Databases } from '../../src/transaction/database.ts'
 import type { Observer, Spans } from '../../src/transaction/observer.ts'
 import { batchSettings, runBatch, type BatchSettings } from '../../src/transaction/run-batch.ts'
 
@@ -32,8 +32,11 @@ async function batch (
 ): Promise<void> {
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
-  const database = app.getDecorator<Database>('database')
-  const settings = { ...batchSettings(config), ...moreSettings }
+  const databases = app.getDecorator<Databases>('databases')
+  // What is known about types belongs to a database.
+  const settingsOf = new Map(databases.all.map((database, number) =>
+    [database, { ...batchSettings(config), database: number, ...moreSettings }]
+  ))
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
   // Fastify's own parsers would also accept text/plain.
@@ -62,9 +65,10 @@ async function batch (
     const times = { received: performance.now() - reply.elapsedTime, read: performance.now() }
     const batch = read()
     request.access.operations = batch.outline.operations.length
+    const database = databases.of(request.identity)
     const result = await runBatch(batch, request, {
       database,
-      settings,
+      settings: settingsOf.get(database) as BatchSettings,
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
       clientClosed: clientClosed(reply),
       onReplicaBehind: () => observer.replicaBehind(),
@@ -75,7 +79,12 @@ async function batch (
     })
     request.access.committed = result.mayCommit && result.failure === undefined
     const { report, isQueryPlan, failure } = result
-    if (report !== undefined && !isQueryPlan) observer.batch(report, request.namedBatch?.name)
+    if (report !== undefined && !isQueryPlan) {
+      observer.batch(report, {
+        batch: request.namedBatch?.name,
+        route: request.identity.route?.name
+      })
+    }
     if (report !== undefined) spans.batch(request, report, failure)
     return respond(reply, { plan: batch.outline, result, times })
   }

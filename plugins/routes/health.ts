@@ -6,13 +6,13 @@ import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Unhealthy } from '../../schemas/http.ts'
-import type { Database } from '../../src/transaction/database.ts'
+import type { Databases } from '../../src/transaction/database.ts'
 
 async function health (app: FastifyInstance): Promise<void> {
-  const { probe } = app.getDecorator<Database>('database')
+  const databases = app.getDecorator<Databases>('databases')
   const notReadyReason = async (): Promise<Static<typeof Unhealthy>['error'] | undefined> => {
     if (app.isStopping()) return 'stopping'
-    return await probe.reachable() ? undefined : 'database'
+    return await databases.reachable() ? undefined : 'database'
   }
   app.decorate('notReadyReason', notReadyReason)
   app.get('/health', async (request, reply) => {

@@ -70,18 +70,24 @@ function show (claim: unknown): string {
  * `role_denied`.
  */
 export function readRole (payload: Payload, path: string, loginRole: string): string {
-  let found: unknown = payload
-  for (const name of path.split('.')) {
-    found = typeof found === 'object' && found !== null && Object.hasOwn(found, name)
-      ? (found as Payload)[name]
-      : undefined
-  }
+  const found = findClaim(payload, path)
   if (found === undefined) throw refuse('role_missing', `there is no ${path} (JWT_ROLE_CLAIM)`)
   if (typeof found !== 'string' || found === '') {
     throw refuse('token_claims_invalid', `${path} (JWT_ROLE_CLAIM) must be a non-empty string`)
   }
   const problem = problemOf(found, loginRole)
   if (problem !== undefined) throw refuse('role_denied', `role ${quote(found)} ${problem}`)
+  return found
+}
+
+/** Returns the claim at a dotted path; undefined: there is none. */
+export function findClaim (payload: Payload, path: string): unknown {
+  let found: unknown = payload
+  for (const name of path.split('.')) {
+    found = typeof found === 'object' && found !== null && Object.hasOwn(found, name)
+      ? (found as Payload)[name]
+      : undefined
+  }
   return found
 }
 

@@ -26,7 +26,7 @@ const EXTRA_CONNECTIONS = 4
  * server or the first worker cannot start.
  */
 export async function startPrimary (
-  { config, logger, batches }: AppOptions & { readonly batches: BatchSet }
+  { config, logger, routes, batches }: AppOptions & { readonly batches: BatchSet }
 ): Promise<Pick<Service, 'stop'>> {
   const metrics = await createClusterMetrics()
   const workers = createWorkerSet(logger, metrics, batches.files)
@@ -58,8 +58,14 @@ export async function startPrimary (
   }
   const connections = config.WORKERS * (config.POOL_SIZE + EXTRA_CONNECTIONS)
   logger.info(
-    { workers: config.WORKERS, pool_size: config.POOL_SIZE, connections },
-    'limits apply to each worker; connections is the maximum of all workers together'
+    {
+      workers: config.WORKERS,
+      pool_size: config.POOL_SIZE,
+      ...routes === undefined ? {} : { databases: routes.all.length },
+      connections
+    },
+    'limits apply to each worker; connections is the maximum of all workers together, ' +
+      'for each database'
   )
   return {
     async stop () {

@@ -7,7 +7,7 @@ import type { AppOptions } from '../server/app.ts'
 import type { ToPrimary, ToWorker } from './messages.ts'
 import type { BatchSet } from '../named/batch-set.ts'
 import type { BatchFiles } from '../named/read-folder.ts'
-import type { Database } from '../transaction/database.ts'
+import type { Databases } from '../transaction/database.ts'
 import type { Observer } from '../transaction/observer.ts'
 import { startMain, type Service } from '../server/service.ts'
 
@@ -30,14 +30,14 @@ export async function startWorker (
 ): Promise<Pick<Service, 'stop'>> {
   const { app, stop } = await startMain(options)
   const { snapshot } = app.getDecorator<Observer>('observer')
-  const { probe } = app.getDecorator<Database>('database')
+  const databases = app.getDecorator<Databases>('databases')
   self().on('message', async (message: ToWorker) => {
     if (message.type === 'metrics') {
       send({ type: 'metrics', id: message.id, metrics: await snapshot() })
     }
     if (message.type === 'batches') options.batches.replace(message.files)
     if (message.type === 'reachable') {
-      send({ type: 'reachable', id: message.id, reachable: await probe.reachable() })
+      send({ type: 'reachable', id: message.id, reachable: await databases.reachable() })
     }
   })
   await send({ type: 'serving' })

@@ -3,9 +3,10 @@
  * never contain a secret.
  */
 import { isReservedRole } from '../../schemas/claims.ts'
-import { configItems, isRequired, type Config } from '../../schemas/config.ts'
-import type { DatabaseTarget } from '../../schemas/database.ts'
+import { configItems, type Config } from '../../schemas/config.ts'
+import type { DatabaseRoutes, DatabaseTarget } from '../../schemas/database.ts'
 import type { TokenKeys } from '../auth/key-source.ts'
+import { parseDatabaseRoutes } from './database-routes.ts'
 import { parseDatabaseUrl } from './database-url.ts'
 import { keyVariables, readKeys } from './jwt-keys.ts'
 import { findNearMisses } from './near-misses.ts'
@@ -25,6 +26,7 @@ interface Draft {
   readonly values: Partial<Config>
   readonly database: DatabaseTarget | undefined
   readonly replica: DatabaseTarget | undefined
+  readonly routes: DatabaseRoutes | undefined
   readonly keys: TokenKeys | undefined
   readonly problems: readonly string[]
 }
@@ -32,8 +34,11 @@ interface Draft {
 /** The configuration with its parsed database URLs and token keys. */
 export interface Settings {
   readonly config: Config
+  /** With routes the first of their databases. */
   readonly database: DatabaseTarget
   readonly replica: DatabaseTarget | undefined
+  /** The databases of DATABASE_ROUTES; undefined: there is one database. */
+  readonly routes: DatabaseRoutes | undefined
   readonly keys: TokenKeys | undefined
   /** True when OTEL_* variables enable tracing. */
   readonly tracing: boolean
@@ -51,6 +56,7 @@ export function readConfig (env: Environment): Settings {
       configItems.map(([name]) => name).filter(name => name.includes('_'))
     ),
     ...draft.problems,
+    ...checkDatabases(given),
     ...tracingProblems,
     ...checkServers(draft.values),
     ...checkReplica(draft),
@@ -60,15 +66,11 @@ export function readConfig (env: Environment): Settings {
     ...checkLimits(draft.values),
     ...checkStop(draft.values)
   ]
-  if (problems.length > 0 || draft.database === undefined) throw configError(problems)
+  const { replica, routes, keys } = draft
+  const database = draft.database ?? routes?.all[0].target
+  if (problems.length > 0 || database === undefined) throw configError(problems)
   // Without problems, every variable has a value or its default.
-  return {
-    config: draft.values as Config,
-    database: draft.database,
-    replica: draft.replica,
-    keys: draft.keys,
-    tracing
-  }
+  return { config: draft.values as Config, database, replica, routes, keys, tracing }
 }
 
 /** Limits that are checked without a database. */
@@ -93,7 +95,11 @@ export function readLimits (env: Environment): Limits {
 export function readDatabaseSettings (env: Environment): Pick<Settings, 'config' | 'database'> {
   const given = setVariables(env)
   const draft = readTokenKeys(readDatabases(readVariables(given)), given)
-  const problems = [...draft.problems, ...checkSchemas(draft.values)]
+  const problems = [
+    ...draft.problems,
+    ...given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : [],
+    ...checkSchemas(draft.values)
+  ]
   if (problems.length > 0 || draft.database === undefined) throw configError(problems)
   return { config: draft.values as Config, database: draft.database }
 }
@@ -123,8 +129,8 @@ export function readSigning (env: Environment): Signing {
 
 /**
  * The response of `GET /config`: printable variables, and "[redacted]" for secrets. Database URLs
- * are reduced to user, hosts, ports and database, the URL of the key set to the part before its
- * query. Unset variables are null.
+ * are reduced to user, hosts, ports and database, routes to user and the names of the databases,
+ * the URL of the key set to the part before its query. Unset variables are null.
  */
 export function printableConfig (config: Config): Readonly<Record<string, unknown>> {
   const shown = configItems
@@ -133,7 +139,8 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
       const value = config[name] ?? null
       return [name, value !== null && item.secret === true ? '[redacted]' : value]
     })
-  const place = (url: string): object => {
+  const place = (url: string | undefined): object | null => {
+    if (url === undefined) return null
     const { user, hosts, database } = parseDatabaseUrl(url)
     return { user, hosts, database }
   }
@@ -141,10 +148,20 @@ export function printableConfig (config: Config): Readonly<Record<string, unknow
   return {
     ...Object.fromEntries(shown),
     DATABASE_URL: place(config.DATABASE_URL),
-    DATABASE_REPLICA_URL: config.DATABASE_REPLICA_URL === undefined
+    DATABASE_REPLICA_URL: place(config.DATABASE_REPLICA_URL),
+    DATABASE_ROUTES: config.DATABASE_ROUTES === undefined
       ? null
-      : place(config.DATABASE_REPLICA_URL),
+      : printableRoutes(parseDatabaseRoutes(config.DATABASE_ROUTES)),
     JWT_JWKS_URL: keysAt && keysAt.origin + keysAt.pathname
+  }
+}
+
+/** The databases of the values, and of the buckets of all others. */
+function printableRoutes ({ all: [first], values, buckets }: DatabaseRoutes): object {
+  return {
+    user: first.target.user,
+    values: Object.fromEntries(Array.from(values, ([value, { name }]) => [value, name])),
+    buckets: buckets.map(({ name }) => name)
   }
 }
 
@@ -165,38 +182,59 @@ function readVariables (given: Environment, items = configItems): Draft {
       else values[name] = parsed.value
     } else if (item.default !== undefined) {
       values[name] = item.default
-    } else if (isRequired(name, item)) {
-      problems.push(`${name}: required`)
     }
   }
   // Four waiting batches per connection: what is served within QUEUE_TIMEOUT_MS when a batch takes
   // 250 ms.
   if (given['QUEUE_SIZE'] === undefined) values['QUEUE_SIZE'] = 4 * Number(values['POOL_SIZE'])
-  return { values, problems, database: undefined, replica: undefined, keys: undefined }
+  return {
+    values,
+    problems,
+    database: undefined,
+    replica: undefined,
+    routes: undefined,
+    keys: undefined
+  }
 }
 
 function readDatabases (draft: Draft): Draft {
-  const database = readDatabase('DATABASE_URL', draft.values)
-  const replica = readDatabase('DATABASE_REPLICA_URL', draft.values)
+  const problems = [...draft.problems]
+  const read = <Parsed>(
+    name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL' | 'DATABASE_ROUTES',
+    parse: (text: string) => Parsed
+  ): Parsed | undefined => {
+    const text = draft.values[name]
+    try {
+      return text === undefined ? undefined : parse(text)
+    } catch (error) {
+      problems.push(`${name}: ${(error as Error).message}`)
+      return undefined
+    }
+  }
   return {
     ...draft,
-    database: database.target,
-    replica: replica.target,
-    problems: [...draft.problems, ...database.problems, ...replica.problems]
+    database: read('DATABASE_URL', parseDatabaseUrl),
+    replica: read('DATABASE_REPLICA_URL', parseDatabaseUrl),
+    routes: read('DATABASE_ROUTES', parseDatabaseRoutes),
+    problems
   }
 }
 
-function readDatabase (
-  name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL',
-  values: Partial<Config>
-): { readonly target: DatabaseTarget | undefined, readonly problems: readonly string[] } {
-  const text = values[name]
-  if (text === undefined) return { target: undefined, problems: [] }
-  try {
-    return { target: parseDatabaseUrl(text), problems: [] }
-  } catch (error) {
-    return { target: undefined, problems: [`${name}: ${(error as Error).message}`] }
+/** What DATABASE_ROUTES excludes: a request without a token has no claim. */
+const notWithRoutes = ['DATABASE_URL', 'DATABASE_REPLICA_URL', 'ANON_ROLE'] as const
+
+function checkDatabases (given: Environment): readonly string[] {
+  if (given['DATABASE_ROUTES'] !== undefined) {
+    return notWithRoutes.filter(name => given[name] !== undefined).map(name =>
+      `${name}: cannot be combined with DATABASE_ROUTES`
+    )
   }
+  return [
+    ...given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : [],
+    ...given['DATABASE_ROUTE_CLAIM'] === undefined
+      ? []
+      : ['DATABASE_ROUTE_CLAIM: requires DATABASE_ROUTES']
+  ]
 }
 
 function readTokenKeys (draft: Draft, given: Environment): Draft {

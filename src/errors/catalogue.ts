@@ -185,6 +185,12 @@ export const catalogue = {
     status: 403,
     meaning: 'The role of the token is not allowed. The log states the reason.'
   },
+  route_unknown: {
+    type: 'session_error',
+    status: 403,
+    meaning: 'No database is configured for the token (`DATABASE_ROUTES`). The log states the ' +
+      'reason.'
+  },
   reference_row_missing: {
     type: 'execution_error',
     status: 422,

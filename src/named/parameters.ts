@@ -76,17 +76,13 @@ export function readParameters (
         }]
       })
     ),
-    check (values) {
-      const unknown = new Set(Object.keys(values).filter(name => !has(properties, name)))
-      return [
-        ...[...unknown].map(name => ({
-          path: [name],
-          message: `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
-        })),
-        // With `additionalProperties`, the schema reports them, too.
-        ...describeErrors(validate, values).filter(({ path: [name] }) => !unknown.has(String(name)))
-      ]
-    },
+    check: values => [
+      ...Object.keys(values).filter(name => !has(properties, name)).map(name => ({
+        path: [name],
+        message: `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
+      })),
+      ...describeErrors(validate, values)
+    ],
     read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
   }
 }

@@ -5,7 +5,7 @@
  * SSLRequest. Nothing is retried.
  */
 import { connect, type Socket } from 'node:net'
-import type { DatabaseTarget, HostAddress } from '../../schemas/database.ts'
+import { describeAddress, type DatabaseTarget, type HostAddress } from '../../schemas/database.ts'
 import { connectWithReadBuffer } from './message-reader.ts'
 import { readCredentials, startTls, type StartTlsOptions } from './tls.ts'
 import { waitForEvent } from './wait-for-event.ts'
@@ -118,11 +118,6 @@ function openPlainSocket (host: HostAddress, encryption: StartTlsOptions | undef
 }
 
 function ignore (): void {}
-
-function describeAddress (host: HostAddress): string {
-  if ('path' in host) return host.path
-  return host.host.includes(':') ? `[${host.host}]:${host.port}` : `${host.host}:${host.port}`
-}
 
 /** A name with several addresses fails with an AggregateError whose own message is empty. */
 function describeError (error: unknown): string {

@@ -47,7 +47,8 @@ const LINGER_MS = 5000
  * without a database.
  */
 export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
-  const { config, database: target, replica, keys, tracerProvider, batchSettings } = options
+  const { config, database: target, replica, routes, keys } = options
+  const { tracerProvider, batchSettings } = options
   const named = namedBatchesOf(options)
   const app = createFastify(options)
   await app.register(connections, {
@@ -62,9 +63,9 @@ export async function buildApp (options: AppOptions): Promise<FastifyInstance> {
   await app.register(cors, { config })
   await app.register(errors)
   await app.register(metrics)
-  await app.register(database, { config, database: target, replica })
+  await app.register(database, { config, database: target, replica, routes })
   await app.register(mediaType)
-  await app.register(auth, { config, keys, loginRole: target.user })
+  await app.register(auth, { config, keys, loginRole: target.user, routes })
   await app.register(namedBatches, { config, batches: named })
   await app.register(prefer, { config })
   await app.register(idempotencyKey, { config })

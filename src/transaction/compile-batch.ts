@@ -21,6 +21,7 @@ import { compileGeneral, fillStatements, type FindTypes } from './compile-genera
 import { compilePlainBatch } from './compile-plain.ts'
 import { compileSession } from './compile-session.ts'
 import { mayCommit, type CompiledBatch, type TransactionMode } from './compiled-batch.ts'
+import type { DatabaseNumber } from './template-cache.ts'
 
 /** The properties of a request that a batch needs. Fastify's request has them. */
 export interface BatchRequest {
@@ -34,7 +35,7 @@ export interface BatchRequest {
 }
 
 /** Settings that all batches share. */
-export interface CompileSettings extends SessionDefaults {
+export interface CompileSettings extends SessionDefaults, DatabaseNumber {
   /** Maximum rows per operation. */
   readonly maxRows: number
   /** Add request id and trace to every statement (SQL_COMMENTS). */
@@ -101,7 +102,7 @@ function readMode (preferences: Preferences): TransactionMode {
 function compileOperations (
   batch: PlannedBatch,
   { identity, preferences }: BatchRequest,
-  { maxRows, keepAnswers, sqlComments, plainForm = true, ...types }: CompileSettings & {
+  { maxRows, keepAnswers, sqlComments, database, plainForm = true, ...types }: CompileSettings & {
     readonly keepAnswers: boolean
   }
 ): Pick<CompiledBatch, 'operations' | 'columns' | 'functions' | 'plain' | 'compileChecked'> {
@@ -109,7 +110,8 @@ function compileOperations (
     session: identity,
     maxRows,
     minimal: preferences.return === 'minimal',
-    keep: keepAnswers
+    keep: keepAnswers,
+    database
   }
   return {
     ...compileRenewable(batch, types, find => compileGeneral(batch, { ...options, ...find })),

@@ -5,10 +5,18 @@
 import type { PlannedBatch } from '../plan/batch-planner.ts'
 import { compile, type CompileOptions, type Statement } from '../sql/compile.ts'
 import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
-import { sessionPlaceholders, TemplateCache, withSession } from './template-cache.ts'
+import {
+  sessionPlaceholders,
+  TemplateCache,
+  withSession,
+  type DatabaseNumber
+} from './template-cache.ts'
 
 export type FindTypes = Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>>
-type Options = Pick<CompileOptions, 'session' | 'maxRows' | 'minimal' | 'keep'> & FindTypes
+type Options =
+  & Pick<CompileOptions, 'session' | 'maxRows' | 'minimal' | 'keep'>
+  & FindTypes
+  & DatabaseNumber
 
 const cache = new TemplateCache<ReadonlyArray<Template<Statement>>>()
 

@@ -13,9 +13,14 @@ import {
 } from '../sql/plain.ts'
 import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
 import type { PlainBatch } from './compiled-batch.ts'
-import { sessionPlaceholders, TemplateCache, withSession } from './template-cache.ts'
+import {
+  sessionPlaceholders,
+  TemplateCache,
+  withSession,
+  type DatabaseNumber
+} from './template-cache.ts'
 
-type Options = Omit<PlainOptions, 'findColumns'>
+type Options = Omit<PlainOptions, 'findColumns'> & DatabaseNumber
 /** The columns of the tables of a plan; undefined: they are not known. */
 type Columns = ReadonlyArray<TableColumns | undefined>
 
@@ -48,7 +53,7 @@ const cache = new TemplateCache<PlainTemplates>()
 
 function compileStatements (
   { outline, values, plan }: PlannedBatch,
-  options: PlainOptions,
+  options: Options & PlainOptions,
   columns: Columns
 ): Pick<PlainBatch, 'statements' | 'links'> {
   if (values === undefined) {

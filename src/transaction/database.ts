@@ -1,11 +1,25 @@
 /**
- * The database as plugins use it: its pools and its health.
+ * The databases as plugins use them: their pools and their health.
  */
+import type { Identity } from '../../schemas/claims.ts'
 import type { TransactionMode } from './compiled-batch.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { HealthCheck } from '../postgres/health-check.ts'
 
-/** The decorator `database` of the database plugin. */
+/** The decorator `databases` of the database plugin. */
+export interface Databases {
+  /** One, or those of DATABASE_ROUTES. */
+  readonly all: readonly Database[]
+  /** Returns the database of a request. A batch uses no other one. */
+  of(identity: Identity): Database
+  /**
+   * Resolves to true as soon as one database answers. The others do not count: while one database
+   * is down, batches for the others must still arrive.
+   */
+  reachable(): Promise<boolean>
+}
+
+/** A database with its replica. */
 export interface Database {
   readonly pool: ConnectionPool
   /** The connections of DATABASE_REPLICA_URL. */
@@ -19,4 +33,19 @@ export function choosePool (
   { access }: Pick<TransactionMode, 'access'>
 ): ConnectionPool {
   return access === 'read-only' ? replica : pool
+}
+
+/** Resolves to true as soon as one database answers, to false when all have failed. */
+export async function anyReachable (
+  databases: ReadonlyArray<{ readonly probe: Pick<HealthCheck, 'reachable'> }>
+): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const checks = databases.map(({ probe }) => probe.reachable())
+  for (const check of checks) {
+    check.then(reachable => {
+      if (reachable) resolve(true)
+    })
+  }
+  Promise.all(checks).then(() => resolve(false))
+  return promise
 }

@@ -5,6 +5,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { IFastifyMetrics } from 'fastify-metrics'
 import type { Failure } from '../errors/catalogue.ts'
+import type { HealthCheck } from '../postgres/health-check.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import type { RetryReason } from './outcome.ts'
 import type { BatchReport } from './report.ts'
@@ -23,16 +24,32 @@ export interface Exposition {
 /** The server behind a pool; a label of metrics. */
 export type Server = 'primary' | 'replica'
 
+/** The labels of a pool. `route` is the name of a database of DATABASE_ROUTES. */
+export interface PoolLabels {
+  readonly server: Server
+  readonly route?: string
+}
+
+/** Where a batch is counted beside the metrics of all batches. */
+export interface BatchLabels {
+  /** The name of a named batch. */
+  readonly batch: string | undefined
+  /** The name of a database of DATABASE_ROUTES. */
+  readonly route: string | undefined
+}
+
 /** The decorator `observer` of the metrics plugin. */
 export interface Observer {
-  /** Counts a batch that was sent, and that has a name if it is a named one. */
-  batch(report: BatchReport, name: string | undefined): void
+  /** Counts a batch that was sent. */
+  batch(report: BatchReport, labels: BatchLabels): void
   /** Counts another attempt at a batch. */
   retry(reason: RetryReason): void
   /** Counts a batch whose position the replica did not reach in time. */
   replicaBehind(): void
   /** Registers the gauges of the pools, which are read at every scrape. */
-  pools(pools: ReadonlyMap<Server, Pick<ConnectionPool, 'count'>>): void
+  pools(pools: ReadonlyMap<PoolLabels, Pick<ConnectionPool, 'count'>>): void
+  /** Registers the gauge of the databases of DATABASE_ROUTES, by name. */
+  routes(probes: ReadonlyMap<string, Pick<HealthCheck, 'reachable'>>): void
   scrape(): Promise<Exposition>
   /** The metrics for a process that adds up those of several. */
   snapshot(): Promise<Snapshot>

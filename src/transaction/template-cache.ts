@@ -7,8 +7,13 @@ import { textPlaceholder } from '../plan/shape.ts'
 import type { CompileOptions } from '../sql/compile.ts'
 import type { SessionIdentity } from '../sql/session-checks.ts'
 
+export interface DatabaseNumber {
+  /** Tells databases apart, whose types can have different names and OIDs. */
+  readonly database?: number | undefined
+}
+
 /** What changes the statements of a plan. */
-interface Variant extends Pick<CompileOptions, 'minimal' | 'keep'> {
+interface Variant extends Pick<CompileOptions, 'minimal' | 'keep'>, DatabaseNumber {
   /** What is known about types. If one of them is read again, it is another object. */
   readonly types: readonly unknown[]
 }
@@ -21,10 +26,14 @@ export class TemplateCache<Templates> {
   readonly #plans = new WeakMap<Plan, Map<string, Kept<Templates>>>()
 
   /** Returns the templates of a plan. Calls `create` only if they are not known. */
-  find (plan: Plan, { minimal, keep, types }: Variant, create: () => Templates): Templates {
+  find (
+    plan: Plan,
+    { minimal, keep, database, types }: Variant,
+    create: () => Templates
+  ): Templates {
     const variants = this.#plans.get(plan) ?? new Map<string, Kept<Templates>>()
     this.#plans.set(plan, variants)
-    const variant = JSON.stringify([minimal, keep])
+    const variant = JSON.stringify([minimal, keep, database])
     const known = variants.get(variant)
     if (known?.types.every((type, i) => type === types[i]) === true) return known.templates
     const templates = create()

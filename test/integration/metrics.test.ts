@@ -301,7 +301,7 @@ t.test('the number of table names in labels is limited', async t => {
         since: 0,
         ms: 1
       }]
-    }, undefined)
+    }, { batch: undefined, route: undefined })
   }
   const { text } = await observer.scrape()
   const tables = [

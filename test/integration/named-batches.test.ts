@@ -155,8 +155,7 @@ t.test('lists, defaults and conditions take parameters', async t => {
 })
 
 t.test('every fault of the parameters is listed with its path', async t => {
-  const closed = { ...nothing, params: { type: 'object', additionalProperties: false } }
-  const service = await useService(t, { schema, batches: { find, nothing, closed } })
+  const service = await useService(t, { schema, batches: { find, nothing } })
   const rows: ReadonlyArray<
     readonly [body: string, faults: ReadonlyArray<readonly [path: unknown[], message: string]>]
   > = [
@@ -186,11 +185,8 @@ t.test('every fault of the parameters is listed with its path', async t => {
     const { status, body: { error } } = await service.run('find', body)
     t.same([status, error?.code], [400, 'body_invalid'], body)
   }
-  for (const name of ['nothing', 'closed']) {
-    const { body } = await service.run(name, { x: 1 })
-    const message = 'There is no parameter "x". Parameters: none.'
-    t.same(body.error?.errors, [{ path: ['x'], message }], name)
-  }
+  const { body } = await service.run('nothing', { x: 1 })
+  t.match(body.error?.errors, [{ path: ['x'], message: 'There is no parameter "x".' }])
 })
 
 t.test('the path and the role are checked before the headers and the body', async t => {

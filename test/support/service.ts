@@ -75,6 +75,8 @@ export interface UseServiceOptions {
   readonly databaseUrl?: (loginUrl: string) => string
   /** Returns DATABASE_REPLICA_URL for a login URL. */
   readonly replicaUrl?: (loginUrl: string) => string
+  /** Returns DATABASE_ROUTES for a login URL. It replaces DATABASE_URL. */
+  readonly routes?: (loginUrl: string) => string
   /** Creates spans; none by default. */
   readonly tracerProvider?: AppOptions['tracerProvider']
   /** Named batches instead of those of BATCHES_DIR: the content of each file, by name. */
@@ -92,6 +94,7 @@ export async function useService (
     keys = false,
     databaseUrl = url => url,
     replicaUrl,
+    routes,
     tracerProvider,
     batches,
     batchSettings = formSettings()
@@ -109,7 +112,9 @@ export async function useService (
     }
   })
   const settings = readConfig({
-    DATABASE_URL: databaseUrl(database.loginUrl),
+    ...routes === undefined
+      ? { DATABASE_URL: databaseUrl(database.loginUrl) }
+      : { DATABASE_ROUTES: routes(database.loginUrl) },
     ...testEnvironment,
     ...process.env['TEST_FORMS'] === 'plain' ? { POOL_SIZE: '1' } : {},
     ...replicaUrl === undefined ? {} : { DATABASE_REPLICA_URL: replicaUrl(database.loginUrl) },

@@ -27,12 +27,17 @@ const problemsOf = (env: Environment): readonly string[] => {
 }
 
 t.test('unset variables have their defaults', async t => {
-  const { config, database, replica, tracing } = readConfig(base)
-  t.strictSame({ replica, tracing }, { replica: undefined, tracing: false })
+  const { config, database, replica, routes, tracing } = readConfig(base)
+  t.strictSame({ replica, routes, tracing }, {
+    replica: undefined,
+    routes: undefined,
+    tracing: false
+  })
   t.strictSame(config, {
     ...base,
     REPLICA_WAIT_MS: 500,
     REPLICA_BEHIND: 'primary',
+    DATABASE_ROUTE_CLAIM: 'tenant',
     ADHOC_BATCHES: ['on'],
     DB_SCHEMAS: ['public'],
     DB_EXTRA_SEARCH_PATH: ['public'],
@@ -299,6 +304,37 @@ t.test('invalid values are reported', async t => {
       'DATABASE_URL: required'
     ],
     [
+      { DATABASE_URL: '', DATABASE_ROUTES: 'x' },
+      'DATABASE_ROUTES: entry 1: expected value=url; write a comma inside a URL as %2C'
+    ],
+    [
+      { DATABASE_ROUTES: `*=${base.DATABASE_URL}` },
+      'DATABASE_URL: cannot be combined with DATABASE_ROUTES'
+    ],
+    [
+      {
+        DATABASE_URL: '',
+        DATABASE_ROUTES: `*=${base.DATABASE_URL}`,
+        DATABASE_REPLICA_URL: base.DATABASE_URL,
+        ANON_ROLE: 'anon'
+      },
+      'DATABASE_REPLICA_URL: cannot be combined with DATABASE_ROUTES',
+      'ANON_ROLE: cannot be combined with DATABASE_ROUTES'
+    ],
+    [{ DATABASE_ROUTE_CLAIM: 'org' }, 'DATABASE_ROUTE_CLAIM: requires DATABASE_ROUTES'],
+    [
+      {
+        DATABASE_URL: '',
+        DATABASE_ROUTES: `*=${base.DATABASE_URL}`,
+        DATABASE_ROUTE_CLAIM: 'org..id'
+      },
+      'DATABASE_ROUTE_CLAIM: expected a dotted path such as app_metadata.role, got "org..id"'
+    ],
+    [
+      { DATABASE_ROUTE: CANARY },
+      'DATABASE_ROUTE: unknown variable; did you mean DATABASE_ROUTES?'
+    ],
+    [
       { DATABASE_REPLICA: CANARY },
       'DATABASE_REPLICA: unknown variable; did you mean DATABASE_REPLICA_URL?'
     ],
@@ -410,7 +446,21 @@ t.test('the printed configuration contains no secret', async t => {
     hosts: [{ host: 'standby', port: 6432 }],
     database: 'shop'
   })
+  const routed = readConfig({
+    ...base,
+    DATABASE_URL: '',
+    DATABASE_ROUTES: `acme=${base.DATABASE_URL},__proto__=${base.DATABASE_URL},` +
+      `hash(2)=postgres://app:${CANARY}@[::1]/a|postgres://app:${CANARY}@%2Frun%2Fpg/b`
+  })
+  t.equal(routed.database, routed.routes?.all[0].target)
+  t.strictSame(
+    JSON.stringify(printableConfig(routed.config)['DATABASE_ROUTES']),
+    '{"user":"app","values":{"acme":"db.internal:6432/shop","__proto__":"db.internal:6432/shop"},' +
+      '"buckets":["[::1]:5432/a","/run/pg/.s.PGSQL.5432/b"]}'
+  )
+  t.notMatch(JSON.stringify(printableConfig(routed.config)), /hunter2/)
   t.match(printableConfig(anonymous.config), {
+    DATABASE_ROUTES: null,
     JWT_SECRET: null,
     JWT_JWKS_URL: null,
     JWT_ALGORITHMS: [],

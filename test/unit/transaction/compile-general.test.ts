@@ -14,7 +14,11 @@ import { compile, type Statement } from '../../../src/sql/compile.ts'
 import { FunctionTypes } from '../../../src/sql/function-types.ts'
 import type { Key } from '../../../src/sql/idempotency.ts'
 import { createTemplate, fillTemplate, type Template } from '../../../src/sql/template.ts'
-import { compileBatch, type BatchRequest } from '../../../src/transaction/compile-batch.ts'
+import {
+  compileBatch,
+  type BatchRequest,
+  type CompileSettings
+} from '../../../src/transaction/compile-batch.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
 const file = {
@@ -123,8 +127,8 @@ function useRequests () {
     columnTypes,
     functionTypes,
     isCompiled,
-    compile: (asked: Asked): readonly Statement[] =>
-      compileBatch(read(asked.x ?? 1), request(asked), settings).operations(),
+    compile: (asked: Asked, more: Partial<CompileSettings> = {}): readonly Statement[] =>
+      compileBatch(read(asked.x ?? 1), request(asked), { ...settings, ...more }).operations(),
     alone ({ x = 1, ...asked }: Asked): readonly Statement[] {
       const { identity, preferences, idempotencyKey } = request(asked)
       const statements = compile(read(x).plan(), {
@@ -189,4 +193,19 @@ t.test('statements are compiled once, and again for other types', async t => {
   functionTypes.remember(functions('text'))
   expectCompiled({}, true, 'a function changes')
   t.not(compile({})[0]?.text, before)
+})
+
+t.test('the statements of each database are kept', async t => {
+  const { compile, isCompiled } = useRequests()
+  const databases = [25, 3802].map((oid, database) => {
+    const columnTypes = new ColumnTypes()
+    columnTypes.remember(columns(oid))
+    return { columnTypes, database }
+  })
+  const isCompiledFor = databases.map(database => () => {
+    compile({}, database)
+    return isCompiled()
+  })
+  t.same(isCompiledFor.map(test => test()), [true, true])
+  t.same(isCompiledFor.map(test => test()), [false, false], 'they do not replace each other')
 })
