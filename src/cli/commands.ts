@@ -195,7 +195,9 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
     options: { help },
     notes: [
       'Connects to MIGRATE_DATABASE_URL, or to DATABASE_URL when that is not set. Privileges are ' +
-      'granted to the login role of DATABASE_URL. It is safe to run at any time and repeatedly.'
+      'granted to the login role of DATABASE_URL. It is safe to run at any time and repeatedly.',
+      'With DATABASE_ROUTES it migrates every database, and connects to those of ' +
+      'MIGRATE_DATABASE_ROUTES if that is set.'
     ]
   }
 }
