@@ -157,6 +157,7 @@ function openPool (
   { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
   let warned = false
+  let warnedOfEngine = false
   /** Reasons of failed connections that were logged since the last success. */
   const logged = new Set<string>()
   return createPool({
@@ -166,7 +167,7 @@ function openPool (
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
-    onOpened: ({ privileged, unsafeSchemas }) => {
+    onOpened: ({ privileged, overridden, unsafeSchemas }) => {
       if (logged.size > 0) log.info(logFields, 'reconnected to the database')
       logged.clear()
       if (privileged && !warned) {
@@ -177,6 +178,13 @@ function openPool (
         )
       }
       warned ||= privileged
+      if (overridden !== undefined && !warnedOfEngine) {
+        log.warn(
+          { ...logFields, engine: target.engine, reason: overridden },
+          'DATABASE_ENGINE overrides the refusal of this database: policies may fail open'
+        )
+      }
+      warnedOfEngine ||= overridden !== undefined
       warnOfSchemas(unsafeSchemas)
     },
     // Every request tries to connect: each reason is logged once. Only the message is logged,

@@ -4,6 +4,7 @@
  * docs/reference/configuration.md.
  */
 import { Type, type Static } from '@sinclair/typebox'
+import { engineNames, type EngineName } from './engine.ts'
 import { ttlPattern } from './idempotency.ts'
 import { Algorithm } from './token.ts'
 
@@ -87,6 +88,15 @@ export const ConfigSchema = Type.Object({
     ...claimPath,
     printable
   }),
+  DATABASE_ENGINE: Type.Optional(
+    Type.Unsafe<EngineName>({
+      anyOf: engineNames.map(name => ({ const: name })),
+      description: 'Serve the database as this engine, whatever it is recognized as. Nothing ' +
+        'then holds that its documentation does not promise: policies can fail open. If unset, ' +
+        'the engine is recognized, and one that is not known to be right is refused',
+      printable
+    })
+  ),
   ANON_ROLE: Type.Optional(
     Type.String({
       description: 'Database role of requests without a token. If unset, a token is required',

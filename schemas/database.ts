@@ -2,6 +2,7 @@
  * Types of a parsed database URL and of routes to several databases. src/config/ parses them,
  * src/postgres/connect.ts connects with a target.
  */
+import type { EngineName } from './engine.ts'
 
 /** Host name or address (IPv6 without brackets) and TCP port, or a Unix socket. */
 export type HostAddress =
@@ -38,6 +39,8 @@ export interface DatabaseTarget {
   /** Maximum time in milliseconds from the first byte to a usable session. */
   readonly connectTimeoutMs: number
   readonly applicationName: string
+  /** The engine, if it is not to be recognized (DATABASE_ENGINE). */
+  readonly engine?: EngineName | undefined
   /** Command-line options of the session (`-c name=value`): the startup parameter `options`. */
   readonly options: string | undefined
 }

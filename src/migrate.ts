@@ -5,6 +5,7 @@
  * failure it prints one line and exits with code 1; databases before that one are migrated.
  */
 import { readFile } from 'node:fs/promises'
+import { readEngine } from './config/config.ts'
 import { parseDatabaseRoutes } from './config/database-routes.ts'
 import { parseDatabaseUrl } from './config/database-url.ts'
 import type { DatabaseTarget } from '../schemas/database.ts'
@@ -18,9 +19,10 @@ delete process.env['PGTARGETSESSIONATTRS']
 
 try {
   const { user, targets } = process.env['DATABASE_ROUTES'] ? readRoutes() : readDatabase()
+  const engine = readEngine(process.env)
   const text = await readFile(file, 'utf8')
   for (const [name, target] of targets) {
-    await migrate(target, text, user)
+    await migrate({ ...target, engine }, text, user)
     process.stdout.write(`oneflight: schema oneflight is ready for role ${user}${name}\n`)
   }
 } catch (error) {

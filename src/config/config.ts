@@ -5,6 +5,7 @@
 import { isReservedRole } from '../../schemas/claims.ts'
 import { configItems, type Config } from '../../schemas/config.ts'
 import type { DatabaseRoutes, DatabaseTarget } from '../../schemas/database.ts'
+import type { EngineName } from '../../schemas/engine.ts'
 import type { TokenKeys } from '../auth/key-source.ts'
 import { parseDatabaseRoutes } from './database-routes.ts'
 import { parseDatabaseUrl } from './database-url.ts'
@@ -104,6 +105,14 @@ export function readDatabaseSettings (env: Environment): Pick<Settings, 'config'
   return { config: draft.values as Config, database: draft.database }
 }
 
+/** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
+export function readEngine (env: Environment): EngineName | undefined {
+  const items = configItems.filter(([name]) => name === 'DATABASE_ENGINE')
+  const { values, problems } = readVariables(setVariables(env), items)
+  if (problems.length > 0) throw configError(problems)
+  return values.DATABASE_ENGINE
+}
+
 /** What a token needs so that the service accepts it. */
 const signing = [
   'JWT_SECRET', 'JWT_ALGORITHMS', 'JWT_ROLE_CLAIM', 'JWT_ISS', 'JWT_AUD'
@@ -199,6 +208,8 @@ function readVariables (given: Environment, items = configItems): Draft {
 
 function readDatabases (draft: Draft): Draft {
   const problems = [...draft.problems]
+  const { DATABASE_ENGINE: engine } = draft.values
+  const readTarget = (text: string): DatabaseTarget => ({ ...parseDatabaseUrl(text), engine })
   const read = <Parsed>(
     name: 'DATABASE_URL' | 'DATABASE_REPLICA_URL' | 'DATABASE_ROUTES',
     parse: (text: string) => Parsed
@@ -213,9 +224,9 @@ function readDatabases (draft: Draft): Draft {
   }
   return {
     ...draft,
-    database: read('DATABASE_URL', parseDatabaseUrl),
-    replica: read('DATABASE_REPLICA_URL', parseDatabaseUrl),
-    routes: read('DATABASE_ROUTES', parseDatabaseRoutes),
+    database: read('DATABASE_URL', readTarget),
+    replica: read('DATABASE_REPLICA_URL', readTarget),
+    routes: read('DATABASE_ROUTES', text => parseDatabaseRoutes(text, engine)),
     problems
   }
 }

@@ -11,14 +11,18 @@ import {
   type DatabaseRoutes,
   type DatabaseTarget
 } from '../../schemas/database.ts'
+import type { EngineName } from '../../schemas/engine.ts'
 import { decode } from './database-parameters.ts'
 import { parseDatabaseUrl } from './database-url.ts'
 
 const MAX_BUCKETS = 1024
 
-/** Throws an Error whose message is one line without secrets. */
-export function parseDatabaseRoutes (text: string): DatabaseRoutes {
-  const draft: Draft = { all: new Map(), values: new Map(), buckets: [] }
+/**
+ * Throws an Error whose message is one line without secrets. `engine`: that of all databases, if it
+ * is not to be recognized.
+ */
+export function parseDatabaseRoutes (text: string, engine?: EngineName): DatabaseRoutes {
+  const draft: Draft = { engine, all: new Map(), values: new Map(), buckets: [] }
   for (const [index, entry] of text.split(',').entries()) {
     try {
       readEntry(draft, entry)
@@ -31,6 +35,7 @@ export function parseDatabaseRoutes (text: string): DatabaseRoutes {
 }
 
 interface Draft {
+  readonly engine: EngineName | undefined
   /** The databases so far, by name. */
   readonly all: Map<string, DatabaseRoute>
   readonly values: Map<string, DatabaseRoute>
@@ -53,7 +58,9 @@ function readEntry (draft: Draft, entry: string): void {
         : 'expected one URL; write "|" inside a URL as %7C'
     )
   }
-  const routes = urls.map(url => addDatabase(draft, parseDatabaseUrl(url)))
+  const routes = urls.map(url =>
+    addDatabase(draft, { ...parseDatabaseUrl(url), engine: draft.engine })
+  )
   if (key === '*' || key.startsWith('hash(')) {
     if (buckets.length > 0) throw new Error('only one entry may be * or hash(…)')
     for (let i = 0; i < count; i++) buckets.push(routes[i % routes.length] as DatabaseRoute)

@@ -27,6 +27,8 @@ export interface Connection extends ConnectionFacts {
   readonly backend: Backend | undefined
   /** Whether the login role is superuser or BYPASSRLS. */
   readonly privileged: boolean
+  /** Why the connection would be refused if DATABASE_ENGINE did not choose its engine. */
+  readonly overridden: string | undefined
   /** Configured schemas that are left off, because a token's role can create objects in them. */
   readonly unsafeSchemas: readonly UnsafeSchema[]
   /** When to replace the connection, as a time of performance.now(). */

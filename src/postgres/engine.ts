@@ -1,35 +1,77 @@
 /**
- * Recognizes databases that speak PostgreSQL's protocol but do not keep the service's guarantees.
- * Their connections are refused.
+ * Recognizes the database behind a connection. Many products speak PostgreSQL's protocol and do not
+ * keep what the service relies on, so only products that are known to be right are served.
  */
-import type postgres from 'postgres'
+import type { EngineName } from '../../schemas/engine.ts'
 
-export interface Engine {
+/** A product by the text of its `version()`, and why it is refused. */
+interface Product {
   readonly name: string
-  /** SQL condition that holds on this engine only. Evaluated on every new connection. */
-  readonly condition: string
-  /** Why a connection is refused, for the log. */
+  readonly version: RegExp
   readonly refusal: string
 }
 
-const UNSUPPORTED_ENGINES: readonly Engine[] = [
+const REFUSED_PRODUCTS: readonly Product[] = [
   {
-    name: 'citus',
-    // Checked in this database only: without the extension, Citus distributes none of its tables.
-    condition: `exists (
-      select from pg_catalog.pg_extension as e where e.extname operator(pg_catalog.=) 'citus'
-    )`,
-    refusal: 'the database has the extension citus, which is not supported: row level security ' +
-      'fails open there, because request.jwt.claims does not reach the workers'
+    name: 'CockroachDB',
+    version: /^CockroachDB /,
+    refusal: 'advisory locks, on which idempotency keys rely, have no effect there'
+  },
+  {
+    name: 'YugabyteDB',
+    version: /-YB-/,
+    refusal: 'it has no transaction ids, by which the outcome of a lost COMMIT is looked up'
+  },
+  {
+    name: 'Amazon Redshift',
+    version: /\bRedshift\b/,
+    refusal: 'it has no row level security by settings and none of the JSON functions'
+  },
+  {
+    name: 'Greenplum',
+    version: /\((Greenplum|Apache Cloudberry|Cloudberry) /,
+    refusal: 'settings of a transaction are not known to reach its segments, which check policies'
+  },
+  {
+    name: 'Materialize',
+    version: /\bMaterialize\b/,
+    refusal: 'it has no transactions that change several tables'
+  },
+  {
+    name: 'PGlite',
+    version: /\bPGlite\b|\bemscripten\b/i,
+    refusal: 'it has no statement timeout, and every session is that of a superuser'
   }
 ]
 
-const QUERY = UNSUPPORTED_ENGINES
-  .map(({ name, condition }) => `select '${name}' as engine where ${condition}`)
-  .join(' union all ')
+/** PostgreSQL and products that are PostgreSQL in all that matters, such as Aurora and Neon. */
+const POSTGRESQL =
+  /^PostgreSQL (?<major>\d+)(\.\d+|devel|(alpha|beta|rc)\d+)*( \([^)]+\)| - [^,]+?)*( on \S+)?, compiled by /
 
-/** Returns the unsupported engine behind a connection, or undefined. */
-export async function recognizeEngine (client: postgres.Sql): Promise<Engine | undefined> {
-  const [found] = await client.unsafe<Array<{ engine: string }>>(QUERY)
-  return UNSUPPORTED_ENGINES.find(({ name }) => name === found?.engine)
+/** Settings, functions and SQL of the service need this version. */
+const FIRST_MAJOR = 14
+
+/** The database as one engine, or why it is not served: the text of a log message. */
+export type Recognized = { readonly engine: EngineName } | { readonly refusal: string }
+
+/** Returns why a product must not be used, by its `version()`; undefined: it is PostgreSQL. */
+export function refuseProduct (version: string): string | undefined {
+  const product = REFUSED_PRODUCTS.find(product => product.version.test(version))
+  if (product !== undefined) return `${product.name} is not supported: ${product.refusal}`
+  const major = POSTGRESQL.exec(version)?.groups?.['major']
+  if (major === undefined) return `the database is not known to work with the service: ${version}`
+  if (Number(major) >= FIRST_MAJOR) return undefined
+  return `PostgreSQL ${major} is not supported: the service needs ${FIRST_MAJOR} or later`
+}
+
+/**
+ * Recognizes an engine by the version of the extension citus; null: the database does not have it.
+ * Without the extension in this database, Citus distributes none of its tables.
+ */
+export function recognizeEngine (citus: string | null): Recognized {
+  if (citus === null) return { engine: 'postgresql' }
+  return {
+    refusal: 'the database has the extension citus, which is not supported: row level security ' +
+      'fails open there, because request.jwt.claims does not reach the workers'
+  }
 }

@@ -4,7 +4,7 @@ import type { DatabaseTarget } from '../../schemas/database.ts'
 import { constant, join, render, sql } from '../sql/fragment.ts'
 import { FIXED_SETTINGS } from '../sql/session.ts'
 import type { Backend, Connection } from './connection.ts'
-import { recognizeEngine } from './engine.ts'
+import { recognizeEngine, refuseProduct } from './engine.ts'
 import { readExtraSchemas } from './extra-schemas.ts'
 import { readRoleSettings } from './role-settings.ts'
 
@@ -20,38 +20,51 @@ export interface ServerFacts
   extends
   Pick<
     Connection,
-    'backend' | 'server' | 'privileged' | 'roleSettings' | 'extraSchemas' | 'unsafeSchemas'
+    | 'backend'
+    | 'server'
+    | 'privileged'
+    | 'overridden'
+    | 'roleSettings'
+    | 'extraSchemas'
+    | 'unsafeSchemas'
   > {
   /** Whether the server matches `target_session_attrs`. */
   readonly matches: boolean
 }
 
 /**
- * Inspects the server over a new connection. Throws when the server does not enforce row level
- * security for the service. A server that does not match is not asked about roles and schemas.
+ * Inspects the server over a new connection. Throws when the engine is not known to be right, and
+ * DATABASE_ENGINE does not choose one. A server that does not match is not asked about roles and
+ * schemas.
  */
 export async function inspectServer (
   client: postgres.Sql,
-  sessionAttrs: SessionAttrs,
+  { targetSessionAttrs, engine: chosen }: Pick<DatabaseTarget, 'targetSessionAttrs' | 'engine'>,
   { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true }: InspectOptions
 ): Promise<ServerFacts> {
-  const engine = await recognizeEngine(client)
-  if (engine !== undefined) throw new Error(engine.refusal)
-  const rows = await client.unsafe<Server[]>(SERVER_QUERY)
-  const server = rows[0] as Server
-  const matches = matchesSessionAttrs(server, sessionAttrs)
+  // Alone, because another product may not have what the rest reads.
+  const [product] = await client.unsafe<[{ version: string }]>('select version() as version')
+  const refused = refuseProduct(product.version)
+  if (refused !== undefined && chosen === undefined) throw new Error(refused)
+  const result = await client.unsafe<[Server]>(SERVER_QUERY)
+  const [server] = result
+  const recognized = recognizeEngine(server.citus)
+  const refusal = refused ?? ('refusal' in recognized ? recognized.refusal : undefined)
+  if (refusal !== undefined && chosen === undefined) throw new Error(refusal)
+  const matches = matchesSessionAttrs(server, targetSessionAttrs)
   const complete = matches && forBatches
   const version = Number(server.version)
   const roleSettings = complete ? await readRoleSettings(client, version) : new Map()
   const schemas = await readExtraSchemas(client, complete ? names : [])
   // A pooler reports its own process id at start-up.
   const { pid, started } = server
-  const backend = String(rows.state.pid) === pid ? { pid, started } : undefined
+  const backend = String(result.state.pid) === pid ? { pid, started } : undefined
   return {
     matches,
     backend,
     server: backend === undefined || !prepares ? undefined : readFacts(server),
     privileged: server.privileged === 't',
+    overridden: refusal,
     roleSettings,
     ...schemas
   }
@@ -85,6 +98,8 @@ const SERVER_QUERY = `
     extract(epoch from pg_postmaster_start_time())::text as "serverStarted",
     extract(epoch from clock_timestamp())::text as "openedAt",
     case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end as "connectionCheck",
+    (select extversion from pg_catalog.pg_extension
+      where extname operator(pg_catalog.=) 'citus') as citus,
     (select coalesce(string_agg(s.name, ','), '')
       from (values ${render(fixedSettings).text}) as s (name, value)
       where current_setting(s.name) = s.value) as defaults`
@@ -100,6 +115,8 @@ interface Server extends Backend {
   readonly openedAt: string
   readonly connectionCheck: string
   readonly defaults: string
+  /** The version of the extension; null: the database does not have it. */
+  readonly citus: string | null
 }
 
 function matchesSessionAttrs ({ standby, readonly }: Server, sessionAttrs: SessionAttrs): boolean {

@@ -128,7 +128,7 @@ class Opening {
     const lost = new Promise<never>((_resolve, reject) => {
       this.#state.onLost = () => reject(new Error(this.#failure))
     })
-    const inspected = inspectServer(client, this.#target.targetSessionAttrs, this.#options)
+    const inspected = inspectServer(client, this.#target, this.#options)
     const { matches, ...facts } = await Promise.race([inspected, lost]).catch(async error => {
       this.#socket?.destroy()
       await client.end({ timeout: 0 })

@@ -92,7 +92,7 @@ export interface FakePostgres {
 
 /** A substring of each kind of statement. The first one that occurs counts. */
 const KINDS: ReadonlyArray<readonly [kind: Kind, word: string]> = [
-  ['engine', 'pg_extension as e'],
+  ['engine', 'version() as version'],
   ['inspect', 'pg_is_in_recovery() as standby'],
   ['lookup', 'pg_xact_status'],
   ['settings', 'pg_db_role_setting'],
@@ -304,7 +304,8 @@ const FACTS = {
   serverStarted: '1.5',
   openedAt: '2.5',
   connectionCheck: '1000',
-  defaults: ''
+  defaults: '',
+  citus: null
 }
 
 /** What a real server answers to a statement, without ReadyForQuery. */
@@ -334,7 +335,7 @@ function defaultResponse (kind: Kind, text: string, state: State): DefaultRespon
     case 'inspect':
       return rows(Object.keys(FACTS), Object.values(FACTS))
     case 'engine':
-      return rows(['engine'])
+      return rows(['version'], ['PostgreSQL 18.0 on fake, compiled by hand'])
     case 'settings':
       return rows(['role', 'name', 'value'])
     case 'begin':

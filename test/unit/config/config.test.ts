@@ -186,6 +186,10 @@ t.test('invalid values are reported', async t => {
       'JWT_ROLE_CLAIM: expected a dotted path such as app_metadata.role, got "a..b"'
     ],
     [{ IDEMPOTENCY_TTL: '24' }, 'IDEMPOTENCY_TTL: expected a number of s, m, h or d, got "24"'],
+    [
+      { DATABASE_ENGINE: 'oracle' },
+      'DATABASE_ENGINE: expected one of postgresql, got "oracle"'
+    ],
     [{ PREPARED_STATEMENTS: 'no' }, 'PREPARED_STATEMENTS: expected one of on, off, got "no"'],
     [
       { MAX_BYTES_IN_FLIGHT: '1000' },
