@@ -156,8 +156,8 @@ function openPool (
   log: FastifyBaseLogger,
   { config, target, warnOfSchemas, logFields = {} }: OpenPoolOptions
 ): ConnectionPool {
-  let warned = false
-  let warnedOfEngine = false
+  /** Warnings that were logged. */
+  const warned = new Set<string>()
   /** Reasons of failed connections that were logged since the last success. */
   const logged = new Set<string>()
   return createPool({
@@ -167,25 +167,14 @@ function openPool (
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
-    onOpened: ({ privileged, overridden, unsafeSchemas }) => {
+    onOpened: connection => {
       if (logged.size > 0) log.info(logFields, 'reconnected to the database')
       logged.clear()
-      if (privileged && !warned) {
-        log.warn(
-          { ...logFields, role: target.user },
-          'login role is superuser or has BYPASSRLS: privileges and row-level security do not ' +
-            'restrict the service'
-        )
+      for (const { fields, message } of findWarnings(connection, target)) {
+        if (!warned.has(message)) log.warn({ ...logFields, ...fields }, message)
+        warned.add(message)
       }
-      warned ||= privileged
-      if (overridden !== undefined && !warnedOfEngine) {
-        log.warn(
-          { ...logFields, engine: target.engine, reason: overridden },
-          'DATABASE_ENGINE overrides the refusal of this database: policies may fail open'
-        )
-      }
-      warnedOfEngine ||= overridden !== undefined
-      warnOfSchemas(unsafeSchemas)
+      warnOfSchemas(connection.unsafeSchemas)
     },
     // Every request tries to connect: each reason is logged once. Only the message is logged,
     // without values, because error objects of postgres.js carry the options of DATABASE_URL.
@@ -196,6 +185,35 @@ function openPool (
       logged.add(reason)
     }
   })
+}
+
+interface Warning {
+  readonly fields: Readonly<Record<string, unknown>>
+  readonly message: string
+}
+
+/** What is wrong with a database that is served. */
+function findWarnings (
+  { privileged, overridden, rolesWithoutLogin }: Connection,
+  { user, engine }: DatabaseTarget
+): readonly Warning[] {
+  const warnings: ReadonlyArray<Warning | false> = [
+    privileged && {
+      fields: { role: user },
+      message: 'login role is superuser or has BYPASSRLS: privileges and row-level security do ' +
+        'not restrict the service'
+    },
+    overridden !== undefined && {
+      fields: { engine, reason: overridden },
+      message: 'DATABASE_ENGINE overrides the refusal of this database: policies may fail open'
+    },
+    rolesWithoutLogin.length > 0 && {
+      fields: { roles: rolesWithoutLogin },
+      message: 'Citus logs in to its workers as the role of a batch: batches of these roles ' +
+        'fail, because they have no LOGIN'
+    }
+  ]
+  return warnings.filter(warning => warning !== false)
 }
 
 export default fp(database, { name: 'database', fastify: '5.x', dependencies: ['metrics'] })

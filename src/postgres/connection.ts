@@ -29,6 +29,8 @@ export interface Connection extends ConnectionFacts {
   readonly privileged: boolean
   /** Why the connection would be refused if DATABASE_ENGINE did not choose its engine. */
   readonly overridden: string | undefined
+  /** Only for Citus: roles of which batches fail, because it logs in to workers as the role. */
+  readonly rolesWithoutLogin: readonly string[]
   /** Configured schemas that are left off, because a token's role can create objects in them. */
   readonly unsafeSchemas: readonly UnsafeSchema[]
   /** When to replace the connection, as a time of performance.now(). */

@@ -51,8 +51,18 @@ const POSTGRESQL =
 /** Settings, functions and SQL of the service need this version. */
 const FIRST_MAJOR = 14
 
-/** The database as one engine, or why it is not served: the text of a log message. */
-export type Recognized = { readonly engine: EngineName } | { readonly refusal: string }
+/** The version of Citus whose behaviour is tested. */
+const CITUS_MAJOR = '13'
+
+const OPEN_POLICIES =
+  'row level security fails open if request.jwt.claims does not reach the workers'
+
+export interface RecognizedEngine {
+  /** Whose SQL the connection gets. */
+  readonly engine: EngineName
+  /** Why the database is not served as this engine: the text of a log message. */
+  readonly refusal: string | undefined
+}
 
 /** Returns why a product must not be used, by its `version()`; undefined: it is PostgreSQL. */
 export function refuseProduct (version: string): string | undefined {
@@ -65,13 +75,25 @@ export function refuseProduct (version: string): string | undefined {
 }
 
 /**
- * Recognizes an engine by the version of the extension citus; null: the database does not have it.
- * Without the extension in this database, Citus distributes none of its tables.
+ * Recognizes the engine of a database that is PostgreSQL by its product. `citus`: the version of
+ * the extension; null: the database does not have it, so Citus distributes none of its tables.
+ * `chosen`: the engine that DATABASE_ENGINE names.
  */
-export function recognizeEngine (citus: string | null): Recognized {
-  if (citus === null) return { engine: 'postgresql' }
+export function recognizeEngine (
+  citus: string | null,
+  chosen: EngineName | undefined
+): RecognizedEngine {
+  const found = citus === null ? 'postgresql' : 'citus'
+  const engine = chosen ?? found
+  if (citus === null) return { engine, refusal: undefined }
+  if (engine !== found) {
+    return { engine, refusal: `the database has the extension citus: ${OPEN_POLICIES}` }
+  }
+  const isTested = citus.split('.')[0] === CITUS_MAJOR
   return {
-    refusal: 'the database has the extension citus, which is not supported: row level security ' +
-      'fails open there, because request.jwt.claims does not reach the workers'
+    engine,
+    refusal: isTested
+      ? undefined
+      : `Citus ${citus} is not supported, only Citus ${CITUS_MAJOR}: ${OPEN_POLICIES}`
   }
 }

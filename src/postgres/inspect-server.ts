@@ -23,8 +23,10 @@ export interface ServerFacts
     | 'backend'
     | 'server'
     | 'privileged'
+    | 'engine'
     | 'overridden'
     | 'roleSettings'
+    | 'rolesWithoutLogin'
     | 'extraSchemas'
     | 'unsafeSchemas'
   > {
@@ -48,8 +50,7 @@ export async function inspectServer (
   if (refused !== undefined && chosen === undefined) throw new Error(refused)
   const result = await client.unsafe<[Server]>(SERVER_QUERY)
   const [server] = result
-  const recognized = recognizeEngine(server.citus)
-  const refusal = refused ?? ('refusal' in recognized ? recognized.refusal : undefined)
+  const { engine, refusal = refused } = recognizeEngine(server.citus, chosen)
   if (refusal !== undefined && chosen === undefined) throw new Error(refusal)
   const matches = matchesSessionAttrs(server, targetSessionAttrs)
   const complete = matches && forBatches
@@ -64,10 +65,21 @@ export async function inspectServer (
     backend,
     server: backend === undefined || !prepares ? undefined : readFacts(server),
     privileged: server.privileged === 't',
+    engine,
     overridden: refusal,
     roleSettings,
+    rolesWithoutLogin: complete && engine === 'citus' ? await readRolesWithoutLogin(client) : [],
     ...schemas
   }
+}
+
+/** Returns the roles that the service can take but that cannot log in. */
+async function readRolesWithoutLogin (client: postgres.Sql): Promise<readonly string[]> {
+  const rows = await client.unsafe<Array<{ role: string }>>(`
+    select rolname as role from pg_roles
+    where not rolcanlogin and rolname !~ '^pg_' and pg_has_role(session_user, oid, 'member')
+    order by rolname`)
+  return rows.map(({ role }) => role)
 }
 
 function readFacts (

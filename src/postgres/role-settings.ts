@@ -12,8 +12,8 @@ import type { RoleSettings } from '../sql/session.ts'
  * connection and so leave the outcome of the batch unknown. Names without a dot are PostgreSQL's.
  */
 const EXCLUDED_NAMES =
-  '^(request|oneflight)[.]|^(search_path|row_security|client_encoding|datestyle|intervalstyle' +
-  '|timezone|bytea_output|extra_float_digits|client_connection_check_interval' +
+  '^(request|oneflight|citus)[.]|^(search_path|row_security|client_encoding|datestyle' +
+  '|intervalstyle|timezone|bytea_output|extra_float_digits|client_connection_check_interval' +
   '|(default_)?transaction_(isolation|read_only|deferrable)|transaction_timeout' +
   '|idle_(in_transaction_)?session_timeout|tcp_.*|exit_on_error|temp_buffers)$'
 

@@ -15,6 +15,7 @@ import {
   SINGLE_OPERATION_CHECKS,
   type Check
 } from './checks.ts'
+import { distributeNode, fence } from './citus.ts'
 import { CteBuilder } from './cte-builder.ts'
 import type { FindColumns } from './column-types.ts'
 import type { FindFunction } from './function-types.ts'
@@ -67,6 +68,8 @@ export interface CompileOptions {
    * changed; it also sets the session again after each operation.
    */
   readonly restoreSession?: boolean
+  /** Builds the SQL for Citus; see citus.ts. */
+  readonly distributed?: boolean
   /** Finds the types of columns, into which paths go; undefined: they are not known. */
   readonly findColumns?: FindColumns
   /** Finds the types of the parameters of functions; undefined: they are not known. */
@@ -92,13 +95,16 @@ const OPERATION_ROWS = sql`c`
  */
 export function compile (plan: Plan, options: CompileOptions): readonly Statement[] {
   const { session, checkValues, restoreSession, findColumns, findFunction } = options
-  const inSession = sessionUnchanged(session)
-  return plan.operations.map((node, i) => {
+  const { distributed = false } = options
+  const inSession = sessionUnchanged(session, { distributed })
+  return plan.operations.map((planned, i) => {
+    const node = distributed ? distributeNode(planned, options) : planned
     const uses = plan.referenceUses.get(node.index) ?? []
     const exposed = exposedColumns(node, uses)
     const ctes = new CteBuilder(node.table, plan.referenceUses, {
       checkValues,
       restoreSession,
+      distributed,
       exposed,
       source: sourceColumns(node, findColumns),
       findColumns,
@@ -132,15 +138,19 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
  */
 export function compileQueryPlans (
   plan: Plan,
-  { maxRows, findColumns, findFunction }: Pick<
+  { maxRows, distributed = false, findColumns, findFunction }: Pick<
     CompileOptions,
-    'maxRows' | 'findColumns' | 'findFunction'
+    'maxRows' | 'distributed' | 'findColumns' | 'findFunction'
   >
 ): readonly Statement[] {
   return plan.operations.map(planned => {
-    const node = { ...planned, when: [] }
+    const node = {
+      ...distributed ? distributeNode(planned, { maxRows }) : planned,
+      when: []
+    }
     const ctes = new CteBuilder(node.table, plan.referenceUses, {
       explain: true,
+      distributed,
       source: sourceColumns(node, findColumns),
       findColumns,
       findFunction,
@@ -197,7 +207,7 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
     ...sessionChecks,
     ...buildKeyCheck(node),
     ...buildRowCountChecks(node, sql`j.n`, maxRows),
-    ...buildOrderCheck(node, shape),
+    ...ctes.distributed ? [] : buildOrderCheck(node, shape),
     ...buildPublication(node, {
       uses,
       counted,
@@ -214,12 +224,12 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
   // Only now are all parameters and values of the statement known.
   const types = (ctes.parameterTypes() ?? []).map(type => sql`, ${type}`)
   const rows = hidden ? empty : sql`${rowsJson} as rows, `
-  return sql`with ${join([...ctes.build(), operation], sql`, `)}${
-    countRows(node, ctes, { rows, maxRows })
-  }${search ? buildColumnSearch(columns) : empty}
+  const counting = countRows(node, ctes, { rows, maxRows })
+  return sql`with ${join([...ctes.build(), operation], sql`, `)}${counting}${
+    search ? buildColumnSearch(columns) : empty}
   select case${buildCases(checks, result, kept)} end${operationTimes}${
     join(types, empty)
-  } from j${search ? sql`, m` : empty}`
+  } from j${search ? sql`, m` : empty}${ctes.distributed ? fence : empty}`
 }
 
 /** The rows of `r` as one JSON array. */
@@ -231,9 +241,9 @@ function buildRowsJson ({ restoreSession }: CteBuilder): Fragment {
 /** A condition that computes the values of an operation that is not skipped. */
 function computeFirst (node: PlanNode, ctes: CteBuilder): Fragment {
   const gate = buildGate(node)
-  return gate.length === 0
-    ? ctes.computeFirst()
-    : sql`case when ${join(gate, sql` and `)} then ${ctes.computeFirst()} else false end`
+  if (gate.length === 0) return ctes.computeFirst()
+  const open = join(ctes.evaluateOnce(gate), sql` and `)
+  return sql`case when ${open} then ${ctes.computeFirst()} else false end`
 }
 
 /**

@@ -78,6 +78,8 @@ export interface CteBuilderOptions {
   readonly findFunction?: FindFunction | undefined
   /** The operation that calls the function `table`. */
   readonly call?: CallNode | undefined
+  /** See CompileOptions. */
+  readonly distributed?: boolean | undefined
   /** Leaves out value checks: clients see query plans, and checks contain the markers' secret. */
   readonly explain?: boolean
 }
@@ -138,6 +140,7 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
   readonly source: RowColumns
   readonly checkValues: boolean
   readonly restoreSession: boolean
+  readonly distributed: boolean
   readonly #referenceUses: Plan['referenceUses']
   readonly #options: CteBuilderOptions
   readonly #exposed: NonNullable<CteBuilderOptions['exposed']>
@@ -155,6 +158,7 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     this.source = options.source
     this.checkValues = options.checkValues === true
     this.restoreSession = options.restoreSession === true
+    this.distributed = options.distributed === true
     this.#referenceUses = referenceUses
     this.#options = options
     this.#exposed = options.exposed ?? []
@@ -297,12 +301,29 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
 
   /**
    * Returns `<rows> as x`: rows with these columns that the operation stores. With `restoreSession`
-   * they are a CTE, which is computed before the operation starts.
+   * and in a distributed database they are a CTE, which is computed before the operation starts.
+   * In the latter it also makes the checks of checkStoredRows.
    */
-  addStoredRows (rows: Fragment, columns: readonly string[]): Fragment {
-    if (!this.restoreSession) return sql`${rows} as x`
+  addStoredRows (
+    rows: Fragment,
+    columns: readonly string[],
+    uncertainColumns: readonly UncertainColumn[]
+  ): Fragment {
+    if (!this.#computesFirst()) return sql`${rows} as x`
     const names = join(columns.map(identifier), sql`, `)
-    return sql`${this.addRows(sql`select ${names} from ${rows} as x`)} as x`
+    const checks = this.distributed ? this.checkStoredRows(uncertainColumns) : []
+    const where = checks.length === 0 ? empty : sql` where ${join(checks, sql` and `)}`
+    return sql`${this.addRows(sql`select ${names} from ${rows} as x${where}`)} as x`
+  }
+
+  /**
+   * In a distributed database the conditions are a CTE: Citus refuses CASE in the condition of a
+   * change, and a worker does not have the settings of earlier operations.
+   */
+  evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
+    if (!this.distributed || conditions.length === 0) return conditions
+    const all = sql`select ${join(conditions, sql` and `)} as ok`
+    return [sql`(select c.ok from ${this.addRows(all)} as c)`]
   }
 
   /** Returns the name of a CTE with the rows of a query. */
@@ -316,9 +337,11 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
     return buildTypedRows(json, examples, this.#nulls())
   }
 
-  /** With `restoreSession` the query runs before the operation starts. */
+  /**
+   * With `restoreSession` and in a distributed database the query runs before the operation starts.
+   */
   addSource (query: Fragment): Fragment {
-    if (!this.restoreSession) return sql`(${query})`
+    if (!this.#computesFirst()) return sql`(${query})`
     return this.addRows(query)
   }
 
@@ -415,6 +438,10 @@ export class CteBuilder implements ArgumentBuilder, ChangeBuilder {
       sql`true`,
       ...names.map(name => sql`(select count(*) from ${identifier(name)}) is not null`)
     ], sql` and `)
+  }
+
+  #computesFirst (): boolean {
+    return this.restoreSession || this.distributed
   }
 
   /** A row of the table in which every column is NULL. */

@@ -12,5 +12,6 @@ import type { ChangeBuilder } from './value-builder.ts'
 export function buildDelete (node: DeleteNode, values: ChangeBuilder): Fragment {
   const { source, where } = buildJoin(node, values)
   const using = source.length === 0 ? empty : sql` using ${join(source, empty)}`
-  return sql`delete from ${tableName(node.table)} as t${using}${where(buildGate(node))}`
+  const gate = values.evaluateOnce(buildGate(node))
+  return sql`delete from ${tableName(node.table)} as t${using}${where(gate)}`
 }

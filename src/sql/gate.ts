@@ -43,8 +43,7 @@ export function buildSkipped (node: Pick<PlanNode, 'when'>): Fragment {
 }
 
 /** Limits a query to an operation that runs. It also limits aggregates, which return a row. */
-export function gateRows (rows: Fragment, node: Pick<PlanNode, 'when'>): Fragment {
-  const gate = buildGate(node)
+export function gateRows (rows: Fragment, gate: readonly Fragment[]): Fragment {
   return gate.length === 0 ? rows : sql`select * from (${rows}) as g where ${join(gate, AND)}`
 }
 

@@ -6,7 +6,16 @@ import type { ConflictNode, RowGroup } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildWhere } from './filter.ts'
-import { constant, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
+import {
+  constant,
+  empty,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from './fragment.ts'
 import { markRow } from './inserted.ts'
 import { buildDocument, buildVerifiedDocument, jsonNullRows } from './reference.ts'
 import { nullRow, tableName } from './table.ts'
@@ -20,6 +29,41 @@ interface InsertOptions {
   readonly marked: boolean
   /** Whether `returning` can read the number of each row; see numberRow. */
   readonly numbered?: boolean
+}
+
+/** The rows of a group, with their numbers. */
+interface NumberedRows {
+  readonly group: RowGroup
+  /** The name of their CTE. */
+  readonly name: Fragment
+}
+
+/**
+ * Builds the CTE with the rows of a group and their numbers, from 1, so that each of them can be
+ * inserted by a statement of its own; see buildInsertOfRow.
+ */
+export function numberRows (group: RowGroup, ctes: CteBuilder): NumberedRows {
+  const { columns } = group
+  const names = columns.map(name => sql`x.${identifier(name)}`)
+  const number = sql`row_number() over () as ${identifier(unusedName(columns))}`
+  const source = sql`select ${join([...names, number], sql`, `)} from ${buildRows(group, ctes)}`
+  return { group, name: ctes.addRows(source) }
+}
+
+/** Builds the statement that inserts one row, by its position in the group. */
+export function buildInsertOfRow (
+  { group, name }: NumberedRows,
+  position: number,
+  ctes: CteBuilder,
+  { conflict, gate }: Pick<InsertOptions, 'conflict' | 'gate'>
+): Fragment {
+  const number = identifier(unusedName(group.columns))
+  const names = join(group.columns.map(identifier), sql`, `)
+  const values = ctes.checkValues ? valuesWithJsonNull(group, number, ctes) : names
+  const conditions = [sql`x.${number} = ${integer(position + 1)}`, ...gate]
+  return sql`insert into ${tableName(ctes.table)} as t (${names}) select ${values} from ${
+    name
+  } as x${joinConditions(conditions)}${conflict}`
 }
 
 /** Builds the statement for one group of rows, without `returning`. */
@@ -51,7 +95,10 @@ export function buildInsert (
     ? sql`(select ${names}, row_number() over () as ${number} from ${rows}) as x`
     : rows
   return sql`${insert} (${names}) select ${values} from ${source}${
-    joinConditions([...ctes.checkStoredRows(uncertainColumns), ...conditions])
+    joinConditions([
+      ...ctes.distributed ? [] : ctes.checkStoredRows(uncertainColumns),
+      ...conditions
+    ])
   }${conflict}`
 }
 
@@ -82,7 +129,7 @@ function buildRows ({ columns, positions, rows }: RowGroup, ctes: CteBuilder): F
     ? buildVerifiedDocument(rows, ctes, positions)
     : buildDocument(rows.document, ctes)
   const source = sql`json_populate_recordset(${nullRow(ctes.table)}, ${document})`
-  return ctes.addStoredRows(source, columns)
+  return ctes.addStoredRows(source, columns, rows.uncertainColumns)
 }
 
 const NUMBER_SETTING = constant('oneflight.number')

@@ -42,7 +42,10 @@ export function buildKeyedUpdates (node: KeyedUpdateNode, ctes: CteBuilder): rea
   const distinct = ctes.explain
     ? []
     : checkDistinct(node, rows).map(query => sql`(select * from ${ctes.addRows(query)})`)
-  const conditions = [...buildConditions(node.where, ctes), ...gateChecks(node, distinct)]
+  const conditions = [
+    ...buildConditions(node.where, ctes),
+    ...ctes.evaluateOnce(gateChecks(node, distinct))
+  ]
   return node.groups.map((group, i) =>
     buildKeyedUpdate(node, group, {
       source: rows[i] as Fragment,

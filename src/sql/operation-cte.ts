@@ -10,16 +10,33 @@ import type {
 } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { Check } from './checks.ts'
+import { countRows, withoutPosition } from './citus.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildDelete } from './delete.ts'
 import { buildGate, gateRows } from './gate.ts'
-import { arrayText, empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { buildConflictClause, buildInsert, rowNumber, unusedName } from './insert.ts'
+import {
+  arrayText,
+  empty,
+  identifier,
+  integer,
+  join,
+  parameter,
+  sql,
+  type Fragment
+} from './fragment.ts'
+import {
+  buildConflictClause,
+  buildInsert,
+  buildInsertOfRow,
+  numberRows,
+  rowNumber,
+  unusedName
+} from './insert.ts'
 import { buildQueryInsert } from './insert-query.ts'
 import { isMarked, markRow } from './inserted.ts'
 import { buildAmbiguityCheck, buildKeyedUpdates, rowPosition } from './keyed-update.ts'
 import { raise } from './marker.ts'
-import { returningList, wholeRow } from './output.ts'
+import { returningList, rowValue, wholeRow } from './output.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
 import { buildSelect } from './select.ts'
 import { buildStoredRow, buildUpdate, newValue } from './update.ts'
@@ -60,7 +77,7 @@ export function buildOperationCte (node: PlanNode, options: OperationCteOptions)
       const rows = isNested(node)
         ? buildNestedSelect(node, ctes, row => ctes.exposedColumns(row))
         : buildSelect(node, ctes)
-      return sql`${name} as (${gateRows(rows, node)})`
+      return sql`${name} as (${gateRows(rows, ctes.evaluateOnce(buildGate(node)))})`
     }
   }
 }
@@ -103,8 +120,8 @@ function returnedRow (node: InsertNode | KeyedUpdateNode, ctes: CteBuilder): Fra
 function asRow (from: Fragment, shape: Shape, ctes: CteBuilder): Fragment {
   if (shape === 'whole') return sql`row`
   return shape === 'nothing'
-    ? sql`row() as row`
-    : sql`${from}.*::record as row${ctes.exposedColumns(from)}`
+    ? sql`${ctes.distributed ? sql`null::json` : sql`row()`} as row`
+    : sql`${rowValue(from, ctes)} as row${ctes.exposedColumns(from)}`
 }
 
 /** PostgreSQL changes rows in any order. They are sorted into the order of `values`. */
@@ -113,6 +130,7 @@ function buildKeyedUpdateCte (
   options: OperationCteOptions
 ): Fragment {
   const { ctes, shape, name } = options
+  if (ctes.distributed) return buildDistributedKeyedUpdateCte(node, options)
   const columns = shape === 'columns'
     ? returnedRow(node, ctes)
     : shape === 'whole' ? returned(node, options) : sql`row() as row`
@@ -123,6 +141,30 @@ function buildKeyedUpdateCte (
   return sql`${join(updates, sql`, `)}, ${name} as (select ${rows} from (${
     allUpdates(node, sql`*`)
   }) as placed order by position)`
+}
+
+/** No column has a name with an arrow. */
+const POSITION = identifier('->')
+
+/** The same, with rows that become values only after they have come from their shards. */
+function buildDistributedKeyedUpdateCte (
+  node: KeyedUpdateNode,
+  options: OperationCteOptions
+): Fragment {
+  const { ctes, shape, name } = options
+  const list = returned(node, options)
+  const updates = buildKeyedUpdates(node, ctes).map((statement, i) =>
+    sql`w${integer(i)} as (${statement} returning ${list}, ${rowPosition} as ${POSITION})`
+  )
+  const rows = node.groups.map((_, i) => {
+    const from = sql`w${integer(i)}`
+    const row = shape === 'nothing' ? sql`null::json` : withoutPosition(from, POSITION)
+    return sql`${nameUpdate(i)} as (select ${row} as row${ctes.exposedColumns(from)},
+      ${from}.${POSITION} as position from ${from})`
+  })
+  return sql`${join([...updates, ...rows], sql`, `)}, ${name} as (select row${
+    ctes.exposedColumns()
+  } from (${allUpdates(node, sql`*`)}) as placed order by position)`
 }
 
 function nameUpdate (position: number): Fragment {
@@ -164,6 +206,9 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
     })
     return buildReturningCte(node, statement, options)
   }
+  if (ctes.distributed && shape !== 'nothing' && countRows(node) > 1) {
+    return buildRowByRow(node, options, { conflict, gate })
+  }
   const [group, ...more] = node.groups
   if (group !== undefined && more.length === 0) {
     const statement = buildInsert(group, ctes, { conflict, gate, marked })
@@ -187,6 +232,29 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
   const columns = sql`row${shape === 'columns' ? ctes.exposedColumns() : empty}`
   return sql`${join(inserts, sql`, `)}, ${name} as (select ${columns}
     from (${join(rows, sql` union all `)}) as placed order by position)`
+}
+
+/** Inserts each row by a statement of its own, because Citus returns rows shard by shard. */
+function buildRowByRow (
+  node: InsertNode,
+  { ctes, shape, name }: OperationCteOptions,
+  options: { readonly conflict: Fragment, readonly gate: readonly Fragment[] }
+): Fragment {
+  const list = returned(node, { ctes, shape, name })
+  const inserts = node.groups.flatMap(group => {
+    const rows = numberRows(group, ctes)
+    return group.positions.map((place, i) => {
+      const insert = identifier(`g${place}`)
+      const statement = buildInsertOfRow(rows, i, ctes, options)
+      return {
+        cte: sql`${insert} as (${statement} returning ${list})`,
+        row: sql`select ${asRow(insert, shape, ctes)}, ${integer(place)} as position from ${insert}`
+      }
+    })
+  })
+  const columns = sql`row${ctes.exposedColumns()}`
+  return sql`${join(inserts.map(({ cte }) => cte), sql`, `)}, ${name} as (select ${columns}
+    from (${join(inserts.map(({ row }) => row), sql` union all `)}) as placed order by position)`
 }
 
 /** One of several groups of an insert. */

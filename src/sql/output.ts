@@ -21,6 +21,15 @@ export function wholeRow (table: TableName, row = sql`t`): Fragment {
   return sql`${row}.*::${tableName(table)} as row`
 }
 
+/** The columns of a row as one value. */
+export function rowValue (
+  row: Fragment,
+  { distributed }: { readonly distributed: boolean }
+): Fragment {
+  // Citus cannot read anonymous composites that were computed in another part of a statement.
+  return distributed ? sql`pg_catalog.to_json(${row}.*)` : sql`${row}.*::record`
+}
+
 const AGGREGATES = { count: sql`count`, sum: sql`sum`, avg: sql`avg`, min: sql`min`, max: sql`max` }
 
 /** What an output column computes from the value of its path; `*` without a path. */

@@ -221,6 +221,10 @@ export class PlainBuilder implements ChangeBuilder {
     return isUncertain && !isJsonType(known) ? this.#refuse() : known.sql
   }
 
+  evaluateOnce (conditions: readonly Fragment[]): readonly Fragment[] {
+    return conditions
+  }
+
   kindOf (column: string): ColumnKind | undefined {
     return this.#columns?.kinds.get(column)
   }

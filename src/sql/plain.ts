@@ -176,7 +176,7 @@ function compileOperation (
   const body = direct ? buildDirect(node, context) : buildAggregated(node, context)
   if (body === undefined) return undefined
   const conditions = [
-    ...node.index === 0 ? [] : [sessionUnchanged(session)],
+    ...node.index === 0 ? [] : [sessionUnchanged(session, { distributed: false })],
     ...values.existenceChecks(),
     ...buildRequirements(node, requirements),
     ...node.kind === 'select' ? buildGate(node) : []

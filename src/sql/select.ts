@@ -8,7 +8,7 @@ import { buildCall } from './call.ts'
 import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import { buildWhere } from './filter.ts'
 import { empty, identifier, join, parameter, sql, type Fragment } from './fragment.ts'
-import { buildNameClash, outputValue, wholeRow } from './output.ts'
+import { buildNameClash, outputValue, rowValue, wholeRow } from './output.ts'
 import { OutputValues } from './output-values.ts'
 import { tableName } from './table.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -34,7 +34,8 @@ export function buildSelect (node: SelectNode | CallNode, values: CteBuilder): F
     })
     : buildSelectRows(node, values)
   if (node.output === undefined) return rows
-  return sql`select p.*::record as row${values.exposedColumns(sql`p`)} from (${rows}) as p`
+  const row = rowValue(sql`p`, values)
+  return sql`select ${row} as row${values.exposedColumns(sql`p`)} from (${rows}) as p`
 }
 
 /**

@@ -6,7 +6,7 @@
  * - At the end of the last operation: all other settings that control how values are read and
  *   written (`formatsUnchanged`, `searchPathUnchanged`).
  */
-import { constant, fixed, join, parameter, sql, type Fragment } from './fragment.ts'
+import { constant, empty, fixed, join, parameter, sql, type Fragment } from './fragment.ts'
 import { raise } from './marker.ts'
 
 /** The role and the claims that every operation of a batch must run with. */
@@ -14,6 +14,11 @@ export interface SessionIdentity {
   readonly role: string
   readonly claims: string
 }
+
+/** Selects run in the transaction on workers; see citus.ts. */
+const selectsInTransaction =
+  sql` and pg_catalog.current_setting('citus.select_opens_transaction_block')
+    operator(pg_catalog.=) 'on'`
 
 /** Settings that control the text form of values, with their value in every batch. */
 const FORMATS = [
@@ -48,10 +53,13 @@ export const SEARCH_PATH = 'oneflight.search_path'
  * also change settings that hold them. The operators name their schema, so no search_path can
  * replace them.
  */
-export function sessionUnchanged ({ role, claims }: SessionIdentity): Fragment {
+export function sessionUnchanged (
+  { role, claims }: SessionIdentity,
+  { distributed }: { readonly distributed: boolean }
+): Fragment {
   const same = sql`pg_catalog.current_setting('role') operator(pg_catalog.=) ${parameter(role)}
     and pg_catalog.current_setting('request.jwt.claims') operator(pg_catalog.=) ${parameter(claims)}
-    and ${inputFormatsAreSet}`
+    and ${inputFormatsAreSet}${distributed ? selectsInTransaction : empty}`
   return sql`case when ${same} then true
     else ${raise('session')} is null end`
 }

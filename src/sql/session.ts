@@ -2,6 +2,7 @@
  * Builds the statement that sets the role and all settings of a transaction, for this transaction
  * only. A trigger can leave any setting changed on a connection, so every setting is set again.
  */
+import type { EngineName } from '../../schemas/engine.ts'
 import {
   constant,
   identifier,
@@ -45,6 +46,8 @@ export interface ConnectionFacts {
   readonly extraSchemas: readonly string[]
   /** Undefined behind a pooler, where the server can change with every transaction. */
   readonly server: ServerFacts | undefined
+  /** Whose SQL the connection gets. */
+  readonly engine: EngineName
 }
 
 /** Facts about the server, which a connection that is reset after every batch relies on. */
@@ -63,7 +66,12 @@ export interface ServerFacts {
   readonly openedAt: string
 }
 
-const NO_FACTS: ConnectionFacts = { roleSettings: new Map(), extraSchemas: [], server: undefined }
+const NO_FACTS: ConnectionFacts = {
+  roleSettings: new Map(),
+  extraSchemas: [],
+  server: undefined,
+  engine: 'postgresql'
+}
 
 /** Settings that are the same for every transaction. Times are in milliseconds. */
 export interface SessionDefaults {
@@ -171,10 +179,7 @@ function buildSettings (
   defaults: SessionDefaults,
   { roleSettings, extraSchemas, server }: ConnectionFacts
 ): readonly Fragment[] {
-  const schemas = [...defaults.schemas, ...extraSchemas].map(name => render(identifier(name)).text)
-  // pg_temp is last. If it is not named it comes first, and a temporary table would hide the real
-  // one.
-  const path = constant([...schemas, 'pg_temp'].join(', '))
+  const path = constant(render(searchPath(defaults, { extraSchemas })).text)
   return [
     setting(sql`'statement_timeout'`, constant(String(defaults.statementTimeoutMs))),
     setting(sql`'lock_timeout'`, constant(String(defaults.lockTimeoutMs))),
@@ -192,6 +197,17 @@ function buildSettings (
       ? checkConnection
       : setting(sql`'client_connection_check_interval'`, constant(server.connectionCheck))
   ]
+}
+
+/**
+ * The search_path. pg_temp is last. If it is not named it comes first, and a temporary table would
+ * hide the real one.
+ */
+export function searchPath (
+  { schemas }: Pick<SessionDefaults, 'schemas'>,
+  { extraSchemas }: Pick<ConnectionFacts, 'extraSchemas'>
+): Fragment {
+  return join([...[...schemas, ...extraSchemas].map(identifier), sql`pg_temp`], sql`, `)
 }
 
 /**

@@ -24,8 +24,8 @@ export function buildUpdate (node: UpdateNode, ctes: CteBuilder): Fragment {
   const rows = [...buildStoredRow(node, ctes), ...source]
   const from = rows.length === 0 ? empty : sql` from ${join(rows, sql`, `)}`
   const conditions = [
-    ...ctes.checkStoredRows(set.uncertainColumns),
-    ...gateChecks(node, unambiguous())
+    ...ctes.distributed ? [] : ctes.checkStoredRows(set.uncertainColumns),
+    ...ctes.evaluateOnce(gateChecks(node, unambiguous()))
   ]
   return sql`update ${tableName(table)} as t set ${join(assignments, sql`, `)}${from}${
     where(conditions)
@@ -42,7 +42,7 @@ export function buildStoredRow (
     ? buildVerifiedDocument(set, ctes)
     : buildDocument(set.document, ctes)
   const row = sql`json_populate_record(${nullRow(ctes.table)}, ${document})`
-  return [ctes.addStoredRows(row, columns)]
+  return [ctes.addStoredRows(row, columns, set.uncertainColumns)]
 }
 
 /** The new value of a column in the row `x`. */

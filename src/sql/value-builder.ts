@@ -57,4 +57,7 @@ export interface ChangeBuilder extends ValueBuilder {
 
   /** Returns the rows of a parameter as a source of rows. */
   buildSourceRows(source: RowsSource): Fragment
+
+  /** Returns conditions, which contain no column of the table, where they are evaluated once. */
+  evaluateOnce(conditions: readonly Fragment[]): readonly Fragment[]
 }

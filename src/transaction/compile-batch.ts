@@ -1,11 +1,13 @@
 /**
  * Compiles a plan for one request: its session, its operations, how its transaction ends.
  */
+import type { EngineName } from '../../schemas/engine.ts'
 import type { Identity } from '../../schemas/claims.ts'
 import { enabled, type Preferences } from '../../schemas/prefer.ts'
 import type { Trace } from '../../schemas/trace-context.ts'
 import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { Plan } from '../plan/nodes.ts'
+import { notOnCitus } from '../sql/citus.ts'
 import { commentOn } from '../sql/comment.ts'
 import { columnTypesStatement, type ColumnTypes } from '../sql/column-types.ts'
 import { compile, compileQueryPlans, type Statement } from '../sql/compile.ts'
@@ -16,7 +18,8 @@ import {
 } from '../sql/function-types.ts'
 import type { Key } from '../sql/idempotency.ts'
 import { emptyPublications } from '../sql/publication.ts'
-import type { SessionDefaults } from '../sql/session.ts'
+import type { ConnectionFacts, SessionDefaults } from '../sql/session.ts'
+import { workerSettings } from '../sql/worker-session.ts'
 import { compileGeneral, fillStatements, type FindTypes } from './compile-general.ts'
 import { compilePlainBatch } from './compile-plain.ts'
 import { compileSession } from './compile-session.ts'
@@ -55,10 +58,32 @@ export function compileBatch (
   request: BatchRequest,
   settings: CompileSettings
 ): CompiledBatch {
+  return {
+    ...compileFor('postgresql', batch, { request, settings }),
+    forCitus: once(() => compileFor('citus', batch, { request, settings }))
+  }
+}
+
+interface CompileContext {
+  readonly request: BatchRequest
+  readonly settings: CompileSettings
+}
+
+function compileFor (
+  engine: EngineName,
+  batch: PlannedBatch,
+  { request, settings }: CompileContext
+): CompiledBatch {
+  const distributed = engine === 'citus'
   const { outline } = batch
   const { id, identity, trace } = request
   const isQueryPlan = wantsQueryPlan(request.preferences)
   const mode = readMode(request.preferences)
+  if (distributed && mode.isolation !== 'read-committed') {
+    throw notOnCitus(
+      `Citus cannot keep isolation=${mode.isolation}: its nodes have no common snapshot.`
+    )
+  }
   // A batch that commits nothing stores no answer: it can run as often as it is sent.
   const key = mayCommit(mode) ? request.idempotencyKey : undefined
   const session = {
@@ -71,15 +96,22 @@ export function compileBatch (
     role: identity.role,
     principal: `${identity.role}\n${identity.claims}`,
     session: connection => compileSession(session, settings, connection),
+    ...distributed && {
+      workerSession: (connection: ConnectionFacts) => workerSettings(session, settings, connection)
+    },
     writes: session.writes,
     ...isQueryPlan
       ? compileRenewable(batch, settings, find =>
         fillStatements(
           batch,
-          compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, ...find })
+          compileQueryPlans(batch.plan(), { maxRows: settings.maxRows, distributed, ...find })
         )
       )
-      : compileOperations(batch, request, { ...settings, keepAnswers: key !== undefined }),
+      : compileOperations(batch, request, {
+        ...settings,
+        keepAnswers: key !== undefined,
+        distributed
+      }),
     count: outline.operations.length,
     hasReferences: outline.referenceUses.size > 0,
     mode,
@@ -102,21 +134,22 @@ function readMode (preferences: Preferences): TransactionMode {
 function compileOperations (
   batch: PlannedBatch,
   { identity, preferences }: BatchRequest,
-  { maxRows, keepAnswers, sqlComments, database, plainForm = true, ...types }: CompileSettings & {
-    readonly keepAnswers: boolean
-  }
+  settings: CompileSettings & { readonly keepAnswers: boolean, readonly distributed: boolean }
 ): Pick<CompiledBatch, 'operations' | 'columns' | 'functions' | 'plain' | 'compileChecked'> {
+  const { maxRows, keepAnswers, distributed, sqlComments, database, plainForm = true, ...types } =
+    settings
   const options = {
     session: identity,
     maxRows,
     minimal: preferences.return === 'minimal',
     keep: keepAnswers,
+    distributed,
     database
   }
   return {
     ...compileRenewable(batch, types, find => compileGeneral(batch, { ...options, ...find })),
     // With a comment nothing is prepared.
-    plain: plainForm && !sqlComments
+    plain: plainForm && !sqlComments && !distributed
       ? compilePlainBatch(batch, options, types.columnTypes)
       : undefined,
     compileChecked: restoreSession =>

@@ -14,7 +14,7 @@ import {
 
 export type FindTypes = Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>>
 type Options =
-  & Pick<CompileOptions, 'session' | 'maxRows' | 'minimal' | 'keep'>
+  & Pick<CompileOptions, 'session' | 'maxRows' | 'minimal' | 'keep' | 'distributed'>
   & FindTypes
   & DatabaseNumber
 

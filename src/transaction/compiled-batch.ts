@@ -21,6 +21,10 @@ export interface CompiledBatch {
    * last one returns the id of the transaction.
    */
   readonly session: (connection: ConnectionFacts) => readonly Statement[]
+  /** Builds the statements that set on workers what operations need there; only for Citus. */
+  readonly workerSession?: (connection: ConnectionFacts) => readonly Statement[]
+  /** Returns the same batch in the SQL of Citus. */
+  readonly forCitus?: () => CompiledBatch
   /** Whether the batch can write. Then the session returns the id of the transaction. */
   readonly writes?: boolean
   readonly count: number

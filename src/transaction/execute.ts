@@ -173,12 +173,13 @@ interface FinishedAttempt extends AttemptResult {
 }
 
 async function runAttempt (
-  { pool, batch, softDeadline, needs, clientClosed, onRetry = () => {} }: Run,
+  { pool, batch: compiled, softDeadline, needs, clientClosed, onRetry = () => {} }: Run,
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
   const connection = await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed })
   if (reason !== undefined) onRetry(reason)
+  const batch = adaptBatch(compiled, connection, pool)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   if (needs !== undefined && !await reachesPosition(connection, needs)) {
@@ -210,6 +211,24 @@ async function runAttempt (
   if (isConnectionStale(result)) connection.state.retired = true
   rememberChecks(result)
   return result
+}
+
+/** Returns the batch in the SQL of the engine. Throws what the engine cannot do. */
+function adaptBatch (
+  batch: CompiledBatch,
+  connection: Connection,
+  pool: ConnectionPool
+): CompiledBatch {
+  if (connection.engine === 'postgresql') return batch
+  try {
+    const adapted = batch.forCitus?.() ?? batch
+    // Compiles it, which also finds what it cannot do.
+    adapted.operations()
+    return adapted
+  } catch (error) {
+    pool.release(connection)
+    throw error
+  }
 }
 
 /**

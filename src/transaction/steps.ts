@@ -4,6 +4,7 @@
  *     BEGIN                                            unless sql.begin has sent it
  *     look at the prepared statements                  for another principal than before
  *     claim of the idempotency key                     with a key
+ *     settings of workers                              on Citus
  *     session
  *     operation 1 … n                                  each followed by the session, if restored
  *     types of columns, plain statements               for later batches; see choose-forms.ts
@@ -82,18 +83,23 @@ export function buildSteps (
 }
 
 function buildBatchSteps (
-  { session, plain, variant, key, mode }: AttemptBatch,
+  { session, workerSession, plain, variant, key, mode }: AttemptBatch,
   { operations, unverified, connection }: StepOptions
 ): readonly Step[] {
   // Without the facts it relies on nothing that was set before.
   const restored = (): readonly Statement[] =>
     session({ ...connection, server: undefined })
       .map(statement => ({ ...statement, prepare: false }))
-  const restore = variant?.restoreSession === true ? restoreSteps(restored()) : []
+  const onWorkers = workerSession?.(connection) ?? []
+  const restore = variant?.restoreSession === true
+    ? restoreSteps([...onWorkers, ...restored()])
+    : []
   return [
     ...key === undefined
       ? []
       : [{ statement: claimStatement(key), place: 'key', answer: 'claim' } as const],
+    // Before the session, because it writes search_path in another way.
+    ...onWorkers.map(statement => ({ statement, place: 'session' }) as const),
     ...session(connection).map((statement, i, { length }): Step => ({
       statement,
       place: 'session',

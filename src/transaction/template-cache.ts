@@ -13,7 +13,8 @@ export interface DatabaseNumber {
 }
 
 /** What changes the statements of a plan. */
-interface Variant extends Pick<CompileOptions, 'minimal' | 'keep'>, DatabaseNumber {
+interface Variant
+  extends Pick<CompileOptions, 'minimal' | 'keep' | 'distributed'>, DatabaseNumber {
   /** What is known about types. If one of them is read again, it is another object. */
   readonly types: readonly unknown[]
 }
@@ -28,12 +29,12 @@ export class TemplateCache<Templates> {
   /** Returns the templates of a plan. Calls `create` only if they are not known. */
   find (
     plan: Plan,
-    { minimal, keep, database, types }: Variant,
+    { minimal, keep, distributed, database, types }: Variant,
     create: () => Templates
   ): Templates {
     const variants = this.#plans.get(plan) ?? new Map<string, Kept<Templates>>()
     this.#plans.set(plan, variants)
-    const variant = JSON.stringify([minimal, keep, database])
+    const variant = JSON.stringify([minimal, keep, distributed, database])
     const known = variants.get(variant)
     if (known?.types.every((type, i) => type === types[i]) === true) return known.templates
     const templates = create()

@@ -67,6 +67,8 @@ interface PostOptions {
 export interface UseServiceOptions {
   /** SQL that creates the schema, once per file; see useDatabase. */
   readonly schema?: string
+  /** Creates the database; useDatabase by default. */
+  readonly provide?: (t: Test, options: { readonly schema: string }) => Promise<Database>
   /** Environment variables. They override those of `testEnvironment`. */
   readonly env?: Readonly<Record<string, string>>
   /** Whether to create the table of idempotency keys. */
@@ -90,6 +92,7 @@ export async function useService (
   t: Test,
   {
     schema,
+    provide = useDatabase,
     env = {},
     keys = false,
     databaseUrl = url => url,
@@ -100,7 +103,7 @@ export async function useService (
     batchSettings = formSettings()
   }: UseServiceOptions = {}
 ): Promise<ServiceUnderTest> {
-  const database = await useDatabase(t, schema === undefined ? {} : { schema })
+  const database = await provide(t, { schema: schema ?? '' })
   if (keys) await makeKeyTable(database)
   const log: Array<Record<string, unknown>> = []
   const sink = new Writable({

@@ -188,7 +188,7 @@ t.test('invalid values are reported', async t => {
     [{ IDEMPOTENCY_TTL: '24' }, 'IDEMPOTENCY_TTL: expected a number of s, m, h or d, got "24"'],
     [
       { DATABASE_ENGINE: 'oracle' },
-      'DATABASE_ENGINE: expected one of postgresql, got "oracle"'
+      'DATABASE_ENGINE: expected one of postgresql, citus, got "oracle"'
     ],
     [{ PREPARED_STATEMENTS: 'no' }, 'PREPARED_STATEMENTS: expected one of on, off, got "no"'],
     [

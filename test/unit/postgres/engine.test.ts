@@ -49,6 +49,16 @@ t.test('what is not known is refused', async t => {
 })
 
 t.test('an extension shows that a database is distributed', async t => {
-  t.same(recognizeEngine(null), { engine: 'postgresql' })
-  t.match(recognizeEngine('13.2-1'), { refusal: /row level security fails open/ })
+  const rows = [
+    [null, undefined, 'postgresql', undefined],
+    [null, 'citus', 'citus', undefined],
+    ['13.2-1', undefined, 'citus', undefined],
+    ['13.2-1', 'citus', 'citus', undefined],
+    ['13.2-1', 'postgresql', 'postgresql', /extension citus: row level security fails open/],
+    ['12.1-1', undefined, 'citus', /^Citus 12\.1-1 is not supported, only Citus 13: row level/],
+    ['12.1-1', 'citus', 'citus', /^Citus 12\.1-1 is not supported/]
+  ] as const
+  for (const [version, chosen, engine, refusal] of rows) {
+    t.match(recognizeEngine(version, chosen), { engine, refusal }, `${version} as ${chosen}`)
+  }
 })

@@ -1,0 +1,72 @@
+/**
+ * What differs in the SQL for Citus, which runs parts of a statement on workers:
+ * - A statement for one shard goes to its worker as a whole. A fence keeps everything on the
+ *   coordinator that publishes, reads settings or checks rows.
+ * - Rows of distributed tables have the types of their shards, so they are columns or JSON here,
+ *   and never a value of the type of the table.
+ * - Rows come back shard by shard. Rows whose order counts are written by one statement each.
+ *
+ * worker-session.ts sets the session of the workers.
+ */
+import type { Failure } from '../errors/catalogue.ts'
+import { fromDatabase } from '../errors/postgres.ts'
+import { SqlState } from '../errors/sqlstates.ts'
+import type { InsertNode, PlanNode } from '../plan/nodes.ts'
+import { ALL_COLUMNS } from '../plan/output.ts'
+import { sql, type Fragment } from './fragment.ts'
+import { isMarked } from './inserted.ts'
+
+/** A local relation: a query that reads it is finished on the coordinator. */
+export const fence: Fragment = sql`, (select 1 as one from pg_catalog.pg_am limit 1) as fence`
+
+/**
+ * Returns the failure of what Citus would accept and not do. `place`: the operation; undefined: the
+ * transaction.
+ */
+export function notOnCitus (message: string, place?: Pick<PlanNode, 'id' | 'index'>): Failure {
+  return fromDatabase({ code: SqlState.feature_not_supported, message }, {
+    op: place?.id ?? null,
+    index: place?.index ?? null,
+    anonymous: false,
+    verbose: false
+  })
+}
+
+/** The rows that a statement reads at most, to find out whether they are too many. */
+interface Limits {
+  readonly maxRows: number
+}
+
+/**
+ * The operation as Citus can run it: with the columns of the table where it returns whole rows, and
+ * with a limit where it returns rows in an order, which a query without a limit loses.
+ */
+export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
+  const output = node.output ?? [{ name: ALL_COLUMNS, path: undefined, aggregate: undefined }]
+  switch (node.kind) {
+    case 'call':
+      return node
+    case 'select': {
+      const { order, limit = order.length > 0 ? maxRows + 1 : undefined, nested } = node
+      return nested === undefined ? { ...node, output, limit } : { ...node, limit }
+    }
+    case 'insert':
+      if (isMarked(node)) throw notOnCitus('Citus cannot tell which rows are "inserted".', node)
+      return { ...node, output }
+    default:
+      return { ...node, output }
+  }
+}
+
+/** The number of rows that an insert stores. */
+export function countRows ({ groups }: InsertNode): number {
+  return groups.reduce((sum, { positions }) => sum + positions.length, 0)
+}
+
+/** Returns the row of `from` as JSON, without its last column `position`, an integer. */
+export function withoutPosition (from: Fragment, position: Fragment): Fragment {
+  const json = sql`pg_catalog.to_json(${from}.*)::pg_catalog.text`
+  const length = sql`pg_catalog.length(${from}.${position}::pg_catalog.text)`
+  // The text ends with `,"->":<number>}`.
+  return sql`(pg_catalog.left(${json}, -7 - ${length}) operator(pg_catalog.||) '}')::json`
+}

@@ -1,0 +1,152 @@
+/**
+ * Runs batches on a Citus cluster, on the shop of deploy/citus, and compares their answers with
+ * those of PostgreSQL on the same tables. Needs CITUS_URL, the URL of a superuser on a coordinator
+ * with workers.
+ */
+import t from 'tap'
+import { needsCitus } from '../support/database/citus.ts'
+import { compareShops, useShop } from '../support/distributed-shop.ts'
+import { ask, type Answer } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+t.test('batches have the answers of PostgreSQL', needsCitus, async t => {
+  await compareShops(t, await useShop(t, 'citus'), await useShop(t, 'postgresql'))
+})
+
+t.test('a policy never opens', needsCitus, async t => {
+  const { as, database: { sql } } = await useShop(t, 'citus')
+  const event = (tenant: string, id: number): object => ({ tenant, id, note: 'kept' })
+  const values = ['a', 'b', 'c', 'd', 'e'].map((tenant, id) => event(tenant, id))
+  t.equal((await as({ tier: 'gold' }, [insert(values)])).status, 200)
+  const guest = { tier: 'guest' }
+  const ofOne = { tenant: { eq: 'a' } }
+  const ofAll = { id: { gte: 0 } }
+  const set = { note: 'stolen' }
+  const batches = [
+    [select({})],
+    [select(ofOne)],
+    [select(ofAll)],
+    [{ ...select({}), columns: [{ fn: 'max', column: 'note' }], group_by: ['tenant'] }],
+    [{ id: 'e', op: 'update', table: 'events', set, where: ofOne }],
+    [{ id: 'e', op: 'update', table: 'events', set, where: ofAll }],
+    [{ id: 'e', op: 'delete', table: 'events', where: ofOne }],
+    [{ id: 'e', op: 'delete', table: 'events', where: ofAll }],
+    [{
+      id: 'e',
+      op: 'update',
+      table: 'events',
+      key: ['tenant', 'id'],
+      values: [{ tenant: 'a', id: 0, note: 'stolen' }, { tenant: 'b', id: 1, note: 'stolen' }]
+    }],
+    // The claims change within the batch.
+    [{ id: 'f', op: 'call', function: 'become_gold' }, select({})],
+    [{ id: 'f', op: 'call', function: 'become_gold' }, select(ofOne)],
+    [{ id: 'f', op: 'call', function: 'read_outside' }, select({})],
+    [{ id: 'f', op: 'call', function: 'read_outside' }, select(ofOne)]
+  ]
+  for (const round of [1, 2, 3]) {
+    for (const batch of batches) {
+      const { status, body, text } = await as(guest, batch)
+      t.equal(status, 200, text)
+      t.same(body.data?.e, [], `${JSON.stringify(batch)}, round ${round}`)
+    }
+    const refused = await as(guest, [insert([event('f', 9)])])
+    t.equal(refused.body.error?.code, 'insufficient_privilege')
+    const stored = await sql`select distinct note, count(*)::int as n from events group by note`
+    t.same([...stored], [{ note: 'kept', n: 5 }])
+  }
+})
+
+function insert (values: readonly object[]): object {
+  return { id: 'e', op: 'insert', table: 'events', values }
+}
+
+function select (where: object): object {
+  return { id: 'e', op: 'select', table: 'events', where }
+}
+
+t.test('a batch with a key is stored once', needsCitus, async t => {
+  const { as, database: { sql } } = await useShop(t, 'citus')
+  const batch = [insert([{ tenant: 'a', id: 1 }, { tenant: 'b', id: 2 }])]
+  const first = await as({}, batch, { 'idempotency-key': 'once' })
+  const again = await as({}, batch, { 'idempotency-key': 'once' })
+  t.equal(first.status, 200)
+  t.equal(again.text, first.text)
+  t.equal((await sql`select from events`).length, 2)
+})
+
+t.test('timeouts and the time zone reach the workers', needsCitus, async t => {
+  const { as, database: { sql, name } } = await useShop(t, 'citus', { LOCK_TIMEOUT_MS: '100' })
+  const zone = `alter database ${name} set timezone to 'Asia/Tokyo'`
+  await sql`select run_command_on_workers(${zone})`
+  const at = '2026-01-02T03:04:05Z'
+  const ofA = { tenant: { eq: 'a' } }
+  t.equal((await as({}, [insert([{ tenant: 'a', id: 1, at }])])).status, 200)
+  t.match(await as({}, [{ ...select(ofA), columns: [{ column: 'at', cast: 'text' }] }]), {
+    body: { data: { e: [{ at: '2026-01-02 03:04:05+00' }] } }
+  })
+  await sql.begin(async sql => {
+    await sql`update events set note = 'locked' where tenant = 'a'`
+    const set = { note: 'late' }
+    t.match(await as({}, [{ id: 'e', op: 'update', table: 'events', set, where: ofA }]), {
+      body: { error: { code: 'lock_not_available', committed: false } }
+    })
+  })
+})
+
+t.test('a deadlock over several workers is retried', needsCitus, async t => {
+  const { as, adminUrl, database: { sql } } = await useShop(t, 'citus')
+  const values = ['a', 'b', 'c', 'd'].map((tenant, id) => ({ tenant, id, note: '' }))
+  t.equal((await as({}, [insert(values)])).status, 200)
+  const change = (tenant: string): object => ({
+    id: tenant,
+    op: 'update',
+    table: 'events',
+    set: { note: 'batch' },
+    where: { tenant: { eq: tenant } }
+  })
+  let answer: Promise<Answer> | undefined
+  await sql.begin(async sql => {
+    await sql`update events set note = 'first' where tenant = 'a'`
+    answer = as({}, [change('b'), change('a')])
+    await until(async () => (await sql`select from citus_lock_waits`).length > 0)
+    // Citus cancels the younger of the two transactions.
+    await sql`update events set note = 'first' where tenant = 'b'`
+  })
+  t.equal((await answer)?.status, 200)
+  t.same([...await sql`select distinct note from events where note <> ''`], [{ note: 'batch' }])
+  const metrics = (await ask(`${adminUrl}/metrics`)).text
+  t.match(metrics, /service_txn_retry_count\{reason="deadlock_detected"\} 1/)
+})
+
+t.test('what Citus cannot keep is refused', needsCitus, async t => {
+  const { as } = await useShop(t, 'citus')
+  for (const isolation of ['repeatable-read', 'serializable']) {
+    t.match(await as({}, [select({})], { prefer: `isolation=${isolation}` }), {
+      status: 400,
+      body: { error: { code: 'feature_not_supported', message: /no common snapshot/ } }
+    })
+  }
+  const upsert = {
+    ...insert([{ tenant: 'a', id: 1 }]),
+    on_conflict: { columns: ['tenant', 'id'], do: 'update' },
+    returning: ['id', { fn: 'inserted' }]
+  }
+  t.match(await as({}, [upsert]), {
+    status: 400,
+    body: { error: { code: 'feature_not_supported', op: 'e', message: /inserted/ } }
+  })
+})
+
+t.test('roles without LOGIN are told at the start', needsCitus, async t => {
+  const role = 'oneflight_without_login'
+  const { database: { sql } } = await useShop(t, 'citus')
+  t.teardown(() => sql.unsafe(`drop role if exists ${role}`))
+  await sql.unsafe(`create role ${role}`)
+  await sql.unsafe(`grant ${role} to oneflight_login`)
+  const { log } = await useShop(t, 'citus')
+  await until(() => log.some(({ roles }) => roles !== undefined))
+  t.match(log.filter(({ roles }) => roles !== undefined), [
+    { level: 40, roles: [role], msg: /have no LOGIN$/ }
+  ])
+})

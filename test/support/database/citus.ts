@@ -1,0 +1,104 @@
+/**
+ * Creates databases on the Citus cluster whose coordinator CITUS_URL names, as superuser. The
+ * workers are those of the database in the URL.
+ */
+import postgres, { type Sql } from 'postgres'
+import type { Test } from 'tap'
+import { LOGIN_ROLE, TEST_ROLES, type Database } from './database.ts'
+
+/** Options of a test that needs Citus. */
+export const needsCitus = {
+  skip: process.env['CITUS_URL'] ? false : 'CITUS_URL is not set: no Citus to test with'
+}
+
+/** The coordinator comes first. */
+type Nodes = readonly [URL, ...URL[]]
+
+/**
+ * Creates a database with `schema` on all nodes. The end of `t` drops it. The roles of the tests
+ * can log in there, because Citus connects to its workers as the role of the batch.
+ */
+export async function useCitusDatabase (
+  t: Test,
+  { schema }: { readonly schema: string }
+): Promise<Database> {
+  const name = `oneflight_citus_${process.pid}_${Date.now().toString(36)}`
+  const nodes = await findNodes()
+  const everywhere = (statement: string, database?: string): Promise<unknown> =>
+    Promise.all(nodes.map(node => withClient(node, database, sql => sql.unsafe(statement))))
+  await everywhere(`create database ${name}`)
+  t.teardown(() => everywhere(`drop database ${name} with (force)`))
+  await everywhere('create extension citus', name)
+  const [coordinator, ...workers] = nodes
+  const url = urlOf(coordinator, name)
+  const sql = postgres(url, { max: 4, onnotice () {} })
+  t.teardown(() => sql.end({ timeout: 1 }))
+  await sql`select citus_set_coordinator_host(${coordinator.hostname}, ${portOf(coordinator)})`
+  for (const worker of workers) {
+    await sql`select citus_add_node(${worker.hostname}, ${portOf(worker)})`
+  }
+  await makeRoles(sql)
+  // Citus sends the text of a command to its workers, with all that was sent along with it.
+  for (const statement of splitStatements(schema)) await sql.unsafe(statement)
+  return { name, url, loginUrl: urlOf(coordinator, name, LOGIN_ROLE, 'login'), sql }
+}
+
+/** Statements end at the end of a line, but not within a body in dollar quotes. */
+function splitStatements (text: string): readonly string[] {
+  const statements = ['']
+  let quoted = false
+  for (const line of text.split('\n')) {
+    statements.push(`${statements.pop() ?? ''}${line}\n`)
+    if (line.split('$$').length % 2 === 0) quoted = !quoted
+    if (!quoted && line.endsWith(';')) statements.push('')
+  }
+  return statements.filter(statement => statement.trim() !== '')
+}
+
+async function findNodes (): Promise<Nodes> {
+  const coordinator = new URL(process.env['CITUS_URL'] as string)
+  const rows = await withClient(coordinator, undefined, sql =>
+    sql`select nodename, nodeport from pg_dist_node where groupid > 0 order by nodeid`)
+  const workers = rows.map(({ nodename, nodeport }) =>
+    Object.assign(new URL(coordinator), { hostname: nodename, port: String(nodeport) }))
+  return [coordinator, ...workers]
+}
+
+/** Citus creates roles on its workers as well. */
+async function makeRoles (sql: Sql): Promise<void> {
+  const rows = await sql`select rolname from pg_roles`
+  const known = new Set(rows.map(({ rolname }) => rolname as string))
+  if (!known.has(LOGIN_ROLE)) {
+    await sql.unsafe(`create role ${LOGIN_ROLE} login noinherit password 'login'`)
+  }
+  for (const role of TEST_ROLES.filter(role => !known.has(role))) {
+    await sql.unsafe(`create role ${role} login`)
+    await sql.unsafe(`grant ${role} to ${LOGIN_ROLE}`)
+  }
+}
+
+async function withClient<T> (
+  node: URL,
+  database: string | undefined,
+  work: (sql: Sql) => Promise<T>
+): Promise<T> {
+  const url = database === undefined ? node.href : urlOf(node, database)
+  const client = postgres(url, { max: 1, onnotice () {} })
+  try {
+    return await work(client)
+  } finally {
+    await client.end({ timeout: 1 })
+  }
+}
+
+function urlOf (node: URL, database: string, user?: string, password?: string): string {
+  const url = new URL(node)
+  url.pathname = `/${database}`
+  if (user !== undefined) url.username = user
+  if (password !== undefined) url.password = password
+  return url.href
+}
+
+function portOf ({ port }: URL): number {
+  return Number(port || 5432)
+}

@@ -1,0 +1,546 @@
+/**
+ * The shop of deploy/citus, on Citus or on PostgreSQL, and batches whose answers must be the same
+ * on both.
+ */
+import { readFileSync } from 'node:fs'
+import type { Test } from 'tap'
+import { useCitusDatabase } from './database/citus.ts'
+import { useDatabase } from './database/database.ts'
+import { token, useService, type Answer, type ServiceUnderTest } from './service.ts'
+
+const shop = readFileSync(new URL('../../deploy/citus/shop.sql', import.meta.url), 'utf8')
+const more = `
+  grant select, insert, update, delete on all tables in schema public to oneflight_user;
+  grant usage on all sequences in schema public to oneflight_user;
+  insert into currencies values ('EUR', 1), ('USD', 1.1);
+  create table events (tenant text not null, id int, note text, at timestamptz,
+    primary key (tenant, id));
+  create table notes (id int primary key, note text);
+  grant select, insert, update, delete on events, notes to oneflight_user;`
+const distribute = `
+  select create_distributed_table('events', 'tenant', colocate_with => 'none');
+  alter table events enable row level security;
+  create function become_gold() returns void language plpgsql as $$
+    begin
+      set local citus.propagate_set_commands to 'local';
+      set local request.jwt.claims to '{"tier": "gold"}';
+    end
+  $$;
+  create function read_outside() returns void language sql as
+    'set local citus.select_opens_transaction_block to off';
+  create policy not_guest on events
+    using (nullif(current_setting('request.jwt.claims', true), '')::json ->> 'tier'
+      is distinct from 'guest');`
+
+/** The same tables without Citus. */
+const undistributed = `${shop}${more}${distribute}`
+  .replaceAll(/^.*select create_(distributed|reference)_table.*$/gm, '')
+
+export interface Caller {
+  readonly tenant?: string
+  readonly tier?: string
+}
+
+export interface Shop extends ServiceUnderTest {
+  readonly as: (
+    caller: Caller,
+    batch: unknown,
+    headers?: Readonly<Record<string, string>>
+  ) => Promise<Answer>
+}
+
+export async function useShop (
+  t: Test,
+  engine: 'citus' | 'postgresql',
+  env: Readonly<Record<string, string>> = {}
+): Promise<Shop> {
+  const service = await useService(t, {
+    keys: true,
+    env,
+    ...engine === 'citus'
+      ? { schema: `${shop}${more}${distribute}`, provide: useCitusDatabase }
+      : { schema: undistributed, provide: useDatabase }
+  })
+  return {
+    ...service,
+    as: (caller, batch, headers = {}) =>
+      service.post(batch, {
+        headers: {
+          authorization: `Bearer ${token({ role: 'oneflight_user', ...caller })}`,
+          ...headers
+        }
+      })
+  }
+}
+
+export const acme = { tenant: 'acme' }
+const rows = (tenants: readonly string[]): object[] =>
+  tenants.map((tenant, id) => ({ tenant, id, note: `n${id}`, at: '2026-01-02T03:04:05+02:00' }))
+/** Tenants of several shards, in an order that is not that of the shards. */
+const many = Array.from({ length: 12 }, (_, i) => `t${(i * 7) % 12}`)
+const insertMany = { id: 'e', op: 'insert', table: 'events', values: rows(many) }
+
+const ofAcme = { tenant: { eq: 'acme' } }
+
+interface Case {
+  readonly name: string
+  readonly batch: unknown
+  readonly caller?: Caller
+  readonly headers?: Readonly<Record<string, string>>
+  /** The error; undefined: the batch succeeds. */
+  readonly code?: string
+}
+
+/** Batches of which each runs after those before it. */
+const CASES: readonly Case[] = [
+  {
+    name: 'an insert of one row',
+    batch: [{
+      id: 'c',
+      op: 'insert',
+      table: 'customers',
+      values: [{ id: 1, name: 'Bakery' }],
+      returning: ['tenant', 'id', 'name', 'tags']
+    }]
+  },
+  {
+    name: 'references from row to row',
+    batch: [
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 2, name: 'Corner' }],
+        returning: ['id', 'name']
+      },
+      {
+        id: 's',
+        op: 'insert',
+        table: 'stock',
+        values: [{ sku: 'apple', price: '1.10', qty: 10 }, { sku: 'pear', price: 2, qty: 5 }]
+      },
+      { id: 'o', op: 'insert', table: 'orders', values: [{ id: 20, customer_id: '$c.0.id' }] },
+      {
+        id: 'i',
+        op: 'insert',
+        table: 'order_items',
+        values: [
+          { order_id: '$o.0.id', sku: '$s.1.sku', qty: 2 },
+          { order_id: '$o.0.id', sku: '$s.0.sku', qty: 3 }
+        ]
+      },
+      {
+        id: 'u',
+        op: 'update',
+        table: 'stock',
+        set: { qty: { $inc: -3 } },
+        where: { tenant: { eq: '$s.0.tenant' }, sku: { eq: '$s.0.sku' } }
+      },
+      {
+        id: 'r',
+        op: 'select',
+        table: 'orders',
+        columns: ['id', 'status', 'customer_id'],
+        where: { ...ofAcme, id: { eq: '$o.0.id' } }
+      },
+      {
+        id: 'l',
+        op: 'select',
+        table: 'stock',
+        columns: ['sku', 'qty'],
+        where: { sku: { in: '$i.*.sku' } },
+        order: [{ sku: 'asc' }]
+      }
+    ]
+  },
+  {
+    name: 'a select of one shard',
+    batch: [{ id: 's', op: 'select', table: 'stock', where: ofAcme, order: [{ sku: 'desc' }] }]
+  },
+  {
+    name: 'a changed row is read by the next operation',
+    batch: [
+      {
+        id: 'u',
+        op: 'update',
+        table: 'stock',
+        set: { qty: { $inc: 1 } },
+        where: ofAcme,
+        returning: []
+      },
+      { id: 's', op: 'select', table: 'stock', where: ofAcme, order: [{ sku: 'asc' }] }
+    ]
+  },
+  {
+    name: 'values with arrays, objects and nulls',
+    batch: [
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [
+          { id: 3, name: 'A', tags: ['x', 'y'], data: { a: [1, { b: null }] } },
+          { id: 4, name: 'B', data: null }
+        ],
+        returning: ['id', 'tags', 'data']
+      },
+      {
+        id: 'u',
+        op: 'update',
+        table: 'customers',
+        set: { tags: ['z'], data: { c: 1 } },
+        where: { ...ofAcme, id: { eq: 3 } },
+        returning: ['tags', 'data']
+      },
+      {
+        id: 's',
+        op: 'select',
+        table: 'customers',
+        columns: ['id', 'data->c'],
+        where: { ...ofAcme, 'data->c': { eq: 1 } }
+      }
+    ]
+  },
+  {
+    name: 'rows of several shards, in their order',
+    batch: [
+      insertMany,
+      { id: 'n', op: 'insert', table: 'notes', values: [{ id: 1, note: '$e.3.tenant' }] },
+      {
+        id: 's',
+        op: 'select',
+        table: 'events',
+        order: [{ tenant: 'asc' }, { id: 'asc' }]
+      }
+    ]
+  },
+  {
+    name: 'rows of different columns',
+    batch: [{
+      id: 'e',
+      op: 'insert',
+      table: 'events',
+      values: [
+        { tenant: 'b', id: 101 },
+        { tenant: 'a', id: 102, note: 'x' },
+        { tenant: 'c', id: 103 },
+        { tenant: 'd', id: 104, note: 'y' }
+      ]
+    }]
+  },
+  {
+    name: 'updates and deletes of all shards',
+    batch: [
+      {
+        id: 'u',
+        op: 'update',
+        table: 'events',
+        set: { note: 'changed' },
+        where: { id: { gt: 8, lt: 100 } },
+        returning: []
+      },
+      { id: 'd', op: 'delete', table: 'events', where: { id: { eq: 101 } } },
+      {
+        id: 's',
+        op: 'select',
+        table: 'events',
+        columns: ['id', 'note', 'at'],
+        order: [{ id: 'asc' }],
+        limit: 30
+      }
+    ]
+  },
+  {
+    name: 'groups of all shards',
+    batch: [
+      {
+        id: 's',
+        op: 'select',
+        table: 'events',
+        columns: [{ fn: 'count', as: 'n' }, { fn: 'max', column: 'id', as: 'last' }]
+      },
+      {
+        id: 'g',
+        op: 'select',
+        table: 'events',
+        columns: ['note', { fn: 'count' }],
+        group_by: ['note'],
+        order: [{ note: 'asc' }]
+      }
+    ]
+  },
+  {
+    name: 'an upsert',
+    batch: [
+      {
+        id: 'a',
+        op: 'insert',
+        table: 'stock',
+        values: [{ sku: 'apple', price: 1.2, qty: 1 }, { sku: 'plum', price: 3, qty: 7 }],
+        on_conflict: {
+          columns: ['tenant', 'sku'],
+          do: 'update',
+          set: { price: { $excluded: 'price' } }
+        }
+      },
+      {
+        id: 'b',
+        op: 'insert',
+        table: 'stock',
+        values: [{ sku: 'plum', price: 9, qty: 9 }, { sku: 'fig', price: 4, qty: 4 }],
+        on_conflict: { columns: ['tenant', 'sku'], do: 'nothing' }
+      },
+      {
+        id: 'n',
+        op: 'insert',
+        table: 'order_items',
+        values: [{ order_id: 20, sku: '$b.0.sku', qty: 1 }]
+      }
+    ]
+  },
+  {
+    name: 'an update by key',
+    batch: [
+      {
+        id: 'k',
+        op: 'update',
+        table: 'stock',
+        key: ['tenant', 'sku'],
+        values: [
+          { tenant: 'acme', sku: 'plum', qty: { $inc: 5 } },
+          { tenant: 'acme', sku: 'apple', qty: { $inc: 6 } }
+        ]
+      },
+      {
+        id: 'm',
+        op: 'update',
+        table: 'events',
+        key: ['tenant', 'id'],
+        values: many.map((tenant, id) => ({ tenant, id, note: `k${id}` })),
+        returning: ['id', 'note']
+      },
+      {
+        id: 'n',
+        op: 'insert',
+        table: 'notes',
+        values: [{ id: 9, note: '$m.5.note' }]
+      }
+    ]
+  },
+  {
+    name: 'an insert from a query',
+    batch: [{
+      id: 'i',
+      op: 'insert',
+      table: 'events',
+      from: { table: 'stock', where: { ...ofAcme, sku: { eq: 'plum' } } },
+      columns: { id: { $col: 'qty' }, tenant: { $col: 'tenant' }, note: 'copied' }
+    }]
+  },
+  {
+    name: 'a join',
+    batch: [
+      {
+        id: 'j',
+        op: 'update',
+        table: 'orders',
+        set: { status: 'paid' },
+        from: {
+          table: 'customers',
+          on: { tenant: 'tenant', customer_id: 'id' },
+          where: { ...ofAcme, name: { eq: 'Corner' } }
+        }
+      },
+      {
+        id: 'd',
+        op: 'delete',
+        table: 'order_items',
+        from: {
+          table: 'stock',
+          on: { tenant: 'tenant', sku: 'sku' },
+          where: { ...ofAcme, sku: { eq: 'pear' } }
+        }
+      }
+    ]
+  },
+  {
+    name: 'when and expect',
+    batch: [
+      { id: 'f', op: 'select', table: 'customers', where: { ...ofAcme, name: { eq: 'Nobody' } } },
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 50, name: 'Nobody' }],
+        when: { f: 0 },
+        returning: ['id']
+      },
+      {
+        id: 'n',
+        op: 'update',
+        table: 'customers',
+        set: { name: 'Never' },
+        when: { f: 1 },
+        where: { ...ofAcme, id: { eq: 50 } }
+      },
+      {
+        id: 's',
+        op: 'select',
+        table: 'customers',
+        columns: ['name'],
+        when: { c: 1 },
+        where: { ...ofAcme, id: { eq: { $first: ['$f.0.id', '$c.0.id'] } } },
+        expect: 1
+      },
+      {
+        id: 'k',
+        op: 'select',
+        table: 'customers',
+        when: { c: 0 },
+        where: ofAcme
+      }
+    ]
+  },
+  {
+    name: 'an expectation that is not met',
+    batch: [
+      {
+        id: 'u',
+        op: 'update',
+        table: 'customers',
+        set: { name: 'gone' },
+        where: { ...ofAcme, id: { eq: 1 } }
+      },
+      {
+        id: 's',
+        op: 'select',
+        table: 'customers',
+        where: { ...ofAcme, id: { eq: 999 } },
+        expect: 1
+      }
+    ],
+    code: 'expectation_failed'
+  },
+  {
+    name: 'a referenced row that is missing',
+    batch: [
+      { id: 's', op: 'select', table: 'customers', where: { ...ofAcme, id: { eq: 999 } } },
+      { id: 'o', op: 'insert', table: 'orders', values: [{ id: 99, customer_id: '$s.0.id' }] }
+    ],
+    code: 'reference_row_missing'
+  },
+  {
+    name: 'a violated constraint',
+    batch: [{
+      id: 'u',
+      op: 'update',
+      table: 'stock',
+      set: { qty: { $inc: -1000 } },
+      where: { ...ofAcme, sku: { eq: 'apple' } }
+    }],
+    code: 'check_violation'
+  },
+  {
+    name: 'a value that its column cannot hold',
+    batch: [{ id: 'c', op: 'insert', table: 'customers', values: [{ id: 'many', name: 'x' }] }],
+    code: 'invalid_text_representation'
+  },
+  {
+    name: 'an array for a scalar',
+    batch: [{ id: 'c', op: 'insert', table: 'customers', values: [{ id: 60, name: ['x'] }] }],
+    code: 'value_invalid'
+  },
+  {
+    name: 'a dry run',
+    batch: [{
+      id: 'd',
+      op: 'delete',
+      table: 'events',
+      where: { id: { gte: 0 } },
+      answer: 'count'
+    }],
+    headers: { prefer: 'tx=rollback' }
+  },
+  {
+    name: 'what a dry run leaves',
+    batch: [{ id: 's', op: 'select', table: 'events', columns: [{ fn: 'count' }] }]
+  },
+  {
+    name: 'counts',
+    batch: [{
+      id: 'u',
+      op: 'update',
+      table: 'events',
+      set: { note: 'c' },
+      where: { id: { lt: 3 } }
+    }],
+    headers: { prefer: 'return=minimal' }
+  },
+  {
+    name: 'a reference table',
+    batch: [{ id: 's', op: 'select', table: 'currencies', order: [{ code: 'asc' }] }]
+  },
+  {
+    name: 'a table of the coordinator',
+    batch: [
+      {
+        id: 'n',
+        op: 'insert',
+        table: 'notes',
+        values: [{ id: 2, note: 'b' }, { id: 3, note: 'a' }]
+      },
+      { id: 's', op: 'select', table: 'notes', where: { id: { eq: '$n.1.id' } } }
+    ]
+  },
+  {
+    name: 'rows of another tenant',
+    batch: [
+      { id: 's', op: 'select', table: 'customers' },
+      { id: 'u', op: 'update', table: 'customers', set: { name: 'stolen' }, where: ofAcme }
+    ],
+    caller: { tenant: 'other' }
+  },
+  {
+    name: 'a row for another tenant',
+    batch: [{
+      id: 'c',
+      op: 'insert',
+      table: 'customers',
+      values: [{ tenant: 'acme', id: 70, name: 'x' }]
+    }],
+    caller: { tenant: 'other' },
+    code: 'insufficient_privilege'
+  },
+  {
+    name: 'a policy that excludes only guests',
+    batch: [{ id: 's', op: 'select', table: 'events' }],
+    caller: { tier: 'guest' }
+  }
+]
+
+/** Runs all batches on two shops, three times: the second and third times in another form. */
+export async function compareShops (t: Test, actual: Shop, expected: Shop): Promise<void> {
+  const shops = [actual, expected] as const
+  for (const round of [1, 2, 3]) {
+    for (const { name, batch, caller = acme, headers, code } of CASES) {
+      const [answer, right] = await Promise.all(
+        shops.map(shop => shop.as(caller, batch, headers))
+      ) as [Answer, Answer]
+      const what = `${name}, round ${round}`
+      t.equal(right.body.error?.code, code, `${what}: PostgreSQL`)
+      t.same(comparable(answer), comparable(right), what)
+    }
+    for (const { database: { sql } } of shops) {
+      for (const table of ['order_items', 'orders', 'stock', 'customers', 'events', 'notes']) {
+        await sql.unsafe(`delete from ${table}`)
+      }
+    }
+  }
+}
+
+/** Without what differs by nature: the time of a default, and the id of a request. */
+function comparable ({ text }: Answer): unknown {
+  const { error, ...answer } = JSON.parse(text, (name, value) =>
+    name === 'created_at' || name === 'request_id' ? undefined : value)
+  return error === null ? answer : { code: error.code, op: error.op, committed: error.committed }
+}
