@@ -234,6 +234,11 @@ export class PlainBuilder implements ChangeBuilder {
     return this.#collected.plain && this.#collected.guards.size <= MAX_TYPE_GUARDS
   }
 
+  /** Whether the statement reads settings of earlier operations. */
+  get readsSettings (): boolean {
+    return this.#collected.settings.size > 0
+  }
+
   /** OIDs of the types of `guards`. */
   get expectedTypes (): readonly number[] {
     return [...this.#collected.guards.values()].map(({ oid }) => oid)

@@ -17,6 +17,7 @@ import type {
   ReferenceUse,
   Requirements
 } from '../plan/nodes.ts'
+import { countRows, distributeNode, fence } from './citus.ts'
 import type { FindColumns } from './column-types.ts'
 import {
   buildCases,
@@ -43,7 +44,7 @@ import { buildAmbiguityCheck } from './keyed-update.ts'
 import { raise, raiseNumber } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
-import { operationTimes, returningList, wholeRow } from './output.ts'
+import { operationTimes, returningList, rowValue, wholeRow } from './output.ts'
 import {
   findPublishedValues,
   nothingCollected,
@@ -76,7 +77,7 @@ export interface PlainStatement {
 
 export interface PlainOptions extends Pick<
   CompileOptions,
-  'session' | 'maxRows' | 'minimal' | 'keep'
+  'session' | 'maxRows' | 'minimal' | 'keep' | 'distributed'
 > {
   readonly findColumns: FindColumns
 }
@@ -92,7 +93,9 @@ export function compilePlain (
   options: PlainOptions
 ): ReadonlyArray<PlainStatement | undefined> {
   const publications = new Map<number, Publication>()
-  return plan.operations.map(node => {
+  const { distributed = false } = options
+  return plan.operations.map(planned => {
+    const node = distributed ? distributeNode(planned, options) : planned
     if (node.kind === 'call') return undefined
     const columns = options.findColumns(node.table)
     const uses = plan.referenceUses.get(node.index) ?? []
@@ -112,6 +115,7 @@ export function compilePlain (
       counted: plan.counted.has(node.index),
       requirements: plan.requirements.get(node.index),
       published,
+      distributed,
       values,
       last
     }
@@ -145,6 +149,7 @@ interface Context extends PlainOptions {
   readonly counted: boolean
   readonly requirements: Requirements | undefined
   readonly published: readonly PublishedValue[]
+  readonly distributed: boolean
   readonly values: PlainBuilder
   readonly last: boolean
 }
@@ -171,12 +176,13 @@ function compileOperation (
   direct: boolean,
   context: Context
 ): PlainStatement | undefined {
-  const { session, requirements, published, values } = context
+  const { session, requirements, published, distributed, values } = context
+  if (distributed && !isDistributable(node, context)) return undefined
   for (const { column } of published) values.addParameterType(column)
   const body = direct ? buildDirect(node, context) : buildAggregated(node, context)
   if (body === undefined) return undefined
   const conditions = [
-    ...node.index === 0 ? [] : [sessionUnchanged(session, { distributed: false })],
+    ...node.index === 0 ? [] : [sessionUnchanged(session, { distributed })],
     ...values.existenceChecks(),
     ...buildRequirements(node, requirements),
     ...node.kind === 'select' ? buildGate(node) : []
@@ -191,7 +197,40 @@ function compileOperation (
   const fits = statement.parameters.length <= MAX_PARAMETERS &&
     statement.text.length <= MAX_PREPARED_LENGTH
   if (!values.plain || !fits) return undefined
+  // A worker does not have the settings of earlier operations. Citus reads them for an insert.
+  if (distributed && node.kind !== 'insert' && values.readsSettings) return undefined
   return { ...statement, expectedTypes: values.expectedTypes, separateRows: direct }
+}
+
+/** Whether the plain form gives the results of the general form on Citus. */
+function isDistributable (node: PlainNode, { requirements }: Context): boolean {
+  if (node.when.length > 0) return false
+  switch (node.kind) {
+    case 'select':
+      return requirements === undefined && node.nested === undefined
+    case 'insert':
+      return node.query === undefined
+    case 'keyed_update':
+      return false
+    default:
+      return node.join === undefined
+  }
+}
+
+/**
+ * Whether Citus may run the statement on a worker as a whole: it neither reads nor writes settings
+ * of operations. An insert would not run there as a whole.
+ */
+function isPushedDown (
+  { kind }: Pick<PlanNode, 'kind'>,
+  { uses, counted, requirements, keep = false }: Context
+): boolean {
+  return kind !== 'insert' && uses.length === 0 && !counted && requirements === undefined &&
+    !keep
+}
+
+function buildFence (node: PlanNode, context: Context): Fragment {
+  return context.distributed && !isPushedDown(node, context) ? fence : empty
 }
 
 /** The parts of a statement. */
@@ -222,7 +261,7 @@ function buildDirect (node: PlainNode, context: Context): Body | undefined {
     ctes: operation.ctes,
     result: last ? checked : row,
     settings: join(settings, empty),
-    from: where => sql`${operation.rows}${where}`
+    from: where => sql`${operation.rows}${buildFence(node, context)}${where}`
   }
 }
 
@@ -236,7 +275,7 @@ function buildAggregated (node: PlainNode, context: Context): Body | undefined {
   const shape = shapeOf(node, hidden && uses.length === 0)
   const operation = buildOperation(node, shape, context)
   if (operation === undefined) return undefined
-  const row = shape === 'columns' ? sql`r.*::record` : sql`r.row`
+  const row = shape === 'columns' ? rowValue(sql`r`, context) : sql`r.row`
   const result = minimal
     ? sql`pg_catalog.to_json(${ROW_COUNT})`
     : hidden ? sql`'[]'` : sql`coalesce(pg_catalog.json_agg(${row}), '[]')`
@@ -248,8 +287,13 @@ function buildAggregated (node: PlainNode, context: Context): Body | undefined {
     ctes: operation.ctes,
     result: sql`case${buildCases(checks, result, keep ? node.index : undefined)} end`,
     settings: empty,
-    from: where =>
-      sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r`
+    from: where => {
+      const fence = buildFence(node, context)
+      // Citus would store the result of the subquery. An insert has as many rows as the request.
+      return context.distributed && node.kind === 'insert'
+        ? sql`${operation.rows}${fence}${where}`
+        : sql`(select * from ${operation.rows}${where} limit ${integer(maxRows + 1)}) as r${fence}`
+    }
   }
 }
 
@@ -258,12 +302,15 @@ const ROW_COUNT = sql`count(*)`
 function buildChecks (
   node: PlanNode,
   shape: Shape,
-  { maxRows, keep = false, uses, counted, published, last }: Context
+  context: Context
 ): readonly Check[] {
+  const { maxRows, keep = false, uses, counted, published, distributed, last } = context
   const lastChecks = node.index === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
+  // No operation can change the formats of a worker.
+  const checked = last && !(distributed && isPushedDown(node, context))
   const needed = uses.reduce((most, { rows, checked }) => checked ? Math.max(most, rows) : most, 0)
   return [
-    ...last ? lastChecks : [],
+    ...checked ? lastChecks : [],
     ...buildRowCountChecks(node, ROW_COUNT, maxRows),
     ...needed === 0
       ? []
@@ -303,7 +350,7 @@ interface BuiltOperation {
 function buildOperation (
   node: PlainNode,
   shape: Shape,
-  { published, values }: Context
+  { published, distributed, values }: Context
 ): BuiltOperation | undefined {
   const more = shape === 'whole'
     ? join(
@@ -333,7 +380,34 @@ function buildOperation (
     const update = buildPlainKeyedUpdate(node, values, { returned, names })
     return update && { ...update, rows: sql`r` }
   }
+  if (distributed && node.kind === 'insert' && shape !== 'nothing' && countRows(node) > 1) {
+    return buildRowByRow(node, returned, values)
+  }
   const statement = buildPlainChange(node, values)
   if (statement === undefined) return undefined
   return { ctes: sql`with r as (${statement} returning ${returned}) `, rows: sql`r` }
+}
+
+/** Inserts each row by a statement of its own, because Citus returns rows shard by shard. */
+function buildRowByRow (
+  node: InsertNode,
+  returned: Fragment,
+  values: PlainBuilder
+): BuiltOperation | undefined {
+  const [group, ...more] = node.groups as readonly [InsertNode['groups'][number]]
+  const { rows: { cells } } = group
+  if (cells === undefined || more.length > 0) return undefined
+  const inserts = cells.map((row, i) => {
+    const one = { ...group, positions: [i], rows: { ...group.rows, cells: [row] } }
+    const statement = buildPlainChange({ ...node, groups: [one] }, values)
+    return statement && sql`g${integer(i)} as (${statement} returning ${returned})`
+  })
+  if (inserts.includes(undefined)) return undefined
+  const all = inserts.map((_, i) => sql`select * from g${integer(i)}`)
+  return {
+    ctes: sql`with ${join(inserts as readonly Fragment[], sql`, `)}, r as (${
+      join(all, sql` union all `)
+    }) `,
+    rows: sql`r`
+  }
 }

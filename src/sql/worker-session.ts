@@ -36,9 +36,9 @@ export function workerSettings (
     ...FIXED_SETTINGS.filter(([name]) => !SET_BY_CITUS.has(name))
   ]
   return [
+    sql`set local citus.propagate_set_commands to local`,
     // Without it, selects would read on workers outside of the transaction and its settings.
     sql`set local citus.select_opens_transaction_block to on`,
-    sql`set local citus.propagate_set_commands to local`,
     sql`set local role ${identifier(session.role)}`,
     sql`set local search_path to ${searchPath(defaults, facts)}`,
     ...values.map(([name, value]) => sql`set local ${settingName(name)} to ${constant(value)}`),

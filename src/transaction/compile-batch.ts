@@ -149,7 +149,7 @@ function compileOperations (
   return {
     ...compileRenewable(batch, types, find => compileGeneral(batch, { ...options, ...find })),
     // With a comment nothing is prepared.
-    plain: plainForm && !sqlComments && !distributed
+    plain: plainForm && !sqlComments
       ? compilePlainBatch(batch, options, types.columnTypes)
       : undefined,
     compileChecked: restoreSession =>
