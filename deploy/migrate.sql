@@ -34,4 +34,18 @@ revoke all on oneflight.idempotency_keys from public;
 grant usage on schema oneflight to :"login_role";
 grant select, insert, update, delete on oneflight.idempotency_keys to :"login_role";
 
+-- On Citus: a change of this table makes the commit of its transaction a two-phase one. Otherwise a
+-- change on one worker is committed there first, and a crash of the coordinator could lose the key
+-- of a batch that is committed. The table is always empty. No role but login_role may use its schema.
+do $$
+begin
+  if exists (select from pg_extension where extname = 'citus')
+    and to_regclass('oneflight.two_phase_commit') is null then
+    create table oneflight.two_phase_commit (id int primary key check (false));
+    grant delete on oneflight.two_phase_commit to public;
+    perform citus_add_local_table_to_metadata('oneflight.two_phase_commit');
+  end if;
+end
+$$;
+
 commit;

@@ -60,6 +60,12 @@ export function claimStatement (
 }
 
 /**
+ * On Citus: makes the commit of the transaction a two-phase one, so that the key and the changes on
+ * workers are committed together. The table is empty; see deploy/migrate.sql.
+ */
+export const twoPhaseStatement: Statement = prepared(sql`delete from oneflight.two_phase_commit`)
+
+/**
  * Resets the role of the token, and sets a search_path without functions or operators of users.
  * This statement and the next are not prepared: a trigger may have prepared another statement with
  * the same name.

@@ -127,7 +127,10 @@ async function findById (
   { batch: { count }, lost: { rows } }: LostCommit
 ): Promise<Verdict | undefined> {
   const { status, same } = await readStatus(connection, id)
-  if (status === 'aborted') return { kind: 'rolled back' }
+  if (status === 'aborted') {
+    // A crash of the coordinator aborts a transaction whose only worker has already committed.
+    return { kind: connection.engine === 'citus' && same !== 't' ? 'unknown' : 'rolled back' }
+  }
   if (status !== 'committed') return undefined
   // After a crash, or on another server, the id may belong to another transaction (measured: 5 of
   // 5).

@@ -3,7 +3,7 @@
  *
  *     BEGIN                                            unless sql.begin has sent it
  *     look at the prepared statements                  for another principal than before
- *     claim of the idempotency key                     with a key
+ *     claim of the idempotency key                     with a key; on Citus also two_phase_commit
  *     settings of workers                              on Citus
  *     session
  *     operation 1 … n                                  each followed by the session, if restored
@@ -16,7 +16,13 @@
 import type { Statement } from '../sql/compile.ts'
 import type { PlainStatement } from '../sql/plain.ts'
 import type { ConnectionFacts } from '../sql/session.ts'
-import { claimStatement, releaseStatement, storeStatement, type Key } from '../sql/idempotency.ts'
+import {
+  claimStatement,
+  releaseStatement,
+  storeStatement,
+  twoPhaseStatement,
+  type Key
+} from '../sql/idempotency.ts'
 import type { OperationStatement } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
 import type { Place } from './outcome.ts'
@@ -97,7 +103,12 @@ function buildBatchSteps (
   return [
     ...key === undefined
       ? []
-      : [{ statement: claimStatement(key), place: 'key', answer: 'claim' } as const],
+      : [
+          { statement: claimStatement(key), place: 'key', answer: 'claim' } as const,
+          ...workerSession === undefined
+            ? []
+            : [{ statement: twoPhaseStatement, place: 'key' } as const]
+        ],
     // Before the session, because it writes search_path in another way.
     ...onWorkers.map(statement => ({ statement, place: 'session' }) as const),
     ...session(connection).map((statement, i, { length }): Step => ({

@@ -4,6 +4,7 @@
  * batch.
  */
 import t, { type Test } from 'tap'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
 import type { BatchOutcome } from '../../src/transaction/outcome.ts'
 import type { Key } from '../../src/sql/idempotency.ts'
@@ -1034,6 +1035,21 @@ t.test('connection startup', async t => {
       await until(() => engine.pool.count().busy === 0 && fake.open() === 1)
       t.same(written().map(({ args }) => args.join(' ')), printed === undefined ? [] : [printed])
     })
+  }
+})
+
+t.test('on Citus an aborted transaction is in doubt after a crash of the coordinator', async t => {
+  const rows = [['citus', 't', /^failed at commit/], ['citus', 'f', 'unknown'],
+    ['postgresql', 'f', /^failed at commit/]] as const
+  for (const [engine, same, expected] of rows) {
+    const fake = await useFakePostgres(t)
+    const target = { ...parseDatabaseUrl(fake.url), engine }
+    fake.script = all(
+      at('commit', () => ({ bytes: [], then: 'close' })),
+      lookupReply('aborted', same)
+    )
+    const outcome = describe(useEngine(t, fake.url, { target }).run(operations))
+    t.match(await outcome, expected, `${engine}, ${same}`)
   }
 })
 

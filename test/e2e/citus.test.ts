@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { needsCitus } from '../support/database/citus.ts'
-import { compareShops, useShop } from '../support/distributed-shop.ts'
+import { acme, compareShops, useShop } from '../support/distributed-shop.ts'
 import { ask, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -65,14 +65,26 @@ function select (where: object): object {
   return { id: 'e', op: 'select', table: 'events', where }
 }
 
-t.test('a batch with a key is stored once', needsCitus, async t => {
+t.test('a batch with a key is stored once, in two phases', needsCitus, async t => {
   const { as, database: { sql } } = await useShop(t, 'citus')
-  const batch = [insert([{ tenant: 'a', id: 1 }, { tenant: 'b', id: 2 }])]
-  const first = await as({}, batch, { 'idempotency-key': 'once' })
-  const again = await as({}, batch, { 'idempotency-key': 'once' })
-  t.equal(first.status, 200)
-  t.equal(again.text, first.text)
-  t.equal((await sql`select from events`).length, 2)
+  await sql`insert into stock values ('acme', 'apple', 1, 0)`
+  const where = { tenant: { eq: 'acme' } }
+  const batch = [{ id: 'u', op: 'update', table: 'stock', set: { qty: { $inc: 1 } }, where }]
+  const commits = async (): Promise<ReadonlySet<unknown>> =>
+    new Set((await sql`select gid from pg_dist_transaction`).map(({ gid }) => gid))
+  const prepares = async (headers: Readonly<Record<string, string>>): Promise<boolean> => {
+    const before = await commits()
+    const first = await as(acme, batch, headers)
+    t.equal(first.status, 200, first.text)
+    const after = await commits()
+    if (headers['idempotency-key'] !== undefined) {
+      t.equal((await as(acme, batch, headers)).text, first.text)
+    }
+    return !after.isSubsetOf(before)
+  }
+  t.equal(await prepares({}), false, 'one worker commits in one phase')
+  t.equal(await prepares({ 'idempotency-key': 'once' }), true, 'with the coordinator in two')
+  t.same([...await sql`select qty from stock`], [{ qty: 2 }])
 })
 
 t.test('timeouts and the time zone reach the workers', needsCitus, async t => {

@@ -441,6 +441,16 @@ const CASES: readonly Case[] = [
     code: 'check_violation'
   },
   {
+    name: 'an array for a scalar, in one of two rows',
+    batch: [{
+      id: 'c',
+      op: 'insert',
+      table: 'customers',
+      values: [{ id: 60, name: 'x' }, { id: 61, name: ['x'] }]
+    }],
+    code: 'value_invalid'
+  },
+  {
     name: 'a value that its column cannot hold',
     batch: [{ id: 'c', op: 'insert', table: 'customers', values: [{ id: 'many', name: 'x' }] }],
     code: 'invalid_text_representation'
@@ -510,6 +520,43 @@ const CASES: readonly Case[] = [
     }],
     caller: { tenant: 'other' },
     code: 'insufficient_privilege'
+  },
+  {
+    name: 'claims that a function changes',
+    batch: [
+      { id: 'f', op: 'call', function: 'become_gold' },
+      { id: 's', op: 'select', table: 'events' }
+    ],
+    caller: { tier: 'guest' }
+  },
+  {
+    name: 'references to JSON in several rows',
+    batch: [
+      {
+        id: 'c',
+        op: 'insert',
+        table: 'customers',
+        values: [{ id: 80, name: 'x', data: { a: [1, null] } }]
+      },
+      {
+        id: 'd',
+        op: 'insert',
+        table: 'customers',
+        values: [
+          { id: 81, name: 'y', data: '$c.0.data' },
+          { id: 82, name: 'z', data: { copy: '$c.0.data' } }
+        ],
+        returning: ['id', 'data']
+      },
+      {
+        id: 'k',
+        op: 'update',
+        table: 'customers',
+        key: ['tenant', 'id'],
+        values: [{ tenant: 'acme', id: 82, name: 'w' }],
+        returning: []
+      }
+    ]
   },
   {
     name: 'a policy that excludes only guests',
