@@ -58,9 +58,18 @@ export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
   }
 }
 
-/** The number of rows that an insert stores. */
-export function countRows ({ groups }: InsertNode): number {
-  return groups.reduce((sum, { positions }) => sum + positions.length, 0)
+/** Whether an insert may store several rows, which Citus then returns in another order. */
+export function storesSeveral (node: InsertNode): boolean {
+  const { groups } = node
+  return groups.reduce((sum, { positions }) => sum + positions.length, 0) > 1 ||
+    hasUncountedRows(node)
+}
+
+/** Whether an insert stores the rows of a parameter. Its statement is the same for any number. */
+export function hasUncountedRows ({ groups }: InsertNode): boolean {
+  return groups.some(({ rows: { cells, document: { references } } }) =>
+    cells === undefined && references[0]?.parameter?.rows !== undefined
+  )
 }
 
 /** Returns the row of `from` as JSON, without its last column `position`, an integer. */

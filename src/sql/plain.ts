@@ -17,7 +17,7 @@ import type {
   ReferenceUse,
   Requirements
 } from '../plan/nodes.ts'
-import { countRows, distributeNode, fence } from './citus.ts'
+import { distributeNode, fence, storesSeveral } from './citus.ts'
 import type { FindColumns } from './column-types.ts'
 import {
   buildCases,
@@ -380,7 +380,7 @@ function buildOperation (
     const update = buildPlainKeyedUpdate(node, values, { returned, names })
     return update && { ...update, rows: sql`r` }
   }
-  if (distributed && node.kind === 'insert' && shape !== 'nothing' && countRows(node) > 1) {
+  if (distributed && node.kind === 'insert' && shape !== 'nothing' && storesSeveral(node)) {
     return buildRowByRow(node, returned, values)
   }
   const statement = buildPlainChange(node, values)

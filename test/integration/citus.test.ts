@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import { acme, compareShops, useShop } from '../support/distributed-shop.ts'
+import { useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 t.test('the SQL for Citus has the same results on PostgreSQL', async t => {
@@ -45,6 +46,39 @@ t.test('query plans are explained', async t => {
   const { as } = await useShop(t, 'postgresql', { ...env, EXPLAIN: 'on' })
   const answer = await as(acme, [select], { prefer: 'explain' })
   t.match(answer.body.data.s, [{ Plan: {} }])
+})
+
+t.test('rows of a parameter are inserted if they are not returned', async t => {
+  const insertRows = (returning: readonly string[]): object => ({
+    params: {
+      type: 'object',
+      properties: {
+        rows: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: { a: true, b: true },
+            additionalProperties: false
+          }
+        }
+      },
+      required: ['rows']
+    },
+    operations: [{ id: 'i', op: 'insert', table: 't', values: '$params.rows', returning }]
+  })
+  const { run } = await useService(t, {
+    schema: 'create table t (a int, b text); grant all on t to oneflight_user',
+    env,
+    batches: { returned: insertRows(['a']), stored: insertRows([]) }
+  })
+  const rows = [{ a: 1, b: 'x' }, { a: 2, b: 'y' }]
+  for (let i = 0; i < 3; i++) {
+    t.match(await run('stored', { rows }), { status: 200, body: { data: { i: [] } } })
+    t.match(await run('returned', { rows }), {
+      status: 400,
+      body: { error: { code: 'feature_not_supported', message: /"returning": \[\]/ } }
+    })
+  }
 })
 
 t.test('nested rows are returned', async t => {
