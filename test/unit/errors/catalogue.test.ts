@@ -13,6 +13,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
       'id_missing',
       'id_duplicate',
       'prefer_invalid',
+      'position_invalid',
       'idempotency_key_invalid',
       'http_malformed'
     ],
@@ -50,7 +51,8 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
   },
   service_error: {
     500: ['commit_unknown', 'internal'],
-    503: ['overloaded', 'database_unavailable', 'keys_unavailable', 'shutting_down'],
+    503: ['overloaded', 'database_unavailable', 'keys_unavailable',
+      'replica_behind', 'shutting_down'],
     504: ['deadline_exceeded']
   }
 }
