@@ -21,7 +21,7 @@ import {
   type CompiledBatch
 } from './compiled-batch.ts'
 import { resolveKeyFailure } from './idempotency.ts'
-import { reachesPosition, readPosition, type NeededPosition } from './position.ts'
+import { acquireAtPosition, readPosition, type NeededPosition } from './position.ts'
 import { resolveLostCommit } from './lost-commit.ts'
 import type { AttemptOutcome, BatchOutcome, Failed, Lost, Place, RetryReason } from './outcome.ts'
 import {
@@ -177,16 +177,15 @@ async function runAttempt (
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const connection = await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed })
+  const acquire = (): Promise<Connection> =>
+    pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed })
+  const connection = needs === undefined
+    ? await acquire()
+    : await acquireAtPosition({ ...needs, deadline: softDeadline }, pool, acquire)
   if (reason !== undefined) onRetry(reason)
   const batch = adaptBatch(compiled, connection, pool)
   const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
-  if (needs !== undefined && !await reachesPosition(connection, needs)) {
-    clearTimeout(timer)
-    pool.release(connection)
-    throw failure('replica_behind')
-  }
   if (batch.functions !== undefined) await learnTypes(connection, batch.functions)
   if (variant.freshColumns === true) await learnTypes(connection, batch.columns as LearnedTypes)
   let sent: AttemptBatch = applyVariant(batch, variant)

@@ -3,6 +3,7 @@
  * committed before.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { failure } from '../errors/catalogue.ts'
 import { query, withTimeout, type Connection } from '../postgres/connection.ts'
 import type { ConnectionPool } from '../postgres/pool.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
@@ -20,22 +21,38 @@ const FIRST_PAUSE_MS = 1
 const MAX_PAUSE_MS = 50
 
 /**
- * Whether the server of a connection has a position in time. It is false for a connection through a
- * pooler, which may send the batch to another server than the question. A lost connection counts as
- * one that has it: the attempt then notices the loss.
+ * Acquires a connection whose server has a position. Others can use the connection while this one
+ * waits. Throws `replica_behind` when no server has it in time, and what `acquire` throws.
  */
-export async function reachesPosition (
-  connection: Connection,
-  { position, until }: NeededPosition
-): Promise<boolean> {
-  if (connection.backend === undefined) return false
-  const text = isAtPosition(position)
+export async function acquireAtPosition (
+  { position, until, deadline }: NeededPosition & { readonly deadline: number },
+  pool: ConnectionPool,
+  acquire: () => Promise<Connection>
+): Promise<Connection> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-    const rows = await query<{ readonly reached: string }>(connection, text).catch(() => undefined)
-    if (rows === undefined || rows[0]?.reached === 't') return true
-    if (performance.now() + pauseMs > until) return false
+    const connection = await acquire()
+    const isReached = await withTimeout(
+      millisecondsUntil(deadline),
+      connection,
+      connection => hasPosition(connection, position)
+    )
+    if (isReached) return connection
+    pool.release(connection)
+    if (performance.now() + pauseMs > until) throw failure('replica_behind')
     await delay(pauseMs)
   }
+}
+
+/**
+ * Whether the server of a connection has a position. It is false for a connection through a pooler,
+ * which may send the batch to another server than the question. A lost connection counts as one
+ * that has it: the attempt then notices the loss.
+ */
+async function hasPosition (connection: Connection, position: string): Promise<boolean> {
+  if (connection.backend === undefined) return false
+  const rows = await query<{ readonly reached: string }>(connection, isAtPosition(position))
+    .catch(() => undefined)
+  return rows === undefined || rows[0]?.reached === 't'
 }
 
 /** Reads the position of the primary; nothing if that fails. */

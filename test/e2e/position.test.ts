@@ -115,7 +115,7 @@ tap.test(title('a read with a position sees what was committed'), { skip }, asyn
 })
 
 tap.test(title('a standby that is behind is waited for, or left'), { skip }, async t => {
-  const { servers: { standby }, service, write, read } = await useReplica(t)
+  const { servers: { standby }, service, write, read } = await useReplica(t, { POOL_SIZE: '1' })
   const before = (await read(await write())).rows
   await execute(standby, 'select pg_wal_replay_pause()')
   await until(async () => (await execute(standby, 'select pg_get_wal_replay_pause_state() as s'))[0]
@@ -124,6 +124,8 @@ tap.test(title('a standby that is behind is waited for, or left'), { skip }, asy
   t.same(await read(), { standby: true, rows: before }, 'without a position')
   t.same(await read(position), { standby: false, rows: before + 1 }, 'the primary')
   const reading = read(await write())
+  // It waits without the only connection to the standby.
+  t.equal((await read()).standby, true)
   await execute(standby, 'select pg_wal_replay_resume()')
   t.equal((await reading).rows, before + 2)
   await until(async () => (await read(position)).standby)
