@@ -7,7 +7,7 @@
 const leave = (): void => process.exit(0)
 /** With named batches it asks to read their folder, which is still to be read. */
 const hangUp = (): void => {
-  if ((process.env['BATCHES_DIR'] ?? '') === '') leave()
+  if (!process.env['BATCHES_DIR']) leave()
 }
 process.on('SIGTERM', leave).on('SIGINT', leave).on('SIGHUP', hangUp)
 

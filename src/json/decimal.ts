@@ -23,10 +23,9 @@ export function compareDecimals (a: string, b: string): number {
   return x < y ? -1 : x > y ? 1 : 0
 }
 
-/** Returns the same text for equal numbers. */
+/** Returns the same text for equal numbers other than 0. */
 export function canonicalDecimal (text: string): string {
   const { digits, exponent } = readDecimal(text)
-  if (digits === 0n) return '0'
   const significant = String(digits).replace(/0+$/, '')
   return `${significant}e${exponent + String(digits).length - significant.length}`
 }

@@ -31,8 +31,8 @@ function kindOfField (
   kinds: ReadonlyMap<string, ColumnKind> | undefined
 ): ColumnKind | undefined {
   const { type } = fields.find(field => field.name === name) as SourceField
-  if (typeof type === 'string') return type.startsWith('json') ? 'json' : undefined
-  return type.path.keys.length === 0 ? kinds?.get(type.path.column) : 'json'
+  if (typeof type === 'object') return kinds?.get(type.path.column)
+  return type.startsWith('json') ? 'json' : undefined
 }
 
 /** Builds the query whose rows have the columns of the source. */

@@ -51,8 +51,8 @@ export async function acquireAtPosition (
 async function hasPosition (connection: Connection, position: string): Promise<boolean> {
   if (connection.backend === undefined) return false
   const rows = await query<{ readonly reached: string }>(connection, isAtPosition(position))
-    .catch(() => undefined)
-  return rows === undefined || rows[0]?.reached === 't'
+    .catch(() => [{ reached: 't' }])
+  return rows.some(({ reached }) => reached === 't')
 }
 
 /** Reads the position of the primary; nothing if that fails. */
@@ -62,10 +62,10 @@ export async function readPosition (
 ): Promise<{ readonly position?: string }> {
   try {
     const connection = await pool.acquire(deadline, { recovery: true })
-    const [row] = await withTimeout(millisecondsUntil(deadline), connection, connection =>
+    const rows = await withTimeout(millisecondsUntil(deadline), connection, connection =>
       query<{ readonly position: string }>(connection, POSITION)
     ).finally(() => pool.release(connection))
-    return row ?? {}
+    return rows[0] as { readonly position: string }
   } catch {
     return {}
   }

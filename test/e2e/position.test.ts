@@ -136,12 +136,17 @@ tap.test(title('a standby that is behind is waited for, or left'), { skip }, asy
 
 tap.test(title('REPLICA_BEHIND=refuse runs nothing on the primary'), { skip }, async t => {
   const env = { REPLICA_BEHIND: 'refuse', REPLICA_WAIT_MS: '0' }
-  const { service } = await useReplica(t, env)
+  const { servers, service, read } = await useReplica(t, env)
   const answer = await service.post(select, {
     headers: { prefer: 'access=read-only', 'oneflight-position': 'FFFFFFFF/0' }
   })
   t.equal(answer.status, 503)
   t.match(answer.body.error, { code: 'replica_behind', committed: false, retryable: true })
+  t.equal((await read('0/0')).standby, true)
+  await servers.loseStandby()
+  await until(async () => (await service.post(select, {
+    headers: { prefer: 'access=read-only', 'oneflight-position': '0/0' }
+  })).body.error?.code === 'database_unavailable')
 })
 
 tap.test(title('asynchronous commits of a role have a position'), { skip }, async t => {

@@ -194,6 +194,8 @@ t.test('all workers serve every database of DATABASE_ROUTES', async t => {
   t.match(text, `service_route_up{route="${host}/${name}"} 1\n`, 'not the sum of the workers')
   t.match(text, `service_route_up{route="${host}/oneflight_nowhere"} 0\n`)
   t.match(service.lines().find(({ workers }) => workers === 2), { databases: 2, connections: 16 })
+  service.child.kill('SIGTERM')
+  t.equal(await service.ended, 0)
 })
 
 t.test('all workers serve, and the admin server sums their metrics', async t => {

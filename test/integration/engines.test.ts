@@ -6,6 +6,7 @@ import t from 'tap'
 import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
+import { useDatabase } from '../support/database/database.ts'
 import { answering, ask, makeKeyTable, useService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -70,4 +71,19 @@ t.test('DATABASE_ENGINE overrides the refusal, and the log states its reason onc
       msg: /^DATABASE_ENGINE overrides the refusal /
     }
   ])
+})
+
+t.test('a product that is not PostgreSQL is refused by its version', async t => {
+  const { sql, name, loginUrl } = await useDatabase(t, {
+    schema: `
+      create schema product;
+      create function product.version() returns text language sql
+        return 'CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)';
+      grant usage on schema product to public;`
+  })
+  // The service does not name the schema of version(), because other products may lack it.
+  await sql.unsafe(`alter database "${name}" set search_path = product, pg_catalog`)
+  await t.rejects(openConnection(parseDatabaseUrl(loginUrl)), {
+    message: /^CockroachDB is not supported: advisory locks/
+  })
 })

@@ -7,8 +7,10 @@ import type { Test } from 'tap'
 import { setTimeout as delay } from 'node:timers/promises'
 import { startAttempt } from '../../src/transaction/attempt.ts'
 import { executeBatch } from '../../src/transaction/execute.ts'
+import { acquireAtPosition } from '../../src/transaction/position.ts'
 import type { BatchOutcome, Place } from '../../src/transaction/outcome.ts'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
+import type { ConnectionPool } from '../../src/postgres/pool.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import {
   alterSession,
@@ -193,6 +195,24 @@ t.test('a commit is known although its position is lost', async t => {
   t.match(await run(3), { kind: 'committed', position })
   const [stored] = await database.sql`select count(*)::int as n from t where n > 0`
   t.equal(stored?.['n'], 3)
+})
+
+t.test('a position is asked for on the connection that runs the batch', async t => {
+  const { engine } = await useProxiedEngine(t)
+  const now = performance.now()
+  const needs = { position: '0/0', until: now, deadline: now + 5000 }
+  const connection = await engine.pool.acquire(now + 5000)
+  const ask = (changes: Partial<Connection>): Promise<Connection> =>
+    acquireAtPosition(
+      needs,
+      { release () {} } as unknown as ConnectionPool,
+      async () => ({ ...connection, ...changes })
+    )
+  t.match(await ask({}), { backend: connection.backend })
+  await t.rejects(ask({ backend: undefined }), { code: 'replica_behind' }, 'through a pooler')
+  destroyConnection(connection)
+  t.match(await ask({}), { state: { dead: true } }, 'the batch notices that it is lost')
+  engine.pool.release(connection)
 })
 
 t.test('resolving a lost connection does not wait for a free connection of the pool', async t => {

@@ -246,6 +246,28 @@ const batches = {
       columns: { qty: dollar('n'), sku: dollar('skus') }
     }]
   },
+  grouped: {
+    params: rowsOf(line),
+    operations: [{
+      id: 'u',
+      op: 'update',
+      ...stock,
+      ...join({ info: 'note' }, {
+        columns: ['note', { fn: 'count', as: 'n' }],
+        group_by: ['note']
+      }),
+      set: { qty: { $inc: from('n') } },
+      where: { sku: { neq: from('note->>a') } }
+    }]
+  },
+  no_path: {
+    params: rowsOf(line),
+    operations: [{
+      ...lines,
+      from: { param: 'rows', columns: [{ column: 'qty', cast: 'int', as: 'q' }] },
+      columns: { note: dollar('q->a') }
+    }]
+  },
   one: {
     params: rowsOf({ sku: true }),
     operations: [{ id: 's', op: 'insert', ...stock, values: '$params.rows', expect: 1 }]
@@ -358,6 +380,9 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       u: [{ sku: 'b', tags: ['a', 'b'] }]
     }],
     ['texts', [{ sku: 'apple', note: '1' }], { u: [] }],
+    ['grouped', [{ note: { a: 1 } }, { note: { a: 1 } }, { note: { b: 3 } }], {
+      u: left(['apple', 7])
+    }],
     ['counts', [apple, apple, big, { note: 1 }], { l: [{ sku: '2', qty: 2, note: null }] }]
   ]
   const sorted = (data: Record<string, Array<Record<string, unknown>>>): object =>
@@ -412,6 +437,7 @@ t.test('rows of a parameter', { timeout: 120_000 }, async t => {
       op: 'u',
       message: 'Row 0 of from, member "days": '
     }],
+    ['no_path', [{ qty: 1 }], 400, { op: 'l', committed: false }],
     ['one', [], 412, { code: 'expectation_failed', op: 's' }],
     ['texts', [{ sku: 'apple', note: [['1']] }], 422, { code: 'value_invalid', op: 'u' }],
     ['texts', [{ sku: 'apple', note: ['1'] }], 422, { code: 'value_invalid', op: 'u' }],

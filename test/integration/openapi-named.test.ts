@@ -234,3 +234,13 @@ t.test('after a reload the document shows the current batches', async t => {
   t.same(after, ['/', '/batches/list', '/health'])
   t.not(newEtag, etag)
 })
+
+t.test('an app without a folder has no named batches', async t => {
+  const app = await buildApp({
+    ...readConfig(environment),
+    logger: pino({ level: 'silent' })
+  })
+  t.teardown(() => app.close())
+  const { body } = await app.inject('/openapi.json')
+  t.same(Object.keys((JSON.parse(body) as ApiDocument).paths), ['/', '/health'])
+})

@@ -307,6 +307,8 @@ t.test('every fault has its position', async t => {
 })
 
 t.test('a file that cannot be read is a fault', async t => {
+  const alone = `${t.testdir({ x: { 'a.json': {} } })}/x`
+  t.same(readFolder(alone, limits), { faults: [`${alone}/a.json: The file cannot be read.`] })
   const unread = `${t.testdir({ 'a.json': {}, 'b.txt': '', 'c.json': '{"operations": [1]}' })}`
   t.same(readFolder(unread, limits), {
     faults: [
