@@ -1,7 +1,7 @@
 /**
  * `npm run migrate`, `oneflight migrate`: creates the service's own tables for the login role of
- * DATABASE_URL, or in every database of DATABASE_ROUTES. It connects with the variable MIGRATE_… of
- * the same name if that is set, because a login role should not be able to create schemas. On
+ * DATABASE_URL, or in every database of DATABASE_ROUTES. It connects with the variable of the same
+ * name after MIGRATE_ if that is set, because a login role should not be able to create schemas. On
  * failure it prints one line and exits with code 1; databases before that one are migrated.
  */
 import { readFile } from 'node:fs/promises'

@@ -80,7 +80,7 @@ export function readRole (payload: Payload, path: string, loginRole: string): st
   return found
 }
 
-/** Returns the claim at a dotted path; undefined: there is none. */
+/** Returns the claim at a dotted path, or undefined if the token does not have it. */
 export function findClaim (payload: Payload, path: string): unknown {
   let found: unknown = payload
   for (const name of path.split('.')) {

@@ -8,6 +8,7 @@ import { nameOf } from '../plan/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/nodes.ts'
 import { addNumberKeywords, findInexactNumber, toDoubles } from './numbers.ts'
 import { readSchema } from './schema.ts'
+import { findReferred, readStep } from './schema-parts.ts'
 
 /** What is wrong with values or with a schema. `path` begins at the object of all parameters. */
 export interface ParameterFault {
@@ -109,13 +110,7 @@ function resolve (schema: JsonObject | undefined, root: Json): JsonObject {
   const text = schema?.['$ref']
   if (typeof text !== 'string' || !text.startsWith('#/')) return isObject(schema) ? schema : {}
   // It exists, and no reference leads back to itself: `readSchema` has checked both.
-  const found = text.slice(2).split('/').reduce<Json>(
-    (node, step) =>
-      (node as Readonly<Record<string, Json>>)[
-        decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
-      ] as Json,
-    root
-  )
+  const found = findReferred(text, root)
   return { ...isObject(found) && resolve(found, root), ...schema }
 }
 
@@ -203,7 +198,7 @@ function describeError (
 function readPointer (pointer: string, root: Json): ReadonlyArray<string | number> {
   let node: Json | undefined = root
   return pointer.split('/').slice(1).map(text => {
-    const key = text.replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = readStep(text)
     const step = Array.isArray(node) ? Number(key) : key
     node = (node as Readonly<Record<string | number, Json>> | undefined)?.[step]
     return step

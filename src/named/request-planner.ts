@@ -8,7 +8,7 @@ import { has, isObject, writeJson, type Json, type JsonObject } from '../json/pa
 import { once, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import { shapeOf } from '../plan/document.ts'
-import { keyOfPath, meetColumn } from '../plan/name.ts'
+import { keyOfPath, toPath } from '../plan/name.ts'
 import type {
   ColumnPath,
   JsonShape,
@@ -131,7 +131,7 @@ function describeRows (rows: Rows): Pick<ParameterRows, 'columns' | 'data'> & {
   )
   return {
     columns,
-    shapes: shapesOf(rows, columns.map(column => [column, meetColumn(column).path])),
+    shapes: shapesOf(rows, columns.map(column => [column, toPath(column)])),
     data: isUniform && columns.length > 0 ? undefined : escapeRows(rows)
   }
 }

@@ -93,3 +93,17 @@ export function childrenOf (schema: Json): ReadonlyArray<{
 export function keyOf (path: Path): string {
   return JSON.stringify(path.map(String))
 }
+
+/** Reads a step of a JSON Pointer. */
+export function readStep (text: string): string {
+  return text.replaceAll('~1', '/').replaceAll('~0', '~')
+}
+
+/** The part that a reference names: a path from the root (`#/…`) where there is a part. */
+export function findReferred (reference: string, root: Json): Json {
+  return reference.slice(2).split('/').reduce<Json>(
+    (node, step) =>
+      (node as Readonly<Record<string, Json>>)[readStep(decodeURIComponent(step))] as Json,
+    root
+  )
+}

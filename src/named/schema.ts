@@ -9,6 +9,7 @@ import {
   keyOf,
   keywords,
   listParts,
+  readStep,
   type Part,
   type Path,
   type Resource,
@@ -130,13 +131,12 @@ function findTarget (
   return resource && steps && [...resource.path, ...steps]
 }
 
-/** Reads a JSON Pointer of a URI; undefined: it is none. */
+/** Reads a JSON Pointer of a URI. Returns undefined if the text is not a pointer. */
 function readPointer (text: string): readonly string[] | undefined {
   if (text === '') return []
   if (!text.startsWith('/')) return undefined
   try {
-    return decodeURIComponent(text).slice(1).split('/')
-      .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    return decodeURIComponent(text).slice(1).split('/').map(readStep)
   } catch {
     return undefined
   }

@@ -5,6 +5,7 @@
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Plan } from '../plan/nodes.ts'
 import type { NamedBatch } from './named-batch.ts'
+import { findReferred } from './schema-parts.ts'
 
 /** Returns a module that exports `Batches`, for `createClient` of oneflight-client. */
 export function writeTypes (batches: Iterable<NamedBatch>): string {
@@ -125,11 +126,11 @@ function writeReferred (reference: string, { root, references, followed }: Place
   if (references.includes(reference) || reference === '#') return UNKNOWN
   followed.count += 1
   if (followed.count > MAX_FOLLOWED) return UNKNOWN
-  const target = reference.slice(2).split('/').reduce<Json>((node, step) => {
-    const name = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
-    return (node as JsonObject)[name] as Json
-  }, root)
-  return writeType(target, { root, references: [...references, reference], followed })
+  return writeType(findReferred(reference, root), {
+    root,
+    references: [...references, reference],
+    followed
+  })
 }
 
 /** The type of a constant. Objects and arrays are not written out. */

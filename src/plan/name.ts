@@ -79,7 +79,7 @@ export function findPathProblem (text: string): string | undefined {
 /** Parses a column or a path in which findPathProblem finds nothing. */
 export function readPath (text: string): ColumnPath {
   const [column = '', ...keys] = text.split(/->>?/)
-  if (keys.length === 0) return { column, keys: [], resultType: 'column' }
+  if (keys.length === 0) return toPath(column)
   return {
     column,
     keys: keys.map(key =>
@@ -94,9 +94,14 @@ export function keyOfPath ({ column, keys, resultType }: ColumnPath): string {
   return JSON.stringify([column, keys, resultType])
 }
 
+/** The path that is a column as a whole. */
+export function toPath (column: string): ColumnPath {
+  return { column, keys: [], resultType: 'column' }
+}
+
 /** That a value meets this column; see Meeting. */
 export function meetColumn (column: string, as: Meeting['as'] = 'value'): Meeting {
-  return { path: { column, keys: [], resultType: 'column' }, as }
+  return { path: toPath(column), as }
 }
 
 function isIdentifier (name: string | undefined): name is string {

@@ -4,7 +4,7 @@
 import { maxColumns } from '../../schemas/operation.ts'
 import type { JsonObject } from '../json/parse.ts'
 import { findParameterProblem, type Place, type PlanContext } from './context.ts'
-import { findColumnProblem, keyOfPath, meetColumn } from './name.ts'
+import { findColumnProblem, keyOfPath, toPath } from './name.ts'
 import type {
   ColumnPath,
   JsonDocument,
@@ -47,7 +47,7 @@ export function readParameterRows (
     stored: {
       document: data === undefined ? documentOf(name, parameter) : NO_ROWS,
       uncertainColumns: columns.flatMap(column =>
-        toUncertain(column, meetColumn(column).path, shapes)
+        toUncertain(column, toPath(column), shapes)
       ),
       cells: undefined
     }
@@ -56,7 +56,7 @@ export function readParameterRows (
 
 const NO_ROWS: JsonDocument = { kind: 'document', pieces: ['[]'], references: [], shape: 'object' }
 
-/** Finds a parameter that is a list of objects. Adds an issue if there is none. */
+/** Finds a parameter that is a list of objects. Returns undefined after an issue. */
 export function findRowsParameter (
   name: string,
   { context, path }: Place

@@ -6,7 +6,7 @@ import type { Static } from '@sinclair/typebox'
 import type { Aggregate, JoinedParameter, Output } from '../../schemas/operation.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
-import { keyOfPath, readPath } from './name.ts'
+import { keyOfPath, readPath, toPath } from './name.ts'
 import type {
   ColumnPath,
   Meeting,
@@ -17,6 +17,7 @@ import type {
 import { isAllColumns, isUnchanged, planOutput } from './output.ts'
 import { documentOf, findRowsParameter, toUncertain } from './parameter-rows.ts'
 import type { PlannedSource } from './source.ts'
+import { fieldName } from './stored-values.ts'
 
 /** The members of `from` that are read. */
 export type RowsMembers = Omit<Static<typeof JoinedParameter>, 'on'>
@@ -119,10 +120,6 @@ function checkGrouped (
   }
 }
 
-function toPath (column: string): ColumnPath {
-  return { column, keys: [], resultType: 'column' }
-}
-
 /** A field whose type may not be known yet. */
 interface OpenField extends Omit<SourceField, 'type'> {
   type: SourceField['type'] | undefined
@@ -164,7 +161,7 @@ class Fields {
   }
 
   #add (path: ColumnPath, { type, place }: Pick<OpenField, 'type' | 'place'>): string {
-    const name = `f${this.#fields.length + 1}`
+    const name = fieldName(this.#fields.length)
     this.#fields.push({ name, path, type, place })
     const declared = this.#rows?.declared
     if (declared?.has(path.column) === false) {
@@ -203,7 +200,7 @@ class Fields {
 
   /** All fields, at least one: PostgreSQL converts no rows without columns. */
   all (): readonly SourceField[] {
-    if (this.#fields.length === 0) return [{ name: 'f1', path: toPath(''), type: 'text' }]
+    if (this.#fields.length === 0) return [{ name: fieldName(0), path: toPath(''), type: 'text' }]
     return this.#fields.map(({ name, path, type }) => ({ name, path, type: type as Meeting }))
   }
 }

@@ -45,8 +45,10 @@ const REFUSED_PRODUCTS: readonly Product[] = [
 ]
 
 /** PostgreSQL and products that are PostgreSQL in all that matters, such as Aurora and Neon. */
-const POSTGRESQL =
-  /^PostgreSQL (?<major>\d+)(\.\d+|devel|(alpha|beta|rc)\d+)*( \([^)]+\)| - [^,]+?)*( on \S+)?, compiled by /
+const POSTGRESQL = new RegExp(
+  String.raw`^PostgreSQL (?<major>\d+)(\.\d+|devel|(alpha|beta|rc)\d+)*` +
+    String.raw`( \([^)]+\)| - [^,]+?)*( on \S+)?, compiled by `
+)
 
 /** Settings, functions and SQL of the service need this version. */
 const FIRST_MAJOR = 14

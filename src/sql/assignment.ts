@@ -2,6 +2,7 @@
  * Builds assignments of computed values: `{"$inc": 1}` in `set`.
  */
 import { modifiers, type Modifier } from '../../schemas/modifier.ts'
+import { toPath } from '../plan/name.ts'
 import type { Assignment, JsonDocument, Single } from '../plan/nodes.ts'
 import { empty, fill, identifier, parameter, sql, type Fragment } from './fragment.ts'
 import { raiseText, type ValueFault } from './marker.ts'
@@ -18,7 +19,7 @@ export function buildNewValue (
   { column, modifier: name, operand }: Assignment,
   values: ValueBuilder
 ): Fragment {
-  const path = { column, keys: [], resultType: 'column' } as const
+  const path = toPath(column)
   const built = operand === undefined
     ? empty
     : buildOperand(operand, modifiers[name], { values, path, stored: true })
@@ -32,7 +33,7 @@ export function applyModifier (
   values: ValueBuilder
 ): Fragment {
   const modifier: Modifier = modifiers[name]
-  const path = { column, keys: [], resultType: 'column' } as const
+  const path = toPath(column)
   return fill(modifier.sql, {
     column: sql`${values.row}.${identifier(column)}`,
     operand,

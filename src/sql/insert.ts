@@ -2,6 +2,7 @@
  * Builds the INSERT of an insert operation. Any number of rows is one JSON parameter, which
  * PostgreSQL converts to the types of the columns.
  */
+import { toPath } from '../plan/name.ts'
 import type { ConflictNode, RowGroup } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -117,7 +118,7 @@ function valuesWithJsonNull (
     const uncertain = uncertainColumns.find(({ column: name }) => name === column)
     const references = uncertain?.references ?? []
     if (references.length === 0) return value
-    const jsonNull = ctes.addJsonNull({ column, keys: [], resultType: 'column' })
+    const jsonNull = ctes.addJsonNull(toPath(column))
     return sql`coalesce(${value},
       case when x.${number} = any (${jsonNullRows(references)}) then ${jsonNull} end)`
   })

@@ -10,6 +10,7 @@
  */
 import { modifiers, type Modifier } from '../../schemas/modifier.ts'
 import type { KeyedGroup, KeyedUpdateNode, RowField, UncertainColumn } from '../plan/nodes.ts'
+import { toPath } from '../plan/name.ts'
 import { fieldName } from '../plan/stored-values.ts'
 import { applyModifier, buildAssignment } from './assignment.ts'
 import type { Check } from './checks.ts'
@@ -115,10 +116,6 @@ function buildRows (group: KeyedGroup, node: KeyedUpdateNode, ctes: CteBuilder):
     positions,
     conditions: ctes.explain ? [] : checkKeys(group, node)
   }, ctes)
-}
-
-function toPath (column: string) {
-  return { column, keys: [], resultType: 'column' } as const
 }
 
 /** How a field is read; see TypedAs. */

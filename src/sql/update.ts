@@ -2,6 +2,7 @@
  * Builds the UPDATE of an update operation. New values that do not depend on the row are computed
  * once, before any row is read.
  */
+import { toPath } from '../plan/name.ts'
 import type { NewValues, UpdateNode } from '../plan/nodes.ts'
 import { buildAssignment } from './assignment.ts'
 import type { CteBuilder } from './cte-builder.ts'
@@ -56,7 +57,7 @@ export function newValue (
   const [first] = uncertain?.references ?? []
   if (!ctes.checkValues || first === undefined) return value
   const jsonNull = ctes.addJsonNull(
-    { column, keys: [], resultType: 'column' },
+    toPath(column),
     { when: isJsonNull(first.reference) }
   )
   return sql`coalesce(${value}, ${jsonNull})`

@@ -150,7 +150,7 @@ t.test('what Citus cannot keep is refused', needsCitus, async t => {
   })
 })
 
-t.test('roles without LOGIN are told at the start', needsCitus, async t => {
+t.test('the log names roles without LOGIN at the start', needsCitus, async t => {
   const role = 'oneflight_without_login'
   const { database: { sql } } = await useShop(t, 'citus')
   t.teardown(() => sql.unsafe(`drop role if exists ${role}`))

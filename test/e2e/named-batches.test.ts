@@ -89,7 +89,9 @@ for (const workers of [1, 2]) {
   t.test(`SIGHUP reads the folder again as a whole, WORKERS=${workers}`, async t => {
     const service = await start(t, { WORKERS: String(workers) })
     await until(() =>
-      workers === 1 ? service.adminUrl() !== undefined : /limits apply to each/.test(service.output())
+      workers === 1
+        ? service.adminUrl() !== undefined
+        : /limits apply to each/.test(service.output())
     )
     t.same((await run(service, 'first')).body.data, { s: [{ a: 1 }] })
     const [paths, etag] = await describe(service.adminUrl())

@@ -87,7 +87,7 @@ t.test('nested rows are returned', async t => {
   t.match(await as(acme, [nested]), { status: 200, body: { data: { s: [] } } })
 })
 
-t.test('roles that cannot log in are told at the start', async t => {
+t.test('the log names roles that cannot log in at the start', async t => {
   const { log } = await useShop(t, 'postgresql', env)
   const told = await until(() => log.find(({ roles }) => roles !== undefined))
   t.match(told, { level: 40, msg: /have no LOGIN$/ })
