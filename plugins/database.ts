@@ -194,7 +194,7 @@ interface Warning {
 
 /** What is wrong with a database that is served. */
 function findWarnings (
-  { privileged, overridden, rolesWithoutLogin }: Connection,
+  { privileged, overridden, losesCommits, rolesWithoutLogin }: Connection,
   { user, engine }: DatabaseTarget
 ): readonly Warning[] {
   const warnings: ReadonlyArray<Warning | false> = [
@@ -206,6 +206,10 @@ function findWarnings (
     overridden !== undefined && {
       fields: { engine, reason: overridden },
       message: 'DATABASE_ENGINE overrides the refusal of this database: policies may fail open'
+    },
+    losesCommits && {
+      fields: {},
+      message: 'replication is asynchronous: a failover can lose batches that were answered 200'
     },
     rolesWithoutLogin.length > 0 && {
       fields: { roles: rolesWithoutLogin },

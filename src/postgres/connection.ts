@@ -29,6 +29,11 @@ export interface Connection extends ConnectionFacts {
   readonly privileged: boolean
   /** Why the connection would be refused if DATABASE_ENGINE did not choose its engine. */
   readonly overridden: string | undefined
+  /**
+   * Whether another server can take over that lacks the last commits: the server is one of several
+   * hosts or managed by Patroni, and COMMIT does not wait for a standby.
+   */
+  readonly losesCommits: boolean
   /** Only for Citus: roles of which batches fail, because it logs in to workers as the role. */
   readonly rolesWithoutLogin: readonly string[]
   /** Configured schemas that are left off, because a token's role can create objects in them. */

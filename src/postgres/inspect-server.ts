@@ -10,6 +10,8 @@ import { readRoleSettings } from './role-settings.ts'
 
 type SessionAttrs = DatabaseTarget['targetSessionAttrs']
 
+type InspectTarget = Pick<DatabaseTarget, 'hosts' | 'targetSessionAttrs' | 'engine'>
+
 export interface InspectOptions {
   readonly roleSettings?: boolean | undefined
   readonly extraSchemas?: readonly string[] | undefined
@@ -25,6 +27,7 @@ export interface ServerFacts
     | 'privileged'
     | 'engine'
     | 'overridden'
+    | 'losesCommits'
     | 'roleSettings'
     | 'rolesWithoutLogin'
     | 'extraSchemas'
@@ -41,7 +44,7 @@ export interface ServerFacts
  */
 export async function inspectServer (
   client: postgres.Sql,
-  { targetSessionAttrs, engine: chosen }: Pick<DatabaseTarget, 'targetSessionAttrs' | 'engine'>,
+  { hosts, targetSessionAttrs, engine: chosen }: InspectTarget,
   { roleSettings: forBatches = true, extraSchemas: names = [], prepares = true }: InspectOptions
 ): Promise<ServerFacts> {
   // Alone, because another product may not have what the rest reads.
@@ -67,6 +70,7 @@ export async function inspectServer (
     privileged: server.privileged === 't',
     engine,
     overridden: refusal,
+    losesCommits: server.asynchronous === 't' && (hosts.length > 1 || server.patroni === 't'),
     roleSettings,
     rolesWithoutLogin: complete && engine === 'citus' ? await readRolesWithoutLogin(client) : [],
     ...schemas
@@ -112,6 +116,9 @@ const SERVER_QUERY = `
     case when version() ~* 'visual c|msvc|mingw' then '0' else '1000' end as "connectionCheck",
     (select extversion from pg_catalog.pg_extension
       where extname operator(pg_catalog.=) 'citus') as citus,
+    not pg_is_in_recovery() and (current_setting('synchronous_standby_names') = ''
+      or current_setting('synchronous_commit') in ('off', 'local')) as asynchronous,
+    (select source = 'command line' from pg_settings where name = 'cluster_name') as patroni,
     (select coalesce(string_agg(s.name, ','), '')
       from (values ${render(fixedSettings).text}) as s (name, value)
       where current_setting(s.name) = s.value) as defaults`
@@ -127,6 +134,10 @@ interface Server extends Backend {
   readonly openedAt: string
   readonly connectionCheck: string
   readonly defaults: string
+  /** Whether COMMIT waits for no standby. */
+  readonly asynchronous: string
+  /** Whether Patroni started the server: it sets cluster_name in the command. */
+  readonly patroni: string
   /** The version of the extension; null: the database does not have it. */
   readonly citus: string | null
 }

@@ -76,6 +76,7 @@ for (const mode of ['stop', 'kill'] as const) {
     const sql = connectTo(t, servers, service)
     const load = startLoad(service, 8)
     await until(() => load.answers.size > 60)
+    t.same(service.log.filter(({ level }) => level === 40), [], 'COMMIT waits for the standby')
     const promoted = await failOver(
       servers,
       mode,

@@ -129,6 +129,18 @@ t.test('a login role that bypasses row level security causes one warning', async
   }
 })
 
+t.test('several hosts without a synchronous standby cause one warning', async t => {
+  const severalHosts = (login: string): string => {
+    const { host } = new URL(login)
+    return login.replace(host, `${host},${host}`)
+  }
+  const { log } = await useService(t, { schema: slots, env, databaseUrl: severalHosts })
+  await until(() => log.some(({ level }) => level === 40))
+  t.match(log.filter(({ level }) => level === 40), [
+    { msg: 'replication is asynchronous: a failover can lose batches that were answered 200' }
+  ])
+})
+
 t.test('closing does not wait for a silent server', async t => {
   const silent = await useSilentServer(t)
   const { host } = new URL(silent)
