@@ -7,6 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { renderSummary } from '../bench/ratios.ts'
 import { readRecord } from '../bench/record.ts'
+import { renderPatroniFigures } from '../deploy/patroni/figures.ts'
 import { configItems, describeLimits, type ConfigItem } from '../schemas/config.ts'
 import { operands } from '../schemas/operand.ts'
 import { operators } from '../schemas/operator.ts'
@@ -52,7 +53,8 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/cli.md', name: 'types', render: () => renderCommand('types') },
   { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
   { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
-  { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures }
+  { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures },
+  { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures }
 ]
 
 const check = process.argv.includes('--check')

@@ -57,6 +57,8 @@ export interface CrowdOptions {
   readonly batches: number
   /** One of this many batches is kept, to be sent again later. */
   readonly keepOneOf: number
+  /** How long a batch with a key is repeated, in milliseconds. */
+  readonly repeatMs?: number
   readonly random: () => number
 }
 
@@ -67,13 +69,15 @@ const UNKEYED = 5
 const LEAVE_PROBABILITY = 0.02
 const LEAVE_MS = 15
 
-/** How long a batch with a key is repeated. */
+/** How long a batch with a key is repeated by default. */
 const REPEAT_MS = 30_000
 
 type SendBatch = (id: number, body: string, random: () => number) => Promise<KnownOutcome>
 
 /** Starts the clients. */
-export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdOptions): Crowd {
+export function startCrowd (
+  { url, clients, batches, keepOneOf, repeatMs = REPEAT_MS, random }: CrowdOptions
+): Crowd {
   const observed: Observations = {
     known: [],
     responses: {},
@@ -101,7 +105,7 @@ export function startCrowd ({ url, clients, batches, keepOneOf, random }: CrowdO
   }
   const repeat: SendBatch = async (id, body, random) => {
     const key = `storm-${id}`
-    const until = performance.now() + REPEAT_MS
+    const until = performance.now() + repeatMs
     let mayBeCommitted = false
     for (let attempt = 1; performance.now() < until && !stopped.signal.aborted; attempt++) {
       const leaving = random() < LEAVE_PROBABILITY

@@ -1,0 +1,254 @@
+/**
+ * One experiment on a Patroni cluster: clients transfer money through the service, the leader fails
+ * in one way, another node is promoted, the old leader returns. Afterwards every response is
+ * compared with the database.
+ */
+import { readFile } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import { parseDatabaseUrl } from '../../src/config/database-url.ts'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { schema } from '../../test/chaos/bank.ts'
+import { startCrowd, type Crowd, type Observations } from '../../test/chaos/crowd.ts'
+import { audit, replay } from '../../test/chaos/invariants.ts'
+import { ROLE } from '../../test/chaos/own-server.ts'
+import { createPoster } from '../../test/chaos/poster.ts'
+import { createQueryClient, withTimeout, type QueryClient } from '../../test/chaos/query-client.ts'
+import { isReached, type Figure } from '../../test/chaos/scenario.ts'
+import { useRestartableService, type RestartableService } from '../../test/chaos/service-process.ts'
+import { until } from '../../test/support/until.ts'
+import { RECOVERY_MS, type Cluster } from './cluster.ts'
+import type { Node } from './node.ts'
+
+/**
+ * `kill`: all processes of the leader die at once. `switchover`: the leader hands over in order.
+ * `freeze`: the leader stands still until another node is promoted, then continues.
+ */
+export type Fault = 'kill' | 'switchover' | 'freeze'
+
+export interface Experiment {
+  readonly fault: Fault
+  /** How the service finds the leader: three hosts in DATABASE_URL, or haproxy. */
+  readonly route: 'hosts' | 'haproxy'
+  readonly synchronous: boolean
+  /** REQUEST_TIMEOUT_MS. */
+  readonly requestTimeoutMs: number
+  /** Only for `freeze`: milliseconds from the promotion until the old leader continues. */
+  readonly thawAfterMs?: number
+}
+
+export interface Result extends Experiment {
+  /** Batches with a key. Each is repeated until its response is 200. */
+  readonly keyed: number
+  /** Batches without a key. Each is sent once. */
+  readonly unkeyed: number
+  /** Batches without a key whose outcome the client does not know. */
+  readonly unknown: number
+  /** Batches answered 200 that are not in the database afterwards. */
+  readonly lost: number
+  /** The broken promises, in words. */
+  readonly violations: readonly string[]
+  /** Milliseconds from the fault to the promotion of another node. */
+  readonly promotedMs: number
+  /**
+   * Milliseconds from the promotion to the first response with status 200. Undefined for `freeze`:
+   * the response may come from the old leader.
+   */
+  readonly servedMs: number | undefined
+}
+
+const CLIENTS = 24
+
+const LOGIN_PASSWORD = 'login'
+
+/** Batches before the fault, and after the return of the old leader. */
+const BATCHES = 300
+
+const LOST = 'batches answered 200 but not in the database'
+
+/** Runs an experiment in a new database with this name. */
+export function runExperiment (
+  cluster: Cluster,
+  experiment: Experiment,
+  { database, random }: { readonly database: string, readonly random: () => number }
+): Promise<Result> {
+  return onStage(stage => run(stage, { cluster, experiment, database, random }))
+}
+
+interface Setting {
+  readonly cluster: Cluster
+  readonly experiment: Experiment
+  readonly database: string
+  readonly random: () => number
+}
+
+async function run (
+  stage: Stage,
+  { cluster, experiment, database, random }: Setting
+): Promise<Result> {
+  const { fault, route, synchronous, requestTimeoutMs } = experiment
+  await cluster.setSynchronous(synchronous)
+  await createDatabase(cluster, database)
+  const service = await useRestartableService(stage, serviceUrl(cluster, route, database), {
+    REQUEST_TIMEOUT_MS: String(requestTimeoutMs)
+  })
+  const crowd = startCrowd({
+    url: service.url,
+    clients: CLIENTS,
+    batches: BATCHES,
+    keepOneOf: 20,
+    repeatMs: 2 * RECOVERY_MS,
+    random
+  })
+  stage.teardown(() => crowd.stop())
+  await finishMore(crowd)
+  const times = await faults[fault]({ ...experiment, cluster, crowd }, await until(cluster.leader))
+  await cluster.healthy(synchronous)
+  await finishMore(crowd)
+  await crowd.end()
+  const client = createQueryClient(await cluster.superuserUrl(database))
+  stage.teardown(() => client.close())
+  const { observed } = crowd
+  const judged = await judge(stage, experiment, { client, service, observed })
+  return { ...experiment, ...times, ...judged }
+}
+
+/** Waits until clients have finished BATCHES more batches. */
+async function finishMore (crowd: Crowd): Promise<void> {
+  const finished = crowd.finished() + BATCHES
+  await withTimeout(until(() => crowd.finished() >= finished), RECOVERY_MS, 'nothing is committed')
+}
+
+type Times = Pick<Result, 'promotedMs' | 'servedMs'>
+
+interface Running extends Experiment {
+  readonly cluster: Cluster
+  readonly crowd: Crowd
+}
+
+/** Each resolves when another node leads and the old leader has been started or continued. */
+const faults: Readonly<Record<Fault, (running: Running, leader: Node) => Promise<Times>>> = {
+  async kill ({ cluster, crowd }, leader) {
+    const start = performance.now()
+    await leader.kill()
+    const times = await measurePromotion(cluster, leader, { crowd, start })
+    leader.start()
+    return times
+  },
+  async switchover ({ cluster, crowd }, leader) {
+    const start = performance.now()
+    const [times] = await Promise.all([
+      measurePromotion(cluster, leader, { crowd, start }),
+      cluster.switchover()
+    ])
+    return times
+  },
+  async freeze ({ cluster, thawAfterMs }, leader) {
+    const start = performance.now()
+    leader.freeze()
+    const promoted = await awaitPromotion(cluster, leader)
+    await delay(thawAfterMs)
+    leader.thaw()
+    return { promotedMs: promoted - start, servedMs: undefined }
+  }
+}
+
+/** Resolves with the time of the promotion of another node. */
+async function awaitPromotion (cluster: Cluster, old: Node): Promise<number> {
+  const isPromoted = async (): Promise<boolean> => {
+    const leader = await cluster.leader()
+    return leader !== undefined && leader !== old
+  }
+  await withTimeout(until(isPromoted), RECOVERY_MS, 'no other node was promoted')
+  return performance.now()
+}
+
+/** Measures from `start`, the time of the fault. */
+async function measurePromotion (
+  cluster: Cluster,
+  old: Node,
+  { crowd, start }: { readonly crowd: Crowd, readonly start: number }
+): Promise<Times> {
+  const promoted = await awaitPromotion(cluster, old)
+  const served = await withTimeout(crowd.next(), RECOVERY_MS, 'no batch was committed')
+  return { promotedMs: promoted - start, servedMs: served - promoted }
+}
+
+interface Judged {
+  readonly client: QueryClient
+  readonly service: RestartableService
+  readonly observed: Observations
+}
+
+/** Compares the responses with the database. */
+async function judge (
+  stage: Stage,
+  { fault, synchronous }: Experiment,
+  { client, service, observed }: Judged
+): Promise<Omit<Result, keyof Experiment | keyof Times>> {
+  const figures = await audit(client, observed)
+  const lost = figures.find(({ name }) => name === LOST)?.value ?? 0
+  // A batch that was lost would run again.
+  const repeated = lost > 0 ? [] : await repeatKept(stage, service, observed)
+  // With asynchronous replication PostgreSQL itself loses commits when a leader fails.
+  const mayLose = !synchronous && fault !== 'switchover'
+  const missed = [...figures, ...repeated].filter(figure => !isReached(figure))
+    .filter(({ name }) => name !== LOST || !mayLose)
+  const unkeyed = Object.values(observed.unkeyed).reduce((sum, count) => sum + count, 0)
+  return {
+    keyed: observed.known.length - unkeyed,
+    unkeyed,
+    unknown: observed.known.filter(outcome => outcome === 'unknown').length,
+    lost,
+    violations: [...missed.map(({ name, value }) => `${name}: ${value}`), ...service.crashes]
+  }
+}
+
+function repeatKept (
+  stage: Stage,
+  { url }: RestartableService,
+  observed: Observations
+): Promise<readonly Figure[]> {
+  const poster = createPoster(url, 8)
+  stage.teardown(() => poster.close())
+  return replay(poster, observed)
+}
+
+/** Creates the database with its accounts and the table of keys. */
+async function createDatabase (cluster: Cluster, database: string): Promise<void> {
+  await execute(await cluster.superuserUrl('postgres'), [
+    `do $$ begin
+      if to_regrole('oneflight') is null then
+        create role ${ROLE} nologin;
+        create role oneflight login noinherit password '${LOGIN_PASSWORD}';
+        grant ${ROLE} to oneflight;
+      end if;
+    end $$`,
+    `create database ${database}`
+  ])
+  const url = await cluster.superuserUrl(database)
+  await execute(url, [schema])
+  const text = await readFile(new URL('../migrate.sql', import.meta.url), 'utf8')
+  await migrate(parseDatabaseUrl(url), text, 'oneflight')
+}
+
+async function execute (url: string, statements: readonly string[]): Promise<void> {
+  const client = createQueryClient(url)
+  try {
+    for (const statement of statements) await client.query(statement, RECOVERY_MS)
+  } finally {
+    client.close()
+  }
+}
+
+/** DATABASE_URL of the service. */
+function serviceUrl (
+  { nodes, balancerPort }: Cluster,
+  route: Experiment['route'],
+  database: string
+): string {
+  const login = `postgres://oneflight:${LOGIN_PASSWORD}@`
+  if (route === 'haproxy') return `${login}127.0.0.1:${balancerPort}/${database}`
+  const hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')
+  return `${login}${hosts}/${database}?target_session_attrs=primary&connect_timeout=2`
+}
