@@ -8,7 +8,7 @@ export interface PatroniRecord {
   /** ISO 8601. */
   readonly date: string
   readonly commit: string
-  /** The version of each program, as it prints it. */
+  /** The name and the version of each program. */
   readonly versions: readonly string[]
   readonly results: readonly Result[]
 }

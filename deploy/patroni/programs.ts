@@ -17,17 +17,18 @@ export const programs: Readonly<Record<string, string | undefined>> = {
   'postgresql (package of Debian)': binDirectory
 }
 
-/** Returns the version of each program, as it prints it: `patroni 3.0.2`. */
+/** Returns the name and the version of each program: `Patroni 3.0.2`. */
 export function readVersions (): readonly string[] {
   const commands = [
-    [programs['patroni'], '--version'],
-    [programs['etcd'], '--version'],
-    [programs['haproxy'], '-v'],
-    [join(binDirectory ?? '', 'postgres'), '--version']
+    ['Patroni', programs['patroni'], '--version'],
+    ['etcd', programs['etcd'], '--version'],
+    ['HAProxy', programs['haproxy'], '-v'],
+    ['PostgreSQL', join(binDirectory ?? '', 'postgres'), '--version']
   ] as const
-  return commands.map(([program, option]) =>
-    execFileSync(program as string, [option], { encoding: 'utf8' }).split('\n')[0] ?? ''
-  )
+  return commands.map(([name, program, option]) => {
+    const printed = execFileSync(program as string, [option], { encoding: 'utf8' })
+    return `${name} ${/\d+(\.\d+)+/.exec(printed)?.[0] ?? ''}`
+  })
 }
 
 /** Where the programs of one cluster run. */
