@@ -1,8 +1,10 @@
 /**
- * `oneflight check --database`: opens the database and describes what PostgreSQL refuses.
+ * `oneflight check --database`: describes what PostgreSQL refuses in the database of DATABASE_URL,
+ * or in each one of DATABASE_ROUTES.
  */
 import { isReservedRole } from '../../schemas/claims.ts'
-import type { Settings } from '../config/config.ts'
+import type { DatabaseTarget } from '../../schemas/database.ts'
+import type { DatabaseSettings } from '../config/config.ts'
 import type { Failure } from '../errors/catalogue.ts'
 import { withoutValues, type DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
@@ -17,7 +19,7 @@ import type { Position } from '../json/json-text.ts'
 
 export interface DatabaseCheck {
   /**
-   * Resolves with one line per issue. Throws a UsageError when the database or the role cannot be
+   * Resolves with one line per issue. Throws a UsageError when a database or the role cannot be
    * used.
    */
   check(plan: Plan, text: BatchText): Promise<readonly string[]>
@@ -26,15 +28,41 @@ export interface DatabaseCheck {
 
 /** Connects with the first check. Throws a UsageError when the role is missing or reserved. */
 export function openDatabaseCheck (
-  { config, database }: Pick<Settings, 'config' | 'database'>,
-  { role = config.ANON_ROLE }: CheckOptions
+  settings: DatabaseSettings,
+  { role = settings.config.ANON_ROLE }: CheckOptions
 ): DatabaseCheck {
+  const { config, database, routes } = settings
   if (role === undefined) throw new UsageError('--database requires --role')
   if (isReservedRole(role)) throw new UsageError(`role "${role}" is reserved by PostgreSQL`)
-  if (role === database.user) throw new UsageError(`"${role}" is the login role of DATABASE_URL`)
+  if (role === database.user) {
+    const name = routes === undefined ? 'DATABASE_URL' : 'DATABASE_ROUTES'
+    throw new UsageError(`"${role}" is the login role of ${name}`)
+  }
+  const databases = routes?.all ?? [{ name: undefined, target: database }]
+  const checks = databases.map(({ name, target }) => openOne({ config, name, target, role }))
+  return {
+    async check (plan, text) {
+      const lines: string[] = []
+      for (const { check } of checks) lines.push(...await check(plan, text))
+      return lines
+    },
+    async close () {
+      await Promise.all(checks.map(({ close }) => close()))
+    }
+  }
+}
+
+interface OneDatabase extends Pick<DatabaseSettings, 'config'> {
+  /** The name of a database of DATABASE_ROUTES, as in metrics and logs. */
+  readonly name: string | undefined
+  readonly target: DatabaseTarget
+  readonly role: string
+}
+
+function openOne ({ config, name, target, role }: OneDatabase): DatabaseCheck {
   let reason: string | undefined
   const pool = createPool({
-    target: database,
+    target,
     size: 1,
     // The next operation waits for the connection while it is reset.
     queueSize: 1,
@@ -54,10 +82,12 @@ export function openDatabaseCheck (
   return {
     async check (plan, text) {
       try {
-        return (await checkBatch(plan, options)).flatMap(issue => describe(issue, text))
+        const issues = await checkBatch(plan, options)
+        return issues.flatMap(issue => describe(issue, text, name))
       } catch (error) {
         const why = reason ?? (error as Failure).reason ?? (error as Failure).message
-        throw new UsageError(`cannot check against the database: ${why}`)
+        const where = name === undefined ? 'the database' : `the database ${name}`
+        throw new UsageError(`cannot check against ${where}: ${why}`)
       }
     },
     close: () => pool.close()
@@ -66,9 +96,11 @@ export function openDatabaseCheck (
 
 function describe (
   { failure, index, column }: CheckIssue,
-  text: BatchText
+  text: BatchText,
+  name: string | undefined
 ): readonly string[] {
-  const { code, message, details } = failure
+  const { code, details } = failure
+  const message = name === undefined ? failure.message : `${name}: ${failure.message}`
   return describeIssues({ code, message, ...details }, text, findPlace())
 
   function findPlace (): Position | undefined {

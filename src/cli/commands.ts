@@ -97,7 +97,9 @@ const check = {
   },
   database: {
     type: 'boolean',
-    description: 'Check names, types and privileges against the database of DATABASE_URL'
+    description:
+      'Check names, types and privileges against the database of DATABASE_URL, or against every ' +
+      'database of DATABASE_ROUTES'
   },
   role: {
     type: 'string',
@@ -163,8 +165,9 @@ export const commands: Readonly<Record<Name, CommandItem>> = {
       'With --batches, files are optional. Named batches cannot be checked against a database.',
       'With --database, PostgreSQL plans each operation under the role, in a read-only ' +
       'transaction that is rolled back. Nothing is executed. Values of insert and set are not ' +
-      'checked: they are converted only when a batch runs, for example with run --dry-run.',
-      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or the ' +
+      'checked: they are converted only when a batch runs, for example with run --dry-run. With ' +
+      'DATABASE_ROUTES, each issue of a database has its name before the message.',
+      'Exit codes: 0, valid. 1, invalid. 2, invalid command line, environment or file, or a ' +
       'database cannot be used.'
     ]
   },

@@ -68,7 +68,7 @@ export function readConfig (env: Environment): Settings {
     ...checkStop(draft.values)
   ]
   const { replica, routes, keys } = draft
-  const database = draft.database ?? routes?.all[0].target
+  const database = findDatabase(draft)
   if (problems.length > 0 || database === undefined) throw configError(problems)
   // Without problems, every variable has a value or its default.
   return { config: draft.values as Config, database, replica, routes, keys, tracing }
@@ -89,20 +89,24 @@ export function readLimits (env: Environment): Limits {
   return values as Limits
 }
 
+export type DatabaseSettings = Pick<Settings, 'config' | 'database' | 'routes'>
+
 /**
  * Reads the settings of a check against the database. No keys are required, because the check
  * authenticates no request. Throws a `ConfigError`.
  */
-export function readDatabaseSettings (env: Environment): Pick<Settings, 'config' | 'database'> {
+export function readDatabaseSettings (env: Environment): DatabaseSettings {
   const given = setVariables(env)
   const draft = readTokenKeys(readDatabases(readVariables(given)), given)
-  const problems = [
-    ...draft.problems,
-    ...given['DATABASE_URL'] === undefined ? ['DATABASE_URL: required'] : [],
-    ...checkSchemas(draft.values)
-  ]
-  if (problems.length > 0 || draft.database === undefined) throw configError(problems)
-  return { config: draft.values as Config, database: draft.database }
+  const problems = [...draft.problems, ...checkDatabases(given), ...checkSchemas(draft.values)]
+  const database = findDatabase(draft)
+  if (problems.length > 0 || database === undefined) throw configError(problems)
+  return { config: draft.values as Config, database, routes: draft.routes }
+}
+
+/** The database of DATABASE_URL or the first one of DATABASE_ROUTES. */
+function findDatabase ({ database, routes }: Draft): DatabaseTarget | undefined {
+  return database ?? routes?.all[0].target
 }
 
 /** Reads only DATABASE_ENGINE. Throws a `ConfigError`. */
