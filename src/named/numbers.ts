@@ -3,7 +3,7 @@
  * replaced by a stand-in of the same type, which equals no other number, and the keywords of
  * numbers compare the digits that were sent.
  */
-import type { Ajv2020 } from 'ajv/dist/2020.js'
+import { _, type Ajv2020 } from 'ajv/dist/2020.js'
 import { canonicalDecimal, compareDecimals, isMultipleOf } from '../json/decimal.ts'
 import { isNumber, isObject, type Json } from '../json/parse.ts'
 
@@ -16,8 +16,9 @@ const INTEGER_STEP = 2 ** 948
 const FRACTION = 0.123_456_789_012
 const FRACTION_STEP = 1e-9
 
-/** Returns a copy in which every number is a double. */
+/** Returns the value, or a copy in which every number is a double. */
 export function toDoubles (value: Json): unknown {
+  if (!hasExactNumber(value)) return value
   const standIns = new Map<string, number>()
   const copy = (node: Json): unknown => {
     if (!Array.isArray(node) && !isObject(node)) return node
@@ -39,6 +40,14 @@ export function toDoubles (value: Json): unknown {
     return copied
   }
   return copy(value)
+}
+
+function hasExactNumber (value: Json): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return (value as readonly Json[]).some(hasExactNumber)
+  if (!isObject(value)) return true
+  for (const key of Object.keys(value)) if (hasExactNumber(value[key] as Json)) return true
+  return false
 }
 
 function createStandIn (text: string, count: number): number {
@@ -67,32 +76,63 @@ export function findInexactNumber (value: Json): ReadonlyArray<string | number> 
   return undefined
 }
 
-const keywords: Readonly<
-  Record<string, readonly [text: string, holds: (value: string, limit: string) => boolean]>
-> = {
-  minimum: ['>=', (value, limit) => compareDecimals(value, limit) >= 0],
-  maximum: ['<=', (value, limit) => compareDecimals(value, limit) <= 0],
-  exclusiveMinimum: ['>', (value, limit) => compareDecimals(value, limit) > 0],
-  exclusiveMaximum: ['<', (value, limit) => compareDecimals(value, limit) < 0],
-  multipleOf: ['a multiple of', isMultipleOf]
+interface NumberKeyword {
+  /** What the message says before the limit. */
+  readonly text: string
+  holds(value: number, limit: number): boolean
+  /** The same for digits that a double cannot hold. */
+  holdsExactly(value: string, limit: string): boolean
+}
+
+/** Two doubles compare in the same way as the digits that JavaScript writes for them. */
+const keywords: Readonly<Record<string, NumberKeyword>> = {
+  minimum: {
+    text: '>=',
+    holds: (value, limit) => value >= limit,
+    holdsExactly: (value, limit) => compareDecimals(value, limit) >= 0
+  },
+  maximum: {
+    text: '<=',
+    holds: (value, limit) => value <= limit,
+    holdsExactly: (value, limit) => compareDecimals(value, limit) <= 0
+  },
+  exclusiveMinimum: {
+    text: '>',
+    holds: (value, limit) => value > limit,
+    holdsExactly: (value, limit) => compareDecimals(value, limit) > 0
+  },
+  exclusiveMaximum: {
+    text: '<',
+    holds: (value, limit) => value < limit,
+    holdsExactly: (value, limit) => compareDecimals(value, limit) < 0
+  },
+  multipleOf: {
+    text: 'a multiple of',
+    // The remainder of fractions is not exact: 0.3 % 0.1 is 0.1.
+    holds: (value, limit) => isMultipleOf(String(value), String(limit)),
+    holdsExactly: isMultipleOf
+  }
 }
 
 /** Replaces the keywords of numbers by those that compare decimal digits. */
 export function addNumberKeywords (ajv: Ajv2020): Ajv2020 {
-  for (const [keyword, [text, holds]] of Object.entries(keywords)) {
+  for (const [keyword, { text, holds, holdsExactly }] of Object.entries(keywords)) {
     ajv.removeKeyword(keyword)
     ajv.addKeyword({
       keyword,
       type: 'number',
       schemaType: 'number',
       error: { message: ({ schema }) => `must be ${text} ${schema as number}` },
-      validate: (limit: number, value: number, _schema, place) => {
-        const { parentData, parentDataProperty } = place as {
-          readonly parentData: object,
-          readonly parentDataProperty: string | number
+      // Code instead of a function for Ajv to call, which would get an object for each number.
+      code (context) {
+        const { gen, data, it: { parentData, parentDataProperty } } = context
+        const limit = context.schema as number
+        const check = (value: number, parent: object, name: string | number): boolean => {
+          const sent = digits.get(parent)?.get(String(name))
+          return sent === undefined ? holds(value, limit) : holdsExactly(sent, String(limit))
         }
-        const sent = digits.get(parentData)?.get(String(parentDataProperty))
-        return holds(sent ?? String(value), String(limit))
+        const call = gen.scopeValue('func', { ref: check })
+        context.fail(_`!${call}(${data}, ${parentData}, ${parentDataProperty})`)
       }
     })
   }

@@ -17,7 +17,6 @@ import type {
   Plan,
   RowsDocument
 } from '../plan/nodes.ts'
-import { parameterValues } from '../plan/parameter.ts'
 import { planBatch } from '../plan/plan-batch.ts'
 import { isData } from '../plan/reference.ts'
 import { isNested, leastCertain } from '../plan/stored-values.ts'
@@ -37,6 +36,10 @@ export class RequestPlanner {
   readonly #known: Parameters['known']
   /** The positions of the parameters whose values are rows. */
   readonly #rows: ReadonlySet<number>
+  /** Their names and positions. */
+  readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
+  /** The positions of the other parameters. */
+  readonly #others: readonly number[]
   readonly #plans = new LRUCache<string, Plan>({ max: MAX_PLANS })
 
   /** Throws `validation_failed` with all issues of the operations. */
@@ -47,13 +50,16 @@ export class RequestPlanner {
     this.outline = this.#plan(known)
     const { inserted, documents } = this.outline.usedRows
     this.#rows = new Set([...inserted, ...documents.map(({ parameter }) => parameter.position)])
+    const all = Array.from(known, ([name, { position }]) => [name, position] as const)
+    this.#rowParameters = all.filter(([, position]) => this.#rows.has(position))
+    this.#others = all.flatMap(([, position]) => this.#rows.has(position) ? [] : [position])
   }
 
   /** Returns the faults of valid values: lists with more rows than an operation may have. */
   findFaults (values: readonly Json[]): readonly ParameterFault[] {
     const { maxRows } = this.#limits
-    return [...this.#known].flatMap(([name, { position }]) => {
-      const rows = this.#rows.has(position) ? (values[position] as Rows).length : 0
+    return this.#rowParameters.flatMap(([name, position]) => {
+      const rows = (values[position] as Rows).length
       const message = `"${name}" has ${rows} rows; at most ${maxRows} are allowed.`
       return rows > maxRows ? [{ path: [name], message }] : []
     })
@@ -64,13 +70,25 @@ export class RequestPlanner {
     const documents = this.outline.usedRows.documents.map(({ parameter, fields }) =>
       (values[parameter.position] as Rows).map(row => readFields(row, fields))
     )
-    const parameters = this.#describe(values, documents)
+    const describe = once(() => this.#describe(values, documents))
     return {
-      outline: this.#findPlan(parameters),
-      values: parameterValues([...values, ...documents]),
-      plan: once(() => this.#plan(this.#withData(parameters, values))),
+      outline: this.#hasOnlyScalars(values, documents)
+        ? this.outline
+        : this.#findPlan(describe()),
+      values: documents.length === 0 ? values : [...values, ...documents],
+      plan: once(() => this.#plan(this.#withData(describe(), values))),
       named: true
     }
+  }
+
+  /**
+   * Whether the plan of the file is that of a request: no rows are inserted, whose columns differ,
+   * and every value that is read is a scalar.
+   */
+  #hasOnlyScalars (values: readonly Json[], documents: readonly Rows[]): boolean {
+    return this.outline.usedRows.inserted.size === 0 &&
+      this.#others.every(position => !isNested(values[position] as Json)) &&
+      documents.every(rows => rows.every(hasOnlyScalars))
   }
 
   #plan (parameters: RequestParameters): Plan {
@@ -173,14 +191,23 @@ function escape (value: Json): Json {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escape(item)]))
 }
 
-/** The values of the fields of a row. A missing one is null. */
+/** The values of the fields of a row. A missing one is null. Names are those of `fieldName`. */
 function readFields (row: JsonObject, fields: RowsDocument['fields']): JsonObject {
-  return Object.fromEntries(fields.map(({ name, path }) => [name, readValue(row, path)]))
+  const read: Record<string, Json> = {}
+  for (const { name, path } of fields) read[name] = readValue(row, path)
+  return read
+}
+
+/** Whether no field of a row is an object or an array. */
+function hasOnlyScalars (fields: JsonObject): boolean {
+  for (const name in fields) if (isNested(fields[name] as Json)) return false
+  return true
 }
 
 /** Reads a value as PostgreSQL does with `->` and `->>`. */
 function readValue (row: JsonObject, { column, keys, resultType }: ColumnPath): Json {
-  const value = [column, ...keys].reduce<Json>(readStep, row)
+  let value = readStep(row, column)
+  for (const key of keys) value = readStep(value, key)
   if (resultType !== 'text' || value === null || typeof value === 'string') return value
   return writeJson(value)
 }

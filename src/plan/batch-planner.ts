@@ -14,7 +14,7 @@ export interface PlannedBatch {
   /** Its operations. Values may be placeholders; see shape.ts. */
   readonly outline: Plan
   /** The values of an outline with placeholders; undefined: it has none. */
-  readonly values: ReadonlyArray<Json | undefined> | undefined
+  readonly values: readonly Json[] | undefined
   /** Returns the plan with all values, or with those placeholders that `values` fills. */
   readonly plan: () => Plan
   /** Whether the batch has a name: its statements have placeholders in both forms. */

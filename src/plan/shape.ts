@@ -9,7 +9,7 @@ import { has, isDeep, isNumber, isObject, type Json, type JsonObject } from '../
 import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
 import { isData } from './reference.ts'
-import { MAX_CELL_ROWS } from './stored-values.ts'
+import { isNested, MAX_CELL_ROWS } from './stored-values.ts'
 
 export interface Shape {
   /** The batch as JSON, with a placeholder for each value. */
@@ -158,7 +158,7 @@ const POSITION_DIGITS = 5
 
 /** Returns the placeholder of a value, as JSON of the same kind. */
 function placeholderOf (value: Json, position: number): string {
-  if (typeof value === 'string') return `"${textPlaceholder(position)}"`
+  if (typeof value === 'string') return jsonPlaceholder(position)
   return isNumber(value)
     ? SECRET_DIGITS + String(position).padStart(POSITION_DIGITS, '0')
     : `{"${textPlaceholder(position)}":0}`
@@ -167,6 +167,11 @@ function placeholderOf (value: Json, position: number): string {
 /** The placeholder of a text. */
 export function textPlaceholder (position: number): string {
   return `${SECRET}.${position}.`
+}
+
+/** The placeholder of a value as JSON. */
+export function jsonPlaceholder (position: number): string {
+  return `"${textPlaceholder(position)}"`
 }
 
 /** A placeholder in a parameter of a statement. */
@@ -188,6 +193,20 @@ export function readPlaceholder (parameter: string): Placeholder | undefined {
   if (text !== undefined) return { position: Number(text), json: false }
   const position = JSON_TEXT.exec(parameter)?.slice(1).find(found => found !== undefined)
   return position === undefined ? undefined : { position: Number(position), json: true }
+}
+
+/** The values of placeholders, by their positions. */
+export type Values = readonly Json[]
+
+/** Returns the parameter for a placeholder. An object or an array as text is undefined. */
+export function fillPlaceholder (
+  { position, json }: Placeholder,
+  values: Values
+): string | null | undefined {
+  const value = values[position] as Json
+  if (json) return JSON.stringify(value)
+  if (typeof value === 'string' || value === null) return value
+  return isNested(value) ? undefined : JSON.stringify(value)
 }
 
 /** Whether a text contains a placeholder. */

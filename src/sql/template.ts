@@ -2,7 +2,13 @@
  * Statements of a batch whose values are placeholders. They are compiled once, and filled with the
  * values of each batch.
  */
-import { hasPlaceholder, readPlaceholder, type Placeholder } from '../plan/shape.ts'
+import {
+  fillPlaceholder,
+  hasPlaceholder,
+  readPlaceholder,
+  type Placeholder,
+  type Values
+} from '../plan/shape.ts'
 
 /** A statement with a text and parameters. */
 interface WithParameters {
@@ -31,19 +37,17 @@ export function createTemplate<Statement extends WithParameters> (
 }
 
 /**
- * Returns the statement with the values, which are JSON, at their positions. Returns undefined if a
- * value is undefined: the statement has no place for it.
+ * Returns the statement with the values at their positions. Returns undefined if the text of an
+ * object or an array is needed, for which the statement has no place.
  */
 export function fillTemplate<Statement extends WithParameters> (
   { statement, parameters }: Template<Statement>,
-  values: readonly unknown[]
+  values: Values
 ): Statement | undefined {
-  const filled = parameters.map(parameter => {
-    if (parameter === null || typeof parameter === 'string') return parameter
-    const value = values[parameter.position]
-    return parameter.json ? JSON.stringify(value) : value as string | null | undefined
-  })
-  return filled.every(value => value !== undefined)
-    ? { ...statement, parameters: filled }
-    : undefined
+  const filled = parameters.map(parameter =>
+    parameter === null || typeof parameter === 'string'
+      ? parameter
+      : fillPlaceholder(parameter, values)
+  )
+  return filled.every(text => text !== undefined) ? { ...statement, parameters: filled } : undefined
 }

@@ -3,6 +3,7 @@
  * filled with the parameters of each request.
  */
 import type { PlannedBatch } from '../plan/batch-planner.ts'
+import type { Values } from '../plan/shape.ts'
 import { compile, type CompileOptions, type Statement } from '../sql/compile.ts'
 import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
 import {
@@ -53,7 +54,7 @@ function createTemplates (
 
 function fillTemplates (
   templates: ReadonlyArray<Template<Statement>>,
-  values: readonly unknown[]
+  values: Values
 ): readonly Statement[] {
   return templates.map(template => fillTemplate(template, values) as Statement)
 }

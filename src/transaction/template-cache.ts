@@ -3,7 +3,7 @@
  * values and for the session, and filled for each batch.
  */
 import type { Plan } from '../plan/nodes.ts'
-import { textPlaceholder } from '../plan/shape.ts'
+import { textPlaceholder, type Values } from '../plan/shape.ts'
 import type { CompileOptions } from '../sql/compile.ts'
 import type { SessionIdentity } from '../sql/session-checks.ts'
 
@@ -50,8 +50,8 @@ export function sessionPlaceholders (values: number): SessionIdentity {
 
 /** The values of all placeholders of a batch. */
 export function withSession (
-  values: readonly unknown[],
+  values: Values,
   { role, claims }: SessionIdentity
-): readonly unknown[] {
+): Values {
   return [...values, role, claims]
 }

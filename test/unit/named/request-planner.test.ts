@@ -63,6 +63,19 @@ t.test('equal shapes have one plan', async t => {
   }
 })
 
+t.test('without inserted rows, the plan of the file is that of scalars', async t => {
+  const withoutInsert = new RequestPlanner(operations.slice(1), limits, parameters.known)
+  const outlineOf = (text: string): unknown =>
+    withoutInsert.plan(parseJson(Buffer.from(text)) as readonly Json[]).outline
+  for (const text of ['[0, [], 5, 0]', '[0, [{"a": "x"}, {"a": 1.10, "c": []}], null, "$x"]']) {
+    t.equal(outlineOf(text), withoutInsert.outline, text)
+  }
+  for (const text of ['[0, [{}], 5, []]', '[0, [], {"a": 1}, 0]', '[0, [{"a": []}], 5, 0]']) {
+    t.not(outlineOf(text), withoutInsert.outline, text)
+    t.equal(outlineOf(text), outlineOf(text), text)
+  }
+})
+
 t.test('a plan for rows of different members is not kept', async t => {
   const text = '[[{"a": 1}, {"b": "$i.0.id"}], [], 5, []]'
   t.not(plan(text).outline, plan(text).outline)
@@ -78,14 +91,15 @@ t.test('rows that are read become objects of fields', async t => {
     '[[], [{"a": 1.10, "b": [{"x": {"y": 1}}, "last"]}, {"b": [{"x": "t"}]}, {"b": {"0": 1}}, ' +
       '{"b": []}], 0, []]'
   )
-  const fields = JSON.parse(values?.at(-1) as string) as JsonObject[]
+  const text = JSON.stringify(values?.at(-1))
+  const fields = JSON.parse(text) as JsonObject[]
   t.same(fields, [
     { f1: '{"y":1}', f2: 1.1, f3: 'last' },
     { f1: 't', f2: null, f3: { x: 't' } },
     { f1: null, f2: null, f3: null },
     { f1: null, f2: null, f3: null }
   ])
-  t.match(values?.at(-1), '1.10', 'numbers keep their digits')
+  t.match(text, '1.10', 'numbers keep their digits')
 })
 
 t.test('more rows than an operation may have are a fault', async t => {
