@@ -1,0 +1,116 @@
+/**
+ * `npm run growth [-- --quick]`: measures what the model of growth needs and the benchmark does not
+ * measure, and the service under loads that the simulation is compared with. Writes
+ * bench/growth/measured.json; `npm run docs` writes the page. A quick run, for a test, writes
+ * nothing.
+ *
+ * It needs Linux, haproxy and the embedded PostgreSQL. It waits, for some time, until other
+ * processes leave the machine to it, and takes the quietest of several turns.
+ */
+import { writeFileSync } from 'node:fs'
+import { availableParallelism, cpus } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { resetTables, useDatabase, type Database } from '../database.ts'
+import { endAll } from '../stage.ts'
+import { availableMajors, startPostgres } from '../../src/dev/postgres.ts'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { cpuOfMachine, takeSlice, type Scene, type Slice } from './measure.ts'
+import { measuredFile, type Comparison, type Measured } from './measured.ts'
+import { measureOtherCosts, useWarmScene, type Effort } from './other-costs.ts'
+import { renderReality } from './reality.ts'
+
+/**
+ * Services and the loads that they get, from below their capacity to beyond it. With a long round
+ * trip the connections give way first, without one the processors of the machine.
+ */
+const SCENES = [
+  { poolSize: 2, roundTripMs: 40, rates: [10, 25, 35, 60] },
+  { poolSize: 6, roundTripMs: 40, rates: [20, 70, 105, 180] },
+  { poolSize: 1, roundTripMs: 0, rates: [50, 150, 250, 400] },
+  { poolSize: 4, roundTripMs: 0, rates: [100, 300, 500, 700] }
+] as const
+
+const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const effort: Effort = quick
+  ? { turns: 1, seconds: 0.5, rate: 100, idleConnections: 20 }
+  : { turns: 3, seconds: 4, rate: 300, idleConnections: 400 }
+/** What is left of the time to wait for a quiet machine (ms). */
+const patience = { ms: quick ? 0 : 60_000 }
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, endAll)
+
+await onStage(async stage => {
+  const database = await startDatabase(stage)
+  const comparisons = await compareAll(database)
+  const measured: Measured = {
+    date: new Date().toISOString(),
+    machine: { cpu: cpus()[0]?.model ?? 'unknown', cores: availableParallelism() },
+    ...await measureOtherCosts(database, effort),
+    comparisons
+  }
+  const { comparisons: _, ...costs } = measured
+  console.log(costs)
+  console.log(renderReality(measured))
+  if (quick) return console.log('quick run: nothing was written')
+  writeFileSync(measuredFile, `${JSON.stringify(measured, null, 1)}\n`)
+  console.log('written: bench/growth/measured.json')
+})
+
+/** Starts a PostgreSQL that allows many connections and times the flushes of its log. */
+async function startDatabase (stage: Stage): Promise<Database> {
+  const settings = { max_connections: 600, track_wal_io_timing: 'on' }
+  const server = await startPostgres({ major: Math.max(...availableMajors()), settings })
+  stage.teardown(() => server.stop())
+  const database = await useDatabase(stage, server.url)
+  await resetTables(database.sql)
+  return database
+}
+
+interface Load {
+  readonly place: Pick<Comparison, 'poolSize' | 'queueSize' | 'roundTripMs'>
+  readonly scene: Scene
+  readonly rate: number
+  readonly slices: Slice[]
+}
+
+/** Runs all services at once, so that the turns of each are spread over the whole time. */
+function compareAll (database: Database): Promise<readonly Comparison[]> {
+  return onStage(async stage => {
+    const loads: Load[] = []
+    for (const { poolSize, roundTripMs, rates } of SCENES) {
+      const place = { poolSize, queueSize: 4 * poolSize, roundTripMs }
+      const scene = await useWarmScene(stage, database, place, effort)
+      loads.push(...rates.map(rate => ({ place, scene, rate, slices: [] })))
+    }
+    for (let turn = 0; turn < effort.turns; turn++) {
+      for (const { scene, rate, slices } of loads) {
+        await waitForQuiet()
+        // Opens the connections again that were idle for a minute.
+        await takeSlice(scene, { rate: 100, seconds: 0.3 })
+        slices.push(await takeSlice(scene, { rate, seconds: effort.seconds }))
+      }
+    }
+    return loads.map(({ place, scene, rate, slices }) => {
+      const calmest = loads.find(load => load.scene === scene)?.slices ?? []
+      return { ...place, rate, slice: quietest(slices), calibration: quietest(calmest) }
+    })
+  })
+}
+
+/** Waits until other processes use less than a fifth of the machine, while patience is left. */
+async function waitForQuiet (): Promise<void> {
+  const limit = availableParallelism() * 1000 / 5
+  for (let isQuiet = false; !isQuiet && patience.ms > 0;) {
+    const [start, before] = [performance.now(), cpuOfMachine()]
+    await sleep(500)
+    const passed = performance.now() - start
+    patience.ms -= passed
+    isQuiet = (cpuOfMachine() - before) / passed * 1000 < limit
+  }
+}
+
+/** The slice in which other processes wanted the least of the machine. */
+function quietest (slices: readonly Slice[]): Slice {
+  return slices.toSorted((a, b) => a.others - b.others)[0] as Slice
+}
