@@ -5,6 +5,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { TObject, TSchema } from '@sinclair/typebox'
+import { growthTables, readSources } from '../bench/growth/page.ts'
 import { renderSummary } from '../bench/ratios.ts'
 import { readRecord } from '../bench/record.ts'
 import { renderPatroniFigures } from '../deploy/patroni/figures.ts'
@@ -54,7 +55,12 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
   { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
   { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures },
-  { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures }
+  { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures },
+  ...Object.entries(growthTables).map(([name, render]): Block => ({
+    file: 'docs/operations/growth.md',
+    name,
+    render: () => render(readSources())
+  }))
 ]
 
 const check = process.argv.includes('--check')

@@ -11,6 +11,7 @@ const files = [
   'docs/reference/preferences.md',
   'docs/reference/named-batches.md',
   'docs/reference/cli.md',
+  'docs/operations/growth.md',
   'docs/operations/reliability.md'
 ]
 

@@ -1,0 +1,199 @@
+/**
+ * The tables of docs/operations/growth.md, from the costs, the model and the simulation.
+ */
+import { show } from '../goals.ts'
+import { renderTable } from '../ratios.ts'
+import { readRecord } from '../record.ts'
+import { costsOf, type Costs } from './costs.ts'
+import { readMeasured, type Measured } from './measured.ts'
+import {
+  assumptions,
+  BESIDE_POOL,
+  DEFAULT_POOL,
+  heldMs,
+  nextTier,
+  planFor,
+  tiersOf,
+  type Assumptions,
+  type Plan,
+  type Tier,
+  type TierName
+} from './model.ts'
+import { renderReality } from './reality.ts'
+import { shapesOf, simulateAt } from './shapes.ts'
+
+/** The records and assumptions that the page shows. */
+export interface Sources {
+  readonly costs: Costs
+  readonly measured: Measured
+  readonly limits: Assumptions
+}
+
+export function readSources (): Sources {
+  const measured = readMeasured()
+  return { costs: costsOf(readRecord(), measured), measured, limits: assumptions }
+}
+
+/** The tables by the name of their place on the page. */
+export const growthTables = {
+  plans: renderPlans,
+  tiers: renderTiers,
+  shapes: renderShapes,
+  reality: ({ measured }) => renderReality(measured),
+  costs: renderCosts,
+  assumptions: renderAssumptions
+} as const satisfies Record<string, (sources: Sources) => string>
+
+/** Times today's figures. */
+const SCALES = [1, 10, 100, 1000] as const
+const scaling = (anchor: string, text: string): string => `[${text}](scaling.md#${anchor})`
+
+/** What each scale needs, one column each. */
+export function renderPlans ({ costs, limits }: Sources): string {
+  const plans = SCALES.map(scale => planFor(costs.today * scale, costs, limits))
+  const row = (name: string, cell: (plan: Plan) => string): readonly string[] =>
+    [name, ...plans.map(cell)]
+  const cores = (busy: number): string => `${show(busy)} of ${show(Math.ceil(busy / limits.use))}`
+  const rows = [
+    row('Batches/s', ({ rate }) => show(rate)),
+    row('Load balancer, busy cores', ({ balancerCores }) => cores(balancerCores)),
+    row('Service, busy cores', ({ serviceCores, processes }) =>
+      `${show(serviceCores)} of ${show(processes)}`),
+    row('Processes', ({ processes }) => show(processes)),
+    row('Connections that run a batch', ({ busyConnections }) => show(busyConnections)),
+    row('Databases', ({ databases }) => show(databases)),
+    row('Each process uses', ({ databases, cells }) =>
+      databases === 1 ? 'the database' : cells ? 'one database' : 'all databases'),
+    row('`POOL_SIZE`', ({ poolSize }) => show(poolSize)),
+    row('Connections of each database', ({ connections }) => show(connections)),
+    row('Each database, busy cores', ({ databaseCores, databases }) =>
+      cores(databaseCores / databases)),
+    row('Log of each database', ({ logBytes }) => `${show(logBytes / 1e6)} MB/s`),
+    row('Gives way next', plan => describeNext(plan, { costs, limits }))
+  ]
+  return renderTable(['', ...SCALES.map(scale => `${show(scale)} ×`)], rows)
+}
+
+function describeNext (plan: Plan, { costs, limits }: Pick<Sources, 'costs' | 'limits'>): string {
+  const next = nextTier(plan, costs, limits)
+  const largest = limits.use * limits.cores * 1000 / costs.databaseMs
+  return next === undefined
+    ? `a tenant that is too large for one database, at ${show(largest)}/s`
+    : `${names(limits)[next.name]}, at ${show(next.limit * limits.use)}/s`
+}
+
+function names (limits: Assumptions): Readonly<Record<TierName, string>> {
+  return {
+    row: 'one row that every batch changes',
+    process: 'one process',
+    pool: `one process with ${DEFAULT_POOL} connections`,
+    'default connections': '`max_connections` = 100',
+    balancer: 'one core of the load balancer',
+    database: `one database of ${limits.cores} cores`,
+    connections: `${limits.connections} connections of one database`,
+    standby: 'a primary with its reads on standbys',
+    'all databases': 'processes that use all databases',
+    log: 'the log of one database'
+  }
+}
+
+/** Where each tier gives way, the lowest limit first. */
+export function renderTiers ({ costs, limits, measured }: Sources): string {
+  const remedies: Readonly<Record<TierName, string>> = {
+    row: `${scaling('limits-and-remedies', 'lock it last, or split it')}; no machine lifts ` +
+      'this limit',
+    process: scaling('more-processes', 'workers or replicas'),
+    pool: 'raise `POOL_SIZE`. A process is busy before that, unless statements or the round ' +
+      'trip take longer',
+    'default connections': `${scaling('connections-and-limits', 'raise it')}, and lower ` +
+      '`POOL_SIZE`',
+    balancer: 'more cores: haproxy uses all of its machine',
+    database: `${scaling('reads-on-a-standby', 'reads on a standby')}, which serves ${
+      show(limits.use * limits.cores * 1000 / costs.readDatabaseMs)
+    } batches of one select per second as planned; then ` +
+      scaling('tenants-on-several-databases', 'routes'),
+    connections: `${scaling('tenants-on-several-databases', 'routes')}, or ` +
+      `${scaling('a-pooler', 'a pooler')}, which takes ${
+        show(measured.unpreparedPerPrepared)
+      } times the cores of the database`,
+    standby: scaling('tenants-on-several-databases', 'routes'),
+    'all databases': 'its own processes for each database; the load balancer chooses them',
+    log: 'a faster disk, or routes'
+  }
+  const rows = tiersOf(costs, limits).map(({ name, limit }: Tier) =>
+    [names(limits)[name], show(limit * limits.use), show(limit), remedies[name]]
+  )
+  return renderTable(['Tier', 'Planned, batches/s', 'Limit, batches/s', 'Remedy'], rows)
+}
+
+/** The parts of a limit at which it is simulated. */
+const LOADS = [0.6, 0.8, 0.95, 1.2] as const
+
+/** How the tiers give way: response times and refusals, simulated. */
+export function renderShapes ({ costs, limits, measured }: Sources): string {
+  const rows = shapesOf({ costs, limits, measured }).map(shape => [
+    shape.name,
+    show(shape.limit),
+    ...LOADS.map(load => {
+      const { p50Ms, p99Ms, refused } = simulateAt(shape, load)
+      const times = `${show(p50Ms)} / ${show(p99Ms)}`
+      return refused < 0.0005 ? times : `${times}, ${show(refused * 100)} % refused`
+    })
+  ])
+  const head = LOADS.map(load => `${load * 100} %`)
+  return renderTable(['Shape', 'Limit, batches/s', ...head], rows)
+}
+
+/** The inputs of the model that were measured. */
+export function renderCosts ({ costs, measured }: Sources): string {
+  const bench = '[benchmarks](../internals/benchmarks.md#order-of-5-operations), 0.5 ms'
+  const growth = '`npm run growth`'
+  const ms = (value: number): string => `${show(value)} ms`
+  return renderTable(['Cost', 'Value', 'Measured by'], [
+    ['Batches per second today: one process, 10 connections', show(costs.today), bench],
+    ['Service, processor time of a batch', ms(costs.serviceMs), bench],
+    ['PostgreSQL, processor time of a batch', ms(costs.databaseMs), bench],
+    ['PostgreSQL, processor time of a batch of one select', ms(costs.readDatabaseMs),
+      '[benchmarks](../internals/benchmarks.md#one-operation-a-row-by-a-unique-number)'],
+    ['Round trip', ms(costs.roundTripMs), bench],
+    ['Batches per second on one row',
+      show(costs.hotRow),
+      '[benchmarks](../internals/benchmarks.md#one-hot-row), the best'],
+    ['One flush of the log', ms(costs.flushMs), `${growth}, the shortest mean of a load`],
+    ['Connection taken: round trip, PostgreSQL, one and a half flushes',
+      ms(heldMs(costs)), 'the sum'],
+    ['Log of a batch', `${show(costs.walBytes)} bytes`, growth],
+    ['Load balancer, processor time by that of the service',
+      `${show(measured.balancerPerService)}×`,
+      `${growth}, [haproxy.cfg](../../deploy/haproxy/haproxy.cfg)`],
+    ['Refusal, processor time by that of a batch', `${show(measured.refusalPerBatch)}×`, growth],
+    ['PostgreSQL without prepared statements, as behind a pooler',
+      `${show(measured.unpreparedPerPrepared)}×`, growth],
+    [`PostgreSQL beside ${measured.idleConnections.count} idle connections`,
+      `${show(measured.idleConnections.ratio)}×`, growth],
+    ['Memory of a connection that has run batches',
+      `${show(measured.connectionBytes / 1e6)} MB`, growth]
+  ])
+}
+
+/** What the model assumes. */
+export function renderAssumptions ({ limits }: Sources): string {
+  const gp3 = 'https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html'
+  return renderTable(['Assumption', 'Value', 'Source'], [
+    ['Planned use of each tier', `${limits.use * 100} %`,
+      'the response times in the simulation above. If a quarter of a tier fails, the rest is ' +
+      'used at 80 %'],
+    ['Cores of the largest database', show(limits.cores),
+      'a choice. That PostgreSQL uses them all as well as two was not measured'],
+    ['Connections of one database', show(limits.connections),
+      'a choice, below which idle connections cost little (measured above)'],
+    ['Log of one database', `${show(limits.logBytes / 1e6)} MB/s`,
+      `[the throughput of a gp3 volume](${gp3}) that was not paid for separately`],
+    ['Batches that may run on a standby', `${limits.reads * 100} %`, 'an example'],
+    ['Connections of a process beside its pool', show(BESIDE_POOL),
+      scaling('connections-and-limits', 'scaling')],
+    ['Processes', 'at least 2', 'one is restarted while the other one serves'],
+    ['Rows', 'fit in memory', 'as in the benchmarks; a larger database also waits for its disk'],
+    ['Load', 'random, steady', 'arrivals are independent; peaks are what the planned use leaves']
+  ])
+}

@@ -1,0 +1,149 @@
+/**
+ * Tests the model of growth with costs that make its results easy to compute by hand, and the
+ * tables of its page.
+ */
+import t from 'tap'
+import type { Costs } from '../../../bench/growth/costs.ts'
+import { readMeasured } from '../../../bench/growth/measured.ts'
+import { costsOf } from '../../../bench/growth/costs.ts'
+import {
+  heldMs,
+  nextTier,
+  planFor,
+  tiersOf,
+  type Assumptions
+} from '../../../bench/growth/model.ts'
+import { growthTables, readSources, renderPlans } from '../../../bench/growth/page.ts'
+import { compareAll } from '../../../bench/growth/reality.ts'
+import { shapesOf, simulateAt } from '../../../bench/growth/shapes.ts'
+import { readRecord } from '../../../bench/record.ts'
+
+/** A process runs 1000 batches per second, a core of PostgreSQL 500. */
+const costs: Costs = {
+  today: 100,
+  serviceMs: 1,
+  databaseMs: 2,
+  readDatabaseMs: 1,
+  balancerMs: 0.1,
+  roundTripMs: 0.5,
+  flushMs: 1,
+  hotRow: 400,
+  walBytes: 1000
+}
+const limits: Assumptions = { use: 0.5, cores: 40, connections: 400, logBytes: 1e8, reads: 0.5 }
+
+t.test('a small load needs two processes and one database', async t => {
+  t.equal(heldMs(costs), 4)
+  t.match(planFor(100, costs, limits), {
+    balancerCores: 0.01,
+    serviceCores: 0.1,
+    databaseCores: 0.2,
+    processes: 2,
+    databases: 1,
+    cells: false,
+    busyConnections: 0.4,
+    poolSize: 10,
+    connections: 2 * (10 + 4),
+    logBytes: 100_000
+  })
+})
+
+t.test('a load has the cores that it needs at the planned use', async t => {
+  t.match(planFor(10_000, costs, limits), { processes: 20, databases: 1, connections: 280 })
+  t.match(planFor(10_001, costs, limits), { processes: 21, databases: 2 })
+  const small = { ...limits, logBytes: 2e6 }
+  t.match(planFor(10_000, costs, small), { databases: 10, logBytes: 1e6 }, 'by its log')
+})
+
+t.test('processes use all databases while connections suffice', async t => {
+  t.match(planFor(30_000, costs, limits), {
+    databases: 3,
+    processes: 60,
+    cells: false,
+    poolSize: 2,
+    connections: 60 * (2 + 4)
+  })
+  t.match(planFor(40_000, costs, limits), {
+    databases: 4,
+    processes: 80,
+    cells: true,
+    poolSize: 10,
+    connections: 20 * (10 + 4)
+  })
+  const large = { ...limits, cores: 160 }
+  t.match(
+    planFor(40_000, costs, large),
+    { databases: 1, processes: 80, poolSize: 4, connections: 80 * (4 + 4) },
+    'a process that is used as planned has two busy connections of four'
+  )
+})
+
+t.test('the tiers are sorted by their limits', async t => {
+  t.strictSame(tiersOf(costs, limits).map(({ name, limit }) => [name, limit]), [
+    ['row', 400],
+    ['process', 1000],
+    ['pool', 2500],
+    ['default connections', 6000],
+    ['balancer', 10_000],
+    ['database', 20_000],
+    ['standby', 40_000],
+    ['connections', 50_000],
+    ['all databases', 66_000],
+    ['log', 100_000]
+  ])
+})
+
+t.test('the next tier is one of the shape of the plan', async t => {
+  const nextOf = (rate: number): string | undefined =>
+    nextTier(planFor(rate, costs, limits), costs, limits)?.name
+  t.equal(nextOf(100), 'process')
+  t.equal(nextOf(600), 'default connections')
+  t.equal(nextOf(3000), 'balancer')
+  t.equal(nextOf(8000), 'database')
+  t.equal(nextOf(20_000), 'all databases')
+  t.equal(nextOf(40_000), undefined, 'each database has its own processes')
+})
+
+t.test('costs come from the records', async t => {
+  const [bench, measured] = [readRecord(), readMeasured()]
+  const taken = costsOf(bench, measured)
+  t.ok(Object.values(taken).every(value => value > 0 && Number.isFinite(value)))
+  t.equal(taken.walBytes, measured.walBytes)
+  t.throws(() => costsOf({ ...bench, comparisons: [] }, measured), {
+    message: 'the benchmark has not measured a cost of the model'
+  })
+})
+
+t.test('the tables name what is next, and link what helps', async t => {
+  const sources = { ...readSources(), costs, limits }
+  t.match(renderPlans(sources), '| Batches/s | 100 | 1 000 | 10 000 | 100 000 |')
+  t.match(
+    renderPlans(sources),
+    /\| Gives way next \| one process, at 500\/s \| .* \| a tenant .* one database, at 10 000\/s \|/
+  )
+  for (const [name, render] of Object.entries(growthTables)) {
+    const table = render(sources)
+    t.notMatch(table, /NaN|undefined|Infinity/, name)
+    const widths = table.split('\n\n')[0]?.split('\n').map(line => line.split(' | ').length)
+    t.equal(new Set(widths).size, 1, name)
+  }
+})
+
+t.test('the plan serves its load in the simulation', async t => {
+  const sources = readSources()
+  for (const shape of shapesOf(sources)) {
+    const { refused, p99Ms } = simulateAt(shape, sources.limits.use)
+    const isAmple = !shape.name.includes('2 connections')
+    t.ok(refused < (isAmple ? 0.0005 : 0.005) && p99Ms < 50, shape.name)
+    t.ok(simulateAt(shape, 1.2).refused > 0.1, `${shape.name} gives way beyond its limit`)
+  }
+})
+
+t.test('the simulation is near the service in the recorded comparison', async t => {
+  const compared = compareAll(readMeasured())
+  t.ok(compared.length > 5)
+  const errors = compared.map(({ comparison, simulated }) =>
+    Math.abs(simulated.served / comparison.slice.served - 1)
+  ).sort((a, b) => a - b)
+  t.ok((errors[Math.floor(errors.length / 2)] as number) < 0.1, 'median error of the throughput')
+})
