@@ -23,8 +23,8 @@ export interface Cluster {
   superuserUrl(database: string): Promise<string>
   /** The node that is the leader and accepts writes; undefined if none does. */
   leader(): Promise<Node | undefined>
-  /** Waits until two standbys follow the leader, one of them synchronously if `synchronous`. */
-  healthy(synchronous: boolean): Promise<void>
+  /** Waits until two standbys follow the leader. */
+  complete(): Promise<void>
   /** Sets `synchronous_mode` and waits until it is in effect. */
   setSynchronous(synchronous: boolean): Promise<void>
   /** Hands the leadership over in order. */
@@ -42,7 +42,7 @@ export async function startCluster (stage: Stage): Promise<Cluster> {
   const nodes: Node[] = []
   for (const name of ['db1', 'db2', 'db3']) nodes.push(await startNode(stage, host, name))
   const cluster = describeCluster(nodes, await startBalancer(stage, host, nodes))
-  await cluster.healthy(true)
+  await cluster.complete()
   return cluster
 }
 
@@ -51,6 +51,8 @@ async function startEtcd (stage: Stage, host: Host): Promise<void> {
   const peer = `http://127.0.0.1:${await freePort()}`
   const etcd = spawnProgram(host, 'etcd', [
     `--data-dir=${join(host.directory, 'etcd')}`,
+    // Patroni before 3.0.3 takes a lost lock back through the v3 API (patroni/patroni #2693).
+    '--enable-v2',
     `--listen-client-urls=${client}`,
     `--advertise-client-urls=${client}`,
     `--listen-peer-urls=${peer}`,
@@ -91,15 +93,20 @@ function describeCluster (nodes: readonly Node[], balancerPort: number): Cluster
     // A node that does not answer does not delay the answer of the leader.
     return await Promise.any(answers).catch(() => undefined)
   }
-  const healthy = async (synchronous: boolean): Promise<void> => {
+  /** Waits until two standbys follow the leader; in the given mode of replication, if any. */
+  const complete = async (synchronous?: boolean): Promise<void> => {
     const deadline = performance.now() + RECOVERY_MS
     await until(async () => {
       const members = await readMembers(await leader())
       if (performance.now() > deadline) {
         throw new Error(`the cluster is not complete: ${JSON.stringify(members)}`)
       }
-      return isHealthy(members, synchronous)
+      return isComplete(members, synchronous)
     })
+  }
+  const setMode = async (synchronous: boolean): Promise<void> => {
+    await send(await until(leader), 'PATCH', 'config', { synchronous_mode: synchronous })
+    await complete(synchronous)
   }
   return {
     nodes,
@@ -107,11 +114,11 @@ function describeCluster (nodes: readonly Node[], balancerPort: number): Cluster
     superuserUrl: async database =>
       `postgres://postgres:${PASSWORD}@127.0.0.1:${(await until(leader)).port}/${database}`,
     leader,
-    healthy,
+    complete: () => complete(),
     async setSynchronous (synchronous) {
-      const node = await until(leader)
-      await send(node, 'PATCH', 'config', { synchronous_mode: synchronous })
-      await healthy(synchronous)
+      // Also when it is on already: a leader that continued can have lost its synchronous standby.
+      await setMode(false)
+      if (synchronous) await setMode(true)
     },
     async switchover () {
       const node = await until(leader)
@@ -136,11 +143,11 @@ async function readMembers (node: Node | undefined): Promise<readonly Member[]> 
   return (JSON.parse(response.text) as { members: Member[] }).members
 }
 
-function isHealthy (members: readonly Member[], synchronous: boolean): boolean {
+function isComplete (members: readonly Member[], synchronous: boolean | undefined): boolean {
   const standbys = members.filter(({ role }) => role !== 'leader')
   return standbys.length === 2 && members.length === 3 &&
     standbys.every(({ state, lag }) => state === 'running' && Number(lag) < MAX_LAG) &&
-    standbys.some(({ role }) => role === 'sync_standby') === synchronous
+    [undefined, standbys.some(({ role }) => role === 'sync_standby')].includes(synchronous)
 }
 
 const at = ({ restPort }: Node, path: string): string => `http://127.0.0.1:${restPort}/${path}`

@@ -103,7 +103,7 @@ async function run (
   stage.teardown(() => crowd.stop())
   await finishMore(crowd)
   const times = await faults[fault]({ ...experiment, cluster, crowd }, await until(cluster.leader))
-  await cluster.healthy(synchronous)
+  await cluster.complete()
   await finishMore(crowd)
   await crowd.end()
   const client = createQueryClient(await cluster.superuserUrl(database))

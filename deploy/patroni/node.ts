@@ -43,7 +43,7 @@ export async function startNode (stage: Stage, host: Host, name: string): Promis
     PATRONI_POSTGRESQL_DATA_DIR: dataDirectory,
     PATRONI_POSTGRESQL_BIN_DIR: binDirectory as string,
     PATRONI_POSTGRESQL_PGPASS: join(host.directory, `${name}.pgpass`),
-    PATRONI_ETCD3_HOSTS: `127.0.0.1:${host.etcdPort}`,
+    PATRONI_ETCD_HOSTS: `127.0.0.1:${host.etcdPort}`,
     PATRONI_SUPERUSER_USERNAME: 'postgres',
     PATRONI_SUPERUSER_PASSWORD: PASSWORD,
     PATRONI_REPLICATION_USERNAME: 'replicator',
