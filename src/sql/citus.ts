@@ -38,8 +38,9 @@ interface Limits {
 }
 
 /**
- * The operation as Citus can run it: with the columns of the table where it returns whole rows, and
- * with a limit where it returns rows in an order, which a query without a limit loses.
+ * The operation as Citus can run it: with the columns of the table where it returns whole rows. A
+ * select has a limit: of several shards, Citus merges a subquery without one into the conversion to
+ * JSON, which then loses the order and names columns `f1`, `f2`, ….
  */
 export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
   const output = node.output ?? [{ name: ALL_COLUMNS, path: undefined, aggregate: undefined }]
@@ -47,7 +48,7 @@ export function distributeNode (node: PlanNode, { maxRows }: Limits): PlanNode {
     case 'call':
       return node
     case 'select': {
-      const { order, limit = order.length > 0 ? maxRows + 1 : undefined, nested } = node
+      const { limit = maxRows + 1, nested } = node
       return nested === undefined ? { ...node, output, limit } : { ...node, limit }
     }
     case 'insert':

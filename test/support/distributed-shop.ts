@@ -215,6 +215,13 @@ const CASES: readonly Case[] = [
     ]
   },
   {
+    name: 'a row of all shards',
+    batch: [
+      { id: 'w', op: 'select', table: 'events', where: { id: { eq: 5 } } },
+      { id: 'c', op: 'select', table: 'events', columns: ['note', 'id'], where: { id: { eq: 5 } } }
+    ]
+  },
+  {
     name: 'rows of different columns',
     batch: [{
       id: 'e',
