@@ -114,7 +114,7 @@ export interface ErrorPlace {
 /** Translates a PostgreSQL error of a transaction that did not commit. */
 export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure {
   const details = describe(error, place)
-  if (isUnavailable(error.code)) return failure('database_unavailable', undefined, details, error)
+  if (isUnavailable(error)) return failure('database_unavailable', undefined, details, error)
   return new Failure({
     type: 'execution_error',
     code: conditions.get(error.code) ?? error.code,
@@ -126,12 +126,32 @@ export function fromDatabase (error: DatabaseError, place: ErrorPlace): Failure 
 }
 
 /** The server cannot be used: connection lost, shutting down, out of connections or resources. */
-function isUnavailable (sqlstate: string): boolean {
-  const cls = classOf(sqlstate)
-  return cls === SqlStateClass.connection_exception || shutdowns.has(sqlstate) ||
+function isUnavailable ({ code, routine }: ErrorOrigin): boolean {
+  const cls = classOf(code)
+  return cls === SqlStateClass.connection_exception || shutdowns.has(code) ||
     (cls === SqlStateClass.insufficient_resources &&
-      sqlstate !== SqlState.configuration_limit_exceeded)
+      code !== SqlState.configuration_limit_exceeded) ||
+    ((code === SqlState.internal_error || code === SqlState.io_error) &&
+      workerLosses.has(routine))
 }
+
+/**
+ * Routines in which Citus reports that it has lost a worker, or that its own server is going down,
+ * with codes that do not say so.
+ */
+const workerLosses: ReadonlySet<string | undefined> = new Set([
+  'CheckRemoteTransactionsHealth',
+  'EndRemoteCopy',
+  'FinishConnectionIO',
+  'FinishConnectionListEstablishment',
+  'FinishRemoteTransactionPrepare',
+  'MarkRemoteTransactionFailed',
+  'ProcessWaitEvents',
+  'ProcessWaitEventsForSocketClosed',
+  'ReportResultError',
+  'SendCopyDataToPlacement',
+  'WaitForAllConnections'
+])
 
 /**
  * HTTP status of an error. `PTxyz` is PostgREST's convention for a function that sets the status.

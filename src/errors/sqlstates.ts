@@ -24,6 +24,7 @@ export const SqlState = {
   grouping_error: '42803',
   insufficient_privilege: '42501',
   internal_error: 'XX000',
+  io_error: '58030',
   invalid_datetime_format: '22007',
   invalid_parameter_value: '22023',
   invalid_schema_name: '3F000',

@@ -2,7 +2,7 @@
  * The HTTP status of every SQLSTATE. Triggers raise each one inside an operation and at COMMIT.
  */
 import t from 'tap'
-import { quotedText, statusOf, withoutValues } from '../../src/errors/postgres.ts'
+import { fromDatabase, quotedText, statusOf, withoutValues } from '../../src/errors/postgres.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useService } from '../support/service.ts'
 
@@ -484,4 +484,18 @@ t.test('messages contain values only with ERROR_VERBOSITY=verbose', async t => {
   )
   t.equal(withoutValues({ code: '22023', message: '» no quote «' }), '»…«')
   t.equal(withoutValues({ message: 'connect ECONNREFUSED "x"' }), 'connect ECONNREFUSED "x"')
+})
+
+t.test('Citus reports the loss of a worker without an SQLSTATE of its own', async t => {
+  const codeOf = (code: string, routine: string): string =>
+    fromDatabase({ code, message: '', routine }, {
+      op: null,
+      index: null,
+      anonymous: false,
+      verbose: false
+    }).code
+  t.equal(codeOf('XX000', 'MarkRemoteTransactionFailed'), 'database_unavailable')
+  t.equal(codeOf('58030', 'EndRemoteCopy'), 'database_unavailable')
+  t.equal(codeOf('58030', 'mdread'), 'io_error')
+  t.equal(codeOf('23505', 'ReportResultError'), 'unique_violation')
 })
