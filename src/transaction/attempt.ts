@@ -27,6 +27,7 @@ import { POSITION } from '../sql/position.ts'
 import { ROW_SEPARATOR, type PlainStatement } from '../sql/plain.ts'
 import { chooseForms, refusePlain } from './choose-forms.ts'
 import type { AttemptBatch, TransactionMode } from './compiled-batch.ts'
+import { isCommitUncertain } from './lost-commit.ts'
 import { settleTimes } from './operation-times.ts'
 import type { AttemptOutcome, AttemptTimes, Failed, Lost, TransactionId } from './outcome.ts'
 import { GENERAL_FORM_CLASSES } from './retry-policy.ts'
@@ -282,6 +283,11 @@ class Attempt implements AnswerHandler {
 
   failed (request: number, error: DatabaseError): void {
     this.#begun = true
+    if (request === this.#steps.length && isCommitUncertain(error)) {
+      // The state of the transaction is looked up, as after a lost connection.
+      destroyConnection(this.#connection)
+      return
+    }
     const { answer, place = 'commit', statement } = this.#steps[request] ?? {}
     if (answer === 'plain' && statement !== undefined && isFinalRefusal(error)) {
       refusePlain(statement)

@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import postgres from 'postgres'
+import type { DatabaseError } from '../errors/postgres.ts'
 import { SqlState } from '../errors/sqlstates.ts'
 import {
   query,
@@ -37,6 +38,22 @@ export interface LostCommit {
 
 /** Between two attempts to find out. */
 const PAUSE_MS = 20
+
+/**
+ * Routines in which COMMIT fails on Citus although it may have committed: the only worker that was
+ * changed has committed and its answer was lost, or the coordinator goes down while it waits for
+ * the workers.
+ */
+const UNCERTAIN_ROUTINES: ReadonlySet<string | undefined> = new Set([
+  'ErrorIfPostCommitFailedShardPlacements',
+  'FinishConnectionIO',
+  'WaitForAllConnections'
+])
+
+/** Whether an error of COMMIT leaves open whether the transaction is committed. */
+export function isCommitUncertain ({ routine }: DatabaseError): boolean {
+  return UNCERTAIN_ROUTINES.has(routine)
+}
 
 /** Tries until `until`, a time of performance.now(). Does not reject. */
 export async function resolveLostCommit (
@@ -128,8 +145,9 @@ async function findById (
 ): Promise<Verdict | undefined> {
   const { status, same } = await readStatus(connection, id)
   if (status === 'aborted') {
-    // A crash of the coordinator aborts a transaction whose only worker has already committed.
-    return { kind: connection.engine === 'citus' && same !== 't' ? 'unknown' : 'rolled back' }
+    // The only worker of a transaction of Citus commits before the coordinator, which then crashed,
+    // or lost the worker's answer.
+    return { kind: connection.engine === 'citus' ? 'unknown' : 'rolled back' }
   }
   if (status !== 'committed') return undefined
   // After a crash, or on another server, the id may belong to another transaction (measured: 5 of

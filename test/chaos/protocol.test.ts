@@ -1038,18 +1038,24 @@ t.test('connection startup', async t => {
   }
 })
 
-t.test('on Citus an aborted transaction is in doubt after a crash of the coordinator', async t => {
-  const rows = [['citus', 't', /^failed at commit/], ['citus', 'f', 'unknown'],
-    ['postgresql', 'f', /^failed at commit/]] as const
-  for (const [engine, same, expected] of rows) {
+t.test('on Citus an aborted transaction is in doubt: its worker commits first', async t => {
+  const lost = { bytes: [], then: 'close' } as const
+  const failed = (routine: string): Reply => ({ bytes: [errorResponse('XX000', { routine })] })
+  const uncertain = failed('ErrorIfPostCommitFailedShardPlacements')
+  const rows = [
+    ['citus', lost, 'aborted', 'unknown'],
+    ['citus', lost, 'committed', COMMITTED],
+    ['postgresql', lost, 'aborted', /^failed at commit/],
+    ['citus', uncertain, 'aborted', 'unknown'],
+    ['citus', failed('FinishConnectionIO'), 'committed', COMMITTED],
+    ['citus', failed('FinishRemoteTransactionPrepare'), 'aborted', 'failed at commit XX000']
+  ] as const
+  for (const [engine, reply, status, expected] of rows) {
     const fake = await useFakePostgres(t)
     const target = { ...parseDatabaseUrl(fake.url), engine }
-    fake.script = all(
-      at('commit', () => ({ bytes: [], then: 'close' })),
-      lookupReply('aborted', same)
-    )
+    fake.script = all(at('commit', () => reply), lookupReply(status))
     const outcome = describe(useEngine(t, fake.url, { target }).run(operations))
-    t.match(await outcome, expected, `${engine}, ${same}`)
+    t.match(await outcome, expected, `${engine}, ${status}`)
   }
 })
 

@@ -3,6 +3,7 @@
  * those of PostgreSQL on the same tables. Needs CITUS_URL, the URL of a superuser on a coordinator
  * with workers.
  */
+import postgres from 'postgres'
 import t from 'tap'
 import { needsCitus } from '../support/database/citus.ts'
 import { acme, compareShops, useShop } from '../support/distributed-shop.ts'
@@ -85,6 +86,28 @@ t.test('a batch with a key is stored once, in two phases', needsCitus, async t =
   t.equal(await prepares({}), false, 'one worker commits in one phase')
   t.equal(await prepares({ 'idempotency-key': 'once' }), true, 'with the coordinator in two')
   t.same([...await sql`select qty from stock`], [{ qty: 2 }])
+})
+
+t.test('a commit is in doubt if its worker commits and does not answer', needsCitus, async t => {
+  const { as, database: { sql, url } } = await useShop(t, 'citus')
+  await sql`insert into events values ('a', 1, 'before')`
+  const [placement] = await sql`select nodeport from pg_dist_shard_placement
+    where shardid = get_shard_id_for_distribution_column('events', 'a')`
+  const worker = postgres(Object.assign(new URL(url), { port: placement?.['nodeport'] }).href)
+  t.teardown(() => worker.end())
+  // COMMIT then waits, after the transaction is durable.
+  const waitFor = async (standbys: string): Promise<void> => {
+    await worker.unsafe(`alter system set synchronous_standby_names = '${standbys}'`)
+    await worker`select pg_reload_conf()`
+  }
+  await waitFor('missing')
+  t.teardown(() => waitFor(''))
+  const where = { tenant: { eq: 'a' } }
+  const answer = as({}, [{ id: 'e', op: 'update', table: 'events', set: { note: 'after' }, where }])
+  await until(async () => (await worker`select pg_terminate_backend(pid) from pg_stat_activity
+    where wait_event = 'SyncRep' and datname = current_database()`).length > 0)
+  t.match((await answer).body.error, { code: 'commit_unknown', committed: 'unknown' })
+  t.same([...await sql`select note from events`], [{ note: 'after' }], 'it is committed')
 })
 
 t.test('timeouts and the time zone reach the workers', needsCitus, async t => {
