@@ -19,6 +19,7 @@ import { commands, describeOption, writeOption, type CommandName } from '../src/
 import { catalogue } from '../src/errors/catalogue.ts'
 import { isReached, type Figure } from '../test/chaos/scenario.ts'
 import {
+  citusFiguresFile,
   figuresFile,
   promises,
   readFigures,
@@ -54,6 +55,7 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/cli.md', name: 'types', render: () => renderCommand('types') },
   { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
   { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
+  { file: 'docs/operations/scaling.md', name: 'citus', render: renderCitusFigures },
   { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures },
   { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures },
   ...Object.entries(growthTables).map(([name, render]): Block => ({
@@ -234,7 +236,7 @@ function renderEvidence ([file, what]: Evidence): string {
 }
 
 function renderFigures (): string {
-  const record = findRecord()
+  const record = findRecord(figuresFile)
   if (record === undefined) return describeRecord(record)
   const rows = record.figures.map(figure => [
     figure.scenario,
@@ -248,15 +250,26 @@ function renderFigures (): string {
   }`
 }
 
-/** The figures of the last run; undefined if the harness has never run. */
-function findRecord (): FaultRecord | undefined {
-  return existsSync(figuresFile) ? readFigures(readFileSync(figuresFile, 'utf8')) : undefined
+/** The figures of the scenario `citus`, which support no promise by themselves. */
+function renderCitusFigures (): string {
+  const record = findRecord(citusFiguresFile)
+  if (record === undefined) return describeRecord(record, 'citus')
+  const rows = record.figures.map(figure => [figure.name, renderValue(figure), renderGoal(figure)])
+  return `${renderTable(['Figure', 'Measured', 'Goal'], rows)}\n\n${
+    describeRecord(record, 'citus')
+  }`
 }
 
-function describeRecord (record: FaultRecord | undefined): string {
-  if (record === undefined) return 'Nothing is measured yet. Run `npm run test:chaos`.'
+/** The figures of the last run; undefined if its scenarios have never run. */
+function findRecord (file: string): FaultRecord | undefined {
+  return existsSync(file) ? readFigures(readFileSync(file, 'utf8')) : undefined
+}
+
+function describeRecord (record: FaultRecord | undefined, scenario?: string): string {
+  const command = ['npm run test:chaos', scenario].join(' ').trim()
+  if (record === undefined) return `Nothing is measured yet. Run \`${command}\`.`
   const { date, commit, seed, node, postgres, cores } = record
-  return wrapText(`Measured by \`npm run test:chaos\` on ${date.slice(0, 10)} at commit ${
+  return wrapText(`Measured by \`${command}\` on ${date.slice(0, 10)} at commit ${
     commit.slice(0, 7)
   }: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`)
 }

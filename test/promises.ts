@@ -336,6 +336,9 @@ export interface FaultRecord {
 /** Path of the figures from the root of the project. */
 export const figuresFile = 'test/chaos/figures.json'
 
+/** Path of the figures of the scenario `citus`, which has a server of its own. */
+export const citusFiguresFile = 'test/chaos/citus.json'
+
 /**
  * Parses `figures.json`. Throws an Error that names the first figure with an unknown promise.
  */

@@ -26,6 +26,8 @@ export interface Observations {
   readonly responses: Record<string, number>
   /** The same for batches without a key. */
   readonly unkeyed: Record<string, number>
+  /** The final responses of batches with a key that were rejected. */
+  readonly refusals: string[]
   /** Number of requests whose client disconnected. */
   disconnected: number
   /**
@@ -60,10 +62,11 @@ export interface CrowdOptions {
   /** How long a batch with a key is repeated, in milliseconds. */
   readonly repeatMs?: number
   readonly random: () => number
+  /** Creates the batch with this number; that of bank.ts by default. */
+  readonly createBatch?: typeof makeBatch
+  /** One of this many batches has no key; 5 by default. */
+  readonly unkeyedOneOf?: number
 }
-
-/** One of this many batches has no key. */
-const UNKEYED = 5
 
 /** The probability that a client disconnects early, and the latest time (ms) at which it does. */
 const LEAVE_PROBABILITY = 0.02
@@ -75,13 +78,14 @@ const REPEAT_MS = 30_000
 type SendBatch = (id: number, body: string, random: () => number) => Promise<KnownOutcome>
 
 /** Starts the clients. */
-export function startCrowd (
-  { url, clients, batches, keepOneOf, repeatMs = REPEAT_MS, random }: CrowdOptions
-): Crowd {
+export function startCrowd (options: CrowdOptions): Crowd {
+  const { url, clients, batches, keepOneOf, random } = options
+  const { createBatch = makeBatch, repeatMs = REPEAT_MS, unkeyedOneOf = 5 } = options
   const observed: Observations = {
     known: [],
     responses: {},
     unkeyed: {},
+    refusals: [],
     disconnected: 0,
     denied: 0,
     foreign: 0,
@@ -119,7 +123,10 @@ export function startCrowd (
       if (leaving && response === undefined) observed.disconnected++
       // `in_progress` is about another request, which gets or got its own response.
       mayBeCommitted ||= response === undefined || code === 'commit_unknown'
-      if (response !== undefined && !isRetryable(response, code)) return 'refused'
+      if (response !== undefined && !isRetryable(response, code)) {
+        observed.refusals.push(response.text)
+        return 'refused'
+      }
       await pause(random, attempt)
     }
     return 'unanswered'
@@ -135,8 +142,8 @@ export function startCrowd (
   const work = async (random: () => number): Promise<void> => {
     while (!stopped.signal.aborted && (next < batches || !enough.signal.aborted)) {
       const id = next++
-      const body = JSON.stringify(makeBatch(id, random))
-      const send = id % UNKEYED === UNKEYED - 1 ? sendOnce : repeat
+      const body = JSON.stringify(createBatch(id, random))
+      const send = id % unkeyedOneOf === unkeyedOneOf - 1 ? sendOnce : repeat
       observed.known[id] = await send(id, body, random)
       finished++
     }

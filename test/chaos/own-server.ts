@@ -45,7 +45,9 @@ export interface OwnServer {
 }
 
 /** Creates the table of idempotency keys. */
-export async function migrateServer ({ url, loginUrl }: OwnServer): Promise<void> {
+export async function migrateServer (
+  { url, loginUrl }: Pick<OwnServer, 'url' | 'loginUrl'>
+): Promise<void> {
   const text = await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8')
   await migrate(parseDatabaseUrl(url), text, new URL(loginUrl).username)
 }

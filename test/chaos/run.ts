@@ -7,7 +7,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { installedPackage } from '../../src/dev/binaries.ts'
-import { figuresFile, readFigures, type FaultRecord, type Measured } from '../promises.ts'
+import {
+  citusFiguresFile,
+  figuresFile,
+  readFigures,
+  type FaultRecord,
+  type Measured
+} from '../promises.ts'
+import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
 import { listAppend } from './list-append.ts'
@@ -17,10 +24,17 @@ import { restart } from './restart.ts'
 import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
 import { storm } from './storm.ts'
 
-const scenarios: readonly Scenario[] = [storm, cuts, overload, conflicts, restart, listAppend]
+const scenarios: readonly Scenario[] = [
+  storm,
+  cuts,
+  overload,
+  conflicts,
+  restart,
+  listAppend,
+  citus
+]
 
 const root = join(import.meta.dirname, '../..')
-const file = join(root, figuresFile)
 const names = process.argv.slice(2)
 const unknown = names.filter(name => !scenarios.some(scenario => scenario.name === name))
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
@@ -37,7 +51,9 @@ if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
   )
   process.exitCode = 1
 } else {
-  await runAll(scenarios.filter(({ name }) => names.length === 0 || names.includes(name)))
+  await runAll(scenarios.filter(({ name, server }) =>
+    names.length === 0 ? server === undefined : names.includes(name)
+  ))
 }
 
 async function runAll (chosen: readonly Scenario[]): Promise<void> {
@@ -59,7 +75,10 @@ async function runAll (chosen: readonly Scenario[]): Promise<void> {
       `${renderTable(measured)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
     )
   }
-  await write(figures, commit)
+  for (const [server, group] of Map.groupBy(chosen, ({ server }) => server)) {
+    const names = new Set(group.map(({ name }) => name))
+    await write(figures.filter(({ scenario }) => names.has(scenario)), { commit, server })
+  }
   const missed = figures.filter(figure => !isReached(figure))
   console.log(
     missed.length === 0
@@ -74,17 +93,24 @@ async function runAll (chosen: readonly Scenario[]): Promise<void> {
   process.exitCode = missed.length === 0 ? 0 : 1
 }
 
-/** Writes `figures.json`. Scenarios that did not run keep their earlier figures. */
-async function write (figures: readonly Measured[], commit: string): Promise<void> {
+interface Origin {
+  readonly commit: string
+  readonly server: Scenario['server']
+}
+
+/** Writes the figures. Scenarios that did not run keep their earlier figures. */
+async function write (
+  figures: readonly Measured[],
+  { commit, server = embeddedVersion }: Origin
+): Promise<void> {
+  const file = join(root, server === embeddedVersion ? figuresFile : citusFiguresFile)
   const before = existsSync(file) ? readFigures(readFileSync(file, 'utf8')).figures : []
   const record: FaultRecord = {
     date: new Date().toISOString(),
     commit,
     seed,
     node: process.version,
-    postgres: embeddedMajor === undefined
-      ? ''
-      : (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, ''),
+    postgres: await server(),
     cores: availableParallelism(),
     figures: scenarios.flatMap(({ name }) => {
       const current = figures.filter(({ scenario }) => scenario === name)
@@ -92,6 +118,11 @@ async function write (figures: readonly Measured[], commit: string): Promise<voi
     })
   }
   writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`)
+}
+
+async function embeddedVersion (): Promise<string> {
+  if (embeddedMajor === undefined) return ''
+  return (await installedPackage(embeddedMajor)).version.replace(/\.0-.*$/, '')
 }
 
 function renderTable (figures: readonly Figure[]): string {

@@ -3,8 +3,9 @@
  * workers are those of the database in the URL.
  */
 import postgres, { type Sql } from 'postgres'
-import type { Test } from 'tap'
-import { LOGIN_ROLE, TEST_ROLES, type Database } from './database.ts'
+import type { Stage } from '../../../src/dev/stage.ts'
+import type { Database } from './database.ts'
+import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
 
 /** Options of a test that needs Citus. */
 export const needsCitus = {
@@ -19,7 +20,7 @@ type Nodes = readonly [URL, ...URL[]]
  * can log in there, because Citus connects to its workers as the role of the batch.
  */
 export async function useCitusDatabase (
-  t: Test,
+  t: Stage,
   { schema }: { readonly schema: string }
 ): Promise<Database> {
   const name = `oneflight_citus_${process.pid}_${Date.now().toString(36)}`

@@ -4,6 +4,9 @@
  */
 import postgres, { type Sql, type TransactionSql } from 'postgres'
 import tap, { type Test } from 'tap'
+import { LOGIN_ROLE, TEST_ROLES } from './roles.ts'
+
+export { LOGIN_ROLE, TEST_ROLES }
 
 export interface Database {
   readonly name: string
@@ -14,10 +17,6 @@ export interface Database {
   /** A superuser's client; the end of the test closes it. */
   readonly sql: Sql
 }
-
-/** The role a service under test logs in with (password `login`), and the roles it may take. */
-export const LOGIN_ROLE = 'oneflight_login'
-export const TEST_ROLES = ['oneflight_user', 'oneflight_other', 'oneflight_anon'] as const
 
 /** Advisory locks are per database: every file takes this one in the database `postgres`. */
 const ROLES_LOCK = 4_000_956_800

@@ -12,7 +12,8 @@ const files = [
   'docs/reference/named-batches.md',
   'docs/reference/cli.md',
   'docs/operations/growth.md',
-  'docs/operations/reliability.md'
+  'docs/operations/reliability.md',
+  'docs/operations/scaling.md'
 ]
 
 /** Maps each file to its markers without content, between two lines of text. */
