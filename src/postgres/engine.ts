@@ -59,6 +59,9 @@ const CITUS_MAJOR = '13'
 const OPEN_POLICIES =
   'row level security fails open if request.jwt.claims does not reach the workers'
 
+const SHARED_RESULTS = 'a standby of the coordinator of Citus is not supported: it numbers its ' +
+  'transactions as the coordinator does, so on workers each could read rows of the other'
+
 export interface RecognizedEngine {
   /** Whose SQL the connection gets. */
   readonly engine: EngineName
@@ -76,13 +79,22 @@ export function refuseProduct (version: string): string | undefined {
   return `PostgreSQL ${major} is not supported: the service needs ${FIRST_MAJOR} or later`
 }
 
+export interface CitusFacts {
+  /**
+   * The version of the extension; null: the database does not have it, so Citus distributes none of
+   * its tables.
+   */
+  readonly citus: string | null
+  /** Whether batches run on a standby. */
+  readonly onStandby: boolean
+}
+
 /**
- * Recognizes the engine of a database that is PostgreSQL by its product. `citus`: the version of
- * the extension; null: the database does not have it, so Citus distributes none of its tables.
- * `chosen`: the engine that DATABASE_ENGINE names.
+ * Recognizes the engine of a database that is PostgreSQL by its product. `chosen`: the engine that
+ * DATABASE_ENGINE names.
  */
 export function recognizeEngine (
-  citus: string | null,
+  { citus, onStandby }: CitusFacts,
   chosen: EngineName | undefined
 ): RecognizedEngine {
   const found = citus === null ? 'postgresql' : 'citus'
@@ -91,11 +103,9 @@ export function recognizeEngine (
   if (engine !== found) {
     return { engine, refusal: `the database has the extension citus: ${OPEN_POLICIES}` }
   }
-  const isTested = citus.split('.')[0] === CITUS_MAJOR
-  return {
-    engine,
-    refusal: isTested
-      ? undefined
-      : `Citus ${citus} is not supported, only Citus ${CITUS_MAJOR}: ${OPEN_POLICIES}`
+  if (citus.split('.')[0] !== CITUS_MAJOR) {
+    const refusal = `Citus ${citus} is not supported, only Citus ${CITUS_MAJOR}: ${OPEN_POLICIES}`
+    return { engine, refusal }
   }
+  return { engine, refusal: onStandby ? SHARED_RESULTS : undefined }
 }

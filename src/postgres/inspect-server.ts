@@ -53,9 +53,11 @@ export async function inspectServer (
   if (refused !== undefined && chosen === undefined) throw new Error(refused)
   const result = await client.unsafe<[Server]>(SERVER_QUERY)
   const [server] = result
-  const { engine, refusal = refused } = recognizeEngine(server.citus, chosen)
-  if (refusal !== undefined && chosen === undefined) throw new Error(refusal)
   const matches = matchesSessionAttrs(server, targetSessionAttrs)
+  const onStandby = matches && server.standby === 't'
+  const { engine, refusal = refused } =
+    recognizeEngine({ citus: server.citus, onStandby }, chosen)
+  if (refusal !== undefined && chosen === undefined) throw new Error(refusal)
   const complete = matches && forBatches
   const version = Number(server.version)
   const roleSettings = complete ? await readRoleSettings(client, version) : new Map()

@@ -59,6 +59,14 @@ t.test('an extension shows that a database is distributed', async t => {
     ['12.1-1', 'citus', 'citus', /^Citus 12\.1-1 is not supported/]
   ] as const
   for (const [version, chosen, engine, refusal] of rows) {
-    t.match(recognizeEngine(version, chosen), { engine, refusal }, `${version} as ${chosen}`)
+    const recognized = recognizeEngine({ citus: version, onStandby: false }, chosen)
+    t.match(recognized, { engine, refusal }, `${version} as ${chosen}`)
   }
+})
+
+t.test('a standby of a coordinator is refused', async t => {
+  const recognize = (citus: string | null) =>
+    recognizeEngine({ citus, onStandby: true }, undefined)
+  t.match(recognize('13.2-1'), { engine: 'citus', refusal: /^a standby of the coordinator/ })
+  t.match(recognize(null), { engine: 'postgresql', refusal: undefined })
 })
