@@ -39,6 +39,7 @@ import {
   needsColumnSearch
 } from './publication.ts'
 import { sourceColumns } from './source.ts'
+import { buildShardCheck } from './shard-check.ts'
 import { sessionUnchanged, withSessionFormats, type SessionIdentity } from './session-checks.ts'
 
 export interface Statement extends RenderedSql {
@@ -207,7 +208,7 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
     ...sessionChecks,
     ...buildKeyCheck(node),
     ...buildRowCountChecks(node, sql`j.n`, maxRows),
-    ...ctes.distributed ? [] : buildOrderCheck(node, shape),
+    ...ctes.distributed ? buildShardCheck(node, shape) : buildOrderCheck(node, shape),
     ...buildPublication(node, {
       uses,
       counted,

@@ -26,6 +26,7 @@ const KINDS = {
 const SETTINGS = {
   rows: missingSetting('rows'),
   order: missingSetting('order'),
+  shards: missingSetting('shards'),
   session: missingSetting('session'),
   inspect: missingSetting('inspect'),
   ambiguous: missingSetting('ambiguous'),
@@ -47,6 +48,7 @@ function missingSetting (kind: string): string {
  *   requirement, from 1, see buildRequirements
  * - `lists`: too many lists are read from so many rows; the value is the number of rows
  * - `order`: the order of inserted rows is lost; see buildOrderCheck
+ * - `shards`: inserted rows may be of several shards of Citus; see buildShardCheck
  * - `session`: the session was changed; see sessionUnchanged
  * - `inspect`: a value may not fit its type; see buildValueCheck
  * - `value`: a value does not fit its type; see verifyDocument

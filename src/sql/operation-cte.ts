@@ -10,7 +10,7 @@ import type {
 } from '../plan/nodes.ts'
 import { isAllColumns } from '../plan/output.ts'
 import type { Check } from './checks.ts'
-import { hasUncountedRows, notOnCitus, storesSeveral, withoutPosition } from './citus.ts'
+import { needsOneShard, storesSeveral, withoutPosition } from './citus.ts'
 import type { CteBuilder } from './cte-builder.ts'
 import { buildDelete } from './delete.ts'
 import { buildGate, gateRows } from './gate.ts'
@@ -206,8 +206,7 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
     })
     return buildReturningCte(node, statement, options)
   }
-  if (ctes.distributed && shape !== 'nothing' && storesSeveral(node)) {
-    if (hasUncountedRows(node)) throw notOnCitus(NO_ORDER, node)
+  if (ctes.distributed && shape !== 'nothing' && storesSeveral(node) && !needsOneShard(node)) {
     return buildRowByRow(node, options, { conflict, gate })
   }
   const [group, ...more] = node.groups
@@ -234,9 +233,6 @@ function buildInsertCte (node: InsertNode, options: OperationCteOptions): Fragme
   return sql`${join(inserts, sql`, `)}, ${name} as (select ${columns}
     from (${join(rows, sql` union all `)}) as placed order by position)`
 }
-
-const NO_ORDER = 'Citus does not return the rows of a parameter in their order. Insert them with ' +
-  '"returning": [].'
 
 /** Inserts each row by a statement of its own, because Citus returns rows shard by shard. */
 function buildRowByRow (

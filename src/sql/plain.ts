@@ -17,7 +17,7 @@ import type {
   ReferenceUse,
   Requirements
 } from '../plan/nodes.ts'
-import { distributeNode, fence, storesSeveral } from './citus.ts'
+import { distributeNode, fence, needsOneShard, storesSeveral } from './citus.ts'
 import type { FindColumns } from './column-types.ts'
 import {
   buildCases,
@@ -381,7 +381,7 @@ function buildOperation (
     return update && { ...update, rows: sql`r` }
   }
   if (distributed && node.kind === 'insert' && shape !== 'nothing' && storesSeveral(node)) {
-    return buildRowByRow(node, returned, values)
+    return needsOneShard(node) ? undefined : buildRowByRow(node, returned, values)
   }
   const statement = buildPlainChange(node, values)
   if (statement === undefined) return undefined

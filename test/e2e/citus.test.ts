@@ -10,6 +10,9 @@ import { acme, compareShops, useShop } from '../support/distributed-shop.ts'
 import { ask, type Answer } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
+// Each test creates a database on three servers.
+t.setTimeout(180_000)
+
 t.test('batches have the answers of PostgreSQL', needsCitus, async t => {
   await compareShops(t, await useShop(t, 'citus'), await useShop(t, 'postgresql'))
 })
@@ -86,6 +89,23 @@ t.test('a batch with a key is stored once, in two phases', needsCitus, async t =
   t.equal(await prepares({}), false, 'one worker commits in one phase')
   t.equal(await prepares({ 'idempotency-key': 'once' }), true, 'with the coordinator in two')
   t.same([...await sql`select qty from stock`], [{ qty: 2 }])
+})
+
+t.test('many rows are returned in their order, or refused', needsCitus, async t => {
+  const { as } = await useShop(t, 'citus')
+  const rows = (tenants: number): object[] =>
+    Array.from({ length: 1000 }, (_, i) => ({ tenant: `t${i % tenants}`, id: 5000 - i, note: '' }))
+  const clear = { id: 'd', op: 'delete', table: 'events', all: true, returning: [] }
+  for (const round of [1, 2, 3]) {
+    const { body, text } = await as({}, [insert(rows(1)), clear])
+    t.match(body.data?.e, rows(1), `${text.slice(0, 300)}, round ${round}`)
+    t.match((await as({}, [insert(rows(7))])).body.error, { code: 'feature_not_supported' })
+    t.match((await as({}, [{ ...insert(rows(7)), returning: [] }])).body.data, { e: [] })
+    t.equal((await as({}, [clear])).status, 200)
+  }
+  const notes = Array.from({ length: 30 }, (_, i) => ({ id: 30 - i, note: `n${i}` }))
+  const inserted = await as({}, [{ id: 'n', op: 'insert', table: 'notes', values: notes }])
+  t.same(inserted.body.data?.n, notes, 'a table of the coordinator')
 })
 
 t.test('a commit is in doubt if its worker commits and does not answer', needsCitus, async t => {

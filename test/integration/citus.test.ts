@@ -48,8 +48,21 @@ t.test('query plans are explained', async t => {
   t.match(answer.body.data.s, [{ Plan: {} }])
 })
 
-t.test('rows of a parameter are inserted if they are not returned', async t => {
-  const insertRows = (returning: readonly string[]): object => ({
+/** A table of Citus and a function that PostgreSQL does not have; `t` is distributed by `a`. */
+const catalogue = `
+  set allow_system_table_mods = on;
+  create table pg_catalog.pg_dist_partition (logicalrelid regclass, partkey text);
+  create function pg_catalog.column_to_column_name (regclass, text) returns text
+    language sql as 'select $2';
+  reset allow_system_table_mods;
+  create table t (a int, b text);
+  insert into pg_catalog.pg_dist_partition values ('t', 'a');
+  create table whole (a int, b text);
+  grant select on pg_catalog.pg_dist_partition to public;
+  grant all on t, whole to oneflight_user;`
+
+t.test('more than 20 rows are returned if they are of one shard', async t => {
+  const rows = (table: string) => ({
     params: {
       type: 'object',
       properties: {
@@ -64,20 +77,33 @@ t.test('rows of a parameter are inserted if they are not returned', async t => {
       },
       required: ['rows']
     },
-    operations: [{ id: 'i', op: 'insert', table: 't', values: '$params.rows', returning }]
+    operations: [{ id: 'i', op: 'insert', table, values: '$params.rows' }]
   })
-  const { run } = await useService(t, {
-    schema: 'create table t (a int, b text); grant all on t to oneflight_user',
+  const { post, run } = await useService(t, {
+    schema: catalogue,
     env,
-    batches: { returned: insertRows(['a']), stored: insertRows([]) }
+    batches: { distributed: rows('t'), whole: rows('whole') }
   })
-  const rows = [{ a: 1, b: 'x' }, { a: 2, b: 'y' }]
-  for (let i = 0; i < 3; i++) {
-    t.match(await run('stored', { rows }), { status: 200, body: { data: { i: [] } } })
-    t.match(await run('returned', { rows }), {
-      status: 400,
-      body: { error: { code: 'feature_not_supported', message: /"returning": \[\]/ } }
-    })
+  const make = (count: number, shards: number): object[] =>
+    Array.from({ length: count }, (_, i) => ({ a: i % shards, b: `row ${i}` }))
+  const insertRows = (values: readonly object[], more = {}) =>
+    post([{ id: 'i', op: 'insert', table: 't', values, ...more }])
+  const refused = {
+    status: 400,
+    body: { error: { code: 'feature_not_supported', op: 'i', message: /"returning": \[\]/ } }
+  }
+  for (const round of [1, 2, 3]) {
+    const right = (i: readonly object[]): object => ({ status: 200, body: { data: { i } } })
+    for (const [count, shards] of [[20, 20], [21, 1], [500, 1]] as const) {
+      const values = make(count, shards)
+      t.match(await insertRows(values), right(values), `${count} rows, round ${round}`)
+    }
+    t.match(await insertRows(make(21, 2)), refused)
+    t.match(await insertRows(make(21, 1), { returning: ['b'] }), refused)
+    t.match(await insertRows(make(21, 2), { returning: [] }), right([]))
+    t.match(await run('distributed', { rows: make(3, 1) }), right(make(3, 1)))
+    t.match(await run('distributed', { rows: make(2, 2) }), refused)
+    t.match(await run('whole', { rows: make(30, 30) }), right(make(30, 30)))
   }
 })
 
