@@ -106,6 +106,10 @@ const fixedSettings = join(
   sql`, `
 )
 
+/**
+ * One row. It calls the function of pg_settings outside of FROM, where its rows would be collected
+ * in a temporary file, which `temp_file_limit` may forbid.
+ */
 const SERVER_QUERY = `
   select pg_is_in_recovery() as standby, current_setting('transaction_read_only') as readonly,
     current_setting('server_version_num') as version,
@@ -120,7 +124,9 @@ const SERVER_QUERY = `
       where extname operator(pg_catalog.=) 'citus') as citus,
     not pg_is_in_recovery() and (current_setting('synchronous_standby_names') = ''
       or current_setting('synchronous_commit') in ('off', 'local')) as asynchronous,
-    (select source = 'command line' from pg_settings where name = 'cluster_name') as patroni,
+    (select (setting).source = 'command line'
+      from (select pg_show_all_settings() as setting offset 0) as settings
+      where (setting).name = 'cluster_name') as patroni,
     (select coalesce(string_agg(s.name, ','), '')
       from (values ${render(fixedSettings).text}) as s (name, value)
       where current_setting(s.name) = s.value) as defaults`
