@@ -55,7 +55,7 @@ const blocks: readonly Block[] = [
   { file: 'docs/reference/cli.md', name: 'types', render: () => renderCommand('types') },
   { file: 'docs/reference/cli.md', name: 'token', render: () => renderCommand('token') },
   { file: 'docs/reference/cli.md', name: 'migrate', render: () => renderCommand('migrate') },
-  { file: 'docs/operations/scaling.md', name: 'citus', render: renderCitusFigures },
+  { file: 'docs/operations/databases.md', name: 'citus', render: renderCitusFigures },
   { file: 'docs/operations/reliability.md', name: 'figures', render: renderFigures },
   { file: 'docs/operations/reliability.md', name: 'patroni', render: renderPatroniFigures },
   ...Object.entries(growthTables).map(([name, render]): Block => ({

@@ -1,6 +1,6 @@
 /**
- * `node deploy/patroni/run.ts [kill] [switchover] [freeze]`: runs all experiments (about 20
- * minutes), or those with these faults, on a cluster of this machine. Prints their results and
+ * `node deploy/patroni/run.ts [word …]`: runs all experiments (about 20 minutes), or those that all
+ * words describe (`freeze asynchronous`), on a cluster of this machine. Prints their results and
  * writes them to `figures.json`. Exit code 1 if a promise was broken. Needs Debian's packages
  * patroni, etcd-server, haproxy and postgresql.
  */
@@ -46,8 +46,11 @@ if (missing.length > 0) {
   await runAll(process.argv.slice(2))
 }
 
-async function runAll (names: readonly string[]): Promise<void> {
-  const chosen = experiments.filter(({ fault }) => names.length === 0 || names.includes(fault))
+async function runAll (words: readonly string[]): Promise<void> {
+  const chosen = experiments.filter(({ fault, route, synchronous }) => {
+    const own: readonly string[] = [fault, route, synchronous ? 'synchronous' : 'asynchronous']
+    return words.every(word => own.includes(word))
+  })
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], {
     cwd: import.meta.dirname,
     encoding: 'utf8'

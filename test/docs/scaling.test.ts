@@ -1,13 +1,14 @@
 /**
- * Tests docs/operations/scaling.md: it lists every server function, command and setting that the
- * service sends, and the metrics that it names exist.
+ * Tests docs/operations/scaling.md and databases.md: they list every server function, command and
+ * setting that the service sends, and the metrics that they name exist.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { readPage, root } from '../support/docs/pages.ts'
 
-const page = readPage('docs/operations/scaling.md')
+const pages = ['scaling', 'databases'].map(name => readPage(`docs/operations/${name}.md`))
+const page = pages.join('\n')
 const read = (...patterns: readonly string[]): string =>
   globSync([...patterns], { cwd: root })
     .map(file => readFileSync(join(root, file), 'utf8'))
@@ -73,8 +74,10 @@ t.test('the named metrics exist', async t => {
 })
 
 t.test('every reference link is defined and used', async t => {
-  const defined = Array.from(page.matchAll(/^\[([\w-]+)\]: https:/gm), ([, name]) => name as string)
-  const used = new Set(Array.from(page.matchAll(/\]\[([\w-]+)\]/g), ([, name]) => name as string))
-  t.same([...used].filter(name => !defined.includes(name)), [])
-  t.same(defined.filter(name => !used.has(name)), [])
+  for (const page of pages) {
+    const defined = Array.from(page.matchAll(/^\[([\w-]+)\]: https:/gm), ([, name]) => name as string)
+    const used = new Set(Array.from(page.matchAll(/\]\[([\w-]+)\]/g), ([, name]) => name as string))
+    t.same([...used].filter(name => !defined.includes(name)), [])
+    t.same(defined.filter(name => !used.has(name)), [])
+  }
 })

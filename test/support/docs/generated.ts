@@ -13,7 +13,7 @@ const files = [
   'docs/reference/cli.md',
   'docs/operations/growth.md',
   'docs/operations/reliability.md',
-  'docs/operations/scaling.md'
+  'docs/operations/databases.md'
 ]
 
 /** Maps each file to its markers without content, between two lines of text. */
