@@ -93,8 +93,8 @@ async function createIdentify (
     checkTimes(payload, config, Date.now() / 1000)
     checkParties(payload, config)
     const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
-    const route = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
-    return { role, claims, anonymous: false, route }
+    const found = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
+    return { role, claims, anonymous: false, ...found }
   }
 }
 

@@ -22,6 +22,8 @@ export interface Identity {
   readonly anonymous: boolean
   /** The database of the request; undefined without DATABASE_ROUTES. */
   readonly route?: DatabaseRoute | undefined
+  /** The value of DATABASE_ROUTE_CLAIM; undefined without DATABASE_ROUTES. */
+  readonly tenant?: string | undefined
 }
 
 /**

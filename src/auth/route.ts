@@ -8,25 +8,25 @@ import { findClaim } from './claims.ts'
 import type { Payload } from './token.ts'
 
 /**
- * Returns the database of the claim at a dotted path. Throws `token_claims_invalid` or
- * `route_unknown`. Only text is accepted: two numbers of a token that differ can be the same number
- * of JavaScript.
+ * Returns the value of the claim at a dotted path, and its database. Throws `token_claims_invalid`
+ * or `route_unknown`. Only text is accepted: two numbers of a token that differ can be the same
+ * number of JavaScript.
  */
 export function findRoute (
   payload: Payload,
   path: string,
   { values, buckets }: DatabaseRoutes
-): DatabaseRoute {
-  const value = findClaim(payload, path)
-  if (typeof value !== 'string' || value === '') {
+): { readonly tenant: string, readonly route: DatabaseRoute } {
+  const tenant = findClaim(payload, path)
+  if (typeof tenant !== 'string' || tenant === '') {
     const reason = `${path} (DATABASE_ROUTE_CLAIM) must be a non-empty string`
     throw refuse('token_claims_invalid', reason)
   }
-  const route = values.get(value) ?? buckets[bucketOf(value, buckets.length)]
+  const route = values.get(tenant) ?? buckets[bucketOf(tenant, buckets.length)]
   if (route === undefined) {
-    throw refuse('route_unknown', `${path} ${quote(value)} has no database in DATABASE_ROUTES`)
+    throw refuse('route_unknown', `${path} ${quote(tenant)} has no database in DATABASE_ROUTES`)
   }
-  return route
+  return { tenant, route }
 }
 
 /**

@@ -253,6 +253,31 @@ t.test('an idempotency key belongs to the database of its tenant', async t => {
   }
 })
 
+t.test('tenants of one database do not share the keys of one subject', async t => {
+  const database = await useDatabase(t, { schema })
+  await makeKeyTable(database)
+  const service = await useService(t, { routes: () => `hash(1)=${database.loginUrl}` })
+  const raise = [
+    {
+      id: 'u',
+      op: 'update',
+      table: 'account',
+      set: { amount: { $inc: 1 } },
+      where: { id: { eq: 1 } }
+    }
+  ]
+  for (const replayed of [null, 'true']) {
+    for (const tenant of tenants) {
+      const bearer = `Bearer ${token({ role: 'oneflight_user', sub: 'me', tenant })}`
+      const { status, headers } = await service.post(raise, {
+        headers: { authorization: bearer, 'idempotency-key': 'k' }
+      })
+      t.same([status, headers.get('idempotent-replayed')], [200, replayed], tenant)
+    }
+  }
+  t.same(await database.sql`select amount from account where id = 1`, [{ amount: 102 }])
+})
+
 t.test('a lost COMMIT is looked up in the database of its batch', async t => {
   const service = await useRoutes(t, { env: { POOL_SIZE: '1' } })
   const { acme: proxy } = service.proxies

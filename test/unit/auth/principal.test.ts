@@ -59,3 +59,10 @@ t.test('different users, roles and anonymous requests have different owners', as
   ]
   t.equal(new Set(all).size, all.length)
 })
+
+t.test('one subject has an owner in each tenant of DATABASE_ROUTES', async t => {
+  const identity = { role: 'user', claims: '{"sub":"a"}', anonymous: false }
+  const owners = [undefined, 'acme', 'globex'].map(tenant => principalOf({ ...identity, tenant }))
+  t.equal(new Set(owners).size, 3)
+  t.equal(principalOf({ ...identity, claims: '{"sub":"a","jti":"x"}', tenant: 'acme' }), owners[1])
+})

@@ -5,7 +5,7 @@ import { parseDatabaseRoutes } from '../../../src/config/database-routes.ts'
 
 const url = (host: string): string => `postgres://app@${host}/shop`
 const find = (text: string, payload: Readonly<Record<string, unknown>>, path = 'tenant'): string =>
-  findRoute(payload, path, parseDatabaseRoutes(text)).name.replace(':5432/shop', '')
+  findRoute(payload, path, parseDatabaseRoutes(text)).route.name.replace(':5432/shop', '')
 
 t.test('the bucket of a value never changes', async t => {
   // Rows were stored by these numbers. They must not be updated.
