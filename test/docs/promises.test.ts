@@ -85,6 +85,11 @@ t.test('the generated pages show promises and figures', async t => {
     /^- \*\*2\.\*\* .+\n {2}- \[chaos\/storm\]\(\.\.\/\.\.\/test\/chaos\/storm\.test\.ts\)$/m
   )
   t.match(before('docs/operations/reliability.md'), /Nothing is measured yet/)
+  t.match(before('docs/operations/databases.md'), /Run `npm run test:chaos citus`/)
+
+  const citus = { ...record, figures: [{ ...figure, scenario: 'citus' }] }
+  const page = write({ test: { chaos: { 'citus.json': JSON.stringify(citus) } } })
+  t.match(page('docs/operations/databases.md'), /^\| batches lost \| 0 \| = 0 \|$/m)
 
   const after = measured(
     figure,
