@@ -133,6 +133,7 @@ const MAX_LAG = 1_000_000
 interface Member {
   readonly role: string
   readonly state: string
+  readonly timeline?: number
   readonly lag?: number | string
 }
 
@@ -144,10 +145,15 @@ async function readMembers (node: Node | undefined): Promise<readonly Member[]> 
 }
 
 function isComplete (members: readonly Member[], synchronous: boolean | undefined): boolean {
-  const standbys = members.filter(({ role }) => role !== 'leader')
-  return standbys.length === 2 && members.length === 3 &&
-    standbys.every(({ state, lag }) => state === 'running' && Number(lag) < MAX_LAG) &&
-    [undefined, standbys.some(({ role }) => role === 'sync_standby')].includes(synchronous)
+  const leader = members.find(({ role }) => role === 'leader')
+  const standbys = members.filter(member => member !== leader)
+  const isSynchronous = standbys.some(({ role }) => role === 'sync_standby')
+  return leader !== undefined && standbys.length === 2 &&
+    // A server that still has commits of its own has another timeline, and no lag.
+    standbys.every(({ state, lag, timeline }) =>
+      state === 'running' && Number(lag) < MAX_LAG && timeline === leader.timeline
+    ) &&
+    [undefined, isSynchronous].includes(synchronous)
 }
 
 const at = ({ restPort }: Node, path: string): string => `http://127.0.0.1:${restPort}/${path}`
