@@ -8,10 +8,10 @@ import { renderTable } from '../ratios.ts'
 import { spreadOf } from '../record.ts'
 import type { Slice } from './measure.ts'
 import type { Comparison, Measured } from './measured.ts'
-import { simulate, type Setting, type Simulated } from './simulate.ts'
+import { simulate, type Setting, type Simulated, type Work } from './simulate.ts'
 
 /** How the processor time of a batch is divided. Only the sums were measured. */
-export const SHARES = { request: 0.5, response: 0.4, release: 0.1, reset: 0.15 }
+const SHARES = { request: 0.5, response: 0.4, release: 0.1, reset: 0.15 }
 
 const BATCHES = 10_000
 
@@ -41,22 +41,18 @@ function settingOf ({ comparison, cores, refusal }: Inputs, slice: Slice, idleMs
   const { poolSize, queueSize, roundTripMs } = comparison
   const { arrived, refused, served, flushMs } = slice
   const serviceMs = slice.serviceCpuMs / (served + arrived * refused * refusal)
-  const databaseMs = slice.databaseCpuMs / served
   return {
     seed: 1,
     rate: arrived,
     batches: BATCHES,
-    work: {
-      requestMs: serviceMs * SHARES.request,
-      responseMs: serviceMs * SHARES.response,
-      releaseMs: serviceMs * SHARES.release,
+    work: splitWork({
+      serviceMs,
+      databaseMs: slice.databaseCpuMs / served,
       refusalMs: serviceMs * refusal,
-      databaseMs: databaseMs * (1 - SHARES.reset),
-      resetMs: databaseMs * SHARES.reset,
       idleMs,
       roundTripMs,
       flushMs
-    },
+    }),
     spread: 'exponential',
     processes: 1,
     poolSize,
@@ -65,6 +61,24 @@ function settingOf ({ comparison, cores, refusal }: Inputs, slice: Slice, idleMs
     shared: true,
     others: slice.others,
     hot: 0
+  }
+}
+
+/** Processor times of a whole batch in the service and in the database, and its other costs. */
+interface WholeWork extends Pick<Work, 'refusalMs' | 'idleMs' | 'roundTripMs' | 'flushMs'> {
+  readonly serviceMs: number
+  readonly databaseMs: number
+}
+
+/** Divides the processor times of a batch among its stations. */
+export function splitWork ({ serviceMs, databaseMs, ...others }: WholeWork): Work {
+  return {
+    requestMs: serviceMs * SHARES.request,
+    responseMs: serviceMs * SHARES.response,
+    releaseMs: serviceMs * SHARES.release,
+    databaseMs: databaseMs * (1 - SHARES.reset),
+    resetMs: databaseMs * SHARES.reset,
+    ...others
   }
 }
 

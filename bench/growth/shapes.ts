@@ -5,7 +5,7 @@
 import type { Costs } from './costs.ts'
 import type { Measured } from './measured.ts'
 import { DEFAULT_POOL, heldMs, planFor, type Assumptions } from './model.ts'
-import { SHARES } from './reality.ts'
+import { splitWork } from './reality.ts'
 import { simulate, type Setting, type Simulated, type Work } from './simulate.ts'
 
 export interface Shape {
@@ -77,17 +77,10 @@ const base = {
   hot: 0
 } as const
 
-function workOf (costs: Costs, { refusalPerBatch }: Measured): Work {
-  const { serviceMs, databaseMs, roundTripMs, flushMs } = costs
-  return {
-    requestMs: serviceMs * SHARES.request,
-    responseMs: serviceMs * SHARES.response,
-    releaseMs: serviceMs * SHARES.release,
-    refusalMs: serviceMs * refusalPerBatch,
-    databaseMs: databaseMs * (1 - SHARES.reset),
-    resetMs: databaseMs * SHARES.reset,
-    idleMs: 0,
-    roundTripMs,
-    flushMs
-  }
+function workOf (
+  { serviceMs, databaseMs, roundTripMs, flushMs }: Costs,
+  { refusalPerBatch }: Measured
+): Work {
+  const refusalMs = serviceMs * refusalPerBatch
+  return splitWork({ serviceMs, databaseMs, refusalMs, idleMs: 0, roundTripMs, flushMs })
 }

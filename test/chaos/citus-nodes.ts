@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { isAlive } from '../support/process/alive.ts'
 import { until } from '../support/until.ts'
+import { waitUntilAccepting } from './killers.ts'
 import { createQueryClient, withTimeout } from './query-client.ts'
 
 const run = promisify(execFile)
@@ -63,7 +64,7 @@ async function openNode (name: string, url: string): Promise<CitusNode> {
       // It survives this process.
       const env = { PATH: process.env['PATH'] }
       spawn(command, args, { cwd, uid, gid, env, detached: true, stdio: 'ignore' }).unref()
-      await withTimeout(untilAnswering(url), RECOVERY_MS, `${name} did not start`)
+      await withTimeout(waitUntilAccepting(url), RECOVERY_MS, `${name} did not start`)
     }
   }
 }
@@ -73,10 +74,4 @@ async function killTree (parent: number): Promise<void> {
   const pids = [parent, ...stdout.trim().split(/\s+/).map(Number)]
   for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGKILL')
   await withTimeout(until(() => !pids.some(isAlive)), RECOVERY_MS, 'a killed server still runs')
-}
-
-async function untilAnswering (url: string): Promise<void> {
-  const client = createQueryClient(url)
-  await until(() => client.query('select').then(() => true, () => false))
-  client.close()
 }

@@ -15,6 +15,7 @@ import { findCitusNodes, type CitusNode } from './citus-nodes.ts'
 import { startReaders, type Readings } from './citus-readers.ts'
 import { startCrowd, type Crowd, type Observations } from './crowd.ts'
 import { audit, replay } from './invariants.ts'
+import { shuffle } from './killers.ts'
 import { migrateServer } from './own-server.ts'
 import { createPoster } from './poster.ts'
 import { createQueryClient, withTimeout, type QueryClient } from './query-client.ts'
@@ -126,9 +127,8 @@ async function killNodes (
 ): Promise<ReadonlyMap<Kind, number>> {
   const counts = new Map<Kind, number>()
   const all = Object.keys(kinds) as Kind[]
-  const sequence = Array.from({ length: kills }, () => all).flat()
-    .map(kind => ({ kind, at: random() })).sort((a, b) => a.at - b.at)
-  for (const [i, { kind }] of sequence.entries()) {
+  const sequence = shuffle(Array.from({ length: kills }, () => all).flat(), random)
+  for (const [i, kind] of sequence.entries()) {
     await until(() => crowd.finished() >= batches * (i + 1) / (sequence.length + 1))
     const chosen = kinds[kind].map(place => nodes[place] as CitusNode)
     await Promise.all(chosen.map(node => node.kill()))

@@ -193,7 +193,7 @@ function sessionQuery (random: () => number): string {
 }
 
 /** Waits until the server answers a query. Resolves with the time. */
-async function waitUntilAccepting (url: string): Promise<number> {
+export async function waitUntilAccepting (url: string): Promise<number> {
   await until(async () => {
     const client = createQueryClient(url)
     try {
@@ -214,7 +214,8 @@ function kill (pid: number): boolean {
   }
 }
 
-function shuffle<T> (list: readonly T[], random: () => number): T[] {
+/** Returns the items in a random order. */
+export function shuffle<T> (list: readonly T[], random: () => number): T[] {
   const numbered = list.map(item => ({ item, at: random() }))
   return numbered.sort((a, b) => a.at - b.at).map(({ item }) => item)
 }

@@ -75,8 +75,10 @@ t.test('the named metrics exist', async t => {
 
 t.test('every reference link is defined and used', async t => {
   for (const page of pages) {
-    const defined = Array.from(page.matchAll(/^\[([\w-]+)\]: https:/gm), ([, name]) => name as string)
-    const used = new Set(Array.from(page.matchAll(/\]\[([\w-]+)\]/g), ([, name]) => name as string))
+    const namesOf = (pattern: RegExp): readonly string[] =>
+      Array.from(page.matchAll(pattern), ([, name]) => name as string)
+    const defined = namesOf(/^\[([\w-]+)\]: https:/gm)
+    const used = new Set(namesOf(/\]\[([\w-]+)\]/g))
     t.same([...used].filter(name => !defined.includes(name)), [])
     t.same(defined.filter(name => !used.has(name)), [])
   }

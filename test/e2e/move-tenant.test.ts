@@ -49,7 +49,9 @@ interface Fleet {
   metrics(): Promise<string>
 }
 
-/** Starts two instances. Like a balancer, it sends nothing to an instance that is told to stop. */
+/**
+ * Starts two instances. Like a load balancer, it sends no request to an instance that is stopping.
+ */
 async function useFleet (t: Test, routes: string): Promise<Fleet> {
   const start = (routes: string): Promise<Instance> =>
     startInstance(t, '', {
