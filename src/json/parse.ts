@@ -6,10 +6,11 @@
  * JSON.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
+import { randomBytes } from 'node:crypto'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { maxDepth } from '../../schemas/operation.ts'
 import { findDuplicate } from './duplicate-key.ts'
-import { scanJson, type ValuesSpan } from './scan.ts'
+import { scanJson, type ByteSpan, type ValuesSpan } from './scan.ts'
 
 /** A number kept as its source text because a JavaScript number would change it (JSON.rawJSON). */
 export interface ExactNumber {
@@ -18,15 +19,15 @@ export interface ExactNumber {
 export type JsonObject = { readonly [key: string]: Json }
 export type Json = null | boolean | number | string | ExactNumber | readonly Json[] | JsonObject
 
-// TypeScript's library lacks the types of JSON source text access (ECMAScript 2026, Node 22).
+// TypeScript's library lacks the types of raw JSON (ECMAScript 2026, Node 22).
 const json = JSON as typeof JSON & {
   rawJSON(text: string): ExactNumber,
-  isRawJSON(value: unknown): value is ExactNumber,
-  parse(
-    text: string,
-    reviver: (key: string, value: unknown, context: { source?: string }) => unknown
-  ): unknown
+  isRawJSON(value: unknown): value is ExactNumber
 }
+
+// Begins the text of an ExactNumber while JSON.parse reads it as a string. It is random, so data
+// cannot look like it.
+const exactMark = randomBytes(12).toString('base64url')
 
 /**
  * Parses a request body. Throws `body_invalid` with the reason and, if known, the position. Numbers
@@ -40,14 +41,12 @@ export function parseJson (bytes: Buffer): Json {
   if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
   const text = bytes.toString(ascii ? 'latin1' : 'utf8')
   const facts = scanJson(bytes)
-  // The reviver recurses. A body that is too deep is refused later, with a path, so its numbers
-  // need not be exact.
-  const exact = facts.exactNumbers && facts.depth <= maxDepth
-  const value = convertErrors(
-    () => (exact ? json.parse(text, keepNumber) : JSON.parse(text)) as Json
-  )
-  const { members, problem } = inspect(value, facts.escapes)
+  const exact = facts.exactNumbers.length > 0
+  const root = [parseText(exact ? markNumbers(bytes, facts.exactNumbers, ascii) : text, text)]
+  const { members, problem, isMisread } = inspect(root, { strings: facts.escapes, exact })
   if (problem !== undefined) throw failure('body_invalid', problem)
+  if (isMisread) parseText(text, text)
+  const [value] = root as [Json]
   if (members !== facts.members) {
     throw failure(
       'body_invalid',
@@ -109,17 +108,31 @@ export function has (object: JsonObject, key: string): boolean {
   return Object.hasOwn(object, key)
 }
 
-function keepNumber (_key: string, value: unknown, { source }: { source?: string }): unknown {
-  return typeof value === 'number' && source !== undefined && String(value) !== source
-    ? json.rawJSON(source)
-    : value
+/**
+ * Returns the text of the bytes with the numbers in these spans as strings that begin with the
+ * mark. A reviver could read their source text, but it is called for every value: for a body of
+ * 200 000 numbers it took 130 ms.
+ */
+function markNumbers (bytes: Buffer, spans: readonly ByteSpan[], ascii: boolean): string {
+  // One character for each byte, so that the spans are positions in the text.
+  const text = bytes.toString('latin1')
+  let marked = ''
+  let copied = 0
+  for (const { start, end } of spans) {
+    marked += `${text.slice(copied, start)}"${exactMark}${text.slice(start, end)}"`
+    copied = end
+  }
+  marked += text.slice(copied)
+  return ascii ? marked : Buffer.from(marked, 'latin1').toString()
 }
 
-function convertErrors (parse: () => Json): Json {
+/** Parses a text, in which numbers may be marked. Errors are located in the text as it was sent. */
+function parseText (text: string, sent: string): Json {
   try {
-    return parse()
+    return JSON.parse(text) as Json
   } catch (error) {
-    throw toFailure(error)
+    if (text === sent) throw toFailure(error)
+    return parseText(sent, sent)
   }
 }
 
@@ -136,32 +149,64 @@ function toFailure (error: unknown): Failure {
   )
 }
 
+interface InspectOptions {
+  /** Check every string. */
+  readonly strings: boolean
+  /** Replace marked strings by the numbers that they hold. */
+  readonly exact: boolean
+}
+
+interface Inspected {
+  readonly members: number
+  /** The first string that PostgreSQL cannot store. */
+  readonly problem: string | undefined
+  /** Something marked is not a number, or is the name of a member: the text is not JSON. */
+  readonly isMisread: boolean
+}
+
 /**
- * Counts the members of all objects and, if `strings`, checks every string. It is iterative: a body
- * of 1 MiB can be nested half a million levels deep, which must not overflow the stack.
+ * Counts the members of all objects, checks strings and replaces marked ones. It is iterative: a
+ * body of 1 MiB can be nested half a million levels deep, which must not overflow the stack.
  */
-function inspect (root: Json, strings: boolean): { members: number, problem?: string } {
+function inspect (root: Json[], { strings, exact }: InspectOptions): Inspected {
   let members = 0
-  const open: Json[] = [root]
-  for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    if (typeof value === 'string') {
-      const problem = strings ? findStringProblem(value) : undefined
-      if (problem !== undefined) return { members, problem }
-    } else if (Array.isArray(value)) {
-      for (const item of value as readonly Json[]) {
-        if (strings || typeof item === 'object') open.push(item)
+  let problem: string | undefined
+  let isMisread = false
+  const readString = (text: string): Json => {
+    if (strings) problem ??= findStringProblem(text)
+    if (!exact || !text.startsWith(exactMark)) return text
+    const number = readMarked(text)
+    isMisread ||= number === undefined
+    return number ?? text
+  }
+  const open: Array<Record<string, Json> | Json[]> = [root]
+  for (let parent = open.pop(); parent !== undefined; parent = open.pop()) {
+    if (Array.isArray(parent)) {
+      for (let i = 0; i < parent.length; i++) {
+        const item = parent[i] as Json
+        if (typeof item === 'object' && item !== null) open.push(item as Json[])
+        else if (typeof item === 'string' && (strings || exact)) parent[i] = readString(item)
       }
-    } else if (isObject(value)) {
-      for (const key of Object.keys(value)) {
-        members++
-        const problem = strings ? findStringProblem(key) : undefined
-        if (problem !== undefined) return { members, problem }
-        const item = value[key] as Json
-        if (strings || typeof item === 'object') open.push(item)
-      }
+      continue
+    }
+    for (const key of Object.keys(parent)) {
+      members++
+      if (strings || exact) isMisread ||= readString(key) !== key
+      const item = parent[key] as Json
+      if (typeof item === 'object' && item !== null) open.push(item as Json[])
+      else if (typeof item === 'string' && (strings || exact)) parent[key] = readString(item)
     }
   }
-  return { members }
+  return { members, problem, isMisread }
+}
+
+/** Reads a marked string; undefined: it does not hold a number of JSON. */
+function readMarked (text: string): ExactNumber | undefined {
+  try {
+    return json.rawJSON(text.slice(exactMark.length))
+  } catch {
+    return undefined
+  }
 }
 
 function findStringProblem (text: string): string | undefined {

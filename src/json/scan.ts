@@ -11,10 +11,10 @@ export interface ScanFacts {
   /** Deepest nesting of arrays and objects. */
   readonly depth: number
   /**
-   * Whether a number is not written as JavaScript writes it: `1.10`, `1e3`, `-0`,
+   * The numbers that are not written as JavaScript writes them: `1.10`, `1e3`, `-0`,
    * `9007199254740993`.
    */
-  readonly exactNumbers: boolean
+  readonly exactNumbers: readonly ByteSpan[]
   /** Whether a string has a backslash. Only an escape can produce U+0000 or a lone surrogate. */
   readonly escapes: boolean
   /** Whether there is white space between tokens. */
@@ -26,11 +26,15 @@ export interface ScanFacts {
   readonly values: readonly ValuesSpan[]
 }
 
-/** The array `values` of element number `element`: its bytes from `start` to before `end`. */
-export interface ValuesSpan {
-  readonly element: number
+/** The bytes from `start` to before `end`. */
+export interface ByteSpan {
   readonly start: number
   readonly end: number
+}
+
+/** The array `values` of element number `element`. */
+export interface ValuesSpan extends ByteSpan {
+  readonly element: number
 }
 
 const QUOTE = 0x22
@@ -55,11 +59,11 @@ export function scanJson (bytes: Buffer): ScanFacts {
   let members = 0
   let depth = 0
   let deepest = 0
-  let exactNumbers = false
   let spaces = false
   let element = 0
   let start = 0
   const values: ValuesSpan[] = []
+  const exactNumbers: ByteSpan[] = []
   const escapes = bytes.includes(BACKSLASH)
   const { length } = bytes
   for (let i = 0; i < length; i++) {
@@ -104,7 +108,7 @@ export function scanJson (bytes: Buffer): ScanFacts {
       case 0x39: {
         const first = i
         while (i + 1 < length && isOfNumber(bytes[i + 1] as number)) i++
-        exactNumbers ||= !isPlain(bytes, first, i + 1)
+        if (!isPlain(bytes, first, i + 1)) exactNumbers.push({ start: first, end: i + 1 })
       }
     }
   }

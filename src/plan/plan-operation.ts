@@ -53,6 +53,7 @@ import {
 import { planJoin, withJoin, type PlannedJoin } from './join.ts'
 import { planInsertColumns, planSet } from './set.ts'
 import { planFrom } from './from.ts'
+import { isNested } from './stored-values.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
 
 export interface OperationHead {
@@ -119,14 +120,14 @@ function readFunction (source: OperationSource): TableName | undefined {
 
 /**
  * Returns the path to the first node that is nested too deeply. It never recurses deeper itself. An
- * operation is level 2 of the body. parseJson keeps no ExactNumber in a body that is too deep.
+ * operation is level 2 of the body.
  */
 function findDeepNode (node: Json, level: number): Path | undefined {
-  if (typeof node !== 'object' || node === null) return undefined
+  if (!isNested(node)) return undefined
   if (level > maxDepth) return []
   const entries: Iterable<readonly [key: string | number, value: Json]> = Array.isArray(node)
     ? (node as readonly Json[]).entries()
-    : Object.entries(node as JsonObject)
+    : Object.entries(node)
   for (const [key, value] of entries) {
     const found = findDeepNode(value, level + 1)
     if (found !== undefined) return [key, ...found]

@@ -134,6 +134,14 @@ t.test('a body that cannot be stored exactly is rejected', async t => {
     ['{"a":1,}', at(7)],
     ['[1 2]', at(3)],
     ['[01]', at(2)],
+    ['[1.50, 01.50]', at(8)],
+    ['[1.50,1.5.0]', at(9)],
+    ['[1.50,1e]', at(8)],
+    ['[1.50 1.50]', at(6)],
+    ['["a"1.50]', at(4)],
+    ['[1.50"a"]', at(5)],
+    ['{1.50:1}', at(1)],
+    ['["ä",{"b":1.50,1.50:2}]', at(15)],
     ['["a\nb"]', at(3)],
     ["{'a':1}", at(1)],
     ['', 'body_invalid: The body is not valid JSON.'],
@@ -146,6 +154,12 @@ t.test('a body that cannot be stored exactly is rejected', async t => {
     ['\0', 'body_invalid: The body is not valid JSON.']
   ]
   for (const [body, expected] of rows) t.equal(resultOf(body), expected, name(body))
+})
+
+t.test('numbers are exact in texts beyond ASCII and at every depth', async t => {
+  const deep = `${'['.repeat(200)}1e400${']'.repeat(200)}`
+  const text = `{"ä":1.10,"b":["😀",-0,${deep},{"ä€":2.50}],"c":0.0}`
+  t.equal(JSON.stringify(parse(text)), text)
 })
 
 t.test('an error message does not repeat the body', async t => {
