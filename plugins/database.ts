@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import type { DatabaseRoute, DatabaseRoutes, DatabaseTarget } from '../schemas/database.ts'
 import { withoutValues, type DatabaseError } from '../src/errors/postgres.ts'
-import { anyReachable, type Database, type Databases } from '../src/transaction/database.ts'
+import { findProblem, type Database, type Databases } from '../src/transaction/database.ts'
 import type { Connection } from '../src/postgres/connection.ts'
 import { createPool, type ConnectionPool } from '../src/postgres/pool.ts'
 import { createHealthCheck } from '../src/postgres/health-check.ts'
@@ -44,7 +44,7 @@ async function database (
   const databases: Databases = {
     all: all.map(({ database }) => database),
     of: ({ route }) => (opened.get(route) as OpenedDatabase).database,
-    reachable: () => anyReachable(databases.all)
+    problem: () => findProblem(databases.all)
   }
   app.decorate('databases', databases)
   // Not awaited: the service starts without a database.
@@ -165,6 +165,7 @@ function openPool (
     size: config.POOL_SIZE,
     queueSize: config.QUEUE_SIZE,
     queueTimeoutMs: config.QUEUE_TIMEOUT_MS,
+    batchTimeoutMs: config.REQUEST_TIMEOUT_MS,
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
     onOpened: connection => {

@@ -81,8 +81,9 @@ export const Healthy = Type.Object({ ok: Type.Literal(true) }, {
 })
 export const Unhealthy = Type.Object({
   ok: Type.Literal(false),
-  error: Type.Union([Type.Literal('database'), Type.Literal('stopping')])
+  error: Type.Union([Type.Literal('database'), Type.Literal('pool'), Type.Literal('stopping')])
 }, {
   title: 'Unhealthy',
-  description: 'The database is unavailable, or this instance is shutting down.'
+  description: 'The database is unavailable, no connection of the pool becomes free, or this ' +
+    'instance is shutting down.'
 })

@@ -12,7 +12,7 @@ async function health (app: FastifyInstance): Promise<void> {
   const databases = app.getDecorator<Databases>('databases')
   const notReadyReason = async (): Promise<Static<typeof Unhealthy>['error'] | undefined> => {
     if (app.isStopping()) return 'stopping'
-    return await databases.reachable() ? undefined : 'database'
+    return await databases.problem()
   }
   app.decorate('notReadyReason', notReadyReason)
   app.get('/health', async (request, reply) => {

@@ -67,6 +67,7 @@ function openOne ({ config, name, target, role }: OneDatabase): DatabaseCheck {
     // The next operation waits for the connection while it is reset.
     queueSize: 1,
     queueTimeoutMs: config.REQUEST_TIMEOUT_MS,
+    batchTimeoutMs: config.REQUEST_TIMEOUT_MS,
     prepares: config.PREPARED_STATEMENTS === 'on',
     extraSchemas: config.DB_EXTRA_SEARCH_PATH.filter(schema => !config.DB_SCHEMAS.includes(schema)),
     onOpenFailed: error => {

@@ -2,6 +2,7 @@
  * Messages between the primary process and its workers (`WORKERS` from 2 on).
  */
 import type { BatchFiles } from '../named/read-folder.ts'
+import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Snapshot } from '../transaction/observer.ts'
 
 /** From the primary to a worker. */
@@ -10,8 +11,8 @@ export type ToWorker =
   /** The files of the named batches: when the worker starts, and after each reload. */
   | { readonly type: 'batches', readonly files: BatchFiles }
 
-/** Asks for the worker's metrics, or whether its database responds. */
-export type Question = 'metrics' | 'reachable'
+/** Asks for the worker's metrics, or whether it can run batches. */
+export type Question = 'metrics' | 'ready'
 
 /** From a worker to the primary. */
 export type ToPrimary =
@@ -22,4 +23,4 @@ export type ToPrimary =
   | { readonly type: 'leaving' }
   /** With the id of the question, or without one before the worker exits. */
   | { readonly type: 'metrics', readonly id?: number, readonly metrics: Snapshot }
-  | { readonly type: 'reachable', readonly id: number, readonly reachable: boolean }
+  | { readonly type: 'ready', readonly id: number, readonly problem: DatabaseProblem | undefined }

@@ -77,17 +77,19 @@ export async function startPrimary (
   }
 }
 
-/** Ready as soon as one worker reaches the database. Workers that hang do not delay that answer. */
+/** Ready as soon as one worker can run batches. Workers that hang do not delay that answer. */
 async function notReadyReason (
   workers: readonly WorkerProcess[]
 ): Promise<NotReadyReason | undefined> {
   const { promise, resolve } = Promise.withResolvers<NotReadyReason | undefined>()
-  const answers = workers.map(worker => worker.ask('reachable'))
+  const answers = workers.map(worker => worker.ask('ready'))
   for (const answer of answers) {
-    answer.then(reachable => {
-      if (reachable === true) resolve(undefined)
+    answer.then(reply => {
+      if (reply === true) resolve(undefined)
     })
   }
-  Promise.all(answers).then(all => resolve(all.includes(false) ? 'database' : 'workers'))
+  Promise.all(answers).then(replies =>
+    resolve(replies.find(reply => typeof reply === 'string') ?? 'workers')
+  )
   return promise
 }

@@ -4,7 +4,11 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { Question, ToPrimary, ToWorker } from './messages.ts'
 import type { BatchFiles } from '../named/read-folder.ts'
+import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Snapshot } from '../transaction/observer.ts'
+
+/** The answer to a question. */
+type Reply = true | DatabaseProblem
 
 export interface WorkerProcess {
   /** 1, 2, …; never reused. */
@@ -17,10 +21,10 @@ export interface WorkerProcess {
   /** Resolves after the exit, when the worker's last message was received. */
   readonly ended: Promise<WorkerExit>
   /**
-   * Resolves to true or false for `reachable`, to true for `metrics`, and to undefined when the
+   * Resolves to true for `metrics` and for `ready`, or to the problem, and to undefined when the
    * worker does not answer in time.
    */
-  ask(question: Question): Promise<boolean | undefined>
+  ask(question: Question): Promise<Reply | undefined>
   /**
    * Tells the worker to finish its batches and exit. A worker may receive the signal twice, because
    * signals often go to a whole process group.
@@ -84,8 +88,8 @@ export function spawnWorker (
         onMetrics(worker.id, message.metrics)
         if (message.id !== undefined) questions.answer(message.id, true)
         break
-      case 'reachable':
-        questions.answer(message.id, message.reachable)
+      case 'ready':
+        questions.answer(message.id, message.problem ?? true)
     }
   })
   const ended = waitForEnd(worker)
@@ -105,18 +109,18 @@ export function spawnWorker (
 }
 
 interface Questions extends Pick<WorkerProcess, 'ask'> {
-  answer(id: number, answer: boolean): void
+  answer(id: number, answer: Reply): void
   /** Resolves all open questions without an answer. */
   abandon(): void
 }
 
 function createQuestions (worker: Worker): Questions {
-  const open = new Map<number, (answer: boolean | undefined) => void>()
+  const open = new Map<number, (answer: Reply | undefined) => void>()
   let lastId = 0
   return {
     async ask (question) {
       const id = ++lastId
-      const { promise, resolve } = Promise.withResolvers<boolean | undefined>()
+      const { promise, resolve } = Promise.withResolvers<Reply | undefined>()
       open.set(id, resolve)
       const timer = setTimeout(() => resolve(undefined), ANSWER_TIMEOUT_MS)
       worker.send({ type: question, id } satisfies ToWorker, () => {})

@@ -36,8 +36,8 @@ export async function startWorker (
       send({ type: 'metrics', id: message.id, metrics: await snapshot() })
     }
     if (message.type === 'batches') options.batches.replace(message.files)
-    if (message.type === 'reachable') {
-      send({ type: 'reachable', id: message.id, reachable: await databases.reachable() })
+    if (message.type === 'ready') {
+      send({ type: 'ready', id: message.id, problem: await databases.problem() })
     }
   })
   await send({ type: 'serving' })

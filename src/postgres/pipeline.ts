@@ -47,12 +47,13 @@ export interface AnswerHandler {
   violated(): void
 }
 
-/** Sends the groups. The handler is called when answers arrive, never during this call. */
-export function sendPipeline (
-  socket: DriverSocket,
-  groups: readonly Group[],
-  handler: AnswerHandler
-): void {
+/** Groups as bytes, ready to be sent. */
+export interface Pipeline {
+  /** Sends the groups. The handler is called when answers arrive, never during this call. */
+  send(socket: DriverSocket, handler: AnswerHandler): void
+}
+
+export function encodePipeline (groups: readonly Group[]): Pipeline {
   const writer = new MessageWriter()
   for (const group of groups) {
     if (typeof group === 'string') writer.query(group)
@@ -61,8 +62,13 @@ export function sendPipeline (
       writer.sync()
     }
   }
-  const reader = new AnswerReader(groups, socket, handler)
-  socket.send(writer.finish(), message => reader.read(message))
+  const bytes = writer.finish()
+  return {
+    send (socket, handler) {
+      const reader = new AnswerReader(groups, socket, handler)
+      socket.send(bytes, message => reader.read(message))
+    }
+  }
 }
 
 function writeRequest (

@@ -5,7 +5,13 @@
 import { Pool, TimeoutError } from 'tarn'
 import type { DatabaseTarget } from '../../schemas/database.ts'
 import { failure, type FailureCode } from '../errors/catalogue.ts'
-import { closeConnection, isUsable, withTimeout, type Connection } from './connection.ts'
+import {
+  closeConnection,
+  destroyConnection,
+  isUsable,
+  withTimeout,
+  type Connection
+} from './connection.ts'
 import { openConnection, type OpenOptions } from './open-connection.ts'
 import { terminateBackend } from './terminate-backend.ts'
 import { millisecondsUntil } from './timer.ts'
@@ -18,6 +24,8 @@ export interface PoolOptions extends Pick<OpenOptions, 'prepares' | 'extraSchema
   readonly queueSize: number
   /** Longest wait for a connection, including the time to open one. */
   readonly queueTimeoutMs: number
+  /** Longest time that a batch keeps a connection. */
+  readonly batchTimeoutMs: number
   /** Called with every new connection. */
   readonly onOpened?: ((connection: Connection) => void) | undefined
   /** Called with every error of opening a connection. */
@@ -41,6 +49,12 @@ export interface ConnectionPool {
   acquire(deadline: number, options?: AcquireOptions): Promise<Connection>
   /** Whether a new batch is refused: all connections and all places in the queue are taken. */
   isFull(): boolean
+  /**
+   * Whether batches wait for a connection, and none was acquired or released for longer than a
+   * batch may take.
+   */
+  isStuck(): boolean
+  /** Takes a connection back. Callers of `acquire` use a Lease. */
   release(connection: Connection): void
   /**
    * Opens a first connection, so that the first batch does not wait for it. Takes no place in the
@@ -73,6 +87,45 @@ const RECOVERY_CONNECTIONS = 2
 /** Longest time to terminate an orphaned backend. */
 const TERMINATE_TIMEOUT_MS = 1000
 
+/** Longest time from the answer of a batch until its connection is free for the next one. */
+const RELEASE_TIMEOUT_MS = 2000
+
+/** A connection that returns to its pool at the end of the block that declares it with `using`. */
+export class Lease implements Disposable {
+  readonly connection: Connection
+  /** When the connection is free. What follows an answer takes no time, if the server responds. */
+  free = Promise.resolve()
+  readonly #pool: Pick<ConnectionPool, 'release'>
+  #owned = true
+  #deadline: NodeJS.Timeout | undefined
+
+  constructor (pool: Pick<ConnectionPool, 'release'>, connection: Connection) {
+    this.#pool = pool
+    this.connection = connection
+  }
+
+  /** Destroys the connection at a time of performance.now(), unless the block ends before. */
+  endBy (time: number): void {
+    this.#deadline = setTimeout(destroyConnection, millisecondsUntil(time), this.connection)
+  }
+
+  /** Returns the lease for another block. This one no longer returns the connection. */
+  transfer (): Lease {
+    this.#owned = false
+    return new Lease(this.#pool, this.connection)
+  }
+
+  [Symbol.dispose] (): void {
+    if (!this.#owned) return
+    clearTimeout(this.#deadline)
+    const timer = setTimeout(destroyConnection, RELEASE_TIMEOUT_MS, this.connection)
+    this.free.then(() => {
+      clearTimeout(timer)
+      this.#pool.release(this.connection)
+    })
+  }
+}
+
 /** Creates a pool. Connections are opened on demand. */
 export function createPool (options: PoolOptions): ConnectionPool {
   return new BoundedPool(options)
@@ -89,6 +142,10 @@ class BoundedPool implements ConnectionPool {
   readonly #closed = new AbortController()
   /** Waits of `warm`, which belong to no batch. */
   #warming = 0
+  /** When a connection was last acquired or released, as a time of performance.now(). */
+  #movedAt = performance.now()
+  /** Whether a batch has waited for a connection since then, or was refused. */
+  #isWanted = false
 
   constructor (options: PoolOptions) {
     this.size = options.size
@@ -142,6 +199,7 @@ class BoundedPool implements ConnectionPool {
   ): Promise<Connection> {
     if (this.#isClosing()) throw failure('shutting_down')
     if (clientClosed?.aborted === true) throw failure('client_closed_request')
+    if (!recovery && this.#busy.size >= this.size) this.#isWanted = true
     if (!retry && !recovery && this.isFull()) throw failure('overloaded')
     const wait = (recovery ? this.#recoveryPool : this.#batchPool).acquire()
     const abort = (): void => wait.abort()
@@ -155,7 +213,10 @@ class BoundedPool implements ConnectionPool {
       clientClosed?.removeEventListener('abort', abort)
       this.#waits.delete(wait)
     })
-    if (!recovery) this.#busy.add(connection)
+    if (!recovery) {
+      this.#busy.add(connection)
+      this.#noteMove()
+    }
     return connection
   }
 
@@ -178,11 +239,22 @@ class BoundedPool implements ConnectionPool {
     return acquired - this.#warming >= this.size + this.#options.queueSize
   }
 
+  isStuck (): boolean {
+    const { batchTimeoutMs } = this.#options
+    return this.#isWanted && performance.now() - this.#movedAt > batchTimeoutMs + RELEASE_TIMEOUT_MS
+  }
+
+  #noteMove (): void {
+    this.#movedAt = performance.now()
+    this.#isWanted = false
+  }
+
   release (connection: Connection): void {
     if (!this.#busy.delete(connection)) {
       this.#recoveryPool.release(connection)
       return
     }
+    this.#noteMove()
     // When this fails, PostgreSQL detects the loss after its own timeouts.
     if (connection.state.dead) this.#terminateOrphan(connection).catch(() => {})
     this.#batchPool.release(connection)

@@ -12,10 +12,11 @@ import type { Config } from '../../schemas/config.ts'
 import { printableConfig } from '../config/config.ts'
 import type { NamedBatches } from '../named/named-batch.ts'
 import { listen } from './listen.ts'
+import type { DatabaseProblem } from '../transaction/database.ts'
 import type { Exposition } from '../transaction/observer.ts'
 
-/** Why the service is not ready: it is stopping, no database responds, or no worker is running. */
-export type NotReadyReason = 'stopping' | 'database' | 'workers'
+/** Why the service is not ready: it is stopping, has no database, or no worker is running. */
+export type NotReadyReason = 'stopping' | DatabaseProblem | 'workers'
 
 export interface AdminOptions extends Pick<ApiReferenceOptions, 'main'> {
   readonly config: Config

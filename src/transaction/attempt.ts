@@ -15,7 +15,12 @@ import { failure } from '../errors/catalogue.ts'
 import type { DatabaseError } from '../errors/postgres.ts'
 import { classOf, SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
-import { sendPipeline, type AnswerHandler, type Request } from '../postgres/pipeline.ts'
+import {
+  encodePipeline,
+  type AnswerHandler,
+  type Pipeline,
+  type Request
+} from '../postgres/pipeline.ts'
 import { toRequests } from '../postgres/prepared-statements.ts'
 import {
   readCell,
@@ -46,7 +51,8 @@ const MAX_QUIET_MS = 100
 
 /**
  * Starts an attempt on a connection that is reserved for it. If `clientClosed` is aborted before
- * the statements are written, the attempt sends nothing.
+ * the statements are written, the attempt sends nothing. All that can throw is done first: an error
+ * leaves the connection as it was.
  */
 export function startAttempt (
   connection: Connection,
@@ -85,10 +91,11 @@ class Attempt implements AnswerHandler {
     server: [] as Array<StatementTimes | undefined>
   }
 
-  #steps: readonly Step[] = []
-  #requests: readonly Request[] = []
+  readonly #steps: readonly Step[]
+  readonly #requests: readonly Request[]
+  readonly #pipeline: Pipeline
   /** Whether `sql.begin` has begun the transaction. */
-  #begunByDriver = false
+  readonly #begunByDriver: boolean
   #sent = false
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
@@ -114,6 +121,27 @@ class Attempt implements AnswerHandler {
   constructor (connection: Connection, batch: AttemptBatch) {
     this.#connection = connection
     this.#batch = batch
+    const { prepares, socket } = connection
+    const { comment = '', variant, mode, writes, returnsPosition } = batch
+    this.#begunByDriver = performance.now() - socket.heardAt > MAX_QUIET_MS
+    const { operations, unverified } = chooseForms(batch, connection, variant)
+    this.#steps = buildSteps(batch, {
+      operations,
+      unverified,
+      connection,
+      begin: !this.#begunByDriver,
+      refusePrepared: this.#mustRefusePrepared()
+    })
+    const statements = this.#steps.map(({ statement }) =>
+      variant?.unprepared === true ? { ...statement, prepare: false } : statement
+    )
+    // The id of the transaction is needed if the connection is lost while operations run.
+    this.#requests = toRequests(connection, statements).map((request, i) =>
+      writes && this.#steps[i]?.answer === 'session' ? { ...request, flush: true } : request
+    )
+    const end = `${END[mode.tx].text}${comment}`
+    const position = returnsPosition === true ? [[READ_POSITION]] : []
+    this.#pipeline = encodePipeline([this.#requests, end, ...position, resetText(prepares)])
   }
 
   start (clientClosed: AbortSignal | undefined): StartedAttempt {
@@ -123,7 +151,6 @@ class Attempt implements AnswerHandler {
       this.#finish(refusal)
       released.resolve()
     }
-    this.#begunByDriver = performance.now() - socket.heardAt > MAX_QUIET_MS
     if (!this.#begunByDriver) socket.answerBegin()
     const begun = client.begin(beginOptions(this.#batch.mode), () => this.#run(clientClosed))
     // `begin` does not settle when the connection ends shortly after BEGIN was answered: it listens
@@ -148,31 +175,11 @@ class Attempt implements AnswerHandler {
   }
 
   #send (): void {
-    const connection = this.#connection
-    const { prepares, socket, state } = connection
-    const { comment = '', variant, mode, principal, writes, returnsPosition } = this.#batch
-    const { operations, unverified } = chooseForms(this.#batch, connection, variant)
-    this.#steps = buildSteps(this.#batch, {
-      operations,
-      unverified,
-      connection,
-      begin: !this.#begunByDriver,
-      refusePrepared: this.#mustRefusePrepared()
-    })
-    state.principal = principal
-    const statements = this.#steps.map(({ statement }) =>
-      variant?.unprepared === true ? { ...statement, prepare: false } : statement
-    )
-    // The id of the transaction is needed if the connection is lost while operations run.
-    const requests = toRequests(connection, statements).map((request, i) =>
-      writes && this.#steps[i]?.answer === 'session' ? { ...request, flush: true } : request
-    )
-    this.#requests = requests
+    const { socket, state } = this.#connection
+    state.principal = this.#batch.principal
     this.#sent = true
     this.#arrived.begun = performance.now()
-    const end = `${END[mode.tx].text}${comment}`
-    const position = returnsPosition === true ? [[READ_POSITION]] : []
-    sendPipeline(socket, [requests, end, ...position, resetText(prepares)], this)
+    this.#pipeline.send(socket, this)
   }
 
   /**

@@ -13,11 +13,14 @@ export interface Databases {
   /** Returns the database of a request. A batch uses no other one. */
   of(identity: Identity): Database
   /**
-   * Resolves to true as soon as one database answers. The others do not count: while one database
-   * is down, batches for the others must still arrive.
+   * Resolves to undefined as soon as one database answers whose pool is not stuck. The others do
+   * not count: while one database is down, batches for the others must still arrive.
    */
-  reachable(): Promise<boolean>
+  problem(): Promise<DatabaseProblem | undefined>
 }
+
+/** Why no database can run batches: none answers, or none has a connection to give. */
+export type DatabaseProblem = 'database' | 'pool'
 
 /** A database with its replica. */
 export interface Database {
@@ -35,10 +38,23 @@ export function choosePool (
   return access === 'read-only' ? replica : pool
 }
 
+/** A database as far as its health is concerned. */
+interface Checked {
+  readonly pool: Pick<ConnectionPool, 'isStuck'>
+  readonly probe: Pick<HealthCheck, 'reachable'>
+}
+
+/** See Databases.problem. */
+export async function findProblem (
+  databases: readonly Checked[]
+): Promise<DatabaseProblem | undefined> {
+  const usable = databases.filter(({ pool }) => !pool.isStuck())
+  if (usable.length === 0) return 'pool'
+  return await anyReachable(usable) ? undefined : 'database'
+}
+
 /** Resolves to true as soon as one database answers, to false when all have failed. */
-export async function anyReachable (
-  databases: ReadonlyArray<{ readonly probe: Pick<HealthCheck, 'reachable'> }>
-): Promise<boolean> {
+async function anyReachable (databases: readonly Checked[]): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const checks = databases.map(({ probe }) => probe.reachable())
   for (const check of checks) {

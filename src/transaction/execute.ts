@@ -8,9 +8,9 @@ import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
-import type { ConnectionPool } from '../postgres/pool.ts'
-import { millisecondsUntil } from '../postgres/timer.ts'
+import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import type { Statement } from '../sql/compile.ts'
+import type { Key } from '../sql/idempotency.ts'
 import { startAttempt } from './attempt.ts'
 import {
   applyVariant,
@@ -53,9 +53,6 @@ export interface ExecuteOptions {
  */
 const MAX_LOSSES = 2
 
-/** Longest time from the answer until the connection is free for the next batch. */
-const RELEASE_TIMEOUT_MS = 2000
-
 /** A tenth of the time, at most this much, is reserved for finding out about a lost COMMIT. */
 const MAX_RESERVE_MS = 1000
 
@@ -79,9 +76,10 @@ export async function executeBatch (
   batch: CompiledBatch,
   options: ExecuteOptions
 ): Promise<BatchOutcome> {
+  const { returnsPosition } = batch
   const outcome = await runAttempts(pool, batch, options)
   // An answer that was found or stored after its COMMIT was lost.
-  if (batch.returnsPosition !== true || outcome.kind !== 'committed') return outcome
+  if (returnsPosition !== true || outcome.kind !== 'committed') return outcome
   if (outcome.position !== undefined) return outcome
   return { ...outcome, ...await readPosition(pool, options.deadline) }
 }
@@ -177,35 +175,37 @@ async function runAttempt (
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const acquire = (): Promise<Connection> =>
-    pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed })
-  const connection = needs === undefined
+  const acquire = async (): Promise<Lease> =>
+    new Lease(pool, await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed }))
+  using lease = needs === undefined
     ? await acquire()
-    : await acquireAtPosition({ ...needs, deadline: softDeadline }, pool, acquire)
+    : await acquireAtPosition({ ...needs, deadline: softDeadline }, acquire)
+  const { connection } = lease
   if (reason !== undefined) onRetry(reason)
-  const batch = adaptBatch(compiled, connection, pool)
-  const timer = setTimeout(destroyConnection, millisecondsUntil(softDeadline), connection)
+  const batch = adaptBatch(compiled, connection)
+  lease.endBy(softDeadline)
   const hasRoleSettings = connection.roleSettings.has(batch.role)
   if (batch.functions !== undefined) await learnTypes(connection, batch.functions)
   if (variant.freshColumns === true) await learnTypes(connection, batch.columns as LearnedTypes)
+  const run = (sent: AttemptBatch): Promise<AttemptOutcome> => {
+    const { outcome, released } = startAttempt(connection, sent, clientClosed)
+    lease.free = released
+    return outcome
+  }
   let sent: AttemptBatch = applyVariant(batch, variant)
-  let { outcome: pending, released } = startAttempt(connection, sent, clientClosed)
-  let outcome = await pending
+  let outcome = await run(sent)
   if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
-    await released
+    await lease.free
     onRetry('session')
     // What changed the session may also have deallocated prepared statements.
     sent = applyVariant(batch, { ...variant, restoreSession: true, unprepared: true })
-    ;({ outcome: pending, released } = startAttempt(connection, sent, clientClosed))
-    outcome = await pending
+    outcome = await run(sent)
   }
-  if (batch.key !== undefined && outcome.kind === 'failed' && outcome.at === 'key') {
-    await released
-    outcome = await resolveKeyFailure(connection, batch.key, outcome)
+  if (outcome.kind === 'failed' && outcome.at === 'key') {
+    await lease.free
+    outcome = await resolveKeyFailure(connection, batch.key as Key, outcome)
   }
-  clearTimeout(timer)
-  releaseWhenReady(pool, connection, released)
   const result = { batch: sent, outcome, hasRoleSettings, connection }
   if (isConnectionStale(result)) connection.state.retired = true
   rememberChecks(result)
@@ -213,21 +213,12 @@ async function runAttempt (
 }
 
 /** Returns the batch in the SQL of the engine. Throws what the engine cannot do. */
-function adaptBatch (
-  batch: CompiledBatch,
-  connection: Connection,
-  pool: ConnectionPool
-): CompiledBatch {
-  if (connection.engine === 'postgresql') return batch
-  try {
-    const adapted = batch.forCitus?.() ?? batch
-    // Compiles it, which also finds what it cannot do.
-    adapted.operations()
-    return adapted
-  } catch (error) {
-    pool.release(connection)
-    throw error
-  }
+function adaptBatch (batch: CompiledBatch, { engine }: Connection): CompiledBatch {
+  if (engine === 'postgresql') return batch
+  const adapted = batch.forCitus?.() ?? batch
+  // Compiles it, which also finds what it cannot do.
+  adapted.operations()
+  return adapted
 }
 
 /**
@@ -244,19 +235,6 @@ async function learnTypes (connection: Connection, types: LearnedTypes): Promise
   } catch {
     destroyConnection(connection)
   }
-}
-
-/** What follows the answer takes no time, unless the connection does not respond any more. */
-function releaseWhenReady (
-  pool: ConnectionPool,
-  connection: Connection,
-  released: Promise<void>
-): void {
-  const timer = setTimeout(destroyConnection, RELEASE_TIMEOUT_MS, connection)
-  released.then(() => {
-    clearTimeout(timer)
-    pool.release(connection)
-  })
 }
 
 /**

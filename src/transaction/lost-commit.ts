@@ -13,7 +13,7 @@ import {
   type Backend,
   type Connection
 } from '../postgres/connection.ts'
-import type { ConnectionPool } from '../postgres/pool.ts'
+import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import { terminateBackend } from '../postgres/terminate-backend.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 import { answerText, waitText, type Key } from '../sql/idempotency.ts'
@@ -82,9 +82,8 @@ async function withConnection<Result> (
   until: number,
   work: (connection: Connection) => Promise<Result>
 ): Promise<Result> {
-  const connection = await pool.acquire(until, { recovery: true })
-  return withTimeout(millisecondsUntil(until), connection, work)
-    .finally(() => pool.release(connection))
+  using lease = new Lease(pool, await pool.acquire(until, { recovery: true }))
+  return await withTimeout(millisecondsUntil(until), lease.connection, work)
 }
 
 /**

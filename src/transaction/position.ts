@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure } from '../errors/catalogue.ts'
 import { query, withTimeout, type Connection } from '../postgres/connection.ts'
-import type { ConnectionPool } from '../postgres/pool.ts'
+import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import { millisecondsUntil } from '../postgres/timer.ts'
 import { isAtPosition, POSITION } from '../sql/position.ts'
 
@@ -26,21 +26,28 @@ const MAX_PAUSE_MS = 50
  */
 export async function acquireAtPosition (
   { position, until, deadline }: NeededPosition & { readonly deadline: number },
-  pool: ConnectionPool,
-  acquire: () => Promise<Connection>
-): Promise<Connection> {
+  acquire: () => Promise<Lease>
+): Promise<Lease> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-    const connection = await acquire()
-    const isReached = await withTimeout(
-      millisecondsUntil(deadline),
-      connection,
-      connection => hasPosition(connection, position)
-    )
-    if (isReached) return connection
-    pool.release(connection)
+    const reached = await acquireOnce(position, deadline, acquire)
+    if (reached !== undefined) return reached
     if (performance.now() + pauseMs > until) throw failure('replica_behind')
     await delay(pauseMs)
   }
+}
+
+async function acquireOnce (
+  position: string,
+  deadline: number,
+  acquire: () => Promise<Lease>
+): Promise<Lease | undefined> {
+  using lease = await acquire()
+  const isReached = await withTimeout(
+    millisecondsUntil(deadline),
+    lease.connection,
+    connection => hasPosition(connection, position)
+  )
+  return isReached ? lease.transfer() : undefined
 }
 
 /**
@@ -61,10 +68,10 @@ export async function readPosition (
   deadline: number
 ): Promise<{ readonly position?: string }> {
   try {
-    const connection = await pool.acquire(deadline, { recovery: true })
-    const rows = await withTimeout(millisecondsUntil(deadline), connection, connection =>
+    using lease = new Lease(pool, await pool.acquire(deadline, { recovery: true }))
+    const rows = await withTimeout(millisecondsUntil(deadline), lease.connection, connection =>
       query<{ readonly position: string }>(connection, POSITION)
-    ).finally(() => pool.release(connection))
+    )
     return rows[0] as { readonly position: string }
   } catch {
     return {}

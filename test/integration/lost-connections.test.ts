@@ -10,7 +10,7 @@ import { executeBatch } from '../../src/transaction/execute.ts'
 import { acquireAtPosition } from '../../src/transaction/position.ts'
 import type { BatchOutcome, Place } from '../../src/transaction/outcome.ts'
 import { destroyConnection, type Connection } from '../../src/postgres/connection.ts'
-import type { ConnectionPool } from '../../src/postgres/pool.ts'
+import { Lease } from '../../src/postgres/pool.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
 import {
   alterSession,
@@ -202,14 +202,22 @@ t.test('a position is asked for on the connection that runs the batch', async t 
   const now = performance.now()
   const needs = { position: '0/0', until: now, deadline: now + 5000 }
   const connection = await engine.pool.acquire(now + 5000)
-  const ask = (changes: Partial<Connection>): Promise<Connection> =>
-    acquireAtPosition(
+  const released: Connection[] = []
+  const pool = { release: (connection: Connection) => released.push(connection) }
+  const ask = async (changes: Partial<Connection>): Promise<Connection> => {
+    const lease = await acquireAtPosition(
       needs,
-      { release () {} } as unknown as ConnectionPool,
-      async () => ({ ...connection, ...changes })
+      async () => new Lease(pool, { ...connection, ...changes })
     )
+    return lease.connection
+  }
   t.match(await ask({}), { backend: connection.backend })
+  t.equal(released.length, 0, 'the connection is kept for the batch')
   await t.rejects(ask({ backend: undefined }), { code: 'replica_behind' }, 'through a pooler')
+  t.equal(released.length, 1)
+  const throwing = { client: undefined } as unknown as Connection
+  await t.rejects(ask(throwing), TypeError)
+  t.equal(released.length, 2, 'also after an error')
   destroyConnection(connection)
   t.match(await ask({}), { state: { dead: true } }, 'the batch notices that it is lost')
   engine.pool.release(connection)

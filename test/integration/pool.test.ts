@@ -9,9 +9,11 @@ import { parseDatabaseUrl } from '../../src/config/database-url.ts'
 import { closeConnection } from '../../src/postgres/connection.ts'
 import { openConnection } from '../../src/postgres/open-connection.ts'
 import { createHealthCheck } from '../../src/postgres/health-check.ts'
+import type { CompiledBatch } from '../../src/transaction/compiled-batch.ts'
+import { executeBatch } from '../../src/transaction/execute.ts'
 import { stopClock } from '../support/clock.ts'
 import { useDatabase, type Database } from '../support/database/database.ts'
-import { useEngine } from '../support/database/engine.ts'
+import { plainBatch, useEngine } from '../support/database/engine.ts'
 import { holdRow } from '../support/database/hold.ts'
 import { useProxy } from '../support/network/proxy.ts'
 import { ask, gauge, useService } from '../support/service.ts'
@@ -468,4 +470,79 @@ t.test('the health check connects again after its connection was closed', async 
   })
   t.equal(await probe.reachable(), true)
   t.same(await backends(), [second], 'the connection is reused')
+})
+
+t.test('an error in any step of an attempt returns the connection', async t => {
+  const database = await useDatabase(t, {
+    schema: 'create table t (n int); grant all on t to oneflight_user'
+  })
+  const { pool, run } = useEngine(t, database.loginUrl)
+  const batch = {
+    ...plainBatch(["insert into t values (1) returning '[]'"]),
+    functions: { lookup: () => undefined, remember () {}, forget () {} }
+  }
+  const rows = async (): Promise<unknown> =>
+    (await database.sql`select count(*)::int as n from t`)[0]?.['n']
+  let backend: string | undefined
+  let committed = false
+  for (let step = 1; !committed; step++) {
+    const outcome = executeBatch(pool, failAtStep(batch, step), { deadline: soon() })
+    committed = await outcome.then(({ kind }) => kind === 'committed', (error: Error) => {
+      if (error.message !== 'injected') throw error
+      return false
+    })
+    await until(() => pool.count().busy === 0)
+    const used = await pool.acquire(soon())
+    t.equal(used.backend?.pid, backend ?? used.backend?.pid, `step ${step}: the connection is kept`)
+    backend = used.backend?.pid
+    pool.release(used)
+    t.match(await run(['select 1::text']), { kind: 'committed' }, 'and runs the next batch')
+    t.equal(await rows(), committed ? 1 : 0, 'what failed has changed nothing')
+  }
+  const log: string[] = []
+  const failing = { ...batch, operations: () => raise() }
+  const options = { deadline: soon(), onRetry: (reason: string) => log.push(reason) }
+  await t.rejects(executeBatch(pool, failing, options), { message: 'injected' })
+  t.same(log, [], 'an error of the service is not retried')
+})
+
+function raise (): never {
+  throw new Error('injected')
+}
+
+/** The batch, in which the read or the call number `step` of a member throws. */
+function failAtStep (batch: CompiledBatch, step: number): CompiledBatch {
+  let count = 0
+  const next = (): void => {
+    if (++count === step) raise()
+  }
+  return new Proxy(batch, {
+    get (target, name) {
+      next()
+      const member: unknown = Reflect.get(target, name)
+      if (typeof member !== 'function') return member
+      return (...values: readonly unknown[]): unknown => {
+        next()
+        return Reflect.apply(member, target, values)
+      }
+    }
+  })
+}
+
+t.test('a pool that gives no connection back is stuck, and the service not ready', async t => {
+  const database = await useDatabase(t)
+  const { pool, run } = useEngine(t, database.loginUrl, { queueTimeoutMs: 100 })
+  const connection = await until(() => pool.acquire(soon()).catch(() => undefined))
+  await t.rejects(run([NAP]), { code: 'overloaded' })
+  t.equal(pool.isStuck(), false, 'a batch may take this long')
+  const { now } = performance
+  t.teardown(() => {
+    performance.now = now
+  })
+  performance.now = () => now.call(performance) + 60_000
+  t.equal(pool.isStuck(), true)
+  await t.rejects(run([NAP]), { code: 'overloaded' })
+  t.equal(pool.isStuck(), true)
+  pool.release(connection)
+  t.equal(pool.isStuck(), false)
 })

@@ -29,6 +29,7 @@ export function useEngine (t: Test, url: string, options: Partial<PoolOptions> =
     size: 1,
     queueSize: 100,
     queueTimeoutMs: 20_000,
+    batchTimeoutMs: 30_000,
     onOpenFailed: reason => openFailures.push(reason),
     ...options
   })
