@@ -55,6 +55,7 @@ export type ServiceErrorCode =
   | 'request_timeout'
   | 'body_too_large'
   | 'too_many_ops'
+  | 'too_much_work'
   | 'content_type_unsupported'
   | 'client_closed_request'
   | 'expectation_unsupported'

@@ -75,7 +75,14 @@ export function readConfig (env: Environment): Settings {
 }
 
 /** Limits that are checked without a database. */
-const limits = ['DB_SCHEMAS', 'MAX_BODY_BYTES', 'MAX_OPS', 'MAX_ROWS', 'MAX_CONDITIONS'] as const
+const limits = [
+  'DB_SCHEMAS',
+  'MAX_BODY_BYTES',
+  'MAX_OPS',
+  'MAX_ROWS',
+  'MAX_CONDITIONS',
+  'MAX_WORK'
+] as const
 export type Limits = Pick<Config, typeof limits[number]>
 
 /** Reads only the limits of a batch, for validation without a service. Throws a `ConfigError`. */

@@ -135,6 +135,13 @@ export const catalogue = {
     status: 413,
     meaning: 'The batch contains more than `MAX_OPS` operations.'
   },
+  too_much_work: {
+    type: 'request_error',
+    status: 413,
+    meaning:
+      'The operations of the batch need more work of the service than `MAX_WORK` allows. Divide ' +
+      'the batch, or send lists and rows instead of many conditions and operations.'
+  },
   content_type_unsupported: {
     type: 'request_error',
     status: 415,

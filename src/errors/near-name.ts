@@ -5,10 +5,13 @@
 
 /** Returns the known name with the longest common prefix. `known` must not be empty. */
 export function closestName (name: string, known: readonly string[]): string {
-  return known.reduce((best, own) =>
-    commonLength(name, own) > commonLength(name, best) ? own : best
-  )
+  const text = name.slice(0, MAX_LENGTH).toLowerCase()
+  const lengths = known.map(own => commonLength(text, own.toLowerCase()))
+  return known[lengths.indexOf(Math.max(...lengths))] as string
 }
+
+/** No known name is longer. */
+const MAX_LENGTH = 128
 
 /**
  * Returns the closest name if it is near enough for "Did you mean", otherwise undefined. It must
@@ -17,12 +20,11 @@ export function closestName (name: string, known: readonly string[]): string {
  */
 export function findNearName (name: string, known: readonly string[]): string | undefined {
   const best = closestName(name, known)
-  const length = commonLength(name, best)
+  const length = commonLength(name.slice(0, MAX_LENGTH).toLowerCase(), best.toLowerCase())
   return length >= 2 && (length === best.length || length >= name.length / 2) ? best : undefined
 }
 
-function commonLength (a: string, b: string): number {
-  const [left, right] = [a.toLowerCase(), b.toLowerCase()]
+function commonLength (left: string, right: string): number {
   let length = 0
   while (length < left.length && left[length] === right[length]) length++
   return length

@@ -38,6 +38,7 @@ const notOfKind: Readonly<Record<BatchKind, readonly FailureCode[]>> = {
     'id_missing',
     'id_duplicate',
     'too_many_ops',
+    'too_much_work',
     'validation_failed'
   ]
 }

@@ -9,6 +9,7 @@ import { planFilter } from './filter.ts'
 import { readMember, type OperationSource } from './members.ts'
 import type { Argument, CallNode, PlanNode } from './nodes.ts'
 import { planColumns, planOrder, readColumns } from './output.ts'
+import { units } from './work.ts'
 
 /** Plans the members of a call. `common`: those that all operations have. */
 export function planCall (
@@ -22,9 +23,10 @@ export function planCall (
   return {
     kind: 'call',
     ...common,
-    args: Object.entries(args ?? {}).map(([name, value]) =>
-      [name, planArgument(value, name, context)] as const
-    ),
+    args: Object.entries(args ?? {}).map(([name, value]) => {
+      context.spend(units.part)
+      return [name, planArgument(value, name, context)] as const
+    }),
     where: where === undefined ? [] : planFilter(where, { context, path: ['where'] }),
     output,
     distinct: false,
@@ -33,7 +35,8 @@ export function planCall (
     after: undefined,
     order: planOrder(
       readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
-      output
+      output,
+      context
     ),
     limit: readMember(source, 'limit') as number | undefined,
     offset: readMember(source, 'offset') as number | undefined,

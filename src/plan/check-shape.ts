@@ -12,7 +12,9 @@ import { has, isNumber, isObject, type Json, type JsonObject } from '../json/par
 import type { Place } from './context.ts'
 import { describe, describeExpected, describeUnknown, nameOf, variantsOf } from './describe.ts'
 import { readDollarMember } from './document.ts'
-import { findColumnProblem, findPathProblem, findPlainColumnProblem } from './name.ts'
+import { countKeys, findColumnProblem, findPathProblem, findPlainColumnProblem } from './name.ts'
+import { isNested } from './stored-values.ts'
+import { units } from './work.ts'
 
 interface ShapePlace extends Place {
   /** The code of a value that does not match. */
@@ -35,6 +37,7 @@ export function checkShape (schema: TSchema, value: Json, { context, path }: Pla
 }
 
 function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
+  outer.context.spend(1)
   if (schema[Kind] === 'This') {
     return check(outer.recursive.get(schema['$ref'] as string) as TSchema, value, outer)
   }
@@ -120,7 +123,7 @@ function limitOf (
 }
 
 function checkString (schema: TSchema, value: string, place: ShapePlace): boolean {
-  const problem = findNameProblem(schema['name'] as NameKind | undefined, value)
+  const problem = findNameProblem(schema['name'] as NameKind | undefined, value, place)
   if (problem !== undefined) return refuse(place, problem)
   return schema['reference'] === undefined ||
     checkReference(schema['reference'] as ReferenceKind, value, place)
@@ -149,13 +152,15 @@ function checkReference (kind: ReferenceKind, value: string, place: ShapePlace):
 /** Checks every string inside any JSON. */
 function checkStrings (value: Json, place: ShapePlace): boolean {
   if (typeof value === 'string') return checkReference('any', value, place)
-  if (Array.isArray(value)) {
-    return every(
-      (value as readonly Json[]).map((item, i) => checkStrings(item, within(place, i)))
-    )
+  if (!isNested(value)) return true
+  let valid = true
+  const isArray = Array.isArray(value)
+  for (const key of Object.keys(value)) {
+    const item = (value as JsonObject)[key] as Json
+    if (isPlain(item)) continue
+    valid = checkStrings(item, within(place, isArray ? Number(key) : key)) && valid
   }
-  return !isObject(value) ||
-    every(Object.entries(value).map(([key, item]) => checkStrings(item, within(place, key))))
+  return valid
 }
 
 function checkArray (schema: TSchema, value: readonly Json[], place: ShapePlace): boolean {
@@ -165,9 +170,38 @@ function checkArray (schema: TSchema, value: readonly Json[], place: ShapePlace)
       `${nameOf(place.path)} must not be empty.`
     )
   }
-  return every(
-    value.map((item, i) => check(schema['items'] as TSchema, item, within(place, i)))
+  const items = schema['items'] as TSchema
+  const accepted = acceptedScalars(items)
+  place.context.spend(value.length * units.element)
+  let valid = true
+  // By index: a path and a place for each of many thousand elements take most of the time.
+  for (let i = 0; i < value.length; i++) {
+    const item = value[i] as Json
+    if (isPlain(item) && accepted.has(isNumber(item) ? 'number' : typeof item)) continue
+    valid = check(items, item, within(place, i)) && valid
+  }
+  return valid
+}
+
+/** Types of scalars that a schema accepts without further checks, except for references. */
+const acceptedBySchema = new WeakMap<TSchema, ReadonlySet<string>>()
+
+function acceptedScalars (schema: TSchema): ReadonlySet<string> {
+  const known = acceptedBySchema.get(schema)
+  if (known !== undefined) return known
+  const variants = schema[Kind] === 'Union' ? variantsOf(schema) : [schema]
+  const accepted = new Set(
+    variants.filter(variant => variant['pattern'] === undefined && variant['name'] === undefined)
+      .map(variant => String(variant[Kind]).toLowerCase())
   )
+  acceptedBySchema.set(schema, accepted)
+  return accepted
+}
+
+/** Whether a value is a scalar but no null, and no string that may be a reference. */
+function isPlain (value: Json): boolean {
+  if (typeof value === 'string') return !value.startsWith('$')
+  return value !== null && !isNested(value)
 }
 
 function checkObject (schema: TSchema, value: JsonObject, place: ShapePlace): boolean {
@@ -218,7 +252,7 @@ function checkMember (
     const kind = code === 'operator_unknown' ? 'operator' : 'member'
     return refuse({ ...place, code }, describeUnknown(kind, key, Object.keys(properties)))
   }
-  const problem = findNameProblem(schema['keys'] as NameKind | undefined, key)
+  const problem = findNameProblem(schema['keys'] as NameKind | undefined, key, place)
   if (problem !== undefined) return refuse({ ...place, code: 'member_invalid' }, problem)
   return check(others, value, place)
 }
@@ -240,8 +274,14 @@ const nameChecks: Readonly<Record<NameKind, (name: string) => string | undefined
   path: findPathProblem
 }
 
-function findNameProblem (kind: NameKind | undefined, name: string): string | undefined {
-  return kind === undefined ? undefined : nameChecks[kind](name)
+function findNameProblem (
+  kind: NameKind | undefined,
+  name: string,
+  { context }: ShapePlace
+): string | undefined {
+  if (kind === undefined) return undefined
+  context.spend(units.character * name.length + units.key * countKeys(name))
+  return nameChecks[kind](name)
 }
 
 /** Adds an issue at a place. Returns false, the result of a check that fails. */

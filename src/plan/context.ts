@@ -14,6 +14,7 @@ import type {
   TableName
 } from './nodes.ts'
 import { describeUnknownOperation, parseString, type KnownOperations } from './reference.ts'
+import { units, type WorkBudget } from './work.ts'
 
 /** Path from the operation to a node of it; positions in arrays are numbers. */
 export type Path = ReadonlyArray<string | number>
@@ -23,6 +24,7 @@ export interface PlanLimits {
   readonly schemas: readonly string[]
   readonly maxRows: number
   readonly maxConditions: number
+  readonly maxWork: number
 }
 
 /** See UsedRows. */
@@ -39,6 +41,8 @@ export interface PlanContext {
   readonly usedRows: CollectedRows
   /** The parameters of a named batch, by name; undefined: the batch has no name. */
   readonly parameters?: ReadonlyMap<string, Parameter> | undefined
+  /** Counts work of this operation; see work.ts. Throws `too_much_work`. */
+  spend(units: number): void
   /** Adds an issue of this operation. Returns undefined, so that planners can return the call. */
   addIssue(code: IssueCode, path: Path, message: string): undefined
   /** Parses a string of the request. Adds an issue for an invalid reference. */
@@ -85,6 +89,7 @@ export interface BatchState extends KnownOperations {
   readonly counted: Set<number>
   readonly tables: Map<string, TableName>
   readonly usedRows: CollectedRows
+  readonly work: WorkBudget
 }
 
 /** The operation that is planned. */
@@ -116,12 +121,19 @@ export function createPlanContext (
   state: BatchState,
   { op, index, conditional }: PlannedOperation
 ): PlanContext {
-  const { limits, issues, referenceUses, requirements, counted, ...known } = state
+  const { limits, issues, referenceUses, requirements, counted, work, ...known } = state
   const { tables, parameters, usedRows } = known
+  const spend = (units: number): void => work.spend(units, { op, index })
   const addIssue: PlanContext['addIssue'] = (code, path, message) =>
     issues.add({ op, index, code, path: [...path], message }) as undefined
+  /** References that were parsed, by their text: a batch often repeats them. */
+  const references = new Map<string, ParsedString>()
+  /** References whose use is recorded. */
+  const resolved = new Set<Reference>()
   const parse: PlanContext['parseString'] = (text, path) => {
-    const parsed = parseString(text, known)
+    if (!text.startsWith('$')) return { kind: 'data', text }
+    const parsed = references.get(text) ?? parseString(text, known)
+    if (parsed.kind === 'reference') references.set(text, parsed)
     if (parsed.kind === 'unknown') addIssue('reference_unknown', path, parsed.message)
     if (parsed.kind === 'malformed') addIssue('reference_malformed', path, parsed.message)
     return parsed
@@ -149,16 +161,21 @@ export function createPlanContext (
     tables,
     parameters,
     usedRows,
+    spend,
     addIssue,
     parseString: parse,
     resolveString (text, path, minRows = 0) {
       const parsed = parse(text, path)
       if (parsed.kind !== 'reference') return parsed.kind === 'data' ? parsed.text : text
+      spend(units.reference)
       if (parsed.parameter !== undefined) {
         const problem = findParameterProblem(parsed.parameter, minRows)
         if (problem !== undefined) addIssue('reference_malformed', path, `"${text}" ${problem}`)
         return parsed
       }
+      // Each use of a list counts: it is a list of its own.
+      if (parsed.row !== '*' && resolved.has(parsed)) return parsed
+      resolved.add(parsed)
       const rows = parsed.row === '*' ? minRows : parsed.row + 1
       const use = { reference: parsed, reader: index, rows, checked: !conditional }
       if (conditional) requireRows(use)
@@ -166,6 +183,7 @@ export function createPlanContext (
       return parsed
     },
     resolveFirst (texts, path) {
+      spend(units.choice * texts.length)
       const key = JSON.stringify(texts)
       const known = firsts.get(key)
       if (known !== undefined) return known
@@ -195,11 +213,12 @@ export function createPlanContext (
       anyOf.forEach(addUse)
       addRequirement(key, { anyOf })
       const [first = INVALID, ...otherwise] = anyOf.map(({ reference }) => reference)
-      const resolved = { ...first, otherwise }
-      firsts.set(key, resolved)
-      return resolved
+      const chosen = { ...first, otherwise }
+      firsts.set(key, chosen)
+      return chosen
     },
     countRows (id, path) {
+      spend(units.choice)
       const source = known.earlier.get(id)
       if (source === undefined) {
         return addIssue('reference_unknown', path, describeUnknownOperation(id, known))

@@ -4,9 +4,10 @@
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { isNumber, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { JsonDocument, JsonShape, Literal, Reference } from './nodes.ts'
+import { units } from './work.ts'
 
 // Replaces reference number n while JSON.stringify writes the document. It is random, so data
 // cannot look like it.
@@ -38,6 +39,17 @@ export function readFirst (value: Json): readonly string[] | undefined {
     : undefined
 }
 
+/** Plans a value that is a literal at sight; undefined: it may be a reference, or escaped. */
+export function planLiteral (value: Json): Literal | undefined {
+  if (typeof value === 'string') {
+    if (value.startsWith('$')) return undefined
+    return { kind: 'literal', text: value, json: JSON.stringify(value) }
+  }
+  if (typeof value === 'object' && !isNumber(value)) return undefined
+  const json = JSON.stringify(value)
+  return { kind: 'literal', text: json, json }
+}
+
 /** Plans a string, number, boolean or `$first`. */
 export function planScalar (value: Json, { path, context }: Place): Literal | Reference {
   const first = readFirst(value)
@@ -46,6 +58,13 @@ export function planScalar (value: Json, { path, context }: Place): Literal | Re
   if (typeof resolved === 'object') return resolved
   const json = JSON.stringify(resolved ?? value)
   return { kind: 'literal', text: resolved ?? json, json }
+}
+
+/** Plans a scalar that is an operand of its own, not an element of a list or a document. */
+export function planScalarOperand (value: Json, place: Place): Literal | Reference {
+  const planned = planScalar(value, place)
+  if (planned.kind === 'reference') place.context.spend(units.operand)
+  return planned
 }
 
 /** Plans any JSON. `minRows` is the minimum number of rows of a list in it. */

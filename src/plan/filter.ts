@@ -10,7 +10,9 @@ import type { Place } from './context.ts'
 import {
   createReferenceArray,
   planDocument,
+  planLiteral,
   planScalar,
+  planScalarOperand,
   readDollarMember
 } from './document.ts'
 import { planTable, readPath } from './name.ts'
@@ -20,11 +22,14 @@ import type {
   Condition,
   Exists,
   List,
+  Literal,
   Meeting,
   Operand,
   Predicate,
+  Reference,
   Single
 } from './nodes.ts'
+import { units } from './work.ts'
 
 /** Reads the name of a column, or a path. `meets`: the column that its value meets, if any. */
 export type ReadColumn = (text: string, place: Place, meets?: Meeting) => ColumnPath
@@ -109,6 +114,7 @@ function planExists (
   place: FilterPlace
 ): readonly Exists[] {
   place.used.conditions++
+  place.context.spend(units.table)
   const table = planTable(text as string, within(place, 'table'))
   const inner = {
     ...within(place, 'where'),
@@ -138,6 +144,7 @@ function planConditions (
       return { kind: 'not', of: combine(planConditions(column, operand as JsonObject, negated)) }
     }
     place.used.conditions++
+    place.context.spend(units.part)
     const operator: Operator = operators[name as OperatorName]
     const minRows = countRequiredRows(operator.emptyMatches === true, place)
     const planned = planners[operator.takes](operand, inner, minRows)
@@ -218,7 +225,7 @@ const planners: Record<OperandKind, PlanOperand> = {
  * `minRows` rows.
  */
 function planSingle (operand: Json, place: FilterPlace, minRows: number): Single {
-  if (!isObject(operand) || has(operand, '$first')) return planScalar(operand, place)
+  if (!isObject(operand) || has(operand, '$first')) return planScalarOperand(operand, place)
   const inner = within(place, '$value')
   if (place.column?.resultType === 'text' && operand['$value'] === null) {
     place.context.addIssue(
@@ -252,6 +259,7 @@ export function planSourceColumn (
   place: Place,
   { read, meets }: { readonly read: ReadColumn | undefined, readonly meets: Meeting | undefined }
 ): ColumnOperand {
+  place.context.spend(units.operand)
   if (read === undefined) {
     place.context.addIssue('member_invalid', place.path, '"$from" is only allowed beside "from".')
   }
@@ -275,13 +283,16 @@ function planList (operand: Json, place: FilterPlace, minRows: number): List {
   if (typeof operand === 'string') {
     return { kind: 'list', literals: [], references: planDocument(operand, place, minRows) }
   }
-  const members = (operand as readonly Json[]).map((member, i) =>
-    planScalar(member, within(place, i))
-  )
-  const references = members.filter(member => member.kind === 'reference')
+  const literals: Literal[] = []
+  const references: Reference[] = []
+  for (const [i, member] of (operand as readonly Json[]).entries()) {
+    const planned = planLiteral(member) ?? planScalar(member, within(place, i))
+    if (planned.kind === 'literal') literals.push(planned)
+    else references.push(planned)
+  }
   return {
     kind: 'list',
-    literals: members.filter(member => member.kind === 'literal'),
+    literals,
     references: references.length === 0 ? undefined : createReferenceArray(references)
   }
 }

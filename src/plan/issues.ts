@@ -11,6 +11,7 @@ import { Failure, failure } from '../errors/catalogue.ts'
 const maxIssuesLength = 262_144
 
 export interface Issues {
+  /** Throws what throwIfAny throws if the issue does not fit. The rest is not checked then. */
   add(issue: Issue): void
   /**
    * Throws `validation_failed` if there are issues. The status is 422, or 403 if every issue is
@@ -28,9 +29,9 @@ export function collectIssues (): Issues {
     add (issue) {
       count++
       forbidden &&= issue.code === 'schema_forbidden'
-      if (length > maxIssuesLength) return
       length += JSON.stringify(issue).length
       if (length <= maxIssuesLength || count === 1) listed.push(issue)
+      else this.throwIfAny()
     },
     throwIfAny () {
       if (count === 0) return
@@ -42,7 +43,9 @@ export function collectIssues (): Issues {
 }
 
 function describeCount (count: number, listed: number): string {
-  return `The batch has ${count} issues${listed < count ? `; the first ${listed} are listed` : ''}.`
+  return listed < count
+    ? `The batch has more than ${listed} issues; these are listed.`
+    : `The batch has ${count} issues.`
 }
 
 function withStatus ({ type, code, message, details }: Failure, status: number): Failure {

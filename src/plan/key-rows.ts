@@ -11,6 +11,7 @@ import type { Assignment, KeyedGroup, RowField } from './nodes.ts'
 import { checkModifier, planModifier } from './set.ts'
 import { fieldName, planFields, type DocumentMember } from './stored-values.ts'
 import { checkRows, maxGroups, maxRepetition, readRowList } from './values.ts'
+import { units } from './work.ts'
 
 /** An element of `key`. */
 export type KeyColumn = string | { readonly column: string, readonly as: string }
@@ -54,6 +55,8 @@ export function planKeyRows (
   checkRows(list, context)
   const rows = list.flatMap((row, i) => isObject(row) ? [readRow(row, i, { keys, context })] : [])
   checkDuplicates(rows, keys, context)
+  const members = rows.reduce((sum, { cells }) => sum + keys.length + cells.length, 0)
+  context.spend(units.row * rows.length + units.member * members)
   const groups = [...Map.groupBy(rows, ({ cells }) =>
     cells.map(({ column, sign }) => `${column}\0${sign}`).join('\0')
   ).values()]
@@ -61,6 +64,7 @@ export function planKeyRows (
   if (groups.length > maxGroups || (groups.length > 1 && repeated > maxRepetition)) {
     return context.addIssue('rows_limit', ['values'], describeLimit(groups.length, repeated))
   }
+  context.spend(units.group * groups.length + units.part * repeated)
   return groups.map(group => planGroup(group, keys, context))
 }
 

@@ -63,7 +63,7 @@ export function findPlainColumnProblem (name: string): string | undefined {
 export function findPathProblem (text: string): string | undefined {
   if (!text.includes('->')) return findColumnProblem(text)
   // JSON is never deeper, so a longer path finds nothing and only costs time.
-  if (text.split('->', maxDepth + 2).length > maxDepth + 1) {
+  if (countKeys(text) > maxDepth) {
     return `A JSON path must have at most ${maxDepth} keys.`
   }
   const { column, keys } = readPath(text)
@@ -74,6 +74,11 @@ export function findPathProblem (text: string): string | undefined {
     ? 'A JSON path must have the form column->key->0->>key: a key after each arrow, and ->> only ' +
       'before the last key.'
     : undefined
+}
+
+/** The number of keys of a path, at most as many as it may have. */
+export function countKeys (text: string): number {
+  return text.includes('->') ? text.split('->', maxDepth + 2).length - 1 : 0
 }
 
 /** Parses a column or a path in which findPathProblem finds nothing. */

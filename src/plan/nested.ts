@@ -13,6 +13,7 @@ import { planFilter } from './filter.ts'
 import { planTable } from './name.ts'
 import type { NestedRead, NestedReads, OutputColumn } from './nodes.ts'
 import { isAllColumns, planColumns, planOrder } from './output.ts'
+import { units } from './work.ts'
 
 type Reads = Readonly<Record<string, Static<typeof Schema>>>
 
@@ -90,6 +91,7 @@ function planRead (
 ): NestedRead | undefined {
   const within = (step: string): Place => ({ context, path: [...path, step] })
   const { on, one = false, columns, where, order, limit, offset, with: inner } = read
+  context.spend(units.table)
   const table = planTable(read.table, within('table'))
   const output = planColumns(columns, within('columns'))
   const planned = {
@@ -98,7 +100,7 @@ function planRead (
     one,
     output,
     where: where === undefined ? [] : planFilter(where as JsonObject, within('where')),
-    order: planOrder(order, output),
+    order: planOrder(order, output, context),
     limit,
     offset,
     nested: inner === undefined

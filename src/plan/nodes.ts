@@ -505,4 +505,6 @@ export interface Plan {
   /** The operations on whose number of rows later ones depend, by their index. */
   readonly counted: ReadonlySet<number>
   readonly usedRows: UsedRows
+  /** The units of work of each operation; see work.ts. */
+  readonly work: readonly number[]
 }

@@ -11,10 +11,11 @@ import type {
   When
 } from '../../schemas/operation.ts'
 import { has, isObject, type Json } from '../json/parse.ts'
-import type { Place } from './context.ts'
+import type { Place, PlanContext } from './context.ts'
 import { findColumnProblem, readPath } from './name.ts'
 import { readMember, type OperationSource } from './members.ts'
 import type { ColumnPath, Expectation, OutputColumn, RowCondition, SortKey } from './nodes.ts'
+import { units } from './work.ts'
 
 /** An element of `columns` or `returning`. */
 type Column = Output | Aggregate | Inserted
@@ -59,6 +60,7 @@ export function planOutput (
   { context, path }: Place
 ): readonly OutputColumn[] {
   const names = new Set<string>()
+  context.spend(units.part * columns.length)
   return columns.map((column, i) => {
     const place = { context, path: [...path, i] }
     const planned = planColumn(column, place)
@@ -138,8 +140,10 @@ function defaultName ({ column, keys }: ColumnPath): string {
 /** Plans `order`. The name of an output column takes precedence over a column of the table. */
 export function planOrder (
   order: ReadonlyArray<Readonly<Record<string, Ordering>>> = [],
-  output: readonly OutputColumn[] = []
+  output: readonly OutputColumn[] = [],
+  context: PlanContext
 ): readonly SortKey[] {
+  context.spend(units.part * order.length)
   const named = new Map(
     output.map(column => [column.name, isUnchanged(column) ? column.path : column.name])
   )

@@ -15,10 +15,12 @@ import type {
   TableName
 } from './nodes.ts'
 import { planOperation } from './plan-operation.ts'
+import { createWorkBudget } from './work.ts'
 
 /**
  * Plans a batch that parseJson parsed and validateBody accepted. Throws `validation_failed` with
  * the issues of every operation. The status is 422, or 403 if every issue is `schema_forbidden`.
+ * Throws `too_much_work` as soon as the batch exceeds MAX_WORK.
  * `parameters`: those of a named batch.
  */
 export function planBatch (
@@ -35,6 +37,8 @@ export function planBatch (
   const earlier = new Map<string, number>()
   const planned: PlanNode[] = []
   const deep = isDeep(batch)
+  const work = createWorkBudget(limits.maxWork)
+  const spent: number[] = []
   for (const [index, element] of batch.entries()) {
     const { id } = element
     const operation = element as unknown as JsonObject
@@ -49,11 +53,14 @@ export function planBatch (
         usedRows,
         earlier,
         batch,
-        parameters
+        parameters,
+        work
       },
       { op: id, index, conditional: has(operation, 'when') }
     )
+    const before = work.spent
     const node = planOperation(operation, { index, id, deep }, context)
+    spent.push(work.spent - before)
     if (node !== undefined) planned.push(node)
     earlier.set(id, index)
   }
@@ -64,6 +71,7 @@ export function planBatch (
     referenceUses,
     requirements,
     counted,
-    usedRows
+    usedRows,
+    work: spent
   }
 }

@@ -55,6 +55,7 @@ import { planInsertColumns, planSet } from './set.ts'
 import { planFrom } from './from.ts'
 import { isNested } from './stored-values.ts'
 import { countRepeatedParts, planRowGroups, readRows } from './values.ts'
+import { units } from './work.ts'
 
 export interface OperationHead {
   readonly index: number
@@ -69,6 +70,7 @@ export function planOperation (
   { index, id, deep }: OperationHead,
   context: PlanContext
 ): PlanNode | undefined {
+  context.spend(units.operation)
   if (!operationId.test(id)) {
     context.addIssue('id_invalid', ['id'], `"id" must match ${operationId.source}.`)
   }
@@ -269,7 +271,8 @@ function planSelect (source: OperationSource, common: CommonMembers): SelectNode
     groupBy: groupBy?.map(readPath) ?? [],
     order: planOrder(
       readMember(source, 'order') as ReadonlyArray<Record<string, Ordering>> | undefined,
-      output
+      output,
+      context
     )
   }
   const after = readMember(source, 'after') as readonly Json[] | undefined

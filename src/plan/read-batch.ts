@@ -26,12 +26,13 @@ export function readBatch (bytes: Buffer, { maxOps }: Pick<BatchLimits, 'maxOps'
 
 /** The limits that the configuration sets. */
 export function batchLimits (
-  config: Pick<Config, 'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS'>
+  config: Pick<Config, 'DB_SCHEMAS' | 'MAX_OPS' | 'MAX_ROWS' | 'MAX_CONDITIONS' | 'MAX_WORK'>
 ): BatchLimits {
   return {
     schemas: config.DB_SCHEMAS,
     maxOps: config.MAX_OPS,
     maxRows: config.MAX_ROWS,
-    maxConditions: config.MAX_CONDITIONS
+    maxConditions: config.MAX_CONDITIONS,
+    maxWork: config.MAX_WORK
   }
 }

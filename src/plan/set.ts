@@ -9,11 +9,12 @@ import { isObject, type Json } from '../json/parse.ts'
 import { checkShape } from './check-shape.ts'
 import type { Place, PlanContext } from './context.ts'
 import { describeUnknown } from './describe.ts'
-import { planDocument, planScalar, readDollarMember } from './document.ts'
+import { planDocument, planScalarOperand, readDollarMember } from './document.ts'
 import { planSourceColumn, type ReadColumn } from './filter.ts'
 import { findColumnProblem, meetColumn, readPath } from './name.ts'
 import type { Assignment, NewValues, Single } from './nodes.ts'
 import { planObject, type DocumentMember } from './stored-values.ts'
+import { units } from './work.ts'
 
 /**
  * Plans `set` of an update. `columns` take their values from one document, `computed` are the other
@@ -132,6 +133,7 @@ function readEntries (
     )
   }
   const entries = Object.entries(set)
+  context.spend(units.part * entries.length)
   if (entries.length === 0) {
     return context.addIssue('set_empty', path, `${name} must name at least one column.`)
   }
@@ -182,6 +184,7 @@ export function planModifier (
   { context, path, conflict = false, readSource }: ModifierPlace
 ): readonly Assignment[] {
   const place = { context, path: [...path, name], readSource }
+  context.spend(units.part)
   const modifier = findModifier(name, { context, path, conflict })
   if (modifier === undefined) return []
   if (modifier.joined === true) return planSourceValue(column, operand, place)
@@ -256,6 +259,6 @@ function planOperand (
     case 'first':
       return place.context.resolveFirst(operand as readonly string[], place.path)
     default:
-      return planScalar(operand, place)
+      return planScalarOperand(operand, place)
   }
 }

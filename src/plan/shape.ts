@@ -38,12 +38,17 @@ class ShapeWriter {
   #unsupported = false
 
   finish (): Shape | undefined {
-    if (this.#unsupported || this.#text.length > MAX_TEXT_LENGTH) return undefined
+    if (this.#isRefused()) return undefined
     return { text: `[${this.#text}]`, values: this.#values }
   }
 
+  /** Whether the batch has no shape that is kept. The rest is not read then. */
+  #isRefused (): boolean {
+    return this.#unsupported || this.#text.length > MAX_TEXT_LENGTH
+  }
+
   addOperation (operation: JsonObject): void {
-    if (this.#unsupported || this.#text.length > MAX_TEXT_LENGTH) return
+    if (this.#isRefused()) return
     if (this.#text !== '') this.#text += ','
     this.#unsupported ||= has(operation, 'on_conflict') || operation['op'] === 'call'
     this.#addObject(operation, (name, value) => {
@@ -108,6 +113,7 @@ class ShapeWriter {
     if (!isObject(value)) return this.#addFixed(value)
     let separator = '{'
     for (const name of Object.keys(value)) {
+      if (this.#isRefused()) return
       this.#text += `${separator}${JSON.stringify(name)}:`
       addMember(name, value[name] as Json)
       separator = ','
@@ -119,6 +125,7 @@ class ShapeWriter {
     if (!Array.isArray(value)) return this.#addFixed(value)
     let separator = '['
     for (const element of value as readonly Json[]) {
+      if (this.#isRefused()) return
       this.#text += separator
       addElement(element)
       separator = ','

@@ -11,6 +11,7 @@ import { planHaving, resultTypeOf } from './having.ts'
 import { planTable, readPath } from './name.ts'
 import type { OutputColumn, PlanNode, Source } from './nodes.ts'
 import { isAllColumns, planOrder, planOutput } from './output.ts'
+import { units } from './work.ts'
 
 /** The members of `from` that are read. Those that the operation does not have are undefined. */
 export type SourceMembers = Partial<Static<typeof InsertSource>>
@@ -33,6 +34,7 @@ export function planSource (members: SourceMembers, { context, path }: Place): P
     if (members[name] === undefined || columns !== undefined) continue
     context.addIssue('member_missing', within('columns').path, `"${name}" requires "columns".`)
   }
+  context.spend(units.table)
   const table = planTable(members.table as string, within('table'))
   const declared = columns === undefined
     ? []
@@ -48,7 +50,11 @@ export function planSource (members: SourceMembers, { context, path }: Place): P
     having: having === undefined || columns === undefined
       ? []
       : planHaving(having as JsonObject, declared, within('having')),
-    order: planOrder(order as ReadonlyArray<Record<string, Ordering>> | undefined, declared),
+    order: planOrder(
+      order as ReadonlyArray<Record<string, Ordering>> | undefined,
+      declared,
+      context
+    ),
     limit,
     offset
   }

@@ -64,6 +64,9 @@ export interface Publication {
   readonly direct: boolean
 }
 
+/** More values, each with an expression of its own, make a text that is not prepared. */
+const MAX_PUBLISHED_VALUES = 100
+
 /**
  * Returns the values that later operations read from one operation. Returns undefined if it cannot
  * publish them one by one.
@@ -75,7 +78,9 @@ export function findPublishedValues (
 ): readonly PublishedValue[] | undefined {
   const values: PublishedValue[] = []
   for (const { reference: { row, column: name } } of uses) {
-    if (row === '*' || name === undefined) return undefined
+    if (row === '*' || name === undefined || values.length === MAX_PUBLISHED_VALUES) {
+      return undefined
+    }
     if (values.some(value => value.row === row && value.output === name)) continue
     const column = tableColumn(output, name)
     const type = column === undefined ? undefined : supported.get(column)

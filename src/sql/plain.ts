@@ -96,7 +96,7 @@ export function compilePlain (
   const { distributed = false } = options
   return plan.operations.map(planned => {
     const node = distributed ? distributeNode(planned, options) : planned
-    if (node.kind === 'call') return undefined
+    if (node.kind === 'call' || isTooLarge(node, plan)) return undefined
     const columns = options.findColumns(node.table)
     const uses = plan.referenceUses.get(node.index) ?? []
     const published = columns && findPublishedValues(node, uses, columns)
@@ -124,6 +124,14 @@ export function compilePlain (
     if (statement !== undefined) publications.set(node.index, { values: published, direct })
     return statement
   })
+}
+
+/** An operation that needs more work has a longer text than one that is prepared. */
+const MAX_PREPARED_WORK = 5000
+
+/** The text of an update by key does not depend on the number of its rows. */
+function isTooLarge ({ kind, index }: PlanNode, { work }: Plan): boolean {
+  return kind !== 'keyed_update' && (work[index] as number) > MAX_PREPARED_WORK
 }
 
 /**

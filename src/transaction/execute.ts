@@ -93,6 +93,8 @@ async function runAttempts (
   const softDeadline = deadline - Math.min(MAX_RESERVE_MS, (deadline - performance.now()) / 10)
   const budget = createBudget(pool, batch, softDeadline)
   const run = { pool, batch, softDeadline, ...options }
+  // Its errors are found before a connection is taken.
+  if (batch.plain?.statements.includes(undefined) !== false) batch.operations()
   let variant: AttemptVariant = isKnownToNeedChecks(batch) ? { checkValues: true } : {}
   let last = await runAttempt(run, variant)
   for (;;) {

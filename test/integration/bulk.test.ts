@@ -12,7 +12,12 @@ import { compile } from '../../src/sql/compile.ts'
 import type { Batch } from '../../schemas/batch.ts'
 import { useService } from '../support/service.ts'
 
-const limits = { schemas: ['public'] as [string], maxRows: 10_000, maxConditions: 1000 }
+const limits = {
+  schemas: ['public'] as [string],
+  maxRows: 10_000,
+  maxConditions: 1000,
+  maxWork: 100_000
+}
 /** JSON text of as many rows as one batch may insert. `more` returns the members after `id`. */
 const rowsOf = (more: (i: number) => string, count = 10_000): string =>
   `[${Array.from({ length: count }, (_, i) => `{"id":${i}${more(i)}}`).join()}]`

@@ -530,7 +530,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
     import { BatchPlanner } from ${url('plan/batch-planner.ts')}
     import { ColumnTypes } from ${url('sql/column-types.ts')}
     import { compileBatch } from ${url('transaction/compile-batch.ts')}
-    const limits = { schemas: ['public'], maxRows: 10_000, maxConditions: 1000 }
+    const limits = { schemas: ['public'], maxRows: 10_000, maxConditions: 1000, maxWork: 100_000 }
     const request = {
       id: 'cost',
       identity: { role: 'oneflight_user', claims: '{"role":"oneflight_user"}' },

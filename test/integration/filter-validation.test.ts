@@ -586,7 +586,10 @@ t.test('at most MAX_CONDITIONS conditions are accepted, at any depth', async t =
 })
 
 t.test('at most 1600 distinct columns are accepted', async t => {
-  const service = await useService(t, { schema, env: { MAX_CONDITIONS: '10000' } })
+  const service = await useService(t, {
+    schema,
+    env: { MAX_CONDITIONS: '10000', MAX_WORK: '1000000' }
+  })
   const columns = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, { eq: 1 }]))
   const { status, body } = await service.post([{

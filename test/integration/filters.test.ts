@@ -488,7 +488,12 @@ t.test('filters use the expected indexes', async t => {
     [{ span: { cs: '[7,8)' } }, 'many_span'],
     [{ span: { ov: '[7,9)' } }, 'many_span']
   ]
-  const limits = { schemas: ['public'] as const, maxRows: 10_000, maxConditions: 1000 }
+  const limits = {
+    schemas: ['public'] as const,
+    maxRows: 10_000,
+    maxConditions: 1000,
+    maxWork: 100_000
+  }
   for (const [where, index] of rows) {
     const batch = [{ id: 'one', op: 'select', table: 'one' }, {
       id: 's',

@@ -310,7 +310,7 @@ t.test('a path into json or jsonb has the same SQL as ever', t => {
       where: { 'data->l->0': { eq: 1 } },
       order: [{ 'doc->l': 'asc' }]
     })
-  ] as unknown as Batch, { schemas: ['public'], maxRows: 10, maxConditions: 10 })
+  ] as unknown as Batch, { schemas: ['public'], maxRows: 10, maxConditions: 10, maxWork: 100_000 })
   const types = new ColumnTypes()
   types.remember(JSON.stringify([{
     schema: 'public',

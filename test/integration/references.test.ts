@@ -492,16 +492,16 @@ t.test('a body full of references', async t => {
   }])
   t.match({ status, message: body.error.message }, {
     status: 422,
-    message: /^The batch has 100000 issues; the first \d+ are listed\.$/
+    message: /^The batch has more than \d+ issues; these are listed\.$/
   }, 'malformed references')
   const good = await service.post([{ id: 's', op: 'insert', table: 'b', values: [{ j: 1 }] }, {
     id: 'o',
     op: 'insert',
     table: 'b',
-    values: [{ j: Array.from({ length: 140_000 }, () => '$s.j') }]
+    values: [{ j: Array.from({ length: 40_000 }, () => '$s.j') }]
   }])
   t.equal(good.status, 200, good.text.slice(0, 300))
-  t.equal(good.body.data.o?.[0].j.length, 140_000)
+  t.equal(good.body.data.o?.[0].j.length, 40_000)
 })
 
 t.test('a chain of 100 operations, and ids such as "x", "X" and "__proto__"', async t => {

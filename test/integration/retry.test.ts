@@ -363,7 +363,8 @@ t.test('failures are mapped to errors, operations and durations', async (t: Test
     referenceUses: new Map(),
     requirements: new Map(),
     counted: new Set<number>(),
-    usedRows: { inserted: new Set<number>(), documents: [] }
+    usedRows: { inserted: new Set<number>(), documents: [] },
+    work: [0]
   } as const
   t.match(
     toFailure(

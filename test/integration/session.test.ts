@@ -544,7 +544,8 @@ t.test('a session that cannot be restored is an internal error', async t => {
   const plan = planBatch([{ id: 's', op: 'select', table: 't' }] as unknown as Batch, {
     schemas: ['public'],
     maxRows: 1,
-    maxConditions: 1
+    maxConditions: 1,
+    maxWork: 100_000
   })
   const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters
     .find(text => text.startsWith('oneflight.session'))

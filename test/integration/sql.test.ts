@@ -14,7 +14,8 @@ const MAX_ROWS = 600
 const limits = {
   schemas: ['public', 'Other Schema'] as const,
   maxRows: MAX_ROWS,
-  maxConditions: 1000
+  maxConditions: 1000,
+  maxWork: 100_000
 }
 
 /** The statements of a batch, with text in one line and markers without their secret. */
@@ -843,7 +844,8 @@ t.test('an operation with too many parameters for the protocol is rejected', asy
   ]
   const plan = planBatch(parseJson(Buffer.from(JSON.stringify(batch))) as unknown as Batch, {
     ...limits,
-    maxConditions: 100_000
+    maxConditions: 100_000,
+    maxWork: 1_000_000
   })
   t.throws(
     () => compile(plan, { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS }),

@@ -78,7 +78,7 @@ export async function useForms (
     async run (batch, { minimal = false, maxRows = 600, role = 'oneflight_user' } = {}) {
       const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
       const operations = parseJson(Buffer.from(text)) as unknown as Batch
-      const limits = { schemas: ['public'], maxRows, maxConditions: 1000 }
+      const limits = { schemas: ['public'], maxRows, maxConditions: 1000, maxWork: 100_000 }
       const plan = planBatch(operations, limits)
       const options = { session: { role, claims: '{}' }, maxRows, minimal, keep: false }
       const { columnTypes } = compilePlainBatch(toPlannedBatch(plan), options, types)

@@ -53,6 +53,7 @@ t.test('unset variables have their defaults', async t => {
     MAX_OPS: 100,
     MAX_ROWS: 10_000,
     MAX_CONDITIONS: 1000,
+    MAX_WORK: 100_000,
     MAX_BYTES_IN_FLIGHT: 268_435_456,
     WORKERS: 1,
     POOL_SIZE: 10,

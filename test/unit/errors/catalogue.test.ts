@@ -29,7 +29,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
     405: ['method_not_allowed'],
     408: ['request_timeout'],
     409: ['idempotency_key_in_progress'],
-    413: ['body_too_large', 'too_many_ops'],
+    413: ['body_too_large', 'too_many_ops', 'too_much_work'],
     415: ['content_type_unsupported'],
     417: ['expectation_unsupported'],
     422: ['idempotency_key_reused'],

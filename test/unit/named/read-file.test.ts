@@ -10,7 +10,7 @@ import { readFolder } from '../../../src/named/read-folder.ts'
 import type { Failure } from '../../../src/errors/catalogue.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 
-const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
+const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
 const read = (text: string, name = 'dir/order.json') =>
   readNamedBatch(name, Buffer.from(text), limits)
 

@@ -14,7 +14,7 @@ import { Failure } from '../../../src/errors/catalogue.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { compile } from '../../../src/sql/compile.ts'
 
-const limits = { schemas: ['public'] as const, maxRows: 100, maxConditions: 100 }
+const limits = { schemas: ['public'] as const, maxRows: 100, maxConditions: 100, maxWork: 100_000 }
 
 /** The issues of an operation `o` that follows an operation `a`. */
 function issuesOf (operation: object): readonly Issue[] {

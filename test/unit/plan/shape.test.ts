@@ -133,7 +133,12 @@ t.test('a statement with a placeholder inside its text or a parameter is no temp
 })
 
 t.test('an outline is made when a valid shape is seen for the second time', async t => {
-  const planner = new BatchPlanner({ schemas: ['public'], maxRows: 10, maxConditions: 10 })
+  const planner = new BatchPlanner({
+    schemas: ['public'],
+    maxRows: 10,
+    maxConditions: 10,
+    maxWork: 100_000
+  })
   const batch = (n: number): Batch => read(`[{"id":"a",${insert(`{"n":${n}}`)}}]`)
   const [first, second, third, fourth] = [1, 2, 3, 4].map(n => planner.plan(batch(n)))
   t.same([first?.values, second?.values], [undefined, undefined])

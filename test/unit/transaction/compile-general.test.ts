@@ -20,7 +20,7 @@ import {
   type CompileSettings
 } from '../../../src/transaction/compile-batch.ts'
 
-const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10 }
+const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
 const file = {
   params: { type: 'object', properties: { x: true }, required: ['x'] },
   operations: [
