@@ -252,6 +252,15 @@ export const ConfigSchema = Type.Object({
     maximum: 1_000_000,
     printable
   }),
+  MAX_RESPONSE_BYTES: Type.Integer({
+    description: 'Maximum size of the rows of a response, together. A batch with more is rolled ' +
+      'back (`response_too_large`)',
+    default: 67_108_864,
+    unit: 'bytes',
+    minimum: 65_536,
+    maximum: 68_719_476_736,
+    printable
+  }),
   MAX_CONDITIONS: Type.Integer({
     description: 'Maximum filter conditions per operation',
     default: 1000,

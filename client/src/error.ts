@@ -68,6 +68,7 @@ export type ServiceErrorCode =
   | 'expectation_failed'
   | 'value_invalid'
   | 'rows_limit'
+  | 'response_too_large'
   | 'rows_ambiguous'
   | 'key_duplicate'
   | 'params_invalid'

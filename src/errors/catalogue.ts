@@ -226,6 +226,11 @@ export const catalogue = {
     status: 422,
     meaning: 'An operation returned or changed more than `MAX_ROWS` rows.'
   },
+  response_too_large: {
+    type: 'execution_error',
+    status: 422,
+    meaning: 'The rows of the response are larger than `MAX_RESPONSE_BYTES`, together.'
+  },
   rows_ambiguous: {
     type: 'execution_error',
     status: 422,

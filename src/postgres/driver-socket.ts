@@ -27,6 +27,13 @@ const COMMITTED = Buffer.concat([
   message('Z', 'I')
 ])
 
+/** Receives the messages of the server while a batch runs. */
+export interface Receiver {
+  /** A message begins that has this type and size in bytes. */
+  announce(type: number, size: number): void
+  read(message: Message): void
+}
+
 export class DriverSocket extends EventEmitter {
   /**
    * Whether the server reported that it ends the connection: the statement that ran at that moment,
@@ -39,13 +46,16 @@ export class DriverSocket extends EventEmitter {
   readonly #socket: Socket
   /** Answers to what postgres.js writes next, instead of the server's. */
   readonly #answers: Buffer[] = []
-  #receive: ((message: Message) => void) | undefined
+  #receiver: Receiver | undefined
 
   /** `socket` is connected (and encrypted, where configured) and was not read yet. */
   constructor (socket: Socket) {
     super()
     this.#socket = socket
-    const read = createMessageReader(message => this.#deliver(message))
+    const read = createMessageReader(
+      message => this.#deliver(message),
+      (type, size) => this.#receiver?.announce(type, size)
+    )
     socket.on('data', (chunk: Buffer) => {
       this.heardAt = performance.now()
       try {
@@ -92,22 +102,22 @@ export class DriverSocket extends EventEmitter {
     this.#answers.push(COMMITTED)
   }
 
-  /** Sends a batch. All messages of the server go to `receive` until `returnToDriver`. */
-  send (bytes: Buffer, receive: (message: Message) => void): void {
-    this.#receive = receive
+  /** Sends a batch. All messages of the server go to `receiver` until `returnToDriver`. */
+  send (bytes: Buffer, receiver: Receiver): void {
+    this.#receiver = receiver
     this.#socket.write(bytes)
   }
 
   returnToDriver (): void {
-    this.#receive = undefined
+    this.#receiver = undefined
   }
 
   #deliver (bytes: Buffer): void {
     if (this.#socket.destroyed) return
     const message = readMessage(bytes)
     if (message.type === Reply.error) this.fatal ||= isFatal(message.body)
-    if (this.#receive === undefined) this.emit('data', bytes)
-    else this.#receive(message)
+    if (this.#receiver === undefined) this.emit('data', bytes)
+    else this.#receiver.read(message)
   }
 }
 

@@ -24,10 +24,12 @@ export function connectWithReadBuffer (options: NetConnectOpts): Socket {
 
 /**
  * Returns a function that takes chunks and delivers complete messages. It throws an Error when the
- * bytes are not of PostgreSQL's protocol. Messages share the memory of their chunk.
+ * bytes are not of PostgreSQL's protocol. Messages share the memory of their chunk. `announce` is
+ * called with the type and the size of each message as soon as they are known.
  */
 export function createMessageReader (
-  deliver: (message: Buffer) => void
+  deliver: (message: Buffer) => void,
+  announce: (type: number, size: number) => void = () => {}
 ): (chunk: Buffer) => void {
   /** A message that has arrived in part, with room for all of it once its size is known. */
   let partial = Buffer.alloc(0)
@@ -41,7 +43,9 @@ export function createMessageReader (
         offset = Math.min(missing, chunk.length)
         if (filled < HEADER_BYTES) return
         const header = partial
-        partial = Buffer.allocUnsafeSlow(messageSize(header, 0))
+        const size = messageSize(header, 0)
+        announce(header[0] as number, size)
+        partial = Buffer.allocUnsafeSlow(size)
         header.copy(partial, 0, 0, HEADER_BYTES)
       }
       const copied = chunk.copy(partial, filled, offset)
@@ -53,6 +57,7 @@ export function createMessageReader (
     }
     while (chunk.length - offset >= HEADER_BYTES) {
       const size = messageSize(chunk, offset)
+      announce(chunk[offset] as number, size)
       if (chunk.length - offset < size) {
         partial = Buffer.allocUnsafeSlow(size)
         filled = chunk.copy(partial, 0, offset)

@@ -3,7 +3,7 @@
  * with one Sync: after an error the server skips the rest of the group.
  */
 import type { DatabaseError } from '../errors/postgres.ts'
-import type { DriverSocket } from './driver-socket.ts'
+import type { DriverSocket, Receiver } from './driver-socket.ts'
 import { MessageWriter } from './message-writer.ts'
 import { readColumnTypes, readError, readTag, Reply, type Message } from './wire-protocol.ts'
 
@@ -32,6 +32,10 @@ export type Group = readonly Request[] | string
 
 /** Receives the answers. A request is given by its number in all groups, from 0. */
 export interface AnswerHandler {
+  /** Maximum bytes of one message, and of all rows together. */
+  readonly maxBytes: number
+  /** The server sends more than that. */
+  exceeded(): void
   /** The server has prepared the statement of a request. */
   parsed(request: number): void
   /** The types of the columns of a request with `describe`, as OIDs. */
@@ -65,8 +69,7 @@ export function encodePipeline (groups: readonly Group[]): Pipeline {
   const bytes = writer.finish()
   return {
     send (socket, handler) {
-      const reader = new AnswerReader(groups, socket, handler)
-      socket.send(bytes, message => reader.read(message))
+      socket.send(bytes, new AnswerReader(groups, socket, handler))
     }
   }
 }
@@ -81,7 +84,7 @@ function writeRequest (
   if (flush) writer.flush()
 }
 
-class AnswerReader {
+class AnswerReader implements Receiver {
   readonly #groups: readonly Group[]
   readonly #socket: DriverSocket
   readonly #handler: AnswerHandler
@@ -90,12 +93,19 @@ class AnswerReader {
   #request = 0
   /** The number of the first request of the next group. */
   #nextGroup: number
+  /** Bytes of the rows so far. */
+  #rowBytes = 0
 
   constructor (groups: readonly Group[], socket: DriverSocket, handler: AnswerHandler) {
     this.#groups = groups
     this.#socket = socket
     this.#handler = handler
     this.#nextGroup = sizeOf(groups[0])
+  }
+
+  announce (type: number, size: number): void {
+    if (type === Reply.dataRow) this.#rowBytes += size
+    if (Math.max(size, this.#rowBytes) > this.#handler.maxBytes) this.#handler.exceeded()
   }
 
   read ({ type, body }: Message): void {

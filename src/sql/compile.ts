@@ -10,6 +10,7 @@ import type { Plan, PlanNode, ReferenceUse } from '../plan/nodes.ts'
 import {
   buildCases,
   buildRowCountChecks,
+  buildSizeCheck,
   buildSkipCheck,
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
@@ -54,6 +55,8 @@ export interface CompileOptions {
   readonly session: SessionIdentity
   /** Maximum rows per operation. */
   readonly maxRows: number
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
   /** Returns the number of rows instead of the rows, also of operations that are not `counted`. */
   readonly minimal?: boolean
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
@@ -116,7 +119,8 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     const lastChecks = i === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
     const sessionChecks = last ? lastChecks : []
     const counted = plan.counted.has(node.index)
-    const body = buildStatement(node, ctes, { ...options, uses, counted, sessionChecks })
+    const sum = plan.operations.length > 1
+    const body = buildStatement(node, ctes, { ...options, uses, counted, sum, sessionChecks })
     const conditions = [inSession, ...buildRequirements(node, plan.requirements.get(node.index))]
     const statement = renderNode(
       node,
@@ -188,6 +192,8 @@ interface StatementOptions extends CompileOptions {
   readonly uses: readonly ReferenceUse[]
   /** Whether later operations depend on the number of its rows. */
   readonly counted: boolean
+  /** Whether the bytes of earlier operations count, too. */
+  readonly sum: boolean
   readonly sessionChecks: readonly Check[]
 }
 
@@ -196,7 +202,7 @@ interface StatementOptions extends CompileOptions {
  * later operations read them. The caller adds the condition on the session.
  */
 function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOptions): Fragment {
-  const { maxRows, keep = false, uses, counted, sessionChecks } = options
+  const { maxRows, maxBytes, keep = false, uses, counted, sum, sessionChecks } = options
   const kept = keep ? node.index : undefined
   const minimal = options.minimal === true || node.answersCount === true
   const hidden = minimal || node.output?.length === 0
@@ -217,7 +223,8 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
       rowsJson,
       checkValues: ctes.checkValues
     }),
-    ...buildSkipCheck(node, kept)
+    ...buildSkipCheck(node, kept),
+    ...hidden ? [] : [buildSizeCheck(sql`j.rows`, { maxBytes, sum })]
   ]
   const result = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
   const columns = columnsRead(uses)

@@ -41,6 +41,7 @@ function missingSetting (kind: string): string {
 
 /**
  * - `rows`: more rows than allowed
+ * - `bytes`: the rows are larger than allowed; see buildSizeCheck
  * - `expect`: a number of rows other than expected
  * - `row`: a referenced row is missing
  * - `column`: a referenced column is missing; the value is its position in `columnsRead`
@@ -57,7 +58,7 @@ function missingSetting (kind: string): string {
  * - `function`: a function was replaced since the types of its parameters were read
  * - `busy`, `taken`: the idempotency key is in use or was used; see claimStatement
  */
-export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS
+export type MarkerKind = keyof typeof KINDS | keyof typeof SETTINGS | 'bytes'
 
 export interface Marker {
   readonly kind: MarkerKind
@@ -88,15 +89,24 @@ export interface ValueFault {
  * An expression of type text that fails with a marker when it is evaluated. It is a single function
  * call: many statements contain it, few fail, and PostgreSQL prepares each call at every execution.
  */
-export function raise (kind: keyof typeof SETTINGS): Fragment {
+export function raise (kind: keyof typeof SETTINGS | 'bytes'): Fragment {
   return raised[kind]
 }
 
-const raised = Object.fromEntries(
-  Object.entries(SETTINGS).map(([kind, name]) =>
-    [kind, sql`pg_catalog.current_setting(${sharedParameter(name)})`]
-  )
+const names = Object.fromEntries(
+  Object.entries(SETTINGS).map(([kind, name]) => [kind, sharedParameter(name)])
 ) as Record<keyof typeof SETTINGS, Fragment>
+
+/** Ends the name of `bytes`, which begins with that of `rows`: it adds no parameter. */
+const BYTES = '_bytes'
+
+const raised = {
+  ...Object.fromEntries(
+    Object.entries(names).map(([kind, name]) => [kind, sql`pg_catalog.current_setting(${name})`])
+  ) as Record<keyof typeof SETTINGS, Fragment>,
+  bytes: sql`pg_catalog.current_setting(
+    ${names.rows}::pg_catalog.text operator(pg_catalog.||) ${constant(BYTES)})`
+}
 
 /**
  * The same with a number. `value` is an integer expression; it must not be a constant, which
@@ -138,7 +148,9 @@ export function readMarker (error: MarkedError): Marker | undefined {
 function readMissingSetting ({ message }: MarkedError): Marker | undefined {
   const kinds = Object.keys(SETTINGS) as ReadonlyArray<keyof typeof SETTINGS>
   const kind = kinds.find(kind => message.includes(SETTINGS[kind]))
-  return kind && { kind, value: 0 }
+  if (kind === undefined) return undefined
+  const isOfBytes = kind === 'rows' && message.includes(SETTINGS[kind] + BYTES)
+  return { kind: isOfBytes ? 'bytes' : kind, value: 0 }
 }
 
 /** The operator of $append and $merge, as schemas/modifier.ts writes it. */

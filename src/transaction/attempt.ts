@@ -73,16 +73,23 @@ const NEEDS_ROW: ReadonlySet<Step['answer']> = new Set([
 /** Its role is the login role: COMMIT has reset it. */
 const READ_POSITION: Request = { text: POSITION, parameters: [], name: '', parse: true }
 
+/**
+ * What an answer may have beside the rows that PostgreSQL counts: results that are too small to be
+ * counted, types of columns, errors and notices.
+ */
+const UNCOUNTED_BYTES = 16 * 1024 * 1024
+
 /** Stands for NULL. */
 const NO_VALUE = Buffer.alloc(0)
 
 class Attempt implements AnswerHandler {
+  readonly maxBytes: number
   readonly #connection: Connection
   readonly #batch: AttemptBatch
   readonly #outcome = Promise.withResolvers<AttemptOutcome>()
   /** Ends the callback of `sql.begin`. */
   readonly #answered = Promise.withResolvers<void>()
-  readonly #rows: Buffer[] = []
+  #rows: Buffer[] = []
   /** When answers arrived. */
   readonly #arrived = {
     begun: undefined as number | undefined,
@@ -117,10 +124,13 @@ class Attempt implements AnswerHandler {
    * transaction is looked up.
    */
   #protocolViolation = false
+  /** The answers are larger than allowed. */
+  #isTooLarge = false
 
   constructor (connection: Connection, batch: AttemptBatch) {
     this.#connection = connection
     this.#batch = batch
+    this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
     const { prepares, socket } = connection
     const { comment = '', variant, mode, writes, returnsPosition } = batch
     this.#begunByDriver = performance.now() - socket.heardAt > MAX_QUIET_MS
@@ -325,6 +335,17 @@ class Attempt implements AnswerHandler {
     destroyConnection(this.#connection)
   }
 
+  /**
+   * PostgreSQL counts the rows, but not where a function resets the settings of the transaction, in
+   * query plans, or all rows of the workers of Citus. An error can quote a value of any size.
+   */
+  exceeded (): void {
+    this.#isTooLarge = true
+    this.#rows = []
+    this.#cells = []
+    destroyConnection(this.#connection)
+  }
+
   #resolveFailure (): void {
     if (this.#firstError === undefined) return
     this.#resolve({
@@ -370,6 +391,7 @@ class Attempt implements AnswerHandler {
       sent: this.#sent && !this.#refused && (this.#begun || this.#begunByDriver || !rolledBack),
       rolledBack,
       keyClaimed: this.#keyClaimed,
+      isTooLarge: this.#isTooLarge,
       transactionId: this.#transactionId,
       rows: this.#protocolViolation ? [] : this.#rows,
       times: this.#times()

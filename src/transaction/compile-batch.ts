@@ -41,6 +41,8 @@ export interface BatchRequest {
 export interface CompileSettings extends SessionDefaults, DatabaseNumber {
   /** Maximum rows per operation. */
   readonly maxRows: number
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
   /** Add request id and trace to every statement (SQL_COMMENTS). */
   readonly sqlComments: boolean
   /** What is known about the types of columns. */
@@ -115,6 +117,7 @@ function compileFor (
     count: outline.operations.length,
     hasReferences: outline.referenceUses.size > 0,
     mode,
+    maxBytes: settings.maxBytes,
     returnsPosition: settings.returnsPosition === true && session.writes,
     key,
     comment: settings.sqlComments ? commentOn(id, trace) : ''
@@ -136,11 +139,12 @@ function compileOperations (
   { identity, preferences }: BatchRequest,
   settings: CompileSettings & { readonly keepAnswers: boolean, readonly distributed: boolean }
 ): Pick<CompiledBatch, 'operations' | 'columns' | 'functions' | 'plain' | 'compileChecked'> {
-  const { maxRows, keepAnswers, distributed, sqlComments, database, plainForm = true, ...types } =
-    settings
+  const { keepAnswers, distributed, sqlComments, plainForm = true, ...types } = settings
+  const { maxRows, maxBytes, database } = settings
   const options = {
     session: identity,
     maxRows,
+    maxBytes,
     minimal: preferences.return === 'minimal',
     keep: keepAnswers,
     distributed,

@@ -15,7 +15,7 @@ import {
 
 export type FindTypes = Required<Pick<CompileOptions, 'findColumns' | 'findFunction'>>
 type Options =
-  & Pick<CompileOptions, 'session' | 'maxRows' | 'minimal' | 'keep' | 'distributed'>
+  & Pick<CompileOptions, 'session' | 'maxRows' | 'maxBytes' | 'minimal' | 'keep' | 'distributed'>
   & FindTypes
   & DatabaseNumber
 

@@ -44,6 +44,8 @@ export interface CompiledBatch {
   /** Operations read rows of earlier operations. */
   readonly hasReferences?: boolean
   readonly mode: TransactionMode
+  /** Maximum bytes of the rows of a response. */
+  readonly maxBytes: number
   /** Whether the answer tells the position after COMMIT. */
   readonly returnsPosition?: boolean
   /** The answers are stored under this key, in the same transaction. */

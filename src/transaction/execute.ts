@@ -34,6 +34,7 @@ import {
   type AttemptResult,
   type RetryBudget
 } from './retry-policy.ts'
+import { responseTooLarge } from './to-failure.ts'
 
 export interface ExecuteOptions {
   /** The outcome is known by then, if possible: a time of performance.now(). */
@@ -283,11 +284,15 @@ async function resolveLoss (
   switch (verdict.kind) {
     case 'committed':
       return { outcome: { kind: 'committed', rows: verdict.rows, times }, final: true }
-    case 'rolled back':
+    case 'rolled back': {
+      const error = lost.isTooLarge
+        ? responseTooLarge(batch.maxBytes, { op: null, index: null })
+        : lossError(late)
       return {
-        outcome: { kind: 'failed', error: lossError(late), at: findLoss(lost, batch), rows, times },
-        final: false
+        outcome: { kind: 'failed', error, at: findLoss(lost, batch), rows, times },
+        final: lost.isTooLarge
       }
+    }
     default:
       return {
         outcome: { kind: 'unknown', committed: verdict.kind === 'rows lost', rows, times },

@@ -47,6 +47,8 @@ export interface Lost {
   readonly rolledBack: boolean
   /** The server had answered that this transaction holds the idempotency key. */
   readonly keyClaimed: boolean
+  /** The service closed the connection, because the answers are larger than allowed. */
+  readonly isTooLarge: boolean
   /** Known once the session was set, for a transaction that writes. */
   readonly transactionId: TransactionId | undefined
   /** Rows of the operations that were answered. */

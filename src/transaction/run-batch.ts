@@ -48,6 +48,7 @@ export function batchSettings (config: Config): BatchSettings {
   return {
     schemas: config.DB_SCHEMAS,
     maxRows: config.MAX_ROWS,
+    maxBytes: config.MAX_RESPONSE_BYTES,
     statementTimeoutMs: config.STATEMENT_TIMEOUT_MS,
     lockTimeoutMs: config.LOCK_TIMEOUT_MS,
     idleTimeoutMs: config.IDLE_TRANSACTION_TIMEOUT_MS,

@@ -31,6 +31,7 @@ export interface ToFailureOptions {
   readonly anonymous: boolean
   readonly verbose: boolean
   readonly maxRows: number
+  readonly maxBytes: number
   /** DB_SCHEMAS */
   readonly schemas: readonly string[]
 }
@@ -84,22 +85,23 @@ const ROLE_DENIED: ReadonlyMap<string, (role: string) => string> = new Map([
   ]
 ])
 
-interface MarkerContext {
+interface MarkerContext extends Pick<ToFailureOptions, 'maxRows' | 'maxBytes'> {
   readonly plan: Plan
   /** The operation in which the marker was raised. */
   readonly at: number
-  readonly maxRows: number
 }
 
 /** Describes what a statement of the service found; see src/sql/marker.ts. */
 function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
-  const { plan, at, maxRows } = context
+  const { plan, at, maxRows, maxBytes } = context
   const place = finalPlace(plan, at)
   switch (marker.kind) {
     case 'rows': {
       const message = `The operation returned or changed more than ${maxRows} rows.`
       return { failure: failure('rows_limit', message, place), operation: at }
     }
+    case 'bytes':
+      return { failure: responseTooLarge(maxBytes, place), operation: at }
     case 'value': {
       const message = describeValue(marker.fault as ValueFault, plan.operations[at] as PlanNode)
       return { failure: failure('value_invalid', message, place), operation: at }
@@ -134,6 +136,12 @@ function describeMarker (marker: Marker, context: MarkerContext): BatchFailure {
     default:
       return describeReference(marker, context)
   }
+}
+
+export function responseTooLarge (maxBytes: number, place: FailureDetails): Failure {
+  const message = `The response has more than ${maxBytes} bytes (MAX_RESPONSE_BYTES). ` +
+    'Return fewer rows or columns.'
+  return failure('response_too_large', message, { ...place, retryable: false })
 }
 
 const EMPTY_LIST = 'a condition with an empty list would match every row'

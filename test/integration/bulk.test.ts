@@ -338,7 +338,7 @@ t.test('the statement of mixed rows does not grow with their number', async t =>
       limits
     )
     t.equal((operation.operations[0] as InsertNode).groups.length, 5)
-    const [statement] = compile(operation, { session, maxRows: 10_000 })
+    const [statement] = compile(operation, { session, maxRows: 10_000, maxBytes: 100_000 })
     return statement?.text
   })
   t.equal(texts[0], texts[1])

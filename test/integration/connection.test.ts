@@ -80,7 +80,8 @@ t.test('an attempt ends with its connection, even if begin never settles', async
     session: () => [{ text: 'select 1', parameters: [], prepare: false }],
     count: 0,
     operations: () => [],
-    mode: defaultPreferences
+    mode: defaultPreferences,
+    maxBytes: 100_000
   })
   connection.socket.destroy()
   t.match(await outcome, { kind: 'lost', sent: false })

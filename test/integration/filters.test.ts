@@ -491,6 +491,7 @@ t.test('filters use the expected indexes', async t => {
   const limits = {
     schemas: ['public'] as const,
     maxRows: 10_000,
+    maxBytes: 2 ** 20,
     maxConditions: 1000,
     maxWork: 100_000
   }

@@ -339,7 +339,8 @@ t.test('more rows than MAX_ROWS fail the operation', async t => {
 })
 
 t.test('failures are mapped to errors, operations and durations', async (t: Test) => {
-  const options = { anonymous: false, verbose: false, maxRows: 1, role: 'r', schemas: ['public'] }
+  const limits = { maxRows: 1, maxBytes: 100_000 }
+  const options = { anonymous: false, verbose: false, ...limits, role: 'r', schemas: ['public'] }
   const plan = {
     operations: [{
       kind: 'select',

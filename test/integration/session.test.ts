@@ -547,14 +547,15 @@ t.test('a session that cannot be restored is an internal error', async t => {
     maxConditions: 1,
     maxWork: 100_000
   })
-  const marker = compile(plan, { session: { role: 'r', claims: '{}' }, maxRows: 1 })[0]?.parameters
+  const limits = { maxRows: 1, maxBytes: 100_000 }
+  const marker = compile(plan, { session: { role: 'r', claims: '{}' }, ...limits })[0]?.parameters
     .find(text => text.startsWith('oneflight.session'))
   const error = { code: '42704', message: `unrecognized configuration parameter "${marker}"` }
   t.match(
     toFailure({ kind: 'failed', error, at: 0, times: { operations: [] } }, plan, {
       anonymous: false,
       verbose: false,
-      maxRows: 1,
+      ...limits,
       role: 'r',
       schemas: ['public']
     }),

@@ -14,6 +14,7 @@ const MAX_ROWS = 600
 const limits = {
   schemas: ['public', 'Other Schema'] as const,
   maxRows: MAX_ROWS,
+  maxBytes: 1_000_000,
   maxConditions: 1000,
   maxWork: 100_000
 }
@@ -24,8 +25,8 @@ function statements (
   minimal = false
 ): ReadonlyArray<readonly [text: string, ...parameters: unknown[]]> {
   return compile(planBatch(parseJson(Buffer.from(batch)) as unknown as Batch, limits), {
+    ...limits,
     session: { role: 'oneflight_user', claims: '{}' },
-    maxRows: MAX_ROWS,
     minimal
   })
     .map(({ text, parameters }) => [
@@ -258,7 +259,7 @@ t.test('the text of a statement does not depend on the number of rows', async t 
   const prepared = (values: object[]): boolean | undefined =>
     compile(
       planBatch([{ id: 'i', op: 'insert', table: 'items', values }] as unknown as Batch, limits),
-      { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS }
+      { ...limits, session: { role: 'oneflight_user', claims: '{}' } }
     )[0]?.prepare
   t.equal(prepared([{ n: 1 }, { n: 2 }]), true)
   t.equal(prepared([{ n: 1 }, {}]), false, 'rows with different columns are not prepared')
@@ -848,7 +849,7 @@ t.test('an operation with too many parameters for the protocol is rejected', asy
     maxWork: 1_000_000
   })
   t.throws(
-    () => compile(plan, { session: { role: 'oneflight_user', claims: '{}' }, maxRows: MAX_ROWS }),
+    () => compile(plan, { ...limits, session: { role: 'oneflight_user', claims: '{}' } }),
     {
       type: 'execution_error',
       code: 'program_limit_exceeded',

@@ -19,6 +19,7 @@ import { useDatabase } from './database/database.ts'
 export interface FormsOptions {
   readonly minimal?: boolean
   readonly maxRows?: number
+  readonly maxBytes?: number
   readonly role?: string
 }
 
@@ -75,12 +76,16 @@ export async function useForms (
   }
   return {
     sql: admin,
-    async run (batch, { minimal = false, maxRows = 600, role = 'oneflight_user' } = {}) {
+    async run (
+      batch,
+      { minimal = false, maxRows = 600, maxBytes = 2 ** 20, role = 'oneflight_user' } = {}
+    ) {
       const text = typeof batch === 'string' ? batch : JSON.stringify(batch)
       const operations = parseJson(Buffer.from(text)) as unknown as Batch
       const limits = { schemas: ['public'], maxRows, maxConditions: 1000, maxWork: 100_000 }
       const plan = planBatch(operations, limits)
-      const options = { session: { role, claims: '{}' }, maxRows, minimal, keep: false }
+      const session = { role, claims: '{}' }
+      const options = { session, maxRows, maxBytes, minimal, keep: false }
       const { columnTypes } = compilePlainBatch(toPlannedBatch(plan), options, types)
       if (columnTypes !== undefined) {
         const [row] = await sendExtended(

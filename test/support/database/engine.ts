@@ -82,6 +82,7 @@ export function plainBatch (texts: readonly string[], statementTimeoutMs = 15_00
     writes: true,
     count: texts.length,
     operations: () => texts.map(text => ({ text, parameters: [], prepare: true })),
-    mode: defaultPreferences
+    mode: defaultPreferences,
+    maxBytes: 2 ** 26
   }
 }

@@ -45,6 +45,7 @@ const contract: Record<string, Partial<Record<number, readonly string[]>>> = {
       'reference_column_missing',
       'value_invalid',
       'rows_limit',
+      'response_too_large',
       'rows_ambiguous',
       'key_duplicate'
     ]

@@ -14,7 +14,13 @@ import { Failure } from '../../../src/errors/catalogue.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
 import { compile } from '../../../src/sql/compile.ts'
 
-const limits = { schemas: ['public'] as const, maxRows: 100, maxConditions: 100, maxWork: 100_000 }
+const limits = {
+  schemas: ['public'] as const,
+  maxRows: 100,
+  maxBytes: 100_000,
+  maxConditions: 100,
+  maxWork: 100_000
+}
 
 /** The issues of an operation `o` that follows an operation `a`. */
 function issuesOf (operation: object): readonly Issue[] {
@@ -256,7 +262,8 @@ t.test('every operator is compiled to the SQL of its table row', async t => {
       [{ id: 'o', op: 'select', table: 't', where: { c: { [name]: operand } } }] as never,
       limits
     )
-    const text = compile(plan, { session: { role: 'oneflight_user', claims: '{}' }, maxRows: 1 })[0]
+    const session = { role: 'oneflight_user', claims: '{}' }
+    const text = compile(plan, { ...limits, session })[0]
       ?.text
     for (const piece of sql.replace('<column>', 't."c"').split(/<(?:operand|document)>/)) {
       t.ok(text?.includes(piece), `${name}: ${piece}`)

@@ -8,7 +8,7 @@ import { duplexPair, type Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { DriverSocket } from '../../../src/postgres/driver-socket.ts'
+import { DriverSocket, type Receiver } from '../../../src/postgres/driver-socket.ts'
 import { complete, errorResponse, message, ready } from '../../chaos/messages.ts'
 
 const error = (severity: string, code = '57P01'): Buffer =>
@@ -34,6 +34,8 @@ function createScene (): Scene {
   socket.on('error', () => {})
   return { socket, inner, server, received }
 }
+
+const receiver = (read: Receiver['read']): Receiver => ({ announce: () => {}, read })
 
 const isFatal = (...chunks: readonly Buffer[]): boolean => {
   const { socket, inner } = createScene()
@@ -76,7 +78,7 @@ t.test('FATAL errors are detected, other messages are not', async t => {
 t.test('a FATAL error during a batch is detected and not passed on', async t => {
   const { socket, inner, received } = createScene()
   const types: number[] = []
-  socket.send(Buffer.from('batch'), ({ type }) => types.push(type))
+  socket.send(Buffer.from('batch'), receiver(({ type }) => types.push(type)))
   inner.emit('data', error('FATAL'))
   t.ok(socket.fatal)
   t.same(types, ['E'.charCodeAt(0)])
@@ -120,10 +122,10 @@ t.test('BEGIN and COMMIT are answered once, after write has returned', async t =
 t.test('during a batch its receiver gets the messages, then postgres.js again', async t => {
   const { socket, inner, server, received } = createScene()
   const messages: string[] = []
-  socket.send(Buffer.from('batch'), ({ type, body }) => {
+  socket.send(Buffer.from('batch'), receiver(({ type, body }) => {
     messages.push(`${String.fromCharCode(type)}${body.toString('latin1')}`)
     if (body.toString() === 'I') socket.returnToDriver()
-  })
+  }))
   t.equal(String((await once(server, 'data'))[0]), 'batch')
   const late = errorResponse('XX000')
   inner.emit('data', Buffer.concat([complete('SELECT 1'), ready('T'), ready('I'), late]))
@@ -134,10 +136,10 @@ t.test('during a batch its receiver gets the messages, then postgres.js again', 
 t.test('nothing is delivered after destroy, not even the rest of a chunk', async t => {
   const { socket, inner, received } = createScene()
   const types: number[] = []
-  socket.send(Buffer.from('batch'), ({ type }) => {
+  socket.send(Buffer.from('batch'), receiver(({ type }) => {
     types.push(type)
     socket.destroy()
-  })
+  }))
   inner.emit('data', Buffer.concat([complete('SELECT 1'), complete('COMMIT'), error('FATAL')]))
   t.same(types, ['C'.charCodeAt(0)])
   t.same(received, [])

@@ -3,6 +3,7 @@
  * chunks, and refuses what PostgreSQL cannot have sent.
  */
 import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { deepEqual } from 'node:assert/strict'
 import { once } from 'node:events'
 import t from 'tap'
 import { connectWithReadBuffer, createMessageReader } from '../../../src/postgres/message-reader.ts'
@@ -17,10 +18,14 @@ const message = (size: number, type = 'D'): Buffer => {
 /** Passes the chunks to a reader and returns the messages that it delivers. */
 const deliver = (chunks: readonly Buffer[]): readonly Buffer[] => {
   const delivered: Buffer[] = []
-  const push = createMessageReader(bytes => {
-    delivered.push(bytes)
-  })
+  const announced: Array<readonly [type: number, size: number]> = []
+  const push = createMessageReader(
+    bytes => delivered.push(bytes),
+    (type, size) => announced.push([type, size])
+  )
   for (const chunk of chunks) push(chunk)
+  const described = delivered.map(bytes => [bytes[0], bytes.length])
+  deepEqual(announced.slice(0, delivered.length), described, 'each is announced once')
   return delivered
 }
 

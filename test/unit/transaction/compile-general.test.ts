@@ -110,6 +110,7 @@ function useRequests () {
     lockTimeoutMs: 1000,
     idleTimeoutMs: 1000,
     maxRows: 10,
+    maxBytes: 100_000,
     sqlComments: false,
     plainForm: false,
     columnTypes,
@@ -134,6 +135,7 @@ function useRequests () {
       const statements = compile(read(x).plan(), {
         session: identity,
         maxRows: 10,
+        maxBytes: 100_000,
         minimal: preferences.return === 'minimal',
         keep: idempotencyKey !== undefined,
         findColumns: table => columnTypes.lookup(table),

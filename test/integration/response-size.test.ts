@@ -1,0 +1,180 @@
+/**
+ * Tests MAX_RESPONSE_BYTES: a batch with larger rows is rolled back, in both forms of a statement,
+ * and the service keeps none of them.
+ */
+import t from 'tap'
+import { useForms } from '../support/forms.ts'
+import { useService } from '../support/service.ts'
+
+const MAX = 100_000
+
+const schema = `
+  create table texts (id int primary key, size int, text text, note int default 1);
+  create table grown (id int primary key, text text);
+  create table notes (id int primary key, n int default 0, text text);
+  create function grow() returns trigger language plpgsql as $$
+    begin new.text = repeat('x', length(new.text)  * 1000); return new; end $$;
+  create trigger grow before insert or update on grown for each row execute function grow();
+  create function repeated(size int) returns text language sql as $$ select repeat('x', size) $$;
+  create function forget() returns int language plpgsql as $$
+    begin perform set_config('oneflight.bytes', '', true); return 1; end $$;
+  create function fail(size int) returns int language plpgsql as $$
+    begin raise exception '%', repeat('x', size); end $$;
+  insert into texts select n, n * 1000, repeat('x', n * 1000) from generate_series(1, 100) as n;
+  insert into texts values (0, 99987, repeat('x', 99987));
+  insert into notes values (1);
+  grant all on texts, grown, notes to oneflight_user;
+`
+const mark = { id: 'mark', op: 'update', table: 'notes', set: { n: { $inc: 1 } }, all: true }
+
+const text = (id: string, size: number): object => ({
+  id,
+  op: 'select',
+  table: 'texts',
+  columns: ['text'],
+  where: { size: { eq: size } }
+})
+const grown = (id: string, lengths: readonly number[], more: object = {}): object => ({
+  id,
+  op: 'insert',
+  table: 'grown',
+  values: lengths.map((length, i) => ({ id: i, text: 'y'.repeat(length) })),
+  ...more
+})
+
+const many = (count: number): readonly object[] =>
+  Array.from({ length: count }, (_, i) => text(`t${i}`, 30_000))
+
+t.test('both forms refuse the same batches', { timeout: 120_000 }, async t => {
+  const forms = await useForms(t, { schema, tables: ['grown', 'notes'] })
+  const all = { id: 'all', op: 'select', table: 'texts' }
+  const cases: ReadonlyArray<
+    readonly [name: string, batch: readonly object[], failure: string | undefined, form: string]
+  > = [
+    ['one select', [all], 'bytes at 0', 'aggregated'],
+    ['exactly the limit', [text('a', MAX - 13)], undefined, 'aggregated'],
+    ['one insert', [grown('a', [101])], 'bytes at 0', 'direct'],
+    ['rows of one insert, together', [grown('a', [40, 40, 40])], 'bytes at 0', 'direct'],
+    ['rows that fit', [grown('a', [30, 30, 30])], undefined, 'direct'],
+    ['an insert that is read', [
+      grown('a', [30], { returning: ['text'] }),
+      { id: 'b', op: 'update', table: 'notes', set: { text: '$a.0.text' }, all: true },
+      text('c', 50_000)
+    ], 'bytes at 2', 'direct'],
+    ['columns', [grown('a', [60, 60], { returning: ['text'] })], 'bytes at 0', 'direct'],
+    ['an insert of many rows', [grown('a', Array(20).fill(6))], 'bytes at 0', 'general'],
+    ['an update', [
+      { id: 'a', op: 'insert', table: 'grown', values: [{ id: 1, text: 'x' }] },
+      { id: 'b', op: 'update', table: 'grown', set: { text: 'y'.repeat(101) }, all: true }
+    ], 'bytes at 1', 'aggregated'],
+    ['a delete', [{ ...all, op: 'delete', all: true }], 'bytes at 0', 'aggregated'],
+    ['several operations together', many(4), 'bytes at 3', 'aggregated'],
+    ['several that fit', many(3), undefined, 'aggregated'],
+    ['with', [{
+      id: 'a',
+      op: 'select',
+      table: 'notes',
+      with: { texts: { table: 'texts', on: { note: 'id' } } }
+    }], 'bytes at 0', 'aggregated'],
+    ['call', [{ id: 'a', op: 'call', function: 'repeated', args: { size: MAX } }],
+      'bytes at 0', 'general'],
+    ['no rows', [{ id: 'a', op: 'select', table: 'texts', where: { id: { eq: -1 } } }, all],
+      'bytes at 1', 'aggregated']
+  ]
+  for (const [name, batch, failure, form] of cases) {
+    const { general, plain, used } = await forms.run(batch, { maxBytes: MAX })
+    t.equal(general.failure, failure, name)
+    t.same(plain, general, `${name}: plain`)
+    t.equal(used.includes(form), true, `${name}: ${used.join()}`)
+    const counts = await forms.run(batch, { maxBytes: MAX, minimal: true })
+    t.equal(counts.general.failure, undefined, `${name}: return=minimal`)
+    t.same(counts.plain, counts.general, `${name}: return=minimal, plain`)
+  }
+})
+
+const refused = {
+  status: 422,
+  body: {
+    data: null,
+    error: {
+      type: 'execution_error',
+      code: 'response_too_large',
+      message: /100000 bytes \(MAX_RESPONSE_BYTES\)/,
+      committed: false,
+      retryable: false
+    }
+  }
+}
+
+t.test('a response that is too large is rolled back', async t => {
+  const service = await useService(t, { schema, env: { MAX_RESPONSE_BYTES: String(MAX) } })
+  const { sql } = service.database
+  for (const attempt of [1, 2, 3, 4]) {
+    t.match(await service.post([mark, ...many(4)]), refused, `attempt ${attempt}`)
+    t.match(await service.post([grown('a', [101])]), {
+      ...refused,
+      body: { error: { op: 'a', index: 0 } }
+    })
+    const [note] = await sql`select n from notes`
+    t.equal(note?.['n'], 0)
+  }
+  t.equal((await sql`select from grown`).length, 0)
+  const minimal = await service.post([mark, ...many(4)], { headers: { prefer: 'return=minimal' } })
+  t.same(minimal.body.data, { mark: 1, t0: 1, t1: 1, t2: 1, t3: 1 })
+  const counts = many(4).map(operation => ({ ...operation, answer: 'count' }))
+  t.same((await service.post(counts)).body.data, { t0: 1, t1: 1, t2: 1, t3: 1 })
+  t.equal((await service.post([grown('a', [101], { returning: [] })])).status, 200)
+  t.equal((await service.post(many(3))).status, 200)
+  const config = await fetch(`${service.adminUrl}/config`)
+  t.match(await config.json(), { MAX_RESPONSE_BYTES: MAX })
+})
+
+t.test('with a key nothing is stored, and a replay is not refused', async t => {
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { MAX_RESPONSE_BYTES: String(MAX) },
+    batches: {
+      large: { operations: [mark, ...many(4)] },
+      small: { operations: [mark, ...many(3)] }
+    }
+  })
+  const headers = { 'idempotency-key': 'k' }
+  for (const attempt of [1, 2, 3]) {
+    t.match(await service.post([mark, ...many(4)], { headers }), refused, `attempt ${attempt}`)
+    t.match(await service.run('large', {}, { headers: { 'idempotency-key': 'n' } }), refused)
+  }
+  t.equal((await service.database.sql`select from oneflight.idempotency_keys`).length, 0)
+  const first = await service.run('small', {}, { headers })
+  const second = await service.run('small', {}, { headers })
+  t.equal(first.status, 200)
+  t.equal(second.headers.get('idempotent-replayed'), 'true')
+  t.equal(second.text, first.text)
+})
+
+t.test('the service stops what PostgreSQL does not count', { timeout: 120_000 }, async t => {
+  const service = await useService(t, {
+    schema,
+    env: { MAX_RESPONSE_BYTES: String(MAX), MAX_OPS: '1000' }
+  })
+  const { sql } = service.database
+  // 18 MB, and the counter starts again each time.
+  const batch = [
+    mark,
+    ...Array.from({ length: 200 }, (_, i) => [
+      { id: `f${i}`, op: 'call', function: 'forget' },
+      text(`t${i}`, 90_000)
+    ]).flat()
+  ]
+  const dry = await service.post(batch, { headers: { prefer: 'tx=rollback' } })
+  t.match(dry, refused)
+  const committed = await service.post(batch)
+  t.match(committed, { status: 500, body: { error: { code: 'commit_unknown' } } })
+  t.match(committed.body.error.message, /is committed/)
+  const [note] = await sql`select n from notes`
+  t.equal(note?.['n'], 1, 'it was committed once')
+  const fail = { id: 'f', op: 'call', function: 'fail', args: { size: 2e7 } }
+  const failed = await service.post([mark, fail])
+  t.match(failed, refused, 'the text of an error')
+  t.same(await sql`select n from notes`, [{ n: 1 }])
+})
