@@ -1,7 +1,8 @@
 /**
  * Backpressure: refuses a request by its headers, before the body is read, while the pool or the
  * memory for bodies and responses is full. Routes that use the pool take the decorator `admit` as
- * an onRequest hook.
+ * an onRequest hook. `mayBegin` asks for the memory again when a batch has waited for a connection:
+ * the responses of those before it may have become large.
  */
 import type { Socket } from 'node:net'
 import type {
@@ -54,6 +55,7 @@ async function admission (app: FastifyInstance, { config }: AdmissionOptions): P
     } else decide()
   }
   app.decorate('admit', admit)
+  app.decorate('mayBegin', () => memory.total() <= maxBytes)
   app.addHook('onSend', (request, reply, payload, done) => {
     if (memory.has(request)) {
       // A large response is a stream with a content-length.

@@ -33,6 +33,7 @@ async function batch (
   const observer = app.getDecorator<Observer>('observer')
   const spans = app.getDecorator<Spans>('spans')
   const databases = app.getDecorator<Databases>('databases')
+  const mayBegin = app.getDecorator<() => boolean>('mayBegin')
   // What is known about types belongs to a database.
   const settingsOf = new Map(databases.all.map((database, number) =>
     [database, { ...batchSettings(config), database: number, ...moreSettings }]
@@ -71,6 +72,7 @@ async function batch (
       settings: settingsOf.get(database) as BatchSettings,
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
       clientClosed: clientClosed(reply),
+      mayBegin,
       onReplicaBehind: () => observer.replicaBehind(),
       onRetry (reason) {
         observer.retry(reason)

@@ -43,6 +43,8 @@ export interface ExecuteOptions {
   readonly needs?: NeededPosition | undefined
   /** Aborted when the client has disconnected. Nothing is sent to the database after that. */
   readonly clientClosed?: AbortSignal | undefined
+  /** Whether there is memory for its rows; asked when it has a connection. */
+  readonly mayBegin?: (() => boolean) | undefined
   /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
@@ -174,16 +176,18 @@ interface FinishedAttempt extends AttemptResult {
 }
 
 async function runAttempt (
-  { pool, batch: compiled, softDeadline, needs, clientClosed, onRetry = () => {} }: Run,
+  { pool, batch: compiled, softDeadline, needs, onRetry = () => {}, ...options }: Run,
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
+  const { clientClosed, mayBegin } = options
   const acquire = async (): Promise<Lease> =>
     new Lease(pool, await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed }))
   using lease = needs === undefined
     ? await acquire()
     : await acquireAtPosition({ ...needs, deadline: softDeadline }, acquire)
   const { connection } = lease
+  if (mayBegin?.() === false) throw failure('overloaded')
   if (reason !== undefined) onRetry(reason)
   const batch = adaptBatch(compiled, connection)
   lease.endBy(softDeadline)

@@ -531,6 +531,30 @@ t.test('unread responses count against the limit until they are read or dropped'
   await until(async () => (await service.post(add)).status === 200)
 })
 
+t.test('a batch that has waited is refused if responses have taken the memory', async t => {
+  const service = await useService(t, {
+    schema,
+    env: { POOL_SIZE: '1', QUEUE_TIMEOUT_MS: '60000', MAX_BYTES_IN_FLIGHT: String(60_000_000) }
+  })
+  const slot = await holdRow(service.database)
+  const first = service.post(touch)
+  await slot.awaited()
+  const unread: Array<Promise<IncomingMessage>> = []
+  for (const waits of [1, 2]) {
+    unread.push(askUnread(service))
+    await waiting(service, waits)
+  }
+  const late = service.post(add)
+  await waiting(service, 3)
+  await slot.free()
+  t.equal((await first).status, 200)
+  const { headers: _, ...refusal } = overloaded
+  t.match(await late, refusal, '80 MB of 60 MB')
+  t.same(await service.database.sql`select from entries`, [])
+  for (const response of await Promise.all(unread)) response.destroy()
+  await until(async () => (await service.post(add)).status === 200)
+})
+
 t.test('a request whose body is late times out and its bytes are released', async t => {
   const service = await useService(t, { schema, env: { ...bytesEnv, REQUEST_TIMEOUT_MS: '3000' } })
   const line = await dial(service.url)
