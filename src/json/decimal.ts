@@ -1,68 +1,92 @@
 /**
- * Compares numbers of JSON by their digits. A double holds only some of them.
+ * Compares numbers of JSON by their digits, in time linear in their length. A double holds only
+ * some of the digits, and arithmetic with millions of them would block the process for seconds.
  */
 
-/** `digits` times ten to the power of `exponent`. */
-interface Decimal {
-  readonly digits: bigint
-  readonly exponent: number
+/** The sign times `0.<digits>` times ten to the power of `magnitude`. */
+export interface Decimal {
+  readonly sign: -1 | 0 | 1
+  /** Without zeros at either end; empty for 0. */
+  readonly digits: string
+  /** 0 for 0. Not exact if the exponent has more than MAX_EXPONENT_DIGITS. */
+  readonly magnitude: number
 }
 
-/** Returns a negative number, 0 or a positive number as `a` is less, equal or greater than `b`. */
-export function compareDecimals (a: string, b: string): number {
-  const [left, right] = [readDecimal(a), readDecimal(b)]
-  const sign = signOf(left)
-  if (sign !== signOf(right) || sign === 0) return sign - signOf(right)
-  const difference = magnitudeOf(left) - magnitudeOf(right)
-  if (difference !== 0) return sign * difference
-  // Of the same magnitude, their exponents differ by no more than they have digits.
-  const exponent = Math.min(left.exponent, right.exponent)
-  const [x, y] = [left, right].map(({ digits, exponent: of }) =>
-    digits * 10n ** BigInt(of - exponent)
-  ) as [bigint, bigint]
-  return x < y ? -1 : x > y ? 1 : 0
-}
+/** The length of a text can be added to such an exponent without loss. */
+export const MAX_EXPONENT_DIGITS = 15
 
-/** Returns the same text for equal numbers other than 0. */
-export function canonicalDecimal (text: string): string {
-  const { digits, exponent } = readDecimal(text)
-  const significant = String(digits).replace(/0+$/, '')
-  return `${significant}e${exponent + String(digits).length - significant.length}`
-}
+const LONG_EXPONENT = new RegExp(`e[+-]?[0-9]{${MAX_EXPONENT_DIGITS + 1}}`, 'i')
 
-/** Whether `a` is an integer times `b`, which is not 0. */
-export function isMultipleOf (a: string, b: string): boolean {
-  const [value, divisor] = [readDecimal(a), readDecimal(b)]
-  const shift = value.exponent - divisor.exponent
-  if (value.digits === 0n) return true
-  if (shift >= 0) return value.digits * powerOfTen(shift, divisor.digits) % divisor.digits === 0n
-  // The divisor would have more digits than the value.
-  if (-shift > String(value.digits).length) return false
-  return value.digits % (divisor.digits * 10n ** BigInt(-shift)) === 0n
-}
-
-/** Ten to the power of `exponent`, modulo `modulus`. */
-function powerOfTen (exponent: number, modulus: bigint): bigint {
-  let result = 1n
-  let base = 10n
-  for (let rest = BigInt(exponent); rest > 0n; rest >>= 1n) {
-    if (rest % 2n === 1n) result = result * base % modulus
-    base = base * base % modulus
-  }
-  return result
+/** Whether the exponent of a number has more than MAX_EXPONENT_DIGITS. */
+export function hasLongExponent (text: string): boolean {
+  return LONG_EXPONENT.test(text)
 }
 
 /** Reads a number as JSON writes it. */
-function readDecimal (text: string): Decimal {
+export function readDecimal (text: string): Decimal {
   const [mantissa = '', power = '0'] = text.toLowerCase().split('e')
-  const [whole = '', fraction = ''] = mantissa.split('.')
-  return { digits: BigInt(whole + fraction), exponent: Number(power) - fraction.length }
+  const isNegative = mantissa.startsWith('-')
+  const [whole = '', fraction = ''] = mantissa.slice(isNegative ? 1 : 0).split('.')
+  const all = whole + fraction
+  let start = 0
+  while (all[start] === '0') start++
+  let end = all.length
+  while (end > start && all[end - 1] === '0') end--
+  if (start === end) return { sign: 0, digits: '', magnitude: 0 }
+  return {
+    sign: isNegative ? -1 : 1,
+    digits: all.slice(start, end),
+    magnitude: Number(power) + whole.length - start
+  }
 }
 
-function signOf ({ digits }: Decimal): number {
-  return digits < 0n ? -1 : digits > 0n ? 1 : 0
+/** Returns a negative number, 0 or a positive number as `a` is less, equal or greater than `b`. */
+export function compareDecimals (a: Decimal, b: Decimal): number {
+  if (a.sign !== b.sign) return a.sign - b.sign
+  if (a.magnitude !== b.magnitude) return a.magnitude < b.magnitude ? -a.sign : a.sign
+  return a.digits === b.digits ? 0 : a.digits < b.digits ? -a.sign : a.sign
 }
 
-function magnitudeOf ({ digits, exponent }: Decimal): number {
-  return String(digits < 0n ? -digits : digits).length + exponent
+/** Returns the same text for equal numbers. */
+export function canonicalDecimal ({ sign, digits, magnitude }: Decimal): string {
+  return `${sign < 0 ? '-' : ''}0.${digits}e${magnitude}`
+}
+
+export function isIntegral ({ digits, magnitude }: Decimal): boolean {
+  return digits.length <= magnitude || digits === ''
+}
+
+/** Whether `value` is an integer times `divisor`, which is a double other than 0. */
+export function isMultipleOf (value: Decimal, divisor: Decimal): boolean {
+  // Both end in a digit other than 0, so a multiple has no more decimal places than the divisor.
+  const shift = value.magnitude - value.digits.length - divisor.magnitude + divisor.digits.length
+  if (shift < 0 || value.sign === 0) return value.sign === 0
+  // An integer of n digits has less than 4 n factors, so more zeros make no difference.
+  const zeros = '0'.repeat(Math.min(shift, 4 * divisor.digits.length))
+  return isDivisible(value.digits + zeros, divisor.digits)
+}
+
+/** Integers of so many digits are exact as a number. */
+const EXACT_DIGITS = 15
+
+/** Long division: no step has more digits than the divisor and a few of the value. */
+function isDivisible (digits: string, divisor: string): boolean {
+  const step = EXACT_DIGITS - divisor.length
+  if (step <= 0) return isDivisibleByLong(digits, BigInt(divisor))
+  const modulus = Number(divisor)
+  let remainder = 0
+  for (let i = 0; i < digits.length; i += step) {
+    const next = digits.slice(i, i + step)
+    remainder = (remainder * 10 ** next.length + Number(next)) % modulus
+  }
+  return remainder === 0
+}
+
+function isDivisibleByLong (digits: string, modulus: bigint): boolean {
+  let remainder = 0n
+  for (let i = 0; i < digits.length; i += EXACT_DIGITS) {
+    const next = digits.slice(i, i + EXACT_DIGITS)
+    remainder = (remainder * 10n ** BigInt(next.length) + BigInt(next)) % modulus
+  }
+  return remainder === 0n
 }

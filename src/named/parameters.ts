@@ -6,7 +6,8 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/nodes.ts'
-import { addNumberKeywords, findInexactNumber, toDoubles } from './numbers.ts'
+import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
+import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { readSchema } from './schema.ts'
 import { findReferred, readStep } from './schema-parts.ts'
 
@@ -170,6 +171,11 @@ function describeErrors (
   validate: ValidateFunction,
   values: JsonObject
 ): readonly ParameterFault[] {
+  const long = findLongExponent(values)
+  if (long !== undefined) {
+    const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`
+    return [{ path: long, message }]
+  }
   if (validate(toDoubles(values))) return []
   return (validate.errors as readonly ErrorObject[]).map(error => describeError(error, values))
 }

@@ -170,6 +170,9 @@ t.test('every fault of the parameters is listed with its path', async t => {
       'There is no parameter "lest". Parameters: ids, least, text, key, some.'
     ]]],
     ['{"ids": [], "some": []}', [[['some'], '"some" must NOT have fewer than 1 items.']]],
+    [`{"ids": [], "least": 1e${'9'.repeat(400)}}`, [
+      [['least'], '"least" has an exponent of more than 15 digits.']
+    ]],
     ['{"ids": [9007199254740993.5]}', [[['ids', 0], 'Element 0 of "ids" must be integer.']]],
     [`{"ids": ${'['.repeat(101)}${']'.repeat(101)}}`, [
       [[], 'The parameters are nested too deeply.']

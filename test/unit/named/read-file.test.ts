@@ -4,11 +4,16 @@
  */
 import t from 'tap'
 import { parseJson, type JsonObject } from '../../../src/json/parse.ts'
-import { readParameters, type Parameters } from '../../../src/named/parameters.ts'
+import {
+  readParameters,
+  type ParameterFault,
+  type Parameters
+} from '../../../src/named/parameters.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import { readFolder } from '../../../src/named/read-folder.ts'
 import type { Failure } from '../../../src/errors/catalogue.ts'
 import { planBatch } from '../../../src/plan/plan-batch.ts'
+import { growthOf } from '../../support/growth.ts'
 
 const limits = { schemas: ['public'], maxOps: 3, maxRows: 10, maxConditions: 10, maxWork: 100_000 }
 const read = (text: string, name = 'dir/order.json') =>
@@ -375,6 +380,18 @@ const numbers: ReadonlyArray<
   ['{"uniqueItems": true}', ['[9007199254740993, 9007199254740994.5, 9007199254740995]'], [
     '[9007199254740993, 9007199254740993]'
   ]],
+  ['{"uniqueItems": true}', [
+    '"x"',
+    '[]',
+    '["1", 1, [1], {"a": 1}, null, "null"]',
+    '[{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 1}]',
+    '[0.123456789012, 0.1234567890120000000001, 1e400, 1e401]'
+  ], [
+    '[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}]',
+    '[[{"a": 9007199254740993}], 1, [{"a": 9007199254740993.0}]]',
+    '[0, 1, -0]'
+  ]],
+  ['{"uniqueItems": false}', ['[1, 1]'], []],
   ['{"$ref": "#/$defs/n"}', ['4'], ['5']]
 ]
 
@@ -389,5 +406,59 @@ t.test('numbers are checked by their digits', async t => {
       parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject).length
     for (const value of valid) t.equal(check(value), 0, `${schema} takes ${value}`)
     for (const value of invalid) t.ok(check(value) > 0, `${schema} refuses ${value}`)
+  }
+})
+
+/** Returns a check of one value by a schema. */
+function prepareCheck (schema: string): (value: string) => readonly ParameterFault[] {
+  const text = `{"type": "object", "properties": {"x": ${schema}}}`
+  const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
+  return value => parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)
+}
+
+/** The keywords that compare numbers. */
+const comparisons: readonly string[] = [
+  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'const']
+    .map(word => `{"${word}": 7}`),
+  '{"enum": [7, "a"]}',
+  '{"type": "integer"}',
+  '{"type": "number"}'
+]
+
+t.test('an exponent that no arithmetic can take is a fault', async t => {
+  const many = '4'.repeat(400)
+  for (const schema of [...comparisons, 'true']) {
+    const check = prepareCheck(schema)
+    for (const value of [`1e${many}`, `1e-${many}`, `0e${many}`, '-1.5E+1234567890123456']) {
+      const message = '"x" has an exponent of more than 15 digits.'
+      t.same(check(value), [{ path: ['x'], message }], `${schema} ${value}`)
+    }
+    t.match(check(`[0, {"a": 1e${many}}]`), [{ path: ['x', 1, 'a'], message: /exponent/ }])
+  }
+  const unique = prepareCheck('{"uniqueItems": true}')
+  t.match(unique(`[1e${many}]`), [{ path: ['x', 0], message: /exponent/ }])
+  t.same(unique('[7, "a", 7.0]'), [
+    { path: ['x'], message: '"x" must NOT have duplicate items (items ## 0 and 2 are identical).' }
+  ])
+})
+
+t.test('the time of a check grows in proportion to the values', async t => {
+  const grow = (schema: string, size: number, write: (size: number) => string): number => {
+    const check = prepareCheck(schema)
+    return growthOf(size, size => {
+      const value = write(size)
+      return () => check(value)
+    })
+  }
+  for (const schema of comparisons) {
+    t.ok(grow(schema, 30_000, size => '9'.repeat(size)) < 9, schema)
+  }
+  const lists: ReadonlyArray<(size: number) => string> = [
+    size => JSON.stringify(Array.from({ length: size }, (_, i) => ({ i }))),
+    size => JSON.stringify(Array.from({ length: size }, (_, i) => [String(i)])),
+    size => `[${Array.from({ length: size }, (_, i) => `${i}.00000000000000000001`)}]`
+  ]
+  for (const [i, write] of lists.entries()) {
+    t.ok(grow('{"uniqueItems": true}', 500, write) < 9, `list ${i}`)
   }
 })

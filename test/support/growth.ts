@@ -1,0 +1,18 @@
+/** Measures how the time of a calculation grows with its input. */
+
+/**
+ * Returns how many times longer four times the input takes: about 4 if the time is linear, 16 if it
+ * is quadratic. The shortest of several runs counts, which others disturb least.
+ */
+export function growthOf (size: number, prepare: (size: number) => () => unknown): number {
+  const runs = [prepare(size), prepare(4 * size)] as const
+  const times = Array.from({ length: 11 }, () => runs.map(measure) as [number, number])
+  const [less, more] = [times.map(([less]) => less), times.map(([, more]) => more)]
+  return Math.min(...more) / Math.min(...less)
+}
+
+function measure (run: () => unknown): number {
+  const start = performance.now()
+  run()
+  return performance.now() - start
+}
