@@ -8,6 +8,7 @@ import { nameOf } from '../plan/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/nodes.ts'
 import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
+import { compilePattern } from './pattern.ts'
 import { readSchema } from './schema.ts'
 import { findReferred, readStep } from './schema-parts.ts'
 
@@ -131,6 +132,9 @@ function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
   }
 }
 
+/** Ajv uses `code` only to write a schema into a file, which does not happen here. */
+const regExp = Object.assign(compilePattern, { code: '' })
+
 interface Compiled extends Pick<Parameters, 'schema'> {
   readonly validate: ValidateFunction
 }
@@ -146,7 +150,8 @@ function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
       strictRequired: false,
       validateFormats: false,
       ownProperties: true,
-      logger: false
+      logger: false,
+      code: { regExp }
     })
   )
   const plain = toDoubles(text)

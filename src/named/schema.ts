@@ -5,6 +5,7 @@
 import { findNearName } from '../errors/near-name.ts'
 import { isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { findEndless } from './endless-schema.ts'
+import { compilePattern } from './pattern.ts'
 import {
   keyOf,
   keywords,
@@ -70,7 +71,7 @@ function findPatternFault (word: string, value: Json): string | undefined {
     ? [value as string]
     : word === 'patternProperties' ? Object.keys(value as JsonObject) : []
   try {
-    for (const pattern of patterns) RegExp(pattern, 'u')
+    for (const pattern of patterns) compilePattern(pattern)
     return undefined
   } catch (error) {
     return `${(error as Error).message}.`

@@ -6,7 +6,7 @@
  */
 export function growthOf (size: number, prepare: (size: number) => () => unknown): number {
   const runs = [prepare(size), prepare(4 * size)] as const
-  const times = Array.from({ length: 11 }, () => runs.map(measure) as [number, number])
+  const times = Array.from({ length: 25 }, () => runs.map(measure) as [number, number])
   const [less, more] = [times.map(([less]) => less), times.map(([, more]) => more)]
   return Math.min(...more) / Math.min(...less)
 }

@@ -442,6 +442,13 @@ t.test('an exponent that no arithmetic can take is a fault', async t => {
   ])
 })
 
+t.test('no text takes a pattern long', async t => {
+  const check = prepareCheck('{"pattern": "^(a+)+$", "patternProperties": {"^(a|a)*$": true}}')
+  const text = `"${'a'.repeat(100_000)}!"`
+  t.match(check(text), [{ path: ['x'], message: /must match pattern/ }])
+  t.same(check(`{${text}: 1}`), [])
+})
+
 t.test('the time of a check grows in proportion to the values', async t => {
   const grow = (schema: string, size: number, write: (size: number) => string): number => {
     const check = prepareCheck(schema)
@@ -451,7 +458,7 @@ t.test('the time of a check grows in proportion to the values', async t => {
     })
   }
   for (const schema of comparisons) {
-    t.ok(grow(schema, 30_000, size => '9'.repeat(size)) < 9, schema)
+    t.ok(grow(schema, 30_000, size => '9'.repeat(size)) < 12, schema)
   }
   const lists: ReadonlyArray<(size: number) => string> = [
     size => JSON.stringify(Array.from({ length: size }, (_, i) => ({ i }))),
@@ -459,6 +466,6 @@ t.test('the time of a check grows in proportion to the values', async t => {
     size => `[${Array.from({ length: size }, (_, i) => `${i}.00000000000000000001`)}]`
   ]
   for (const [i, write] of lists.entries()) {
-    t.ok(grow('{"uniqueItems": true}', 500, write) < 9, `list ${i}`)
+    t.ok(grow('{"uniqueItems": true}', 500, write) < 12, `list ${i}`)
   }
 })

@@ -60,6 +60,7 @@ const faults: ReadonlyArray<
   [{ a: null }, {}, '3:16: "a" must be object,boolean.'],
   [{ a: { pattern: '(' } }, {}, '3:21: Invalid regular expression: /(/u: Unterminated group.'],
   [{}, { patternProperties: { a: true, '[': true } }, '4:1: Invalid regular expression: /[/u: '],
+  [{ a: { pattern: '(?=a)b' } }, {}, '3:21: RE2 does not support the regular expression: invalid'],
   [{ a: { if: true } }, {}, '2:1: The schema is invalid: strict mode: "if" without "then" and'],
   [{ a: true }, { required: ['a', 'b'] }, '4:18: "properties" does not contain "b".'],
   // references
