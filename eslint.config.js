@@ -1,3 +1,4 @@
+import regexp from 'eslint-plugin-regexp'
 import neostandard, { resolveIgnoresFromGitignore } from 'neostandard'
 
 export default [
@@ -7,6 +8,15 @@ export default [
     files: ['**/*.{js,ts}'],
     rules: {
       '@stylistic/max-len': ['error', { code: 100, ignoreUrls: true, ignoreRegExpLiterals: true }]
+    }
+  },
+  // Texts from outside meet regular expressions: each takes linear time, wherever a match begins.
+  {
+    files: ['{client/src,plugins,schemas,src}/**'],
+    plugins: { regexp },
+    rules: {
+      'regexp/no-super-linear-backtracking': ['error', { report: 'potential' }],
+      'regexp/no-super-linear-move': ['error', { report: 'potential', ignorePartial: false }]
     }
   },
   // A schema and the type derived from it share one name, as TypeBox's own docs write it.

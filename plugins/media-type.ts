@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { failure } from '../src/errors/catalogue.ts'
 
 /** RFC 9110 §8.3: exactly `application/json`, in UTF-8 if a charset is named. */
-const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8"))?[ \t]*)?$/i
+const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)?$/i
 
 async function mediaType (app: FastifyInstance): Promise<void> {
   const requireJson: onRequestHookHandler = ({ raw, headers }, _reply, done) => {

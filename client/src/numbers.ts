@@ -79,9 +79,9 @@ function normalize (text: string): string {
   const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e')
   const [integer = '', fraction = ''] = mantissa.replace('-', '').split('.')
   const digits = `${integer}${fraction}`.replace(/^0+/, '')
-  const significant = digits.replace(/0+$/, '')
-  const last = significant === ''
-    ? 0
-    : Number(exponent) - fraction.length + digits.length - significant.length
-  return `${text.startsWith('-') ? '-' : ''}${significant}e${last}`
+  // A regular expression for the zeros at the end would take quadratic time.
+  let length = digits.length
+  while (digits[length - 1] === '0') length--
+  const last = length === 0 ? 0 : Number(exponent) - fraction.length + digits.length - length
+  return `${text.startsWith('-') ? '-' : ''}${digits.slice(0, length)}e${last}`
 }

@@ -60,7 +60,7 @@ function parse (
     // Keep only the first sentence of Node's message: the rest is about names that begin with -.
     throw error instanceof UsageError
       ? error
-      : new UsageError((error as Error).message.replace(/(?:\. |\.?\n)[^]*$/, ''))
+      : new UsageError((error as Error).message.split(/\. |\.?\n/, 1)[0] as string)
   }
 }
 

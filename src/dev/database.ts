@@ -60,7 +60,7 @@ export async function prepareDatabase (
 }
 
 function urlOf (server: string, database: string): string {
-  return server.replace(/[^/]*$/, encodeURIComponent(database))
+  return server.slice(0, server.lastIndexOf('/') + 1) + encodeURIComponent(database)
 }
 
 /** Runs the statements of the file. An error begins with the name of the file and the line. */

@@ -115,7 +115,7 @@ function describeTarget (reference: string): string {
 
 /** A URI without its fragment; undefined: it is not absolute. */
 function readUri (text: string, base?: string): string | undefined {
-  return URL.parse(text, base)?.href.replace(/#.*$/s, '')
+  return URL.parse(text, base)?.href.split('#', 1)[0]
 }
 
 /** The path of what a reference names. Nothing need be there. */

@@ -41,22 +41,67 @@ export function columnAtError (error: PlacedError): string | undefined {
 export function tableAtError (error: PlacedError): string | undefined {
   const alias = /^\(*(?:\w+\()?(t\d+)\./.exec(textAtError(error))?.[1]
   if (alias === undefined) return undefined
-  const named = new RegExp(`("(?:[^"]|"")+"\\."(?:[^"]|"")+") as ${alias}\\b`)
-  return named.exec(error.query as string)?.[1]
+  const query = error.query as string
+  const named = new RegExp(`^ as ${alias}\\b`)
+  const name = findNames(query).find(({ isQualified, end }) =>
+    isQualified && named.test(query.slice(end, end + MAX_CONTEXT))
+  )
+  return name && query.slice(name.start, name.end)
 }
 
-/** The last column of the table, of a row of NULLs, or in `on_conflict.index_where`. */
-const COLUMN_BEFORE_ERROR = /.*(?:\b(?:t\d*|n|o)\.|\bwhere |\band |\bor |\()"((?:[^"]|"")+)"(?!\.)/s
+/** What stands before a column of the table, of a row of NULLs, or in `on_conflict.index_where`. */
+const BEFORE_COLUMN = /(?:\b(?:t\d*|n|o)\.|\bwhere |\band |\bor |\()$/
+
+/** More characters than an alias and a word of SQL have. */
+const MAX_CONTEXT = 16
 
 /** The column that stands last before the error: the one that an operator compares or computes. */
 export function columnBeforeError (error: PlacedError): string | undefined {
-  return unquote(COLUMN_BEFORE_ERROR.exec(textBeforeError(error))?.[1])
+  const text = textBeforeError(error)
+  const column = findNames(text).findLast(({ start, isQualified }) =>
+    !isQualified && BEFORE_COLUMN.test(text.slice(Math.max(0, start - MAX_CONTEXT), start))
+  )
+  return unquote(column && text.slice(column.start + 1, column.end - 1))
+}
+
+/** A name in quotes, with its schema if there is one. */
+interface QuotedName {
+  readonly start: number
+  readonly end: number
+  readonly isQualified: boolean
+}
+
+/** The names of a statement, found in one pass over it. Constants have the form E'…'. */
+function findNames (query: string): readonly QuotedName[] {
+  const names: QuotedName[] = []
+  let inConstant = false
+  let start: number | undefined
+  for (const { 0: token, index } of query.matchAll(/\\.|['"]/gs)) {
+    if (inConstant) {
+      inConstant = token !== "'"
+    } else if (start === undefined) {
+      if (token === "'") inConstant = true
+      else start = index
+    } else if (token.endsWith('"')) {
+      const last = names.at(-1)
+      const between = last && query.slice(last.end, start)
+      const end = index + token.length
+      // A quote in a name is doubled.
+      if (between === '' || between === '.') {
+        Object.assign(last as QuotedName, { end }, between === '.' && { isQualified: true })
+      } else {
+        names.push({ start, end, isQualified: false })
+      }
+      start = undefined
+    }
+  }
+  return names
 }
 
 function textBeforeError ({ position, where = '', query = '' }: PlacedError): string {
   if (position !== undefined) return [...query].slice(0, Number(position) - 1).join('')
   // The context of a function has several lines or no `$`.
-  const parameter = /^[^\n]*(\$[0-9]+)\b[^\n]*$/.exec(where)?.[1]
+  const parameter = /^[^\n$]*(\$[0-9]+)\b[^\n]*$/.exec(where)?.[1]
   return parameter === undefined
     ? ''
     : query.slice(0, query.search(new RegExp(`\\${parameter}(?![0-9])`)))

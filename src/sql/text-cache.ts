@@ -67,5 +67,5 @@ function write (shape: readonly Step[]): string {
 
 /** A line break of the source code, with its indentation, becomes one space. */
 function joinLines (text: string): string {
-  return text.replaceAll(/\s*\n\s*/g, ' ')
+  return text.replaceAll(/\n\s*/g, ' ')
 }

@@ -174,6 +174,40 @@ t.test('unusual targets and methods are handled', async t => {
   t.match(await speak(service.url, upgrade), [{ status: 200, headers: { 'x-request-id': uuid } }])
 })
 
+t.test('no header takes longer than another one of its length', async t => {
+  const service = await useService(t, { schema, env: { COMPRESSION: 'on' } })
+  const size = 14_000
+  const fastest = async (headers: Readonly<Record<string, string>>): Promise<number> => {
+    const times = []
+    for (let i = 0; i < 7; i++) {
+      const start = performance.now()
+      await service.post(stock, { headers })
+      times.push(performance.now() - start)
+    }
+    return Math.min(...times)
+  }
+  const usual = await fastest({ 'x-other': 'x'.repeat(size) })
+  const beginnings: Readonly<Record<string, readonly string[]>> = {
+    'content-type': ['', 'application/json;', 'application/json; charset=utf-8'],
+    prefer: ['', 'a=', 'a; b', 'a="'],
+    authorization: ['', 'Bearer ', 'Bearer a.b.'],
+    'idempotency-key': ['', '"'],
+    'accept-encoding': ['', 'br;', 'br;q=0.'],
+    traceparent: ['', '00-'],
+    'x-request-id': [''],
+    'oneflight-position': ['', '0/']
+  }
+  for (const [name, starts] of Object.entries(beginnings)) {
+    for (const start of starts) {
+      for (const part of [' ', '\t', 'a', '0', ';', ' ;', ',', '"', '\\', '=', ' = ', '.', 'a"']) {
+        const value = `${start}${part.repeat(size / part.length)}!`
+        const time = await fastest({ [name]: value })
+        t.ok(time < 10 * usual, `${name}: ${start} ${part}: ${time / usual}`)
+      }
+    }
+  }
+})
+
 t.test('only JSON without a content encoding is accepted', async t => {
   const service = await useService(t, { schema })
   const accepted = [
