@@ -25,7 +25,7 @@ async function namedBatches (
   app: FastifyInstance,
   { config, batches }: NamedBatchesOptions
 ): Promise<void> {
-  const adhoc = new Set(config.ADHOC_BATCHES)
+  const adhoc = rolesOf(config.ADHOC_BATCHES)
   app.decorateRequest('namedBatch', undefined)
   const findNamedBatch: onRequestHookHandler = (request, _reply, done) => {
     const { name } = request.params as { readonly name: string }
@@ -36,11 +36,16 @@ async function namedBatches (
     done(mayRun(request, batch.roles) ? undefined : failure('role_forbidden'))
   }
   const admitAdhoc: onRequestHookHandler = (request, _reply, done) => {
-    const allowed = adhoc.has('on') || mayRun(request, adhoc)
-    done(allowed ? undefined : failure('adhoc_forbidden'))
+    done(mayRun(request, adhoc) ? undefined : failure('adhoc_forbidden'))
   }
   app.decorate('findNamedBatch', findNamedBatch)
   app.decorate('admitAdhoc', admitAdhoc)
+}
+
+/** The roles of ADHOC_BATCHES; undefined: every role. Its words are no roles. */
+function rolesOf (list: Config['ADHOC_BATCHES']): ReadonlySet<string> | undefined {
+  const [word] = list
+  return word === 'on' ? undefined : new Set(word === 'off' ? [] : list)
 }
 
 function mayRun ({ identity }: FastifyRequest, roles: ReadonlySet<string> | undefined): boolean {

@@ -64,6 +64,7 @@ export function readConfig (env: Environment): Settings {
     ...checkOrigins(draft.values),
     ...checkRoles(given, draft),
     ...checkSchemas(draft.values),
+    ...checkAdhocBatches(draft.values),
     ...checkLimits(draft.values),
     ...checkStop(draft.values)
   ]
@@ -348,6 +349,12 @@ function checkRoles (
 function checkSchemas (values: Partial<Config>): readonly string[] {
   return (['DB_SCHEMAS', 'DB_EXTRA_SEARCH_PATH'] as const)
     .flatMap(name => checkNames(name, values[name] ?? []))
+}
+
+/** The words are no roles: a role of that name would get in, or everyone would. */
+function checkAdhocBatches ({ ADHOC_BATCHES: list = [] }: Partial<Config>): readonly string[] {
+  const word = list.length > 1 ? list.find(name => name === 'on' || name === 'off') : undefined
+  return word === undefined ? [] : [`ADHOC_BATCHES: "${word}" cannot be in a list of roles`]
 }
 
 function checkNames (

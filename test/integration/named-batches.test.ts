@@ -221,7 +221,10 @@ t.test('the path and the role are checked before the headers and the body', asyn
 t.test('ADHOC_BATCHES=off leaves only named batches', async t => {
   const env = { ADHOC_BATCHES: 'off' }
   const service = await useService(t, { schema, batches: { nothing }, env })
-  t.equal((await service.post(nothing.operations)).body.error?.code, 'adhoc_forbidden')
+  for (const role of ['oneflight_user', 'off', 'on']) {
+    const { body } = await service.post(nothing.operations, { role })
+    t.equal(body.error?.code, 'adhoc_forbidden', role)
+  }
   t.equal((await service.run('nothing', {})).status, 200)
 })
 

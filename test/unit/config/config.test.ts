@@ -254,6 +254,8 @@ t.test('invalid values are reported', async t => {
       { DB_SCHEMAS: 'api,api.v2' },
       'DB_SCHEMAS: "api.v2" contains a dot, so operations cannot name its tables'
     ],
+    [{ ADHOC_BATCHES: 'a,off' }, 'ADHOC_BATCHES: "off" cannot be in a list of roles'],
+    [{ ADHOC_BATCHES: 'on,off' }, 'ADHOC_BATCHES: "on" cannot be in a list of roles'],
     [{ DB_SCHEMAS: 'api,api' }, 'DB_SCHEMAS: "api" is given twice'],
     [{ DB_SCHEMAS: `api,${'x'.repeat(64)}` }, 'DB_SCHEMAS: name 2 is longer than 63 bytes'],
     [{ DB_EXTRA_SEARCH_PATH: 'ext,public,ext' }, 'DB_EXTRA_SEARCH_PATH: "ext" is given twice'],
