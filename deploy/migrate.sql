@@ -18,7 +18,7 @@ do $$ begin perform pg_advisory_xact_lock(hashtextextended('oneflight.migrate', 
 create schema if not exists oneflight;
 
 create table if not exists oneflight.idempotency_keys (
-  principal bytea not null,         -- SHA-256 of the role, issuer and subject of the token
+  principal bytea not null,         -- SHA-256 of the role, issuer, subject … of the token
   key text not null,                -- the header Idempotency-Key
   fingerprint bytea not null,       -- SHA-256 of the request: body and preferences
   answer text[],                    -- one JSON text per operation; null only during the transaction
@@ -26,6 +26,18 @@ create table if not exists oneflight.idempotency_keys (
   expires_at timestamptz not null,  -- the key is free from then on; its row is deleted later
   primary key (principal, key)
 );
+
+-- The SHA-256 of the claims, except those that change with every token. It is null in rows of
+-- versions before this column, which the service honours until they expire. An ALTER TABLE that has
+-- nothing to do would wait for a backup, and every batch with a key behind it.
+do $$
+begin
+  if not exists (select from pg_attribute where attname = 'claims'
+    and attrelid = 'oneflight.idempotency_keys'::regclass) then
+    alter table oneflight.idempotency_keys add column claims bytea;
+  end if;
+end
+$$;
 
 create index if not exists idempotency_keys_expires_at on oneflight.idempotency_keys (expires_at);
 

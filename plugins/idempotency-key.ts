@@ -14,7 +14,7 @@ import type {
 import fp from 'fastify-plugin'
 import type { Config } from '../schemas/config.ts'
 import { bareKey, maxKeyLength, quotedKey, readTtl } from '../schemas/idempotency.ts'
-import { principalOf } from '../src/auth/principal.ts'
+import { ownerOf, type KeyOwner } from '../src/auth/principal.ts'
 import { failure } from '../src/errors/catalogue.ts'
 import type { Key } from '../src/sql/idempotency.ts'
 
@@ -44,7 +44,15 @@ async function idempotencyKey (
   const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {
     const text = readHeader(request)
     if (text !== undefined) {
-      request.idempotencyKey = { ...identify(request, text, body), ttlSeconds, idleTimeoutMs }
+      const owner = ownerOf(request.identity)
+      request.idempotencyKey = {
+        ...owner,
+        text,
+        fingerprint: hashRequest(request, body),
+        lock: lockOf(owner, text),
+        ttlSeconds,
+        idleTimeoutMs
+      }
     }
     done(null, body)
   }
@@ -66,22 +74,19 @@ function readHeader ({ raw }: FastifyRequest): string | undefined {
   return key
 }
 
-/** Binds the key to the principal, to this body, these preferences and the name of the batch. */
-function identify (
-  { identity, preferences, namedBatch }: FastifyRequest,
-  text: string,
-  body: Buffer
-): Pick<Key, 'principal' | 'text' | 'fingerprint' | 'lock'> {
+/** Binds the key to this body, these preferences and the name of the batch. */
+function hashRequest ({ preferences, namedBatch }: FastifyRequest, body: Buffer): string {
   const { tx, isolation, access, return: wanted } = preferences
-  const principal = principalOf(identity)
   const digest = createHash('sha256').update(body).digest()
-  const fingerprint = createHash('sha256')
+  return createHash('sha256')
     .update(digest)
     .update(JSON.stringify([tx, isolation, access, wanted]))
     .update(namedBatch?.name ?? '')
     .digest('hex')
-  const lock = createHash('sha256').update(`${principal}:${text}`).digest().readBigInt64BE()
-  return { principal, text, fingerprint, lock }
+}
+
+function lockOf ({ principal }: KeyOwner, text: string): bigint {
+  return createHash('sha256').update(`${principal}:${text}`).digest().readBigInt64BE()
 }
 
 export default fp(idempotencyKey, {

@@ -1,34 +1,80 @@
 /**
- * Identifies the principal of a request across tokens. An idempotency key belongs to a principal: a
- * client may renew its token between retries, and must not get the response of another client.
+ * Identifies the owner of an idempotency key across tokens. A client may renew its token between
+ * retries, and must not get the response of another client.
  */
 import { createHash } from 'node:crypto'
 import type { Identity } from '../../schemas/claims.ts'
-import { parseJson, type JsonObject } from '../json/parse.ts'
+import { maxDepth } from '../../schemas/operation.ts'
+import { failure } from '../errors/catalogue.ts'
+import { isObject, parseExact, type Json, type JsonObject } from '../json/parse.ts'
+import { scanJson } from '../json/scan.ts'
 
-/** Claims that describe the token and not its subject (RFC 7519 §4.1). */
-const tokenClaims: ReadonlySet<string> = new Set(['exp', 'nbf', 'iat', 'jti'])
+/** Who owns a key: SHA-256 hashes in hexadecimal digits. */
+export interface KeyOwner {
+  /**
+   * The hash of role, issuer and subject. Without a subject, any claim may identify the user: then
+   * it is the hash of the role and all claims that do not change with every token. Without a token,
+   * it is the hash of the role. The tenant of DATABASE_ROUTES is a part of it, because one subject
+   * can belong to several tenants.
+   */
+  readonly principal: string
+  /** The hash of all claims that do not change with every token or login. */
+  readonly claims: string
+}
 
-/**
- * SHA-256 (hexadecimal) of role, issuer and subject. Without a subject, any claim may identify the
- * user: then it is the hash of the role and all claims but those of the token itself. Without a
- * token, it is the hash of the role. With DATABASE_ROUTES, the tenant is a part of it, because one
- * subject can belong to several tenants.
- */
-export function principalOf ({ role, claims, anonymous, tenant }: Identity): string {
-  const parts = anonymous ? ['anonymous'] : describe(parseJson(Buffer.from(claims)) as JsonObject)
+/** Claims of each token (RFC 7519 §4.1). More of them would change principals without subject. */
+const tokenClaims: readonly string[] = ['exp', 'nbf', 'iat', 'jti']
+/** Claims of each login and session (OpenID Connect Core §2, Front-Channel Logout §3). */
+const loginClaims: readonly string[] = ['auth_time', 'sid']
+
+/** Throws `idempotency_key_invalid` for claims that are nested too deep to be compared. */
+export function ownerOf ({ role, claims: text, anonymous, tenant }: Identity): KeyOwner {
+  const claims = parseClaims(text)
+  const parts = [role, ...anonymous ? ['anonymous'] : describe(claims)]
   if (tenant !== undefined) parts.push(tenant)
-  return createHash('sha256').update(JSON.stringify([role, ...parts])).digest('hex')
+  return {
+    principal: hash(parts),
+    claims: hash(sortMembers(omit(claims, [...tokenClaims, ...loginClaims])))
+  }
 }
 
 /** Numbers keep every digit: rounding must not make two subjects equal. */
+function parseClaims (text: string): JsonObject {
+  const bytes = Buffer.from(text)
+  const facts = scanJson(bytes)
+  if (facts.depth > maxDepth) {
+    throw failure(
+      'idempotency_key_invalid',
+      'A batch with an `Idempotency-Key` needs a token whose claims are nested at most ' +
+        `${maxDepth} levels deep.`
+    )
+  }
+  return parseExact(bytes, facts).value as JsonObject
+}
+
 function describe (claims: JsonObject): unknown[] {
   const { iss = null, sub } = claims
   if (typeof sub === 'string' && sub !== '') return ['subject', iss, sub]
-  return [
-    'claims',
-    Object.entries(claims).filter(([name]) => !tokenClaims.has(name)).sort(([one], [other]) =>
-      one < other ? -1 : 1
-    )
-  ]
+  return ['claims', Object.entries(omit(claims, tokenClaims)).sort(byName)]
+}
+
+function omit (claims: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(claims).filter(([name]) => !names.includes(name)))
+}
+
+/** Returns a copy with the members of all objects in the order of their names. */
+function sortMembers (value: Json): Json {
+  if (Array.isArray(value)) return (value as readonly Json[]).map(sortMembers)
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).sort(byName).map(([name, member]) => [name, sortMembers(member)])
+  )
+}
+
+function byName ([one]: readonly [string, Json], [other]: readonly [string, Json]): number {
+  return one < other ? -1 : 1
+}
+
+function hash (value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex')
 }

@@ -49,8 +49,8 @@ export const catalogue = {
     type: 'request_error',
     status: 400,
     meaning:
-      'The `Idempotency-Key` header is malformed, or the table of keys is missing. The batch ' +
-      'was not run.'
+      'The `Idempotency-Key` header is malformed, or the table of keys is missing or of an ' +
+      'earlier version. The batch was not run.'
   },
   idempotency_key_in_progress: {
     type: 'request_error',
@@ -63,8 +63,8 @@ export const catalogue = {
     type: 'request_error',
     status: 422,
     meaning:
-      'The `Idempotency-Key` was used for another request, with a different body or different ' +
-      'preferences.'
+      'The `Idempotency-Key` was used for another request, which was committed: with a different ' +
+      'body, different preferences or other claims of the token. This request was not run.'
   },
   http_malformed: {
     type: 'request_error',

@@ -10,10 +10,12 @@ import { raise } from './marker.ts'
 import { checkConnection } from './session.ts'
 import { answerSetting } from './settings.ts'
 
-/** The idempotency key of a request. `principal` and `fingerprint` are in hexadecimal digits. */
+/** The idempotency key of a request. Hashes are in hexadecimal digits. */
 export interface Key {
-  /** The owner of the key. */
+  /** The hash of the owner of the key. */
   readonly principal: string
+  /** The hash of its claims, which detects another owner with the same principal. */
+  readonly claims: string
   readonly text: string
   /** The hash of the request, which detects another request with the same key. */
   readonly fingerprint: string
@@ -34,7 +36,7 @@ const TABLE = sql`oneflight.idempotency_keys`
  * row, but an index is always current.
  */
 export function claimStatement (
-  { principal, text, fingerprint, lock, ttlSeconds, idleTimeoutMs }: Key
+  { principal, claims, text, fingerprint, lock, ttlSeconds, idleTimeoutMs }: Key
 ): Statement {
   return prepared(sql`with l as materialized (
       select pg_catalog.set_config('idle_in_transaction_session_timeout', ${
@@ -42,16 +44,19 @@ export function claimStatement (
   }, true), ${checkConnection},
         pg_catalog.pg_try_advisory_xact_lock(${parameter(String(lock))}::pg_catalog.int8) as free
     ), i as (
-      insert into ${TABLE} as k (principal, key, fingerprint, expires_at)
+      insert into ${TABLE} as k (principal, key, fingerprint, claims, expires_at)
       select pg_catalog.decode(${parameter(principal)}, 'hex'), ${
     parameter(text)
-  }, pg_catalog.decode(${parameter(fingerprint)}, 'hex'),
+  }, pg_catalog.decode(${parameter(fingerprint)}, 'hex'), pg_catalog.decode(${
+    parameter(claims)
+  }, 'hex'),
         pg_catalog.now() operator(pg_catalog.+) pg_catalog.make_interval(secs => ${
     parameter(String(ttlSeconds))
   })
       from l where l.free
-      on conflict (principal, key) do update set fingerprint = excluded.fingerprint, answer = null,
-        created_at = excluded.created_at, expires_at = excluded.expires_at
+      on conflict (principal, key) do update set fingerprint = excluded.fingerprint,
+        claims = excluded.claims, answer = null, created_at = excluded.created_at,
+        expires_at = excluded.expires_at
         where k.expires_at operator(pg_catalog.<=) pg_catalog.now()
       returning 1
     )
@@ -105,16 +110,22 @@ export function storeStatement (
 }
 
 /**
- * Returns a query with one row per operation: whether the key belongs to the same request, whether
- * it was still valid `secondsAgo`, and the result. There is no row for an unknown key. An expired
- * key is known until its row is deleted.
+ * Returns a query with one row per operation: what differs from the request that stored the key
+ * (`claims`, `request` or `nothing`), whether the key was still valid `secondsAgo`, and the result.
+ * There is no row for an unknown key. An expired key is known until its row is deleted. A row of an
+ * earlier version has no claims to compare.
  */
-export function answerText ({ principal, text, fingerprint }: Key, secondsAgo: number): string {
+export function answerText (
+  { principal, claims, text, fingerprint }: Key,
+  secondsAgo: number
+): string {
   return render(
-    sql`select k.fingerprint operator(pg_catalog.=) pg_catalog.decode(${
+    sql`select case when k.claims operator(pg_catalog.<>) pg_catalog.decode(${
+      constant(claims)
+    }, 'hex') then 'claims' when k.fingerprint operator(pg_catalog.<>) pg_catalog.decode(${
       constant(fingerprint)
-    }, 'hex'), k.expires_at operator(pg_catalog.>) (pg_catalog.clock_timestamp()
-      operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
+    }, 'hex') then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
+      (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
       constant(String(secondsAgo))
     })), a.answer
     from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)

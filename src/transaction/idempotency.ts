@@ -34,12 +34,22 @@ export async function resolveKeyFailure (
   if (stored === undefined || !stored.live) {
     return fail(failure('idempotency_key_in_progress', undefined, { retryable: true }))
   }
-  if (!stored.same) return fail(failure('idempotency_key_reused'))
+  if (stored.differs !== 'nothing') {
+    return fail(failure('idempotency_key_reused', REUSED[stored.differs]))
+  }
   return { kind: 'committed', replayed: true, rows: stored.rows, times }
 }
 
-const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys and ' +
-  'privileges on it. Run "npm run migrate". The batch did not run.'
+/** A stored response shows that its request was committed. */
+const REUSED = {
+  claims: 'The `Idempotency-Key` was used by a request whose token had other claims. That ' +
+    'request was committed. This one was not run.',
+  request: 'The `Idempotency-Key` was used for another request, with a different body or ' +
+    'different preferences.'
+} as const
+
+const TABLE_MISSING = 'Idempotency keys need the table oneflight.idempotency_keys with the ' +
+  'columns of this version, and privileges on it. Run "npm run migrate". The batch did not run.'
 
 /** There is no such table, schema or column, or no privilege on it. */
 function isTableMissing (sqlstate: string): boolean {

@@ -101,7 +101,7 @@ async function findByKey (
   // answer of an earlier request.
   const secondsAgo = (performance.now() - (times.begun as number)) / 1000
   const stored = await readAnswer(connection, key, secondsAgo)
-  if (stored?.same === true && stored.live) return { kind: 'committed', rows: stored.rows }
+  if (stored?.differs === 'nothing' && stored.live) return { kind: 'committed', rows: stored.rows }
   // A standby may not have received the key yet.
   await query(connection, FAIL_ON_STANDBY)
   // Another request has the key, or none has it.
@@ -114,8 +114,8 @@ const FAIL_ON_STANDBY =
 
 /** What is stored under a key. */
 export interface StoredAnswer {
-  /** It belongs to the same request. */
-  readonly same: boolean
+  /** What its request had otherwise: the claims, the request itself, or neither. */
+  readonly differs: 'claims' | 'request' | 'nothing'
   /** It had not expired at the given time. */
   readonly live: boolean
   readonly rows: readonly Buffer[]
@@ -130,7 +130,7 @@ export async function readAnswer (
   const rows = await queryRaw(connection, answerText(key, secondsAgo))
   const [first] = rows
   return first && {
-    same: String(first[0]) === 't',
+    differs: String(first[0]) as StoredAnswer['differs'],
     live: String(first[1]) === 't',
     rows: rows.map(([, , answer]) => answer as Buffer)
   }

@@ -832,6 +832,7 @@ t.test('a batch that only reads and whose isolation a standby lacks fails', asyn
 t.test('a batch with a key whose connection is lost', async t => {
   const key: Key = {
     principal: '00',
+    claims: '00',
     text: 'k',
     fingerprint: '00',
     lock: 1n,
@@ -839,17 +840,18 @@ t.test('a batch with a key whose connection is lost', async t => {
     idleTimeoutMs: 5000
   }
   const lost = (kind: Kind): Script => at(kind, () => ({ bytes: [], then: 'close' }))
-  const stored: Script = ({ kind }) =>
+  const storedBy = (differs: string): Script => ({ kind }) =>
     kind === 'stored'
       ? {
           bytes: [
-            rowDescription(['same', 'live', 'answer']),
-            dataRow(['t', 't', '[7]']),
-            dataRow(['t', 't', '[8]']),
+            rowDescription(['differs', 'live', 'answer']),
+            dataRow([differs, 't', '[7]']),
+            dataRow([differs, 't', '[8]']),
             complete('SELECT 2')
           ]
         }
       : undefined
+  const stored = storedBy('nothing')
   const stillRunning: Script = at(
     'terminate',
     () => ({ bytes: [rowDescription(['ended']), dataRow(['t']), complete('SELECT 1')] })
@@ -905,6 +907,13 @@ t.test('a batch with a key whose connection is lost', async t => {
       attempts: 1,
       terminations: 1
     },
+    ...['claims', 'request'].map(differs => ({
+      name: `at COMMIT; the response to a request with another ${differs} is stored`,
+      script: all(lost('commit'), storedBy(differs)),
+      expected: COMMITTED,
+      attempts: 2,
+      terminations: 1
+    })),
     {
       name: 'FATAL at an operation',
       script: at('operation', () => ({ bytes: [fatal], then: 'close' })),

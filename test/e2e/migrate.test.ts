@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import postgres from 'postgres'
 import t from 'tap'
 import {
   LOGIN_ROLE,
@@ -96,7 +97,7 @@ t.test('an owner migrates an empty database for a login role without privileges'
     [
       'principal bytea not null, key text not null, fingerprint bytea not null, answer ' +
       'text[], created_at timestamp with time zone not null, expires_at timestamp with ' +
-      'time zone not null'
+      'time zone not null, claims bytea'
     ]
   )
   const indexes = await database
@@ -135,6 +136,57 @@ t.test('repeated and concurrent migrations change and lose nothing', async t => 
   t.same(await migrate(env), succeeded(LOGIN_ROLE))
   t.same(await snapshot(database), before)
   t.same(await privilegesOf(database, LOGIN_ROLE), needed)
+})
+
+/** The table of versions that did not store claims. */
+const earlierTable = `
+  create schema oneflight;
+  create table oneflight.idempotency_keys (
+    principal bytea not null, key text not null, fingerprint bytea not null, answer text[],
+    created_at timestamptz not null default now(), expires_at timestamptz not null,
+    primary key (principal, key)
+  );
+  create index idempotency_keys_expires_at on oneflight.idempotency_keys (expires_at);
+  revoke all on schema oneflight from public;
+  revoke all on oneflight.idempotency_keys from public;
+  grant usage on schema oneflight to ${LOGIN_ROLE};
+  grant select, insert, update, delete on oneflight.idempotency_keys to ${LOGIN_ROLE};`
+
+t.test('the table of an earlier version keeps its rows and becomes that of this one', async t => {
+  const [earlier, fresh] = [await useDatabase(t, { schema: earlierTable }), await useDatabase(t)]
+  const envOf = ({ url, loginUrl }: Database): Readonly<Record<string, string>> => ({
+    MIGRATE_DATABASE_URL: url,
+    DATABASE_URL: loginUrl
+  })
+  // A statement that a service of the earlier version has prepared, with the names of its columns.
+  const service = postgres(earlier.loginUrl, { max: 1 })
+  t.teardown(() => service.end({ timeout: 1 }))
+  const store = (key: string): Promise<unknown> =>
+    service`insert into oneflight.idempotency_keys as k (principal, key, fingerprint, expires_at)
+      values ('p', ${key}, 'f', 'infinity') on conflict (principal, key) do update
+      set fingerprint = excluded.fingerprint, answer = null, expires_at = excluded.expires_at
+        where k.expires_at <= now() returning 1`
+  await store('before')
+  for (const database of [earlier, fresh]) {
+    t.same(await migrate(envOf(database)), succeeded(LOGIN_ROLE))
+  }
+  await store('after')
+  t.same(
+    await earlier.sql`select key, claims from oneflight.idempotency_keys order by key desc`,
+    [{ key: 'before', claims: null }, { key: 'after', claims: null }]
+  )
+  t.same(await snapshot(earlier), await snapshot(fresh))
+})
+
+t.test('a repeated migration does not wait for a backup', async t => {
+  const database = await useDatabase(t)
+  const env = { MIGRATE_DATABASE_URL: database.url, DATABASE_URL: database.loginUrl }
+  t.same(await migrate(env), succeeded(LOGIN_ROLE))
+  await database.sql.unsafe(`alter database ${database.name} set lock_timeout = '5s'`)
+  await database.sql.begin(async sql => {
+    await sql`lock table oneflight.idempotency_keys in access share mode`
+    t.same(await migrate(env), succeeded(LOGIN_ROLE))
+  })
 })
 
 t.test('every database of DATABASE_ROUTES is migrated', async t => {

@@ -7,7 +7,13 @@ import t from 'tap'
 import { claimStatement, type Key } from '../../src/sql/idempotency.ts'
 import { useDatabase } from '../support/database/database.ts'
 import { useProxy } from '../support/network/proxy.ts'
-import { makeKeyTable, useService } from '../support/service.ts'
+import {
+  makeKeyTable,
+  token,
+  useService,
+  type Answer,
+  type ServiceUnderTest
+} from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const schema = `
@@ -102,6 +108,40 @@ t.test('a lost batch with an expired key does not replay the old response', asyn
   t.equal((await sql`select from t`).length, 2)
 })
 
+t.test('a lost batch does not get the response of a request with other claims', async t => {
+  const database = await useDatabase(t, { schema })
+  await makeKeyTable(database)
+  const { sql } = database
+  const proxy = await useProxy(t, database.loginUrl)
+  const proxied = await useService(t, { databaseUrl: () => proxy.through(database.loginUrl) })
+  const direct = await useService(t, { databaseUrl: () => database.loginUrl })
+  const sendTo = ({ post }: ServiceUnderTest, tenant: string): Promise<Answer> => {
+    const bearer = `Bearer ${token({ role: 'oneflight_user', sub: 'a', tenant })}`
+    return post(insert, { role: null, headers: { ...headers, authorization: bearer } })
+  }
+  const held = await sql.reserve()
+  await held.unsafe('begin; lock table t in exclusive mode')
+  const lost = sendTo(proxied, 'bakery')
+  const waiting = (): Promise<readonly unknown[]> =>
+    sql`select pid from pg_locks where relation = 't'::regclass and not granted`
+  await until(async () => (await waiting()).length === 1)
+  // The service cannot look its batch up until the other request is committed.
+  proxy.open = false
+  proxy.cut()
+  await sql`select pg_terminate_backend(pid) from pg_locks
+    where relation = 't'::regclass and not granted`
+  await until(async () => (await waiting()).length === 0)
+  await held.unsafe('rollback')
+  held.release()
+  t.equal((await sendTo(direct, 'corner-shop')).status, 200)
+  proxy.open = true
+  t.match(await lost, {
+    status: 422,
+    body: { error: { code: 'idempotency_key_reused', committed: false } }
+  })
+  t.equal((await sql`select from t`).length, 1)
+})
+
 t.test('an attempt of which only the claim arrives does not hold its key forever', async t => {
   const database = await useDatabase(t, { schema })
   await makeKeyTable(database)
@@ -109,6 +149,7 @@ t.test('an attempt of which only the claim arrives does not hold its key forever
   t.teardown(() => half.end({ timeout: 0 }))
   const key: Key = {
     principal: 'aa',
+    claims: 'cc',
     text: 'a',
     fingerprint: 'bb',
     lock: 7n,

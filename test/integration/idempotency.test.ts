@@ -68,6 +68,22 @@ type Post = (
 const poster = ({ post }: ServiceUnderTest): Post => (key, batch, headers = {}) =>
   post(batch, { headers: { 'idempotency-key': key, ...headers } })
 
+type Claims = Readonly<Record<string, unknown>>
+
+/** Sends an entry with the key `k` and a token with these claims; without claims no token. */
+const send = (
+  { post }: ServiceUnderTest,
+  claims: Claims | undefined,
+  batch: unknown = entry()
+): Promise<Answer> =>
+  post(batch, {
+    role: null,
+    headers: {
+      'idempotency-key': 'k',
+      ...claims === undefined ? {} : { authorization: `Bearer ${token(claims)}` }
+    }
+  })
+
 const isReplay = ({ headers }: Answer): boolean => headers.get('idempotent-replayed') === 'true'
 const applied = async ({ sql }: Pick<Database, 'sql'>): Promise<number> =>
   (await sql`select from entries`).length
@@ -578,23 +594,11 @@ t.test('a request that exceeds its deadline frees its key', async t => {
 
 t.test('keys of different principals are independent', async t => {
   const service = await useService(t, { schema, keys: true, env: { ANON_ROLE: 'oneflight_anon' } })
-  const send = (claims: Readonly<Record<string, unknown>> | undefined): Promise<Answer> =>
-    service.post(entry(), {
-      role: null,
-      headers: {
-        'idempotency-key': 'k',
-        ...(claims === undefined ? {} : { authorization: `Bearer ${token(claims)}` })
-      }
-    })
   const role = 'oneflight_user'
   const later = Math.floor(Date.now() / 1000) + 7200
   const now = Math.floor(Date.now() / 1000)
   const people: ReadonlyArray<
-    readonly [
-      name: string,
-      claims: Readonly<Record<string, unknown>> | undefined,
-      renewed: Readonly<Record<string, unknown>> | undefined
-    ]
+    readonly [name: string, claims: Claims | undefined, renewed: Claims | undefined]
   > = [
     ['a subject', { role, sub: 'a' }, {
       role,
@@ -603,14 +607,15 @@ t.test('keys of different principals are independent', async t => {
       iat: now,
       nbf: now,
       jti: 'x',
-      email: 'a@corner.shop'
+      auth_time: now,
+      sid: 'x'
     }],
     ['another subject', { role, sub: 'b' }, { role, sub: 'b', jti: 'y' }],
     ['another issuer', { role, sub: 'a', iss: 'https://one.example' }, {
       role,
       sub: 'a',
       iss: 'https://one.example',
-      aud: 'x'
+      sid: 'y'
     }],
     ['one more issuer', { role, sub: 'a', iss: 'https://two.example' }, {
       sub: 'a',
@@ -635,13 +640,13 @@ t.test('keys of different principals are independent', async t => {
   ]
   const responses = new Map<string, string>()
   for (const [name, claims] of people) {
-    const response = await send(claims)
+    const response = await send(service, claims)
     t.match([response.status, isReplay(response)], [200, false], name)
     responses.set(name, response.text)
   }
   t.equal(new Set(responses.values()).size, people.length)
   for (const [name, , renewed] of people) {
-    const response = await send(renewed)
+    const response = await send(service, renewed)
     t.match(
       [response.status, isReplay(response), response.text],
       [200, true, responses.get(name)],
@@ -650,22 +655,93 @@ t.test('keys of different principals are independent', async t => {
   }
   t.equal(await applied(service.database), people.length)
   const rows = await service.database
-    .sql`select distinct length(principal) as bytes, length(fingerprint) as digest
-      from oneflight.idempotency_keys`
-  t.same(rows, [{ bytes: 32, digest: 32 }], 'neither the claims nor the request are stored')
+    .sql`select distinct length(principal) as principal, length(claims) as claims,
+      length(fingerprint) as request from oneflight.idempotency_keys`
+  t.same(rows, [{ principal: 32, claims: 32, request: 32 }], 'only hashes are stored')
+})
+
+/** The claims of one subject in a tenant. */
+const member = (tenant: string, more: Claims = {}): Claims => ({
+  role: 'oneflight_user',
+  sub: 'a',
+  app_metadata: { tenant },
+  ...more
+})
+
+t.test('a tenant does not get the response of another tenant with its subject', async t => {
+  const service = await useService(t, { schema, keys: true })
+  t.equal((await send(service, member('bakery'))).status, 200)
+  for (const batch of [entry(), entry(2)]) {
+    const other = await send(service, member('corner-shop'), batch)
+    refused(t, other, 422, 'idempotency_key_reused', 'the other tenant')
+    t.match(other.body.error, { message: /token had other claims.* was committed/ })
+  }
+  t.match((await send(service, member('bakery'), entry(2))).body.error, {
+    code: 'idempotency_key_reused',
+    message: /different body/
+  })
+  t.ok(isReplay(await send(service, member('bakery'))))
+  t.equal(await applied(service.database), 1)
+  t.equal(await transactions(service), 1)
+})
+
+t.test('while a request with a key runs, one with other claims gets 409', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const slot = await holdRow(service.database)
+  const first = send(service, member('bakery'), touch())
+  await slot.awaited()
+  const other = (): Promise<Answer> => send(service, member('corner-shop'), touch())
+  refused(t, await other(), 409, 'idempotency_key_in_progress', 'running')
+  await slot.free()
+  t.equal((await first).status, 200)
+  refused(t, await other(), 422, 'idempotency_key_reused', 'committed')
+})
+
+t.test('a key that an earlier version stored without claims is honoured', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const { sql } = service.database
+  const first = await send(service, member('bakery'))
+  await sql`update oneflight.idempotency_keys set claims = null`
+  for (const claims of [member('bakery'), member('bakery', { email: 'a@corner.shop' })]) {
+    const again = await send(service, claims)
+    t.match([again.status, again.text, isReplay(again)], [200, first.text, true])
+  }
+  const other = await send(service, member('bakery'), entry(2))
+  refused(t, other, 422, 'idempotency_key_reused', 'another body')
+
+  // Once it has expired, the claims of the next request are stored.
+  await sql`update oneflight.idempotency_keys set expires_at = now()`
+  t.notOk(isReplay(await send(service, member('corner-shop'))))
+  t.ok(isReplay(await send(service, member('corner-shop'))))
+  refused(t, await send(service, member('bakery')), 422, 'idempotency_key_reused', 'taken over')
+})
+
+t.test('an expired key is taken over with the claims of the new request', async t => {
+  const service = await useService(t, { schema, keys: true })
+  t.equal((await send(service, member('bakery'))).status, 200)
+  await service.database.sql`update oneflight.idempotency_keys set expires_at = now()`
+  const next = await send(service, member('corner-shop'))
+  t.match([next.status, isReplay(next)], [200, false])
+  t.ok(isReplay(await send(service, member('corner-shop'))))
+  refused(t, await send(service, member('bakery')), 422, 'idempotency_key_reused', 'the first')
+  t.equal(await applied(service.database), 2)
+})
+
+t.test('a key needs claims that can be compared', async t => {
+  const service = await useService(t, { schema, keys: true })
+  const nested = JSON.parse(`${'['.repeat(101)}${']'.repeat(101)}`) as unknown
+  const deep = await send(service, member('bakery', { nested }))
+  refused(t, deep, 400, 'idempotency_key_invalid', 'nested')
+  const odd = await send(service, member('bakery', { name: '\0' }))
+  t.match([odd.status, isReplay(odd)], [200, false], 'U+0000 in a claim')
+  t.equal(await applied(service.database), 1)
 })
 
 t.test('a principal does not wait for another one with the same key', async t => {
   const service = await useService(t, { schema, keys: true })
   const slot = await holdRow(service.database)
   const as = (sub: string, batch: object[]): Promise<Answer> =>
-    service.post(batch, {
-      role: null,
-      headers: {
-        'idempotency-key': 'k',
-        authorization: `Bearer ${token({ role: 'oneflight_user', sub })}`
-      }
-    })
+    send(service, { role: 'oneflight_user', sub }, batch)
   const first = as('a', touch())
   await slot.awaited()
   t.equal((await as('b', entry())).status, 200, 'another principal with the same key')
@@ -879,6 +955,9 @@ t.test('keys are refused while the table or a privilege is missing, without a re
   )
   await refusal('another table of that name')
   await database.sql.unsafe('drop schema oneflight cascade')
+  await makeKeyTable(database)
+  await database.sql.unsafe('alter table oneflight.idempotency_keys drop column claims')
+  await refusal('the table of an earlier version')
   await makeKeyTable(database)
   const privileges = [
     ['usage', 'schema oneflight'],
@@ -1288,10 +1367,11 @@ const hostile = `${schema}
   create operator evil.= (function = evil.texts, leftarg = text, rightarg = text);
   create operator evil.<> (function = evil.texts, leftarg = text, rightarg = text);
   create operator evil.= (function = evil.bytes, leftarg = bytea, rightarg = bytea);
+  create operator evil.<> (function = evil.bytes, leftarg = bytea, rightarg = bytea);
   create operator evil.|| (function = evil.joined, leftarg = text, rightarg = int);
   create operator evil./ (function = evil.divided, leftarg = int, rightarg = int);
   create table evil.idempotency_keys (principal bytea, key text, fingerprint bytea, answer text[],
-    created_at timestamptz, expires_at timestamptz);
+    created_at timestamptz, expires_at timestamptz, claims bytea);
   create table evil.pg_prepared_statements (name text, from_sql boolean);
   create table guarded (id int);
   create function evil.late() returns trigger language plpgsql as $$ begin
@@ -1333,7 +1413,7 @@ t.test('no statement of the service uses an object of a hostile search_path', as
   await sql`truncate seen`
   const temporary =
     'create temp table idempotency_keys (principal bytea, key text, fingerprint bytea, ' +
-    'answer text[], created_at timestamptz, expires_at timestamptz)'
+    'answer text[], created_at timestamptz, expires_at timestamptz, claims bytea)'
   const attacks = [
     [`select ${path}`],
     [`${temporary}; select ${path}`],
