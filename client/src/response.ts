@@ -75,15 +75,15 @@ export function toAttemptError (
 /**
  * Creates the error that the service reports. If an earlier attempt may have committed, `committed`
  * stays `'unknown'` unless this error proves that none has: the service reports some errors only if
- * no attempt with the same key and body has committed.
+ * no attempt with the same key and body has committed. `idempotency_key_reused` proves nothing: the
+ * earlier attempt may have had a token with other claims.
  */
 function toServiceError (
   error: ServiceError,
   { status, headers }: BatchResponse,
   context: Context
 ): OneflightError {
-  const provesNoCommit = error.type === 'validation_error' || error.type === 'execution_error' ||
-    error.code === 'idempotency_key_reused'
+  const provesNoCommit = error.type === 'validation_error' || error.type === 'execution_error'
   const retryable = status === 408 || status === 503 || error.code === 'commit_unknown'
   return new OneflightError({
     ...error,

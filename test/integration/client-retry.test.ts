@@ -347,9 +347,9 @@ t.test('an unknown outcome stays unknown until a response settles it', async t =
       false
     ],
     [
-      'the key of another batch',
+      'the key of a batch that differs, or of this one with another token',
       refusal(422, { type: 'request_error', code: 'idempotency_key_reused' }),
-      false
+      'unknown'
     ]
   ] as const
   for (const [name, second, committed] of cases) {
