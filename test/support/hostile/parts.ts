@@ -1,0 +1,119 @@
+/**
+ * The repeated parts of the grammar of a batch: conditions, steps of a path, references, rows,
+ * columns, letters of a name, …
+ */
+import type { Frame } from './draft.ts'
+import { conditions } from './conditions.ts'
+import { items, listPlaces } from './lists.ts'
+import { others } from './others.ts'
+import {
+  column,
+  filtering,
+  times,
+  writing,
+  MAX_COLUMNS,
+  MAX_CONDITIONS,
+  MAX_ROWS,
+  UNLIMITED,
+  type Part
+} from './part.ts'
+import { depthPlaces, depths, letters, numberPlaces, numbers, texts } from './texts.ts'
+import { aggregates, conflictOnly, keyedRows, modifiers, outputs, rows } from './values.ts'
+
+const returning: readonly Frame[] =
+  ['insert', 'upsert', 'insert_from', 'update', 'update_from', 'keyed_update', 'delete']
+
+/** All parts. */
+export const parts: readonly Part[] = [
+  ...Object.entries(conditions).map(([name, make]): Part => ({
+    name: `conditions: ${name}`,
+    frames: [...filtering, 'keyed_update'],
+    max: MAX_CONDITIONS,
+    make: n => ({ where: times(n, make) })
+  })),
+  ...Object.entries(listPlaces).flatMap(([place, { frames, make }]) =>
+    Object.entries(items).map(([name, item]): Part => ({
+      name: `${place}: ${name}`,
+      frames,
+      max: UNLIMITED,
+      make: n => make(times(n, item).join())
+    }))
+  ),
+  ...Object.entries(rows).map(([name, { max, make }]): Part => ({
+    name: `rows: ${name}`,
+    frames: ['insert', 'upsert'],
+    max,
+    make: n => ({ values: times(n, make) })
+  })),
+  ...Object.entries(keyedRows).map(([name, make]): Part => ({
+    name: `rows by key: ${name}`,
+    frames: ['keyed_update'],
+    max: MAX_ROWS,
+    make: n => ({ values: times(n, i => `{"id":${i},${make(i)}}`) })
+  })),
+  ...Object.entries(modifiers).flatMap(([name, make]): readonly Part[] => [
+    {
+      name: `set: ${name}`,
+      frames: writing,
+      max: MAX_COLUMNS,
+      make: n => ({ set: times(n, i => `"${column(i)}":${make(i)}`) })
+    },
+    {
+      name: `set of on_conflict: ${name}`,
+      frames: ['upsert'],
+      max: MAX_COLUMNS,
+      make: n => ({ 'on_conflict.set': times(n, i => `"${column(i)}":${make(i)}`) })
+    }
+  ]),
+  ...Object.entries(conflictOnly).map(([name, make]): Part => ({
+    name: `set of on_conflict: ${name}`,
+    frames: ['upsert'],
+    max: MAX_COLUMNS,
+    make: n => ({ 'on_conflict.set': times(n, i => `"${column(i)}":${make(i)}`) })
+  })),
+  ...Object.entries(outputs).flatMap(([name, make]): readonly Part[] => [
+    {
+      name: `columns: ${name}`,
+      frames: ['select', 'call', 'nested'],
+      max: MAX_COLUMNS,
+      make: n => ({ columns: times(n, make) })
+    },
+    {
+      name: `returning: ${name}`,
+      frames: returning,
+      max: MAX_COLUMNS,
+      make: n => ({ returning: times(n, make) })
+    }
+  ]),
+  ...Object.entries(aggregates).map(([name, make]): Part => ({
+    name: `columns: ${name}`,
+    frames: ['select', 'count'],
+    max: MAX_COLUMNS,
+    make: n => ({ columns: times(n, make) })
+  })),
+  ...Object.entries(texts).flatMap(([place, { frames, make }]) =>
+    Object.entries(letters).map(([name, text]): Part => ({
+      name: `${place} of ${name}`,
+      frames,
+      max: UNLIMITED,
+      make: n => make(text(n))
+    }))
+  ),
+  ...Object.entries(numberPlaces).flatMap(([place, { frames, make }]) =>
+    Object.entries(numbers).map(([name, text]): Part => ({
+      name: `${place}, a number of ${name}`,
+      frames,
+      max: UNLIMITED,
+      make: n => make(text(n))
+    }))
+  ),
+  ...Object.entries(depthPlaces).flatMap(([place, { frames, make }]) =>
+    Object.entries(depths).map(([name, text]): Part => ({
+      name: `${place}, nested ${name}`,
+      frames,
+      max: UNLIMITED,
+      make: n => make(text(n))
+    }))
+  ),
+  ...others
+]

@@ -1,0 +1,236 @@
+/**
+ * Runs the stages between the body of a request and the bytes for PostgreSQL, in this process, and
+ * measures each. In the service they run in one piece of the event loop.
+ */
+import { Failure } from '../../../src/errors/catalogue.ts'
+import { readNamedRequest, type NamedBatch } from '../../../src/named/named-batch.ts'
+import { readNamedBatch } from '../../../src/named/read-file.ts'
+import { BatchPlanner, type PlannedBatch } from '../../../src/plan/batch-planner.ts'
+import { readBatch, type BatchLimits } from '../../../src/plan/read-batch.ts'
+import { MessageWriter } from '../../../src/postgres/message-writer.ts'
+import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
+import { ColumnTypes } from '../../../src/sql/column-types.ts'
+import type { Statement } from '../../../src/sql/compile.ts'
+import { FunctionTypes } from '../../../src/sql/function-types.ts'
+import type { PlainStatement } from '../../../src/sql/plain.ts'
+import { compileBatch, type CompileSettings } from '../../../src/transaction/compile-batch.ts'
+import { toFailure } from '../../../src/transaction/to-failure.ts'
+import { namedBatches } from './named.ts'
+
+/** Processor time of this thread, in milliseconds, by stage. */
+export type Stages = ReadonlyMap<string, number>
+
+export interface Measured {
+  readonly stages: Stages
+  /** The first failure that the body causes; undefined: none. */
+  readonly failure: unknown
+  /** Bytes of the response of a body that is refused. */
+  readonly answerBytes: number
+  /** Bytes for PostgreSQL, of the form with most. */
+  readonly sentBytes: number
+}
+
+const limits: BatchLimits = {
+  schemas: ['public'],
+  maxOps: 100,
+  maxRows: 10_000,
+  maxConditions: 1000
+}
+
+/** Names, types and categories of the columns of both tables; see columnTypesStatement. */
+const columns: ReadonlyArray<readonly [name: string, oid: number, category: string]> = [
+  ['id', 23, 'N'],
+  ['a', 25, 'S'],
+  ['b', 23, 'N'],
+  ['j', 3802, 'U'],
+  ['n', 1700, 'N'],
+  ['ts', 1184, 'D'],
+  ['t_id', 23, 'N'],
+  ['tags', 1009, 'A'],
+  ...Array.from({ length: 1600 }, (_, i) => [`c${i}`, 23, 'N'] as const)
+]
+
+/** What is known about the tables and functions that the bodies name. */
+function knownTypes (): Pick<CompileSettings, 'columnTypes' | 'functionTypes'> {
+  const columnTypes = new ColumnTypes()
+  columnTypes.remember(JSON.stringify(['t', 'u'].map(name => ({
+    schema: 'public',
+    name,
+    columns: columns.map(([column, oid, category]) =>
+      [column, oid, -1, 'b', 'pg_catalog', 'x', category, 0])
+  }))))
+  const functionTypes = new FunctionTypes()
+  functionTypes.remember(JSON.stringify([{
+    schema: 'public',
+    name: 'f',
+    version: '1',
+    variants: [[columns.length, columns.map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])]]
+  }]))
+  return { columnTypes, functionTypes }
+}
+
+const settings: CompileSettings = {
+  schemas: ['public'],
+  statementTimeoutMs: 15_000,
+  lockTimeoutMs: 5000,
+  idleTimeoutMs: 5000,
+  maxRows: limits.maxRows,
+  sqlComments: false,
+  database: 0,
+  ...knownTypes()
+}
+
+const request = {
+  id: 'r',
+  identity: { role: 'user', claims: '{"role":"user"}', anonymous: false },
+  preferences: {
+    tx: 'commit',
+    isolation: 'read-committed',
+    access: 'read-write',
+    return: 'representation'
+  },
+  idempotencyKey: undefined,
+  trace: undefined
+} as never
+
+/** Errors of PostgreSQL that are described with the words of the request. */
+const errors = [
+  { code: '42703', message: 'column t.c1 does not exist' },
+  { code: '42883', message: 'operator does not exist: integer ~ unknown' },
+  { code: '42P01', message: 'relation "public.t" does not exist' },
+  { code: '42804', message: 'argument must be type boolean', routine: 'coerce_to_boolean' },
+  { code: '42803', message: 'column "t.a" must appear in the GROUP BY clause' },
+  { code: '22P02', message: 'invalid input syntax for type integer: "no such value"' }
+] as const
+
+/** Measures the body of a batch. */
+export function measureBody (body: string): Measured {
+  const planner = new BatchPlanner(limits)
+  const bytes = Buffer.from(body)
+  return new StageClock().measure(clock => {
+    const batch = clock.run('read', () => readBatch(bytes, limits))
+    // A shape is planned again when it recurs, and then known.
+    return ['first', 'second', 'third'].map(time =>
+      clock.run(`plan the ${time} time`, () => planner.plan(batch)))
+  })
+}
+
+const files = new Map(Object.entries(namedBatches).map(([name, content]): [string, NamedBatch] => {
+  const read = readNamedBatch(`${name}.json`, Buffer.from(JSON.stringify(content)), limits)
+  if ('faults' in read) throw new Error(read.faults.join('\n'))
+  return [name, read.batch]
+}))
+
+/** Measures the parameters of a named batch. */
+export function measureParameters (name: string, body: string): Measured {
+  const bytes = Buffer.from(body)
+  return new StageClock().measure(clock =>
+    [clock.run('plan', () => readNamedRequest(files.get(name) as NamedBatch, bytes))])
+}
+
+/** The longest piece of the event loop: from the body to the bytes, or what follows an error. */
+export function longestPiece ({ stages }: Measured): number {
+  const longest = (pattern: RegExp): number => Math.max(
+    0,
+    ...Array.from(stages, ([name, ms]) => pattern.test(name) ? ms : 0)
+  )
+  const first = ['read', 'general', 'plain', 'answer'].reduce(
+    (sum, name) => sum + (stages.get(name) ?? 0),
+    longest(/^plan( |$)/)
+  )
+  return Math.max(first, longest(/^(?:checked|restored|error)/))
+}
+
+class StageClock {
+  readonly #stages = new Map<string, number>()
+  #failure: unknown
+  #sentBytes = 0
+
+  measure (read: (clock: StageClock) => readonly PlannedBatch[]): Measured {
+    this.#attempt(() => {
+      const planned = read(this)
+      // The same shape is compiled in another way when it is known.
+      for (const batch of new Set([planned[0], planned.at(-1)])) {
+        this.#compile(batch as PlannedBatch)
+      }
+    })
+    return {
+      stages: this.#stages,
+      failure: this.#failure,
+      answerBytes: this.#answer(),
+      sentBytes: this.#sentBytes
+    }
+  }
+
+  /** Runs a stage. Of a stage that runs again, the longest time is kept. */
+  run<Result> (name: string, work: () => Result): Result {
+    const before = process.threadCpuUsage()
+    try {
+      return work()
+    } finally {
+      const { user, system } = process.threadCpuUsage(before)
+      this.#stages.set(name, Math.max(this.#stages.get(name) ?? 0, (user + system) / 1000))
+    }
+  }
+
+  /** Keeps the first failure. */
+  #attempt (work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.#failure ??= error
+    }
+  }
+
+  #compile (planned: PlannedBatch): void {
+    const compile = () => compileBatch(planned, request, settings)
+    const stage = (name: string, create: () => readonly Sendable[]): void =>
+      this.#attempt(() => this.run(name, () => this.#write(create())))
+    stage('general', () => compile().operations())
+    stage('plain', () =>
+      (compile().plain?.statements ?? []).flatMap(statement =>
+        statement === undefined ? [] : [{ ...statement, prepare: true }]))
+    stage('checked', () => compile().compileChecked?.(false) ?? [])
+    stage('restored', () => compile().compileChecked?.(true) ?? [])
+    this.#attempt(() => this.#describeErrors(planned, compile().operations()))
+  }
+
+  #write (statements: readonly Sendable[]): void {
+    const writer = new MessageWriter()
+    const connection = {
+      prepared: noPreparedStatements(),
+      prepares: true,
+      state: { retired: false }
+    }
+    for (const { name, text, parameters } of toRequests(connection, statements)) {
+      writer.parse(name, text).bind(name, parameters).execute()
+    }
+    this.#sentBytes = Math.max(this.#sentBytes, writer.finish().length)
+  }
+
+  /** Describes errors at the end of the longest statement. */
+  #describeErrors (planned: PlannedBatch, statements: readonly Statement[]): void {
+    const lengths = statements.map(({ text }) => text.length)
+    const at = lengths.indexOf(Math.max(...lengths))
+    const query = statements[at]?.text ?? ''
+    const plan = this.run('plan for errors', () => planned.plan())
+    const options =
+      { role: 'user', anonymous: false, verbose: false, maxRows: 10_000, schemas: ['public'] }
+    for (const error of errors) {
+      const described = { severity: 'ERROR', position: String(query.length - 1), query, ...error }
+      const outcome = { kind: 'failed', at, error: described } as never
+      this.run(`error ${error.code}`, () => toFailure(outcome, plan, options))
+    }
+  }
+
+  /** Returns the bytes of the response of a body that is refused. */
+  #answer (): number {
+    const failure = this.#failure
+    if (!(failure instanceof Failure)) return 0
+    const { code, message, details } = failure
+    return Buffer.byteLength(this.run('answer', () =>
+      JSON.stringify({ error: { code, message, ...details }, data: null })))
+  }
+}
+
+type Sendable = Statement | (PlainStatement & { readonly prepare: boolean })
