@@ -9,6 +9,8 @@ import { connect, type Socket } from 'node:net'
 export interface TimedResponse {
   readonly status: number
   readonly text: string
+  /** Whether the service closes the connection. */
+  readonly closes: boolean
   readonly ms: number
 }
 
@@ -88,6 +90,7 @@ function send (socket: Socket, request: Buffer): Promise<TimedResponse> {
       resolve({
         status: Number(head.slice(9, 12)),
         text: received.toString('utf8', split + 4, end),
+        closes: /\nconnection: close/i.test(head),
         ms: performance.now() - start
       })
     )

@@ -17,6 +17,7 @@ import {
 import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
+import { hostile } from './hostile.ts'
 import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { embeddedMajor } from './own-server.ts'
@@ -31,6 +32,7 @@ const scenarios: readonly Scenario[] = [
   conflicts,
   restart,
   listAppend,
+  hostile,
   citus
 ]
 

@@ -60,8 +60,9 @@ function limitShare (parts: readonly Part[], { max }: Part): number {
 
 /** The largest number of a part that is allowed and fits into this number of bytes. */
 function count (part: Part, bytes: number): number {
+  const frame = part.frames[0] as Frame
   const length = (n: number): number =>
-    Buffer.byteLength(Object.values(part.make(n)).map(texts => texts.join()).join())
+    Buffer.byteLength(writeOperation('o', frame, [part.make(n)]))
   let n = Math.min(64, part.max)
   for (let i = 0; i < 20; i++) {
     const size = length(n)

@@ -23,15 +23,15 @@ import { aggregates, conflictOnly, keyedRows, modifiers, outputs, rows } from '.
 const returning: readonly Frame[] =
   ['insert', 'upsert', 'insert_from', 'update', 'update_from', 'keyed_update', 'delete']
 
-/** All parts. */
-export const parts: readonly Part[] = [
-  ...Object.entries(conditions).map(([name, make]): Part => ({
+/** Groups of parts: each word of the language, and each kind of text, is in one of them. */
+export const partGroups: ReadonlyArray<readonly Part[]> = [
+  Object.entries(conditions).map(([name, make]): Part => ({
     name: `conditions: ${name}`,
     frames: [...filtering, 'keyed_update'],
     max: MAX_CONDITIONS,
     make: n => ({ where: times(n, make) })
   })),
-  ...Object.entries(listPlaces).flatMap(([place, { frames, make }]) =>
+  Object.entries(listPlaces).flatMap(([place, { frames, make }]) =>
     Object.entries(items).map(([name, item]): Part => ({
       name: `${place}: ${name}`,
       frames,
@@ -39,19 +39,19 @@ export const parts: readonly Part[] = [
       make: n => make(times(n, item).join())
     }))
   ),
-  ...Object.entries(rows).map(([name, { max, make }]): Part => ({
+  Object.entries(rows).map(([name, { max, make }]): Part => ({
     name: `rows: ${name}`,
     frames: ['insert', 'upsert'],
     max,
     make: n => ({ values: times(n, make) })
   })),
-  ...Object.entries(keyedRows).map(([name, make]): Part => ({
+  Object.entries(keyedRows).map(([name, make]): Part => ({
     name: `rows by key: ${name}`,
     frames: ['keyed_update'],
     max: MAX_ROWS,
     make: n => ({ values: times(n, i => `{"id":${i},${make(i)}}`) })
   })),
-  ...Object.entries(modifiers).flatMap(([name, make]): readonly Part[] => [
+  Object.entries(modifiers).flatMap(([name, make]): readonly Part[] => [
     {
       name: `set: ${name}`,
       frames: writing,
@@ -65,13 +65,13 @@ export const parts: readonly Part[] = [
       make: n => ({ 'on_conflict.set': times(n, i => `"${column(i)}":${make(i)}`) })
     }
   ]),
-  ...Object.entries(conflictOnly).map(([name, make]): Part => ({
+  Object.entries(conflictOnly).map(([name, make]): Part => ({
     name: `set of on_conflict: ${name}`,
     frames: ['upsert'],
     max: MAX_COLUMNS,
     make: n => ({ 'on_conflict.set': times(n, i => `"${column(i)}":${make(i)}`) })
   })),
-  ...Object.entries(outputs).flatMap(([name, make]): readonly Part[] => [
+  Object.entries(outputs).flatMap(([name, make]): readonly Part[] => [
     {
       name: `columns: ${name}`,
       frames: ['select', 'call', 'nested'],
@@ -85,13 +85,13 @@ export const parts: readonly Part[] = [
       make: n => ({ returning: times(n, make) })
     }
   ]),
-  ...Object.entries(aggregates).map(([name, make]): Part => ({
+  Object.entries(aggregates).map(([name, make]): Part => ({
     name: `columns: ${name}`,
     frames: ['select', 'count'],
     max: MAX_COLUMNS,
     make: n => ({ columns: times(n, make) })
   })),
-  ...Object.entries(texts).flatMap(([place, { frames, make }]) =>
+  Object.entries(texts).flatMap(([place, { frames, make }]) =>
     Object.entries(letters).map(([name, text]): Part => ({
       name: `${place} of ${name}`,
       frames,
@@ -99,7 +99,7 @@ export const parts: readonly Part[] = [
       make: n => make(text(n))
     }))
   ),
-  ...Object.entries(numberPlaces).flatMap(([place, { frames, make }]) =>
+  Object.entries(numberPlaces).flatMap(([place, { frames, make }]) =>
     Object.entries(numbers).map(([name, text]): Part => ({
       name: `${place}, a number of ${name}`,
       frames,
@@ -107,7 +107,7 @@ export const parts: readonly Part[] = [
       make: n => make(text(n))
     }))
   ),
-  ...Object.entries(depthPlaces).flatMap(([place, { frames, make }]) =>
+  Object.entries(depthPlaces).flatMap(([place, { frames, make }]) =>
     Object.entries(depths).map(([name, text]): Part => ({
       name: `${place}, nested ${name}`,
       frames,
@@ -115,5 +115,7 @@ export const parts: readonly Part[] = [
       make: n => make(text(n))
     }))
   ),
-  ...others
+  others
 ]
+
+export const parts: readonly Part[] = partGroups.flat()

@@ -2,11 +2,12 @@
  * Runs the stages between the body of a request and the bytes for PostgreSQL, in this process, and
  * measures each. In the service they run in one piece of the event loop.
  */
+import { readConfig } from '../../../src/config/config.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
 import { readNamedRequest, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import { BatchPlanner, type PlannedBatch } from '../../../src/plan/batch-planner.ts'
-import { readBatch, type BatchLimits } from '../../../src/plan/read-batch.ts'
+import { batchLimits, readBatch } from '../../../src/plan/read-batch.ts'
 import { MessageWriter } from '../../../src/postgres/message-writer.ts'
 import { noPreparedStatements, toRequests } from '../../../src/postgres/prepared-statements.ts'
 import { ColumnTypes } from '../../../src/sql/column-types.ts'
@@ -14,6 +15,7 @@ import type { Statement } from '../../../src/sql/compile.ts'
 import { FunctionTypes } from '../../../src/sql/function-types.ts'
 import type { PlainStatement } from '../../../src/sql/plain.ts'
 import { compileBatch, type CompileSettings } from '../../../src/transaction/compile-batch.ts'
+import { batchSettings } from '../../../src/transaction/run-batch.ts'
 import { toFailure } from '../../../src/transaction/to-failure.ts'
 import { namedBatches } from './named.ts'
 
@@ -30,12 +32,9 @@ export interface Measured {
   readonly sentBytes: number
 }
 
-const limits: BatchLimits = {
-  schemas: ['public'],
-  maxOps: 100,
-  maxRows: 10_000,
-  maxConditions: 1000
-}
+/** The default limits of the service. */
+const { config } = readConfig({ DATABASE_URL: 'postgres://localhost/test', ANON_ROLE: 'user' })
+const limits = batchLimits(config)
 
 /** Names, types and categories of the columns of both tables; see columnTypesStatement. */
 const columns: ReadonlyArray<readonly [name: string, oid: number, category: string]> = [
@@ -70,12 +69,7 @@ function knownTypes (): Pick<CompileSettings, 'columnTypes' | 'functionTypes'> {
 }
 
 const settings: CompileSettings = {
-  schemas: ['public'],
-  statementTimeoutMs: 15_000,
-  lockTimeoutMs: 5000,
-  idleTimeoutMs: 5000,
-  maxRows: limits.maxRows,
-  sqlComments: false,
+  ...batchSettings(config),
   database: 0,
   ...knownTypes()
 }

@@ -1,0 +1,300 @@
+/**
+ * The hostile scenario: a few connections send requests that have as much of one or two parts of
+ * the grammar as the limits allow. Every request must get an answer, the event loop must stay
+ * responsive, memory must not grow, and a client that behaves well must be served.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { createRequests, type HostileRequest } from '../support/hostile/requests.ts'
+import { until } from '../support/until.ts'
+import { openConnection, quantile, type Connection } from './client.ts'
+import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
+import { startLiveProbe } from './live-probe.ts'
+import {
+  readMetric,
+  ROLE,
+  SECRET,
+  useServer,
+  useServiceProcess,
+  type OwnServer,
+  type ServiceProcess
+} from './own-server.ts'
+import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+
+interface Form {
+  readonly requests: number
+  /** After this many, memory is measured for the first time. */
+  readonly warmUp: number
+}
+
+const forms: Readonly<Record<'long' | 'short', Form>> = {
+  long: { requests: 100_000, warmUp: 5000 },
+  short: { requests: 300, warmUp: 100 }
+}
+
+const CLIENTS = 4
+/** How often the rows are restored and memory is measured, in requests. */
+const PERIOD = 250
+/** Longer than any response of the service takes. */
+const RESPONSE_MS = 60_000
+/** How long statements may run on after the last response. */
+const CLEANUP_MS = 10_000
+/** Pause of the client that behaves well. */
+const PAUSE_MS = 20
+
+/** Statements are cancelled earlier than by default, because the scenario has many of them. */
+const settings = { STATEMENT_TIMEOUT_MS: '2000', LOCK_TIMEOUT_MS: '1000' }
+
+/** The time of PostgreSQL for a statement is limited by STATEMENT_TIMEOUT_MS. */
+const ALLOWED = new Set(['query_canceled'])
+
+interface Seen {
+  readonly statuses: Map<number, number>
+  /** What is not allowed, and how often, by code and request. */
+  readonly problems: Map<string, number>
+  finished: number
+  /** Requests without a response. */
+  lost: number
+  /** Bytes of the largest response of an error. */
+  largest: number
+  /** The longest response time of /live. */
+  longest: number
+}
+
+export const hostile: Scenario = {
+  name: 'hostile',
+  run: options =>
+    onStage(stage => runHostile(stage, forms[options.long ? 'long' : 'short'], options))
+}
+
+/** Runs the scenario with this number of requests. */
+export async function runHostile (
+  stage: Stage,
+  { requests, warmUp }: Form,
+  { random, log }: Pick<ScenarioOptions, 'random' | 'log'>
+): Promise<readonly Figure[]> {
+  const server = await useServer(stage, { schema, settings: { fsync: 'off' } })
+  const service = await useServiceProcess(stage, server.loginUrl, {
+    ...settings,
+    BATCHES_DIR: await useBatchFolder(stage)
+  })
+  await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
+  const probe = startLiveProbe(service.adminUrl)
+  stage.teardown(() => probe.stop())
+  const seen: Seen = {
+    statuses: new Map(),
+    problems: new Map(),
+    finished: 0,
+    lost: 0,
+    largest: 0,
+    longest: 0
+  }
+  const neighbour = startNeighbour(service)
+  const next = createRequests({ random, secret: SECRET, role: ROLE })
+  const memory: number[] = []
+  const start = performance.now()
+  for (let sent = 0; sent < requests; sent += PERIOD) {
+    const count = Math.min(PERIOD, requests - sent)
+    await sendAll(service, Array.from({ length: count }, () => next), seen)
+    seen.longest = Math.max(seen.longest, await probe.longest())
+    await restore(server)
+    memory.push(await readMetric(service, 'process_resident_memory_bytes'))
+    const seconds = (performance.now() - start) / 1000
+    log(`${seen.finished} requests after ${seconds.toFixed(0)} s, ${describe(seen, memory)}`)
+  }
+  const times = await neighbour.stop()
+  for (const [error, count] of seen.problems) log(`${count} × ${error}`)
+  return [
+    ...summarize(seen),
+    ...await summarizeMemory(memory, warmUp),
+    ...await summarizeEnd(service, times)
+  ]
+}
+
+/** The requests are written while others run, so that they are never all in memory. */
+async function sendAll (
+  service: ServiceProcess,
+  requests: ReadonlyArray<() => HostileRequest>,
+  seen: Seen
+): Promise<void> {
+  const rest = [...requests]
+  await Promise.all(Array.from({ length: CLIENTS }, async () => {
+    let connection: Connection | undefined
+    for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+      const request = next()
+      connection ??= await openConnection(service.url)
+      const isOpen = await send(connection, request, seen)
+      if (!isOpen) connection = undefined
+    }
+    connection?.close()
+  }))
+}
+
+/** Sends a request. Returns whether the connection is still open. */
+async function send (
+  connection: Connection,
+  { name, bytes }: HostileRequest,
+  seen: Seen
+): Promise<boolean> {
+  const timer = setTimeout(() => connection.close(), RESPONSE_MS)
+  const response = await connection.send(bytes).catch(() => undefined)
+  clearTimeout(timer)
+  seen.finished++
+  if (response === undefined) {
+    seen.lost++
+    seen.problems.set(`no response: ${name}`, 1)
+    return false
+  }
+  const { status, text, closes } = response
+  seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1)
+  seen.largest = Math.max(seen.largest, status === 200 ? 0 : Buffer.byteLength(text))
+  const code = status >= 500 ? /"code":"(\w+)"/.exec(text)?.[1] ?? '' : undefined
+  const problem = code !== undefined && !ALLOWED.has(code)
+    ? `${status} ${code}`
+    : status < 500 && /"retryable":true/.test(text) ? `${status} retryable` : undefined
+  if (problem !== undefined) {
+    const key = `${problem}: ${name}`
+    seen.problems.set(key, (seen.problems.get(key) ?? 0) + 1)
+  }
+  if (closes) connection.close()
+  return !closes
+}
+
+async function restore ({ sql }: OwnServer): Promise<void> {
+  await sql`select refill()`
+}
+
+interface Neighbour {
+  /** Resolves with its response times; -1 for a response other than 200. */
+  stop(): Promise<readonly number[]>
+}
+
+/** Starts a client that behaves well: it sends an order, waits for the response, and pauses. */
+function startNeighbour (service: ServiceProcess): Neighbour {
+  const end = new AbortController()
+  const times: number[] = []
+  const request = orderRequest()
+  const run = async (): Promise<void> => {
+    const connection = await openConnection(service.url)
+    while (!end.signal.aborted) {
+      const { status, ms } = await connection.send(request)
+      times.push(status === 200 ? ms : -1)
+      await delay(PAUSE_MS)
+    }
+    connection.close()
+  }
+  const running = run()
+  running.catch(() => {})
+  return {
+    async stop () {
+      end.abort()
+      await running
+      return times
+    }
+  }
+}
+
+function describe ({ statuses, lost, longest }: Seen, memory: readonly number[]): string {
+  const all = Array.from(statuses).toSorted(([a], [b]) => a - b)
+    .map(([status, count]) => `${status}: ${count}`).join(', ')
+  const mib = (memory.at(-1) ?? 0) / 2 ** 20
+  return `${all}, lost: ${lost}; /live ${longest.toFixed(0)} ms, ${mib.toFixed(0)} MiB`
+}
+
+function summarize ({ statuses, problems, finished, lost, largest, longest }: Seen): Figure[] {
+  const count = (least: number, most: number): number =>
+    Array.from(statuses).filter(([status]) => status >= least && status <= most)
+      .reduce((sum, [, count]) => sum + count, 0)
+  const described = { unit: '', promises: [9] } as const
+  return [
+    { name: 'hostile requests', value: finished, ...described },
+    { name: 'responses with status 2xx', value: count(200, 299), ...described },
+    { name: 'responses with status 4xx', value: count(400, 499), ...described },
+    { name: 'statements cancelled after their time', value: count(504, 504), ...described },
+    {
+      name: 'server errors, retryable errors and lost connections',
+      value: Array.from(problems.values()).reduce((sum, count) => sum + count, 0),
+      goal: { exactly: 0 },
+      ...described
+    },
+    { name: 'requests without a response', value: lost, goal: { exactly: 0 }, ...described },
+    {
+      name: 'largest response of an error',
+      value: largest / 2 ** 20,
+      unit: 'MiB',
+      goal: { atMost: 1.1 },
+      promises: [9]
+    },
+    {
+      name: 'longest response time of /live',
+      value: longest,
+      unit: 'ms',
+      goal: { atMost: 250 },
+      promises: [9]
+    }
+  ]
+}
+
+function summarizeMemory (memory: readonly number[], warmUp: number): readonly Figure[] {
+  const first = memory[Math.max(0, Math.ceil(warmUp / PERIOD) - 1)] ?? 0
+  const last = memory.at(-1) ?? 0
+  const figure = (name: string, bytes: number): Figure =>
+    ({ name, value: bytes / 2 ** 20, unit: 'MiB', promises: [9] })
+  return [
+    figure(`memory after the first ${warmUp} requests`, first),
+    figure('memory at the end', last),
+    figure('largest memory', Math.max(...memory)),
+    {
+      name: 'memory at the end of that after the first requests',
+      value: last / first,
+      unit: '%',
+      goal: { atMost: 1.2 },
+      promises: [9]
+    }
+  ]
+}
+
+/** Checks that nothing is left behind, and that the service serves the next batch. */
+async function summarizeEnd (
+  service: ServiceProcess,
+  times: readonly number[]
+): Promise<readonly Figure[]> {
+  const connection = await openConnection(service.url)
+  const { status } = await connection.send(orderRequest())
+  connection.close()
+  const deadline = performance.now() + CLEANUP_MS
+  const busy = await until(async () => {
+    const count = await readMetric(service, 'service_pool_lanes_busy')
+    return count === 0 || performance.now() > deadline ? { count } : undefined
+  })
+  const served = times.filter(ms => ms >= 0)
+  return [
+    {
+      name: 'database connections that are busy afterwards',
+      value: busy.count,
+      unit: '',
+      goal: { exactly: 0 },
+      promises: [9]
+    },
+    {
+      name: 'orders of another client that were refused, also afterwards',
+      value: times.length - served.length + (status === 200 ? 0 : 1),
+      unit: '',
+      goal: { exactly: 0 },
+      promises: [9]
+    },
+    { name: 'orders of another client', value: served.length, unit: '', promises: [9] },
+    {
+      name: 'response time of these orders, median',
+      value: quantile(served, 0.5),
+      unit: 'ms',
+      promises: [9]
+    },
+    {
+      name: 'response time of these orders, 99th percentile',
+      value: quantile(served, 0.99),
+      unit: 'ms',
+      promises: [9]
+    }
+  ]
+}
