@@ -2,9 +2,10 @@
  * A batch that is stored with the service: planned once, and run with the parameters of a request.
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
-import { failure, type Failure } from '../errors/catalogue.ts'
+import { failure } from '../errors/catalogue.ts'
 import { isDeep, isObject, parseJson, type JsonObject } from '../json/parse.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
+import { maxIssuesLength } from '../plan/issues.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'
 
@@ -35,24 +36,34 @@ export function readNamedRequest (
   if (!isObject(values)) {
     throw failure('body_invalid', 'The body must be a JSON object of parameters.')
   }
-  if (isDeep(values)) throw refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
-  const invalid = parameters.check(values)
-  if (invalid.length > 0) throw refuse(invalid)
+  if (isDeep(values)) refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
+  refuse(parameters.check(values, body.length > MAX_LISTED_BODY))
   const all = parameters.read(values)
-  const faults = planner.findFaults(all)
-  if (faults.length > 0) throw refuse(faults)
+  refuse(planner.findFaults(all))
   return planner.plan(all)
 }
 
-/** Maximum number of faults that a response lists. */
-const MAX_FAULTS = 1000
+/**
+ * Of a larger body, only the first fault of the schema is looked for: Ajv creates an object for each
+ * fault before any is listed (500 000 of a body of 1 MiB, in a second).
+ */
+const MAX_LISTED_BODY = 65_536
 
-function refuse (faults: readonly ParameterFault[]): Failure {
-  const [first] = faults
-  const message = faults.length === 1
-    ? first?.message
-    : `The parameters have ${faults.length} faults; see "errors".`
-  const errors = faults.slice(0, MAX_FAULTS).map(({ path, message }) =>
-    ({ path: [...path], message })) satisfies readonly ParameterIssue[]
-  return failure('params_invalid', message, { errors: errors as unknown as Issue[] })
+/** Throws `params_invalid` if there are faults. It lists them up to the size of a response. */
+function refuse (faults: Iterable<ParameterFault>): void {
+  const listed: ParameterIssue[] = []
+  let length = 0
+  let isCut = false
+  for (const { path, message } of faults) {
+    length += JSON.stringify([path, message]).length
+    isCut = length > maxIssuesLength && listed.length > 0
+    if (isCut) break
+    listed.push({ path: [...path], message })
+  }
+  if (listed.length === 0) return
+  const count = isCut ? `more than ${listed.length}` : listed.length
+  const message = count === 1
+    ? listed[0]?.message
+    : `The parameters have ${count} faults; see "errors".`
+  throw failure('params_invalid', message, { errors: listed as unknown as Issue[] })
 }

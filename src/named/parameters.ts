@@ -23,8 +23,11 @@ export interface Parameters {
   readonly schema: JsonObject
   /** By name, in the order of their positions. */
   readonly known: ReadonlyMap<string, Parameter>
-  /** Returns what is wrong with the values of a request. */
-  check(values: JsonObject): readonly ParameterFault[]
+  /**
+   * Returns what is wrong with the values of a request. They are described one by one, as far as
+   * they are read. `first`: only the first fault of the schema is looked for.
+   */
+  check(values: JsonObject, first?: boolean): Iterable<ParameterFault>
   /** Returns the values by position, with defaults. They must be valid. */
   read(values: JsonObject): readonly Json[]
 }
@@ -44,7 +47,7 @@ export function readParameters (
   if (problem !== undefined) return [problem]
   const compiled = compile(text as JsonObject)
   if (!('validate' in compiled)) return compiled
-  const { schema, validate } = compiled
+  const { schema, validate, isValid } = compiled
   const { properties = {}, required = [] } = schema as Declared
   const names = Object.keys(properties)
   const defaults = Object.fromEntries(
@@ -57,7 +60,7 @@ export function readParameters (
     return [{ path: ['required', undeclared], message }]
   }
   // Other faults, such as missing parameters, are those of a request.
-  const wrong = describeErrors(validate, defaults)
+  const wrong = [...describeErrors(validate, defaults)]
     .filter(({ path }) => has(defaults, String(path[0])))
   if (wrong.length > 0) {
     return wrong.map(({ path: [name, ...rest], message }) =>
@@ -79,13 +82,14 @@ export function readParameters (
         }]
       })
     ),
-    check: values => [
-      ...Object.keys(values).filter(name => !has(properties, name)).map(name => ({
-        path: [name],
-        message: `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
-      })),
-      ...describeErrors(validate, values)
-    ],
+    * check (values, first = false) {
+      for (const name of Object.keys(values)) {
+        if (has(properties, name)) continue
+        const message = `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
+        yield { path: [name], message }
+      }
+      yield * describeErrors(first ? isValid : validate, values)
+    },
     read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
   }
 }
@@ -136,14 +140,38 @@ function readRows (schema: JsonObject, root: Json): ParameterRows | undefined {
 const regExp = Object.assign(compilePattern, { code: '' })
 
 interface Compiled extends Pick<Parameters, 'schema'> {
+  /** Finds all errors. */
   readonly validate: ValidateFunction
+  /** Finds the first error. */
+  readonly isValid: ValidateFunction
 }
 
 /** Compiles the schema, which must be self-contained and may contain no unknown keywords. */
 function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
-  const ajv = addNumberKeywords(
+  const ajv = createAjv(true)
+  const plain = toDoubles(text)
+  if (ajv.validateSchema(plain as object) !== true) {
+    const faults = (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, text))
+    return [...new Map(faults.map(fault => [JSON.stringify(fault), fault])).values()]
+  }
+  const read = readSchema(text)
+  if ('faults' in read) return read.faults
+  const { schema } = read
+  try {
+    const doubles = toDoubles(schema) as object
+    return { schema, validate: ajv.compile(doubles), isValid: createAjv(false).compile(doubles) }
+  } catch (error) {
+    const reason = error instanceof RangeError
+      ? 'too many references in a row'
+      : (error as Error).message
+    return [{ path: [], message: `The schema is invalid: ${reason}.` }]
+  }
+}
+
+function createAjv (allErrors: boolean): Ajv2020 {
+  return addNumberKeywords(
     new Ajv2020({
-      allErrors: true,
+      allErrors,
       strict: true,
       strictTypes: false,
       strictTuples: false,
@@ -154,35 +182,21 @@ function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
       code: { regExp }
     })
   )
-  const plain = toDoubles(text)
-  if (ajv.validateSchema(plain as object) !== true) {
-    const faults = (ajv.errors as readonly ErrorObject[]).map(error => describeError(error, text))
-    return [...new Map(faults.map(fault => [JSON.stringify(fault), fault])).values()]
-  }
-  const read = readSchema(text)
-  if ('faults' in read) return read.faults
-  const { schema } = read
-  try {
-    return { schema, validate: ajv.compile(toDoubles(schema) as object) }
-  } catch (error) {
-    const reason = error instanceof RangeError
-      ? 'too many references in a row'
-      : (error as Error).message
-    return [{ path: [], message: `The schema is invalid: ${reason}.` }]
-  }
 }
 
-function describeErrors (
+function * describeErrors (
   validate: ValidateFunction,
   values: JsonObject
-): readonly ParameterFault[] {
+): Iterable<ParameterFault> {
   const long = findLongExponent(values)
   if (long !== undefined) {
     const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`
-    return [{ path: long, message }]
+    yield { path: long, message }
+  } else if (!validate(toDoubles(values))) {
+    for (const error of validate.errors as readonly ErrorObject[]) {
+      yield describeError(error, values)
+    }
   }
-  if (validate(toDoubles(values))) return []
-  return (validate.errors as readonly ErrorObject[]).map(error => describeError(error, values))
 }
 
 function describeError (

@@ -8,7 +8,7 @@ import { Failure, failure } from '../errors/catalogue.ts'
  * Maximum length of all listed issues as JSON. Each issue repeats the id and a path, so a body of
  * 1 MiB could otherwise cause a response of 500 MiB.
  */
-const maxIssuesLength = 262_144
+export const maxIssuesLength = 262_144
 
 export interface Issues {
   /** Throws what throwIfAny throws if the issue does not fit. The rest is not checked then. */

@@ -16,8 +16,16 @@ export interface PlacedError {
 
 /** The text of the statement from the position of the error; '' without a position. */
 export function textAtError ({ position, query = '' }: PlacedError): string {
-  // PostgreSQL counts characters; some of them are two UTF-16 units.
-  return position === undefined ? '' : [...query].slice(Number(position) - 1).join('')
+  return position === undefined ? '' : query.slice(unitOf(query, Number(position) - 1))
+}
+
+/** The position of a character. PostgreSQL counts characters; some are two UTF-16 units. */
+function unitOf (text: string, character: number): number {
+  let unit = 0
+  for (let i = 0; i < character; i++) {
+    unit += (text.codePointAt(unit) ?? 0) > 0xffff ? 2 : 1
+  }
+  return unit
 }
 
 /** The aliases of a table, of its new values, of a row of NULLs and of the output. */
@@ -99,7 +107,7 @@ function findNames (query: string): readonly QuotedName[] {
 }
 
 function textBeforeError ({ position, where = '', query = '' }: PlacedError): string {
-  if (position !== undefined) return [...query].slice(0, Number(position) - 1).join('')
+  if (position !== undefined) return query.slice(0, unitOf(query, Number(position) - 1))
   // The context of a function has several lines or no `$`.
   const parameter = /^[^\n$]*(\$[0-9]+)\b[^\n]*$/.exec(where)?.[1]
   return parameter === undefined

@@ -192,6 +192,37 @@ t.test('every fault of the parameters is listed with its path', async t => {
   t.match(body.error?.errors, [{ path: ['x'], message: 'There is no parameter "x".' }])
 })
 
+t.test('the response to invalid parameters is bounded', async t => {
+  const numbers = { type: 'array', items: { type: 'integer' } }
+  const service = await useService(t, {
+    schema,
+    batches: {
+      keys: {
+        params: {
+          type: 'object',
+          properties: { x: { type: 'object', additionalProperties: numbers } }
+        },
+        operations: nothing.operations
+      }
+    }
+  })
+  const run = async (key: string, count: number): Promise<readonly unknown[]> => {
+    const { status, text, body } = await service.run('keys', {
+      x: { [key]: Array.from({ length: count }, () => '') }
+    })
+    t.equal(status, 422)
+    t.ok(text.length < 2 * 262_144 + 4 * key.length, `${text.length} characters`)
+    return [body.error?.errors?.length, body.error?.message]
+  }
+  t.same(await run('k', 3), [3, 'The parameters have 3 faults; see "errors".'])
+  const [listed, message] = await run('k'.repeat(1000), 10_000)
+  t.ok(Number(listed) > 50)
+  t.equal(message, `The parameters have more than ${listed} faults; see "errors".`)
+  t.match(await run('k'.repeat(60_000), 1000), [2])
+  t.match(await run('k'.repeat(300_000), 1000), [1, /must be integer\.$/])
+  t.match(await run('k', 100_000), [1, /must be integer\.$/], 'of a large body only the first')
+})
+
 t.test('the path and the role are checked before the headers and the body', async t => {
   const service = await useService(t, {
     schema,

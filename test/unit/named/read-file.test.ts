@@ -337,8 +337,8 @@ t.test('faults of values have the path of the value', async t => {
     { isList: true, minItems: 0 },
     { isList: false }
   ])
-  t.same(parameters.check({ x: { y: 1 } }), [{ path: ['x', 'y'], message: '"y" is unknown.' }])
-  t.same(parameters.check({}), [{
+  t.same([...parameters.check({ x: { y: 1 } })], [{ path: ['x', 'y'], message: '"y" is unknown.' }])
+  t.same([...parameters.check({})], [{
     path: [],
     message: 'The value must NOT have fewer than 1 properties.'
   }])
@@ -403,7 +403,7 @@ t.test('numbers are checked by their digits', async t => {
       ))
     ) as Parameters
     const check = (value: string): number =>
-      parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject).length
+      [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)].length
     for (const value of valid) t.equal(check(value), 0, `${schema} takes ${value}`)
     for (const value of invalid) t.ok(check(value) > 0, `${schema} refuses ${value}`)
   }
@@ -413,7 +413,9 @@ t.test('numbers are checked by their digits', async t => {
 function prepareCheck (schema: string): (value: string) => readonly ParameterFault[] {
   const text = `{"type": "object", "properties": {"x": ${schema}}}`
   const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
-  return value => parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)
+  return value => [
+    ...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)
+  ]
 }
 
 /** The keywords that compare numbers. */

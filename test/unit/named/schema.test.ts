@@ -220,7 +220,7 @@ t.test('unusual schemas check values, and have a type', async t => {
     }
     const isValid = (a: unknown): boolean => {
       const values = parseJson(Buffer.from(JSON.stringify({ a }))) as JsonObject
-      return result.batch.parameters.check(values).length === 0
+      return [...result.batch.parameters.check(values)].length === 0
     }
     for (const value of valid) t.ok(isValid(value), `${name}: ${JSON.stringify(value)}`)
     for (const value of invalid) t.notOk(isValid(value), `${name}: ${JSON.stringify(value)}`)
