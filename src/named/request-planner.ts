@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
 import { has, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
-import { once, type PlannedBatch } from '../plan/batch-planner.ts'
+import { once, planBytes, type PlannedBatch } from '../plan/batch-planner.ts'
 import type { PlanLimits } from '../plan/context.ts'
 import { shapeOf } from '../plan/document.ts'
 import { keyOfPath, toPath } from '../plan/name.ts'
@@ -22,8 +22,25 @@ import { isData } from '../plan/reference.ts'
 import { isNested, leastCertain } from '../plan/stored-values.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 
-/** Clients leave out the same members of rows, so a batch has few plans. */
-const MAX_PLANS = 100
+/**
+ * The plans of all named batches, by the number of their planner and what they depend on. Clients
+ * leave out the same members of rows, so a batch has few plans.
+ */
+const plans = new LRUCache<string, KeptPlan>({
+  maxSize: 16 * 1024 * 1024,
+  sizeCalculation: ({ length }, key) => planBytes(length + key.length)
+})
+
+interface KeptPlan {
+  readonly plan: Plan
+  /** Characters of the operations. */
+  readonly length: number
+}
+
+/** A longer key, of hundreds of columns, hardly recurs. */
+const MAX_KEY_LENGTH = 8192
+
+let planners = 0
 
 type Rows = readonly JsonObject[]
 type RequestParameters = ReadonlyMap<string, Parameter>
@@ -40,11 +57,13 @@ export class RequestPlanner {
   readonly #rowParameters: ReadonlyArray<readonly [name: string, position: number]>
   /** The positions of the other parameters. */
   readonly #others: readonly number[]
-  readonly #plans = new LRUCache<string, Plan>({ max: MAX_PLANS })
+  readonly #number = planners++
+  readonly #length: number
 
   /** Throws `validation_failed` with all issues of the operations. */
   constructor (operations: Batch, limits: PlanLimits, known: Parameters['known']) {
     this.#operations = operations
+    this.#length = JSON.stringify(operations).length
     this.#limits = limits
     this.#known = known
     this.outline = this.#plan(known)
@@ -99,11 +118,12 @@ export class RequestPlanner {
   #findPlan (parameters: RequestParameters): Plan {
     const all = [...parameters.values()]
     if (all.some(({ rows }) => rows?.data !== undefined)) return this.#plan(parameters)
-    const key = JSON.stringify(
-      all.map(({ shape, rows }) => rows === undefined ? shape : [rows.columns, [...rows.shapes]])
-    )
-    const plan = this.#plans.get(key) ?? this.#plan(parameters)
-    this.#plans.set(key, plan)
+    const key = JSON.stringify([
+      this.#number,
+      ...all.map(({ shape, rows }) => rows === undefined ? shape : [rows.columns, [...rows.shapes]])
+    ])
+    const plan = plans.get(key)?.plan ?? this.#plan(parameters)
+    if (key.length <= MAX_KEY_LENGTH) plans.set(key, { plan, length: this.#length })
     return plan
   }
 

@@ -21,18 +21,27 @@ export interface PlannedBatch {
   readonly named?: boolean
 }
 
-/**
- * Characters of all shapes together. A service has some dozens of shapes of about one kB. A plan
- * and its statements take about 18 times the memory of their shape.
- */
-const MAX_SHAPES_LENGTH = 2_000_000
+/** A service has some dozens of shapes of about one kB. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+/** A plan took up to 28 times the bytes of its text, and a small one up to 4000 bytes more. */
+const PLAN_BYTES = 4000
+const BYTES_PER_CHARACTER = 30
+/** A text without a plan, beside its characters. */
+const SEEN_BYTES = 200
+
+/** Returns the memory of a plan, at most; `length`: of the text that it was read from. */
+export function planBytes (length: number): number {
+  return PLAN_BYTES + BYTES_PER_CHARACTER * length
+}
 
 export class BatchPlanner {
   readonly #limits: PlanLimits
   /** The outlines by the text of their shape; `seen`: not yet made. */
   readonly #outlines = new LRUCache<string, Plan | 'seen'>({
-    maxSize: MAX_SHAPES_LENGTH,
-    sizeCalculation: (_, text) => text.length
+    maxSize: MAX_BYTES,
+    sizeCalculation: (plan, text) =>
+      plan === 'seen' ? SEEN_BYTES + 2 * text.length : planBytes(text.length)
   })
 
   constructor (limits: PlanLimits) {

@@ -4,14 +4,14 @@
  * replaced.
  */
 import { randomUUID } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
-import { MAX_PREPARED_LENGTH } from '../sql/compile.ts'
+import { MAX_KEPT_LENGTH, RecentTexts } from '../sql/text-cache.ts'
 import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250
-const MAX_RECENT_TEXTS = 2000
+/** Some thousands of texts. */
+const MAX_RECENT_BYTES = 8 * 1024 * 1024
 
-const recentTexts = new LRUCache<string, true>({ max: MAX_RECENT_TEXTS })
+const recentTexts = new RecentTexts(MAX_RECENT_BYTES)
 
 /** The statements that are prepared on a connection. */
 export interface PreparedStatements {
@@ -55,7 +55,7 @@ export function toRequests (
   const requests = statements.map(({ text, parameters, prepare }): Request => {
     if (prepare === undefined) return toDescribe(text, createName())
     const request = { text, parameters, name: '', parse: true }
-    if (!connection.prepares || !prepare || text.length > MAX_PREPARED_LENGTH) return request
+    if (!connection.prepares || !prepare || text.length > MAX_KEPT_LENGTH) return request
     const recurs = doesRecur(text)
     const name = names.get(text) ?? added.get(text)
     if (name !== undefined) return { ...request, name, parse: false }
@@ -87,6 +87,6 @@ export function canPrepare (
 /** Whether a text is seen for the second time. */
 function doesRecur (text: string): boolean {
   const recurs = recentTexts.has(text)
-  recentTexts.set(text, true)
+  recentTexts.add(text)
   return recurs
 }

@@ -114,9 +114,18 @@ interface TableRow extends TableName {
   readonly columns: readonly ColumnRow[]
 }
 
-/** 1000 tables of 20 columns take about 3 MB. */
+/** More than a thousand tables of 20 columns. */
+const MAX_BYTES = 8 * 1024 * 1024
+/** A table, and an entry of one of its maps, with the name of a column. */
+const TABLE_BYTES = 800
+const ENTRY_BYTES = 100
+
 export class ColumnTypes {
-  readonly #tables = new LRUCache<string, TableColumns>({ max: 1000 })
+  readonly #tables = new LRUCache<string, TableColumns>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ supported, oids, kinds }) =>
+      TABLE_BYTES + ENTRY_BYTES * (supported.size + oids.size + kinds.size)
+  })
 
   /** Keeps the result of columnTypesStatement. */
   remember (json: string): void {

@@ -80,12 +80,6 @@ export interface CompileOptions {
   readonly findFunction?: FindFunction
 }
 
-/**
- * Longer texts, such as a filter of hundreds of conditions, hardly recur. Remembering 2000 of them
- * would take hundreds of megabytes.
- */
-export const MAX_PREPARED_LENGTH = 8192
-
 /** The protocol counts parameters in 16 bits. */
 export const MAX_PARAMETERS = 65_533
 
@@ -126,7 +120,8 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
       node,
       i === 0 ? body : sql`${body} where ${join(conditions, sql` and `)}`
     )
-    const fixedText = !('groups' in node) || node.groups.length <= 1
+    const fixedText = statement.unique !== true &&
+      (!('groups' in node) || node.groups.length <= 1)
     return {
       ...statement,
       prepare: fixedText && node.kind !== 'call' && ctes.parameterTypes() !== undefined,

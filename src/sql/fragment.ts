@@ -2,7 +2,7 @@
  * SQL as an opaque type, so that no string can be used as SQL by mistake. Text is a literal of the
  * source code, a quoted identifier or a parameter. The idea comes from pg-sql2.
  */
-import { textOf, type Step } from './text-cache.ts'
+import { textOf, writeText, type Step } from './text-cache.ts'
 
 const brand: unique symbol = Symbol('sql')
 
@@ -21,7 +21,8 @@ type Node =
     readonly holes: readonly Fragment[]
   }
   | { readonly kind: 'list', readonly items: readonly Fragment[], readonly separator: Fragment }
-  | { readonly kind: 'text', readonly text: string }
+  /** `ofRequest`: it is a value of a request. */
+  | { readonly kind: 'text', readonly text: string, readonly ofRequest: boolean }
   | Parameter
 
 interface Parameter {
@@ -35,6 +36,8 @@ interface Parameter {
 export interface RenderedSql {
   readonly text: string
   readonly parameters: readonly string[]
+  /** The text contains a value of a request: it is neither kept nor prepared. */
+  readonly unique?: true
 }
 
 /** SQL of the source code, with fragments as values of the template. */
@@ -80,12 +83,23 @@ export function integer (value: number): Fragment {
 }
 
 /**
- * A value as text of the statement. Values of a request use it only where PostgreSQL allows no
- * parameter: in the predicate of a partial index. It is an escape string, which does not depend on
- * standard_conforming_strings.
+ * A value of the source code, of the configuration or of the catalogue, as text of the statement.
+ * It is an escape string, which does not depend on standard_conforming_strings.
  */
 export function constant (value: string): Fragment {
-  return verbatim(`E'${value.replaceAll(/[\\']/g, '$&$&')}'`)
+  return verbatim(quoteText(value))
+}
+
+/**
+ * A value of a request as text of the statement, where PostgreSQL allows no parameter: in the
+ * predicate of a partial index, in SET and in a simple query. No cache gets such a text.
+ */
+export function requestConstant (value: string): Fragment {
+  return { [brand]: { kind: 'text', text: quoteText(value), ofRequest: true } }
+}
+
+function quoteText (value: string): string {
+  return `E'${value.replaceAll(/[\\']/g, '$&$&')}'`
 }
 
 /** A fragment without parameters as one text, so that it is rendered only once. */
@@ -109,7 +123,7 @@ export function join (fragments: readonly Fragment[], separator: Fragment): Frag
 }
 
 function verbatim (text: string): Fragment {
-  return { [brand]: { kind: 'text', text } }
+  return { [brand]: { kind: 'text', text, ofRequest: false } }
 }
 
 /** Renders a fragment. Parameters are numbered in the order of their first use. */
@@ -120,10 +134,11 @@ export function render (fragment: Fragment): RenderedSql {
 /** The same for a fragment with nullable parameters. */
 export function renderNullable (
   fragment: Fragment
-): { readonly text: string, readonly parameters: ReadonlyArray<string | null> } {
+): Omit<RenderedSql, 'parameters'> & { readonly parameters: ReadonlyArray<string | null> } {
   const shape: Step[] = []
   const parameters: Array<string | null> = []
   const shared = new Map<Parameter, number>()
+  let unique = false
   const walk = ({ [brand]: node }: Fragment): void => {
     switch (node.kind) {
       case 'template':
@@ -139,6 +154,7 @@ export function renderNullable (
         break
       case 'text':
         shape.push(node.text)
+        unique ||= node.ofRequest
         break
       case 'parameter': {
         const number = shared.get(node) ?? parameters.push(node.value)
@@ -148,7 +164,9 @@ export function renderNullable (
     }
   }
   walk(fragment)
-  return { text: textOf(shape), parameters }
+  return unique
+    ? { text: writeText(shape), parameters, unique }
+    : { text: textOf(shape), parameters }
 }
 
 /** Returns the text form of a PostgreSQL array (docs: "Array Input and Output Syntax"). */

@@ -91,9 +91,22 @@ type ParameterRow = readonly [
   mode: string
 ]
 
-/** 1000 names of functions with ten parameters take about 2 MB. */
+/** More than a thousand functions with ten parameters. */
+const MAX_BYTES = 8 * 1024 * 1024
+/** A name, a variant and a parameter. */
+const NAME_BYTES = 500
+const VARIANT_BYTES = 200
+const PARAMETER_BYTES = 300
+
 export class FunctionTypes {
-  readonly #functions = new LRUCache<string, FunctionVariants>({ max: 1000 })
+  readonly #functions = new LRUCache<string, FunctionVariants>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ variants, version }) =>
+      variants.reduce(
+        (sum, { parameters }) => sum + VARIANT_BYTES + PARAMETER_BYTES * parameters.length,
+        NAME_BYTES + 2 * version.length
+      )
+  })
 
   /** Keeps the result of functionTypesStatement, except for names without a function. */
   remember (json: string): void {

@@ -4,7 +4,15 @@
  * the storing after it is reset. All names and operators include their schema: other users may
  * create objects in schemas of the login role's search_path, and a trigger may have changed it.
  */
-import { arrayText, constant, integer, parameter, render, sql, type Fragment } from './fragment.ts'
+import {
+  arrayText,
+  integer,
+  parameter,
+  render,
+  requestConstant,
+  sql,
+  type Fragment
+} from './fragment.ts'
 import type { Statement } from './compile.ts'
 import { raise } from './marker.ts'
 import { checkConnection } from './session.ts'
@@ -121,15 +129,15 @@ export function answerText (
 ): string {
   return render(
     sql`select case when k.claims operator(pg_catalog.<>) pg_catalog.decode(${
-      constant(claims)
+      requestConstant(claims)
     }, 'hex') then 'claims' when k.fingerprint operator(pg_catalog.<>) pg_catalog.decode(${
-      constant(fingerprint)
+      requestConstant(fingerprint)
     }, 'hex') then 'request' else 'nothing' end, k.expires_at operator(pg_catalog.>)
       (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => ${
-      constant(String(secondsAgo))
+      requestConstant(String(secondsAgo))
     })), a.answer
     from ${TABLE} as k, pg_catalog.unnest(k.answer) with ordinality as a (answer, position)
-    where ${sameKey(principal, text, constant)} order by a.position`
+    where ${sameKey(principal, text, requestConstant)} order by a.position`
   ).text
 }
 

@@ -6,10 +6,10 @@ import type { ColumnOperand, ColumnPath, List, Literal, Operand, Single } from '
 import { columnValue, comparableValue, type RowColumns } from './column.ts'
 import {
   arrayText,
-  constant,
   empty,
   identifier,
   parameter,
+  requestConstant,
   sql,
   type Fragment
 } from './fragment.ts'
@@ -19,7 +19,7 @@ export interface OperandContext {
   readonly values: ValueBuilder
   /** The column path that the operand is compared with or assigned to. */
   readonly path: ColumnPath
-  /** Writes literals as constants; see `constant`. */
+  /** Writes literals as constants; see `requestConstant`. */
   readonly constants?: boolean
   /** Whether the operand is assigned, and not only compared. */
   readonly stored?: boolean
@@ -137,7 +137,7 @@ function buildLiteral (
   { text, json }: Literal,
   { values, path, constants = false }: OperandContext
 ): Fragment {
-  if (constants) return constant(text)
+  if (constants) return requestConstant(text)
   if (path.resultType === 'column') values.addParameterType(path.column)
   return path.resultType === 'json' ? sql`${parameter(json)}::jsonb` : parameter(text)
 }
@@ -150,7 +150,7 @@ function buildLiteralArray (
     return sql`${parameter(arrayText(literals.map(({ json }) => json)))}::jsonb[]`
   }
   const texts = arrayText(literals.map(({ text }) => text))
-  if (constants) return constant(texts)
+  if (constants) return requestConstant(texts)
   if (path.resultType === 'column') values.addParameterType(path.column)
   return parameter(texts)
 }

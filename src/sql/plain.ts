@@ -28,7 +28,7 @@ import {
   SINGLE_OPERATION_CHECKS,
   type Check
 } from './checks.ts'
-import { MAX_PARAMETERS, MAX_PREPARED_LENGTH, type CompileOptions } from './compile.ts'
+import { MAX_PARAMETERS, type CompileOptions } from './compile.ts'
 import {
   empty,
   identifier,
@@ -58,6 +58,7 @@ import { publishCount } from './publication.ts'
 import { buildSelectRows } from './select.ts'
 import { sourceColumns } from './source.ts'
 import { sessionUnchanged } from './session-checks.ts'
+import { MAX_KEPT_LENGTH } from './text-cache.ts'
 
 /** A statement in the plain form. It must be prepared. */
 export interface PlainStatement {
@@ -209,7 +210,7 @@ function compileOperation (
     }`
   )
   const fits = statement.parameters.length <= MAX_PARAMETERS &&
-    statement.text.length <= MAX_PREPARED_LENGTH
+    statement.text.length <= MAX_KEPT_LENGTH
   if (!values.plain || !fits) return undefined
   // A worker does not have the settings of earlier operations. Citus reads them for an insert.
   if (distributed && node.kind !== 'insert' && values.readsSettings) return undefined

@@ -3,6 +3,7 @@
  * returns the same string object. A new string of two kilobytes per request would be copied and
  * hashed at each lookup, several times per statement.
  */
+import { LRUCache } from 'lru-cache'
 
 /**
  * A step of a shape, in depth-first order:
@@ -21,29 +22,49 @@ interface TreeNode {
 
 /** Longer shapes (a filter with hundreds of conditions) rarely recur. */
 const MAX_STEPS = 500
-/** About 10 MB. Then the cache is cleared. */
-const MAX_NODES = 50_000
+
+/** Longer texts rarely recur either: they are not kept, and not prepared. */
+export const MAX_KEPT_LENGTH = 8192
+
+/** Then the tree is cleared. */
+const MAX_TREE_BYTES = 16 * 1024 * 1024
+
+/** A node, with its place in the map of its parent. */
+const NODE_BYTES = 200
 
 let root: TreeNode = createNode()
-let nodes = 0
+let treeBytes = 0
 
 /** Returns the text of a shape. */
 export function textOf (shape: readonly Step[]): string {
-  if (shape.length > MAX_STEPS) return write(shape)
-  if (nodes > MAX_NODES) {
+  if (shape.length > MAX_STEPS) return writeText(shape)
+  let node = root
+  for (const step of shape) {
+    const next = node.next.get(step)
+    if (next === undefined) return keepText(shape)
+    node = next
+  }
+  return node.text ?? keepText(shape)
+}
+
+function keepText (shape: readonly Step[]): string {
+  const text = writeText(shape)
+  if (text.length > MAX_KEPT_LENGTH) return text
+  if (treeBytes > MAX_TREE_BYTES) {
     root = createNode()
-    nodes = 0
+    treeBytes = 0
   }
   let node = root
   for (const step of shape) node = node.next.get(step) ?? addNode(node, step)
-  node.text ??= write(shape)
-  return node.text
+  node.text = text
+  treeBytes += bytesOf(text)
+  return text
 }
 
 function addNode ({ next }: TreeNode, step: Step): TreeNode {
   const node = createNode()
   next.set(step, node)
-  nodes++
+  treeBytes += NODE_BYTES + (typeof step === 'string' ? bytesOf(step) : 0)
   return node
 }
 
@@ -51,7 +72,42 @@ function createNode (): TreeNode {
   return { next: new Map(), text: undefined }
 }
 
-function write (shape: readonly Step[]): string {
+/** Returns the memory that a text takes, at most. */
+export function bytesOf (text: string): number {
+  return 2 * text.length
+}
+
+/** An entry of a set of texts, without its text. */
+const ENTRY_BYTES = 100
+
+/** Texts of statements, at most `maxBytes` of them. Those that were used last are kept. */
+export class RecentTexts {
+  readonly #texts: LRUCache<string, true>
+
+  constructor (maxBytes: number) {
+    this.#texts = new LRUCache<string, true>({
+      maxSize: maxBytes,
+      maxEntrySize: ENTRY_BYTES + 2 * MAX_KEPT_LENGTH,
+      sizeCalculation: (_, text) => ENTRY_BYTES + bytesOf(text)
+    })
+  }
+
+  add (text: string): void {
+    this.#texts.set(text, true)
+  }
+
+  has (text: string): boolean {
+    return this.#texts.has(text)
+  }
+
+  /** The memory that the texts take. */
+  get bytes (): number {
+    return this.#texts.calculatedSize
+  }
+}
+
+/** Writes a text that is not kept. */
+export function writeText (shape: readonly Step[]): string {
   let position = 0
   const part = (): string => {
     const step = shape[position++] as Step

@@ -3,7 +3,7 @@
  * stay on the coordinator; Citus repeats only SET LOCAL on every worker of the transaction.
  */
 import type { Statement } from './compile.ts'
-import { constant, identifier, join, render, sql, type Fragment } from './fragment.ts'
+import { identifier, join, render, requestConstant, sql, type Fragment } from './fragment.ts'
 import {
   FIXED_SETTINGS,
   searchPath,
@@ -41,7 +41,9 @@ export function workerSettings (
     sql`set local citus.select_opens_transaction_block to on`,
     sql`set local role ${identifier(session.role)}`,
     sql`set local search_path to ${searchPath(defaults, facts)}`,
-    ...values.map(([name, value]) => sql`set local ${settingName(name)} to ${constant(value)}`),
+    ...values.map(([name, value]) =>
+      sql`set local ${settingName(name)} to ${requestConstant(value)}`
+    ),
     sql`set local citus.propagate_set_commands to none`
   ].map(statement => ({ ...render(statement), prepare: false }))
 }

@@ -4,11 +4,11 @@
  * the operations, and compares the types that PostgreSQL reports with the expected ones. After DDL
  * PostgreSQL refuses the prepared statement.
  */
-import { LRUCache } from 'lru-cache'
 import type { Connection } from '../postgres/connection.ts'
 import { canPrepare } from '../postgres/prepared-statements.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { PlainStatement } from '../sql/plain.ts'
+import { RecentTexts } from '../sql/text-cache.ts'
 import type { AttemptVariant, CompiledBatch } from './compiled-batch.ts'
 
 /** An operation as it is sent. */
@@ -24,11 +24,11 @@ export interface ChosenForms {
 }
 
 /** Texts of plain statements that PostgreSQL refuses; they are not tried again. */
-const refused = new LRUCache<string, true>({ max: 1000 })
+const refused = new RecentTexts(1024 * 1024)
 
 /** Records that a plain statement cannot be prepared, or that its types differ. */
 export function refusePlain ({ text }: Pick<PlainStatement, 'text'>): void {
-  refused.set(text, true)
+  refused.add(text)
 }
 
 export function chooseForms (

@@ -19,7 +19,7 @@ type Options =
   & FindTypes
   & DatabaseNumber
 
-const cache = new TemplateCache<ReadonlyArray<Template<Statement>>>()
+const cache = new TemplateCache<ReadonlyArray<Template<Statement>>>(templates => templates)
 
 export function compileGeneral (
   { outline, named = false, values = [], plan }: PlannedBatch,

@@ -49,7 +49,7 @@ interface PlainTemplates {
   readonly links: readonly number[]
 }
 
-const cache = new TemplateCache<PlainTemplates>()
+const cache = new TemplateCache<PlainTemplates>(({ statements }) => statements)
 
 function compileStatements (
   { outline, values, plan }: PlannedBatch,

@@ -12,11 +12,12 @@ import {
   type SessionDefaults
 } from '../sql/session.ts'
 import { createTemplate, fillTemplate, type Template } from '../sql/template.ts'
+import { templateBytes } from './template-cache.ts'
 
 type SessionTemplate = ReadonlyArray<Template<Statement>>
 
 /** A connection has few roles, but the names in tokens are not limited. */
-const MAX_ROLES = 100
+const MAX_BYTES = 512 * 1024
 
 const templates = new WeakMap<ConnectionFacts, LRUCache<string, SessionTemplate>>()
 
@@ -42,7 +43,7 @@ function findTemplate (
   connection: ConnectionFacts
 ): SessionTemplate {
   const ofConnection = templates.get(connection) ??
-    new LRUCache<string, SessionTemplate>({ max: MAX_ROLES })
+    new LRUCache<string, SessionTemplate>({ maxSize: MAX_BYTES, sizeCalculation: templateBytes })
   const key = `${session.writes === true} ${session.role}`
   const known = ofConnection.get(key)
   if (known !== undefined) return known

@@ -4,13 +4,13 @@
  * was committed whose connection was lost.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { LRUCache } from 'lru-cache'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import type { Statement } from '../sql/compile.ts'
 import type { Key } from '../sql/idempotency.ts'
+import { RecentTexts } from '../sql/text-cache.ts'
 import { startAttempt } from './attempt.ts'
 import {
   applyVariant,
@@ -249,12 +249,13 @@ async function learnTypes (connection: Connection, types: LearnedTypes): Promise
  * with the same statement checks them in its first attempt. A batch with references does not: a row
  * may be missing, which only the first attempt reports.
  */
-const checkedTexts = new LRUCache<string, true>({ max: 1000 })
+const checkedTexts = new RecentTexts(1024 * 1024)
 
 function rememberChecks ({ batch, outcome }: AttemptResult): void {
   if (outcome.kind !== 'failed' || outcome.plain === true) return
   if (markerKind(outcome) !== 'inspect') return
-  checkedTexts.set((batch.operations()[outcome.at as number] as Statement).text, true)
+  const { text, unique } = batch.operations()[outcome.at as number] as Statement
+  if (unique !== true) checkedTexts.add(text)
 }
 
 function isKnownToNeedChecks (

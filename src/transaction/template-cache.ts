@@ -2,10 +2,14 @@
  * Keeps the templates of statements. Those of a shape are compiled once, with placeholders for its
  * values and for the session, and filled for each batch.
  */
+import { LRUCache } from 'lru-cache'
 import type { Plan } from '../plan/nodes.ts'
 import { textPlaceholder, type Values } from '../plan/shape.ts'
-import type { CompileOptions } from '../sql/compile.ts'
+import type { CompileOptions, Statement } from '../sql/compile.ts'
+import type { PlainStatement } from '../sql/plain.ts'
 import type { SessionIdentity } from '../sql/session-checks.ts'
+import type { Template } from '../sql/template.ts'
+import { bytesOf } from '../sql/text-cache.ts'
 
 export interface DatabaseNumber {
   /** Tells databases apart, whose types can have different names and OIDs. */
@@ -23,8 +27,32 @@ interface Kept<Templates> extends Pick<Variant, 'types'> {
   readonly templates: Templates
 }
 
+type Variants<Templates> = Map<string, Kept<Templates>>
+
+/** Where templates are kept. */
+interface Place<Templates> {
+  readonly variants: Variants<Templates>
+  readonly variant: string
+}
+
+/** Of the templates of all plans. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+/** A template without its text and its parameters, and a parameter; measured. */
+const TEMPLATE_BYTES = 400
+const PARAMETER_BYTES = 100
+
 export class TemplateCache<Templates> {
-  readonly #plans = new WeakMap<Plan, Map<string, Kept<Templates>>>()
+  readonly #plans = new WeakMap<Plan, Variants<Templates>>()
+  readonly #places: LRUCache<Kept<Templates>, Place<Templates>>
+
+  constructor (statementsOf: (templates: Templates) => ReadonlyArray<AnyTemplate | undefined>) {
+    this.#places = new LRUCache({
+      maxSize: MAX_BYTES,
+      sizeCalculation: (_, { templates }) => templateBytes(statementsOf(templates)),
+      dispose: ({ variants, variant }) => variants.delete(variant)
+    })
+  }
 
   /** Returns the templates of a plan. Calls `create` only if they are not known. */
   find (
@@ -36,11 +64,39 @@ export class TemplateCache<Templates> {
     this.#plans.set(plan, variants)
     const variant = JSON.stringify([minimal, keep, distributed, database])
     const known = variants.get(variant)
-    if (known?.types.every((type, i) => type === types[i]) === true) return known.templates
-    const templates = create()
-    variants.set(variant, { types, templates })
-    return templates
+    if (known !== undefined) {
+      const isCurrent = known.types.every((type, i) => type === types[i])
+      if (isCurrent) {
+        this.#places.get(known)
+        return known.templates
+      }
+      this.#places.delete(known)
+    }
+    const created = { types, templates: create() }
+    this.#places.set(created, { variants, variant })
+    if (this.#places.has(created)) variants.set(variant, created)
+    return created.templates
   }
+
+  /** The memory that the templates take. */
+  get bytes (): number {
+    return this.#places.calculatedSize
+  }
+}
+
+type AnyTemplate = Template<PlainStatement | Statement>
+
+/** Returns the memory that templates take, at most. */
+export function templateBytes (templates: ReadonlyArray<AnyTemplate | undefined>): number {
+  return templates.reduce((sum, template) => {
+    if (template === undefined) return sum
+    const { statement: { text }, parameters } = template
+    const fixed = parameters.reduce<number>(
+      (sum, value) => sum + (typeof value === 'string' ? bytesOf(value) : 0),
+      0
+    )
+    return sum + TEMPLATE_BYTES + bytesOf(text) + PARAMETER_BYTES * parameters.length + fixed
+  }, TEMPLATE_BYTES)
 }
 
 /** The placeholders of a session, which follow those of this many values. */

@@ -109,3 +109,9 @@ t.test('more rows than an operation may have are a fault', async t => {
     { path: ['read'], message: '"read" has 5 rows; at most 4 are allowed.' }
   ])
 })
+
+t.test('a plan for rows of very many columns is not kept', async t => {
+  const row = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`column_${i}`, 1]))
+  const text = JSON.stringify([[row], [], 5, []])
+  t.not(plan(text).outline, plan(text).outline)
+})

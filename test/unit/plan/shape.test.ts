@@ -152,3 +152,18 @@ t.test('an outline is made when a valid shape is seen for the second time', asyn
     })
   }
 })
+
+t.test('the plans that were used last are kept, within a number of bytes', async t => {
+  const planner = new BatchPlanner({ schemas: ['public'], maxRows: 100, maxConditions: 1000 })
+  const plan = (n: number): unknown => {
+    const conditions = Array.from({ length: 100 }, () => ({ [`c${n}`]: { eq: 1 } }))
+    const operation = { id: 'a', op: 'select', table: 't', where: { and: conditions } }
+    return planner.plan(read(JSON.stringify([operation]))).values
+  }
+  for (let n = 0; n < 500; n++) {
+    plan(n)
+    plan(n)
+  }
+  t.ok(plan(499))
+  t.equal(plan(0), undefined)
+})

@@ -5,16 +5,19 @@
 import fc from 'fast-check'
 import t from 'tap'
 import {
+  constant,
   empty,
   identifier,
   integer,
   join,
   parameter,
   render,
+  requestConstant,
   sharedParameter,
   sql,
   type Fragment
 } from '../../../src/sql/fragment.ts'
+import { RecentTexts } from '../../../src/sql/text-cache.ts'
 
 /** A fragment and a simple reference implementation of its text and parameters. */
 interface Sample {
@@ -79,7 +82,7 @@ t.test('property: a fragment renders as the concatenation of its parts', async t
 })
 
 t.test('texts too long or too many for the cache are rendered correctly', async t => {
-  const items = Array.from({ length: 60_000 }, (_, i) => `c${i}`)
+  const items = Array.from({ length: 90_000 }, (_, i) => `c${i}`)
   t.equal(
     render(join(items.map(identifier), sql`,`)).text,
     items.map(item => `"${item}"`).join(',')
@@ -90,4 +93,27 @@ t.test('texts too long or too many for the cache are rendered correctly', async 
       round
     )
   }
+})
+
+t.test('a statement with a value of a request is marked', async t => {
+  const value = "it's \\"
+  const text = "select E'it''s \\\\'"
+  t.strictSame(render(sql`select ${constant(value)}`), { text, parameters: [] })
+  t.strictSame(
+    render(sql`select ${join([requestConstant(value)], empty)}`),
+    { text, parameters: [], unique: true }
+  )
+})
+
+t.test('recent texts are limited by their bytes', async t => {
+  const texts = new RecentTexts(100_000)
+  const textOf = (n: number): string => `${n} ${'x'.repeat(1000)}`
+  for (let n = 0; n < 200; n++) texts.add(textOf(n))
+  t.ok(texts.has(textOf(199)))
+  t.notOk(texts.has(textOf(0)))
+  t.ok(texts.bytes > 90_000 && texts.bytes <= 100_000, `${texts.bytes} bytes`)
+  const long = 'x'.repeat(8193)
+  texts.add(long)
+  t.notOk(texts.has(long), 'a long text is not kept')
+  t.ok(texts.has(textOf(199)))
 })
