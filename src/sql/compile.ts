@@ -31,6 +31,7 @@ import {
 } from './fragment.ts'
 import { buildGate, buildRequirements } from './gate.ts'
 import { buildKeyCheck, buildOperationCte, buildOrderCheck, shapeOf } from './operation-cte.ts'
+import { hideSecrets } from './marker.ts'
 import { operationTimes } from './output.ts'
 import {
   buildColumnSearch,
@@ -133,8 +134,8 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
 /**
  * Returns statements that return the query plan of each operation, in the shape of rows:
  * `[{"Plan": {…}}]`. They explain only what the operation does to its table; the conversion to
- * JSON and the checks are the same for every operation. They contain no markers, because a plan
- * shows the conditions of its query. No operation is skipped.
+ * JSON and the checks are the same for every operation. They contain no secrets of markers, because
+ * a plan shows the parameters of its query. No operation is skipped.
  */
 export function compileQueryPlans (
   plan: Plan,
@@ -160,7 +161,7 @@ export function compileQueryPlans (
     const statement = sql`explain (format json) with ${
       join([...ctes.build(), operation], sql`, `)
     } select row from r limit ${integer(maxRows + 1)}`
-    return { ...renderNode(node, statement), prepare: false }
+    return { ...hideSecrets(renderNode(node, statement)), prepare: false }
   })
 }
 

@@ -5,7 +5,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { textAtError, type PlacedError } from './error-place.ts'
-import { constant, sharedParameter, sql, type Fragment } from './fragment.ts'
+import { constant, sharedParameter, sql, type Fragment, type RenderedSql } from './fragment.ts'
 
 const SECRET = `oneflight-${randomUUID()}`
 const RAISED = new RegExp(`${SECRET}:([a-z]+):([0-9a-f]+)`)
@@ -126,6 +126,16 @@ export function raiseNumber (kind: keyof typeof KINDS, value: Fragment): Fragmen
  */
 export function raiseText (kind: 'value', text: Fragment): Fragment {
   return raiseNumber(kind, sql`pg_catalog.encode(pg_catalog.convert_to(${text}, 'UTF8'), 'hex')`)
+}
+
+const SECRETS: ReadonlySet<unknown> = new Set([`${SECRET}:`, ...Object.values(SETTINGS)])
+
+/** Replaces the secrets of markers among the parameters of a statement that a client sees. */
+export function hideSecrets ({ text, parameters }: RenderedSql): RenderedSql {
+  return {
+    text,
+    parameters: parameters.map(value => SECRETS.has(value) ? 'oneflight.check' : value)
+  }
 }
 
 /** The members of a PostgreSQL error that identify a marker. */
