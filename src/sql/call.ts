@@ -96,10 +96,13 @@ function buildArgument (
   const variadic = found.some(parameter => parameter.variadic)
   const write = (value: Fragment): Fragment =>
     sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`
-  if (value.kind === 'null') return { argument: write(sql`null`), variadic }
-  if (value.kind === 'literal') return { argument: write(parameter(value.text)), variadic }
   const types = new Set(found.map(({ type = empty }) => render(type).text))
   const type = found[0]?.type
+  if (value.kind !== 'document') {
+    const constant = value.kind === 'null' ? sql`null` : parameter(value.text)
+    const known = types.size === 1 ? type : undefined
+    return { argument: write(buildConstant(node, constant, known)), variadic }
+  }
   if (types.size === 1 && type !== undefined) {
     return { argument: write(convert(name, value, { type, values })), variadic }
   }
@@ -112,6 +115,19 @@ function buildArgument (
     variadic,
     refusal: raiseText('value', parameter(JSON.stringify(fault)))
   }
+}
+
+/**
+ * PostgreSQL runs an IMMUTABLE function with constant arguments while it plans the statement, and
+ * does not know yet that the call is skipped. For the planner, a subquery is not a constant.
+ * Without `type`, the value must stay a literal, by which PostgreSQL chooses the function.
+ */
+function buildConstant (
+  { when }: CallNode,
+  constant: Fragment,
+  type: Fragment | undefined
+): Fragment {
+  return when.length === 0 || type === undefined ? constant : sql`(select ${constant}::${type})`
 }
 
 interface ConversionContext {

@@ -144,9 +144,12 @@ function readParameter ([name, schema, type, kind, mode]: ParameterRow): Paramet
   }
 }
 
-/** Whether a call needs the types of its parameters: an argument is JSON or a reference. */
-export function needsTypes ({ args }: CallNode): boolean {
-  return args.some(([, { kind }]) => kind === 'document')
+/**
+ * Whether a call needs the types of its parameters: an argument is JSON or a reference, or the call
+ * may be skipped; see buildConstant.
+ */
+export function needsTypes ({ args, when }: CallNode): boolean {
+  return args.some(([, { kind }]) => kind === 'document' || when.length > 0)
 }
 
 /** Returns the parameters that can take an argument, one of each function that fits the call. */

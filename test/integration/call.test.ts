@@ -370,3 +370,45 @@ t.test('a call works with keys, row counts, a dry run and query plans', async t 
   t.equal(await rows(), 2, 'a query plan calls nothing')
   t.equal((await post({ Prefer: 'access=read-only' })).status, 403)
 })
+
+t.test('a call that is skipped does not run its function', async t => {
+  const fails = "language plpgsql immutable as $$ begin raise 'it has run'; end $$"
+  const service = await useService(t, {
+    schema: `${schema}
+      create function fails(a int, b text default 'x') returns int ${fails};
+      create function fails_all(variadic a int[]) returns int ${fails};
+      create function fails_either(a int, b int) returns int ${fails};
+      create function fails_either(a jsonb, b int) returns int ${fails};
+      create function fails_mood(m mood, e even) returns mood ${fails};`,
+    env: { POOL_SIZE: '1' }
+  })
+  const calls: ReadonlyArray<readonly [name: string, args: object]> = [
+    ['fails', { a: 1 }],
+    ['fails', { a: '1', b: null }],
+    ['fails_all', { a: [1, 2] }],
+    ['fails_all', { a: '{1,2}' }],
+    ['fails_either', { a: 1, b: 2 }],
+    ['fails_mood', { m: 'sad', e: 2 }]
+  ]
+  for (const [name, args] of calls) {
+    const batch = (rows: number): unknown => [
+      { id: 'found', op: 'select', table: 'items', where: { id: { eq: 1 } } },
+      { id: 'c', op: 'call', function: name, args, when: { found: rows }, columns: ['*'] },
+      { id: 'd', op: 'call', function: name, args, when: { found: rows } }
+    ]
+    for (const attempt of [1, 2, 3]) {
+      const skipped = await service.post(batch(0))
+      t.match(skipped.body, { error: null, data: { c: null, d: null } }, `${name}, ${attempt}`)
+    }
+    const { body } = await service.post(batch(1))
+    t.match(body.error, { op: 'c', sqlstate: 'P0001', message: 'it has run' }, name)
+  }
+  const text = (value: unknown): unknown => [
+    { id: 'found', op: 'select', table: 'items', where: { id: { eq: 1 } } },
+    { id: 'c', op: 'call', function: 'typed', args: value, when: { found: 1 } }
+  ]
+  const args = { d: '2020-02-03', m: 'happy', e: 4, n: '1.10' }
+  t.same((await service.post(text(args))).body.data.c, [{ typed: '2020-02-03|happy|4|1.10' }])
+  const { status, body } = await service.post(text({ ...args, m: 'odd' }))
+  t.match({ status, error: body.error }, { status: 400, error: { op: 'c', sqlstate: '22P02' } })
+})
