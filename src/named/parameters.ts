@@ -85,8 +85,8 @@ export function readParameters (
     * check (values, first = false) {
       for (const name of Object.keys(values)) {
         if (has(properties, name)) continue
-        const message = `There is no parameter "${name}". Parameters: ${names.join(', ') || 'none'}.`
-        yield { path: [name], message }
+        const known = names.join(', ') || 'none'
+        yield { path: [name], message: `There is no parameter "${name}". Parameters: ${known}.` }
       }
       yield * describeErrors(first ? isValid : validate, values)
     },

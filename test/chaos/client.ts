@@ -56,6 +56,9 @@ export function encodeBatch (
   )
 }
 
+/** The beginning of a response. 100 (Continue) may come before. */
+const FINAL = /^HTTP\/1\.1 [2-5]/m
+
 /** Opens a kept connection. */
 export async function openConnection (url: string): Promise<Connection> {
   const { hostname, port } = new URL(url)
@@ -72,7 +75,11 @@ export async function openConnection (url: string): Promise<Connection> {
 function send (socket: Socket, request: Buffer): Promise<TimedResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<TimedResponse>()
   const start = performance.now()
-  let received: Buffer = Buffer.alloc(0)
+  // Joined once, because a response can have hundreds of megabytes.
+  let chunks: Buffer[] = []
+  let length = 0
+  let end = Infinity
+  let head = ''
   const settle = (work: () => void): void => {
     socket.off('data', take).off('close', fail).off('error', fail)
     work()
@@ -80,16 +87,23 @@ function send (socket: Socket, request: Buffer): Promise<TimedResponse> {
   const closed = new Error('the connection closed before the response')
   const fail = (): void => settle(() => reject(closed))
   const take = (chunk: Buffer): void => {
-    received = received.length === 0 ? chunk : Buffer.concat([received, chunk])
-    const split = received.indexOf('\r\n\r\n')
-    if (split < 0) return
-    const head = received.toString('latin1', 0, split)
-    const end = split + 4 + Number(/\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
-    if (received.length < end) return
+    chunks.push(chunk)
+    length += chunk.length
+    if (head === '') {
+      const received = Buffer.concat(chunks)
+      const start = received.toString('latin1').search(FINAL)
+      const split = start < 0 ? -1 : received.indexOf('\r\n\r\n', start)
+      if (split < 0) return
+      head = received.toString('latin1', start, split)
+      chunks = [received.subarray(split + 4)]
+      length = chunks[0]?.length as number
+      end = Number(/\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
+    }
+    if (length < end) return
     settle(() =>
       resolve({
         status: Number(head.slice(9, 12)),
-        text: received.toString('utf8', split + 4, end),
+        text: Buffer.concat(chunks).toString('utf8', 0, end),
         closes: /\nconnection: close/i.test(head),
         ms: performance.now() - start
       })

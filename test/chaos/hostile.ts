@@ -34,7 +34,7 @@ const forms: Readonly<Record<'long' | 'short', Form>> = {
 
 const CLIENTS = 4
 /** How often the rows are restored and memory is measured, in requests. */
-const PERIOD = 250
+const PERIOD = 100
 /** Longer than any response of the service takes. */
 const RESPONSE_MS = 60_000
 /** How long statements may run on after the last response. */

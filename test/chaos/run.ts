@@ -17,6 +17,7 @@ import {
 import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
+import { fairness } from './fairness.ts'
 import { hostile } from './hostile.ts'
 import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
@@ -33,6 +34,7 @@ const scenarios: readonly Scenario[] = [
   restart,
   listAppend,
   hostile,
+  fairness,
   citus
 ]
 

@@ -9,7 +9,7 @@ export const MAX_BODY_BYTES = 1_048_576
 const MAX_OPS = 100
 
 /** Operations to which parts refer; `p` and `q` come before the others, `z` after them. */
-const named = (id: string): string => writeOperation(id, 'select', [])
+const named = (id: string): string => writeOperation(id, 'select', [{ limit: ['10'] }])
 const OTHERS = 3
 
 export interface Recipe {

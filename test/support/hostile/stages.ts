@@ -33,8 +33,8 @@ export interface Measured {
 }
 
 /** The default limits of the service. */
-const { config } = readConfig({ DATABASE_URL: 'postgres://localhost/test', ANON_ROLE: 'user' })
-const limits = batchLimits(config)
+const { config } = readConfig({ DATABASE_URL: 'postgres://login@localhost/test', ANON_ROLE: 'user' })
+const limits = { ...batchLimits(config), maxBytes: config.MAX_RESPONSE_BYTES }
 
 /** Names, types and categories of the columns of both tables; see columnTypesStatement. */
 const columns: ReadonlyArray<readonly [name: string, oid: number, category: string]> = [
@@ -46,7 +46,7 @@ const columns: ReadonlyArray<readonly [name: string, oid: number, category: stri
   ['ts', 1184, 'D'],
   ['t_id', 23, 'N'],
   ['tags', 1009, 'A'],
-  ...Array.from({ length: 1600 }, (_, i) => [`c${i}`, 23, 'N'] as const)
+  ...Array.from({ length: 1590 }, (_, i) => [`c${1589 - i}`, 23, 'N'] as const)
 ]
 
 /** What is known about the tables and functions that the bodies name. */
@@ -63,7 +63,11 @@ function knownTypes (): Pick<CompileSettings, 'columnTypes' | 'functionTypes'> {
     schema: 'public',
     name: 'f',
     version: '1',
-    variants: [[columns.length, columns.map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])]]
+    // PostgreSQL has at most 100 parameters.
+    variants: [[
+      100,
+      columns.slice(-100).map(([name]) => [name, 'pg_catalog', 'jsonb', 'b', 'i'])
+    ]]
   }]))
   return { columnTypes, functionTypes }
 }
@@ -208,8 +212,7 @@ class StageClock {
     const at = lengths.indexOf(Math.max(...lengths))
     const query = statements[at]?.text ?? ''
     const plan = this.run('plan for errors', () => planned.plan())
-    const options =
-      { role: 'user', anonymous: false, verbose: false, maxRows: 10_000, schemas: ['public'] }
+    const options = { ...limits, role: 'user', anonymous: false, verbose: false }
     for (const error of errors) {
       const described = { severity: 'ERROR', position: String(query.length - 1), query, ...error }
       const outcome = { kind: 'failed', at, error: described } as never

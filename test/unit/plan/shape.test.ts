@@ -154,7 +154,12 @@ t.test('an outline is made when a valid shape is seen for the second time', asyn
 })
 
 t.test('the plans that were used last are kept, within a number of bytes', async t => {
-  const planner = new BatchPlanner({ schemas: ['public'], maxRows: 100, maxConditions: 1000 })
+  const planner = new BatchPlanner({
+    schemas: ['public'],
+    maxRows: 100,
+    maxConditions: 1000,
+    maxWork: 100_000
+  })
   const plan = (n: number): unknown => {
     const conditions = Array.from({ length: 100 }, () => ({ [`c${n}`]: { eq: 1 } }))
     const operation = { id: 'a', op: 'select', table: 't', where: { and: conditions } }

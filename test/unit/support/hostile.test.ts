@@ -2,7 +2,7 @@
  * Tests that hostile bodies contain every word of the language, and that the time for a body grows
  * no faster than n log n with each of its parts.
  */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { casts } from '../../../schemas/cast.ts'
 import { modifiers } from '../../../schemas/modifier.ts'
 import {
@@ -14,8 +14,19 @@ import {
   OnConflict
 } from '../../../schemas/operation.ts'
 import { operators } from '../../../schemas/operator.ts'
+import { Failure } from '../../../src/errors/catalogue.ts'
+import { nameOf, writeBody, type Recipe } from '../../support/hostile/bodies.ts'
 import { writeOperation } from '../../support/hostile/draft.ts'
-import { parts } from '../../support/hostile/parts.ts'
+import { namedParts } from '../../support/hostile/named.ts'
+import { partGroups, parts } from '../../support/hostile/parts.ts'
+import { writeParameters } from '../../support/hostile/requests.ts'
+import {
+  longestPiece,
+  measureBody,
+  measureParameters,
+  type Measured
+} from '../../support/hostile/stages.ts'
+import { seeded } from '../../chaos/scenario.ts'
 
 t.test('hostile bodies contain every word of the language', async t => {
   const bodies = parts.flatMap(({ frames, make }) =>
@@ -30,4 +41,56 @@ t.test('hostile bodies contain every word of the language', async t => {
   ]
   for (const word of new Set(words)) t.ok(bodies.includes(`"${word}":`), word)
   for (const word of Object.keys(casts)) t.ok(bodies.includes(`"cast":"${word}"`), word)
+})
+
+/** Bodies are compared with others of a quarter of their size. */
+const SIZES = [16_384, 65_536] as const
+/** Shorter pieces are not compared: compiling code takes about as long. */
+const MIN_MS = 25
+/** Linear time takes 4 times as long, quadratic time 16 times. */
+const MAX_GROWTH = 9
+
+/**
+ * Returns how many times longer the larger body takes; the least of several measurements, because
+ * other processes share the processor and its caches.
+ */
+function findGrowth (measure: (bytes: number) => Measured): number {
+  let least = Infinity
+  for (let i = 0; i < 4 && least > MAX_GROWTH; i++) {
+    const [small, large] = SIZES.map(bytes => longestPiece(measure(bytes))) as [number, number]
+    least = Math.min(least, large < MIN_MS ? 0 : large / Math.max(small, 1))
+  }
+  return least
+}
+
+function checkFailure (t: Test, { failure }: Measured, name: string): void {
+  if (failure === undefined) return
+  t.type(failure, Failure, name)
+  t.ok((failure as Failure).status < 500, name)
+}
+
+t.test('the time for a body grows no faster than n log n', { timeout: 120_000 }, async t => {
+  const seed = Number(process.env['SEED'] ?? 1)
+  t.comment(`SEED=${seed}`)
+  const random = seeded(seed)
+  const choose = <Item>(list: readonly Item[]): Item =>
+    list[Math.floor(random() * list.length)] as Item
+  // Each group of parts alone, in one operation and in many, and beside any other.
+  const recipes = partGroups.flatMap((group): readonly Recipe[] => [
+    ...Array.from({ length: 6 }, () => ({ parts: [choose(group)], operations: choose([1, 100]) })),
+    { parts: [choose(group), choose(choose(partGroups))], operations: 1 }
+  ])
+  for (const recipe of recipes) {
+    const name = nameOf(recipe)
+    checkFailure(t, measureBody(writeBody(recipe, 1, SIZES[0])), name)
+    const growth = findGrowth(bytes => measureBody(writeBody(recipe, 1, bytes)))
+    t.ok(growth <= MAX_GROWTH, `${name}: ${growth.toFixed(1)}`)
+  }
+  for (const batch of new Set(namedParts.map(({ batch }) => batch))) {
+    const part = choose(namedParts.filter(part => part.batch === batch))
+    const name = `${batch}: ${part.name}`
+    checkFailure(t, measureParameters(batch, writeParameters(part, SIZES[0])), name)
+    const growth = findGrowth(bytes => measureParameters(batch, writeParameters(part, bytes)))
+    t.ok(growth <= MAX_GROWTH, `${name}: ${growth.toFixed(1)}`)
+  }
 })

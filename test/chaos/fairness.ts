@@ -1,0 +1,240 @@
+/**
+ * The fairness scenario: the throughput of a client that behaves well, alone and while one
+ * connection sends a hostile request again and again. Both are measured in turns, because the speed
+ * of a machine changes from minute to minute.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { onStage, type Stage } from '../../src/dev/stage.ts'
+import { writeBody } from '../support/hostile/bodies.ts'
+import { headerParts, type Headers } from '../support/hostile/headers.ts'
+import { namedParts } from '../support/hostile/named.ts'
+import { parts } from '../support/hostile/parts.ts'
+import { encodeRequest, writeParameters } from '../support/hostile/requests.ts'
+import { until } from '../support/until.ts'
+import { openConnection, quantile } from './client.ts'
+import { orderRequest, schema, useBatchFolder } from './hostile-schema.ts'
+import { bearer, SECRET, useServer, useServiceProcess, type ServiceProcess } from './own-server.ts'
+import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+
+/** Connections of the client that behaves well. */
+const CLIENTS = 4
+
+const forms = { long: { ms: 3000, cases: Infinity }, short: { ms: 200, cases: 3 } } as const
+
+/** Parts whose bodies take longest, with the number of operations that share the body. */
+const batches: ReadonlyArray<readonly [name: string, operations: number]> = [
+  ['in: a reference each', 1],
+  ['in: references to two operations', 1],
+  ['in: numbers', 1],
+  ['in: exact numbers', 1],
+  ['has_keys_any: numbers', 1],
+  ['a value of insert: objects of one reference', 1],
+  ['conditions: eq of a path of 99 keys', 1],
+  ['conditions: eq of a path of 1 key', 100],
+  ['conditions: exists', 1],
+  ['conditions: exists', 100],
+  ['set: $merge of references', 100],
+  ['columns: counts', 1],
+  ['columns: distinct counts', 1],
+  ['on of with', 1],
+  ['reads of with', 1],
+  ['reads of with', 100],
+  ['conditions of index_where', 1],
+  ['a constant of index_where of letters', 1],
+  ['rows: one column', 1],
+  ['rows: 200 shapes', 1],
+  ['rows by key: every modifier', 1],
+  ['an operand of letters', 1],
+  ['a pattern of parentheses', 1],
+  ['unknown members', 1],
+  ['an unknown member, nested arrays', 1]
+]
+
+const parameters: ReadonlyArray<readonly [batch: string, name: string]> = [
+  ['unique', 'numbers'],
+  ['unique', 'objects of a number'],
+  ['number', 'a number of digits'],
+  ['number', 'a number of an exponent'],
+  ['words', 'strings'],
+  ['limits', 'exact numbers'],
+  ['insert', 'rows of JSON in turns']
+]
+
+const headers = [
+  'content-type: application/json; …x',
+  'token with many claims',
+  'many headers',
+  'prefer: x,…'
+]
+
+interface Case {
+  readonly name: string
+  readonly request: Buffer
+}
+
+/** A hostile request that is no batch: a read of 100 MB, many times in one batch. */
+const LARGE_ROWS = 100
+
+interface Result {
+  readonly name: string
+  /** Throughput of the client while the request is sent, of that without. */
+  readonly share: number
+  /** Median response time, in milliseconds. */
+  readonly median: number
+  /** Responses to the hostile request, by status. */
+  readonly statuses: string
+}
+
+export const fairness: Scenario = {
+  name: 'fairness',
+  run: options => onStage(stage => runFairness(stage, options))
+}
+
+async function runFairness (
+  stage: Stage,
+  { long, log }: ScenarioOptions
+): Promise<readonly Figure[]> {
+  const { ms, cases } = forms[long ? 'long' : 'short']
+  const server = await useServer(stage, {
+    schema: `${schema}
+      create view large as select i, repeat('x', 1000000) as text
+        from generate_series(1, ${LARGE_ROWS}) as i;
+      grant select on large to public;`,
+    settings: { fsync: 'off' }
+  })
+  const service = await useServiceProcess(stage, server.loginUrl, {
+    BATCHES_DIR: await useBatchFolder(stage)
+  })
+  await until(async () => (await fetch(`${service.adminUrl}/ready`)).status === 200)
+  await measure(service, undefined, ms)
+  const results: Result[] = []
+  const chosen = createCases()
+  for (const current of chosen.slice(0, cases)) {
+    const alone = await measure(service, undefined, ms)
+    const beside = await measure(service, current, ms)
+    const share = beside.orders / alone.orders
+    const result = { name: current.name, share, median: beside.median, statuses: beside.statuses }
+    results.push(result)
+    log(describe(result, alone.median))
+    await server.sql`select refill()`
+  }
+  return summarize(results)
+}
+
+function createCases (): readonly Case[] {
+  const common: Headers = [['authorization', bearer()], ['content-type', 'application/json']]
+  const find = <Item extends { readonly name: string }>(
+    list: readonly Item[],
+    name: string
+  ): Item => {
+    const found = list.find(item => item.name === name)
+    if (found === undefined) throw new Error(`there is no part "${name}"`)
+    return found
+  }
+  const small = '[{"id":"p","op":"select","table":"t","where":{"id":{"eq":1}}}]'
+  const reads = Array.from({ length: 18 }, (_, i) => `{"id":"l${i}","op":"select","table":"large"}`)
+  return [
+    { name: 'a small batch', request: encodeRequest('/', common, small) },
+    ...headers.map((name): Case => {
+      const made = find(headerParts, name).make(15_000, SECRET)
+      const own = new Set(made.map(([name]) => name))
+      const others = common.filter(([name]) => !own.has(name))
+      return { name, request: encodeRequest('/', [...others, ...made], small) }
+    }),
+    ...batches.map(([name, operations]): Case => ({
+      name: `${name}${operations === 1 ? '' : ` × ${operations}`}`,
+      request: encodeRequest('/', common, writeBody({ parts: [find(parts, name)], operations }))
+    })),
+    ...parameters.map(([batch, name]): Case => {
+      const part = find(namedParts.filter(part => part.batch === batch), name)
+      const body = writeParameters(part, 1_000_000)
+      const request = encodeRequest(`/batches/${batch}`, common, body)
+      return { name: `${batch}: ${name}`, request }
+    }),
+    { name: 'reads of 1.8 GB', request: encodeRequest('/', common, `[${reads.join()}]`) }
+  ]
+}
+
+/** Orders per second and their median response time, beside a hostile request. */
+async function measure (
+  service: ServiceProcess,
+  hostile: Case | undefined,
+  ms: number
+): Promise<{ readonly orders: number, readonly median: number, readonly statuses: string }> {
+  const end = new AbortController()
+  const statuses = new Map<number, number>()
+  const attack = hostile === undefined
+    ? Promise.resolve()
+    : sendAgain(service, hostile.request, { end: end.signal, statuses })
+  // The hostile request has begun, and once the first time was measured, its code is compiled.
+  if (hostile !== undefined) await delay(ms / 4)
+  const times: number[] = []
+  const start = performance.now()
+  const request = orderRequest()
+  await Promise.all(Array.from({ length: CLIENTS }, async () => {
+    const connection = await openConnection(service.url)
+    while (performance.now() - start < ms) {
+      const { status, ms } = await connection.send(request)
+      if (status === 200) times.push(ms)
+    }
+    connection.close()
+  }))
+  const seconds = (performance.now() - start) / 1000
+  end.abort()
+  await attack
+  return {
+    orders: times.length / seconds,
+    median: quantile(times, 0.5),
+    statuses: Array.from(statuses, ([status, count]) => `${count} × ${status}`).join(', ')
+  }
+}
+
+async function sendAgain (
+  service: ServiceProcess,
+  request: Buffer,
+  { end, statuses }: { readonly end: AbortSignal, readonly statuses: Map<number, number> }
+): Promise<void> {
+  let connection = await openConnection(service.url)
+  while (!end.aborted) {
+    const response = await connection.send(request).catch(() => undefined)
+    const status = response?.status ?? 0
+    statuses.set(status, (statuses.get(status) ?? 0) + 1)
+    if (response === undefined || response.closes) {
+      connection.close()
+      connection = await openConnection(service.url)
+    }
+  }
+  connection.close()
+}
+
+function describe ({ name, share, median, statuses }: Result, alone: number): string {
+  return `${(100 * share).toFixed(0).padStart(4)} % ${median.toFixed(1).padStart(7)} ms (alone ${
+    alone.toFixed(1)
+  } ms)  ${name} (${statuses})`
+}
+
+function summarize (results: readonly Result[]): readonly Figure[] {
+  const shares = results.map(({ share }) => share)
+  return [
+    { name: 'kinds of hostile requests', value: results.length, unit: '', promises: [9] },
+    {
+      name: 'kinds beside which another client has less than 40 % of its throughput',
+      value: shares.filter(share => share < 0.4).length,
+      unit: '',
+      promises: [9]
+    },
+    {
+      name: 'smallest throughput beside a hostile request, of that without',
+      value: Math.min(...shares),
+      unit: '%',
+      goal: { atLeast: 0.4 },
+      promises: [9]
+    },
+    {
+      name: 'longest median response time beside a hostile request',
+      value: Math.max(...results.map(({ median }) => median)),
+      unit: 'ms',
+      promises: [9]
+    }
+  ]
+}
