@@ -45,7 +45,8 @@ export function buildCall (node: CallNode, values: ArgumentBuilder): Fragment {
   const { table } = node
   const name = identifier(table.name)
   const variants = needsTypes(node) ? values.findFunction?.(table) : undefined
-  const built = node.args.map(argument => buildArgument(node, argument, { values, variants }))
+  const find = variants === undefined ? () => [] : findParameters(variants, node)
+  const built = node.args.map(argument => buildArgument(node, argument, { values, find }))
   const list = built.toSorted((a, b) => Number(a.variadic) - Number(b.variadic))
     .map(({ argument }) => argument)
   const conditions = [
@@ -71,7 +72,8 @@ function isCurrent ({ table }: CallNode, { version }: FunctionVariants): Fragmen
 
 interface ArgumentContext {
   readonly values: ArgumentBuilder
-  readonly variants: FunctionVariants | undefined
+  /** Finds the parameters that can take an argument; none if their types are not known. */
+  readonly find: ReturnType<typeof findParameters>
 }
 
 interface BuiltArgument {
@@ -90,9 +92,9 @@ interface BuiltArgument {
 function buildArgument (
   node: CallNode,
   [name, value]: readonly [name: string, value: Argument],
-  { values, variants }: ArgumentContext
+  { values, find }: ArgumentContext
 ): BuiltArgument {
-  const found = variants === undefined ? [] : findParameters(variants, node, name)
+  const found = find(name)
   const variadic = found.some(parameter => parameter.variadic)
   const write = (value: Fragment): Fragment =>
     sql`${variadic ? sql`variadic ` : empty}${identifier(name)} => ${value}`

@@ -152,15 +152,19 @@ export function needsTypes ({ args, when }: CallNode): boolean {
   return args.some(([, { kind }]) => kind === 'document' || when.length > 0)
 }
 
-/** Returns the parameters that can take an argument, one of each function that fits the call. */
+/** Returns the parameters that can take each argument, one of each function that fits the call. */
 export function findParameters (
   { variants }: FunctionVariants,
-  { args }: CallNode,
-  argument: string
-): readonly Parameter[] {
+  { args }: CallNode
+): (argument: string) => readonly Parameter[] {
   const given = new Set(args.map(([name]) => name))
-  return variants.filter(({ parameters, defaults }) =>
-    [...given].every(name => parameters.some(parameter => parameter.name === name)) &&
-    parameters.every(({ name }, i) => given.has(name) || i >= parameters.length - defaults)
-  ).map(({ parameters }) => parameters.find(({ name }) => name === argument) as Parameter)
+  const fitting = variants
+    .map(({ parameters, defaults }) => ({
+      byName: new Map(parameters.map(parameter => [parameter.name, parameter])),
+      required: parameters.slice(0, parameters.length - defaults)
+    }))
+    .filter(({ byName, required }) =>
+      [...given].every(name => byName.has(name)) && required.every(({ name }) => given.has(name))
+    )
+  return argument => fitting.map(({ byName }) => byName.get(argument) as Parameter)
 }

@@ -109,19 +109,30 @@ export class RecentTexts {
 /** Writes a text that is not kept. */
 export function writeText (shape: readonly Step[]): string {
   let position = 0
-  const part = (): string => {
+  let text = ''
+  const part = (): void => {
     const step = shape[position++] as Step
-    if (typeof step === 'string') return step
-    if (typeof step !== 'number') {
-      return step.map((text, i) => (i === 0 ? '' : part()) + joinLines(text)).join('')
-    }
-    if (step > 0) return `$${step}`
-    return Array.from({ length: Math.max(0, -2 * step - 1) }, part).join('')
+    if (typeof step === 'string') text += step
+    else if (typeof step !== 'number') {
+      const texts = joinedTexts.get(step) ?? joinLines(step)
+      text += texts[0] as string
+      for (let i = 1; i < texts.length; i++) {
+        part()
+        text += texts[i] as string
+      }
+    } else if (step > 0) text += `$${step}`
+    else for (let i = -2 * step - 1; i > 0; i--) part()
   }
-  return part()
+  part()
+  return text
 }
 
+/** The texts of templates in one line. The source code has a limited number of templates. */
+const joinedTexts = new WeakMap<readonly string[], readonly string[]>()
+
 /** A line break of the source code, with its indentation, becomes one space. */
-function joinLines (text: string): string {
-  return text.replaceAll(/\n\s*/g, ' ')
+function joinLines (texts: readonly string[]): readonly string[] {
+  const joined = texts.map(text => text.replaceAll(/\n\s*/g, ' '))
+  joinedTexts.set(texts, joined)
+  return joined
 }

@@ -209,7 +209,10 @@ function compileRenewable (
             const unknown = functions.filter(name => functionTypes.lookup(name) === undefined)
             return unknown.length === 0 ? undefined : functionTypesStatement(unknown)
           },
-          remember: json => functionTypes.remember(json),
+          remember (json) {
+            functionTypes.remember(json)
+            operations = compileLater()
+          },
           forget () {
             for (const name of functions) functionTypes.forget(name)
             operations = compileLater()
