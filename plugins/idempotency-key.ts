@@ -44,7 +44,7 @@ async function idempotencyKey (
   const keepBody: FastifyBodyParser<Buffer> = (request, body, done) => {
     const text = readHeader(request)
     if (text !== undefined) {
-      const owner = ownerOf(request.identity)
+      const owner = ownerOf(request.identity, config)
       request.idempotencyKey = {
         ...owner,
         text,

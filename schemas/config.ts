@@ -16,7 +16,11 @@ export interface ConfigItem {
   readonly type?: string
   readonly anyOf?: ReadonlyArray<{ readonly const: string }>
   /** Allowed elements of a list; any text when undefined. */
-  readonly items?: { readonly anyOf?: ReadonlyArray<{ readonly const: string }> }
+  readonly items?: {
+    readonly anyOf?: ReadonlyArray<{ readonly const: string }>
+    readonly pattern?: string
+    readonly patternText?: string
+  }
   readonly description?: string
   readonly default?: unknown
   /** Description of a default that depends on another variable. */
@@ -42,6 +46,8 @@ const claimPath = {
   pattern: '^[^.]+(\\.[^.]+)*$',
   patternText: 'a dotted path such as app_metadata.role'
 }
+const claimPaths = (example: string) =>
+  Type.String({ ...claimPath, patternText: `claims or dotted paths such as ${example}` })
 const duration = { unit: 'ms', minimum: 1, maximum: HOUR_MS, printable }
 
 export const ConfigSchema = Type.Object({
@@ -376,6 +382,22 @@ export const ConfigSchema = Type.Object({
     patternText: 'a number of s, m, h or d',
     printable
   }),
+  IDEMPOTENCY_SCOPE: Type.Optional(
+    Type.Array(claimPaths('app_metadata.tenant'), {
+      description: 'Claims that own an `Idempotency-Key` together with role, issuer and subject, ' +
+        'comma-separated: tenants with one subject then have keys of their own. After a change, ' +
+        'keys of before are not found',
+      printable
+    })
+  ),
+  IDEMPOTENCY_IGNORED_CLAIMS: Type.Optional(
+    Type.Array(claimPaths('session_id'), {
+      description: 'Claims that change with every token, comma-separated, in addition to `exp`, ' +
+        '`iat`, `nbf`, `jti`, `auth_time` and `sid`. A repeated `Idempotency-Key` needs the same ' +
+        'values of all other claims',
+      printable
+    })
+  ),
 
   LOG_LEVEL: Type.Union([
     Type.Literal('trace'),
@@ -434,6 +456,7 @@ export function describeLimits (item: ConfigItem): string {
   if (item.items?.anyOf !== undefined) {
     return `any of ${item.items.anyOf.map(word => word.const).join(', ')}`
   }
+  if (item.items?.patternText !== undefined) return item.items.patternText
   if (item.type === 'boolean') return 'true or false'
   if (item.type === 'integer') {
     return `from ${item.minimum} to ${item.maximum}${

@@ -4,37 +4,49 @@
  */
 import { createHash } from 'node:crypto'
 import type { Identity } from '../../schemas/claims.ts'
+import type { Config } from '../../schemas/config.ts'
 import { maxDepth } from '../../schemas/operation.ts'
 import { failure } from '../errors/catalogue.ts'
 import { isObject, parseExact, type Json, type JsonObject } from '../json/parse.ts'
 import { scanJson } from '../json/scan.ts'
+import { findClaim } from './claims.ts'
 
 /** Who owns a key: SHA-256 hashes in hexadecimal digits. */
 export interface KeyOwner {
   /**
    * The hash of role, issuer and subject. Without a subject, any claim may identify the user: then
    * it is the hash of the role and all claims that do not change with every token. Without a token,
-   * it is the hash of the role. The tenant of DATABASE_ROUTES is a part of it, because one subject
-   * can belong to several tenants.
+   * it is the hash of the role. The tenant of DATABASE_ROUTES and the values of IDEMPOTENCY_SCOPE
+   * are parts of it, because one subject can belong to several tenants.
    */
   readonly principal: string
   /** The hash of all claims that do not change with every token or login. */
   readonly claims: string
 }
 
+type OwnerSettings = Pick<Config, 'IDEMPOTENCY_SCOPE' | 'IDEMPOTENCY_IGNORED_CLAIMS'>
+
+/** The names from a claim to a member of it. */
+type Path = readonly string[]
+
 /** Claims of each token (RFC 7519 §4.1). More of them would change principals without subject. */
-const tokenClaims: readonly string[] = ['exp', 'nbf', 'iat', 'jti']
+const tokenClaims: readonly Path[] = [['exp'], ['nbf'], ['iat'], ['jti']]
 /** Claims of each login and session (OpenID Connect Core §2, Front-Channel Logout §3). */
-const loginClaims: readonly string[] = ['auth_time', 'sid']
+const loginClaims: readonly Path[] = [['auth_time'], ['sid']]
 
 /** Throws `idempotency_key_invalid` for claims that are nested too deep to be compared. */
-export function ownerOf ({ role, claims: text, anonymous, tenant }: Identity): KeyOwner {
+export function ownerOf (
+  { role, claims: text, anonymous, tenant }: Identity,
+  { IDEMPOTENCY_SCOPE: scope = [], IDEMPOTENCY_IGNORED_CLAIMS: names = [] }: OwnerSettings
+): KeyOwner {
   const claims = parseClaims(text)
-  const parts = [role, ...anonymous ? ['anonymous'] : describe(claims)]
+  const ignored = [...tokenClaims, ...names.map(name => name.split('.'))]
+  const parts = [role, ...anonymous ? ['anonymous'] : describe(claims, ignored)]
   if (tenant !== undefined) parts.push(tenant)
+  if (scope.length > 0) parts.push(scope.map(path => [path, readClaim(claims, path)]))
   return {
     principal: hash(parts),
-    claims: hash(sortMembers(omit(claims, [...tokenClaims, ...loginClaims])))
+    claims: hash(sortMembers(omit(claims, [...ignored, ...loginClaims])))
   }
 }
 
@@ -52,14 +64,26 @@ function parseClaims (text: string): JsonObject {
   return parseExact(bytes, facts).value as JsonObject
 }
 
-function describe (claims: JsonObject): unknown[] {
+function describe (claims: JsonObject, ignored: readonly Path[]): unknown[] {
   const { iss = null, sub } = claims
   if (typeof sub === 'string' && sub !== '') return ['subject', iss, sub]
-  return ['claims', Object.entries(omit(claims, tokenClaims)).sort(byName)]
+  return ['claims', Object.entries(omit(claims, ignored)).sort(byName)]
 }
 
-function omit (claims: JsonObject, names: readonly string[]): JsonObject {
-  return Object.fromEntries(Object.entries(claims).filter(([name]) => !names.includes(name)))
+/** Returns the claim at a dotted path, or null if the token does not have it. */
+function readClaim (claims: JsonObject, path: string): Json {
+  return sortMembers(findClaim(claims, path) as Json | undefined ?? null)
+}
+
+/** Returns a copy without the members at `paths`. */
+function omit (object: JsonObject, paths: readonly Path[]): JsonObject {
+  return Object.fromEntries(
+    Object.entries(object).flatMap(([name, value]) => {
+      const inner = paths.filter(([first]) => first === name).map(path => path.slice(1))
+      if (inner.some(path => path.length === 0)) return []
+      return [[name, inner.length > 0 && isObject(value) ? omit(value, inner) : value]]
+    })
+  )
 }
 
 /** Returns a copy with the members of all objects in the order of their names. */

@@ -39,7 +39,9 @@ function readInteger ({ minimum = 0, maximum = 0 }: ConfigItem, text: string): n
 function readList ({ items }: ConfigItem, text: string): readonly string[] | undefined {
   const elements = text.split(',').map(element => element.trim())
   const words = items?.anyOf?.map(word => word.const) ?? elements
-  return elements.includes('') || !elements.every(element => words.includes(element))
+  const pattern = new RegExp(items?.pattern ?? '')
+  return elements.includes('') ||
+    !elements.every(element => words.includes(element) && pattern.test(element))
     ? undefined
     : elements
 }

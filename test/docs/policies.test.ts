@@ -8,7 +8,7 @@ import { STATUS_CODES } from 'node:http'
 import t from 'tap'
 import { withAdmin } from '../support/database/database.ts'
 import { codeBlocks, compact, type CodeBlock } from '../support/docs/markdown.ts'
-import { token, useService } from '../support/service.ts'
+import { makeKeyTable, token, useService } from '../support/service.ts'
 
 interface Example {
   readonly heading: string
@@ -35,7 +35,8 @@ const major = await withAdmin(async sql =>
   Math.floor(Number((await sql`show server_version_num`)[0]?.['server_version_num']) / 10_000)
 )
 /** The blocks of the page; `security_invoker` views need PostgreSQL 15. */
-const blocks = codeBlocks(read('docs/guides/row-level-security.md')).filter(({ heading }) =>
+const page = read('docs/guides/row-level-security.md')
+const blocks = codeBlocks(page).filter(({ heading }) =>
   major >= 15 || heading !== 'Views'
 )
 const schema = rename(
@@ -80,9 +81,10 @@ function readExamples (): readonly Example[] {
 // dropped.
 t.teardown(() => withAdmin(sql => sql.unsafe(`drop role if exists ${roles.join()}`)))
 
+const login = (url: string): string =>
+  Object.assign(new URL(url), { username: rename('oneflight'), password: 'change-me' }).href
+
 t.test('the examples return the printed responses', async t => {
-  const login = (url: string): string =>
-    Object.assign(new URL(url), { username: rename('oneflight'), password: 'change-me' }).href
   const service = await useService(t, {
     schema,
     env: { ANON_ROLE: rename('shop_guest') },
@@ -105,6 +107,25 @@ t.test('the examples return the printed responses', async t => {
     }
     t.equal(compact(text), compact(answer), name)
   }
+})
+
+t.test('with the setting of the page, a key of one tenant is free in another', async t => {
+  const [, name = '', scope = ''] = /`(IDEMPOTENCY_SCOPE)=([^`]+)`/.exec(page) ?? []
+  const service = await useService(t, { schema, env: { [name]: scope }, databaseUrl: login })
+  await makeKeyTable({ ...service.database, login: rename('oneflight') })
+  const send = async (tenant: string): Promise<string> => {
+    const claims = { ...payloads['bakery'], app_metadata: { tenant } }
+    const authorization = `Bearer ${token(JSON.parse(rename(JSON.stringify(claims))))}`
+    const { text } = await service.post(
+      [{ id: 'i', op: 'insert', table: 'invoices', values: [{ total: 1 }], returning: ['tenant'] }],
+      { role: null, headers: { 'idempotency-key': 'k', authorization } }
+    )
+    return text
+  }
+  for (const tenant of ['bakery', 'corner-shop', 'bakery', 'corner-shop']) {
+    t.equal(await send(tenant), `{"error":null,"data":{"i":[{"tenant":"${tenant}"}]}}`)
+  }
+  t.equal((await service.database.sql`select from invoices`).length, 2)
 })
 
 t.test('claims in a subquery are read once per statement', async t => {

@@ -697,6 +697,43 @@ t.test('while a request with a key runs, one with other claims gets 409', async 
   refused(t, await other(), 422, 'idempotency_key_reused', 'committed')
 })
 
+t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ between requests', async t => {
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { IDEMPOTENCY_IGNORED_CLAIMS: 'session_id, app_metadata.tenant' }
+  })
+  const first = await send(service, member('bakery', { session_id: 1 }))
+  const again = await send(service, member('corner-shop', { session_id: 2 }))
+  t.match([again.status, again.text, isReplay(again)], [200, first.text, true])
+  const other = await send(service, member('bakery', { email: 'a@corner.shop' }))
+  refused(t, other, 422, 'idempotency_key_reused', 'another claim')
+})
+
+t.test('with IDEMPOTENCY_SCOPE, tenants have keys of their own', async t => {
+  const service = await useService(t, {
+    schema,
+    keys: true,
+    env: { IDEMPOTENCY_SCOPE: 'app_metadata.tenant' }
+  })
+  const people = [member('bakery'), member('corner-shop'), { role: 'oneflight_user', sub: 'a' }]
+  const slot = await holdRow(service.database)
+  const first = send(service, people[0], touch())
+  await slot.awaited()
+  const others = [await send(service, people[1]), await send(service, people[2])]
+  await slot.free()
+  const responses = [await first, ...others]
+  t.same(responses.map(response => [response.status, isReplay(response)]), Array(3).fill([
+    200,
+    false
+  ]))
+  for (const [i, claims] of people.entries()) {
+    const again = await send(service, claims, i === 0 ? touch() : entry())
+    t.match([again.text, isReplay(again)], [responses[i]?.text, true])
+  }
+  t.equal(await applied(service.database), 3)
+})
+
 t.test('a key that an earlier version stored without claims is honoured', async t => {
   const service = await useService(t, { schema, keys: true })
   const { sql } = service.database

@@ -184,12 +184,14 @@ function readBatches (
   )
 }
 
-/** Runs deploy/migrate.sql for the login role of the tests. */
-export async function makeKeyTable ({ url }: Pick<Database, 'url'>): Promise<void> {
+/** Runs deploy/migrate.sql for a login role. */
+export async function makeKeyTable (
+  { url, login = LOGIN_ROLE }: Pick<Database, 'url'> & { readonly login?: string }
+): Promise<void> {
   await migrate(
     parseDatabaseUrl(url),
     await readFile(new URL('../../deploy/migrate.sql', import.meta.url), 'utf8'),
-    LOGIN_ROLE
+    login
   )
 }
 

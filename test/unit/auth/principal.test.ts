@@ -7,10 +7,13 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import { ownerOf, type KeyOwner } from '../../../src/auth/principal.ts'
 
-const owner = (claims: string): KeyOwner => ownerOf({ role: 'user', claims, anonymous: false })
+type Settings = Parameters<typeof ownerOf>[1]
+
+const owner = (claims: string, settings: Settings = {}): KeyOwner =>
+  ownerOf({ role: 'user', claims, anonymous: false }, settings)
 
 const principalOf = (claims: string, role = 'user', anonymous = false): string =>
-  ownerOf({ role, claims, anonymous }).principal
+  ownerOf({ role, claims, anonymous }, {}).principal
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
@@ -26,7 +29,7 @@ t.test('principals are those of earlier versions', async t => {
   for (const [claims, hashed] of rows) t.equal(principalOf(claims), sha256(hashed), hashed)
   t.equal(principalOf('{"role":"user"}', 'user', true), sha256('["user","anonymous"]'))
   t.equal(
-    ownerOf({ role: 'user', claims: '{"sub":"a"}', anonymous: false, tenant: 'acme' })
+    ownerOf({ role: 'user', claims: '{"sub":"a"}', anonymous: false, tenant: 'acme' }, {})
       .principal,
     sha256('["user","subject",null,"a","acme"]')
   )
@@ -87,11 +90,11 @@ t.test('different users, roles and anonymous requests have different principals'
 t.test('one subject has a principal in each tenant of DATABASE_ROUTES', async t => {
   const identity = { role: 'user', claims: '{"sub":"a"}', anonymous: false }
   const principals = [undefined, 'acme', 'globex'].map(tenant =>
-    ownerOf({ ...identity, tenant }).principal
+    ownerOf({ ...identity, tenant }, {}).principal
   )
   t.equal(new Set(principals).size, 3)
   t.equal(
-    ownerOf({ ...identity, claims: '{"sub":"a","jti":"x"}', tenant: 'acme' }).principal,
+    ownerOf({ ...identity, claims: '{"sub":"a","jti":"x"}', tenant: 'acme' }, {}).principal,
     principals[1]
   )
 })
@@ -152,4 +155,74 @@ t.test('claims that are nested too deep to be compared are refused', async t => 
       message: /claims are nested at most 100 levels deep/
     })
   }
+})
+
+t.test('claims of IDEMPOTENCY_IGNORED_CLAIMS may differ', async t => {
+  const settings = { IDEMPOTENCY_IGNORED_CLAIMS: ['session', 'app.token', 'app.deep.token', 'n.x'] }
+  const rows: ReadonlyArray<readonly [name: string, one: string, other: string, same: boolean]> = [
+    ['a claim', '"session":1', '"session":2', true],
+    ['a claim that is missing', '"session":1', '"exp":1', true],
+    ['a path', '"app":{"token":1,"t":1}', '"app":{"t":1,"token":2}', true],
+    ['a longer path', '"app":{"deep":{"token":1}}', '"app":{"deep":{}}', true],
+    ['another member', '"app":{"token":1,"t":1}', '"app":{"token":1,"t":2}', false],
+    ['a path that ends early', '"app":1', '"app":2', false],
+    ['a path into a number', '"n":9007199254740993', '"n":9007199254740992', false],
+    ['a name with a dot', '"app.token":1', '"app.token":2', false],
+    ['the last name of a path', '"token":1', '"token":2', false],
+    ['every token', '"exp":1,"sid":1', '"exp":2,"sid":2', true]
+  ]
+  for (const [name, one, other, same] of rows) {
+    const first = owner(`{"sub":"a",${one}}`, settings)
+    const second = owner(`{"sub":"a",${other}}`, settings)
+    t.equal(first.claims === second.claims, same, name)
+    t.equal(first.principal, second.principal, name)
+  }
+})
+
+t.test('without a subject, they are no part of the principal either', async t => {
+  const settings = { IDEMPOTENCY_IGNORED_CLAIMS: ['session', 'app.token'] }
+  const one = owner('{"user":1,"session":1,"app":{"token":1}}', settings)
+  t.same(owner('{"user":1,"session":2,"app":{"token":2}}', settings), one)
+  t.equal(one.principal, sha256('["user","claims",[["app",{}],["user",1]]]'))
+  t.not(owner('{"user":2,"session":1,"app":{"token":1}}', settings).principal, one.principal)
+})
+
+t.test('with IDEMPOTENCY_SCOPE, values of claims are part of the principal', async t => {
+  const settings = { IDEMPOTENCY_SCOPE: ['app.tenant', 'shop'] }
+  const principal = (claims: string): string => owner(claims, settings).principal
+  const different = [
+    '{"sub":"a"}',
+    '{"sub":"a","app":{"tenant":"null"}}',
+    '{"sub":"a","app":{"tenant":"x"}}',
+    '{"sub":"a","shop":"x"}',
+    '{"sub":"a","app":{"tenant":"x"},"shop":"x"}',
+    '{"sub":"b","app":{"tenant":"x"},"shop":"x"}',
+    '{"sub":"a","shop":9007199254740992}',
+    '{"sub":"a","shop":9007199254740993}',
+    '{"sub":"a","shop":[1.1]}',
+    '{"sub":"a","shop":[1.10]}',
+    '{"sub":"a","shop":{"b":9007199254740993,"a":1}}'
+  ]
+  t.equal(new Set(different.map(principal)).size, different.length)
+  const same: ReadonlyArray<readonly [one: string, other: string]> = [
+    ['{"sub":"a","shop":{"b":1,"a":2}}', '{"shop":{"a":2,"b":1},"sub":"a"}'],
+    ['{"sub":"a","app":{"tenant":null}}', '{"sub":"a"}'],
+    ['{"sub":"a","app":"tenant"}', '{"sub":"a","app":{"shop":"x"},"exp":1}']
+  ]
+  for (const [one, other] of same) t.equal(principal(one), principal(other), one)
+})
+
+t.test('principals of other settings, of tenants and of anonymous requests differ', async t => {
+  const identities = [
+    { role: 'user', claims: '{"sub":"a","shop":"x"}', anonymous: false },
+    { role: 'user', claims: '{"sub":"a","shop":"x"}', anonymous: false, tenant: 'x' },
+    { role: 'user', claims: '{"role":"user"}', anonymous: true }
+  ]
+  const scopes = [undefined, ['shop'], ['tenant'], ['shop', 'tenant'], ['role']]
+  const all = identities.flatMap(identity =>
+    scopes.map(scope =>
+      ownerOf(identity, scope === undefined ? {} : { IDEMPOTENCY_SCOPE: scope }).principal
+    )
+  )
+  t.equal(new Set(all).size, all.length)
 })

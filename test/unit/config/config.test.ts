@@ -102,6 +102,13 @@ t.test('valid values are read', async t => {
       { IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' },
       { IDEMPOTENCY_TTL: '7d', PREPARED_STATEMENTS: 'off' }
     ],
+    [
+      { IDEMPOTENCY_SCOPE: 'tenant', IDEMPOTENCY_IGNORED_CLAIMS: 'session_id, app_metadata.plan' },
+      {
+        IDEMPOTENCY_SCOPE: ['tenant'],
+        IDEMPOTENCY_IGNORED_CLAIMS: ['session_id', 'app_metadata.plan']
+      }
+    ],
     [{ JWT_REQUIRE_EXP: 'false' }, { JWT_REQUIRE_EXP: false }],
     [{ JWT_REQUIRE_EXP: 'true' }, { JWT_REQUIRE_EXP: true }],
     [{ JWT_ROLE_CLAIM: 'app_metadata.role' }, { JWT_ROLE_CLAIM: 'app_metadata.role' }],
@@ -188,6 +195,16 @@ t.test('invalid values are reported', async t => {
       'JWT_ROLE_CLAIM: expected a dotted path such as app_metadata.role, got "a..b"'
     ],
     [{ IDEMPOTENCY_TTL: '24' }, 'IDEMPOTENCY_TTL: expected a number of s, m, h or d, got "24"'],
+    [
+      { IDEMPOTENCY_SCOPE: 'tenant,a..b' },
+      'IDEMPOTENCY_SCOPE: expected a comma-separated list of claims or dotted paths such as ' +
+      'app_metadata.tenant, got "tenant,a..b"'
+    ],
+    [
+      { IDEMPOTENCY_IGNORED_CLAIMS: 'session_id,' },
+      'IDEMPOTENCY_IGNORED_CLAIMS: expected a comma-separated list of claims or dotted paths ' +
+      'such as session_id, got "session_id,"'
+    ],
     [
       { DATABASE_ENGINE: 'oracle' },
       'DATABASE_ENGINE: expected one of postgresql, citus, got "oracle"'
@@ -286,6 +303,10 @@ t.test('invalid values are reported', async t => {
     [
       { STATEMENT_TIMEOUT: CANARY },
       'STATEMENT_TIMEOUT: unknown variable; did you mean STATEMENT_TIMEOUT_MS?'
+    ],
+    [
+      { IDEMPOTENCY_SCOPES: 'tenant' },
+      'IDEMPOTENCY_SCOPES: unknown variable; did you mean IDEMPOTENCY_SCOPE?'
     ],
     [{ JWT_SERCET: CANARY }, 'JWT_SERCET: unknown variable; did you mean JWT_SECRET?'],
     [{ MAX_BDOY_BYTES: '1' }, 'MAX_BDOY_BYTES: unknown variable; did you mean MAX_BODY_BYTES?'],
