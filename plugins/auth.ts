@@ -94,7 +94,7 @@ async function createIdentify (
     checkParties(payload, config)
     const role = readRole(payload, config.JWT_ROLE_CLAIM, loginRole)
     const found = routes && findRoute(payload, config.DATABASE_ROUTE_CLAIM, routes)
-    return { role, claims, anonymous: false, ...found }
+    return { role, claims, anonymous: false, payload, ...found }
   }
 }
 

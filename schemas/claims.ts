@@ -20,6 +20,8 @@ export interface Identity {
   /** JSON text for `request.jwt.claims`: the token's payload as it was sent, or `{"role": …}`. */
   readonly claims: string
   readonly anonymous: boolean
+  /** The decoded token: one object for all requests while it is cached; undefined without one. */
+  readonly payload?: object
   /** The database of the request; undefined without DATABASE_ROUTES. */
   readonly route?: DatabaseRoute | undefined
   /** The value of DATABASE_ROUTE_CLAIM; undefined without DATABASE_ROUTES. */
