@@ -92,26 +92,36 @@ export const releaseStatement: Statement = {
 }
 
 /**
- * Stores the results of the operations; their lifetime starts now. Fails with the marker `session`
- * if one is missing, because a trigger reset the settings.
+ * Stores the results that operations have kept in settings. Fails with the marker `session` if one
+ * is missing, because a trigger reset the settings.
  */
-export function storeStatement (
-  { principal, text, ttlSeconds }: Key,
-  operations: number
-): Statement {
+export function storeKeptStatement (key: Key, operations: number): Statement {
   const names = arrayText(Array.from({ length: operations }, (_, i) => answerSetting(i)))
   const missing = raise('session')
-  return {
-    ...render(
-      sql`update ${TABLE} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)
-        pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), answer = (
-        select pg_catalog.array_agg(case when pg_catalog.current_setting(a.name,
+  return storeStatement(
+    key,
+    sql`(select pg_catalog.array_agg(case when pg_catalog.current_setting(a.name,
           true) operator(pg_catalog.<>) '' then pg_catalog.current_setting(a.name,
           true) else ${missing} end order by a.position)
         from pg_catalog.unnest(${
-        parameter(names)
-      }::pg_catalog.text[]) with ordinality as a (name, position)
-      ) where ${sameKey(principal, text, parameter)} returning null`
+      parameter(names)
+    }::pg_catalog.text[]) with ordinality as a (name, position))`
+  )
+}
+
+/** Stores results that the service has received. */
+export function storeReceivedStatement (key: Key, results: readonly Buffer[]): Statement {
+  return storeStatement(key, sql`${parameter(arrayText(results.map(String)))}::pg_catalog.text[]`)
+}
+
+/** Stores the answer; its lifetime starts now. */
+function storeStatement ({ principal, text, ttlSeconds }: Key, answer: Fragment): Statement {
+  return {
+    ...render(
+      sql`update ${TABLE} set expires_at = pg_catalog.clock_timestamp() operator(pg_catalog.+)
+        pg_catalog.make_interval(secs => ${parameter(String(ttlSeconds))}), answer = ${
+        answer
+      } where ${sameKey(principal, text, parameter)} returning null`
     ),
     prepare: false
   }

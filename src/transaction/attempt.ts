@@ -18,6 +18,7 @@ import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import {
   encodePipeline,
   type AnswerHandler,
+  type Group,
   type Pipeline,
   type Request
 } from '../postgres/pipeline.ts'
@@ -36,7 +37,15 @@ import { isCommitUncertain } from './lost-commit.ts'
 import { settleTimes } from './operation-times.ts'
 import type { AttemptOutcome, AttemptTimes, Failed, Lost, TransactionId } from './outcome.ts'
 import { GENERAL_FORM_CLASSES } from './retry-policy.ts'
-import { beginOptions, buildSteps, END, resetText, type Step } from './steps.ts'
+import {
+  beginOptions,
+  buildReceivedSteps,
+  buildSteps,
+  END,
+  resetText,
+  storesReceived,
+  type Step
+} from './steps.ts'
 
 /** Neither promise rejects. */
 export interface StartedAttempt {
@@ -98,12 +107,14 @@ class Attempt implements AnswerHandler {
     server: [] as Array<StatementTimes | undefined>
   }
 
-  readonly #steps: readonly Step[]
-  readonly #requests: readonly Request[]
+  #steps: readonly Step[] = []
+  #requests: readonly Request[] = []
   readonly #pipeline: Pipeline
   /** Whether `sql.begin` has begun the transaction. */
   readonly #begunByDriver: boolean
   #sent = false
+  /** Whether the end is a part of what is sent. */
+  #hasEnd = false
   /** Nothing ran, because the connection cannot be used. */
   #refused = false
   #resolved = false
@@ -131,27 +142,16 @@ class Attempt implements AnswerHandler {
     this.#connection = connection
     this.#batch = batch
     this.maxBytes = batch.maxBytes + UNCOUNTED_BYTES
-    const { prepares, socket } = connection
-    const { comment = '', variant, mode, writes, returnsPosition } = batch
-    this.#begunByDriver = performance.now() - socket.heardAt > MAX_QUIET_MS
-    const { operations, unverified } = chooseForms(batch, connection, variant)
-    this.#steps = buildSteps(batch, {
+    this.#begunByDriver = performance.now() - connection.socket.heardAt > MAX_QUIET_MS
+    const { operations, unverified } = chooseForms(batch, connection, batch.variant)
+    const steps = buildSteps(batch, {
       operations,
       unverified,
       connection,
       begin: !this.#begunByDriver,
       refusePrepared: this.#mustRefusePrepared()
     })
-    const statements = this.#steps.map(({ statement }) =>
-      variant?.unprepared === true ? { ...statement, prepare: false } : statement
-    )
-    // The id of the transaction is needed if the connection is lost while operations run.
-    this.#requests = toRequests(connection, statements).map((request, i) =>
-      writes && this.#steps[i]?.answer === 'session' ? { ...request, flush: true } : request
-    )
-    const end = `${END[mode.tx].text}${comment}`
-    const position = returnsPosition === true ? [[READ_POSITION]] : []
-    this.#pipeline = encodePipeline([this.#requests, end, ...position, resetText(prepares)])
+    this.#pipeline = this.#encode(steps, storesReceived(batch) ? [] : this.#end())
   }
 
   start (clientClosed: AbortSignal | undefined): StartedAttempt {
@@ -190,6 +190,38 @@ class Attempt implements AnswerHandler {
     this.#sent = true
     this.#arrived.begun = performance.now()
     this.#pipeline.send(socket, this)
+  }
+
+  /** Encodes these steps and the groups after them. */
+  #encode (steps: readonly Step[], end: readonly Group[] = []): Pipeline {
+    const { variant, writes } = this.#batch
+    this.#steps = steps
+    const statements = steps.map(({ statement }) =>
+      variant?.unprepared === true ? { ...statement, prepare: false } : statement
+    )
+    // The id of the transaction is needed if the connection is lost while operations run.
+    this.#requests = toRequests(this.#connection, statements).map((request, i) =>
+      writes && steps[i]?.answer === 'session' ? { ...request, flush: true } : request
+    )
+    return encodePipeline([this.#requests, ...end])
+  }
+
+  /** The groups after the steps. */
+  #end (): readonly Group[] {
+    const { comment = '', mode, returnsPosition } = this.#batch
+    this.#hasEnd = true
+    return [
+      `${END[mode.tx].text}${comment}`,
+      ...returnsPosition === true ? [[READ_POSITION]] : [],
+      resetText(this.#connection.prepares)
+    ]
+  }
+
+  /** Stores the results, which have arrived, and ends the transaction. */
+  #sendReceived (): void {
+    const hasFailed = this.#refused || this.#firstError !== undefined
+    const steps = hasFailed ? [] : buildReceivedSteps(this.#batch, this.#connection, this.#rows)
+    this.#encode(steps, this.#end()).send(this.#connection.socket, this)
   }
 
   /**
@@ -326,6 +358,10 @@ class Attempt implements AnswerHandler {
   }
 
   finished (): void {
+    if (!this.#hasEnd) {
+      this.#sendReceived()
+      return
+    }
     this.#connection.socket.answerCommit()
     this.#answered.resolve()
   }

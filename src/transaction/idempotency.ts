@@ -23,9 +23,6 @@ export async function resolveKeyFailure (
   const { error, times } = outcome
   const marker = readMarker(error)?.kind
   const fail = (error: Failure): Failed => ({ ...outcome, error })
-  if (marker === 'session') {
-    return fail(failure('internal', 'An operation changed the session; the answer was not stored.'))
-  }
   if (isTableMissing(error.code)) {
     return fail(failure('idempotency_key_invalid', TABLE_MISSING))
   }

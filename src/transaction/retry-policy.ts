@@ -105,8 +105,9 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
 /**
  * An operation found that the session was changed, or failed because a trigger before it may have
  * changed the role (insufficient_privilege is checked first), the search_path (no such function or
- * object), the format of times or the encoding. The session is not checked before
- * every operation, because that costs a statement each (measured: 12 to 17 % of the throughput).
+ * object), the claims that a policy reads, the format of times or the encoding (class 22). The
+ * session is not checked before every operation, because that costs a statement each (measured: 12
+ * to 17 % of the throughput).
  */
 export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.restoreSession === true || outcome.kind !== 'failed') return false
@@ -116,16 +117,13 @@ export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (typeof at !== 'number' || at === 0) return false
   // A prepared statement may know outdated types; see isStatementStale.
   return error.code === SqlState.insufficient_privilege ||
-    (wasPrepared !== true && SESSION_ERRORS.has(error.code))
+    (wasPrepared !== true && (SESSION_ERRORS.has(error.code) ||
+      classOf(error.code) === SqlStateClass.data_exception))
 }
 
 const SESSION_ERRORS: ReadonlySet<string> = new Set([
   SqlState.undefined_function,
-  SqlState.undefined_object,
-  SqlState.invalid_datetime_format,
-  SqlState.datetime_field_overflow,
-  SqlState.character_not_in_repertoire,
-  SqlState.untranslatable_character
+  SqlState.undefined_object
 ])
 
 /**

@@ -12,6 +12,9 @@
  *     login role, answers stored, session              with a key
  *     COMMIT AND CHAIN                                 in a dry run: ROLLBACK AND CHAIN
  *     reset of the connection, COMMIT
+ *
+ * With a key, an attempt that restores the session waits for its results before it stores them:
+ * RESET ALL removes the settings in which operations keep them.
  */
 import type { Statement } from '../sql/compile.ts'
 import type { PlainStatement } from '../sql/plain.ts'
@@ -19,7 +22,8 @@ import type { ConnectionFacts } from '../sql/session.ts'
 import {
   claimStatement,
   releaseStatement,
-  storeStatement,
+  storeKeptStatement,
+  storeReceivedStatement,
   twoPhaseStatement,
   type Key
 } from '../sql/idempotency.ts'
@@ -65,22 +69,42 @@ export interface StepOptions {
   readonly refusePrepared: boolean
 }
 
-/** Returns the steps before the end. */
+/** Whether the results of the operations must be received before they are stored. */
+export function storesReceived ({ key, variant }: AttemptBatch): boolean {
+  return key !== undefined && variant?.restoreSession === true
+}
+
+/** Returns the steps before the end, or before `buildReceivedSteps`. */
 export function buildSteps (
   batch: AttemptBatch,
   options: StepOptions
 ): readonly Step[] {
-  const { comment = '', mode } = batch
   const { begin, refusePrepared } = options
-  const beginning = unprepared(`begin ${beginOptions(mode)}`)
-  const steps: readonly Step[] = [
+  const beginning = unprepared(`begin ${beginOptions(batch.mode)}`)
+  return addComment(batch, [
     // Not prepared, because it runs as the login role; see REFUSE_PREPARED.
     ...begin ? [{ statement: beginning, place: 'session', answer: 'begin' } as const] : [],
     ...refusePrepared
       ? [{ statement: REFUSE_PREPARED, place: 'session', answer: 'check' } as const]
       : [],
     ...buildBatchSteps(batch, options)
-  ]
+  ])
+}
+
+/** Returns the steps that store received results, for `storesReceived`. */
+export function buildReceivedSteps (
+  batch: AttemptBatch,
+  connection: ConnectionFacts,
+  results: readonly Buffer[]
+): readonly Step[] {
+  const store = storeReceivedStatement(batch.key as Key, results)
+  return addComment(batch, [
+    { statement: setEncoding, place: 'key' },
+    ...storeSteps(store, sessionAgain(batch, connection))
+  ])
+}
+
+function addComment ({ comment = '' }: AttemptBatch, steps: readonly Step[]): readonly Step[] {
   if (comment === '') return steps
   return steps.map(step => ({
     ...step,
@@ -88,17 +112,23 @@ export function buildSteps (
   }))
 }
 
+/** The session once more. Without the facts it relies on nothing that was set before. */
+function sessionAgain (
+  { session }: AttemptBatch,
+  connection: ConnectionFacts
+): readonly Statement[] {
+  return session({ ...connection, server: undefined })
+    .map(statement => ({ ...statement, prepare: false }))
+}
+
 function buildBatchSteps (
-  { session, workerSession, plain, variant, key, mode }: AttemptBatch,
+  batch: AttemptBatch,
   { operations, unverified, connection }: StepOptions
 ): readonly Step[] {
-  // Without the facts it relies on nothing that was set before.
-  const restored = (): readonly Statement[] =>
-    session({ ...connection, server: undefined })
-      .map(statement => ({ ...statement, prepare: false }))
+  const { session, workerSession, plain, variant, key, mode } = batch
   const onWorkers = workerSession?.(connection) ?? []
   const restore = variant?.restoreSession === true
-    ? restoreSteps([...onWorkers, ...restored()])
+    ? restoreSteps([...onWorkers, ...sessionAgain(batch, connection)])
     : []
   return [
     ...key === undefined
@@ -127,7 +157,9 @@ function buildBatchSteps (
     ...key === undefined && mode.tx === 'commit'
       ? []
       : [{ statement: checkConstraints, place: 'commit' } as const],
-    ...key === undefined ? [] : storeSteps(key, operations.length, restored())
+    ...key === undefined || storesReceived(batch)
+      ? []
+      : storeSteps(storeKeptStatement(key, operations.length), sessionAgain(batch, connection))
   ]
 }
 
@@ -145,8 +177,8 @@ function restoreSteps (session: readonly Statement[]): readonly Step[] {
  * 17 their triggers run under the current role. The session is set again for triggers that are
  * deferred a second time, to COMMIT.
  */
-function storeSteps (key: Key, operations: number, session: readonly Statement[]): readonly Step[] {
-  return [releaseStatement, storeStatement(key, operations), ...session]
+function storeSteps (store: Statement, session: readonly Statement[]): readonly Step[] {
+  return [releaseStatement, store, ...session]
     .map(statement => ({ statement, place: 'key' }))
 }
 

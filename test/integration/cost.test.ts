@@ -219,7 +219,7 @@ const cases: readonly Case[] = [
       'PBE BE PBE BEH BE 4 PBE S 2 Q',
       'PBE BE PBE BEH BE 4 PBE S 2 Q'
     ],
-    sent: 3539,
+    sent: 3537,
     received: 938
   },
   {

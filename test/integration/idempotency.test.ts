@@ -1532,8 +1532,65 @@ t.test('after settings are overwritten, the response is correct or the batch fai
       t.equal(next.status, 200, `the batch after ${name}: ${next.text}`)
     }
   }
-  const lost = await post('lost', [leave('reset all')])
-  refused(t, lost, 500, 'internal', 'a response that was reset is not made up')
+  const reset = [leave('reset all')]
+  const [first, again] = [await post('reset', reset), await post('reset', reset)]
+  t.match(first, { status: 200, body: { data: { l: [{ command: 'reset all' }] } } })
+  t.match([again.text, isReplay(again)], [first.text, true])
+})
+
+t.test('a policy that casts the claims does not fail after RESET ALL', async t => {
+  const claim = "(current_setting('request.jwt.claims')::json ->> 'role')"
+  const service = await useService(t, {
+    schema: `create table own (id int, note text, owner text default ${claim});
+      alter table own enable row level security;
+      create policy p on own using (owner = ${claim}) with check (owner = ${claim});
+      create table log (id int primary key, word text);
+      create function resets() returns trigger language plpgsql
+        as $$ begin reset all; return null; end $$;
+      create trigger resets after insert on log for each row execute function resets();
+      create function reset_all() returns int language plpgsql
+        as $$ begin reset all; return 1; end $$;
+      insert into own values (1, 'é', 'oneflight_user'), (2, 'x', 'other');
+      grant all on own, log to oneflight_user;`,
+    keys: true,
+    env: { POOL_SIZE: '1' }
+  })
+  const rows = [{ id: 1, note: 'é', owner: 'oneflight_user' }]
+  const select = { id: 's', op: 'select', table: 'own' }
+  const call = { id: 'c', op: 'call', function: 'reset_all' }
+  let id = 0
+  const insert = (): object =>
+    ({ id: 'l', op: 'insert', table: 'log', values: [{ id: ++id, word: 'ü' }] })
+  const logged = (): object => [{ id, word: 'ü' }]
+  const cases: ReadonlyArray<readonly [create: () => object[], data: () => object]> = [
+    [() => [call, select], () => ({ c: [{ reset_all: 1 }], s: rows })],
+    [() => [insert(), select], () => ({ l: logged(), s: rows })],
+    [() => [select, call], () => ({ s: rows, c: [{ reset_all: 1 }] })],
+    [() => [select, insert()], () => ({ s: rows, l: logged() })],
+    [() => [insert()], () => ({ l: logged() })]
+  ]
+  for (const [i, [create, data]] of cases.entries()) {
+    for (const attempt of [1, 2, 3]) {
+      const { status, body } = await service.post(create())
+      t.match([status, body], [200, { error: null, data: data() }], `case ${i}, ${attempt}`)
+      const headers = { 'idempotency-key': `${i}-${attempt}` }
+      const batch = create()
+      const first = await service.post(batch, { headers })
+      t.match([first.status, first.body.data], [200, data()], `case ${i}, ${attempt}, with a key`)
+      const again = await service.post(batch, { headers })
+      t.match([again.text, isReplay(again)], [first.text, true], `case ${i}, ${attempt}, replay`)
+    }
+  }
+  const count = async (): Promise<number> =>
+    Number((await service.database.sql`select count(*) from log`)[0]?.['count'])
+  t.equal(await count(), id, 'each batch is applied once')
+  const taken = { id: 'd', op: 'insert', table: 'log', values: [{ id: 1, word: 'x' }] }
+  for (const headers of [undefined, { 'idempotency-key': 'taken' }]) {
+    const answer = await service.post([insert(), select, taken], { headers: headers ?? {} })
+    refused(t, answer, 409, 'unique_violation', 'the last operation')
+  }
+  t.equal(await count(), id - 2, 'a failure applies nothing')
+  t.notOk((await keys(service.database)).includes('taken'))
 })
 
 t.test('a role cannot find out where responses are kept', async t => {
