@@ -22,8 +22,8 @@ import type { Lost, TransactionId } from './outcome.ts'
 
 /**
  * `rows lost`: the transaction is committed, but its rows were lost. `rolled back`: it is not in
- * the database and never will be. `absent`: it is not in the database yet, but the server may still
- * receive it. A batch with a key can be run again anyway.
+ * the database and never will be, or it consists of selects. `absent`: it is not in the database
+ * yet, but the server may still receive it. A batch with a key can be run again anyway.
  */
 export type Verdict =
   | { readonly kind: 'committed', readonly rows: readonly Buffer[] }
@@ -61,8 +61,8 @@ export async function resolveLostCommit (
   commit: LostCommit,
   until: number
 ): Promise<Verdict> {
-  const { batch: { mode, key }, lost: { rolledBack, transactionId } } = commit
-  if (!mayCommit(mode) || rolledBack) return { kind: 'rolled back' }
+  const { batch: { mode, key, writes }, lost: { rolledBack, transactionId } } = commit
+  if (!mayCommit(mode) || writes === false || rolledBack) return { kind: 'rolled back' }
   if (key === undefined && transactionId === undefined) return { kind: 'unknown' }
   const find = (connection: Connection): Promise<Verdict | undefined> =>
     key === undefined
