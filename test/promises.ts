@@ -135,6 +135,9 @@ export const promises: readonly Promised[] = [
     text: 'Overload is refused quickly, and memory stays bounded.',
     tests: [
       ['chaos/overload'],
+      ['chaos/hostile', 'requests that use every limit'],
+      ['chaos/fairness', 'one hostile request beside another client'],
+      ['unit/support/hostile', 'the time for a body as it grows'],
       ['integration/admission'],
       ['integration/pool']
     ]
