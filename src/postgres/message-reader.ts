@@ -29,7 +29,7 @@ export function connectWithReadBuffer (options: NetConnectOpts): Socket {
  */
 export function createMessageReader (
   deliver: (message: Buffer) => void,
-  announce: (type: number, size: number) => void = () => {}
+  announce: (type: number, size: number) => void
 ): (chunk: Buffer) => void {
   /** A message that has arrived in part, with room for all of it once its size is known. */
   let partial = Buffer.alloc(0)

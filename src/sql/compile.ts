@@ -12,6 +12,7 @@ import {
   buildRowCountChecks,
   buildSizeCheck,
   buildSkipCheck,
+  buildSumCheck,
   LAST_OPERATION_CHECKS,
   SINGLE_OPERATION_CHECKS,
   type Check
@@ -63,8 +64,9 @@ export interface CompileOptions {
   /** Also keeps each result in a setting of the transaction, for storeStatement. */
   readonly keep?: boolean
   /**
-   * Checks each value against its type by the catalogue (see value-checks.ts), and distinguishes
-   * the JSON null from NULL. For a batch that failed because a value may not fit its type.
+   * Checks each value against its type by the catalogue (see value-checks.ts), distinguishes the
+   * JSON null from NULL, and adds up the bytes of all operations. For a batch that failed because a
+   * value may not fit its type, or an operation returned more than its share of the bytes.
    */
   readonly checkValues?: boolean
   /**
@@ -87,6 +89,8 @@ export const MAX_PARAMETERS = 65_533
 /** Names of the CTE with the rows of an operation, and of the one before it with restoreSession. */
 const ROWS = sql`r`
 const OPERATION_ROWS = sql`c`
+/** The rows of an operation as one JSON array. */
+const JSON_ROWS = sql`j.rows`
 
 /**
  * Returns the statements of a plan, in the order of its operations. Throws
@@ -114,8 +118,16 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
     const lastChecks = i === 0 ? SINGLE_OPERATION_CHECKS : LAST_OPERATION_CHECKS
     const sessionChecks = last ? lastChecks : []
     const counted = plan.counted.has(node.index)
-    const sum = plan.operations.length > 1
-    const body = buildStatement(node, ctes, { ...options, uses, counted, sum, sessionChecks })
+    const operations = plan.operations.length
+    const body = buildStatement(node, ctes, {
+      ...options,
+      uses,
+      counted,
+      sessionChecks,
+      sizeCheck: checkValues === true && operations > 1
+        ? buildSumCheck(JSON_ROWS, options.maxBytes)
+        : buildSizeCheck(JSON_ROWS, options.maxBytes / operations)
+    })
     const conditions = [inSession, ...buildRequirements(node, plan.requirements.get(node.index))]
     const statement = renderNode(
       node,
@@ -188,9 +200,8 @@ interface StatementOptions extends CompileOptions {
   readonly uses: readonly ReferenceUse[]
   /** Whether later operations depend on the number of its rows. */
   readonly counted: boolean
-  /** Whether the bytes of earlier operations count, too. */
-  readonly sum: boolean
   readonly sessionChecks: readonly Check[]
+  readonly sizeCheck: Check
 }
 
 /**
@@ -198,7 +209,7 @@ interface StatementOptions extends CompileOptions {
  * later operations read them. The caller adds the condition on the session.
  */
 function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOptions): Fragment {
-  const { maxRows, maxBytes, keep = false, uses, counted, sum, sessionChecks } = options
+  const { maxRows, keep = false, uses, counted, sessionChecks, sizeCheck } = options
   const kept = keep ? node.index : undefined
   const minimal = options.minimal === true || node.answersCount === true
   const hidden = minimal || node.output?.length === 0
@@ -220,9 +231,9 @@ function buildStatement (node: PlanNode, ctes: CteBuilder, options: StatementOpt
       checkValues: ctes.checkValues
     }),
     ...buildSkipCheck(node, kept),
-    ...hidden ? [] : [buildSizeCheck(sql`j.rows`, { maxBytes, sum })]
+    ...hidden ? [] : [sizeCheck]
   ]
-  const result = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : sql`j.rows`
+  const result = minimal ? sql`to_json(j.n)` : hidden ? sql`'[]'` : JSON_ROWS
   const columns = columnsRead(uses)
   const search = needsColumnSearch(columns)
   // Only now are all parameters and values of the statement known.

@@ -119,7 +119,7 @@ export function compilePlain (
       distributed,
       values,
       last,
-      alone: plan.operations.length === 1
+      share: options.maxBytes / plan.operations.length
     }
     const direct = isDirect(node, context)
     const statement = compileOperation(node, direct, context)
@@ -162,8 +162,8 @@ interface Context extends PlainOptions {
   readonly distributed: boolean
   readonly values: PlainBuilder
   readonly last: boolean
-  /** The only operation of the batch. */
-  readonly alone: boolean
+  /** Maximum bytes of the result; see buildSumCheck. */
+  readonly share: number
 }
 
 /**
@@ -263,16 +263,15 @@ interface Body {
  * before its statement triggers run, which could hide a change.
  */
 function buildDirect (node: PlainNode, context: Context): Body | undefined {
-  const { maxBytes, published, last, alone } = context
+  const { share, published, last } = context
   const shape = shapeOf(node, false)
   const operation = buildOperation(node, shape, context)
   if (operation === undefined) return undefined
   const json = sql`pg_catalog.to_json(r.${shape === 'whole' ? sql`row` : sql`*`})`
-  const results = (node as InsertNode).groups.reduce((sum, { positions }) =>
-    sum + positions.length, 0)
+  const [group] = (node as InsertNode).groups as readonly [InsertNode['groups'][number]]
   const checks = [
     ...last ? SINGLE_OPERATION_CHECKS : [],
-    buildSizeCheck(sql`r.${JSON_ROW}`, { maxBytes, sum: !alone, results })
+    buildSizeCheck(sql`r.${JSON_ROW}`, share / group.positions.length)
   ]
   const settings = published.map((value, i) =>
     sql`, ${publish(value, sql`r.${name(value, i, shape)}`)} is null`
@@ -294,7 +293,7 @@ const JSON_ROW = identifier('->')
 
 /** Returns all rows as one JSON array, after checks of their number. */
 function buildAggregated (node: PlainNode, context: Context): Body | undefined {
-  const { maxRows, maxBytes, minimal = false, keep = false, uses, distributed, alone } = context
+  const { maxRows, minimal = false, keep = false, uses, distributed, share } = context
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
   const operation = buildOperation(node, shape, context)
@@ -306,11 +305,7 @@ function buildAggregated (node: PlainNode, context: Context): Body | undefined {
   const ambiguous = operation.positions === undefined
     ? []
     : [buildAmbiguityCheck(operation.positions)]
-  // A worker does not have the settings of earlier operations.
-  const sum = !alone && !(distributed && isPushedDown(node, context))
-  const size = hidden
-    ? []
-    : [buildSizeCheck(sql`pg_catalog.json_agg(${row})`, { maxBytes, sum })]
+  const size = hidden ? [] : [buildSizeCheck(sql`pg_catalog.json_agg(${row})`, share)]
   const checks = [...ambiguous, ...buildChecks(node, shape, context), ...size]
   return {
     ctes: operation.ctes,

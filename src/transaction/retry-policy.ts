@@ -60,6 +60,9 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     const variant = { freshColumns: true, general: true }
     return { ...retry('stale_plan'), variant, isAnswer: true }
   }
+  if (exceedsShare(result.batch, outcome)) {
+    return { ...retry('values'), variant: { checkValues: true, general: true } }
+  }
   const stale = isStatementStale(outcome)
   const variant: AttemptVariant = stale ? { unprepared: true } : {}
   if (needsGeneralForm(outcome)) {
@@ -151,6 +154,13 @@ function mayKnowOldFunctions ({ functions, variant }: AttemptBatch, outcome: Fai
   const { error: { code } } = outcome
   return markerKind(outcome) === 'function' || code === SqlState.undefined_function ||
     code === SqlState.undefined_object
+}
+
+/** An operation returned more than its share of the bytes. The next attempt adds them up. */
+function exceedsShare ({ count, variant }: AttemptBatch, outcome: Failed): boolean {
+  // In the plain form, each row of an insert has a share.
+  return markerKind(outcome) === 'bytes' && variant?.checkValues !== true &&
+    (count > 1 || outcome.plain === true)
 }
 
 /** A path goes into a column whose type is not known or has changed, or a search reads it. */

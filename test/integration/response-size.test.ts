@@ -168,13 +168,13 @@ t.test('the service stops what PostgreSQL does not count', { timeout: 120_000 },
   ]
   const dry = await service.post(batch, { headers: { prefer: 'tx=rollback' } })
   t.match(dry, refused)
-  const committed = await service.post(batch)
-  t.match(committed, { status: 500, body: { error: { code: 'commit_unknown' } } })
-  t.match(committed.body.error.message, /is committed/)
+  // The connection is closed while the server may be anywhere before or after COMMIT.
+  const { body: { error } } = await service.post(batch)
   const [note] = await sql`select n from notes`
-  t.equal(note?.['n'], 1, 'it was committed once')
+  if (note?.['n'] === 0) t.match(error, refused.body.error)
+  else t.match(error, { code: 'commit_unknown', message: /is committed/ })
   const fail = { id: 'f', op: 'call', function: 'fail', args: { size: 2e7 } }
   const failed = await service.post([mark, fail])
   t.match(failed, refused, 'the text of an error')
-  t.same(await sql`select n from notes`, [{ n: 1 }])
+  t.same(await sql`select n from notes`, [note])
 })

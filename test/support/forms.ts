@@ -114,18 +114,21 @@ export async function useForms (
         const whole = plain.every((other, j) => groups[i] !== groups[j] || other !== undefined)
         return whole ? plain[i] as PlainStatement : statement
       })
-      // The service then checks each value against its type.
-      const executeGeneral = async (statements: readonly Statement[]): Promise<Effect> => {
+      // The service then checks each value against its type, and adds up the bytes of the results.
+      const executeChecked = async (
+        statements: ReadonlyArray<Statement | PlainStatement>,
+        kinds: RegExp
+      ): Promise<Effect> => {
         const effect = await execute(statements, role)
-        if (effect.failure?.startsWith('inspect') !== true) return effect
+        if (effect.failure === undefined || !kinds.test(effect.failure)) return effect
         return execute(compile(plan, { ...options, findColumns, checkValues: true }), role)
       }
-      const effect = await executeGeneral(general)
+      const effect = await executeChecked(general, /^(?:inspect|bytes) /)
       return {
         general: effect,
         plain: chosen.every((statement, i) => statement === general[i])
           ? effect
-          : await execute(chosen, role),
+          : await executeChecked(chosen, /^bytes /),
         used: chosen.map(statement =>
           !('separateRows' in statement)
             ? 'general'
