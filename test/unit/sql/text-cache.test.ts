@@ -87,7 +87,9 @@ t.test('texts too long or too many for the cache are rendered correctly', async 
     render(join(items.map(identifier), sql`,`)).text,
     items.map(item => `"${item}"`).join(',')
   )
+  const long = 'x'.repeat(9000)
   for (const round of ['first', 'second']) {
+    t.equal(render(sql`select ${identifier(long)}`).text, `select "${long}"`, round)
     t.ok(
       items.every(item => render(sql`select ${identifier(item)}`).text === `select "${item}"`),
       round
