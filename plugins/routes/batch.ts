@@ -13,6 +13,7 @@ import type { Config } from '../../schemas/config.ts'
 import { readNamedRequest, type NamedBatch } from '../../src/named/named-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
+import { timed, Turns } from '../../src/plan/turns.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
@@ -40,6 +41,7 @@ async function batch (
   ))
   const limits = batchLimits(config)
   const planner = new BatchPlanner(limits)
+  const turns = new Turns()
   // Fastify's own parsers would also accept text/plain.
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: config.MAX_BODY_BYTES } as const
@@ -63,8 +65,11 @@ async function batch (
     reply: FastifyReply,
     read: () => PlannedBatch
   ): Promise<FastifyReply> => {
-    const times = { received: performance.now() - reply.elapsedTime, read: performance.now() }
-    const batch = read()
+    const received = performance.now() - reply.elapsedTime
+    const { length } = request.body as Buffer
+    await turns.wait(length)
+    const times = { received, read: performance.now() }
+    const batch = timed(read, ms => turns.spend(ms, length))
     request.access.operations = batch.outline.operations.length
     const database = databases.of(request.identity)
     const result = await runBatch(batch, request, {
@@ -73,6 +78,7 @@ async function batch (
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
       clientClosed: clientClosed(reply),
       mayBegin,
+      onWork: ms => turns.spend(ms, length),
       onReplicaBehind: () => observer.replicaBehind(),
       onRetry (reason) {
         observer.retry(reason)

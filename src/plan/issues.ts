@@ -26,7 +26,8 @@ export function collectIssues (): Issues {
   let length = 0
   let forbidden = true
   return {
-    add (issue) {
+    add (sent) {
+      const issue = { ...sent, message: shorten(sent.message) }
       count++
       forbidden &&= issue.code === 'schema_forbidden'
       length += JSON.stringify(issue).length
@@ -40,6 +41,15 @@ export function collectIssues (): Issues {
       throw forbidden ? withStatus(invalid, 403) : invalid
     }
   }
+}
+
+/** A message quotes names of any length. */
+const MAX_MESSAGE_LENGTH = 2000
+
+function shorten (message: string): string {
+  return message.length > MAX_MESSAGE_LENGTH
+    ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…`
+    : message
 }
 
 function describeCount (count: number, listed: number): string {

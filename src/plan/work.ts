@@ -30,8 +30,9 @@ export const units = {
   group: 40,
   /** A part that a group repeats. */
   repeated: 2,
-  /** A row of an update by `key`, and a member of it. */
+  /** A row of an update by `key`. */
   row: 2,
+  /** A member of such a row. */
   member: 0.5
 } as const
 

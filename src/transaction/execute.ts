@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
+import { timed } from '../plan/turns.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import type { Statement } from '../sql/compile.ts'
@@ -45,6 +46,8 @@ export interface ExecuteOptions {
   readonly clientClosed?: AbortSignal | undefined
   /** Whether there is memory for its rows; asked when it has a connection. */
   readonly mayBegin?: (() => boolean) | undefined
+  /** Called with the milliseconds that compiling took. */
+  readonly onWork?: ((ms: number) => void) | undefined
   /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
@@ -96,8 +99,6 @@ async function runAttempts (
   const softDeadline = deadline - Math.min(MAX_RESERVE_MS, (deadline - performance.now()) / 10)
   const budget = createBudget(pool, batch, softDeadline)
   const run = { pool, batch, softDeadline, ...options }
-  // Its errors are found before a connection is taken.
-  if (batch.plain?.statements.includes(undefined) !== false) batch.operations()
   let variant: AttemptVariant = isKnownToNeedChecks(batch) ? { checkValues: true } : {}
   let last = await runAttempt(run, variant)
   for (;;) {
@@ -180,7 +181,7 @@ async function runAttempt (
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const { clientClosed, mayBegin } = options
+  const { clientClosed, mayBegin, onWork } = options
   const acquire = async (): Promise<Lease> =>
     new Lease(pool, await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed }))
   using lease = needs === undefined
@@ -199,14 +200,15 @@ async function runAttempt (
     lease.free = released
     return outcome
   }
-  let sent: AttemptBatch = applyVariant(batch, variant)
+  let sent = timed(() => applyVariant(batch, variant), onWork)
   let outcome = await run(sent)
   if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
     await lease.free
     onRetry('session')
     // What changed the session may also have deallocated prepared statements.
-    sent = applyVariant(batch, { ...variant, restoreSession: true, unprepared: true })
+    const restoring = { ...variant, restoreSession: true, unprepared: true }
+    sent = timed(() => applyVariant(batch, restoring), onWork)
     outcome = await run(sent)
   }
   if (outcome.kind === 'failed' && outcome.at === 'key') {

@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
+import { timed } from '../plan/turns.ts'
 import { ColumnTypes } from '../sql/column-types.ts'
 import { FunctionTypes } from '../sql/function-types.ts'
 import {
@@ -88,7 +89,7 @@ export async function runBatch (
   await settings.beforeBatch?.(planned, request, options)
   // Other requests run between planning and compiling.
   if (sumOf(planned.outline.work) > MAX_WORK_AT_ONCE) await setImmediate()
-  const batch = compileBatch(planned, request, settings)
+  const batch = timed(() => compileAll(planned, request, settings), options.onWork)
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
   const { role, anonymous } = request.identity
@@ -107,6 +108,17 @@ export async function runBatch (
     compiledAt,
     answeredAt
   }
+}
+
+/** Compiles also the general form where it is needed: its errors are found without a connection. */
+function compileAll (
+  planned: PlannedBatch,
+  request: BatchRequest,
+  settings: BatchSettings
+): CompiledBatch {
+  const batch = compileBatch(planned, request, settings)
+  if (batch.plain?.statements.includes(undefined) !== false) batch.operations()
+  return batch
 }
 
 /** More work is done in two pieces. */

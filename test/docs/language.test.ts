@@ -19,6 +19,7 @@ import {
 import { preferenceItems } from '../../schemas/prefer.ts'
 import { maxFirsts } from '../../src/plan/context.ts'
 import { maxGroups, maxRepetition } from '../../src/plan/values.ts'
+import { units } from '../../src/plan/work.ts'
 import { MAX_LISTS } from '../../src/sql/publication.ts'
 import { codeBlocks, compact } from '../support/docs/markdown.ts'
 import { readLanguage } from '../support/docs/pages.ts'
@@ -131,6 +132,7 @@ t.test('issue codes, limits and constant operators are those of the schemas', as
     maxFirsts,
     maxDepth
   ])
+  t.same(rowsOf('Work').slice(2).map(([, count]) => Number(count)), Object.values(units))
   const all: ReadonlyArray<readonly [string, Operator]> = Object.entries(operators)
   const constant = all.flatMap(([name, operator]) =>
     operator.constant === true ? [`\`${name}\``] : []
