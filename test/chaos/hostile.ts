@@ -39,6 +39,8 @@ const PERIOD = 100
 const RESPONSE_MS = 60_000
 /** How long statements may run on after the last response. */
 const CLEANUP_MS = 10_000
+/** How many slow requests are listed. */
+const MAX_LISTED = 10
 /** Pause of the client that behaves well. */
 const PAUSE_MS = 20
 
@@ -57,6 +59,8 @@ interface Seen {
   lost: number
   /** Bytes of the largest response of an error. */
   largest: number
+  /** The requests with the longest response times, for the log. */
+  slowest: ReadonlyArray<{ readonly name: string, readonly ms: number }>
   /** The longest response time of /live. */
   longest: number
 }
@@ -87,6 +91,7 @@ export async function runHostile (
     finished: 0,
     lost: 0,
     largest: 0,
+    slowest: [],
     longest: 0
   }
   const neighbour = startNeighbour(service)
@@ -103,6 +108,7 @@ export async function runHostile (
     log(`${seen.finished} requests after ${seconds.toFixed(0)} s, ${describe(seen, memory)}`)
   }
   const times = await neighbour.stop()
+  for (const { name, ms } of seen.slowest) log(`${ms.toFixed(0)} ms: ${name}`)
   for (const [error, count] of seen.problems) log(`${count} × ${error}`)
   return [
     ...summarize(seen),
@@ -145,7 +151,9 @@ async function send (
     seen.problems.set(`no response: ${name}`, 1)
     return false
   }
-  const { status, text, closes } = response
+  const { status, text, closes, ms } = response
+  seen.slowest = [...seen.slowest, { name: `${status} ${name}`, ms }]
+    .toSorted((a, b) => b.ms - a.ms).slice(0, MAX_LISTED)
   seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1)
   seen.largest = Math.max(seen.largest, status === 200 ? 0 : Buffer.byteLength(text))
   const code = status >= 500 ? /"code":"(\w+)"/.exec(text)?.[1] ?? '' : undefined
