@@ -204,10 +204,10 @@ t.test('the database has connections for the maximum number of instances', async
 
 t.test('the memory alert uses the memory limit', async t => {
   const { limits: { memory } } = find('Deployment').spec.template.spec.containers[0].resources
-  t.equal(memory, '1Gi')
+  t.equal(memory, '1280Mi')
   t.match(
     readFileSync(join(root, 'observability/alerts.yml'), 'utf8'),
-    /process_resident_memory_bytes\{job="oneflight"\} > 0\.85 \* 1024 \* 1024 \* 1024\n/
+    /process_resident_memory_bytes\{job="oneflight"\} > 0\.85 \* 1280 \* 1024 \* 1024\n/
   )
 })
 
