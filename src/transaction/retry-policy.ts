@@ -1,6 +1,7 @@
 /**
  * Decides after each attempt whether another one can succeed, why, and in which variant.
  */
+import type { DatabaseError } from '../errors/postgres.ts'
 import { classOf, isValueError, SqlState, SqlStateClass } from '../errors/sqlstates.ts'
 import { dependsOnKind } from '../sql/column.ts'
 import { textAtError } from '../sql/error-place.ts'
@@ -108,9 +109,9 @@ function retryConflict ({ error }: Failed, budget: RetryBudget): Retry | undefin
 /**
  * An operation found that the session was changed, or failed because a trigger before it may have
  * changed the role (insufficient_privilege is checked first), the search_path (no such function or
- * object), the claims that a policy reads, the format of times or the encoding (class 22). The
- * session is not checked before every operation, because that costs a statement each (measured: 12
- * to 17 % of the throughput).
+ * object), the claims that a policy reads, the format of times or the encoding. The session is not
+ * checked before every operation, because that costs a statement each (measured: 12 to 17 % of the
+ * throughput).
  */
 export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (batch.variant?.restoreSession === true || outcome.kind !== 'failed') return false
@@ -120,13 +121,30 @@ export function isSessionChanged ({ batch, outcome }: AttemptResult): boolean {
   if (typeof at !== 'number' || at === 0) return false
   // A prepared statement may know outdated types; see isStatementStale.
   return error.code === SqlState.insufficient_privilege ||
-    (wasPrepared !== true && (SESSION_ERRORS.has(error.code) ||
-      classOf(error.code) === SqlStateClass.data_exception))
+    (wasPrepared !== true && (SESSION_ERRORS.has(error.code) || isJsonInvalid(error)))
 }
 
 const SESSION_ERRORS: ReadonlySet<string> = new Set([
   SqlState.undefined_function,
-  SqlState.undefined_object
+  SqlState.undefined_object,
+  SqlState.invalid_datetime_format,
+  SqlState.datetime_field_overflow,
+  SqlState.character_not_in_repertoire,
+  SqlState.untranslatable_character
+])
+
+/**
+ * A text is not JSON, such as the empty claims after RESET ALL. Values of a request are JSON, so
+ * the errors that clients cause do not run a batch again.
+ */
+function isJsonInvalid ({ code, routine }: DatabaseError): boolean {
+  return code === SqlState.invalid_text_representation && JSON_ROUTINES.has(routine)
+}
+
+/** The routine that reports invalid JSON, until PostgreSQL 15 and from 16 on. */
+const JSON_ROUTINES: ReadonlySet<string | undefined> = new Set([
+  'json_ereport_error',
+  'json_errsave_error'
 ])
 
 /**
