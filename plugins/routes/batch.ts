@@ -10,10 +10,10 @@ import type {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
-import { readNamedRequest, type NamedBatch } from '../../src/named/named-batch.ts'
+import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
-import { timed, Turns } from '../../src/plan/turns.ts'
+import { Turns } from '../../src/plan/turns.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
@@ -25,6 +25,12 @@ interface BatchOptions {
   readonly config: Config
   /** Settings that the configuration does not contain. */
   readonly batchSettings?: Partial<BatchSettings> | undefined
+}
+
+/** The pieces of work before a batch is compiled. */
+interface Steps<Body> {
+  readonly read: (bytes: Buffer) => Body
+  readonly plan: (body: Body) => PlannedBatch
 }
 
 async function batch (
@@ -60,16 +66,18 @@ async function batch (
       'admit'
     ].map(name => app.getDecorator<onRequestHookHandler>(name))
 
-  const run = async (
+  const run = async <Body>(
     request: FastifyRequest,
     reply: FastifyReply,
-    read: () => PlannedBatch
+    { read, plan }: Steps<Body>
   ): Promise<FastifyReply> => {
     const received = performance.now() - reply.elapsedTime
-    const { length } = request.body as Buffer
-    await turns.wait(length)
+    const bytes = request.body as Buffer
+    const turn = await turns.take(bytes.length)
     const times = { received, read: performance.now() }
-    const batch = timed(read, ms => turns.spend(ms, length))
+    const body = turn.run(() => read(bytes))
+    await turn.pause()
+    const batch = turn.run(() => plan(body))
     request.access.operations = batch.outline.operations.length
     const database = databases.of(request.identity)
     const result = await runBatch(batch, request, {
@@ -78,7 +86,7 @@ async function batch (
       deadline: times.received + config.REQUEST_TIMEOUT_MS,
       clientClosed: clientClosed(reply),
       mayBegin,
-      onWork: ms => turns.spend(ms, length),
+      turn,
       onReplicaBehind: () => observer.replicaBehind(),
       onRetry (reason) {
         observer.retry(reason)
@@ -98,18 +106,23 @@ async function batch (
   }
 
   app.post<{ Body: Buffer }>('/', { onRequest: hooksOf('admitAdhoc') }, (request, reply) =>
-    run(request, reply, () => {
-      const operations = readBatch(request.body, limits)
-      // Also logged if they are invalid.
-      request.access.operations = operations.length
-      return planner.plan(operations)
+    run(request, reply, {
+      read: body => readBatch(body, limits),
+      plan (operations) {
+        // Also logged if they are invalid.
+        request.access.operations = operations.length
+        return planner.plan(operations)
+      }
     }))
   app.post<{ Body: Buffer }>(
     '/batches/:name',
     { onRequest: hooksOf('findNamedBatch') },
     (request, reply) =>
-      run(request, reply, () =>
-        readNamedRequest(request.namedBatch as NamedBatch, request.body))
+      run(request, reply, {
+        read: readParameters,
+        plan: values =>
+          planNamed(request.namedBatch as NamedBatch, values, request.body.length)
+      })
   )
 }
 

@@ -24,20 +24,26 @@ export interface NamedBatch {
 /** The batches of BATCHES_DIR, by name. */
 export type NamedBatches = ReadonlyMap<string, NamedBatch>
 
-/**
- * Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object, and
- * `params_invalid` with every fault.
- */
-export function readNamedRequest (
-  { parameters, planner }: NamedBatch,
-  body: Buffer
-): PlannedBatch {
+/** Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object. */
+export function readParameters (body: Buffer): JsonObject {
   const values = parseJson(body)
   if (!isObject(values)) {
     throw failure('body_invalid', 'The body must be a JSON object of parameters.')
   }
+  return values
+}
+
+/**
+ * Plans the batch with the parameters of a body of this many bytes. Throws `params_invalid` with
+ * every fault.
+ */
+export function planNamed (
+  { parameters, planner }: NamedBatch,
+  values: JsonObject,
+  bytes: number
+): PlannedBatch {
   if (isDeep(values)) refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
-  refuse(parameters.check(values, body.length > MAX_LISTED_BODY))
+  refuse(parameters.check(values, bytes > MAX_LISTED_BODY))
   const all = parameters.read(values)
   refuse(planner.findFaults(all))
   return planner.plan(all)

@@ -133,7 +133,10 @@ export function createPlanContext (
   const parse: PlanContext['parseString'] = (text, path) => {
     if (!text.startsWith('$')) return { kind: 'data', text }
     const parsed = references.get(text) ?? parseString(text, known)
-    if (parsed.kind === 'reference') references.set(text, parsed)
+    if (parsed.kind === 'reference' && !references.has(text)) {
+      spend(units.newReference)
+      references.set(text, parsed)
+    }
     if (parsed.kind === 'unknown') addIssue('reference_unknown', path, parsed.message)
     if (parsed.kind === 'malformed') addIssue('reference_malformed', path, parsed.message)
     return parsed

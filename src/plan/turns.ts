@@ -1,10 +1,11 @@
 /**
- * Lets large bodies take turns. Reading, planning and compiling one takes up to 100 ms, in which
- * no other request of the process proceeds, and a small batch needs several turns of the
+ * Lets large bodies take turns. Reading, planning and compiling one takes up to 100 ms each, in
+ * which no other request of the process proceeds, and a small batch needs several turns of the
  * event loop. Measured: one client that sent bodies of 1 MiB in a loop left 2 % of its throughput
- * to another one. A large body therefore waits until those before it have left time to the others.
+ * to another one. While there are small bodies, a large one therefore waits until those before it
+ * have left time to the others.
  */
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import { failure } from '../errors/catalogue.ts'
 
 /** Smaller bodies do not wait: 32 KiB are read and planned in 3 ms. */
@@ -13,47 +14,81 @@ const LARGE_BYTES = 32_768
 /** How much time large bodies leave to others, as a multiple of the time that they took. */
 const PAUSE = 2
 
+/** Large bodies leave no time if there was no small one for this long, in milliseconds. */
+const MAX_QUIET_MS = 100
+
+/** Milliseconds for a byte that are not measured: to receive it and to send it on. */
+const MS_PER_BYTE = 1e-5
+
 /** More bodies than this do not wait. */
 const MAX_WAITING = 32
 
-/** Runs `work` and reports how many milliseconds it took, also when it throws. */
-export function timed<Result> (
-  work: () => Result,
-  report: ((ms: number) => void) | undefined
-): Result {
-  const started = performance.now()
-  try {
-    return work()
-  } finally {
-    report?.(performance.now() - started)
-  }
+/** The turn of one body. */
+export interface Turn {
+  /** Does a piece of the work for the body. */
+  run<Result>(work: () => Result): Result
+  /** Lets other requests proceed before the next piece. */
+  pause(): Promise<void> | undefined
 }
 
+/** The turn of a small body, which neither waits nor makes others wait. */
+export const smallTurn: Turn = { run: work => work(), pause: () => undefined }
+
 export class Turns {
-  #last = Promise.resolve()
+  #lastTurn = Promise.resolve()
+  #lastPiece = Promise.resolve()
   #waiting = 0
   /** When the next large body may be read, as a time of performance.now(). */
   #freeAt = 0
+  /** When the last small body was read. */
+  #smallAt = -Infinity
 
   /** Waits for the turn of a body of this size. Throws `overloaded` when too many wait. */
-  async wait (bytes: number): Promise<void> {
-    if (bytes < LARGE_BYTES) return
+  async take (bytes: number): Promise<Turn> {
+    if (bytes < LARGE_BYTES) {
+      this.#smallAt = performance.now()
+      return smallTurn
+    }
     if (this.#waiting === MAX_WAITING) throw failure('overloaded')
     this.#waiting++
-    const before = this.#last
+    const before = this.#lastTurn
     const turn = Promise.withResolvers<void>()
-    this.#last = turn.promise
+    this.#lastTurn = turn.promise
     await before
     const ms = this.#freeAt - performance.now()
-    if (ms > 0) await delay(ms)
+    if (ms > 0 && this.#hasSmall()) await delay(ms)
+    await this.#pause()
     this.#waiting--
     // The caller uses its turn before the next one begins.
     setImmediate(turn.resolve)
+    this.#leave(PAUSE * MS_PER_BYTE * bytes)
+    return { run: work => this.#run(work), pause: () => this.#pause() }
   }
 
-  /** Records that work for a body of this size has taken this long. */
-  spend (ms: number, bytes: number): void {
-    if (bytes < LARGE_BYTES) return
-    this.#freeAt = Math.max(this.#freeAt, performance.now()) + PAUSE * ms
+  /** Resolves in a turn of the event loop that no other piece has. */
+  #pause (): Promise<void> {
+    this.#lastPiece = this.#lastPiece.then(() => nextTurn())
+    return this.#lastPiece
+  }
+
+  #hasSmall (): boolean {
+    return performance.now() - this.#smallAt < MAX_QUIET_MS
+  }
+
+  #run<Result> (work: () => Result): Result {
+    const started = performance.now()
+    try {
+      return work()
+    } finally {
+      const ms = performance.now() - started
+      // The others did not have this time.
+      this.#freeAt += ms
+      this.#leave(PAUSE * ms)
+    }
+  }
+
+  /** Leaves more time to others. */
+  #leave (ms: number): void {
+    this.#freeAt = Math.max(this.#freeAt, performance.now()) + ms
   }
 }

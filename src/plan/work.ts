@@ -20,6 +20,8 @@ export const units = {
   character: 0.125,
   /** A reference, wherever it stands. */
   reference: 2,
+  /** The first time that an operation names a reference. */
+  newReference: 2,
   /** A reference or a column of `from` that is an operand of its own. */
   operand: 8,
   /** A reference in `$first`, and a member of `when`. */

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../errors/catalogue.ts'
 import { isValueError, SqlState } from '../errors/sqlstates.ts'
-import { timed } from '../plan/turns.ts'
+import { smallTurn, type Turn } from '../plan/turns.ts'
 import { destroyConnection, type Connection } from '../postgres/connection.ts'
 import { Lease, type ConnectionPool } from '../postgres/pool.ts'
 import type { Statement } from '../sql/compile.ts'
@@ -46,8 +46,8 @@ export interface ExecuteOptions {
   readonly clientClosed?: AbortSignal | undefined
   /** Whether there is memory for its rows; asked when it has a connection. */
   readonly mayBegin?: (() => boolean) | undefined
-  /** Called with the milliseconds that compiling took. */
-  readonly onWork?: ((ms: number) => void) | undefined
+  /** The turn of its body, which may be large. */
+  readonly turn?: Turn
   /** Called before each attempt after the first. */
   readonly onRetry?: ((reason: RetryReason) => void) | undefined
 }
@@ -181,7 +181,7 @@ async function runAttempt (
   variant: AttemptVariant,
   reason?: RetryReason
 ): Promise<FinishedAttempt> {
-  const { clientClosed, mayBegin, onWork } = options
+  const { clientClosed, mayBegin, turn = smallTurn } = options
   const acquire = async (): Promise<Lease> =>
     new Lease(pool, await pool.acquire(softDeadline, { retry: reason !== undefined, clientClosed }))
   using lease = needs === undefined
@@ -196,11 +196,11 @@ async function runAttempt (
   if (batch.functions !== undefined) await learnTypes(connection, batch.functions)
   if (variant.freshColumns === true) await learnTypes(connection, batch.columns as LearnedTypes)
   const run = (sent: AttemptBatch): Promise<AttemptOutcome> => {
-    const { outcome, released } = startAttempt(connection, sent, clientClosed)
+    const { outcome, released } = turn.run(() => startAttempt(connection, sent, clientClosed))
     lease.free = released
     return outcome
   }
-  let sent = timed(() => applyVariant(batch, variant), onWork)
+  let sent = turn.run(() => applyVariant(batch, variant))
   let outcome = await run(sent)
   if (isSessionChanged({ batch: sent, outcome, hasRoleSettings })) {
     // On the same connection: the pool may be exhausted. At the deadline the connection is closed.
@@ -208,7 +208,7 @@ async function runAttempt (
     onRetry('session')
     // What changed the session may also have deallocated prepared statements.
     const restoring = { ...variant, restoreSession: true, unprepared: true }
-    sent = timed(() => applyVariant(batch, restoring), onWork)
+    sent = turn.run(() => applyVariant(batch, restoring))
     outcome = await run(sent)
   }
   if (outcome.kind === 'failed' && outcome.at === 'key') {

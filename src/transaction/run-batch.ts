@@ -1,11 +1,10 @@
 /**
  * Runs a planned batch: compiles it, executes its transaction, and reports what happened.
  */
-import { setImmediate } from 'node:timers/promises'
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
-import { timed } from '../plan/turns.ts'
+import { smallTurn } from '../plan/turns.ts'
 import { ColumnTypes } from '../sql/column-types.ts'
 import { FunctionTypes } from '../sql/function-types.ts'
 import {
@@ -85,16 +84,15 @@ export async function runBatch (
   request: BatchRequest,
   options: RunBatchOptions
 ): Promise<BatchResult> {
-  const { database, settings } = options
+  const { database, settings, turn = smallTurn } = options
   await settings.beforeBatch?.(planned, request, options)
-  // Other requests run between planning and compiling.
-  if (sumOf(planned.outline.work) > MAX_WORK_AT_ONCE) await setImmediate()
-  const batch = timed(() => compileAll(planned, request, settings), options.onWork)
+  await turn.pause()
+  const batch = turn.run(() => compileAll(planned, request, settings))
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
   const { role, anonymous } = request.identity
   const failed = outcome.kind === 'failed'
-    ? toFailure(outcome, planned.plan(), { ...settings, role, anonymous })
+    ? turn.run(() => toFailure(outcome, planned.plan(), { ...settings, role, anonymous }))
     : undefined
   const answeredAt = performance.now()
   return {
@@ -119,13 +117,6 @@ function compileAll (
   const batch = compileBatch(planned, request, settings)
   if (batch.plain?.statements.includes(undefined) !== false) batch.operations()
   return batch
-}
-
-/** More work is done in two pieces. */
-const MAX_WORK_AT_ONCE = 20_000
-
-function sumOf (numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0)
 }
 
 /** A batch with a position runs on the primary if the replica does not have it in time. */

@@ -71,11 +71,15 @@ export function createRequests ({ random, secret, role }: RequestOptions): () =>
   }
 }
 
-/** Writes parameters of about this many bytes. */
+/** Writes parameters of at most this many bytes; the later ones of a list may be longer. */
 export function writeParameters ({ make }: NamedPart, bytes: number): string {
-  const some = 64
-  const perPart = Buffer.byteLength(make(some)) / some
-  return make(Math.max(1, Math.floor(0.95 * bytes / perPart)))
+  let n = 64
+  for (;;) {
+    const size = Buffer.byteLength(make(n))
+    const next = Math.max(1, Math.floor(n * Math.min(bytes / size, 64)))
+    if (next === n || (size <= bytes && size > 0.9 * bytes)) return make(n)
+    n = next
+  }
 }
 
 /** Encodes a POST request. */

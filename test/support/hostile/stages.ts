@@ -4,7 +4,7 @@
  */
 import { readConfig } from '../../../src/config/config.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
-import { readNamedRequest, type NamedBatch } from '../../../src/named/named-batch.ts'
+import { planNamed, readParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import { BatchPlanner, type PlannedBatch } from '../../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../../src/plan/read-batch.ts'
@@ -122,21 +122,20 @@ const files = new Map(Object.entries(namedBatches).map(([name, content]): [strin
 /** Measures the parameters of a named batch. */
 export function measureParameters (name: string, body: string): Measured {
   const bytes = Buffer.from(body)
-  return new StageClock().measure(clock =>
-    [clock.run('plan', () => readNamedRequest(files.get(name) as NamedBatch, bytes))])
+  return new StageClock().measure(clock => {
+    const values = clock.run('read', () => readParameters(bytes))
+    return [clock.run('plan', () =>
+      planNamed(files.get(name) as NamedBatch, values, bytes.length))]
+  })
 }
 
-/** The longest piece of the event loop: from the body to the bytes, or what follows an error. */
+/** The longest piece of the event loop: others proceed between the stages of a large body. */
 export function longestPiece ({ stages }: Measured): number {
-  const longest = (pattern: RegExp): number => Math.max(
-    0,
-    ...Array.from(stages, ([name, ms]) => pattern.test(name) ? ms : 0)
-  )
-  const first = ['read', 'general', 'plain', 'answer'].reduce(
-    (sum, name) => sum + (stages.get(name) ?? 0),
-    longest(/^plan( |$)/)
-  )
-  return Math.max(first, longest(/^(?:checked|restored|error)/))
+  const sum = (...names: string[]): number =>
+    names.reduce((sum, name) => sum + (stages.get(name) ?? 0), 0)
+  const others = Array.from(stages, ([name, ms]) => /^(?:read|plan|error)/.test(name) ? ms : 0)
+  // An attempt writes its statements in the turn in which they are compiled.
+  return Math.max(...others, sum('general', 'plain'), sum('checked'), sum('restored'))
 }
 
 class StageClock {

@@ -1,50 +1,69 @@
 /** Tests that large bodies leave time to other requests, and small ones do not wait. */
 import t from 'tap'
-import { timed, Turns } from '../../../src/plan/turns.ts'
+import { smallTurn, Turns } from '../../../src/plan/turns.ts'
 
 const LARGE = 1_000_000
+const SMALL = 100
 
-t.test('a large body waits twice as long as the one before it took', async t => {
+/** Does work that takes this long. */
+function work (ms: number): number {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+  return ms
+}
+
+t.test('beside small bodies, a large one waits twice as long as the one before took', async t => {
   const turns = new Turns()
-  await turns.wait(LARGE)
+  const first = await turns.take(LARGE)
   const started = performance.now()
-  turns.spend(60, LARGE)
-  await turns.wait(100)
+  t.equal(first.run(() => work(30)), 30)
+  t.throws(() => first.run(() => { throw new Error(String(work(30))) }), { message: '30' })
+  t.equal(await turns.take(SMALL), smallTurn)
   const small = performance.now() - started
-  await turns.wait(LARGE)
+  await turns.take(LARGE)
   const large = performance.now() - started
-  t.ok(large >= 119, `${large} ms`)
+  t.ok(large >= 179, `${large} ms`)
   t.ok(small < large, 'a small body did not wait')
 })
 
-t.test('large bodies are read one by one, in their order', async t => {
+t.test('without small bodies, large ones do not wait', async t => {
+  const turns = new Turns()
+  const first = await turns.take(LARGE)
+  first.run(() => work(60))
+  const started = performance.now()
+  let timeout = false
+  const timer = setTimeout(() => { timeout = true }, 100)
+  await turns.take(LARGE)
+  clearTimeout(timer)
+  t.notOk(timeout, `${performance.now() - started} ms`)
+})
+
+t.test('large bodies are read in their order, and each piece in a turn of its own', async t => {
   const turns = new Turns()
   const order: number[] = []
-  const started = performance.now()
+  let loop = 0
+  const count = (): NodeJS.Immediate => setImmediate(() => { loop++; timer = count() })
+  let timer = count()
+  const loops: number[] = []
   await Promise.all([1, 2, 3].map(async n => {
-    await turns.wait(LARGE)
+    const turn = await turns.take(LARGE)
     order.push(n)
-    turns.spend(20, LARGE)
+    loops.push(loop)
+    await turn.pause()
+    loops.push(loop)
   }))
+  clearImmediate(timer)
   t.same(order, [1, 2, 3])
-  t.ok(performance.now() - started >= 79)
+  t.equal(new Set(loops).size, loops.length, loops.join())
 })
 
 t.test('too many large bodies are refused, small ones are not', async t => {
   const turns = new Turns()
-  turns.spend(30, LARGE)
-  turns.spend(1e9, 100)
-  const waits = Array.from({ length: 32 }, () => turns.wait(LARGE))
-  await t.rejects(turns.wait(LARGE), { code: 'overloaded', status: 503 })
-  await turns.wait(100)
+  const waits = Array.from({ length: 32 }, () => turns.take(LARGE))
+  await t.rejects(turns.take(LARGE), { code: 'overloaded', status: 503 })
+  t.equal(await turns.take(SMALL), smallTurn)
   await Promise.all(waits)
-  await turns.wait(LARGE)
-})
-
-t.test('work is timed also when it throws', async t => {
-  const reported: number[] = []
-  t.equal(timed(() => 1, ms => reported.push(ms)), 1)
-  t.throws(() => timed(() => { throw new Error('x') }, ms => reported.push(ms)), { message: 'x' })
-  t.equal(reported.length, 2)
-  t.equal(timed(() => 2, undefined), 2)
+  t.type((await turns.take(LARGE)).run, 'function')
+  t.equal(smallTurn.run(() => 1), 1)
+  t.equal(smallTurn.pause(), undefined)
 })
