@@ -202,11 +202,15 @@ function startNeighbour (service: ServiceProcess): Neighbour {
   }
 }
 
-function describe ({ statuses, lost, longest }: Seen, memory: readonly number[]): string {
+function describe (
+  { statuses, problems, lost, longest }: Seen,
+  memory: readonly number[]
+): string {
   const all = Array.from(statuses).toSorted(([a], [b]) => a - b)
     .map(([status, count]) => `${status}: ${count}`).join(', ')
   const mib = (memory.at(-1) ?? 0) / 2 ** 20
-  return `${all}, lost: ${lost}; /live ${longest.toFixed(0)} ms, ${mib.toFixed(0)} MiB`
+  const [problem = 'no problem'] = Array.from(problems.keys()).slice(-1)
+  return `${all}, lost: ${lost}; ${problem}; /live ${longest.toFixed(0)} ms, ${mib.toFixed(0)} MiB`
 }
 
 function summarize ({ statuses, problems, finished, lost, largest, longest }: Seen): Figure[] {
