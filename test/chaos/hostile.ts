@@ -47,8 +47,11 @@ const PAUSE_MS = 20
 /** Statements are cancelled earlier than by default, because the scenario has many of them. */
 const settings = { STATEMENT_TIMEOUT_MS: '2000', LOCK_TIMEOUT_MS: '1000' }
 
-/** The time of PostgreSQL for a statement is limited by STATEMENT_TIMEOUT_MS. */
-const ALLOWED = new Set(['query_canceled'])
+/**
+ * Errors that a request itself does not cause: the time of PostgreSQL for a statement is limited,
+ * and several clients change the same rows.
+ */
+const ALLOWED = new Set(['query_canceled', 'lock_not_available', 'deadlock_detected'])
 
 interface Seen {
   readonly statuses: Map<number, number>
@@ -156,13 +159,11 @@ async function send (
     .toSorted((a, b) => b.ms - a.ms).slice(0, MAX_LISTED)
   seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1)
   seen.largest = Math.max(seen.largest, status === 200 ? 0 : Buffer.byteLength(text))
-  const code = status >= 500 ? /"code":"(\w+)"/.exec(text)?.[1] ?? '' : undefined
-  const problem = code !== undefined && !ALLOWED.has(code)
-    ? `${status} ${code}`
-    : status < 500 && /"retryable":true/.test(text) ? `${status} retryable` : undefined
-  if (problem !== undefined) {
-    const key = `${problem}: ${name}`
-    seen.problems.set(key, (seen.problems.get(key) ?? 0) + 1)
+  const code = /"code":"(\w+)"/.exec(text)?.[1] ?? ''
+  const isProblem = status >= 500 || (status >= 400 && /"retryable":true/.test(text))
+  if (isProblem && !ALLOWED.has(code)) {
+    const problem = `${status} ${code}: ${name}`
+    seen.problems.set(problem, (seen.problems.get(problem) ?? 0) + 1)
   }
   if (closes) connection.close()
   return !closes
