@@ -14,8 +14,11 @@ const LARGE_BYTES = 16_384
 /** How much time large bodies leave to others, as a multiple of the time that they took. */
 const PAUSE = 2
 
-/** Large bodies leave no time if there was no small one for this long, in milliseconds. */
-const MAX_QUIET_MS = 100
+/**
+ * Large bodies leave no time if there was no small one for this long, in milliseconds. A small one
+ * is not seen during a piece of work for a large one.
+ */
+const MAX_QUIET_MS = 250
 
 /** Milliseconds for a byte that are not measured: to receive it and to send it on. */
 const MS_PER_BYTE = 1e-5

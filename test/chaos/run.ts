@@ -22,6 +22,7 @@ import { hostile } from './hostile.ts'
 import { listAppend } from './list-append.ts'
 import { overload } from './overload.ts'
 import { embeddedMajor } from './own-server.ts'
+import { pieces } from './pieces.ts'
 import { restart } from './restart.ts'
 import { isReached, seeded, type Figure, type Scenario } from './scenario.ts'
 import { storm } from './storm.ts'
@@ -34,6 +35,7 @@ const scenarios: readonly Scenario[] = [
   restart,
   listAppend,
   hostile,
+  pieces,
   fairness,
   citus
 ]

@@ -33,9 +33,9 @@ const SMALL = '[{"id":"p","op":"select","table":"t","where":{"id":{"eq":1}}}]'
 export function createRequests ({ random, secret, role }: RequestOptions): () => HostileRequest {
   const choose = <Item>(list: readonly Item[]): Item =>
     list[Math.floor(random() * list.length)] as Item
-  /** Any order of magnitude is equally likely. */
+  /** Any order of magnitude is possible, a smaller one is more likely: it takes less time. */
   const size = (least: number, most: number): number =>
-    Math.round(least * (most / least) ** random())
+    Math.round(least * (most / least) ** (random() ** 2))
   const exp = Math.floor(Date.now() / 1000) + 86_400
   const authorization = `Bearer ${signToken({ role, sub: 'hostile', exp }, secret)}`
   const common: Headers = [['authorization', authorization], ['content-type', 'application/json']]

@@ -1,0 +1,65 @@
+/**
+ * The pieces scenario: the processor time of the longest piece of work for a body, in which no
+ * other request of the process proceeds. Each part of the grammar and of parameters makes a body of
+ * the largest size. test/unit/support/hostile.test.ts holds how the time grows.
+ */
+import { MAX_BODY_BYTES, nameOf, writeBody } from '../support/hostile/bodies.ts'
+import { namedParts } from '../support/hostile/named.ts'
+import { parts } from '../support/hostile/parts.ts'
+import { writeParameters } from '../support/hostile/requests.ts'
+import {
+  longestPiece,
+  measureBody,
+  measureParameters,
+  type Measured
+} from '../support/hostile/stages.ts'
+import type { Figure, Scenario, ScenarioOptions } from './scenario.ts'
+
+interface Body {
+  readonly name: string
+  /** Writes the body. All of them together have hundreds of megabytes. */
+  readonly write: () => string
+  readonly measure: (body: string) => Measured
+}
+
+/** How often a body is measured. The least time counts, which others disturb least. */
+const TIMES = 4
+/** How many of the longest pieces are listed. */
+const MAX_LISTED = 10
+
+export const pieces: Scenario = {
+  name: 'pieces',
+  run: async ({ log }: ScenarioOptions): Promise<readonly Figure[]> => {
+    const measured = createBodies().map(({ name, write, measure }) => {
+      const body = write()
+      const times = Array.from({ length: TIMES }, () => longestPiece(measure(body)))
+      return { name, ms: Math.min(...times) }
+    })
+    const longest = measured.toSorted((a, b) => b.ms - a.ms).slice(0, MAX_LISTED)
+    for (const { name, ms } of longest) log(`${ms.toFixed(0)} ms: ${name}`)
+    return [
+      { name: 'bodies', value: measured.length, unit: '', promises: [9] },
+      {
+        name: 'processor time of the longest piece of work for a body',
+        value: longest[0]?.ms ?? 0,
+        unit: 'ms',
+        goal: { atMost: 100 },
+        promises: [9]
+      }
+    ]
+  }
+}
+
+function createBodies (): readonly Body[] {
+  return [
+    ...parts.flatMap(part => [1, 100].map((operations): Body => {
+      const recipe = { parts: [part], operations }
+      return { name: nameOf(recipe), write: () => writeBody(recipe), measure: measureBody }
+    })),
+    ...namedParts.map((part): Body => ({
+      name: `${part.batch}: ${part.name}`,
+      write: () => writeParameters(part, MAX_BODY_BYTES),
+      measure: body => measureParameters(part.batch, body)
+    }))
+  ]
+}
