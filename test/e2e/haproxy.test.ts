@@ -4,6 +4,7 @@
  * no error. Errors of haproxy must have the format of the service.
  */
 import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
 import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
 import { ErrorEnvelope } from '../../schemas/error.ts'
@@ -180,6 +181,38 @@ t.test(...needs('a rolling restart causes no error', { haproxy }), async t => {
   await state('UP')
   await waitForAll(200)
   for (const load of loads) t.same({ 200: await load.stop() }, load.answers)
+})
+
+t.test(...needs('the limits of the page on security hold per address', { haproxy }), async t => {
+  const page = readFileSync(new URL('../../docs/operations/security.md', import.meta.url), 'utf8')
+  const limits = /^```\n( +stick-table [^]*?)```$/m.exec(page)?.[1] as string
+  const database = await useDatabase(t, { schema })
+  const instance = await startInstance(t, database.loginUrl)
+  const balancer = await startBalancer(t, [instance, instance, instance], config =>
+    config.replace('\nbackend instances', `${limits}$&`))
+  const headers = { connection: 'keep-alive', 'x-request-id': 'many' }
+  const statuses: Record<number, number> = {}
+  let refused: Answer | undefined
+  for (let i = 0; i < 1010; i += 10) {
+    await Promise.all(Array.from({ length: 10 }, async () => {
+      const answer = await post(balancer.url, [], headers) as Answer
+      statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
+      if (answer.status === 503) refused = answer
+    }))
+  }
+  t.ok((statuses[400] ?? 0) >= 1000, 'requests within the limit are passed on')
+  t.same([refused?.headers.get('retry-after'), refused?.body.error.code], ['1', 'overloaded'])
+  t.ok(Value.Check(ErrorEnvelope, refused?.body))
+
+  const { hostname, port } = new URL(balancer.url)
+  const sockets = Array.from({ length: 30 }, () => connect(Number(port), hostname))
+  const closed = new Set<Socket>()
+  for (const socket of sockets) {
+    socket.on('error', () => {}).on('close', () => closed.add(socket)).resume()
+  }
+  await until(() => closed.size >= 10)
+  t.ok(closed.size <= 20, 'connections within the limit stay open')
+  for (const socket of sockets) socket.destroy()
 })
 
 t.test(...needs('errors of haproxy have the format of the service', { haproxy }), async t => {
