@@ -54,10 +54,11 @@ export const pieces: Scenario = {
 
 function createBodies (): readonly Body[] {
   return [
-    ...parts.flatMap(part => [1, 100].map((operations): Body => {
-      const recipe = { parts: [part], operations }
+    ...parts.map((part, i): Body => {
+      // Both for each part would take half an hour.
+      const recipe = { parts: [part], operations: i % 2 === 0 ? 1 : 100 }
       return { name: nameOf(recipe), write: () => writeBody(recipe), measure: measureBody }
-    })),
+    }),
     ...namedParts.map((part): Body => ({
       name: `${part.batch}: ${part.name}`,
       write: () => writeParameters(part, MAX_BODY_BYTES),
