@@ -23,8 +23,8 @@ const MAX_QUIET_MS = 250
 /** Milliseconds for a byte that are not measured: to receive it and to send it on. */
 const MS_PER_BYTE = 1e-5
 
-/** More bodies than this do not wait. */
-const MAX_WAITING = 32
+/** More bodies than this do not wait; by default, pool and queue take 50 batches. */
+const MAX_WAITING = 64
 
 /** The turn of one body. */
 export interface Turn {

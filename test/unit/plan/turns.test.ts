@@ -59,7 +59,7 @@ t.test('large bodies are read in their order, and each piece in a turn of its ow
 
 t.test('too many large bodies are refused, small ones are not', async t => {
   const turns = new Turns()
-  const waits = Array.from({ length: 32 }, () => turns.take(LARGE))
+  const waits = Array.from({ length: 64 }, () => turns.take(LARGE))
   await t.rejects(turns.take(LARGE), { code: 'overloaded', status: 503 })
   t.equal(await turns.take(SMALL), smallTurn)
   await Promise.all(waits)
