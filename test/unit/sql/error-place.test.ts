@@ -35,13 +35,20 @@ t.test('names are found, and constants are not', async t => {
 t.test('the time grows in proportion to the statement', async t => {
   const parts = ['"', "'", '("', 't."a".', '("""', '\\\\', 'a', "''", '\\', ' ', '\n', '$1']
   for (const part of parts) {
-    const growth = (use: (text: string) => unknown): number => growthOf(3000, size => {
-      const text = part.repeat(size)
-      return () => use(text)
-    })
-    t.ok(growth(text => columnBeforeError(at(text))) < 12, `before, ${part}`)
-    t.ok(growth(text => columnBeforeError(at(`where "a" = E'${text}`))) < 12, `constant, ${part}`)
-    t.ok(growth(text => tableAtError(at('', `t1."a" ${text}`))) < 12, `table, ${part}`)
-    t.ok(growth(text => columnBeforeError({ where: `${text}\n`, query: '' })) < 12, `in ${part}`)
+    const check = (
+      place: string,
+      find: typeof tableAtError,
+      create: (text: string) => Parameters<typeof tableAtError>[0]
+    ): void => {
+      const growth = growthOf(3000, size => {
+        const error = create(part.repeat(size))
+        return () => find(error)
+      })
+      t.ok(growth < 12, `${place}, ${part}: ${growth.toFixed(1)}`)
+    }
+    check('before', columnBeforeError, text => at(text))
+    check('constant', columnBeforeError, text => at(`where "a" = E'${text}`))
+    check('table', tableAtError, text => at('', `t1."a" ${text}`))
+    check('context', columnBeforeError, text => ({ where: `${text}\n`, query: '' }))
   }
 })
