@@ -60,8 +60,8 @@ interface Seen {
   finished: number
   /** Requests without a response. */
   lost: number
-  /** Bytes of the largest response of an error. */
-  largest: number
+  /** The largest response of an error. */
+  largest: { readonly name: string, readonly bytes: number }
   /** The requests with the longest response times, for the log. */
   slowest: ReadonlyArray<{ readonly name: string, readonly ms: number }>
   /** The longest response time of /live. */
@@ -93,7 +93,7 @@ export async function runHostile (
     problems: new Map(),
     finished: 0,
     lost: 0,
-    largest: 0,
+    largest: { name: '', bytes: 0 },
     slowest: [],
     longest: 0
   }
@@ -112,6 +112,7 @@ export async function runHostile (
   }
   const times = await neighbour.stop()
   for (const { name, ms } of seen.slowest) log(`${ms.toFixed(0)} ms: ${name}`)
+  log(`largest error: ${seen.largest.name}`)
   for (const [error, count] of seen.problems) log(`${count} × ${error}`)
   return [
     ...summarize(seen),
@@ -158,7 +159,8 @@ async function send (
   seen.slowest = [...seen.slowest, { name: `${status} ${name}`, ms }]
     .toSorted((a, b) => b.ms - a.ms).slice(0, MAX_LISTED)
   seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1)
-  seen.largest = Math.max(seen.largest, status === 200 ? 0 : Buffer.byteLength(text))
+  const size = status === 200 ? 0 : Buffer.byteLength(text)
+  if (size > seen.largest.bytes) seen.largest = { name: `${status} ${name}`, bytes: size }
   const code = /"code":"(\w+)"/.exec(text)?.[1] ?? ''
   const isProblem = status >= 500 || (status >= 400 && /"retryable":true/.test(text))
   if (isProblem && !ALLOWED.has(code)) {
@@ -182,11 +184,11 @@ interface Neighbour {
 function startNeighbour (service: ServiceProcess): Neighbour {
   const end = new AbortController()
   const times: number[] = []
-  const request = orderRequest()
   const run = async (): Promise<void> => {
     const connection = await openConnection(service.url)
     while (!end.signal.aborted) {
-      const { status, ms } = await connection.send(request)
+      // A token is valid for an hour, which is less than the scenario takes.
+      const { status, ms } = await connection.send(orderRequest())
       times.push(status === 200 ? ms : -1)
       await delay(PAUSE_MS)
     }
@@ -233,7 +235,7 @@ function summarize ({ statuses, problems, finished, lost, largest, longest }: Se
     { name: 'requests without a response', value: lost, goal: { exactly: 0 }, ...described },
     {
       name: 'largest response of an error',
-      value: largest / 2 ** 20,
+      value: largest.bytes / 2 ** 20,
       unit: 'MiB',
       goal: { atMost: 1.1 },
       promises: [9]
