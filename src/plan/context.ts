@@ -132,8 +132,10 @@ export function createPlanContext (
   const resolved = new Set<Reference>()
   const parse: PlanContext['parseString'] = (text, path) => {
     if (!text.startsWith('$')) return { kind: 'data', text }
-    const parsed = references.get(text) ?? parseString(text, known)
-    if (parsed.kind === 'reference' && !references.has(text)) {
+    const repeated = references.get(text)
+    if (repeated !== undefined) return repeated
+    const parsed = parseString(text, known)
+    if (parsed.kind === 'reference') {
       spend(units.newReference)
       references.set(text, parsed)
     }

@@ -134,8 +134,10 @@ export function longestPiece ({ stages }: Measured): number {
   const sum = (...names: string[]): number =>
     names.reduce((sum, name) => sum + (stages.get(name) ?? 0), 0)
   const others = Array.from(stages, ([name, ms]) => /^(?:read|plan|error)/.test(name) ? ms : 0)
-  // An attempt writes its statements in the turn in which they are compiled.
-  return Math.max(...others, sum('general', 'plain'), sum('checked'), sum('restored'))
+  // A body is refused in the turn in which its fault is found, and an attempt writes its statements
+  // in the one in which they are compiled.
+  const first = Math.max(...others) + sum('answer')
+  return Math.max(first, sum('general', 'plain'), sum('checked'), sum('restored'))
 }
 
 class StageClock {
