@@ -92,6 +92,8 @@ export interface AttemptVariant {
   readonly restoreSession?: boolean
   /** Use only the general form. */
   readonly general?: boolean
+  /** Do not read types of columns after the operations, which may have set a short timeout. */
+  readonly onlyOperations?: boolean
   /** Read the types of the columns again, before the batch begins. */
   readonly freshColumns?: boolean
   /** Read the types of the parameters of functions again. */

@@ -71,7 +71,7 @@ export function decide (result: AttemptResult, budget: RetryBudget): Retry | und
     const outdated = stale || outcome.at === 'plain' || isConnectionStale(result)
     return {
       ...retry(outdated ? 'stale_plan' : 'values'),
-      variant: { ...variant, general: true }
+      variant: { ...variant, general: true, ...outcome.at === 'plain' && { onlyOperations: true } }
     }
   }
   if (needsValueChecks(result)) {

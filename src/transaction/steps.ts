@@ -151,7 +151,7 @@ function buildBatchSteps (
       ...restore
     ]),
     ...unverified.map(statement => ({ statement, place: 'plain', answer: 'plain' }) as const),
-    ...plain?.columnTypes === undefined
+    ...plain?.columnTypes === undefined || variant?.onlyOperations === true
       ? []
       : [{ statement: plain.columnTypes, place: 'plain', answer: 'column types' } as const],
     ...key === undefined && mode.tx === 'commit'
