@@ -9,7 +9,7 @@ import type { Request } from './pipeline.ts'
 
 const MAX_PREPARED = 250
 /** Some thousands of texts. */
-const MAX_RECENT_BYTES = 8 * 1024 * 1024
+const MAX_RECENT_BYTES = 4 * 1024 * 1024
 
 const recentTexts = new RecentTexts(MAX_RECENT_BYTES)
 

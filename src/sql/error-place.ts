@@ -23,7 +23,7 @@ export function textAtError ({ position, query = '' }: PlacedError): string {
 function unitOf (text: string, character: number): number {
   let unit = 0
   for (let i = 0; i < character; i++) {
-    unit += (text.codePointAt(unit) ?? 0) > 0xffff ? 2 : 1
+    unit += (text.codePointAt(unit) as number) > 0xffff ? 2 : 1
   }
   return unit
 }

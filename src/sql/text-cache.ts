@@ -27,7 +27,7 @@ const MAX_STEPS = 500
 export const MAX_KEPT_LENGTH = 8192
 
 /** Then the tree is cleared. */
-const MAX_TREE_BYTES = 16 * 1024 * 1024
+const MAX_TREE_BYTES = 8 * 1024 * 1024
 
 /** A node, with its place in the map of its parent. */
 const NODE_BYTES = 200
@@ -44,7 +44,8 @@ export function textOf (shape: readonly Step[]): string {
     if (next === undefined) return keepText(shape)
     node = next
   }
-  return node.text ?? keepText(shape)
+  // No shape is the beginning of another one.
+  return node.text as string
 }
 
 function keepText (shape: readonly Step[]): string {

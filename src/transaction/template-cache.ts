@@ -36,7 +36,7 @@ interface Place<Templates> {
 }
 
 /** Of the templates of all plans. */
-const MAX_BYTES = 16 * 1024 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 
 /** A template without its text and its parameters, and a parameter; measured. */
 const TEMPLATE_BYTES = 400

@@ -14,7 +14,7 @@ interface Variant {
   readonly types?: readonly unknown[]
 }
 
-const MAX_BYTES = 16 * 1024 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 const newPlan = (): Plan => ({}) as Plan
 
 function useCache (): {
@@ -41,15 +41,15 @@ function useCache (): {
 t.test('templates are found until others need their memory', async t => {
   const { cache, find } = useCache()
   const plan = newPlan()
-  const MIB = 1024 * 1024
-  t.equal(find(plan, MIB), 1)
-  t.equal(find(plan, MIB), 0)
-  t.equal(find(plan, MIB, { database: 1 }), 1, 'another variant')
-  for (let i = 0; i < 10; i++) find(newPlan(), MIB)
-  t.equal(find(plan, MIB), 0, 'still there, and used last')
-  for (let i = 0; i < 8; i++) find(newPlan(), MIB)
-  t.equal(find(plan, MIB), 0)
-  t.equal(find(plan, MIB, { database: 1 }), 1, 'not used for longer')
+  const HALF = 512 * 1024
+  t.equal(find(plan, HALF), 1)
+  t.equal(find(plan, HALF), 0)
+  t.equal(find(plan, HALF, { database: 1 }), 1, 'another variant')
+  for (let i = 0; i < 10; i++) find(newPlan(), HALF)
+  t.equal(find(plan, HALF), 0, 'still there, and used last')
+  for (let i = 0; i < 8; i++) find(newPlan(), HALF)
+  t.equal(find(plan, HALF), 0)
+  t.equal(find(plan, HALF, { database: 1 }), 1, 'not used for longer')
   t.ok(cache.bytes > 0.9 * MAX_BYTES && cache.bytes <= MAX_BYTES, `${cache.bytes} bytes`)
 })
 
