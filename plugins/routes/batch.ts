@@ -10,10 +10,10 @@ import type {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
-import { planNamed, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
+import { checkParameters, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
-import { Turns } from '../../src/plan/turns.ts'
+import { Turns, type Turn } from '../../src/plan/turns.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
@@ -27,11 +27,8 @@ interface BatchOptions {
   readonly batchSettings?: Partial<BatchSettings> | undefined
 }
 
-/** The pieces of work before a batch is compiled. */
-interface Steps<Body> {
-  readonly read: (bytes: Buffer) => Body
-  readonly plan: (body: Body) => PlannedBatch
-}
+/** Reads and plans a body, in pieces between which others proceed. */
+type Planning = (bytes: Buffer, turn: Turn) => Promise<PlannedBatch>
 
 async function batch (
   app: FastifyInstance,
@@ -66,18 +63,16 @@ async function batch (
       'admit'
     ].map(name => app.getDecorator<onRequestHookHandler>(name))
 
-  const run = async <Body>(
+  const run = async (
     request: FastifyRequest,
     reply: FastifyReply,
-    { read, plan }: Steps<Body>
+    plan: Planning
   ): Promise<FastifyReply> => {
     const received = performance.now() - reply.elapsedTime
     const bytes = request.body as Buffer
     const turn = await turns.take(bytes.length)
     const times = { received, read: performance.now() }
-    const body = turn.run(() => read(bytes))
-    await turn.pause()
-    const batch = turn.run(() => plan(body))
+    const batch = await plan(bytes, turn)
     request.access.operations = batch.outline.operations.length
     const database = databases.of(request.identity)
     const result = await runBatch(batch, request, {
@@ -106,22 +101,24 @@ async function batch (
   }
 
   app.post<{ Body: Buffer }>('/', { onRequest: hooksOf('admitAdhoc') }, (request, reply) =>
-    run(request, reply, {
-      read: body => readBatch(body, limits),
-      plan (operations) {
-        // Also logged if they are invalid.
-        request.access.operations = operations.length
-        return planner.plan(operations)
-      }
+    run(request, reply, async (bytes, turn) => {
+      const operations = turn.run(() => readBatch(bytes, limits))
+      // Also logged if they are invalid.
+      request.access.operations = operations.length
+      await turn.pause()
+      return turn.run(() => planner.plan(operations))
     }))
   app.post<{ Body: Buffer }>(
     '/batches/:name',
     { onRequest: hooksOf('findNamedBatch') },
     (request, reply) =>
-      run(request, reply, {
-        read: readParameters,
-        plan: values =>
-          planNamed(request.namedBatch as NamedBatch, values, request.body.length)
+      run(request, reply, async (bytes, turn) => {
+        const named = request.namedBatch as NamedBatch
+        const given = turn.run(() => readParameters(bytes))
+        await turn.pause()
+        const values = turn.run(() => checkParameters(named, given, bytes.length))
+        await turn.pause()
+        return turn.run(() => named.planner.plan(values))
       })
   )
 }

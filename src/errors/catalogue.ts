@@ -139,8 +139,9 @@ export const catalogue = {
     type: 'request_error',
     status: 413,
     meaning:
-      'The operations of the batch need more work of the service than `MAX_WORK` allows. Divide ' +
-      'the batch, or send lists and rows instead of many conditions and operations.'
+      'The operations of the batch, or the check of its parameters, need more work of the ' +
+      'service than `MAX_WORK` allows. Divide the batch, or send lists and rows instead of many ' +
+      'conditions and operations.'
   },
   content_type_unsupported: {
     type: 'request_error',

@@ -24,19 +24,21 @@ export function hasLongExponent (text: string): boolean {
 
 /** Reads a number as JSON writes it. */
 export function readDecimal (text: string): Decimal {
-  const [mantissa = '', power = '0'] = text.toLowerCase().split('e')
-  const isNegative = mantissa.startsWith('-')
-  const [whole = '', fraction = ''] = mantissa.slice(isNegative ? 1 : 0).split('.')
-  const all = whole + fraction
-  let start = 0
-  while (all[start] === '0') start++
-  let end = all.length
-  while (end > start && all[end - 1] === '0') end--
-  if (start === end) return { sign: 0, digits: '', magnitude: 0 }
+  const power = text.search(/e/i)
+  const end = power < 0 ? text.length : power
+  const start = text.startsWith('-') ? 1 : 0
+  const point = text.indexOf('.')
+  const whole = text.slice(start, point < 0 ? end : point)
+  const all = point < 0 ? whole : whole + text.slice(point + 1, end)
+  let first = 0
+  while (all[first] === '0') first++
+  let last = all.length
+  while (last > first && all[last - 1] === '0') last--
+  if (first === last) return { sign: 0, digits: '', magnitude: 0 }
   return {
-    sign: isNegative ? -1 : 1,
-    digits: all.slice(start, end),
-    magnitude: Number(power) + whole.length - start
+    sign: start === 1 ? -1 : 1,
+    digits: all.slice(first, last),
+    magnitude: (power < 0 ? 0 : Number(text.slice(power + 1))) + whole.length - first
   }
 }
 

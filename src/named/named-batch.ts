@@ -3,8 +3,7 @@
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
 import { failure } from '../errors/catalogue.ts'
-import { isDeep, isObject, parseJson, type JsonObject } from '../json/parse.ts'
-import type { PlannedBatch } from '../plan/batch-planner.ts'
+import { isDeep, isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
 import { maxIssuesLength } from '../plan/issues.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'
@@ -34,19 +33,19 @@ export function readParameters (body: Buffer): JsonObject {
 }
 
 /**
- * Plans the batch with the parameters of a body of this many bytes. Throws `params_invalid` with
- * every fault.
+ * Checks the parameters of a body of this many bytes and returns them by position. Throws
+ * `params_invalid` with every fault.
  */
-export function planNamed (
+export function checkParameters (
   { parameters, planner }: NamedBatch,
   values: JsonObject,
   bytes: number
-): PlannedBatch {
+): readonly Json[] {
   if (isDeep(values)) refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
   refuse(parameters.check(values, bytes > MAX_LISTED_BODY))
   const all = parameters.read(values)
   refuse(planner.findFaults(all))
-  return planner.plan(all)
+  return all
 }
 
 /**

@@ -13,9 +13,10 @@ import {
   readDecimal,
   type Decimal
 } from '../json/decimal.ts'
+import { spendUnique } from './check-work.ts'
 import { isNumber, isObject, type ExactNumber, type Json } from '../json/parse.ts'
 
-/** What was sent, for copies of objects and arrays that contain numbers with more digits. */
+/** What was sent, for copies of objects and arrays that contain numbers that no double holds. */
 const sources = new WeakMap<object, Readonly<Record<string, Json>>>()
 
 /** What Ajv gets for a number that no double holds. */
@@ -29,11 +30,22 @@ export function toDoubles (value: Json): unknown {
 
 function copyWithDoubles (node: Json): unknown {
   if (isNumber(node)) return typeof node === 'number' ? node : toDouble(node.rawJSON)
-  if (!Array.isArray(node) && !isObject(node)) return node
-  const copied = Array.isArray(node)
-    ? (node as readonly Json[]).map(copyWithDoubles)
-    : Object.fromEntries(Object.entries(node).map(([key, item]) => [key, copyWithDoubles(item)]))
-  sources.set(copied, node as Readonly<Record<string, Json>>)
+  if (Array.isArray(node)) {
+    const copied = (node as readonly Json[]).map(copyWithDoubles)
+    if (copied.some(isReplaced)) sources.set(copied, node as never)
+    return copied
+  }
+  if (!isObject(node)) return node
+  let hasReplaced = false
+  // A member of every name, also `__proto__`, exists and is assigned as data.
+  const copied: Record<string, unknown> = { ...node }
+  for (const key of Object.keys(node)) {
+    const item = node[key] as Json
+    if (typeof item !== 'object' && !isReplaced(item)) continue
+    copied[key] = copyWithDoubles(item)
+    hasReplaced ||= isReplaced(copied[key])
+  }
+  if (hasReplaced) sources.set(copied, node)
   return copied
 }
 
@@ -44,8 +56,14 @@ function toDouble (text: string): number {
   return isIntegral(decimal) ? INTEGER : FRACTION
 }
 
-/** The digits of a number in a copy; undefined if JavaScript writes them in the same way. */
-function findDigits (parent: object, name: string | number): string | undefined {
+/** Whether a number of a copy may stand for one that no double holds. */
+function isReplaced (value: unknown): boolean {
+  return value === INTEGER || value === FRACTION
+}
+
+/** The digits of a number in a copy; undefined if they are those that JavaScript writes. */
+function findDigits (value: number, parent: object, name: string | number): string | undefined {
+  if (!isReplaced(value)) return undefined
   const sent = sources.get(parent)?.[name]
   return sent === undefined || typeof sent === 'number' ? undefined : (sent as ExactNumber).rawJSON
 }
@@ -60,8 +78,15 @@ function hasExactNumber (value: Json): boolean {
 
 /** Whether a double has exactly these digits, apart from zeros. */
 function isDouble (number: number, decimal: Decimal): boolean {
+  if (decimal.digits.length <= EXACT_DIGITS && Math.abs(decimal.magnitude) < MAX_MAGNITUDE) {
+    return true
+  }
   return Number.isFinite(number) && compareDecimals(decimal, decimalOf(number)) === 0
 }
+
+/** A double has any decimal of so many digits, within the range of normal doubles. */
+const EXACT_DIGITS = 15
+const MAX_MAGNITUDE = 300
 
 /** The path to the first number that a double cannot hold. */
 export function findInexactNumber (value: Json): NumberPath | undefined {
@@ -70,7 +95,7 @@ export function findInexactNumber (value: Json): NumberPath | undefined {
 
 /** The path to the first number whose exponent is too long to compare. */
 export function findLongExponent (value: Json): NumberPath | undefined {
-  return hasExactNumber(value) ? findExactNumber(value, hasLongExponent) : undefined
+  return findExactNumber(value, hasLongExponent)
 }
 
 type NumberPath = ReadonlyArray<string | number>
@@ -124,7 +149,10 @@ const keywords: Readonly<Record<string, NumberKeyword>> = {
   multipleOf: {
     text: 'a multiple of',
     // The remainder of fractions is not exact: 0.3 % 0.1 is 0.1.
-    holds: (value, limit) => isMultipleOf(decimalOf(value), decimalOf(limit)),
+    holds: (value, limit) =>
+      Number.isSafeInteger(value) && Number.isSafeInteger(limit)
+        ? value % limit === 0
+        : isMultipleOf(decimalOf(value), decimalOf(limit)),
     holdsExactly: isMultipleOf
   }
 }
@@ -148,7 +176,7 @@ export function addNumberKeywords (ajv: Ajv2020): Ajv2020 {
         const limit = context.schema as number
         const exactLimit = decimalOf(limit)
         const check = (value: number, parent: object, name: string | number): boolean => {
-          const sent = findDigits(parent, name)
+          const sent = findDigits(value, parent, name)
           return sent === undefined
             ? holds(value, limit)
             : holdsExactly(readDecimal(sent), exactLimit)
@@ -186,26 +214,36 @@ function addUniqueItems (ajv: Ajv2020): Ajv2020 {
 
 /** The positions of the first two equal items. */
 function findSameItems (items: readonly unknown[]): readonly [number, number] | undefined {
-  const seen = new Map<string, number>()
+  const seen = new Map<unknown, number>()
   for (const [i, item] of items.entries()) {
-    const text = canonicalText(item, items, i)
-    const first = seen.get(text)
+    // A number that a double holds, `null` and booleans are equal only to themselves.
+    const key = isNested(item) || typeof item === 'string' || isReplaced(item)
+      ? canonicalText(item, items, i)
+      : item
+    spendUnique(typeof key === 'string' ? key : '')
+    const first = seen.get(key)
     if (first !== undefined) return [first, i]
-    seen.set(text, i)
+    seen.set(key, i)
   }
   return undefined
 }
 
 /** A JSON text that equal values share: members are sorted, numbers have their exact value. */
 function canonicalText (value: unknown, parent: object, name: string | number): string {
-  if (typeof value !== 'object' || value === null) {
-    if (typeof value !== 'number') return JSON.stringify(value)
-    return canonicalDecimal(readDecimal(findDigits(parent, name) ?? String(value)))
+  if (typeof value === 'number') {
+    const digits = findDigits(value, parent, name)
+    return digits === undefined ? String(value) : canonicalDecimal(readDecimal(digits))
   }
+  if (!isNested(value)) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map((item, i) => canonicalText(item, value, i))}]`
-  const object = value as Readonly<Record<string, unknown>>
-  const members = Object.keys(object).toSorted().map(key =>
-    `${JSON.stringify(key)}:${canonicalText(object[key], object, key)}`
+  const keys = Object.keys(value)
+  const sorted = keys.length > 1 ? keys.sort() : keys
+  const members = sorted.map(key =>
+    `${JSON.stringify(key)}:${canonicalText(value[key], value, key)}`
   )
   return `{${members.join()}}`
+}
+
+function isNested (value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
 }

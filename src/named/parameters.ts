@@ -7,6 +7,7 @@ import { has, isObject, type Json, type JsonObject } from '../json/parse.ts'
 import { nameOf } from '../plan/describe.ts'
 import type { Parameter, ParameterRows } from '../plan/nodes.ts'
 import { MAX_EXPONENT_DIGITS } from '../json/decimal.ts'
+import { addUnits, addWorkKeyword, bound } from './check-work.ts'
 import { addNumberKeywords, findInexactNumber, findLongExponent, toDoubles } from './numbers.ts'
 import { compilePattern } from './pattern.ts'
 import { readSchema } from './schema.ts'
@@ -25,7 +26,8 @@ export interface Parameters {
   readonly known: ReadonlyMap<string, Parameter>
   /**
    * Returns what is wrong with the values of a request. They are described one by one, as far as
-   * they are read. `first`: only the first fault of the schema is looked for.
+   * they are read. `first`: only the first fault of the schema is looked for. Throws
+   * `too_much_work`.
    */
   check(values: JsonObject, first?: boolean): Iterable<ParameterFault>
   /** Returns the values by position, with defaults. They must be valid. */
@@ -39,9 +41,13 @@ interface Declared {
 
 const NO_PARAMETERS = { type: 'object', properties: {} }
 
-/** Reads `params` of a file. Returns the faults of an invalid schema. */
+/**
+ * Reads `params` of a file. Returns the faults of an invalid schema. `maxWork`: how many units the
+ * check of a request may need.
+ */
 export function readParameters (
-  text: Json = NO_PARAMETERS
+  text: Json = NO_PARAMETERS,
+  maxWork: number
 ): Parameters | readonly ParameterFault[] {
   const problem = findSchemaProblem(text)
   if (problem !== undefined) return [problem]
@@ -88,7 +94,7 @@ export function readParameters (
         const known = names.join(', ') || 'none'
         yield { path: [name], message: `There is no parameter "${name}". Parameters: ${known}.` }
       }
-      yield * describeErrors(first ? isValid : validate, values)
+      yield * describeErrors(first ? isValid : validate, values, maxWork)
     },
     read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
   }
@@ -158,7 +164,7 @@ function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
   if ('faults' in read) return read.faults
   const { schema } = read
   try {
-    const doubles = toDoubles(schema) as object
+    const doubles = addUnits(toDoubles(schema) as JsonObject)
     return { schema, validate: ajv.compile(doubles), isValid: createAjv(false).compile(doubles) }
   } catch (error) {
     const reason = error instanceof RangeError
@@ -169,30 +175,31 @@ function compile (text: JsonObject): Compiled | readonly ParameterFault[] {
 }
 
 function createAjv (allErrors: boolean): Ajv2020 {
-  return addNumberKeywords(
-    new Ajv2020({
-      allErrors,
-      strict: true,
-      strictTypes: false,
-      strictTuples: false,
-      strictRequired: false,
-      validateFormats: false,
-      ownProperties: true,
-      logger: false,
-      code: { regExp }
-    })
-  )
+  const ajv = new Ajv2020({
+    allErrors,
+    strict: true,
+    strictTypes: false,
+    strictTuples: false,
+    strictRequired: false,
+    validateFormats: false,
+    ownProperties: true,
+    logger: false,
+    code: { regExp }
+  })
+  return addWorkKeyword(addNumberKeywords(ajv))
 }
 
 function * describeErrors (
   validate: ValidateFunction,
-  values: JsonObject
+  values: JsonObject,
+  maxWork = Infinity
 ): Iterable<ParameterFault> {
-  const long = findLongExponent(values)
+  const doubles = toDoubles(values)
+  const long = doubles === values ? undefined : findLongExponent(values)
   if (long !== undefined) {
     const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`
     yield { path: long, message }
-  } else if (!validate(toDoubles(values))) {
+  } else if (!bound(maxWork, () => validate(doubles))) {
     for (const error of validate.errors as readonly ErrorObject[]) {
       yield describeError(error, values)
     }

@@ -59,7 +59,7 @@ function readContent (
   const wrong = findShapeFaults(content)
   if (wrong.length > 0) return { faults: wrong }
   const { description, roles, params, operations } = content as unknown as NamedBatchFile
-  const parameters = readParameters(params as Json | undefined)
+  const parameters = readParameters(params as Json | undefined, limits.maxWork)
   if (Array.isArray(parameters)) {
     return {
       faults: parameters.map(({ path, message }) => ({ path: ['params', ...path], message }))

@@ -27,7 +27,7 @@ import type { ParameterFault, Parameters } from './parameters.ts'
  * leave out the same members of rows, so a batch has few plans.
  */
 const plans = new LRUCache<string, KeptPlan>({
-  maxSize: 16 * 1024 * 1024,
+  maxSize: 8 * 1024 * 1024,
   sizeCalculation: ({ length }, key) => planBytes(length + key.length)
 })
 
@@ -203,12 +203,21 @@ function escapeRows (rows: Rows): Rows {
   return escape(rows) as Rows
 }
 
-/** Escapes strings that would be read as references. */
+/** Escapes strings that would be read as references. Returns the value itself if it has none. */
 function escape (value: Json): Json {
   if (typeof value === 'string') return isData(value) ? value : `$${value}`
-  if (Array.isArray(value)) return (value as readonly Json[]).map(escape)
+  if (Array.isArray(value)) {
+    const items = value as readonly Json[]
+    const escaped = items.map(escape)
+    return escaped.some((item, i) => item !== items[i]) ? escaped : value
+  }
   if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escape(item)]))
+  const escaped = Object.keys(value).flatMap(key => {
+    const item = value[key] as Json
+    const changed = escape(item)
+    return changed === item ? [] : [[key, changed] as const]
+  })
+  return escaped.length === 0 ? value : { ...value, ...Object.fromEntries(escaped) }
 }
 
 /** The values of the fields of a row. A missing one is null. Names are those of `fieldName`. */

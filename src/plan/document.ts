@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { referenceAttempt } from '../../schemas/operand.ts'
-import { isNumber, isObject, writeJson, type Json, type JsonObject } from '../json/parse.ts'
+import { isNumber, isObject, writeJson, type Json } from '../json/parse.ts'
 import type { Path, Place, PlanContext } from './context.ts'
 import type { JsonDocument, JsonShape, Literal, Reference } from './nodes.ts'
 import { units } from './work.ts'
@@ -22,8 +22,10 @@ export function readDollarMember (
   value: Json
 ): readonly [key: string, operand: Json] | undefined {
   if (!isObject(value)) return undefined
-  const [member, ...more] = Object.entries(value as JsonObject)
-  return member?.[0].startsWith('$') === true && more.length === 0 ? member : undefined
+  const [key, ...more] = Object.keys(value)
+  return key?.startsWith('$') === true && more.length === 0
+    ? [key, value[key] as Json]
+    : undefined
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { readConfig } from '../../../src/config/config.ts'
 import { Failure } from '../../../src/errors/catalogue.ts'
-import { planNamed, readParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
+import { checkParameters, readParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import { BatchPlanner, type PlannedBatch } from '../../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../../src/plan/read-batch.ts'
@@ -124,8 +124,9 @@ export function measureParameters (name: string, body: string): Measured {
   const bytes = Buffer.from(body)
   return new StageClock().measure(clock => {
     const values = clock.run('read', () => readParameters(bytes))
-    return [clock.run('plan', () =>
-      planNamed(files.get(name) as NamedBatch, values, bytes.length))]
+    const batch = files.get(name) as NamedBatch
+    const checked = clock.run('check', () => checkParameters(batch, values, bytes.length))
+    return [clock.run('plan', () => batch.planner.plan(checked))]
   })
 }
 
@@ -133,7 +134,7 @@ export function measureParameters (name: string, body: string): Measured {
 export function longestPiece ({ stages }: Measured): number {
   const sum = (...names: string[]): number =>
     names.reduce((sum, name) => sum + (stages.get(name) ?? 0), 0)
-  const others = Array.from(stages, ([name, ms]) => /^(?:read|plan|error)/.test(name) ? ms : 0)
+  const others = Array.from(stages, ([name, ms]) => /^(?:read|check$|plan|error)/.test(name) ? ms : 0)
   // A body is refused in the turn in which its fault is found, and an attempt writes its statements
   // in the one in which they are compiled.
   const first = Math.max(...others) + sum('answer')

@@ -330,7 +330,7 @@ t.test('faults of values have the path of the value', async t => {
     '"z": {"$ref": "#/properties/w/anyOf/0"}, "w": {"anyOf": [{"type": "array"}]}}',
     ', "minProperties": 1, "$defs": {"a b": {"type": "array", "minItems": 2}}'
   )
-  const parameters = readParameters(parseJson(Buffer.from(schema))) as Parameters
+  const parameters = readParameters(parseJson(Buffer.from(schema)), 100_000) as Parameters
   t.match([...parameters.known.values()], [
     { isList: false },
     { isList: true, minItems: 2 },
@@ -397,11 +397,9 @@ const numbers: ReadonlyArray<
 
 t.test('numbers are checked by their digits', async t => {
   for (const [schema, valid, invalid] of numbers) {
-    const parameters = readParameters(
-      parseJson(Buffer.from(
-        `{"type": "object", "properties": {"x": ${schema}}, "$defs": {"n": {"maximum": 4}}}`
-      ))
-    ) as Parameters
+    const text =
+      `{"type": "object", "properties": {"x": ${schema}}, "$defs": {"n": {"maximum": 4}}}`
+    const parameters = readParameters(parseJson(Buffer.from(text)), 100_000) as Parameters
     const check = (value: string): number =>
       [...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)].length
     for (const value of valid) t.equal(check(value), 0, `${schema} takes ${value}`)
@@ -412,7 +410,7 @@ t.test('numbers are checked by their digits', async t => {
 /** Returns a check of one value by a schema. */
 function prepareCheck (schema: string): (value: string) => readonly ParameterFault[] {
   const text = `{"type": "object", "properties": {"x": ${schema}}}`
-  const parameters = readParameters(parseJson(Buffer.from(text))) as Parameters
+  const parameters = readParameters(parseJson(Buffer.from(text)), 100_000) as Parameters
   return value => [
     ...parameters.check(parseJson(Buffer.from(`{"x": ${value}}`)) as JsonObject)
   ]
