@@ -53,8 +53,8 @@ async function run (): Promise<Totals> {
 
 async function runFiles (env: NodeJS.ProcessEnv): Promise<Totals> {
   const { code, totals } = await runTap(root, [
-    // Test files also wait for the database, so one job more than cores keeps the cores busy.
-    `--jobs=${availableParallelism() + 1}`,
+    // Most files start processes of their own: with more jobs than cores they time out.
+    `--jobs=${availableParallelism()}`,
     ...withCoverage ? [] : ['--disable-coverage'],
     ...args,
     ...named ? [] : filesOf(suite)

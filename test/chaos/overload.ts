@@ -168,7 +168,11 @@ async function measure (
   { limit, retry }: { limit: Limit, retry: Retry },
   { long, random }: ScenarioOptions
 ): Promise<LoadResult> {
-  const service = await useServiceProcess(stage, loginUrl, { POOL_SIZE: String(CONNECTIONS) })
+  const service = await useServiceProcess(stage, loginUrl, {
+    POOL_SIZE: String(CONNECTIONS),
+    // A busy machine does not read the requests fast enough to fill the queue of the long form.
+    ...!long && { QUEUE_SIZE: '5' }
+  })
   const request = encodeBatch(bearer(), batches[limit])
   const ms = long ? 4000 : 400
   const load = (clients: number): Promise<Phase> =>
