@@ -4,7 +4,7 @@
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
 import { failure } from '../errors/catalogue.ts'
 import { isDeep, isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
-import { maxIssuesLength } from '../plan/issues.ts'
+import { maxIssuesLength, shorten } from '../plan/issues.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'
 
@@ -59,11 +59,13 @@ function refuse (faults: Iterable<ParameterFault>): void {
   const listed: ParameterIssue[] = []
   let length = 0
   let isCut = false
-  for (const { path, message } of faults) {
+  for (const fault of faults) {
+    const path = [...fault.path]
+    const message = shorten(fault.message)
     length += JSON.stringify([path, message]).length
     isCut = length > maxIssuesLength && listed.length > 0
     if (isCut) break
-    listed.push({ path: [...path], message })
+    listed.push({ path, message })
   }
   if (listed.length === 0) return
   const count = isCut ? `more than ${listed.length}` : listed.length

@@ -46,7 +46,7 @@ export function collectIssues (): Issues {
 /** A message quotes names of any length. */
 const MAX_MESSAGE_LENGTH = 2000
 
-function shorten (message: string): string {
+export function shorten (message: string): string {
   return message.length > MAX_MESSAGE_LENGTH
     ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…`
     : message
