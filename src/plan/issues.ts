@@ -46,9 +46,11 @@ export function collectIssues (): Issues {
 /** A message quotes names of any length. */
 const MAX_MESSAGE_LENGTH = 2000
 
+/** Leaves out the middle of a long message. */
 export function shorten (message: string): string {
+  const half = MAX_MESSAGE_LENGTH / 2
   return message.length > MAX_MESSAGE_LENGTH
-    ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…`
+    ? `${message.slice(0, half)}…${message.slice(-half)}`
     : message
 }
 
