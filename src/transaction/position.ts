@@ -28,11 +28,13 @@ export async function acquireAtPosition (
   { position, until, deadline }: NeededPosition & { readonly deadline: number },
   acquire: () => Promise<Lease>
 ): Promise<Lease> {
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+  let pauseMs = FIRST_PAUSE_MS
+  for (;;) {
     const reached = await acquireOnce(position, deadline, acquire)
     if (reached !== undefined) return reached
     if (performance.now() + pauseMs > until) throw failure('replica_behind')
     await delay(pauseMs)
+    pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)
   }
 }
 
