@@ -88,7 +88,8 @@ t.test('every part of the benchmark runs', async t => {
     )
     t.match(Object.fromEntries(counted), {
       [`${oneflight.name}, 1 operation, with a key`]: [2, 1, 0],
-      [`${oneflight.name}, 100 operations, each with references`]: [2, 1, 0],
+      // A busy machine reads it for longer than a connection counts as alive without a check.
+      [`${oneflight.name}, 100 operations, each with references`]: [2, Number, 0],
       [`${oneflight.name}, invoice`]: [2, 1, 0],
       [`${awaits.name}, invoice`]: [7, 7, 4],
       [`${inBegin.name}, invoice`]: [4, 4, 1],
