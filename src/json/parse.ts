@@ -28,6 +28,8 @@ const json = JSON as typeof JSON & {
 // Begins the text of an ExactNumber while JSON.parse reads it as a string. It is random, so data
 // cannot look like it.
 const exactMark = randomBytes(12).toString('base64url')
+const QUOTE = 0x22
+const quotedMark = Buffer.from(`"${exactMark}`)
 
 /**
  * Parses a request body. Throws `body_invalid` with the reason and, if known, the position. Numbers
@@ -124,16 +126,18 @@ export function has (object: JsonObject, key: string): boolean {
  * 200 000 numbers it took 130 ms.
  */
 function markNumbers (bytes: Buffer, spans: readonly ByteSpan[]): string {
-  // One character for each byte, so that the spans are positions in the text.
-  const text = bytes.toString('latin1')
-  let marked = ''
+  const marked = Buffer.allocUnsafe(bytes.length + spans.length * (quotedMark.length + 1))
   let copied = 0
+  let length = 0
   for (const { start, end } of spans) {
-    marked += `${text.slice(copied, start)}"${exactMark}${text.slice(start, end)}"`
+    length += bytes.copy(marked, length, copied, start)
+    length += quotedMark.copy(marked, length)
+    length += bytes.copy(marked, length, start, end)
+    marked[length++] = QUOTE
     copied = end
   }
-  marked += text.slice(copied)
-  return Buffer.from(marked, 'latin1').toString()
+  length += bytes.copy(marked, length, copied)
+  return marked.toString('utf8', 0, length)
 }
 
 /** Parses a text, in which numbers may be marked. Errors are located in the text as it was sent. */

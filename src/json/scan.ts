@@ -158,18 +158,23 @@ function isOfNumber (byte: number): boolean {
  * measured with 10 000 rows of one fraction each, 0.3 ms instead of 2 ms.
  */
 function isPlain (bytes: Buffer, start: number, end: number): boolean {
-  return isShort(bytes, start, end) || roundTrips(bytes.toString('latin1', start, end))
+  return isShortPlain(bytes, start, end) ?? roundTrips(bytes.toString('latin1', start, end))
 }
 
-/** Whether a number has few digits and decimal places, and does not end in 0. */
-function isShort (bytes: Buffer, start: number, end: number): boolean {
-  if (end - start > MAX_DIGITS || bytes[start] === MINUS) return false
+/** The same for a number of few digits and decimal places; undefined: it is another one. */
+function isShortPlain (bytes: Buffer, start: number, end: number): boolean | undefined {
+  if (end - start > MAX_DIGITS) return undefined
+  const isNegative = bytes[start] === MINUS
+  const first = isNegative ? start + 1 : start
   let point = end
-  for (let i = start; i < end; i++) {
+  for (let i = first; i < end; i++) {
     if (bytes[i] === POINT) point = i
-    else if (!isDigit(bytes[i] as number)) return false
+    else if (!isDigit(bytes[i] as number)) return undefined
   }
-  return point === end || (end - point <= 1 + MAX_PLACES && bytes[end - 1] !== ZERO)
+  // There is no -0 in JavaScript's text.
+  if (point === end) return !isNegative || bytes[first] !== ZERO
+  if (bytes[end - 1] === ZERO) return false
+  return end - point <= 1 + MAX_PLACES ? true : undefined
 }
 
 function roundTrips (text: string): boolean {
