@@ -99,7 +99,7 @@ export function requestConstant (value: string): Fragment {
 }
 
 function quoteText (value: string): string {
-  return `E'${value.replaceAll(/[\\']/g, '$&$&')}'`
+  return `E'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`
 }
 
 /** A fragment without parameters as one text, so that it is rendered only once. */
