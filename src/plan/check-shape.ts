@@ -62,6 +62,7 @@ function check (schema: TSchema, value: Json, outer: ShapePlace): boolean {
 
 /** The place with what `schema` changes for its inside. */
 function enter (schema: TSchema, place: ShapePlace): ShapePlace {
+  if (schema['issueCode'] === undefined && schema.$id === undefined) return place
   return {
     ...place,
     code: (schema['issueCode'] as IssueCode | undefined) ?? place.code,
@@ -206,6 +207,7 @@ function isPlain (value: Json): boolean {
 
 function checkObject (schema: TSchema, value: JsonObject, place: ShapePlace): boolean {
   const entries = Object.entries(value)
+  place.context.spend(units.name * entries.length)
   if (schema['exact'] === true && !hasExactMembers(schema, value)) {
     return refuse(place, `${nameOf(place.path)} must be exactly ${describe(schema)}.`)
   }

@@ -14,6 +14,8 @@ export const units = {
   element: 0.35,
   /** A condition, an output column, a sort key, an argument, a new value. */
   part: 5,
+  /** A member of an object that is checked. */
+  name: 0.5,
   /** A key of a path. */
   key: 2,
   /** A character of a name. */
