@@ -68,8 +68,8 @@ export function isMultipleOf (value: Decimal, divisor: Decimal): boolean {
   return isDivisible(value.digits + zeros, divisor.digits)
 }
 
-/** Integers of so many digits are exact as a number. */
-const EXACT_DIGITS = 15
+/** A double has every decimal of so many digits. */
+export const EXACT_DIGITS = 15
 
 /** Long division: no step has more digits than the divisor and a few of the value. */
 function isDivisible (digits: string, divisor: string): boolean {

@@ -10,7 +10,7 @@ import { randomBytes } from 'node:crypto'
 import { failure, type Failure } from '../errors/catalogue.ts'
 import { maxDepth } from '../../schemas/operation.ts'
 import { findDuplicate } from './duplicate-key.ts'
-import { scanJson, type ByteSpan, type ScanFacts, type ValuesSpan } from './scan.ts'
+import { QUOTE, scanJson, type ByteSpan, type ScanFacts, type ValuesSpan } from './scan.ts'
 
 /** A number kept as its source text because a JavaScript number would change it (JSON.rawJSON). */
 export interface ExactNumber {
@@ -28,7 +28,6 @@ const json = JSON as typeof JSON & {
 // Begins the text of an ExactNumber while JSON.parse reads it as a string. It is random, so data
 // cannot look like it.
 const exactMark = randomBytes(12).toString('base64url')
-const QUOTE = 0x22
 const quotedMark = Buffer.from(`"${exactMark}`)
 
 /**

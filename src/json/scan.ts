@@ -3,6 +3,7 @@
  * Bytes beyond ASCII need no special case: no byte of a UTF-8 sequence equals a character of JSON's
  * syntax.
  */
+import { EXACT_DIGITS } from './decimal.ts'
 
 /** Facts about a text. Counts exclude the contents of strings. */
 export interface ScanFacts {
@@ -37,13 +38,11 @@ export interface ValuesSpan extends ByteSpan {
   readonly element: number
 }
 
-const QUOTE = 0x22
+export const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const MINUS = 0x2d
 const POINT = 0x2e
 const ZERO = 0x30
-/** A JavaScript number keeps this many digits exactly. */
-const MAX_DIGITS = 15
 /** With up to 6 decimal places JavaScript writes no `e`; 0.0000001 becomes 1e-7. */
 const MAX_PLACES = 6
 /** Minimum size of a large array, in bytes. */
@@ -163,7 +162,7 @@ function isPlain (bytes: Buffer, start: number, end: number): boolean {
 
 /** The same for a number of few digits and decimal places; undefined: it is another one. */
 function isShortPlain (bytes: Buffer, start: number, end: number): boolean | undefined {
-  if (end - start > MAX_DIGITS) return undefined
+  if (end - start > EXACT_DIGITS) return undefined
   const isNegative = bytes[start] === MINUS
   const first = isNegative ? start + 1 : start
   let point = end

@@ -7,6 +7,7 @@ import { _, str, type Ajv2020 } from 'ajv/dist/2020.js'
 import {
   canonicalDecimal,
   compareDecimals,
+  EXACT_DIGITS,
   hasLongExponent,
   isIntegral,
   isMultipleOf,
@@ -36,16 +37,13 @@ function copyWithDoubles (node: Json): unknown {
     return copied
   }
   if (!isObject(node)) return node
-  let hasReplaced = false
   // A member of every name, also `__proto__`, exists and is assigned as data.
   const copied: Record<string, unknown> = { ...node }
   for (const key of Object.keys(node)) {
     const item = node[key] as Json
-    if (typeof item !== 'object' && !isReplaced(item)) continue
-    copied[key] = copyWithDoubles(item)
-    hasReplaced ||= isReplaced(copied[key])
+    if (typeof item === 'object') copied[key] = copyWithDoubles(item)
   }
-  if (hasReplaced) sources.set(copied, node)
+  if (Object.values(copied).some(isReplaced)) sources.set(copied, node)
   return copied
 }
 
@@ -84,8 +82,7 @@ function isDouble (number: number, decimal: Decimal): boolean {
   return Number.isFinite(number) && compareDecimals(decimal, decimalOf(number)) === 0
 }
 
-/** A double has any decimal of so many digits, within the range of normal doubles. */
-const EXACT_DIGITS = 15
+/** Within it, a double has every decimal of EXACT_DIGITS. */
 const MAX_MAGNITUDE = 300
 
 /** The path to the first number that a double cannot hold. */
@@ -236,9 +233,7 @@ function canonicalText (value: unknown, parent: object, name: string | number): 
   }
   if (!isNested(value)) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map((item, i) => canonicalText(item, value, i))}]`
-  const keys = Object.keys(value)
-  const sorted = keys.length > 1 ? keys.sort() : keys
-  const members = sorted.map(key =>
+  const members = Object.keys(value).sort().map(key =>
     `${JSON.stringify(key)}:${canonicalText(value[key], value, key)}`
   )
   return `{${members.join()}}`

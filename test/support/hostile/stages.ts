@@ -134,7 +134,8 @@ export function measureParameters (name: string, body: string): Measured {
 export function longestPiece ({ stages }: Measured): number {
   const sum = (...names: string[]): number =>
     names.reduce((sum, name) => sum + (stages.get(name) ?? 0), 0)
-  const others = Array.from(stages, ([name, ms]) => /^(?:read|check$|plan|error)/.test(name) ? ms : 0)
+  const others = Array.from(stages, ([name, ms]) =>
+    /^(?:read|check$|plan|error)/.test(name) ? ms : 0)
   // A body is refused in the turn in which its fault is found, and an attempt writes its statements
   // in the one in which they are compiled.
   const first = Math.max(...others) + sum('answer')
