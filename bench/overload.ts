@@ -4,20 +4,20 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { figuresFile, readFigures, type FaultRecord } from '../test/promises.ts'
+import { figuresFile, readFigures, type ScenarioRun } from '../test/promises.ts'
 import type { Goal } from './goals.ts'
 import { spreadOf, type Spread } from './record.ts'
 
 /** Returns the goals for overload, which the chaos harness measures. */
-export function overloadGoals (record = readFaults()): readonly Goal[] {
-  const figures = record.figures.filter(({ scenario }) => scenario === 'overload')
+export function overloadGoals (overload = readOverload()): readonly Goal[] {
   const worst = (name: RegExp, choose: (...values: number[]) => number): Spread | undefined => {
-    const values = figures.filter(figure => name.test(figure.name)).map(({ value }) => value)
-    return values.length === 0 ? undefined : spreadOf([choose(...values)])
+    const figures = overload?.figures.filter(figure => name.test(figure.name)) ?? []
+    return figures.length === 0
+      ? undefined
+      : spreadOf([choose(...figures.map(({ value }) => value))])
   }
-  const run = `\`test:chaos overload\`, ${record.date.slice(0, 10)} at ${
-    record.commit.slice(0, 7)
-  }`
+  const origin = overload && `, ${overload.date.slice(0, 10)} at ${overload.commit.slice(0, 7)}`
+  const run = `\`test:chaos overload\`${origin ?? ''}`
   const goodput = worst(/^goodput .*limited by CPU/, Math.min)
   return [
     {
@@ -37,6 +37,8 @@ export function overloadGoals (record = readFaults()): readonly Goal[] {
   ]
 }
 
-function readFaults (): FaultRecord {
-  return readFigures(readFileSync(join(import.meta.dirname, '..', figuresFile), 'utf8'))
+function readOverload (): ScenarioRun | undefined {
+  return readFigures(readFileSync(join(import.meta.dirname, '..', figuresFile), 'utf8')).find(
+    ({ scenario }) => scenario === 'overload'
+  )
 }

@@ -19,12 +19,11 @@ import { commands, describeOption, writeOption, type CommandName } from '../src/
 import { catalogue } from '../src/errors/catalogue.ts'
 import { isReached, type Figure } from '../test/chaos/scenario.ts'
 import {
-  citusFiguresFile,
   figuresFile,
   promises,
   readFigures,
   type Evidence,
-  type FaultRecord,
+  type ScenarioRun,
   type Promised
 } from '../test/promises.ts'
 import { slips, type Slip } from '../test/slips.ts'
@@ -235,43 +234,51 @@ function renderEvidence ([file, what]: Evidence): string {
   return what === undefined ? link : wrapText(`${link}: ${what}`, '    ')
 }
 
+/** The figures of the scenarios that support promises: of all but `citus`. */
 function renderFigures (): string {
-  const record = findRecord(figuresFile)
-  if (record === undefined) return describeRecord(record)
-  const rows = record.figures.map(figure => [
-    figure.scenario,
+  const runs = readRuns().filter(({ scenario }) => scenario !== 'citus')
+  if (runs.length === 0) return 'Nothing is measured yet. Run `npm run test:chaos`.'
+  const rows = runs.flatMap(({ scenario, figures }) => figures.map(figure => [
+    scenario,
     figure.name,
     renderValue(figure),
     renderGoal(figure),
     figure.promises.join(', ')
-  ])
+  ]))
   return `${renderTable(['Scenario', 'Figure', 'Measured', 'Goal', 'Promises'], rows)}\n\n${
-    describeRecord(record)
+    renderRuns(runs)
   }`
 }
 
 /** The figures of the scenario `citus`, which support no promise by themselves. */
 function renderCitusFigures (): string {
-  const record = findRecord(citusFiguresFile)
-  if (record === undefined) return describeRecord(record, 'citus')
-  const rows = record.figures.map(figure => [figure.name, renderValue(figure), renderGoal(figure)])
-  return `${renderTable(['Figure', 'Measured', 'Goal'], rows)}\n\n${
-    describeRecord(record, 'citus')
-  }`
+  const runs = readRuns().filter(({ scenario }) => scenario === 'citus')
+  const rows = runs.flatMap(({ figures }) => figures.map(
+    figure => [figure.name, renderValue(figure), renderGoal(figure)]
+  ))
+  if (rows.length === 0) return 'Nothing is measured yet. Run `npm run test:chaos citus`.'
+  return `${renderTable(['Figure', 'Measured', 'Goal'], rows)}\n\n${renderRuns(runs)}`
 }
 
-/** The figures of the last run; undefined if its scenarios have never run. */
-function findRecord (file: string): FaultRecord | undefined {
-  return existsSync(file) ? readFigures(readFileSync(file, 'utf8')) : undefined
+/** The last run of each scenario; none if none has ever run. */
+function readRuns (): readonly ScenarioRun[] {
+  return existsSync(figuresFile) ? readFigures(readFileSync(figuresFile, 'utf8')) : []
 }
 
-function describeRecord (record: FaultRecord | undefined, scenario?: string): string {
-  const command = ['npm run test:chaos', scenario].join(' ').trim()
-  if (record === undefined) return `Nothing is measured yet. Run \`${command}\`.`
-  const { date, commit, seed, node, postgres, cores } = record
-  return wrapText(`Measured by \`${command}\` on ${date.slice(0, 10)} at commit ${
-    commit.slice(0, 7)
-  }: seed ${seed}, Node ${node.replace(/^v/, '')}, PostgreSQL ${postgres}, ${cores} cores.`)
+/** Says when, where and of what each scenario was measured. */
+function renderRuns (runs: readonly ScenarioRun[]): string {
+  return renderTable(
+    ['Scenario', 'Measured on', 'Commit', 'Seed', 'Node', 'PostgreSQL', 'Cores'],
+    runs.map(({ scenario, date, commit, seed, node, postgres, cores }) => [
+      `\`${scenario}\``,
+      date.slice(0, 10),
+      commit.slice(0, 7),
+      String(seed),
+      node.replace(/^v/, ''),
+      postgres,
+      String(cores)
+    ])
+  )
 }
 
 function renderValue (figure: Figure): string {

@@ -320,41 +320,39 @@ export const promises: readonly Promised[] = [
   }
 ]
 
-/** A figure and the scenario that measured it. */
-export type Measured = Figure & { readonly scenario: string }
-
-/** The contents of `figures.json`, which `npm run test:chaos` writes. */
-export interface FaultRecord {
+/** The last run of a scenario. */
+export interface ScenarioRun {
+  readonly scenario: string
   /** ISO 8601. */
   readonly date: string
   readonly commit: string
-  /** Replays the run: `SEED=n npm run test:chaos`. */
+  /** Replays the run: `SEED=n npm run test:chaos scenario`. */
   readonly seed: number
   readonly node: string
   readonly postgres: string
   readonly cores: number
-  readonly figures: readonly Measured[]
+  readonly figures: readonly Figure[]
 }
 
-/** Path of the figures from the root of the project. */
+/** Path of the figures from the root of the project. `npm run test:chaos` writes them. */
 export const figuresFile = 'test/chaos/figures.json'
 
-/** Path of the figures of the scenario `citus`, which has a server of its own. */
-export const citusFiguresFile = 'test/chaos/citus.json'
-
 /**
- * Parses `figures.json`. Throws an Error that names the first figure with an unknown promise.
+ * Parses the contents of `figuresFile`: the last run of each scenario. Throws an Error that names
+ * the first figure with an unknown promise.
  */
-export function readFigures (text: string): FaultRecord {
-  const record = JSON.parse(text) as FaultRecord
+export function readFigures (text: string): readonly ScenarioRun[] {
+  const runs = JSON.parse(text) as readonly ScenarioRun[]
   const numbers = new Set(promises.map(({ number }) => number))
-  for (const { scenario, name, promises: named } of record.figures) {
-    const unknown = named.find(number => !numbers.has(number))
-    if (unknown !== undefined) {
-      throw new Error(
-        `${figuresFile}: "${name}" of ${scenario} refers to unknown promise ${unknown}`
-      )
+  for (const { scenario, figures } of runs) {
+    for (const { name, promises: named } of figures) {
+      const unknown = named.find(number => !numbers.has(number))
+      if (unknown !== undefined) {
+        throw new Error(
+          `${figuresFile}: "${name}" of ${scenario} refers to unknown promise ${unknown}`
+        )
+      }
     }
   }
-  return record
+  return runs
 }

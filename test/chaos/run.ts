@@ -3,17 +3,11 @@
  * writes `figures.json`. SEED=n replays a run. Exit code 1 if a goal is missed.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { installedPackage } from '../../src/dev/binaries.ts'
-import {
-  citusFiguresFile,
-  figuresFile,
-  readFigures,
-  type FaultRecord,
-  type Measured
-} from '../promises.ts'
+import { figuresFile, readFigures, type ScenarioRun } from '../promises.ts'
 import { citus } from './citus.ts'
 import { conflicts } from './conflicts.ts'
 import { cuts } from './cuts.ts'
@@ -64,34 +58,37 @@ if (unknown.length > 0 || !Number.isSafeInteger(seed)) {
 
 async function runAll (chosen: readonly Scenario[]): Promise<void> {
   console.log(`SEED=${seed}`)
-  // Read now, because HEAD may have moved when the figures are written.
+  // Read now, because HEAD may move while a scenario runs.
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
-  const figures: Measured[] = []
-  for (const { name, run } of chosen) {
+  const missed: string[] = []
+  for (const { name, run, server = embeddedVersion } of chosen) {
     const start = performance.now()
     console.log(`# ${name}`)
-    // A new sequence for each scenario, so its random numbers do not depend on the others.
-    const measured = await run({
+    const figures = await run({
       long: true,
+      // A new sequence for each scenario, so its random numbers do not depend on the others.
       random: seeded(seed),
       log: text => console.log(`#   ${text}`)
     })
-    figures.push(...measured.map(figure => ({ scenario: name, ...figure })))
+    write({
+      scenario: name,
+      date: new Date().toISOString(),
+      commit,
+      seed,
+      node: process.version,
+      postgres: await server(),
+      cores: availableParallelism(),
+      figures
+    })
+    for (const figure of figures) if (!isReached(figure)) missed.push(`${name}: ${figure.name}`)
     console.log(
-      `${renderTable(measured)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
+      `${renderTable(figures)}# ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`
     )
   }
-  for (const [server, group] of Map.groupBy(chosen, ({ server }) => server)) {
-    const names = new Set(group.map(({ name }) => name))
-    await write(figures.filter(({ scenario }) => names.has(scenario)), { commit, server })
-  }
-  const missed = figures.filter(figure => !isReached(figure))
   console.log(
     missed.length === 0
       ? 'all goals reached'
-      : `${missed.length} goals missed: ${
-        missed.map(({ scenario, name }) => `${scenario}: ${name}`).join('; ')
-      }`
+      : `${missed.length} goals missed: ${missed.join('; ')}`
   )
   console.log(
     `replay with: SEED=${seed} npm run test:chaos${names.map(name => ` ${name}`).join('')}`
@@ -99,31 +96,15 @@ async function runAll (chosen: readonly Scenario[]): Promise<void> {
   process.exitCode = missed.length === 0 ? 0 : 1
 }
 
-interface Origin {
-  readonly commit: string
-  readonly server: Scenario['server']
-}
-
-/** Writes the figures. Scenarios that did not run keep their earlier figures. */
-async function write (
-  figures: readonly Measured[],
-  { commit, server = embeddedVersion }: Origin
-): Promise<void> {
-  const file = join(root, server === embeddedVersion ? figuresFile : citusFiguresFile)
-  const before = existsSync(file) ? readFigures(readFileSync(file, 'utf8')).figures : []
-  const record: FaultRecord = {
-    date: new Date().toISOString(),
-    commit,
-    seed,
-    node: process.version,
-    postgres: await server(),
-    cores: availableParallelism(),
-    figures: scenarios.flatMap(({ name }) => {
-      const current = figures.filter(({ scenario }) => scenario === name)
-      return current.length > 0 ? current : before.filter(({ scenario }) => scenario === name)
-    })
-  }
-  writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`)
+/** Writes the figures of one scenario in place of its earlier ones. */
+function write (run: ScenarioRun): void {
+  const file = join(root, figuresFile)
+  const others = readFigures(readFileSync(file, 'utf8')).filter(
+    ({ scenario }) => scenario !== run.scenario
+  )
+  const runs = [...others, run]
+  const ordered = scenarios.flatMap(({ name }) => runs.filter(({ scenario }) => scenario === name))
+  writeFileSync(file, `${JSON.stringify(ordered, null, 2)}\n`)
 }
 
 async function embeddedVersion (): Promise<string> {

@@ -39,7 +39,7 @@ export interface Scenario {
   readonly name: string
   /**
    * Describes the server of a scenario that needs one from outside. Such a scenario runs only by
-   * its name, and has its own record.
+   * its name.
    */
   readonly server?: () => Promise<string>
   readonly run: (options: ScenarioOptions) => Promise<readonly Figure[]>

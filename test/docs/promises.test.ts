@@ -5,28 +5,29 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { figuresFile, promises, readFigures, type FaultRecord, type Measured } from '../promises.ts'
+import type { Figure } from '../chaos/scenario.ts'
+import { figuresFile, promises, readFigures, type ScenarioRun } from '../promises.ts'
 import { emptyProject } from '../support/docs/generated.ts'
 
 const root = new URL('../../', import.meta.url)
 const script = `${import.meta.dirname}/../../scripts/docs.ts`
 
-const figure: Measured = {
-  scenario: 'storm',
+const lost: Figure = {
   name: 'batches lost',
   value: 0,
   unit: '',
   goal: { exactly: 0 },
   promises: [1, 2]
 }
-const record: FaultRecord = {
+const storm: ScenarioRun = {
+  scenario: 'storm',
   date: '2026-11-20T09:30:00.000Z',
   commit: '0123456789abcdef',
   seed: 4711,
   node: 'v24.21.0',
   postgres: '18.4',
   cores: 2,
-  figures: [figure]
+  figures: [lost]
 }
 
 t.test('the tests of every promise exist', async t => {
@@ -49,21 +50,21 @@ t.test('the tests of every promise exist', async t => {
 })
 
 t.test('figures refer to existing promises', async t => {
-  t.same(readFigures(JSON.stringify(record)), record)
+  t.same(readFigures(JSON.stringify([storm])), [storm])
   for (const number of [0, promises.length + 1]) {
     const foreign = {
-      ...record,
-      figures: [figure, { ...figure, name: 'rows lost', promises: [1, number] }]
+      ...storm,
+      figures: [lost, { ...lost, name: 'rows lost', promises: [1, number] }]
     }
-    t.throws(() => readFigures(JSON.stringify(foreign)), {
+    t.throws(() => readFigures(JSON.stringify([storm, foreign])), {
       message:
         `${figuresFile}: "rows lost" of storm refers to unknown promise ${number}`
     })
   }
-  const last = new URL(figuresFile, root)
-  if (existsSync(last)) {
-    t.doesNotThrow(() => readFigures(readFileSync(last, 'utf8')), 'the figures of the last run')
-  }
+  t.doesNotThrow(
+    () => readFigures(readFileSync(new URL(figuresFile, root), 'utf8')),
+    'the figures of the last runs'
+  )
 })
 
 t.test('the generated pages show promises and figures', async t => {
@@ -76,8 +77,8 @@ t.test('the generated pages show promises and figures', async t => {
     t.same({ status, stderr: status === 0 ? '' : stderr }, { status: 0, stderr: '' })
     return file => readFileSync(`${directory}/${file}`, 'utf8')
   }
-  const measured = (...figures: readonly Measured[]) =>
-    write({ test: { chaos: { 'figures.json': JSON.stringify({ ...record, figures }) } } })
+  const measured = (...runs: readonly ScenarioRun[]) =>
+    write({ test: { chaos: { 'figures.json': JSON.stringify(runs) } } })
 
   const before = write({})
   t.match(
@@ -87,41 +88,43 @@ t.test('the generated pages show promises and figures', async t => {
   t.match(before('docs/operations/reliability.md'), /Nothing is measured yet/)
   t.match(before('docs/operations/databases.md'), /Run `npm run test:chaos citus`/)
 
-  const citus = { ...record, figures: [{ ...figure, scenario: 'citus' }] }
-  const page = write({ test: { chaos: { 'citus.json': JSON.stringify(citus) } } })
-  t.match(page('docs/operations/databases.md'), /^\| batches lost \| 0 \| = 0 \|$/m)
-
   const after = measured(
-    figure,
-    { ...figure, name: 'batches', value: 100_000, goal: { atLeast: 100_000 } },
-    { ...figure, name: 'answers unknown', value: 3, goal: undefined } as unknown as Measured,
     {
-      scenario: 'overload',
-      name: 'goodput',
-      value: 0.9237,
-      unit: '%',
-      goal: { atLeast: 0.85 },
-      promises: [9]
+      ...storm,
+      figures: [
+        lost,
+        { ...lost, name: 'batches', value: 100_000, goal: { atLeast: 100_000 } },
+        { name: 'answers unknown', value: 3, unit: '', promises: [1, 2] }
+      ]
     },
     {
+      ...storm,
       scenario: 'overload',
-      name: 'refusal p99',
-      value: 61.004,
-      unit: 'ms',
-      goal: { atMost: 50 },
-      promises: [9]
-    }
-  )('docs/operations/reliability.md')
+      date: '2026-11-21T10:00:00.000Z',
+      commit: 'fedcba9876543210',
+      figures: [
+        { name: 'goodput', value: 0.9237, unit: '%', goal: { atLeast: 0.85 }, promises: [9] },
+        { name: 'refusal p99', value: 61.004, unit: 'ms', goal: { atMost: 50 }, promises: [9] }
+      ]
+    },
+    { ...storm, scenario: 'citus', postgres: '15.20 with Citus', figures: [lost] }
+  )
+  const page = after('docs/operations/reliability.md')
   const rows = [
     '| storm | batches lost | 0 | = 0 | 1, 2 |',
     '| storm | batches | 100 000 | ≥ 100 000 | 1, 2 |',
     '| storm | answers unknown | 3 |  | 1, 2 |',
     '| overload | goodput | 92.37 % | ≥ 85 % | 9 |',
-    '| overload | refusal p99 | **61 ms, goal missed** | ≤ 50 ms | 9 |'
+    '| overload | refusal p99 | **61 ms, goal missed** | ≤ 50 ms | 9 |',
+    '| `storm` | 2026-11-20 | 0123456 | 4711 | 24.21.0 | 18.4 | 2 |',
+    '| `overload` | 2026-11-21 | fedcba9 | 4711 | 24.21.0 | 18.4 | 2 |'
   ]
-  for (const row of rows) t.ok(after.includes(`\n${row}\n`), row)
+  for (const row of rows) t.ok(page.includes(`\n${row}\n`), row)
+  t.notMatch(page, /^\| citus \|/m, 'Citus has a page of its own')
+  const databases = after('docs/operations/databases.md')
+  t.match(databases, /^\| batches lost \| 0 \| = 0 \|$/m)
   t.match(
-    after,
-    /^Measured by `npm run test:chaos` on 2026-11-20 at commit 0123456: seed 4711, Node 24\.21\.0,\sPostgreSQL 18\.4, 2 cores\.$/m
+    databases,
+    /^\| `citus` \| 2026-11-20 \| 0123456 \| 4711 \| 24\.21\.0 \| 15\.20 with Citus \| 2 \|$/m
   )
 })

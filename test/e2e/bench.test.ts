@@ -207,7 +207,8 @@ t.test('missed goals are shown as missed', async t => {
   t.match(renderGoals(record), /^ +1 +≤ 1 +reached +round trips of 1 to 100 operations/m)
   t.match(renderGoals(record), /^ +2 \(2–3\) +≤ 2 +missed +the same, after a pause/m)
 
-  const faults = {
+  const overload = {
+    scenario: 'overload',
     date: '2026-01-02T03:04:05Z',
     commit: '0123456789',
     seed: 1,
@@ -215,14 +216,13 @@ t.test('missed goals are shown as missed', async t => {
     postgres: '',
     cores: 2,
     figures: [0.95, 0.8].map(value => ({
-      scenario: 'overload',
       name: 'goodput of capacity, limited by CPU, clients',
       value,
       unit: '%' as const,
       promises: []
     }))
   }
-  t.match(overloadGoals(faults).map(goal => [showVerdict(goal), goal.against]), [
+  t.match(overloadGoals(overload).map(goal => [showVerdict(goal), goal.against]), [
     ['missed', 'capacity, `test:chaos overload`, 2026-01-02 at 0123456'],
     ['', '`test:chaos overload`, 2026-01-02 at 0123456']
   ], 'the worst figure counts')
