@@ -10,10 +10,11 @@ import type {
 } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../../schemas/config.ts'
+import type { Pieces } from '../../src/json/pieces.ts'
 import { checkParameters, readParameters, type NamedBatch } from '../../src/named/named-batch.ts'
 import { BatchPlanner, type PlannedBatch } from '../../src/plan/batch-planner.ts'
 import { batchLimits, readBatch } from '../../src/plan/read-batch.ts'
-import { Turns, type Turn } from '../../src/plan/turns.ts'
+import { Turns } from '../../src/plan/turns.ts'
 import { clientClosed } from '../../src/response/client-closed.ts'
 import { compression } from '../../src/response/compression.ts'
 import { respond } from '../../src/response/respond.ts'
@@ -27,8 +28,8 @@ interface BatchOptions {
   readonly batchSettings?: Partial<BatchSettings> | undefined
 }
 
-/** Reads and plans a body, in pieces between which others proceed. */
-type Planning = (bytes: Buffer, turn: Turn) => Promise<PlannedBatch>
+/** Reads and plans a body. */
+type Planning = (bytes: Buffer) => Pieces<PlannedBatch>
 
 async function batch (
   app: FastifyInstance,
@@ -72,7 +73,7 @@ async function batch (
     const bytes = request.body as Buffer
     const turn = await turns.take(bytes.length)
     const times = { received, read: performance.now() }
-    const batch = await plan(bytes, turn)
+    const batch = await turn.finish(plan(bytes))
     request.access.operations = batch.outline.operations.length
     const database = databases.of(request.identity)
     const result = await runBatch(batch, request, {
@@ -101,24 +102,24 @@ async function batch (
   }
 
   app.post<{ Body: Buffer }>('/', { onRequest: hooksOf('admitAdhoc') }, (request, reply) =>
-    run(request, reply, async (bytes, turn) => {
-      const operations = turn.run(() => readBatch(bytes, limits))
+    run(request, reply, function * (bytes) {
+      const operations = yield * readBatch(bytes, limits)
       // Also logged if they are invalid.
       request.access.operations = operations.length
-      await turn.pause()
-      return turn.run(() => planner.plan(operations))
+      yield
+      return yield * planner.plan(operations)
     }))
   app.post<{ Body: Buffer }>(
     '/batches/:name',
     { onRequest: hooksOf('findNamedBatch') },
     (request, reply) =>
-      run(request, reply, async (bytes, turn) => {
+      run(request, reply, function * (bytes) {
         const named = request.namedBatch as NamedBatch
-        const given = turn.run(() => readParameters(bytes))
-        await turn.pause()
-        const values = turn.run(() => checkParameters(named, given, bytes.length))
-        await turn.pause()
-        return turn.run(() => named.planner.plan(values))
+        const given = yield * readParameters(bytes)
+        yield
+        const values = checkParameters(named, given, bytes.length)
+        yield
+        return named.planner.plan(values)
       })
   )
 }

@@ -15,6 +15,7 @@ import type { CheckOptions } from './commands.ts'
 import type { CliContext } from './context.ts'
 import { readBatchFolder, readInput, type Input } from './input.ts'
 import { parseJsonText, positionOf, type Position } from '../json/json-text.ts'
+import { finish } from '../json/pieces.ts'
 import { count, visible } from './text.ts'
 
 /** Prints one line per issue, or `ok` for a valid file. Resolves with the exit code. */
@@ -95,7 +96,7 @@ async function checkInput (
 function readPlan (bytes: Buffer, limits: Limits): Plan {
   if (bytes.length > limits.MAX_BODY_BYTES) throw failure('body_too_large')
   const allLimits = batchLimits(limits)
-  return planBatch(readBatch(bytes, allLimits), allLimits)
+  return planBatch(finish(readBatch(bytes, allLimits)), allLimits)
 }
 
 function describe ({ code, message, details }: Failure, input: Input): readonly string[] {

@@ -45,8 +45,8 @@ const POINT = 0x2e
 const ZERO = 0x30
 /** With up to 6 decimal places JavaScript writes no `e`; 0.0000001 becomes 1e-7. */
 const MAX_PLACES = 6
-/** Minimum size of a large array, in bytes. */
-const LARGE = 16 * 1024
+/** Minimum size of a large value, in bytes. */
+export const LARGE = 16 * 1024
 const VALUES_MEMBERS = ['{"values":', ',"values":']
 
 /**

@@ -3,7 +3,8 @@
  */
 import type { Issue, ParameterIssue } from '../../schemas/error.ts'
 import { failure } from '../errors/catalogue.ts'
-import { isDeep, isObject, parseJson, type Json, type JsonObject } from '../json/parse.ts'
+import { isDeep, isObject, parseInPieces, type Json, type JsonObject } from '../json/parse.ts'
+import type { Pieces } from '../json/pieces.ts'
 import { maxIssuesLength, shorten } from '../plan/issues.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'
@@ -24,8 +25,8 @@ export interface NamedBatch {
 export type NamedBatches = ReadonlyMap<string, NamedBatch>
 
 /** Reads the parameters of a request. Throws `body_invalid` for a body that is no JSON object. */
-export function readParameters (body: Buffer): JsonObject {
-  const values = parseJson(body)
+export function * readParameters (body: Buffer): Pieces<JsonObject> {
+  const values = yield * parseInPieces(body)
   if (!isObject(values)) {
     throw failure('body_invalid', 'The body must be a JSON object of parameters.')
   }

@@ -4,6 +4,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Batch } from '../../schemas/batch.ts'
 import { parseJson, type Json } from '../json/parse.ts'
+import type { Pieces } from '../json/pieces.ts'
 import type { PlanLimits } from './context.ts'
 import type { Plan } from './nodes.ts'
 import { planBatch } from './plan-batch.ts'
@@ -49,7 +50,7 @@ export class BatchPlanner {
   }
 
   /** Plans a batch that validateBody accepted. Throws what planBatch throws. */
-  plan (batch: Batch): PlannedBatch {
+  * plan (batch: Batch): Pieces<PlannedBatch> {
     const shape = readShape(batch)
     const known = shape && this.#outlines.get(shape.text)
     if (shape !== undefined && known instanceof Object) {
@@ -59,8 +60,10 @@ export class BatchPlanner {
         plan: once(() => planBatch(batch, this.#limits))
       }
     }
+    yield
     const plan = planBatch(batch, this.#limits)
     if (shape !== undefined) {
+      yield
       this.#outlines.set(shape.text, known === undefined ? 'seen' : this.#planOutline(shape.text))
     }
     return toPlannedBatch(plan)

@@ -4,7 +4,8 @@
  */
 import type { Batch } from '../../schemas/batch.ts'
 import type { Config } from '../../schemas/config.ts'
-import { parseJson } from '../json/parse.ts'
+import { parseInPieces } from '../json/parse.ts'
+import type { Pieces } from '../json/pieces.ts'
 import type { PlanLimits } from './context.ts'
 import { validateBody } from './validate-body.ts'
 
@@ -17,8 +18,11 @@ export interface BatchLimits extends PlanLimits {
  * Parses and validates a batch. Throws the Failure of the first stage that finds a problem: JSON
  * (`body_invalid`) or the request level (see validateBody).
  */
-export function readBatch (bytes: Buffer, { maxOps }: Pick<BatchLimits, 'maxOps'>): Batch {
-  const body = parseJson(bytes)
+export function * readBatch (
+  bytes: Buffer,
+  { maxOps }: Pick<BatchLimits, 'maxOps'>
+): Pieces<Batch> {
+  const body = yield * parseInPieces(bytes)
   const problem = validateBody(body, maxOps)
   if (problem !== undefined) throw problem
   return body as unknown as Batch

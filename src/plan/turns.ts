@@ -7,6 +7,7 @@
  */
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import { failure } from '../errors/catalogue.ts'
+import { finish, type Pieces } from '../json/pieces.ts'
 
 /** Smaller bodies do not wait: 16 KiB are read, planned and compiled in about 3 ms. */
 const LARGE_BYTES = 16_384
@@ -30,12 +31,14 @@ const MAX_WAITING = 64
 export interface Turn {
   /** Does a piece of the work for the body. */
   run<Result>(work: () => Result): Result
+  /** Does all pieces, and lets other requests proceed between them. */
+  finish<Result>(pieces: Pieces<Result>): Result | Promise<Result>
   /** Lets other requests proceed before the next piece. */
   pause(): Promise<void> | undefined
 }
 
 /** The turn of a small body, which neither waits nor makes others wait. */
-export const smallTurn: Turn = { run: work => work(), pause: () => undefined }
+export const smallTurn: Turn = { run: work => work(), finish, pause: () => undefined }
 
 export class Turns {
   #lastTurn = Promise.resolve()
@@ -65,7 +68,19 @@ export class Turns {
     // The caller uses its turn before the next one begins.
     setImmediate(turn.resolve)
     this.#leave(PAUSE * MS_PER_BYTE * bytes)
-    return { run: work => this.#run(work), pause: () => this.#pause() }
+    return {
+      run: work => this.#run(work),
+      finish: pieces => this.#finish(pieces),
+      pause: () => this.#pause()
+    }
+  }
+
+  async #finish<Result> (pieces: Pieces<Result>): Promise<Result> {
+    for (;;) {
+      const { done, value } = this.#run(() => pieces.next())
+      if (done === true) return value
+      await this.#pause()
+    }
   }
 
   /** Resolves in a turn of the event loop that no other piece has. */

@@ -527,6 +527,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
   const script = `
     import { readFileSync } from 'node:fs'
     import { parseJson } from ${url('json/parse.ts')}
+    import { finish } from ${url('json/pieces.ts')}
     import { BatchPlanner } from ${url('plan/batch-planner.ts')}
     import { ColumnTypes } from ${url('sql/column-types.ts')}
     import { compileBatch } from ${url('transaction/compile-batch.ts')}
@@ -548,7 +549,7 @@ t.test('parsing, planning and compiling allocate the expected bytes', t => {
     settings.columnTypes.remember(JSON.stringify(columnTypes))
     const run = bytes => {
       const { operations, plain } = compileBatch(
-        planner.plan(parseJson(bytes)),
+        finish(planner.plan(parseJson(bytes))),
         request,
         settings
       )

@@ -4,6 +4,7 @@
 import t from 'tap'
 import type { Batch } from '../../../schemas/batch.ts'
 import { parseJson } from '../../../src/json/parse.ts'
+import { finish } from '../../../src/json/pieces.ts'
 import { BatchPlanner } from '../../../src/plan/batch-planner.ts'
 import { hasPlaceholder, readPlaceholder, readShape, textPlaceholder }
   from '../../../src/plan/shape.ts'
@@ -140,14 +141,14 @@ t.test('an outline is made when a valid shape is seen for the second time', asyn
     maxWork: 100_000
   })
   const batch = (n: number): Batch => read(`[{"id":"a",${insert(`{"n":${n}}`)}}]`)
-  const [first, second, third, fourth] = [1, 2, 3, 4].map(n => planner.plan(batch(n)))
+  const [first, second, third, fourth] = [1, 2, 3, 4].map(n => finish(planner.plan(batch(n))))
   t.same([first?.values, second?.values], [undefined, undefined])
   t.same([third?.values, fourth?.values], [[3], [4]])
   t.equal(third?.outline, fourth?.outline)
   t.equal(fourth?.plan(), fourth?.plan(), 'planned once')
   t.match(JSON.stringify(fourth?.plan()), '"positions":[0]')
   for (let i = 0; i < 3; i++) {
-    t.throws(() => planner.plan(read('[{"id":"a","op":"insert","table":"t"}]')), {
+    t.throws(() => finish(planner.plan(read('[{"id":"a","op":"insert","table":"t"}]'))), {
       code: 'validation_failed'
     })
   }
@@ -163,7 +164,7 @@ t.test('the plans that were used last are kept, within a number of bytes', async
   const plan = (n: number): unknown => {
     const conditions = Array.from({ length: 100 }, () => ({ [`c${n}`]: { eq: 1 } }))
     const operation = { id: 'a', op: 'select', table: 't', where: { and: conditions } }
-    return planner.plan(read(JSON.stringify([operation]))).values
+    return finish(planner.plan(read(JSON.stringify([operation])))).values
   }
   for (let n = 0; n < 500; n++) {
     plan(n)

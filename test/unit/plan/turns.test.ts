@@ -1,5 +1,6 @@
 /** Tests that large bodies leave time to other requests, and small ones do not wait. */
 import t from 'tap'
+import type { Pieces } from '../../../src/json/pieces.ts'
 import { smallTurn, Turns } from '../../../src/plan/turns.ts'
 
 const LARGE = 1_000_000
@@ -45,15 +46,22 @@ t.test('large bodies are read in their order, and each piece in a turn of its ow
   const count = (): NodeJS.Immediate => setImmediate(() => { loop++; timer = count() })
   let timer = count()
   const loops: number[] = []
-  await Promise.all([1, 2, 3].map(async n => {
+  const pieces = function * (n: number): Pieces<number> {
+    loops.push(loop)
+    yield
+    loops.push(loop)
+    return n
+  }
+  const results = await Promise.all([1, 2, 3].map(async n => {
     const turn = await turns.take(LARGE)
     order.push(n)
     loops.push(loop)
     await turn.pause()
-    loops.push(loop)
+    return turn.finish(pieces(n))
   }))
   clearImmediate(timer)
   t.same(order, [1, 2, 3])
+  t.same(results, [1, 2, 3])
   t.equal(new Set(loops).size, loops.length, loops.join())
 })
 
@@ -66,4 +74,16 @@ t.test('too many large bodies are refused, small ones are not', async t => {
   t.type((await turns.take(LARGE)).run, 'function')
   t.equal(smallTurn.run(() => 1), 1)
   t.equal(smallTurn.pause(), undefined)
+  t.equal(smallTurn.finish(function * (): Pieces<number> { yield; return 1 }()), 1)
+})
+
+t.test('a fault in a piece ends the work', async t => {
+  const turn = await new Turns().take(LARGE)
+  await t.rejects(
+    Promise.resolve(turn.finish(function * (): Pieces<void> {
+      yield
+      throw new Error('second piece')
+    }())),
+    { message: 'second piece' }
+  )
 })
