@@ -19,10 +19,11 @@ const units = {
   /** A character of the value for such a keyword. */
   character: 0.001,
   /** A regular expression, and a character that it reads. */
-  pattern: 0.5,
-  patternCharacter: 0.04,
-  /** An item of a list without duplicates, and a character of its text. */
+  pattern: 0.7,
+  patternCharacter: 0.05,
+  /** An item of a list without duplicates, a nested one, and a character of its text. */
   unique: 0.3,
+  uniqueNested: 1.5,
   uniqueCharacter: 0.01
 } as const
 
@@ -53,6 +54,11 @@ function spend (more: number): void {
 /** Spends the units of a regular expression that reads a text. */
 export function spendPattern (text: string): void {
   spend(units.pattern + units.patternCharacter * text.length)
+}
+
+/** Spends the units of comparing an object or array by its text. */
+export function spendNested (): void {
+  spend(units.uniqueNested)
 }
 
 /** Spends the units of looking for an item that has the same text. */

@@ -14,7 +14,7 @@ import {
   readDecimal,
   type Decimal
 } from '../json/decimal.ts'
-import { spendUnique } from './check-work.ts'
+import { spendNested, spendUnique } from './check-work.ts'
 import { isNumber, isObject, type ExactNumber, type Json } from '../json/parse.ts'
 
 /** What was sent, for copies of objects and arrays that contain numbers that no double holds. */
@@ -39,11 +39,14 @@ function copyWithDoubles (node: Json): unknown {
   if (!isObject(node)) return node
   // A member of every name, also `__proto__`, exists and is assigned as data.
   const copied: Record<string, unknown> = { ...node }
+  let replaced = false
   for (const key of Object.keys(node)) {
     const item = node[key] as Json
-    if (typeof item === 'object') copied[key] = copyWithDoubles(item)
+    if (typeof item !== 'object') continue
+    copied[key] = copyWithDoubles(item)
+    replaced ||= isReplaced(copied[key])
   }
-  if (Object.values(copied).some(isReplaced)) sources.set(copied, node)
+  if (replaced) sources.set(copied, node)
   return copied
 }
 
@@ -232,6 +235,7 @@ function canonicalText (value: unknown, parent: object, name: string | number): 
     return digits === undefined ? String(value) : canonicalDecimal(readDecimal(digits))
   }
   if (!isNested(value)) return JSON.stringify(value)
+  spendNested()
   if (Array.isArray(value)) return `[${value.map((item, i) => canonicalText(item, value, i))}]`
   const members = Object.keys(value).sort().map(key =>
     `${JSON.stringify(key)}:${canonicalText(value[key], value, key)}`

@@ -152,16 +152,25 @@ function checkReference (kind: ReferenceKind, value: string, place: ShapePlace):
 
 /** Checks every string inside any JSON. */
 function checkStrings (value: Json, place: ShapePlace): boolean {
-  if (typeof value === 'string') return checkReference('any', value, place)
-  if (!isNested(value)) return true
-  let valid = true
-  const isArray = Array.isArray(value)
-  for (const key of Object.keys(value)) {
-    const item = (value as JsonObject)[key] as Json
-    if (isPlain(item)) continue
-    valid = checkStrings(item, within(place, isArray ? Number(key) : key)) && valid
+  // One path for all: a path and a place for each value take most of the time.
+  const path = [...place.path]
+  const visit = (item: Json): boolean => {
+    if (typeof item === 'string') {
+      return isPlain(item) || checkReference('any', item, { ...place, path: [...path] })
+    }
+    if (!isNested(item)) return true
+    let valid = true
+    const visitAt = (step: string | number, inside: Json): void => {
+      if (isPlain(inside)) return
+      path.push(step)
+      valid = visit(inside) && valid
+      path.pop()
+    }
+    if (Array.isArray(item)) (item as readonly Json[]).forEach((element, i) => visitAt(i, element))
+    else for (const key of Object.keys(item)) visitAt(key, (item as JsonObject)[key] as Json)
+    return valid
   }
-  return valid
+  return visit(value)
 }
 
 function checkArray (schema: TSchema, value: readonly Json[], place: ShapePlace): boolean {
@@ -206,28 +215,29 @@ function isPlain (value: Json): boolean {
 }
 
 function checkObject (schema: TSchema, value: JsonObject, place: ShapePlace): boolean {
-  const entries = Object.entries(value)
-  place.context.spend(units.name * entries.length)
+  const names = Object.keys(value)
+  place.context.spend(units.name * names.length)
   if (schema['exact'] === true && !hasExactMembers(schema, value)) {
     return refuse(place, `${nameOf(place.path)} must be exactly ${describe(schema)}.`)
   }
-  if (entries.length < limitOf(schema, 'minProperties')) {
+  if (names.length < limitOf(schema, 'minProperties')) {
     return refuse(
       { ...place, code: (schema['emptyCode'] as IssueCode | undefined) ?? place.code },
       `${nameOf(place.path)} must not be empty.`
     )
   }
-  if (entries.length > limitOf(schema, 'maxProperties')) {
+  if (names.length > limitOf(schema, 'maxProperties')) {
     return refuse(place, `${nameOf(place.path)} must name exactly one column.`)
   }
   const missing = requiredOf(schema).filter(name => !has(value, name))
   for (const name of missing) {
     place.context.addIssue('member_missing', [...place.path, name], `"${name}" is required.`)
   }
-  const valid = every(
-    entries.map(([key, item]) => checkMember(schema, [key, item], within(place, key)))
-  )
-  return valid && missing.length === 0
+  let valid = missing.length === 0
+  for (const name of names) {
+    valid = checkMember(schema, [name, value[name] as Json], within(place, name)) && valid
+  }
+  return valid
 }
 
 /** Whether an object has all required members and no others. */
@@ -294,8 +304,4 @@ function refuse ({ context, code, path }: ShapePlace, message: string): false {
 
 function within (place: ShapePlace, step: string | number): ShapePlace {
   return { ...place, path: [...place.path, step] }
-}
-
-function every (results: readonly boolean[]): boolean {
-  return results.every(Boolean)
 }

@@ -105,13 +105,15 @@ export function shapeOfReference ({ row, column, parameter }: Reference): JsonSh
 export function shapeOf (value: Json): JsonShape {
   if (isObject(value)) return readFirst(value) === undefined ? 'object' : 'reference'
   if (!Array.isArray(value)) return 'scalar'
-  const inside = (value as readonly Json[]).map(item =>
-    typeof item === 'string' && referenceAttempt.test(item) ? 'reference' : shapeOf(item)
-  )
-  if (inside.includes('reference') || inside.includes('array')) return 'array'
-  if (inside.includes('object')) return 'object'
+  const inside = new Set<JsonShape>()
+  for (const item of value as readonly Json[]) {
+    const refers = typeof item === 'string' && referenceAttempt.test(item)
+    inside.add(refers ? 'reference' : shapeOf(item))
+  }
+  if (inside.has('reference') || inside.has('array')) return 'array'
+  if (inside.has('object')) return 'object'
   // A list next to a value does not form an array of more dimensions.
-  return inside.includes('list') && inside.includes('scalar') ? 'array' : 'list'
+  return inside.has('list') && inside.has('scalar') ? 'array' : 'list'
 }
 
 /** Cuts a document at its references. Calls `replace` only if there may be one. */

@@ -5,7 +5,15 @@
 import { randomBytes } from 'node:crypto'
 import type { Batch } from '../../schemas/batch.ts'
 import { operators, type OperatorName } from '../../schemas/operator.ts'
-import { has, isDeep, isNumber, isObject, type Json, type JsonObject } from '../json/parse.ts'
+import {
+  has,
+  isDeep,
+  isNumber,
+  isObject,
+  writeJson,
+  type Json,
+  type JsonObject
+} from '../json/parse.ts'
 import { readDollarMember } from './document.ts'
 import { hasEqualKeys } from './key-rows.ts'
 import { isData } from './reference.ts'
@@ -211,7 +219,7 @@ export function fillPlaceholder (
   values: Values
 ): string | null | undefined {
   const value = values[position] as Json
-  if (json) return JSON.stringify(value)
+  if (json) return writeJson(value)
   if (typeof value === 'string' || value === null) return value
   return isNested(value) ? undefined : JSON.stringify(value)
 }
