@@ -48,7 +48,9 @@ export function * parseInPieces (bytes: Buffer): Pieces<Json> {
   if (!ascii && !isUtf8(bytes)) throw failure('body_invalid', 'The body is not valid UTF-8.')
   const facts = scanJson(bytes)
   yield
-  const { value, members, problem } = yield * parseExactInPieces(bytes, facts)
+  const root = parseMarked(bytes, facts)
+  yield
+  const { value, members, problem } = readMarks(root, bytes, facts)
   if (problem !== undefined) throw failure('body_invalid', problem)
   if (members !== facts.members) {
     const duplicate = findDuplicate(bytes.toString())?.quoted
@@ -77,19 +79,24 @@ interface Parsed extends Pick<Inspected, 'members' | 'problem'> {
  * reported and not refused. Throws `body_invalid` for a text that is not JSON.
  */
 export function parseExact (bytes: Buffer, facts: ScanFacts): Parsed {
-  return finish(parseExactInPieces(bytes, facts))
+  return readMarks(parseMarked(bytes, facts), bytes, facts)
 }
 
-function * parseExactInPieces (
-  bytes: Buffer,
-  { exactNumbers, escapes }: ScanFacts
-): Pieces<Parsed> {
+/** Parses a text, with its exact numbers as strings. */
+function parseMarked (bytes: Buffer, { exactNumbers }: ScanFacts): Json {
   const text = bytes.toString()
+  return parseText(exactNumbers.length > 0 ? markNumbers(bytes, exactNumbers) : text, text)
+}
+
+/** Checks a text that parseMarked has read, and replaces the strings that hold numbers. */
+function readMarks (marked: Json, bytes: Buffer, { exactNumbers, escapes }: ScanFacts): Parsed {
+  const root = [marked]
   const exact = exactNumbers.length > 0
-  const root = [parseText(exact ? markNumbers(bytes, exactNumbers) : text, text)]
-  yield
   const { isMisread, ...inspected } = inspect(root, { strings: escapes, exact })
-  if (isMisread) parseText(text, text)
+  if (isMisread) {
+    const text = bytes.toString()
+    parseText(text, text)
+  }
   return { value: root[0] as Json, ...inspected }
 }
 

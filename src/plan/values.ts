@@ -22,7 +22,7 @@ export const maxGroups = 200
  * a process could not write 500 groups with 1600 computed values each. 50 groups with 100 each took
  * 1.3 s and 570 MB of the backend in a table of 1500 columns.
  */
-export const maxRepetition = 4000
+export const maxRepetition = 5000
 
 /** Rows next to each other that name the same columns. */
 type Run = Pick<RowGroup, 'columns' | 'positions'>

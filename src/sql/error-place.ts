@@ -21,6 +21,7 @@ export function textAtError ({ position, query = '' }: PlacedError): string {
 
 /** The position of a character. PostgreSQL counts characters; some are two UTF-16 units. */
 function unitOf (text: string, character: number): number {
+  if (!/[\ud800-\udbff]/.test(text)) return character
   let unit = 0
   for (let i = 0; i < character; i++) {
     unit += (text.codePointAt(unit) as number) > 0xffff ? 2 : 1
