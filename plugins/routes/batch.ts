@@ -117,7 +117,7 @@ async function batch (
         const named = request.namedBatch as NamedBatch
         const given = yield * readParameters(bytes)
         yield
-        const values = checkParameters(named, given, bytes.length)
+        const values = yield * checkParameters(named, given, bytes.length)
         yield
         return named.planner.plan(values)
       })

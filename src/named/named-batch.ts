@@ -6,6 +6,7 @@ import { failure } from '../errors/catalogue.ts'
 import { isDeep, isObject, parseInPieces, type Json, type JsonObject } from '../json/parse.ts'
 import type { Pieces } from '../json/pieces.ts'
 import { maxIssuesLength, shorten } from '../plan/issues.ts'
+import { toDoubles } from './numbers.ts'
 import type { ParameterFault, Parameters } from './parameters.ts'
 import type { RequestPlanner } from './request-planner.ts'
 
@@ -37,13 +38,15 @@ export function * readParameters (body: Buffer): Pieces<JsonObject> {
  * Checks the parameters of a body of this many bytes and returns them by position. Throws
  * `params_invalid` with every fault.
  */
-export function checkParameters (
+export function * checkParameters (
   { parameters, planner }: NamedBatch,
   values: JsonObject,
   bytes: number
-): readonly Json[] {
+): Pieces<readonly Json[]> {
   if (isDeep(values)) refuse([{ path: [], message: 'The parameters are nested too deeply.' }])
-  refuse(parameters.check(values, bytes > MAX_LISTED_BODY))
+  const doubles = toDoubles(values)
+  yield
+  refuse(parameters.check(values, { first: bytes > MAX_LISTED_BODY, doubles }))
   const all = parameters.read(values)
   refuse(planner.findFaults(all))
   return all

@@ -26,12 +26,18 @@ export interface Parameters {
   readonly known: ReadonlyMap<string, Parameter>
   /**
    * Returns what is wrong with the values of a request. They are described one by one, as far as
-   * they are read. `first`: only the first fault of the schema is looked for. Throws
-   * `too_much_work`.
+   * they are read. Throws `too_much_work`.
    */
-  check(values: JsonObject, first?: boolean): Iterable<ParameterFault>
+  check(values: JsonObject, options?: CheckOptions): Iterable<ParameterFault>
   /** Returns the values by position, with defaults. They must be valid. */
   read(values: JsonObject): readonly Json[]
+}
+
+interface CheckOptions {
+  /** Only the first fault of the schema is looked for. */
+  readonly first?: boolean
+  /** What toDoubles returns for the values, if that is known. */
+  readonly doubles?: unknown
 }
 
 interface Declared {
@@ -66,7 +72,7 @@ export function readParameters (
     return [{ path: ['required', undeclared], message }]
   }
   // Other faults, such as missing parameters, are those of a request.
-  const wrong = [...describeErrors(validate, defaults)]
+  const wrong = [...describeErrors(validate, { values: defaults, doubles: toDoubles(defaults) })]
     .filter(({ path }) => has(defaults, String(path[0])))
   if (wrong.length > 0) {
     return wrong.map(({ path: [name, ...rest], message }) =>
@@ -88,13 +94,13 @@ export function readParameters (
         }]
       })
     ),
-    * check (values, first = false) {
+    * check (values, { first = false, doubles = toDoubles(values) } = {}) {
       for (const name of Object.keys(values)) {
         if (has(properties, name)) continue
         const known = names.join(', ') || 'none'
         yield { path: [name], message: `There is no parameter "${name}". Parameters: ${known}.` }
       }
-      yield * describeErrors(first ? isValid : validate, values, maxWork)
+      yield * describeErrors(first ? isValid : validate, { values, doubles, maxWork })
     },
     read: values => names.map(name => (has(values, name) ? values : defaults)[name] ?? null)
   }
@@ -189,12 +195,16 @@ function createAjv (allErrors: boolean): Ajv2020 {
   return addWorkKeyword(addNumberKeywords(ajv))
 }
 
+interface Checked {
+  readonly values: JsonObject
+  readonly doubles: unknown
+  readonly maxWork?: number
+}
+
 function * describeErrors (
   validate: ValidateFunction,
-  values: JsonObject,
-  maxWork = Infinity
+  { values, doubles, maxWork = Infinity }: Checked
 ): Iterable<ParameterFault> {
-  const doubles = toDoubles(values)
   const long = doubles === values ? undefined : findLongExponent(values)
   if (long !== undefined) {
     const message = `${nameOf(long)} has an exponent of more than ${MAX_EXPONENT_DIGITS} digits.`

@@ -12,7 +12,7 @@ const MAX_WORK = 1000
 function prepareCheck (schema: object): (x: unknown) => number {
   const params = { type: 'object', properties: { x: schema } } as unknown as JsonObject
   const { check } = readParameters(params, MAX_WORK) as Parameters
-  return x => [...check({ x } as JsonObject, true)].length
+  return x => [...check({ x } as JsonObject, { first: true })].length
 }
 
 const list = (length: number): readonly number[] => Array.from({ length }, (_, i) => i)

@@ -6,6 +6,7 @@ import t from 'tap'
 import type { Identity } from '../../../schemas/claims.ts'
 import type { Preferences } from '../../../schemas/prefer.ts'
 import type { JsonObject } from '../../../src/json/parse.ts'
+import { finish } from '../../../src/json/pieces.ts'
 import { checkParameters, type NamedBatch } from '../../../src/named/named-batch.ts'
 import { readNamedBatch } from '../../../src/named/read-file.ts'
 import type { PlannedBatch } from '../../../src/plan/batch-planner.ts'
@@ -51,7 +52,7 @@ function useBatch () {
   const plans = new Map<Plan, Plan>()
   return {
     read (x: unknown): PlannedBatch {
-      const planned = batch.planner.plan(checkParameters(batch, { x } as JsonObject, 100))
+      const planned = batch.planner.plan(finish(checkParameters(batch, { x } as JsonObject, 100)))
       const outline = plans.get(planned.outline) ?? watch(planned.outline)
       plans.set(planned.outline, outline)
       return { ...planned, outline }
