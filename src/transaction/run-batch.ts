@@ -3,6 +3,7 @@
  */
 import type { Config } from '../../schemas/config.ts'
 import { failure, type Failure } from '../errors/catalogue.ts'
+import type { Pieces } from '../json/pieces.ts'
 import type { PlannedBatch } from '../plan/batch-planner.ts'
 import { smallTurn } from '../plan/turns.ts'
 import { ColumnTypes } from '../sql/column-types.ts'
@@ -87,7 +88,7 @@ export async function runBatch (
   const { database, settings, turn = smallTurn } = options
   await settings.beforeBatch?.(planned, request, options)
   await turn.pause()
-  const batch = turn.run(() => compileAll(planned, request, settings))
+  const batch = await turn.finish(compileAll(planned, request, settings))
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
   const { role, anonymous } = request.identity
@@ -109,13 +110,16 @@ export async function runBatch (
 }
 
 /** Compiles also the general form where it is needed: its errors are found without a connection. */
-function compileAll (
+function * compileAll (
   planned: PlannedBatch,
   request: BatchRequest,
   settings: BatchSettings
-): CompiledBatch {
+): Pieces<CompiledBatch> {
   const batch = compileBatch(planned, request, settings)
-  if (batch.plain?.statements.includes(undefined) !== false) batch.operations()
+  if (batch.plain?.statements.includes(undefined) !== false) {
+    yield
+    batch.operations()
+  }
   return batch
 }
 

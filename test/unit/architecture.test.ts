@@ -21,7 +21,7 @@ const modules: ReadonlyArray<
   ['named', /^src\/named\//, ['plan', 'json', 'errors', 'schemas']],
   ['sql', /^src\/sql\//, ['plan', 'errors', 'schemas']],
   ['postgres', /^src\/postgres\//, ['sql', 'errors', 'schemas']],
-  ['transaction', /^src\/transaction\//, ['postgres', 'sql', 'plan', 'errors', 'schemas']],
+  ['transaction', /^src\/transaction\//, ['postgres', 'sql', 'plan', 'json', 'errors', 'schemas']],
   ['response', /^src\/response\//, ['transaction', 'plan', 'errors', 'schemas']],
   ['openapi', /^src\/openapi\//, ['json', 'errors', 'schemas']],
   ['auth', /^src\/auth\//, ['json', 'errors', 'schemas']],

@@ -133,14 +133,9 @@ export function measureParameters (name: string, body: string): Measured {
 
 /** The longest piece of the event loop: others proceed between the stages of a large body. */
 export function longestPiece ({ stages }: Measured): number {
-  const sum = (...names: string[]): number =>
-    names.reduce((sum, name) => sum + (stages.get(name) ?? 0), 0)
-  const others = Array.from(stages, ([name, ms]) =>
-    /^(?:read|check$|plan|error)/.test(name) ? ms : 0)
-  // A body is refused in the turn in which its fault is found, and an attempt writes its statements
-  // in the one in which they are compiled.
-  const first = Math.max(...others) + sum('answer')
-  return Math.max(first, sum('general', 'plain'), sum('checked'), sum('restored'))
+  // A body is refused in the turn in which its fault is found.
+  return Math.max(...Array.from(stages, ([name, ms]) =>
+    /^(?:read|check$|plan|error)/.test(name) ? ms + (stages.get('answer') ?? 0) : ms))
 }
 
 class StageClock {
