@@ -141,9 +141,15 @@ export async function useServiceProcess (
     if (printed.length < 1_000_000) printed += bytes.toString()
   })
   const ended = once(child, 'close')
+  // A signal ends this process without its teardown.
+  const killNow = (): void => {
+    child.kill('SIGKILL')
+  }
+  process.on('exit', killNow)
   stage.teardown(async () => {
     child.kill('SIGTERM')
     await ended
+    process.off('exit', killNow)
   })
   const address = (name: string): Promise<string> =>
     until(() => {
