@@ -23,8 +23,8 @@ import {
   promises,
   readFigures,
   type Evidence,
-  type ScenarioRun,
-  type Promised
+  type Promised,
+  type ScenarioRun
 } from '../test/promises.ts'
 import { slips, type Slip } from '../test/slips.ts'
 

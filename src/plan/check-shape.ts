@@ -155,19 +155,25 @@ function checkStrings (value: Json, place: ShapePlace): boolean {
   // One path for all: a path and a place for each value take most of the time.
   const path = [...place.path]
   const visit = (item: Json): boolean => {
+    if (isPlain(item)) return true
     if (typeof item === 'string') {
-      return isPlain(item) || checkReference('any', item, { ...place, path: [...path] })
+      return checkReference('any', item, { ...place, path: [...path] })
     }
     if (!isNested(item)) return true
     let valid = true
-    const visitAt = (step: string | number, inside: Json): void => {
-      if (isPlain(inside)) return
-      path.push(step)
-      valid = visit(inside) && valid
-      path.pop()
+    if (Array.isArray(item)) {
+      for (let i = 0; i < item.length; i++) valid = visitAt(i, item[i] as Json) && valid
+    } else {
+      for (const key of Object.keys(item)) {
+        valid = visitAt(key, (item as JsonObject)[key] as Json) && valid
+      }
     }
-    if (Array.isArray(item)) (item as readonly Json[]).forEach((element, i) => visitAt(i, element))
-    else for (const key of Object.keys(item)) visitAt(key, (item as JsonObject)[key] as Json)
+    return valid
+  }
+  const visitAt = (step: string | number, item: Json): boolean => {
+    path.push(step)
+    const valid = visit(item)
+    path.pop()
     return valid
   }
   return visit(value)

@@ -33,12 +33,10 @@ export interface Turn {
   run<Result>(work: () => Result): Result
   /** Does all pieces, and lets other requests proceed between them. */
   finish<Result>(pieces: Pieces<Result>): Result | Promise<Result>
-  /** Lets other requests proceed before the next piece. */
-  pause(): Promise<void> | undefined
 }
 
 /** The turn of a small body, which neither waits nor makes others wait. */
-export const smallTurn: Turn = { run: work => work(), finish, pause: () => undefined }
+export const smallTurn: Turn = { run: work => work(), finish }
 
 export class Turns {
   #lastTurn = Promise.resolve()
@@ -68,11 +66,7 @@ export class Turns {
     // The caller uses its turn before the next one begins.
     setImmediate(turn.resolve)
     this.#leave(PAUSE * MS_PER_BYTE * bytes)
-    return {
-      run: work => this.#run(work),
-      finish: pieces => this.#finish(pieces),
-      pause: () => this.#pause()
-    }
+    return { run: work => this.#run(work), finish: pieces => this.#finish(pieces) }
   }
 
   async #finish<Result> (pieces: Pieces<Result>): Promise<Result> {

@@ -87,7 +87,6 @@ export async function runBatch (
 ): Promise<BatchResult> {
   const { database, settings, turn = smallTurn } = options
   await settings.beforeBatch?.(planned, request, options)
-  await turn.pause()
   const batch = await turn.finish(compileAll(planned, request, settings))
   const compiledAt = performance.now()
   const outcome = await executeOn(database, batch, { ...options, position: request.position })
@@ -115,6 +114,8 @@ function * compileAll (
   request: BatchRequest,
   settings: BatchSettings
 ): Pieces<CompiledBatch> {
+  // The piece before is that of the plan.
+  yield
   const batch = compileBatch(planned, request, settings)
   if (batch.plain?.statements.includes(undefined) !== false) {
     yield

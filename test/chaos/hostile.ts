@@ -51,7 +51,7 @@ const settings = {
    * The heap that Node chooses in a container of 1280 MiB, the limit in deploy/kubernetes. With all
    * the memory of a large machine, it would put off its collections and grow to twice the size.
    */
-  NODE_OPTIONS: '--max-old-space-size=640 --max-semi-space-size=32 --expose-gc ' +
+  NODE_OPTIONS: '--max-old-space-size=640 --max-semi-space-size=32 ' +
     `--import=${import.meta.resolve('./collect-garbage.ts')}`,
   /** Statements are cancelled earlier than by default, because the scenario has many of them. */
   STATEMENT_TIMEOUT_MS: '2000',

@@ -3,8 +3,7 @@
  * other request of the process proceeds. Each part of the grammar and of parameters makes a body of
  * the largest size. test/unit/support/hostile.test.ts holds how the time grows.
  */
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
+import { collectGarbage } from '../support/garbage.ts'
 import { MAX_BODY_BYTES, nameOf, writeBody } from '../support/hostile/bodies.ts'
 import { namedParts } from '../support/hostile/named.ts'
 import { parts } from '../support/hostile/parts.ts'
@@ -33,8 +32,6 @@ const MAX_LISTED = 10
 export const pieces: Scenario = {
   name: 'pieces',
   run: async ({ log }: ScenarioOptions): Promise<readonly Figure[]> => {
-    setFlagsFromString('--expose-gc')
-    const collectGarbage = runInNewContext('gc') as () => void
     const measured = createBodies().map(({ name, write, measure }) => {
       const body = write()
       let ms = Infinity

@@ -2,20 +2,16 @@
  * Tests that requests leave no memory behind: neither their values, nor statements that do not
  * recur. The service runs in this process.
  */
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { collectGarbage } from '../support/garbage.ts'
 import { useService } from '../support/service.ts'
-
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc') as () => void
 
 const MIB = 1024 * 1024
 
 /** The heap and buffers after a garbage collection, in bytes. */
 function usedMemory (): number {
-  collect()
-  collect()
+  collectGarbage()
+  collectGarbage()
   const { heapUsed, external } = process.memoryUsage()
   return heapUsed + external
 }

@@ -50,13 +50,13 @@ t.test('large bodies are read in their order, and each piece in a turn of its ow
     loops.push(loop)
     yield
     loops.push(loop)
+    yield
+    loops.push(loop)
     return n
   }
   const results = await Promise.all([1, 2, 3].map(async n => {
     const turn = await turns.take(LARGE)
     order.push(n)
-    loops.push(loop)
-    await turn.pause()
     return turn.finish(pieces(n))
   }))
   clearImmediate(timer)
@@ -73,7 +73,6 @@ t.test('too many large bodies are refused, small ones are not', async t => {
   await Promise.all(waits)
   t.type((await turns.take(LARGE)).run, 'function')
   t.equal(smallTurn.run(() => 1), 1)
-  t.equal(smallTurn.pause(), undefined)
   t.equal(smallTurn.finish(function * (): Pieces<number> { yield; return 1 }()), 1)
 })
 
