@@ -43,6 +43,10 @@ const CLEANUP_MS = 10_000
 const SETTLED_MS = 1000
 /** How many slow requests are listed. */
 const MAX_LISTED = 10
+/** The time that Kubernetes gives a probe by default. */
+const MAX_LIVE_MS = 1000
+/** Less than four fifths of the memory of the container whose heap the service has. */
+const MAX_MEMORY_MIB = 1000
 /** Pause of the client that behaves well. */
 const PAUSE_MS = 20
 
@@ -265,7 +269,7 @@ function summarize ({ statuses, problems, finished, lost, largest, longest }: Se
       name: 'longest response time of /live',
       value: longest,
       unit: 'ms',
-      goal: { atMost: 250 },
+      goal: { atMost: MAX_LIVE_MS },
       promises: [9]
     }
   ]
@@ -294,7 +298,10 @@ function summarizeMemory ({ memory, kept, warmUp }: Memory): readonly Figure[] {
       goal: { atMost: 1.2 },
       promises: [9]
     },
-    { ...figure('largest memory under load', Math.max(...memory)), goal: { atMost: 512 } }
+    {
+      ...figure('largest memory under load', Math.max(...memory)),
+      goal: { atMost: MAX_MEMORY_MIB }
+    }
   ]
 }
 
