@@ -65,17 +65,19 @@ export function buildRowCountChecks (
 const HEADER_BYTES = 4
 
 /**
- * Checks the size of a result, an expression of type json, which is not copied for it. The batch is
- * sent together with its COMMIT, so the service cannot stop it when it has received the rows.
+ * Checks the size of a result, an expression of type json, which is not copied for it. It may have
+ * one of `parts` equal parts of `maxBytes`. The batch is sent together with its COMMIT, so the
+ * service cannot stop it when it has received the rows.
  */
-export function buildSizeCheck (result: Fragment, maxBytes: number): Check {
-  return { when: isLarger(result, maxBytes), then: raise('bytes') }
+export function buildSizeCheck (result: Fragment, maxBytes: number, parts: number): Check {
+  // A power of two: an operation has few texts in batches of any length.
+  const most = maxBytes / 2 ** Math.ceil(Math.log2(parts))
+  return { when: isLarger(result, most), then: raise('bytes') }
 }
 
-/** `bytes` is a parameter: an operation has the same text in batches of any length. */
 function isLarger (result: Fragment, bytes: number): Fragment {
-  const most = parameter(String(Math.trunc(bytes) + HEADER_BYTES))
-  return sql`pg_catalog.pg_column_size(${result}) operator(pg_catalog.>) ${most}::pg_catalog.int8`
+  const most = integer(bytes + HEADER_BYTES)
+  return sql`pg_catalog.pg_column_size(${result}) operator(pg_catalog.>) ${most}`
 }
 
 /** The setting that holds the bytes of the larger results so far. */

@@ -126,7 +126,7 @@ export function compile (plan: Plan, options: CompileOptions): readonly Statemen
       sessionChecks,
       sizeCheck: checkValues === true && operations > 1
         ? buildSumCheck(JSON_ROWS, options.maxBytes)
-        : buildSizeCheck(JSON_ROWS, options.maxBytes / operations)
+        : buildSizeCheck(JSON_ROWS, options.maxBytes, operations)
     })
     const conditions = [inSession, ...buildRequirements(node, plan.requirements.get(node.index))]
     const statement = renderNode(

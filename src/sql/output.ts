@@ -21,6 +21,11 @@ export function wholeRow (table: TableName, row = sql`t`): Fragment {
   return sql`${row}.*::${tableName(table)} as row`
 }
 
+/** The row `t` as JSON, with the name `row`. */
+export function jsonRow (table: TableName): Fragment {
+  return sql`pg_catalog.to_json(t.*::${tableName(table)}) as row`
+}
+
 /** The columns of a row as one value. */
 export function rowValue (
   row: Fragment,

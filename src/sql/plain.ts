@@ -44,7 +44,7 @@ import { buildAmbiguityCheck } from './keyed-update.ts'
 import { raiseNumber } from './marker.ts'
 import { shapeOf, type Shape } from './operation-cte.ts'
 import { buildNestedSelect, isNested } from './nested.ts'
-import { operationTimes, returningList, rowValue, wholeRow } from './output.ts'
+import { jsonRow, operationTimes, returningList, rowValue, wholeRow } from './output.ts'
 import {
   findPublishedValues,
   nothingCollected,
@@ -119,7 +119,7 @@ export function compilePlain (
       distributed,
       values,
       last,
-      share: options.maxBytes / plan.operations.length
+      operations: plan.operations.length
     }
     const direct = isDirect(node, context)
     const statement = compileOperation(node, direct, context)
@@ -162,8 +162,8 @@ interface Context extends PlainOptions {
   readonly distributed: boolean
   readonly values: PlainBuilder
   readonly last: boolean
-  /** Maximum bytes of the result; see buildSumCheck. */
-  readonly share: number
+  /** The number of operations of the batch. */
+  readonly operations: number
 }
 
 /**
@@ -263,15 +263,15 @@ interface Body {
  * before its statement triggers run, which could hide a change.
  */
 function buildDirect (node: PlainNode, context: Context): Body | undefined {
-  const { share, published, last } = context
+  const { maxBytes, operations, published, last } = context
   const shape = shapeOf(node, false)
-  const operation = buildOperation(node, shape, context)
+  const operation = buildOperation(node, shape, { ...context, json: true })
   if (operation === undefined) return undefined
-  const json = sql`pg_catalog.to_json(r.${shape === 'whole' ? sql`row` : sql`*`})`
   const [group] = (node as InsertNode).groups as readonly [InsertNode['groups'][number]]
+  const row = shape === 'whole' ? sql`r.row` : sql`r.${JSON_ROW}`
   const checks = [
     ...last ? SINGLE_OPERATION_CHECKS : [],
-    buildSizeCheck(sql`r.${JSON_ROW}`, share / group.positions.length)
+    buildSizeCheck(row, maxBytes, operations * group.positions.length)
   ]
   const settings = published.map((value, i) =>
     sql`, ${publish(value, sql`r.${name(value, i, shape)}`)} is null`
@@ -279,12 +279,14 @@ function buildDirect (node: PlainNode, context: Context): Body | undefined {
   const rest = published.length === 0 ? empty : sql`r.*, `
   return {
     ctes: operation.ctes,
-    result: sql`case${buildCases(checks, sql`r.${JSON_ROW}`, undefined)} end`,
+    result: sql`case${buildCases(checks, row, undefined)} end`,
     settings: join(settings, empty),
     // Without OFFSET, PostgreSQL would render each row for every use of its JSON.
-    from: where => sql`(select ${rest}${json} as ${JSON_ROW} from ${
-      operation.rows
-    }${where} offset 0) as r`
+    from: where => shape === 'whole'
+      ? sql`${operation.rows}${where}`
+      : sql`(select ${rest}pg_catalog.to_json(r.*) as ${JSON_ROW} from ${
+        operation.rows
+      }${where} offset 0) as r`
   }
 }
 
@@ -293,7 +295,8 @@ const JSON_ROW = identifier('->')
 
 /** Returns all rows as one JSON array, after checks of their number. */
 function buildAggregated (node: PlainNode, context: Context): Body | undefined {
-  const { maxRows, minimal = false, keep = false, uses, distributed, share } = context
+  const { maxRows, maxBytes, operations, uses, distributed } = context
+  const { minimal = false, keep = false } = context
   const hidden = minimal || node.output?.length === 0
   const shape = shapeOf(node, hidden && uses.length === 0)
   const operation = buildOperation(node, shape, context)
@@ -305,7 +308,9 @@ function buildAggregated (node: PlainNode, context: Context): Body | undefined {
   const ambiguous = operation.positions === undefined
     ? []
     : [buildAmbiguityCheck(operation.positions)]
-  const size = hidden ? [] : [buildSizeCheck(sql`pg_catalog.json_agg(${row})`, share)]
+  const size = hidden
+    ? []
+    : [buildSizeCheck(sql`pg_catalog.json_agg(${row})`, maxBytes, operations)]
   const checks = [...ambiguous, ...buildChecks(node, shape, context), ...size]
   return {
     ctes: operation.ctes,
@@ -374,7 +379,7 @@ interface BuiltOperation {
 function buildOperation (
   node: PlainNode,
   shape: Shape,
-  { published, distributed, values }: Context
+  { published, distributed, values, json = false }: Context & { readonly json?: boolean }
 ): BuiltOperation | undefined {
   const more = shape === 'whole'
     ? join(
@@ -395,7 +400,7 @@ function buildOperation (
   const returned = shape === 'nothing'
     ? sql`null as row`
     : shape === 'whole'
-      ? sql`${wholeRow(node.table)}${more}`
+      ? sql`${json ? jsonRow(node.table) : wholeRow(node.table)}${more}`
       : returningList(node.output as readonly OutputColumn[], values)
   if (node.kind === 'keyed_update') {
     const names = shape === 'columns'
